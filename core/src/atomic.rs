@@ -1,0 +1,173 @@
+//! The one place that names an atomic type.
+//!
+//! Everything else in the crate, and every [`Platform`](crate::Platform), takes its atomics from here, so that the same
+//! code runs over the machine's own atomics, over `portable-atomic` (targets without compare-and-swap), over
+//! `atomic-polyfill` (feature of that name), and under the `loom` and `shuttle` model checkers.
+//!
+//! [`Word`] is the widest integer whose atomics are native: `u64` where the target has them, else `u32`. No path that
+//! a waker or an interrupt handler touches uses anything wider, because an emulated wide atomic is a lock. The cfg
+//! `filch_narrow` forces the narrow word on any host, so that both layouts are tested on one machine.
+
+pub use core::sync::atomic::Ordering;
+
+#[cfg(not(any(filch_loom, filch_shuttle)))]
+mod backend {
+    #[cfg(all(
+        target_has_atomic = "ptr",
+        any(not(target_has_atomic = "64"), filch_narrow),
+        not(feature = "atomic-polyfill")
+    ))]
+    pub use core::sync::atomic::AtomicU32 as AtomicWord;
+    #[cfg(all(target_has_atomic = "64", not(filch_narrow), not(feature = "atomic-polyfill")))]
+    pub use core::sync::atomic::AtomicU64 as AtomicWord;
+    #[cfg(all(target_has_atomic = "ptr", not(feature = "atomic-polyfill")))]
+    pub use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+
+    #[cfg(all(not(target_has_atomic = "ptr"), not(feature = "atomic-polyfill")))]
+    pub use portable_atomic::{
+        AtomicBool, AtomicPtr, AtomicU32, AtomicU32 as AtomicWord, AtomicUsize,
+    };
+
+    #[cfg(all(feature = "atomic-polyfill", any(not(target_has_atomic = "64"), filch_narrow)))]
+    pub use atomic_polyfill::AtomicU32 as AtomicWord;
+    #[cfg(all(feature = "atomic-polyfill", target_has_atomic = "64", not(filch_narrow)))]
+    pub use atomic_polyfill::AtomicU64 as AtomicWord;
+    #[cfg(feature = "atomic-polyfill")]
+    pub use atomic_polyfill::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+
+    pub use core::sync::atomic::{compiler_fence, fence};
+
+    /// A cell whose accesses a model checker could watch; here it costs nothing.
+    #[derive(Debug)]
+    #[repr(transparent)]
+    pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        /// A cell that holds `value`.
+        pub const fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+
+        /// Reads through a shared pointer.
+        #[inline(always)]
+        pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+            f(self.0.get())
+        }
+
+        /// Writes through an exclusive pointer.
+        #[inline(always)]
+        pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+    }
+}
+
+#[cfg(filch_loom)]
+mod backend {
+    #[cfg(filch_narrow)]
+    pub use loom::sync::atomic::AtomicU32 as AtomicWord;
+    #[cfg(not(filch_narrow))]
+    pub use loom::sync::atomic::AtomicU64 as AtomicWord;
+    pub use loom::{
+        cell::UnsafeCell,
+        sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence},
+    };
+    /// Loom has no compiler fences: it never reorders a thread with itself.
+    pub fn compiler_fence(_: super::Ordering) {}
+}
+
+#[cfg(filch_shuttle)]
+mod backend {
+    #[cfg(filch_narrow)]
+    pub use shuttle::sync::atomic::AtomicU32 as AtomicWord;
+    #[cfg(not(filch_narrow))]
+    pub use shuttle::sync::atomic::AtomicU64 as AtomicWord;
+    pub use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
+    /// Shuttle runs one thread at a time.
+    pub fn compiler_fence(_: super::Ordering) {}
+
+    /// Shuttle has no cell of its own; every access is a scheduling point.
+    #[derive(Debug)]
+    pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        /// A cell that holds `value`.
+        pub const fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+
+        /// Reads through a shared pointer.
+        pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+            shuttle::thread::yield_now();
+            f(self.0.get())
+        }
+
+        /// Writes through an exclusive pointer.
+        pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            shuttle::thread::yield_now();
+            f(self.0.get())
+        }
+    }
+}
+
+pub use backend::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, AtomicWord, UnsafeCell, compiler_fence, fence,
+};
+
+/// The widest integer with native atomics on this target.
+#[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
+pub type Word = u64;
+/// The widest integer with native atomics on this target.
+#[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
+pub type Word = u32;
+
+/// A statistics counter with one writer. It takes part in no protocol, so that models leave it out.
+///
+/// As wide as a pointer: on 32-bit targets it wraps, and differences stay right.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(core::sync::atomic::AtomicUsize);
+
+impl Counter {
+    pub(crate) const fn new() -> Self {
+        Self(core::sync::atomic::AtomicUsize::new(0))
+    }
+
+    /// Adds `n`. The caller is the only writer.
+    #[inline(always)]
+    pub(crate) fn add(&self, n: usize) {
+        // Ordering: one writer, and readers want a figure, not an order; pairs with nothing.
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> usize {
+        // Ordering: see `add`.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// `const fn` everywhere but under loom, whose atomics are made at run time.
+macro_rules! maybe_const {
+    ($(#[$meta:meta])* $vis:vis fn $($rest:tt)*) => {
+        #[cfg(not(filch_loom))]
+        $(#[$meta])* $vis const fn $($rest)*
+        #[cfg(filch_loom)]
+        $(#[$meta])* $vis fn $($rest)*
+    };
+}
+pub(crate) use maybe_const;
+
+/// An array of equal values; a constant everywhere but under loom.
+macro_rules! array_of {
+    ($value:expr) => {{
+        #[cfg(not(filch_loom))]
+        {
+            [const { $value }; _]
+        }
+        #[cfg(filch_loom)]
+        {
+            core::array::from_fn(|_| $value)
+        }
+    }};
+}
+pub(crate) use array_of;

@@ -1,0 +1,58 @@
+//! A work-stealing async executor core for many cores, without `std`, without an allocator, over a platform of your own.
+//!
+//! One scheduler runs in kernels and hypervisors on bare metal, in ordinary programs (crate `filch-std`), under model
+//! checkers and under deterministic simulation. A port is one [`Platform`]; an executor is one `static`.
+//!
+//! # The way of a task
+//!
+//! `spawn -> header -> Ready -> queue -> worker -> poll -> waker -> Ready -> queue`, and out through its [`JoinHandle`].
+//!
+//! # Contexts
+//!
+//! Docs say from where a function may be called: a *worker* (inside [`Scheduler::run`]), a *thread* (anything else that
+//! may block), an *interrupt* handler or signal handler, or *any* of them. Wakers work in all of them. Nothing here may be called
+//! from a non-maskable interrupt but a waker's `wake_by_ref` of a task whose executor's platform says `None` there.
+//!
+//! # Features
+//!
+//! `alloc`: [`Heap`], memory for any number of tasks. `critical-section`, `atomic-polyfill`: backends of the atomics on
+//! targets without compare-and-swap.
+#![cfg_attr(not(test), no_std)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+
+pub mod atomic;
+mod bits;
+mod instant;
+mod metrics;
+mod platform;
+mod queue;
+mod scheduler;
+mod task;
+mod trace;
+
+#[cfg(feature = "alloc")]
+pub use task::heap::Heap;
+pub use {
+    instant::Instant,
+    metrics::{Totals, WorkerMetrics},
+    platform::{Panic, PanicVtable, Platform, StartError, WorkerEntry, WorkerId},
+    scheduler::{
+        config::Config,
+        executor::{BuildError, Executor, Metrics, RunError, Scheduler},
+        shutdown::ShutdownError,
+        slot::WorkerSlot,
+        spawn::{Builder, Reservation, SpawnError, SpawnErrorKind},
+        worker::{Step, Worker},
+    },
+    task::{
+        coop::{BUDGET, Shield, consume_budget, shield, unconstrained, yield_now},
+        header::{TaskId, TaskInfo},
+        join::{AbortHandle, JoinError, JoinHandle, RefLimit},
+        memory::Memory,
+        pool::{TaskCell, TaskPool},
+    },
+    trace::Event,
+};

@@ -1,0 +1,89 @@
+//! Counters, and snapshots of them.
+
+use crate::atomic::Counter;
+
+/// The counters of one worker. Single writer: the worker.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) spawned: Counter,
+    pub(crate) completed: Counter,
+    pub(crate) polls: Counter,
+    pub(crate) lifo_hits: Counter,
+    pub(crate) steals: Counter,
+    pub(crate) stolen: Counter,
+    pub(crate) injector_batches: Counter,
+    pub(crate) overflows: Counter,
+    pub(crate) parks: Counter,
+    pub(crate) sweeps: Counter,
+    pub(crate) rescues: Counter,
+    pub(crate) busy: Counter,
+}
+
+impl Counters {
+    pub(crate) const fn new() -> Self {
+        Self {
+            spawned: Counter::new(),
+            completed: Counter::new(),
+            polls: Counter::new(),
+            lifo_hits: Counter::new(),
+            steals: Counter::new(),
+            stolen: Counter::new(),
+            injector_batches: Counter::new(),
+            overflows: Counter::new(),
+            parks: Counter::new(),
+            sweeps: Counter::new(),
+            rescues: Counter::new(),
+            busy: Counter::new(),
+        }
+    }
+}
+
+/// What one worker has done since the executor began.
+///
+/// Counters are as wide as a pointer and wrap on 32-bit targets; take differences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerMetrics {
+    /// Polls of tasks.
+    pub polls: usize,
+    /// Tasks that came from the LIFO slot.
+    pub lifo_hits: usize,
+    /// Successful steal operations.
+    pub steals: usize,
+    /// Tasks taken by them.
+    pub stolen: usize,
+    /// Batches taken from the injector.
+    pub injector_batches: usize,
+    /// Chains of tasks that left a full ring for the injector.
+    pub overflows: usize,
+    /// Times the worker went to sleep.
+    pub parks: usize,
+    /// Sweeps that the worker made as the sentry.
+    pub sweeps: usize,
+    /// Tasks that those sweeps took from the LIFO slot of a worker stuck in a poll.
+    pub rescues: usize,
+    /// Time spent polling, in microseconds, up to the last tick (at most 128 polls ago) or idle moment.
+    pub busy_micros: usize,
+    /// Tasks in the worker's ring now.
+    pub queue_depth: usize,
+    /// Whether a context runs the worker now.
+    pub online: bool,
+}
+
+/// What an executor has done since it began: consistent enough to sum, never torn within one figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Tasks spawned.
+    pub spawned: usize,
+    /// Tasks completed, cancelled or panicked.
+    pub completed: usize,
+    /// Tasks that live now.
+    pub live: usize,
+    /// Tasks in the injector now.
+    pub injector_depth: usize,
+    /// Workers that sleep now.
+    pub parked: usize,
+    /// Workers that look for work now.
+    pub searching: usize,
+}

@@ -1,0 +1,271 @@
+//! All that the core asks of the machine.
+
+use core::{fmt, ptr::NonNull};
+
+use crate::{atomic::AtomicU32, instant::Instant, trace::Event};
+
+/// Which worker: an index below the executor's number of worker slots, at most [`WorkerId::MAX`].
+///
+/// ```
+/// let id = filch::WorkerId::new(3);
+/// assert_eq!(id.index(), 3);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(u16);
+
+impl WorkerId {
+    /// The largest index: with 64-bit atomics 4,096 workers fit an executor, with 32-bit ones 1,024.
+    pub const MAX: u16 = (crate::atomic::Word::BITS * crate::atomic::Word::BITS - 1) as u16;
+
+    /// The worker of this index. Whether an executor has such a worker is checked where it is used.
+    pub const fn new(index: u16) -> Self {
+        Self(index)
+    }
+
+    /// The worker's index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Debug for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {}", self.0)
+    }
+}
+
+/// The entry of a worker, handed to [`Platform::start`]: call [`run`](WorkerEntry::run) on the new thread or core.
+#[derive(Clone, Copy)]
+pub struct WorkerEntry {
+    executor: NonNull<()>,
+    worker: WorkerId,
+    run: unsafe fn(NonNull<()>, WorkerId),
+}
+
+// SAFETY: `executor` is a `&'static` executor, which is `Sync`; `WorkerEntry::new` asks for it.
+unsafe impl Send for WorkerEntry {}
+
+impl WorkerEntry {
+    /// # Safety
+    /// `run(executor, worker)` must be sound on any one thread.
+    pub(crate) unsafe fn new(
+        executor: NonNull<()>,
+        worker: WorkerId,
+        run: unsafe fn(NonNull<()>, WorkerId),
+    ) -> Self {
+        Self { executor, worker, run }
+    }
+
+    /// The worker to be started.
+    pub fn worker(&self) -> WorkerId {
+        self.worker
+    }
+
+    /// Becomes the worker; returns when it retires or the executor has shut down.
+    pub fn run(self) {
+        // SAFETY: contract of `new`.
+        unsafe { (self.run)(self.executor, self.worker) }
+    }
+}
+
+impl fmt::Debug for WorkerEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WorkerEntry({:?})", self.worker)
+    }
+}
+
+/// Why [`Platform::start`] started nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The platform cannot start workers; they enter `run` by themselves.
+    Unsupported,
+    /// The platform refused, with its own code (an errno, an SBI error).
+    Refused(i32),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported => f.write_str("this platform cannot start workers"),
+            Self::Refused(code) => {
+                write!(f, "the platform refused to start a worker (code {code})")
+            }
+        }
+    }
+}
+
+impl core::error::Error for StartError {}
+
+/// What a contained panic left behind, opaque to the core: the platform that caught it knows how to open it.
+///
+/// Two words. Dropping it drops the payload.
+pub struct Panic {
+    payload: NonNull<()>,
+    vtable: &'static PanicVtable,
+}
+
+/// How a platform takes its panic payload back from the core.
+#[derive(Debug)]
+pub struct PanicVtable {
+    /// Frees the payload. Must not unwind.
+    pub drop: unsafe fn(NonNull<()>),
+    /// The panic's message, where it has one.
+    pub message: unsafe fn(NonNull<()>) -> Option<&'static str>,
+}
+
+// SAFETY: `from_raw` asks for a payload that may be sent and shared.
+unsafe impl Send for Panic {}
+// SAFETY: as above.
+unsafe impl Sync for Panic {}
+
+impl Panic {
+    /// Wraps a payload of the platform's.
+    ///
+    /// # Safety
+    /// The functions of `vtable` must be sound for `payload` on any thread, `drop` once; a message that `message`
+    /// returns must live as long as the payload.
+    pub const unsafe fn from_raw(payload: NonNull<()>, vtable: &'static PanicVtable) -> Self {
+        Self { payload, vtable }
+    }
+
+    /// The payload, if it was wrapped with this `vtable`; else the panic is handed back.
+    pub fn into_raw(self, vtable: &'static PanicVtable) -> Result<NonNull<()>, Self> {
+        if core::ptr::eq(self.vtable, vtable) {
+            let this = core::mem::ManuallyDrop::new(self);
+            Ok(this.payload)
+        } else {
+            Err(self)
+        }
+    }
+
+    /// The panic's message, where it has one.
+    pub fn message(&self) -> Option<&str> {
+        // SAFETY: contract of `from_raw`; the result borrows `self`, which keeps the payload.
+        unsafe { (self.vtable.message)(self.payload) }
+    }
+}
+
+impl Drop for Panic {
+    fn drop(&mut self) {
+        // SAFETY: contract of `from_raw`; a `Panic` owns its payload.
+        unsafe { (self.vtable.drop)(self.payload) }
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Panic").field(&self.message()).finish()
+    }
+}
+
+/// The machine under an executor: a clock, who am I, wait, wake, and what else it can do.
+///
+/// Everything that a lost wake-up could hide in stays in the core, where a model checker sees it: the core owns the
+/// park words, a platform only waits and wakes on them, like a futex. Six methods have no default and make a port.
+///
+/// | method | called from | may block |
+/// |---|---|---|
+/// | [`now`](Self::now), [`current_worker`](Self::current_worker) | anywhere, interrupt handlers included | no |
+/// | [`wait`](Self::wait) | the worker itself, outside every poll | that is its purpose |
+/// | [`wake`](Self::wake), [`unblock`](Self::unblock) | anywhere, interrupt handlers included | no |
+/// | [`poll_io`](Self::poll_io), [`guard`](Self::guard), [`relax`](Self::relax) | the worker itself | no |
+/// | [`block`](Self::block) | threads that are no workers | that is its purpose |
+///
+/// # Safety
+///
+/// An implementation promises, and the executor's memory safety rests on it:
+///
+/// - **Identity.** [`current_worker`](Self::current_worker) returns `Some(w)` only in the context (thread, core) that
+///   entered `w` by [`enter`](Self::enter) and has not left it: at most one context at a time for each `w`.
+///   An interrupt or signal handler on that context may get `Some(w)` or `None`.
+/// - **Guard.** [`guard`](Self::guard) calls its closure exactly once, on this thread, before it returns.
+/// - **Start.** [`start`](Self::start) calls the entry at most once, on a context that is no worker.
+///
+/// And, for liveness (no lost wake-up):
+///
+/// - **Sticky wake.** [`wait`](Self::wait) returns at once if `*word != expected`; the check is atomic against
+///   [`wake`](Self::wake): a `wake(w, word)` after the word's change always ends a `wait` that saw the old value.
+///   `wait` may return spuriously, and returns at `deadline`.
+/// - **Wake from anywhere.** `wake` is idempotent and callable from thread, interrupt and foreign contexts; N wakes
+///   before the worker looks may be one interrupt.
+/// - **Monotonic.** [`now`](Self::now) never goes back as seen by one thread.
+pub unsafe trait Platform: Sync + 'static {
+    /// Monotonic time. Called about once in 128 polls and around each park.
+    fn now(&self) -> Instant;
+
+    /// The worker of this executor that runs in the calling context, if any. Called on each wake and spawn.
+    fn current_worker(&self) -> Option<WorkerId>;
+
+    /// The calling context becomes `worker`: set the thread local, the per-CPU register. Nothing to do where the
+    /// context itself says who it is (a hart id).
+    fn enter(&self, worker: WorkerId) {
+        let _ = worker;
+    }
+
+    /// The calling context stops being `worker`.
+    fn leave(&self, worker: WorkerId) {
+        let _ = worker;
+    }
+
+    /// Sleeps while `*word == expected`, until [`wake`](Self::wake), `deadline` or no reason at all.
+    fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>);
+
+    /// Ends the [`wait`](Self::wait) of `worker`, whose `word` has changed.
+    fn wake(&self, worker: WorkerId, word: &AtomicU32);
+
+    /// Starts a context that calls `entry.run()`. The default refuses: cores then enter `run` by themselves.
+    fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
+        let _ = entry;
+        Err(StartError::Unsupported)
+    }
+
+    /// Delivers what I/O is ready, without blocking; the number of events.
+    fn poll_io(&self, worker: WorkerId) -> usize {
+        let _ = worker;
+        0
+    }
+
+    /// Runs `poll` and contains a panic, where the platform unwinds. The default lets it pass.
+    fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
+        poll();
+        Ok(())
+    }
+
+    /// The `round`th look for work found none: a spin hint at first, later an OS yield.
+    fn relax(&self, round: u32) {
+        let _ = round;
+        core::hint::spin_loop();
+    }
+
+    /// As [`wait`](Self::wait), for a thread that is no worker. The default spins.
+    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        // Ordering: Acquire pairs with the Release of whoever changes the word before `unblock`.
+        while word.load(crate::atomic::Ordering::Acquire) == expected
+            && deadline.is_none_or(|end| self.now() < end)
+        {
+            self.relax(u32::MAX);
+        }
+    }
+
+    /// Ends every [`block`](Self::block) on `word`, which has changed. `word` may be gone: use its address only.
+    fn unblock(&self, word: *const AtomicU32) {
+        let _ = word;
+    }
+
+    /// A seed for the worker's random victims; equal seeds replay equal choices.
+    fn seed(&self, worker: WorkerId) -> u64 {
+        (worker.index() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
+    /// Whether workers may run yet; an early [`run`](crate::Scheduler::run) gets a typed error.
+    fn ready(&self) -> bool {
+        true
+    }
+
+    /// The event sink: what the scheduler does, as it does it. Called on hot paths; the default is nothing at all.
+    #[inline(always)]
+    fn event(&self, worker: Option<WorkerId>, event: Event) {
+        let _ = (worker, event);
+    }
+}

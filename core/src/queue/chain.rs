@@ -1,0 +1,156 @@
+//! Tasks linked through their headers: a FIFO chain with one owner, and a stack that anybody pushes to.
+
+use core::ptr::{NonNull, null_mut};
+
+use crate::{
+    atomic::{AtomicPtr, Ordering, maybe_const},
+    task::header::{Header, Ready},
+};
+
+/// A FIFO of tasks, each linked to the next. Its owner holds all their `Ready`s.
+#[must_use = "a chain that is dropped loses its tasks"]
+pub(crate) struct Chain {
+    head: *mut Header,
+    tail: *mut Header,
+    len: usize,
+}
+
+// SAFETY: a chain is a list of `Ready`s, which are `Send`.
+unsafe impl Send for Chain {}
+
+impl Chain {
+    pub(crate) const fn new() -> Self {
+        Self { head: null_mut(), tail: null_mut(), len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn push_back(&mut self, ready: Ready) {
+        let task = ready.into_raw();
+        link(task).store(null_mut(), Ordering::Relaxed);
+        match NonNull::new(self.tail) {
+            Some(tail) => link(tail).store(task.as_ptr(), Ordering::Relaxed),
+            None => self.head = task.as_ptr(),
+        }
+        self.tail = task.as_ptr();
+        self.len += 1;
+    }
+
+    pub(crate) fn push_front(&mut self, ready: Ready) {
+        let task = ready.into_raw();
+        link(task).store(self.head, Ordering::Relaxed);
+        if self.head.is_null() {
+            self.tail = task.as_ptr();
+        }
+        self.head = task.as_ptr();
+        self.len += 1;
+    }
+
+    pub(crate) fn pop_front(&mut self) -> Option<Ready> {
+        let task = NonNull::new(self.head)?;
+        self.head = link(task).load(Ordering::Relaxed);
+        if self.head.is_null() {
+            self.tail = null_mut();
+        }
+        self.len -= 1;
+        // SAFETY: the chain held the task's `Ready`.
+        Some(unsafe { Ready::from_raw(task) })
+    }
+
+    /// Puts all of `other` behind this one's.
+    pub(crate) fn append(&mut self, other: Chain) {
+        match NonNull::new(self.tail) {
+            Some(tail) => link(tail).store(other.head, Ordering::Relaxed),
+            None => self.head = other.head,
+        }
+        if !other.tail.is_null() {
+            self.tail = other.tail;
+        }
+        self.len += other.len;
+    }
+}
+
+/// The link of a task whose `Ready` is the caller's.
+fn link<'a>(task: NonNull<Header>) -> &'a AtomicPtr<Header> {
+    // Ordering of all accesses through it: the holder of a `Ready` is alone with its link; whoever hands the `Ready`
+    // on, publishes the link with it.
+    // SAFETY: a `Ready` keeps its header.
+    unsafe { &(*task.as_ptr()).link }
+}
+
+/// A stack that any context pushes to, and one consumer at a time takes whole.
+///
+/// Push is one compare-and-swap (a push under way hides nothing that others push), so that an interrupt handler may push
+/// whatever it interrupted. Nobody pops single tasks, so there is no ABA: a head that was taken and came back is as
+/// good as the first.
+#[derive(Debug)]
+pub(crate) struct Stack(AtomicPtr<Header>);
+
+impl Stack {
+    maybe_const! {
+        pub(crate) fn new() -> Self {
+            Self(AtomicPtr::new(null_mut()))
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        // Ordering: Acquire pairs with the Release of `take_all`'s swap: who sees the stack emptied sees what its
+        // taker did before. For "no task is overlooked" callers put a SeqCst fence before (see `scheduler::idle`).
+        self.0.load(Ordering::Acquire).is_null()
+    }
+
+    pub(crate) fn push(&self, ready: Ready) {
+        let task = ready.into_raw().as_ptr();
+        self.push_linked(task, task);
+    }
+
+    /// Pushes a chain with one operation; it comes out in its own order.
+    pub(crate) fn push_chain(&self, mut chain: Chain) {
+        // The stack is last in first out and is reversed as a whole: turn the chain around now.
+        let mut turned = Chain::new();
+        while let Some(ready) = chain.pop_front() {
+            turned.push_front(ready);
+        }
+        if !turned.is_empty() {
+            self.push_linked(turned.head, turned.tail);
+        }
+    }
+
+    fn push_linked(&self, first: *mut Header, last: *mut Header) {
+        // SAFETY: the caller owns the tasks' `Ready`s.
+        let end = unsafe { &(*last).link };
+        let mut head = self.0.load(Ordering::Relaxed);
+        loop {
+            end.store(head, Ordering::Relaxed);
+            #[cfg(not(filch_mutant = "stack_push"))]
+            const PUBLISH: Ordering = Ordering::Release;
+            #[cfg(filch_mutant = "stack_push")]
+            const PUBLISH: Ordering = Ordering::Relaxed;
+            // Ordering: Release pairs with the Acquire in `take_all`: the taker sees the links, and the tasks as
+            // their wakers left them.
+            match self.0.compare_exchange_weak(head, first, PUBLISH, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(seen) => head = seen,
+            }
+        }
+    }
+
+    /// Takes everything, oldest first.
+    pub(crate) fn take_all(&self) -> Chain {
+        // Ordering: AcqRel; Acquire pairs with the Release in `push_linked`, Release with the Acquire in `is_empty`.
+        let mut next = self.0.swap(null_mut(), Ordering::AcqRel);
+        let mut chain = Chain::new();
+        while let Some(task) = NonNull::new(next) {
+            next = link(task).load(Ordering::Relaxed);
+            // SAFETY: the stack held the task's `Ready`.
+            chain.push_front(unsafe { Ready::from_raw(task) });
+        }
+        chain
+    }
+}

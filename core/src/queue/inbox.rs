@@ -1,0 +1,57 @@
+//! The inbox of one worker: tasks pinned to it. Never stolen.
+
+use core::cell::Cell;
+
+use crate::{
+    atomic::maybe_const,
+    queue::chain::{Chain, Stack},
+    task::header::Ready,
+};
+
+/// A FIFO that anybody pushes to and one worker pops.
+///
+/// INV-INBOX: `ordered` is touched by the worker alone.
+pub(crate) struct Inbox {
+    stack: Stack,
+    ordered: Cell<Chain>,
+}
+
+// SAFETY: INV-INBOX.
+unsafe impl Sync for Inbox {}
+
+impl Inbox {
+    maybe_const! {
+        pub(crate) fn new() -> Self {
+            Self { stack: Stack::new(), ordered: Cell::new(Chain::new()) }
+        }
+    }
+
+    /// Adds a task. Lock-free, from any context.
+    pub(crate) fn push(&self, ready: Ready) {
+        self.stack.push(ready);
+    }
+
+    /// Whether nothing waits.
+    ///
+    /// # Safety
+    /// The caller is the worker.
+    #[inline]
+    pub(crate) unsafe fn is_empty(&self) -> bool {
+        // SAFETY: INV-INBOX; a shared look, while nobody else can look.
+        self.stack.is_empty() && unsafe { (*self.ordered.as_ptr()).is_empty() }
+    }
+
+    /// Takes the oldest task.
+    ///
+    /// # Safety
+    /// The caller is the worker.
+    #[inline]
+    pub(crate) unsafe fn pop(&self) -> Option<Ready> {
+        // SAFETY: INV-INBOX; no user code runs while the reference lives.
+        let ordered = unsafe { &mut *self.ordered.as_ptr() };
+        if ordered.is_empty() && !self.stack.is_empty() {
+            *ordered = self.stack.take_all();
+        }
+        ordered.pop_front()
+    }
+}

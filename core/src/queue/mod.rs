@@ -1,0 +1,9 @@
+//! The queues: chains and stacks through the headers' own links, the ring, the injector, the inbox.
+//!
+//! A queue carries `Ready`s and nothing else, and takes no memory of its own for them: a chain and a stack link headers,
+//! the ring holds pointers in fixed slots. So queueing a task can never fail.
+
+pub(crate) mod chain;
+pub(crate) mod inbox;
+pub(crate) mod injector;
+pub(crate) mod ring;

@@ -1,0 +1,330 @@
+//! The run queue of one worker: a fixed ring that its owner uses as a FIFO and that others steal half of.
+//!
+//! ```text
+//!            steal      real                 tail
+//!              v          v                    v
+//!   slots  [ . | x | x | x | t | t | t | t | t | . | . ]
+//!              being copied    may be popped
+//! ```
+//!
+//! `head` holds two indices in one word. `real` is where the next pop or steal begins; `steal` lags behind it while a
+//! thief copies what it has claimed. A steal is three steps:
+//!
+//! 1. **claim**: one exchange advances `real` over half the tasks and leaves `steal`;
+//! 2. **copy**: the thief moves `[steal, real)` to its own ring; the owner may pop and push meanwhile, but not push
+//!    into slots at or above `steal + CAP`, and no other thief may claim;
+//! 3. **release**: one exchange brings `steal` up to `real`.
+//!
+//! Indices run freely and wrap. With 64-bit atomics they are 32 bits wide, else 16.
+//!
+//! After the dual-head ring of Tokio and Volt; the thief's room is checked, and a full ring sheds one linked chain.
+
+use core::{fmt, mem::MaybeUninit, ptr::NonNull};
+
+use crate::{
+    atomic::{AtomicU32, AtomicWord, Ordering, UnsafeCell, Word, array_of, maybe_const},
+    bits::Field,
+    queue::chain::Chain,
+    task::header::{Header, Ready},
+};
+
+const REAL: Field = Field::first(Word::BITS / 2);
+const STEAL: Field = REAL.then(Word::BITS / 2);
+
+/// The index arithmetic of one half of a head.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Head(Word);
+
+impl Head {
+    fn new(steal: u32, real: u32) -> Self {
+        Self(STEAL.set(REAL.set(0, real as Word & REAL.max()), steal as Word & STEAL.max()))
+    }
+    #[inline(always)]
+    fn real(self) -> u32 {
+        REAL.get(self.0) as u32
+    }
+    #[inline(always)]
+    fn steal(self) -> u32 {
+        STEAL.get(self.0) as u32
+    }
+    fn is_being_stolen(self) -> bool {
+        self.real() != self.steal()
+    }
+}
+
+/// The distance from `from` to `to`, in indices.
+#[inline(always)]
+fn distance(from: u32, to: u32) -> u32 {
+    to.wrapping_sub(from) & REAL.max() as u32
+}
+
+#[repr(align(128))]
+struct Line<T>(T);
+
+/// A ring of `CAP` tasks.
+///
+/// INV-RING-OWNER: `push`, `pop` and `tail`'s stores are the owner's, one context at a time.
+/// INV-RING-SLOT: slots `[real, tail)` hold `Ready`s that belong to the ring; `[steal, real)` belong to the thief that
+/// claimed them; the rest are empty and the owner's.
+pub(crate) struct Ring<const CAP: usize> {
+    head: Line<AtomicWord>,
+    tail: Line<AtomicU32>,
+    slots: Line<[UnsafeCell<MaybeUninit<NonNull<Header>>>; CAP]>,
+}
+
+// SAFETY: INV-RING-SLOT: `Ready`s are `Send`, and each slot has one owner at a time.
+unsafe impl<const CAP: usize> Sync for Ring<CAP> {}
+// SAFETY: as above.
+unsafe impl<const CAP: usize> Send for Ring<CAP> {}
+
+/// What a push could not keep.
+#[must_use]
+pub(crate) enum Overflow {
+    /// Nothing: the task is in the ring.
+    None,
+    /// Half the ring, oldest first, and the new task behind them.
+    Chain(Chain),
+    /// The new task alone: a thief is at work on the slots that would have been freed.
+    One(Ready),
+}
+
+impl<const CAP: usize> Ring<CAP> {
+    const CAPACITY: u32 = {
+        assert!(CAP.is_power_of_two() && CAP >= 2, "a ring's capacity is a power of two");
+        assert!(
+            (CAP as Word) < REAL.max() / 2,
+            "a ring's capacity is far below the range of its indices"
+        );
+        CAP as u32
+    };
+
+    maybe_const! {
+        pub(crate) fn new() -> Self {
+            Self {
+                head: Line(AtomicWord::new(0)),
+                tail: Line(AtomicU32::new(0)),
+                slots: Line(array_of!(UnsafeCell::new(MaybeUninit::uninit()))),
+            }
+        }
+    }
+
+    /// An empty ring whose indices begin at `index`, for models of the wrap-around.
+    #[cfg(all(test, filch_loom))]
+    pub(crate) fn starting_at(index: u32) -> Self {
+        let ring = Self::new();
+        let head = Head::new(index, index);
+        ring.head.0.store(head.0, Ordering::Relaxed);
+        ring.tail.0.store(head.real(), Ordering::Relaxed);
+        ring
+    }
+
+    fn slot(&self, index: u32) -> &UnsafeCell<MaybeUninit<NonNull<Header>>> {
+        // SAFETY: the mask keeps the index below `CAP`.
+        unsafe { self.slots.0.get_unchecked((index & (Self::CAPACITY - 1)) as usize) }
+    }
+
+    /// # Safety
+    /// The slot holds a `Ready` that belongs to the caller (INV-RING-SLOT), who now has it.
+    #[inline(always)]
+    unsafe fn read(&self, index: u32) -> Ready {
+        // SAFETY: the caller's.
+        unsafe { Ready::from_raw(self.slot(index).with(|p| (*p).assume_init())) }
+    }
+
+    /// # Safety
+    /// The slot is empty and the caller's.
+    #[inline(always)]
+    unsafe fn write(&self, index: u32, ready: Ready) {
+        // SAFETY: the caller's.
+        self.slot(index).with_mut(|p| unsafe { (*p).write(ready.into_raw()) });
+    }
+
+    /// How many tasks may be popped or stolen. Exact for the owner, if no thief is at work.
+    pub(crate) fn len(&self) -> usize {
+        // Ordering: Acquire on both for `is_empty`; the head first, so that a stale head gives too much, not too
+        // little. Callers that must not overlook a task put a SeqCst fence before.
+        let head = Head(self.head.0.load(Ordering::Acquire));
+        let tail = self.tail.0.load(Ordering::Acquire);
+        distance(head.real(), tail) as usize
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many tasks fit.
+    ///
+    /// # Safety
+    /// The caller is the owner (INV-RING-OWNER).
+    pub(crate) unsafe fn room(&self) -> usize {
+        // Ordering: Acquire pairs with the release step of a thief: what it has copied is free.
+        let head = Head(self.head.0.load(Ordering::Acquire));
+        let tail = self.tail.0.load(Ordering::Relaxed);
+        (Self::CAPACITY - distance(head.steal(), tail)) as usize
+    }
+
+    /// Adds a task at the end. Wait-free, but for the chain of a full ring.
+    ///
+    /// # Safety
+    /// The caller is the owner (INV-RING-OWNER).
+    #[inline]
+    pub(crate) unsafe fn push(&self, ready: Ready) -> Overflow {
+        // Ordering: only the owner stores `tail`.
+        let tail = self.tail.0.load(Ordering::Relaxed);
+        loop {
+            // Ordering: Acquire pairs with the release step of a thief: its reads of the slots come before our writes.
+            let head = Head(self.head.0.load(Ordering::Acquire));
+            if distance(head.steal(), tail) < Self::CAPACITY {
+                // SAFETY: INV-RING-SLOT: at `tail`, and less than `CAP` above `steal`: empty and ours.
+                unsafe { self.write(tail, ready) };
+                self.advance_tail(tail, 1);
+                return Overflow::None;
+            }
+            if head.is_being_stolen() {
+                return Overflow::One(ready);
+            }
+            // SAFETY: the caller's.
+            if let Some(mut chain) = unsafe { self.shed(head) } {
+                chain.push_back(ready);
+                return Overflow::Chain(chain);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn advance_tail(&self, tail: u32, by: u32) {
+        // Ordering: Release pairs with the Acquire of `tail` in `steal_into`: a thief sees the slots that it claims.
+        #[cfg(not(filch_mutant = "ring_publish"))]
+        const PUBLISH: Ordering = Ordering::Release;
+        #[cfg(filch_mutant = "ring_publish")]
+        const PUBLISH: Ordering = Ordering::Relaxed;
+        self.tail.0.store(tail.wrapping_add(by) & REAL.max() as u32, PUBLISH);
+    }
+
+    /// Takes the older half of a full ring out as a chain; nothing if a thief was faster.
+    #[cold]
+    unsafe fn shed(&self, head: Head) -> Option<Chain> {
+        let half = Self::CAPACITY / 2;
+        let new = Head::new(head.steal().wrapping_add(half), head.real().wrapping_add(half));
+        // Ordering: as in `pop`.
+        self.head.0.compare_exchange(head.0, new.0, Ordering::Release, Ordering::Relaxed).ok()?;
+        let mut chain = Chain::new();
+        for i in 0..half {
+            // SAFETY: INV-RING-SLOT: the exchange took them out of the ring, for us.
+            chain.push_back(unsafe { self.read(head.real().wrapping_add(i)) });
+        }
+        Some(chain)
+    }
+
+    /// Takes the oldest task. Lock-free.
+    ///
+    /// # Safety
+    /// The caller is the owner (INV-RING-OWNER).
+    #[inline]
+    pub(crate) unsafe fn pop(&self) -> Option<Ready> {
+        // Ordering: only the owner stores `tail`. The head is a guess, checked by the exchange; slots are the owner's
+        // own writes, or were written by it as a thief.
+        let tail = self.tail.0.load(Ordering::Relaxed);
+        let mut head = Head(self.head.0.load(Ordering::Relaxed));
+        loop {
+            let real = head.real();
+            if real == tail {
+                return None;
+            }
+            let next = real.wrapping_add(1);
+            let steal = if head.is_being_stolen() { head.steal() } else { next };
+            // Ordering: Release so that the claim of a later thief (Acquire) orders our read of this slot, through
+            // that thief's release step, before the owner's next write to it; Relaxed failure: a new guess.
+            match self.head.0.compare_exchange_weak(
+                head.0,
+                Head::new(steal, next).0,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                // SAFETY: INV-RING-SLOT: the exchange took it out of the ring, for us.
+                Ok(_) => return Some(unsafe { self.read(real) }),
+                Err(seen) => head = Head(seen),
+            }
+        }
+    }
+
+    /// Steals half of this ring, at most half of its capacity, for the owner of `to`: the first task is returned, the rest
+    /// go into `to`. Gives how many were taken in all. Nothing if there is nothing, or another thief is at work.
+    ///
+    /// # Safety
+    /// The caller is the owner of `to` (INV-RING-OWNER), which is not this ring.
+    pub(crate) unsafe fn steal_into(&self, to: &Self) -> Option<(Ready, usize)> {
+        // SAFETY: the caller's.
+        let room = unsafe { to.room() } as u32;
+        let (first, n) = self.claim(room + 1)?;
+        // SAFETY: INV-RING-SLOT: `[first, first + n)` are ours until `release`.
+        let stolen = unsafe { self.read(first) };
+        let to_tail = to.tail.0.load(Ordering::Relaxed);
+        for i in 1..n {
+            // SAFETY: as above; and `to` has room for `n - 1` at its tail, which are the caller's.
+            unsafe { to.write(to_tail.wrapping_add(i - 1), self.read(first.wrapping_add(i))) };
+        }
+        if n > 1 {
+            to.advance_tail(to_tail, n - 1);
+        }
+        self.release();
+        Some((stolen, n as usize))
+    }
+
+    /// Step one: claims half of the tasks, at most `room`.
+    fn claim(&self, room: u32) -> Option<(u32, u32)> {
+        // Ordering: Acquire, for the tail below to be no older than the head; see also the exchange.
+        let head = Head(self.head.0.load(Ordering::Acquire));
+        if head.is_being_stolen() {
+            return None;
+        }
+        // Ordering: Acquire pairs with the Release in `advance_tail`: we see the slots up to it.
+        let tail = self.tail.0.load(Ordering::Acquire);
+        let available = distance(head.real(), tail);
+        // An old head with a new tail can look like more than there ever was.
+        if available == 0 || available > Self::CAPACITY {
+            return None;
+        }
+        #[cfg(not(filch_mutant = "ring_half"))]
+        let half = available - available / 2;
+        #[cfg(filch_mutant = "ring_half")]
+        let half = available + 1;
+        let n = half.min(Self::CAPACITY / 2).min(room);
+        let new = Head::new(head.steal(), head.real().wrapping_add(n));
+        // Ordering: Acquire pairs with the Release of the owner's pops and of earlier thieves' releases, which ours
+        // then passes on; Release is not needed for the claim itself.
+        self.head
+            .0
+            .compare_exchange(head.0, new.0, Ordering::AcqRel, Ordering::Relaxed)
+            .ok()
+            .map(|_| (head.real(), n))
+    }
+
+    /// Step three: what was claimed has been copied.
+    fn release(&self) {
+        let mut head = Head(self.head.0.load(Ordering::Relaxed));
+        loop {
+            // Ordering: Release pairs with the Acquire of the head in `push` and `room`: our reads of the slots come
+            // before the owner's next writes to them.
+            #[cfg(not(filch_mutant = "ring_release"))]
+            const RELEASE: Ordering = Ordering::AcqRel;
+            #[cfg(filch_mutant = "ring_release")]
+            const RELEASE: Ordering = Ordering::Relaxed;
+            match self.head.0.compare_exchange_weak(
+                head.0,
+                Head::new(head.real(), head.real()).0,
+                RELEASE,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(seen) => head = Head(seen),
+            }
+        }
+    }
+}
+
+impl<const CAP: usize> fmt::Debug for Ring<CAP> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring").field("len", &self.len()).finish()
+    }
+}

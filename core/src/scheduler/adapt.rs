@@ -1,0 +1,73 @@
+//! How often a busy worker looks into the injector: often enough for a task there to wait about a millisecond.
+
+use core::cell::Cell;
+
+/// How long a task may wait in the injector while workers are busy, in nanoseconds.
+const TARGET: u64 = 1_000_000;
+const SHORTEST: u32 = 8;
+const LONGEST: u32 = 255;
+
+/// A moving average of the time of a poll, in integers: kernels have no floating point.
+///
+/// Samples hold the time spent polling alone: time spent searching is no task's time.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    average: Cell<u64>,
+    interval: Cell<u32>,
+}
+
+impl Pace {
+    pub(crate) const fn new() -> Self {
+        // 50 us, the seeds' estimate for a mixed load.
+        Self { average: Cell::new(50_000), interval: Cell::new(20) }
+    }
+
+    /// Polls between two looks into the injector.
+    #[inline(always)]
+    pub(crate) fn interval(&self) -> u32 {
+        self.interval.get()
+    }
+
+    /// `polls` took `nanos` in all.
+    pub(crate) fn record(&self, nanos: u64, polls: u32) {
+        let Some(sample) = nanos.checked_div(u64::from(polls)) else { return };
+        // One tenth of the sample, nine of the past; rounded up, so that it can fall to one.
+        let sample = sample.min(u64::MAX / 16);
+        let average = (sample + 9 * self.average.get()).div_ceil(10).max(1);
+        self.average.set(average);
+        let polls = (TARGET / average).clamp(u64::from(SHORTEST), u64::from(LONGEST));
+        self.interval.set(polls as u32);
+    }
+}
+
+#[cfg(all(test, not(any(filch_loom, filch_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_follows_the_time_of_a_poll() {
+        let pace = Pace::new();
+        let steps = [
+            (1_000, 255..=255),
+            (10_000, 99..=100),
+            (50_000, 19..=20),
+            (100_000, 9..=10),
+            (5_000_000, 8..=8),
+        ];
+        for (nanos, wanted) in steps {
+            for _ in 0..200 {
+                pace.record(nanos * 128, 128);
+            }
+            assert!(wanted.contains(&pace.interval()), "{nanos} ns: every {}", pace.interval());
+        }
+    }
+
+    #[test]
+    fn nothing_is_learned_from_no_polls_and_no_sample_overflows() {
+        let pace = Pace::new();
+        pace.record(1_000_000, 0);
+        assert_eq!(pace.interval(), 20);
+        pace.record(u64::MAX, 1);
+        assert_eq!(pace.interval(), SHORTEST);
+    }
+}

@@ -1,0 +1,114 @@
+//! What a user may tune.
+
+use core::time::Duration;
+
+/// The knobs of an executor, each with a default that suits most.
+///
+/// ```
+/// use core::time::Duration;
+/// use filch::Config;
+/// const PER_CORE: Config = Config::new().stealing(false).spin_rounds(0).sentry(None);
+/// # let _ = PER_CORE;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    pub(crate) stealing: bool,
+    pub(crate) lifo_cap: u32,
+    pub(crate) spin_rounds: u32,
+    pub(crate) sentry: Option<(u64, u64)>,
+    pub(crate) park_timeout: Option<u64>,
+    pub(crate) poll_limit: Option<u64>,
+    pub(crate) nesting: u32,
+    pub(crate) spares: u16,
+}
+
+const fn nanos(d: Duration) -> u64 {
+    let n = d.as_nanos();
+    if n > u64::MAX as u128 { u64::MAX } else { n as u64 }
+}
+
+impl Config {
+    /// The defaults.
+    pub const fn new() -> Self {
+        Self {
+            stealing: true,
+            lifo_cap: 3,
+            spin_rounds: 32,
+            sentry: Some((500_000, 10_000_000)),
+            park_timeout: None,
+            poll_limit: None,
+            nesting: 32,
+            spares: 0,
+        }
+    }
+
+    /// Whether idle workers steal (default: true). Without it each worker keeps what was woken on it, thread-per-core;
+    /// tasks from outside still go to whoever is free.
+    pub const fn stealing(mut self, on: bool) -> Self {
+        self.stealing = on;
+        self
+    }
+
+    /// How many polls in a row may come from the LIFO slot before it is flushed to the ring (default: 3; 0 turns the
+    /// slot off).
+    pub const fn lifo_cap(mut self, polls: u32) -> Self {
+        self.lifo_cap = polls;
+        self
+    }
+
+    /// How many times an idle worker looks again, by [`Platform::relax`](crate::Platform::relax), before it goes to
+    /// sleep (default: 32; 0 on kernels that want it).
+    pub const fn spin_rounds(mut self, rounds: u32) -> Self {
+        self.spin_rounds = rounds;
+        self
+    }
+
+    /// The sentry's shortest and longest sleep between two sweeps (default: 500 us to 10 ms), or `None` for no sentry:
+    /// a task in the LIFO slot of a worker that is stuck in a poll then waits for the end of that poll.
+    pub const fn sentry(mut self, sleep: Option<(Duration, Duration)>) -> Self {
+        self.sentry = match sleep {
+            Some((shortest, longest)) => Some((nanos(shortest), nanos(longest))),
+            None => None,
+        };
+        self
+    }
+
+    /// The longest sleep of an idle worker (default: none). No protocol needs it; it is there for platforms that are
+    /// being brought up.
+    pub const fn park_timeout(mut self, longest: Option<Duration>) -> Self {
+        self.park_timeout = match longest {
+            Some(d) => Some(nanos(d)),
+            None => None,
+        };
+        self
+    }
+
+    /// How long one poll may last before the sentry reports it as [`Event::LongPoll`](crate::Event::LongPoll) (default:
+    /// none).
+    pub const fn poll_limit(mut self, limit: Option<Duration>) -> Self {
+        self.poll_limit = match limit {
+            Some(d) => Some(nanos(d)),
+            None => None,
+        };
+        self
+    }
+
+    /// How deep waiting in sync code may nest on one worker before it blocks (default: 32).
+    pub const fn nesting(mut self, depth: u32) -> Self {
+        self.nesting = depth;
+        self
+    }
+
+    /// How many of the executor's worker slots are kept for threads that help while they wait, and for workers that
+    /// stand in for blocked ones (default: 0).
+    pub const fn spares(mut self, slots: u16) -> Self {
+        self.spares = slots;
+        self
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,155 @@
+//! Where a task that became ready goes, and who is woken for it.
+
+use core::ptr::NonNull;
+
+use super::{executor::Scheduler, slot::WorkerSlot};
+use crate::{
+    atomic::{AtomicU32, Ordering},
+    platform::{Platform, WorkerId},
+    queue::ring::Overflow,
+    task::{
+        header::Ready,
+        schedule::{Anchor, Current},
+    },
+};
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    /// Queues a task that was woken or spawned, from any context.
+    #[inline]
+    pub(crate) fn schedule(&self, ready: Ready) {
+        if let Some(worker) = ready.pin() {
+            return self.schedule_pinned(worker, ready);
+        }
+        match self.current() {
+            // INV-ACCEPTING: only in a poll, and not in the midst of an owner-only operation.
+            Some((_, slot)) if slot.lifo.is_accepting() => {
+                slot.lifo.accept(false);
+                self.schedule_local(slot, ready);
+                slot.lifo.accept(true);
+            }
+            _ => {
+                self.injector.push(ready);
+                self.notify();
+            }
+        }
+    }
+
+    /// The newest task goes to the LIFO slot, the one before to the ring.
+    #[inline]
+    fn schedule_local(&self, slot: &WorkerSlot<RING>, ready: Ready) {
+        if self.config.lifo_cap == 0 {
+            return self.push_ring(slot, ready);
+        }
+        match slot.lifo.put(ready) {
+            Some(displaced) => self.push_ring(slot, displaced),
+            None => self.cover_lifo(),
+        }
+    }
+
+    /// Puts a task at the end of the worker's own ring.
+    ///
+    /// The caller is the worker, with the mark of INV-ACCEPTING down.
+    #[inline]
+    pub(crate) fn push_ring(&self, slot: &WorkerSlot<RING>, ready: Ready) {
+        // SAFETY: INV-RING-OWNER: we are the worker, and no interrupt on it gets here.
+        match unsafe { slot.ring.push(ready) } {
+            Overflow::None => {}
+            Overflow::One(ready) => self.injector.push(ready),
+            Overflow::Chain(chain) => {
+                slot.counters.overflows.add(1);
+                self.injector.push_chain(chain);
+            }
+        }
+        // An only worker is awake: it is here.
+        if self.config.stealing && self.slots().len() > 1 {
+            self.notify();
+        }
+    }
+
+    fn schedule_pinned(&self, worker: WorkerId, ready: Ready) {
+        // Spawning has checked that the worker exists.
+        // SAFETY: a pinned task's worker is one of ours.
+        unsafe { self.slots().get_unchecked(worker.index()) }.inbox.push(ready);
+        self.call(worker);
+    }
+
+    /// There is work for this one worker: wakes it if it sleeps.
+    pub(crate) fn call(&self, worker: WorkerId) {
+        // Ordering: pairs with the fence in `Idle::announce`: either we see the worker's bit, or it sees its inbox.
+        crate::atomic::fence(Ordering::SeqCst);
+        if let Some(claimed) = self.idle.claim(self, worker) {
+            self.unpark(claimed.worker);
+            if claimed.another {
+                self.wake_one();
+            }
+        }
+    }
+
+    /// There is work that any worker can take.
+    #[inline]
+    pub(crate) fn notify(&self) {
+        if let Some(claimed) = self.idle.notify(self, self.sentry()) {
+            self.unpark(claimed.worker);
+            if claimed.another {
+                self.wake_one();
+            }
+        }
+    }
+
+    /// Wakes a sleeper, whoever searches.
+    #[cold]
+    pub(crate) fn wake_one(&self) {
+        while let Some(claimed) = self.idle.claim_any(self, self.sentry()) {
+            self.unpark(claimed.worker);
+            if !claimed.another {
+                break;
+            }
+        }
+    }
+
+    /// Wakes every worker, to look at what has changed.
+    pub(crate) fn wake_all(&self) {
+        for (i, slot) in self.slots().iter().enumerate() {
+            slot.shared.park.unpark(&self.platform, WorkerId::new(i as u16));
+        }
+    }
+
+    pub(crate) fn unpark(&self, worker: WorkerId) {
+        if let Some(slot) = self.slots().get(worker.index()) {
+            slot.shared.park.unpark(&self.platform, worker);
+        }
+    }
+
+    /// Ends the sleep of a worker, this one or the next: for a waiter in sync code whose condition has come true. The worker
+    /// looks around and goes to sleep again if there is nothing. Callable from any context.
+    pub fn unpark_worker(&self, worker: WorkerId) {
+        self.unpark(worker);
+    }
+
+    /// Unless the platform has no such thing, ends every [`Platform::block`] on the word.
+    pub(crate) unsafe fn op_unblock(anchor: NonNull<Anchor>, word: *const AtomicU32) {
+        // SAFETY: the table is this type's.
+        unsafe { Self::of(anchor) }.platform.unblock(word);
+    }
+
+    pub(crate) unsafe fn op_schedule(anchor: NonNull<Anchor>, ready: Ready) {
+        // SAFETY: the table is this type's.
+        unsafe { Self::of(anchor) }.schedule(ready);
+    }
+
+    pub(crate) unsafe fn op_unpark(anchor: NonNull<Anchor>, worker: WorkerId) {
+        // SAFETY: the table is this type's.
+        unsafe { Self::of(anchor) }.unpark(worker);
+    }
+
+    pub(crate) unsafe fn op_current(anchor: NonNull<Anchor>) -> Option<Current> {
+        // SAFETY: the table is this type's.
+        let (_, slot) = unsafe { Self::of(anchor) }.current()?;
+        // SAFETY: a worker's bell hangs since it attached, and the scheduler is `'static`.
+        let waker = unsafe { slot.shared.bell.waker() };
+        Some(Current { waker, frame: slot.local.frame.get() })
+    }
+}

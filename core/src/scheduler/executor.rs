@@ -1,0 +1,454 @@
+//! The executor: what it is made of, and how workers enter it.
+
+use core::{cell::Cell, fmt, ptr::NonNull};
+
+use super::{
+    config::Config,
+    idle::{Idle, Leaves},
+    shutdown::Gate,
+    slot::{OFFLINE, ONLINE, WorkerSlot},
+    worker::Worker,
+};
+use crate::{
+    atomic::{AtomicPtr, AtomicU32, AtomicWord, Ordering, array_of, maybe_const},
+    metrics::{Totals, WorkerMetrics},
+    platform::{Platform, StartError, WorkerEntry, WorkerId},
+    queue::injector::Injector,
+    task::{
+        header::TaskInfo,
+        memory::Home,
+        schedule::{Anchor, Ops},
+        state::Snapshot,
+        waker::drop_ref,
+    },
+};
+
+/// An executor with room for `N` workers, const-constructible in a `static`.
+///
+/// ```ignore
+/// static EXECUTOR: Executor<Board, 4> = Executor::new(Board);
+/// // On each core:
+/// EXECUTOR.run(WorkerId::new(core_id))?;
+/// ```
+///
+/// See [`Scheduler`] for what it can do. Memory: about 2.9 KiB for each worker on 64-bit targets with the default ring of
+/// 256 tasks.
+pub type Executor<P, const N: usize, const RING: usize = 256> =
+    Scheduler<P, [WorkerSlot<RING>; N], RING>;
+
+/// A work-stealing executor over a platform `P` and worker slots `S`.
+///
+/// Everything is done through a `&'static` reference: a `static`, or leaked. Tasks are spawned into
+/// [`Memory`](crate::Memory) that the caller provides; workers enter with [`run`](Scheduler::run), or are stepped by hand
+/// with [`worker`](Scheduler::worker).
+///
+/// | method | contexts |
+/// |---|---|
+/// | [`spawn`](Scheduler::spawn) and the builder's | any, interrupt handlers included (not NMI) |
+/// | [`run`](Scheduler::run), [`worker`](Scheduler::worker) | a thread or core that is no worker yet |
+/// | [`metrics`](Scheduler::metrics), [`tasks`](Scheduler::tasks) | any |
+/// | [`shutdown`](Scheduler::shutdown) | a thread that is no worker |
+#[repr(C)]
+pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
+    /// First, so that a pointer to it is a pointer to the scheduler.
+    anchor: Anchor,
+    pub(crate) platform: P,
+    pub(crate) config: Config,
+    pub(crate) registry: AtomicPtr<Home>,
+    pub(crate) gate: Gate,
+    /// Workers that a context runs.
+    pub(crate) online: AtomicU32,
+    /// Blocked workers that want their stand-in to go.
+    pub(crate) surplus: AtomicU32,
+    /// Workers that sleep in a join too deep to help in.
+    pub(crate) blocked: AtomicU32,
+    /// The worker that keeps watch, plus one.
+    pub(crate) sentry: AtomicU32,
+    pub(crate) idle: Line<Idle>,
+    pub(crate) injector: Line<Injector>,
+    slots: S,
+}
+
+#[repr(align(128))]
+pub(crate) struct Line<T>(pub(crate) T);
+
+impl<T> core::ops::Deref for Line<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Why an executor could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// There is no slot for a worker, or all are spares.
+    ZeroWorkers,
+    /// There are more slots than an executor can have; the largest number.
+    TooManyWorkers(usize),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroWorkers => f.write_str("an executor needs at least one worker"),
+            Self::TooManyWorkers(max) => write!(f, "an executor has at most {max} workers"),
+        }
+    }
+}
+
+impl core::error::Error for BuildError {}
+
+/// Why a context did not become a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The platform is not ready yet.
+    NotReady,
+    /// The executor has no such worker; it has this many.
+    NoSuchWorker(usize),
+    /// A context runs this worker already.
+    AlreadyRunning,
+    /// The calling context is a worker of this executor already.
+    AlreadyWorker,
+    /// The executor has shut down.
+    Stopped,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady => f.write_str("the platform is not ready"),
+            Self::NoSuchWorker(n) => write!(f, "no such worker: the executor has {n}"),
+            Self::AlreadyRunning => f.write_str("the worker is running already"),
+            Self::AlreadyWorker => f.write_str("the calling context is a worker already"),
+            Self::Stopped => f.write_str("the executor has shut down"),
+        }
+    }
+}
+
+impl core::error::Error for RunError {}
+
+impl<P: Platform, const N: usize, const RING: usize> Executor<P, N, RING> {
+    maybe_const! {
+        /// An executor with the default configuration.
+        ///
+        /// # Panics
+        /// If `N` is zero or above 4,096 (1,024 where 64-bit atomics are not native): at compile time in a `static`.
+        pub fn new(platform: P) -> Self {
+            Self::with_config(platform, Config::new())
+        }
+    }
+
+    maybe_const! {
+        /// An executor with a configuration of one's own.
+        ///
+        /// # Panics
+        /// As [`new`](Executor::new), and if all slots are spares.
+        pub fn with_config(platform: P, config: Config) -> Self {
+            assert!(N > config.spares as usize, "an executor needs at least one worker");
+            assert!(N <= WorkerId::MAX as usize + 1, "an executor has at most 4,096 workers (1,024 on narrow targets)");
+            Self::assemble(platform, config, array_of!(WorkerSlot::new()))
+        }
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    /// An executor over slots of one's own, for a number of workers that is known at run time.
+    ///
+    /// # Errors
+    /// [`BuildError`] for no slots or too many.
+    pub fn over(platform: P, config: Config, slots: S) -> Result<Self, BuildError> {
+        match slots.as_ref().len() {
+            n if n <= config.spares as usize => Err(BuildError::ZeroWorkers),
+            n if n > WorkerId::MAX as usize + 1 => {
+                Err(BuildError::TooManyWorkers(WorkerId::MAX as usize + 1))
+            }
+            _ => Ok(Self::assemble(platform, config, slots)),
+        }
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    const OPS: &'static Ops = &Ops {
+        schedule: Self::op_schedule,
+        budget: Self::op_budget,
+        current: Self::op_current,
+        help: Self::op_help,
+        block: Self::op_block,
+        unblock: Self::op_unblock,
+        unpark: Self::op_unpark,
+    };
+
+    maybe_const! {
+        fn assemble(platform: P, config: Config, slots: S) -> Self {
+            Self {
+                anchor: Anchor::new(Self::OPS),
+                platform,
+                config,
+                registry: AtomicPtr::new(core::ptr::null_mut()),
+                gate: Gate::new(),
+                online: AtomicU32::new(0),
+                surplus: AtomicU32::new(0),
+                blocked: AtomicU32::new(0),
+                sentry: AtomicU32::new(0),
+                idle: Line(Idle::new()),
+                injector: Line(Injector::new()),
+                slots,
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn slots(&self) -> &[WorkerSlot<RING>] {
+        self.slots.as_ref()
+    }
+
+    /// The platform under the executor.
+    pub fn platform(&self) -> &P {
+        &self.platform
+    }
+
+    /// How many workers can enter, spares not counted.
+    pub fn workers(&self) -> usize {
+        self.slots().len() - self.config.spares as usize
+    }
+
+    pub(crate) fn anchor(&'static self) -> NonNull<Anchor> {
+        // The scheduler begins with its anchor, and the pointer may reach all of it.
+        NonNull::from(self).cast()
+    }
+
+    /// # Safety
+    /// `anchor` is that of a scheduler of this type, `'static`.
+    #[inline(always)]
+    pub(crate) unsafe fn of(anchor: NonNull<Anchor>) -> &'static Self {
+        // SAFETY: the caller's; see `anchor`.
+        unsafe { anchor.cast().as_ref() }
+    }
+
+    /// The slot of the worker that runs in the calling context.
+    #[inline]
+    pub(crate) fn current(&self) -> Option<(WorkerId, &WorkerSlot<RING>)> {
+        let id = self.platform.current_worker()?;
+        self.slots().get(id.index()).map(|slot| (id, slot))
+    }
+
+    /// Becomes worker `id` in the calling context, and works until the executor has shut down.
+    ///
+    /// # Errors
+    /// [`RunError`], at once.
+    pub fn run(&'static self, id: WorkerId) -> Result<(), RunError> {
+        self.worker(id)?.run();
+        Ok(())
+    }
+
+    /// Becomes worker `id` in the calling context, to be stepped by hand. The worker goes offline when the handle is
+    /// dropped: what is in its queues goes to the others.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub fn worker(&'static self, id: WorkerId) -> Result<Worker<P, S, RING>, RunError> {
+        if id.index() >= self.workers() {
+            return Err(RunError::NoSuchWorker(self.workers()));
+        }
+        if self.current().is_some() {
+            return Err(RunError::AlreadyWorker);
+        }
+        self.attach(id)
+    }
+
+    /// As `worker`, spares included.
+    pub(crate) fn attach(&'static self, id: WorkerId) -> Result<Worker<P, S, RING>, RunError> {
+        let slot = self.slots().get(id.index()).ok_or(RunError::NoSuchWorker(self.workers()))?;
+        if !self.platform.ready() {
+            return Err(RunError::NotReady);
+        }
+        if self.gate.is_stopped() {
+            return Err(RunError::Stopped);
+        }
+        // Ordering: Acquire pairs with the Release in `Worker::drop`: the slot's `Local` passes from one context to
+        // the next.
+        slot.shared
+            .status
+            .compare_exchange(OFFLINE, ONLINE, Ordering::Acquire, Ordering::Relaxed)
+            .map_err(|_| RunError::AlreadyRunning)?;
+        slot.shared.bell.hang(self.anchor(), id);
+        slot.local.rng.seed(self.platform.seed(id));
+        self.platform.enter(id);
+        // Ordering: a count; it is read with SeqCst fences around by who decides on it (`shutdown`).
+        self.online.fetch_add(1, Ordering::AcqRel);
+        Ok(Worker::new(self, id))
+    }
+
+    /// Has the platform start worker `id` on a thread or core of its own.
+    ///
+    /// # Errors
+    /// The platform's [`StartError`]; whether the worker then could enter, its own `run` says.
+    pub fn start(&'static self, id: WorkerId) -> Result<(), StartError> {
+        unsafe fn enter<P: Platform, S, const RING: usize>(at: NonNull<()>, id: WorkerId)
+        where
+            S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+        {
+            // SAFETY: made below from a `&'static` scheduler of this type.
+            let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
+            if let Ok(worker) = this.attach(id) {
+                worker.run();
+            }
+        }
+        // SAFETY: as said in `enter`.
+        let entry =
+            unsafe { WorkerEntry::new(NonNull::from(self).cast(), id, enter::<P, S, RING>) };
+        self.platform.start(entry)
+    }
+
+    /// A snapshot of the counters. Callable from any context; a few loads for each worker.
+    pub fn metrics(&self) -> Metrics<'_> {
+        Metrics { totals: self.totals(), source: self }
+    }
+
+    fn totals(&self) -> Totals {
+        let (spawned, completed) = self.counts();
+        Totals {
+            spawned,
+            completed,
+            live: spawned.wrapping_sub(completed),
+            injector_depth: self.injector.len(),
+            parked: self.idle.parked(self),
+            searching: self.idle.searching() as usize,
+        }
+    }
+
+    /// Tasks spawned and completed. Completions are read first, so that a task counts as live rather than not at all.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let sum = |f: fn(&WorkerSlot<RING>) -> usize| {
+            self.slots().iter().fold(0_usize, |sum, slot| sum.wrapping_add(f(slot)))
+        };
+        let completed = sum(|slot| slot.counters.completed.get());
+        // Ordering: see `shutdown`: the spawns that came before those completions are seen.
+        crate::atomic::fence(Ordering::SeqCst);
+        let spawned = sum(|slot| slot.counters.spawned.get()).wrapping_add(self.gate.spawned());
+        (spawned, completed)
+    }
+
+    /// Shows every live task to `visit`, in no order. Lock-free: tasks that come and go meanwhile may or may not be shown.
+    ///
+    /// For diagnosis; each costs two read-modify-writes. A task whose reference count is at its limit is not shown.
+    pub fn tasks(&self, mut visit: impl FnMut(TaskInfo)) {
+        Home::for_each(&self.registry, |task| {
+            // SAFETY: a slot is a header for ever (INV-HOME-SLOT); the reference is dropped below.
+            unsafe {
+                if task.as_ref().state.apply(Snapshot::upgrade).is_ok() {
+                    visit(TaskInfo::of(task));
+                    drop_ref(task);
+                }
+            }
+        });
+    }
+
+    /// Spends one unit of the budget of the poll under way in the calling context: for ready operations of one's own.
+    /// False if the budget is used up; then wake yourself and return `Pending`. True outside of polls.
+    pub fn spend_budget(&'static self) -> bool {
+        // SAFETY: our own anchor.
+        unsafe { crate::task::coop::spend_at(self.anchor()) }
+    }
+
+    unsafe fn op_budget(anchor: NonNull<Anchor>) -> Option<&'static Cell<u32>> {
+        // SAFETY: the table is this type's.
+        let (_, slot) = unsafe { Self::of(anchor) }.current()?;
+        (!slot.local.frame.get().is_null()).then_some(&slot.local.budget)
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Leaves for Scheduler<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    fn workers(&self) -> usize {
+        self.slots().len()
+    }
+
+    fn leaf(&self, group: usize) -> &AtomicWord {
+        // SAFETY: groups are those of workers that exist.
+        unsafe { &self.slots().get_unchecked(group * super::idle::GROUP).shared.leaf }
+    }
+}
+
+impl<P: Platform, S, const RING: usize> fmt::Debug for Scheduler<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scheduler")
+            .field("workers", &self.slots().len())
+            .field("totals", &self.totals())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A view of an executor's counters. See [`Scheduler::metrics`].
+#[derive(Clone, Copy)]
+pub struct Metrics<'a> {
+    totals: Totals,
+    source: &'a dyn Source,
+}
+
+trait Source {
+    fn slots(&self) -> usize;
+    fn worker(&self, index: usize) -> Option<WorkerMetrics>;
+}
+
+impl<'a> Metrics<'a> {
+    /// The executor's own figures, as they were when the snapshot was taken.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Each worker's figures, read as the iterator comes to them; spares last.
+    pub fn workers(&self) -> impl Iterator<Item = (WorkerId, WorkerMetrics)> + 'a {
+        let source = self.source;
+        (0..source.slots())
+            .filter_map(move |i| source.worker(i).map(|m| (WorkerId::new(i as u16), m)))
+    }
+}
+
+impl fmt::Debug for Metrics<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("totals", &self.totals).finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Source for Scheduler<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    fn slots(&self) -> usize {
+        Scheduler::slots(self).len()
+    }
+
+    fn worker(&self, index: usize) -> Option<WorkerMetrics> {
+        let slot = Scheduler::slots(self).get(index)?;
+        let c = &slot.counters;
+        Some(WorkerMetrics {
+            polls: c.polls.get(),
+            lifo_hits: c.lifo_hits.get(),
+            steals: c.steals.get(),
+            stolen: c.stolen.get(),
+            injector_batches: c.injector_batches.get(),
+            overflows: c.overflows.get(),
+            parks: c.parks.get(),
+            sweeps: c.sweeps.get(),
+            rescues: c.rescues.get(),
+            busy_micros: c.busy.get(),
+            queue_depth: slot.ring.len() + usize::from(!slot.lifo.is_empty()),
+            online: slot.is_online(),
+        })
+    }
+}

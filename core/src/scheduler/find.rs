@@ -1,0 +1,150 @@
+//! Where a worker finds its next task.
+
+use super::{executor::Scheduler, slot::WorkerSlot, worker::Worker};
+use crate::{
+    atomic::Ordering,
+    platform::{Platform, WorkerId},
+    task::header::Ready,
+    trace::Event,
+};
+
+impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    /// The next task: now and then from the injector and the inbox, else LIFO slot, ring, inbox, injector, another
+    /// worker's ring, the injector again.
+    #[inline]
+    pub(crate) fn find(&self) -> Option<Ready> {
+        let local = &self.slot().local;
+        let tick = local.ticks.get().wrapping_add(1);
+        local.ticks.set(tick);
+        // A ring that never empties must not starve the other queues.
+        if tick % local.pace.interval() == 0 {
+            if let Some(ready) = self.take_injector() {
+                return Some(ready);
+            }
+        }
+        if tick & 1 == 0 {
+            if let Some(ready) = self.take_inbox() {
+                return Some(ready);
+            }
+        }
+        self.take_own().or_else(|| self.take_inbox()).or_else(|| self.take_others())
+    }
+
+    /// LIFO slot, capped, then ring.
+    #[inline]
+    fn take_own(&self) -> Option<Ready> {
+        let (slot, local) = (self.slot(), &self.slot().local);
+        if local.streak.get() < self.executor.config.lifo_cap {
+            if let Some(ready) = slot.lifo.take() {
+                local.streak.set(local.streak.get() + 1);
+                slot.counters.lifo_hits.add(1);
+                return Some(ready);
+            }
+        } else if let Some(ready) = slot.lifo.take() {
+            // The cap is reached: to the end of the ring, where thieves see it too.
+            self.executor.push_ring(slot, ready);
+        }
+        local.streak.set(0);
+        // SAFETY: INV-RING-OWNER: we are the worker.
+        unsafe { slot.ring.pop() }
+    }
+
+    #[inline]
+    fn take_inbox(&self) -> Option<Ready> {
+        // SAFETY: we are the worker.
+        unsafe { self.slot().inbox.pop() }
+    }
+
+    fn take_others(&self) -> Option<Ready> {
+        if let Some(ready) = self.take_injector() {
+            return Some(ready);
+        }
+        if !self.executor.config.stealing || self.executor.slots().len() == 1 {
+            return None;
+        }
+        let local = &self.slot().local;
+        if !local.searching.get() {
+            // Ordering: a cap, for thrift.
+            let online = self.executor.online.load(Ordering::Relaxed);
+            if !self.executor.idle.try_search(online) {
+                return None;
+            }
+            local.searching.set(true);
+        }
+        self.steal().or_else(|| self.take_injector())
+    }
+
+    /// A batch: its first task to run, the rest into the own ring, where thieves see them.
+    fn take_injector(&self) -> Option<Ready> {
+        let (executor, slot) = (self.executor, self.slot());
+        if executor.injector.is_empty() {
+            return None;
+        }
+        // SAFETY: INV-RING-OWNER: we are the worker.
+        let room = unsafe { slot.ring.room() };
+        let workers = executor.online.load(Ordering::Relaxed) as usize;
+        let mut more = false;
+        let ready = executor.injector.pop_batch(workers, room, |ready| {
+            more = true;
+            // SAFETY: as above; there is room for them.
+            if let crate::queue::ring::Overflow::One(ready) = unsafe { slot.ring.push(ready) } {
+                executor.injector.push(ready);
+            }
+        })?;
+        slot.counters.injector_batches.add(1);
+        // What this worker leaves, in its ring or in the injector, others may take.
+        if !slot.local.searching.get() && (more || !executor.injector.is_empty()) {
+            executor.notify();
+        }
+        Some(ready)
+    }
+
+    /// Half the ring of a random victim.
+    fn steal(&self) -> Option<Ready> {
+        let (slots, slot) = (self.executor.slots(), self.slot());
+        let n = slots.len();
+        let mut victim = slot.local.rng.below(n as u32) as usize;
+        for _ in 0..n {
+            if victim != self.id().index() {
+                if let Some(ready) = slots.get(victim).and_then(|v| self.steal_from(victim, v)) {
+                    return Some(ready);
+                }
+            }
+            victim = if victim + 1 == n { 0 } else { victim + 1 };
+        }
+        None
+    }
+
+    fn steal_from(&self, index: usize, victim: &WorkerSlot<RING>) -> Option<Ready> {
+        if victim.ring.is_empty() {
+            return None;
+        }
+        let slot = self.slot();
+        // SAFETY: INV-RING-OWNER: we are this worker, and the victim is another.
+        let (ready, tasks) = unsafe { victim.ring.steal_into(&slot.ring) }?;
+        slot.counters.steals.add(1);
+        slot.counters.stolen.add(tasks);
+        let event = Event::Steal { victim: index as u16, tasks: tasks as u16 };
+        self.executor.platform.event(Some(self.id()), event);
+        Some(ready)
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    /// Whether there is a task that worker `me` could take from the injector or from another's ring.
+    pub(crate) fn has_work(&self, me: WorkerId) -> bool {
+        !self.injector.is_empty()
+            || (self.config.stealing
+                && self
+                    .slots()
+                    .iter()
+                    .enumerate()
+                    .any(|(i, slot)| i != me.index() && !slot.ring.is_empty()))
+    }
+}

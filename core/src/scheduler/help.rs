@@ -1,0 +1,195 @@
+//! Waiting in sync code: help while there is something to help with, then sleep.
+
+use core::{mem::ManuallyDrop, ptr::NonNull};
+
+use super::{
+    executor::Scheduler,
+    slot::WorkerSlot,
+    worker::{Step, Worker},
+};
+use crate::{
+    atomic::{AtomicU32, Ordering},
+    platform::{Platform, WorkerId},
+    task::schedule::Anchor,
+};
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    /// Works on other tasks until `done`, for sync code that waits for something.
+    ///
+    /// On a worker it polls tasks and sleeps in between, as the worker's own loop does; whoever makes `done` true must
+    /// call [`unpark_worker`](Self::unpark_worker) afterwards. From elsewhere it helps only while a worker sleeps,
+    /// so that no more threads work than there are workers, and only through a spare slot
+    /// ([`Config::spares`](crate::Config::spares)). Not for interrupt handlers.
+    ///
+    /// Returns whether `done` holds. On a worker false means that helping is nested too deep and nobody could stand in;
+    /// elsewhere that there is nothing to help with.
+    pub fn help_until(&'static self, mut done: impl FnMut() -> bool) -> bool {
+        self.help(None, &mut done)
+    }
+
+    fn help(&'static self, pin: Option<WorkerId>, done: &mut dyn FnMut() -> bool) -> bool {
+        match self.current() {
+            Some((id, slot)) => {
+                let _nested = Nested::enter(self, id, slot);
+                if slot.local.depth.get() <= self.config.nesting {
+                    self.help_on(id, done)
+                } else {
+                    pin != Some(id) && self.block_worker(id, slot, done)
+                }
+            }
+            None => self.help_from_outside(done),
+        }
+    }
+
+    fn help_on(&'static self, id: WorkerId, done: &mut dyn FnMut() -> bool) -> bool {
+        let worker = ManuallyDrop::new(Worker::new(self, id));
+        while !done() {
+            if worker.step() != Step::Polled && !done() {
+                worker.park();
+            }
+        }
+        true
+    }
+
+    fn help_from_outside(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
+        if done() {
+            return true;
+        }
+        let spare = |executor: &'static Self| {
+            (executor.workers()..executor.slots().len())
+                .find_map(|i| executor.attach(WorkerId::new(i as u16)).ok())
+        };
+        if self.injector.is_empty() || !self.idle.any_parked() {
+            return false;
+        }
+        let Some(worker) = spare(self) else { return false };
+        while self.idle.any_parked() && worker.step() == Step::Polled {
+            if done() {
+                return true;
+            }
+        }
+        drop(worker);
+        done()
+    }
+
+    /// Too deep to help: gives the queues away, has a stand-in started, and sleeps.
+    fn block_worker(
+        &'static self,
+        id: WorkerId,
+        slot: &'static WorkerSlot<RING>,
+        done: &mut dyn FnMut() -> bool,
+    ) -> bool {
+        ManuallyDrop::new(Worker::new(self, id)).give_away();
+        // Ordering: a count of those who cannot help; the last of them must not sleep.
+        let blocked = self.blocked.fetch_add(1, Ordering::AcqRel) + 1;
+        let stand_in = self.start_stand_in();
+        let may_sleep = stand_in || blocked < self.online.load(Ordering::Acquire);
+        while may_sleep && !done() {
+            slot.shared.park.park(&self.platform, id, None);
+        }
+        self.blocked.fetch_sub(1, Ordering::AcqRel);
+        if stand_in {
+            self.surplus.fetch_add(1, Ordering::Relaxed);
+            for i in self.workers()..self.slots().len() {
+                self.unpark(WorkerId::new(i as u16));
+            }
+        }
+        may_sleep
+    }
+
+    fn start_stand_in(&'static self) -> bool {
+        (self.workers()..self.slots().len()).any(|i| {
+            let offline = self.slots().get(i).is_some_and(|slot| !slot.is_online());
+            offline && self.start(WorkerId::new(i as u16)).is_ok()
+        })
+    }
+
+    pub(crate) unsafe fn op_help(
+        anchor: NonNull<Anchor>,
+        pin: Option<WorkerId>,
+        done: &mut dyn FnMut() -> bool,
+    ) -> bool {
+        // SAFETY: the table is this type's.
+        unsafe { Self::of(anchor) }.help(pin, done)
+    }
+
+    pub(crate) unsafe fn op_block(anchor: NonNull<Anchor>, word: &AtomicU32) {
+        // SAFETY: the table is this type's.
+        let platform = &unsafe { Self::of(anchor) }.platform;
+        // Ordering: Acquire pairs with the Release in `wake_thread`.
+        while word.load(Ordering::Acquire) == 0 {
+            platform.block(word, 0, None);
+        }
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    /// Whether this is a stand-in that is no longer needed.
+    pub(crate) fn is_surplus(&self) -> bool {
+        let surplus = &self.executor.surplus;
+        self.id().index() >= self.executor.workers()
+            // Ordering: a count.
+            && surplus
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
+                .is_ok()
+    }
+}
+
+/// The worker's loop runs inside a poll: what that poll had is put back when it goes on.
+struct Nested<P: Platform, S, const RING: usize>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    worker: ManuallyDrop<Worker<P, S, RING>>,
+    accepting: bool,
+    budget: u32,
+    in_poll: bool,
+}
+
+impl<P: Platform, S, const RING: usize> Nested<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    fn enter(
+        executor: &'static Scheduler<P, S, RING>,
+        id: WorkerId,
+        slot: &'static WorkerSlot<RING>,
+    ) -> Self {
+        let in_poll = !slot.local.frame.get().is_null();
+        if in_poll {
+            // The poll below is no longer one that the sentry should take for stuck.
+            slot.lifo.count_poll();
+        }
+        slot.local.depth.set(slot.local.depth.get() + 1);
+        Self {
+            worker: ManuallyDrop::new(Worker::new(executor, id)),
+            accepting: slot.lifo.accept(false),
+            budget: slot.local.budget.get(),
+            in_poll,
+        }
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Drop for Nested<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    fn drop(&mut self) {
+        let slot = self.worker.slot();
+        if slot.local.searching.replace(false) {
+            self.worker.stop_searching();
+        }
+        slot.local.depth.set(slot.local.depth.get() - 1);
+        slot.local.budget.set(self.budget);
+        if self.in_poll {
+            slot.lifo.count_poll();
+        }
+        slot.lifo.accept(self.accepting);
+    }
+}

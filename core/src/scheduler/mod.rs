@@ -1,0 +1,18 @@
+//! The scheduler: workers, their loop, how they sleep, and the face of the executor.
+
+pub(crate) mod adapt;
+pub(crate) mod config;
+pub(crate) mod dispatch;
+pub(crate) mod executor;
+pub(crate) mod find;
+pub(crate) mod help;
+pub(crate) mod idle;
+#[cfg(all(test, filch_loom))]
+mod models;
+pub(crate) mod park;
+pub(crate) mod rng;
+pub(crate) mod sentry;
+pub(crate) mod shutdown;
+pub(crate) mod slot;
+pub(crate) mod spawn;
+pub(crate) mod worker;

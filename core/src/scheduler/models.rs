@@ -1,0 +1,1 @@
+//! Loom models of the idle protocol and of the park word.

@@ -1,0 +1,55 @@
+//! The park word: how one worker sleeps and is woken, over a platform that waits and wakes on a word.
+
+use crate::{
+    atomic::{AtomicU32, Ordering, maybe_const},
+    instant::Instant,
+    platform::{Platform, WorkerId},
+};
+
+const UNPARKED: u32 = 0;
+const PARKED: u32 = 1;
+const NOTIFIED: u32 = 2;
+
+/// One worker's park word.
+///
+/// | from | by | to |
+/// |---|---|---|
+/// | UNPARKED | the worker, about to sleep | PARKED |
+/// | UNPARKED, NOTIFIED | anybody wakes it | NOTIFIED: the next sleep ends at once |
+/// | PARKED | anybody wakes it | NOTIFIED, and the platform is told |
+/// | PARKED, NOTIFIED | the worker, awake again | UNPARKED |
+#[derive(Debug)]
+pub(crate) struct ParkWord(AtomicU32);
+
+impl ParkWord {
+    maybe_const! {
+        pub(crate) fn new() -> Self {
+            Self(AtomicU32::new(UNPARKED))
+        }
+    }
+
+    /// Sleeps until notified, until `deadline`, or for no reason. Only the worker itself.
+    pub(crate) fn park<P: Platform>(&self, platform: &P, me: WorkerId, deadline: Option<Instant>) {
+        // Ordering: Acquire on failure pairs with the Release in `unpark`: who was notified sees why. Nothing is
+        // published by going to sleep.
+        let asleep =
+            self.0.compare_exchange(UNPARKED, PARKED, Ordering::Relaxed, Ordering::Acquire);
+        if asleep.is_ok() {
+            platform.wait(me, &self.0, PARKED, deadline);
+        }
+        // A swap, not a store: it may overwrite NOTIFIED, and must then see what the notifier did before.
+        // Ordering: Acquire pairs with the Release in `unpark`.
+        #[cfg(not(filch_mutant = "park_swap"))]
+        self.0.swap(UNPARKED, Ordering::Acquire);
+        #[cfg(filch_mutant = "park_swap")]
+        self.0.store(UNPARKED, Ordering::Relaxed);
+    }
+
+    /// Ends the worker's sleep, this one or the next. From any context.
+    pub(crate) fn unpark<P: Platform>(&self, platform: &P, worker: WorkerId) {
+        // Ordering: Release pairs with the Acquires in `park`.
+        if self.0.swap(NOTIFIED, Ordering::Release) == PARKED {
+            platform.wake(worker, &self.0);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The sentry: one sleeper that looks after workers which are stuck in a poll.
+//!
+//! While some worker is awake and some sleep, one of the sleepers sleeps with a timeout. At each timeout it sweeps: a worker
+//! that is still in the poll in which the last sweep found it is stuck, and the task in its LIFO slot is taken from
+//! it. The role is an atomic word with the holder in it; it goes with the sleep, and is taken again by the next
+//! worker that goes to sleep. A push into a LIFO slot that finds sleepers but no sentry wakes one, which will become it; so
+//! there is one wake-up for each time that the watch begins, and none for each push.
+
+use super::{executor::Scheduler, slot::WorkerSlot, worker::Worker};
+use crate::{
+    atomic::Ordering,
+    platform::{Platform, WorkerId},
+    trace::Event,
+};
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    /// The worker that keeps watch: the last whom a wake-up should disturb.
+    pub(crate) fn sentry(&self) -> Option<WorkerId> {
+        // Ordering: a hint.
+        let holder = self.sentry.load(Ordering::Relaxed);
+        holder.checked_sub(1).map(|id| WorkerId::new(id as u16))
+    }
+
+    /// A task went into an empty LIFO slot: somebody who sleeps should keep watch over it.
+    #[inline(always)]
+    pub(crate) fn cover_lifo(&self) {
+        // Ordering: hints. If this worker is about to be missed, the next one to sleep sees it awake.
+        if self.config.sentry.is_some()
+            && self.config.stealing
+            && self.sentry.load(Ordering::Relaxed) == 0
+            && self.idle.any_parked()
+        {
+            self.notify();
+        }
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    fn role(&self) -> u32 {
+        self.id().index() as u32 + 1
+    }
+
+    /// About to sleep: takes the watch if it is free and there is somebody to watch; how long to sleep then.
+    pub(crate) fn keep_watch(&self) -> Option<u64> {
+        let executor = self.executor;
+        let (shortest, longest) = executor.config.sentry?;
+        let others_awake =
+            executor.idle.parked(executor) < executor.online.load(Ordering::Relaxed) as usize;
+        if !others_awake {
+            return None;
+        }
+        // Ordering: Acquire pairs with the Release in `leave_watch`: `swept` passes from one sentry to the next.
+        executor
+            .sentry
+            .compare_exchange(0, self.role(), Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
+        let nap = &self.slot().local.nap;
+        nap.set(nap.get().clamp(shortest, longest));
+        Some(nap.get())
+    }
+
+    /// Awake again: gives the watch back, after a sweep if nobody claimed this worker for work.
+    pub(crate) fn leave_watch(&self, unclaimed: bool) {
+        let executor = self.executor;
+        if executor.sentry.load(Ordering::Relaxed) != self.role() {
+            return;
+        }
+        if unclaimed {
+            self.sweep();
+        } else {
+            self.slot().local.nap.set(0);
+        }
+        // Ordering: see `keep_watch`.
+        executor.sentry.store(0, Ordering::Release);
+    }
+
+    /// Looks at every other worker once.
+    fn sweep(&self) {
+        let (executor, slot) = (self.executor, self.slot());
+        slot.counters.sweeps.add(1);
+        let mut stuck = false;
+        for (i, other) in executor.slots().iter().enumerate() {
+            let polls = other.lifo.polls.load(Ordering::Relaxed);
+            let in_poll = polls & 1 == 1 && i != self.id().index();
+            // Ordering: `swept` is the sentry's alone.
+            if !in_poll || other.shared.swept.swap(polls, Ordering::Relaxed) != polls {
+                continue;
+            }
+            stuck = true;
+            self.rescue(other);
+            self.report(i as u16, polls, other);
+        }
+        // Watch closely while somebody is stuck, else less and less.
+        let nap = &slot.local.nap;
+        nap.set(if stuck { 0 } else { nap.get().saturating_mul(2) });
+    }
+
+    /// Takes the task that waits behind a long poll.
+    fn rescue(&self, stuck: &WorkerSlot<RING>) {
+        if !self.executor.config.stealing {
+            return;
+        }
+        if let Some(ready) = stuck.lifo.take() {
+            self.slot().counters.rescues.add(1);
+            // Into the own ring, and another sleeper is told: it becomes the sentry when it finds nothing.
+            self.executor.push_ring(self.slot(), ready);
+        }
+    }
+
+    /// Tells of a poll over the limit, once for each poll.
+    fn report(&self, worker: u16, polls: u32, stuck: &WorkerSlot<RING>) {
+        let Some(limit) = self.executor.config.poll_limit else { return };
+        let now = self.executor.platform.now().as_nanos();
+        let shared = &stuck.shared;
+        if shared.watched.load(Ordering::Relaxed) != polls {
+            // The first sweep that finds it stuck: from here on the time is known.
+            shared.watched.store(polls, Ordering::Relaxed);
+            shared.since.set(now);
+        }
+        let nanos = now.saturating_sub(shared.since.get());
+        if nanos >= limit && shared.reported.swap(polls, Ordering::Relaxed) != polls {
+            self.executor.platform.event(Some(self.id()), Event::LongPoll { worker, nanos });
+        }
+    }
+}

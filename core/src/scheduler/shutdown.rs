@@ -1,0 +1,250 @@
+//! The end: no new tasks, the old ones finish or are cancelled, the workers leave.
+
+use core::fmt;
+
+use super::{executor::Scheduler, slot::WorkerSlot, worker::Step};
+use crate::{
+    atomic::{AtomicU32, AtomicUsize, Ordering, fence, maybe_const},
+    instant::Instant,
+    platform::{Platform, WorkerId},
+    task::{header::TaskInfo, memory::Home, state::Snapshot, waker::carry_out},
+};
+
+/// Everybody may spawn.
+const OPEN: u32 = 0;
+/// Only tasks may spawn; the executor stops when none is left.
+const DRAINING: u32 = 1;
+/// Nobody may spawn, and every task is cancelled.
+const CANCELLING: u32 = 2;
+/// No task is left.
+const STOPPED: u32 = 3;
+
+/// The lowest bit of the outside count: closed.
+const CLOSED: usize = 1;
+const ONE: usize = 2;
+
+/// Who may still come in, and whether all have gone.
+///
+/// Spawns from inside a poll are counted by their worker, without sharing; the executor cannot stop meanwhile, since the
+/// spawning task itself is alive. Spawns from outside are counted here, in one word with the bit that closes the door, so
+/// that each comes either before or after the closing.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    stage: AtomicU32,
+    outside: AtomicUsize,
+    /// Counts up when a waiter for the end should look again.
+    news: AtomicU32,
+}
+
+impl Gate {
+    maybe_const! {
+        pub(crate) fn new() -> Self {
+            Self { stage: AtomicU32::new(OPEN), outside: AtomicUsize::new(0), news: AtomicU32::new(0) }
+        }
+    }
+
+    /// Counts a spawn from outside; false if the door is closed.
+    pub(crate) fn admit(&self) -> bool {
+        // Ordering: AcqRel; Release so that who closes the door later sees what came before, Acquire so that who comes
+        // too late sees the shutdown.
+        let before = self.outside.fetch_add(ONE, Ordering::AcqRel);
+        if before & CLOSED != 0 {
+            self.dismiss();
+        }
+        before & CLOSED == 0
+    }
+
+    pub(crate) fn dismiss(&self) {
+        self.outside.fetch_sub(ONE, Ordering::AcqRel);
+    }
+
+    pub(crate) fn spawned(&self) -> usize {
+        self.outside.load(Ordering::Acquire) / ONE
+    }
+
+    fn stage(&self) -> u32 {
+        // Ordering: Acquire pairs with the AcqRel in `advance`.
+        self.stage.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.stage() != OPEN
+    }
+    #[inline(always)]
+    pub(crate) fn is_cancelling(&self) -> bool {
+        self.stage() >= CANCELLING
+    }
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stage() == STOPPED
+    }
+
+    /// Moves on to a later stage; true if it was not there yet.
+    fn advance(&self, to: u32) -> bool {
+        self.outside.fetch_or(CLOSED, Ordering::AcqRel);
+        // Ordering: see `stage`.
+        self.stage.fetch_max(to, Ordering::AcqRel) < to
+    }
+
+    fn tell<P: Platform>(&self, platform: &P) {
+        // Ordering: Release pairs with the Acquire in `wait_until`.
+        self.news.fetch_add(1, Ordering::Release);
+        platform.unblock(&self.news);
+    }
+
+    /// A worker has left.
+    pub(crate) fn tell_if_closing<P: Platform>(&self, platform: &P) {
+        // Ordering: either we see the closing, or who closes sees that we have left: pairs with the fence in
+        // `wait_until`.
+        fence(Ordering::SeqCst);
+        if self.is_closing() {
+            self.tell(platform);
+        }
+    }
+}
+
+/// Why an executor was not shut down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShutdownError {
+    /// The caller is a worker of the executor, and would wait for itself.
+    OnWorker,
+}
+
+impl fmt::Display for ShutdownError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a worker cannot wait for the end of its own executor")
+    }
+}
+
+impl core::error::Error for ShutdownError {}
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    /// Ends the executor: refuses spawns from outside, lets the tasks finish until `deadline` (tasks may still spawn), shows
+    /// those that survive it to `survivors`, cancels them, and waits until no task is left and every worker has left.
+    /// [`Instant::MAX`] waits for all; a deadline that has passed cancels at once. Returns how many survived.
+    ///
+    /// When it returns nothing leaks and nothing runs. A task inside an endless poll, or that holds a
+    /// [`shield`](crate::shield) for ever, makes it wait for ever. If no worker is online the caller itself works on the
+    /// tasks. Blocks; call it from a thread that is no worker.
+    ///
+    /// # Errors
+    /// [`ShutdownError::OnWorker`], with nothing done.
+    pub fn shutdown(
+        &'static self,
+        deadline: Instant,
+        mut survivors: impl FnMut(TaskInfo),
+    ) -> Result<usize, ShutdownError> {
+        if self.current().is_some() {
+            return Err(ShutdownError::OnWorker);
+        }
+        self.gate.advance(DRAINING);
+        self.wake_all();
+        let mut survived = 0;
+        if !self.wait_until(Some(deadline), |s| s.gate.is_stopped()) {
+            self.tasks(|task| {
+                survived += 1;
+                survivors(task);
+            });
+            self.begin_shutdown();
+            self.wait_until(None, |s| s.gate.is_stopped());
+        }
+        self.wait_until(None, |s| s.online.load(Ordering::Acquire) == 0);
+        Ok(survived)
+    }
+
+    /// Cancels every task and stops, without waiting: for callers that must not block, workers included. Spawns are refused from now on.
+    pub fn begin_shutdown(&self) {
+        self.gate.advance(CANCELLING);
+        self.abort_all();
+        self.wake_all();
+    }
+
+    /// Whether no task is left after a shutdown.
+    pub fn is_stopped(&self) -> bool {
+        self.gate.is_stopped()
+    }
+
+    /// Opens an executor again that has shut down and whose workers have all left. False, and nothing done, if they have
+    /// not.
+    pub fn reopen(&self) -> bool {
+        if !self.gate.is_stopped() || self.online.load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        self.gate.stage.store(OPEN, Ordering::Release);
+        self.gate.outside.fetch_and(!CLOSED, Ordering::AcqRel);
+        true
+    }
+
+    /// An idle worker sees whether the end has come; true if the executor has stopped.
+    #[inline]
+    pub(crate) fn settle(&self) -> bool {
+        match self.gate.stage() {
+            OPEN => false,
+            STOPPED => true,
+            stage => self.settle_closing(stage),
+        }
+    }
+
+    #[cold]
+    fn settle_closing(&self, stage: u32) -> bool {
+        if stage == CANCELLING {
+            // Tasks spawned by polls that did not see the closing yet. Each worker comes here after its own polls, so
+            // that none of its spawns is missed.
+            self.abort_all();
+        }
+        let (spawned, completed) = self.counts();
+        if spawned != completed {
+            return false;
+        }
+        // At some moment between the two counts no task was alive; so none can have been spawned since.
+        if self.gate.advance(STOPPED) {
+            self.wake_all();
+            self.gate.tell(&self.platform);
+        }
+        true
+    }
+
+    fn abort_all(&self) {
+        Home::for_each(&self.registry, |task| {
+            // SAFETY: a slot is a header for ever (INV-HOME-SLOT); the transition needs no reference.
+            unsafe { carry_out(task.as_ref().state.apply(Snapshot::abort_once), task) };
+        });
+    }
+
+    /// Waits for a condition that comes with `Gate::tell`; false if the deadline came first.
+    fn wait_until(&'static self, deadline: Option<Instant>, done: impl Fn(&Self) -> bool) -> bool {
+        loop {
+            // Ordering: Acquire pairs with the Release in `tell`.
+            let news = self.gate.news.load(Ordering::Acquire);
+            // Ordering: pairs with the fence in `tell_if_closing`.
+            fence(Ordering::SeqCst);
+            if done(self) {
+                return true;
+            }
+            if deadline.is_some_and(|end| self.platform.now() >= end) {
+                return false;
+            }
+            if self.online.load(Ordering::Acquire) == 0 {
+                self.work_for_absent(deadline);
+                self.platform.relax(0);
+            } else {
+                self.platform.block(&self.gate.news, news, deadline);
+            }
+        }
+    }
+
+    /// Nobody else works: be each worker in turn, until there is nothing to do.
+    fn work_for_absent(&'static self, deadline: Option<Instant>) {
+        for i in 0..self.slots().len() {
+            let Ok(worker) = self.attach(WorkerId::new(i as u16)) else { continue };
+            while worker.step() == Step::Polled {
+                if deadline.is_some_and(|end| self.platform.now() >= end) {
+                    break;
+                }
+            }
+        }
+    }
+}

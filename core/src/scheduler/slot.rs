@@ -1,0 +1,270 @@
+//! What an executor keeps for each worker.
+
+use core::{
+    cell::Cell,
+    fmt,
+    ptr::{NonNull, null, null_mut},
+    task::{RawWaker, RawWakerVTable, Waker},
+};
+
+use super::{adapt::Pace, park::ParkWord, rng::Rng};
+use crate::{
+    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicWord, Ordering, compiler_fence, maybe_const},
+    metrics::Counters,
+    platform::WorkerId,
+    queue::{inbox::Inbox, ring::Ring},
+    task::{
+        header::{Header, Ready},
+        schedule::{Anchor, Frame},
+    },
+};
+
+/// No context runs the worker.
+pub(crate) const OFFLINE: u32 = 0;
+/// A context runs it.
+pub(crate) const ONLINE: u32 = 1;
+
+/// Room for one worker: its queues, its park word, its counters. `RING` tasks fit its ring, a power of two.
+///
+/// An [`Executor`](crate::Executor) holds an array of them; `WorkerSlot::new` is for executors over slots of one's own
+/// ([`Scheduler::over`](crate::Scheduler::over)).
+#[repr(align(128))]
+pub struct WorkerSlot<const RING: usize = 256> {
+    pub(crate) ring: Ring<RING>,
+    pub(crate) lifo: LifoSlot,
+    pub(crate) shared: Shared,
+    pub(crate) inbox: Inbox,
+    pub(crate) counters: Counters,
+    pub(crate) local: Local,
+}
+
+/// What others write.
+#[repr(align(128))]
+pub(crate) struct Shared {
+    pub(crate) park: ParkWord,
+    pub(crate) status: AtomicU32,
+    /// Written once, by the executor's first use of the slot; for the worker's own waker.
+    pub(crate) bell: Bell,
+    /// The idle bitmap's second level, in the first slot of each group.
+    pub(crate) leaf: AtomicWord,
+    /// What the sentry saw of this worker: written by the holder of that role alone.
+    pub(crate) swept: AtomicU32,
+    /// The poll that it found to be stuck, since when, and the last that it has reported. INV-SENTRY: as `swept`.
+    pub(crate) watched: AtomicU32,
+    pub(crate) since: Cell<u64>,
+    pub(crate) reported: AtomicU32,
+}
+
+/// What the owner writes and others read.
+#[repr(align(128))]
+pub(crate) struct LifoSlot {
+    task: AtomicPtr<Header>,
+    /// Counts up at each begin and each end of a poll: odd inside one.
+    pub(crate) polls: AtomicU32,
+    /// Whether a wake in this context may use the worker's own queues. INV-ACCEPTING: true only while user code runs
+    /// in a poll; false in every owner-only operation, so that a wake by an interrupt or a signal that came in one
+    /// finds it false and goes through the injector.
+    accepting: AtomicBool,
+}
+
+/// What only the worker's own context touches (INV-LOCAL), interrupt handlers on it excluded.
+pub(crate) struct Local {
+    pub(crate) rng: Rng,
+    pub(crate) pace: Pace,
+    /// Polls since the worker began.
+    pub(crate) ticks: Cell<u32>,
+    /// Polls in the tick under way.
+    pub(crate) in_tick: Cell<u32>,
+    /// When the stretch of polls under way began, in nanoseconds, and how many it holds.
+    pub(crate) stretch: Cell<Option<(u64, u32)>>,
+    /// Polls in a row from the LIFO slot.
+    pub(crate) streak: Cell<u32>,
+    pub(crate) searching: Cell<bool>,
+    pub(crate) budget: Cell<u32>,
+    pub(crate) frame: Cell<*const Frame>,
+    pub(crate) depth: Cell<u32>,
+    /// Local tasks alive on this worker.
+    pub(crate) locals: Cell<usize>,
+    /// How long the sentry sleeps next.
+    pub(crate) nap: Cell<u64>,
+    /// Nanoseconds of busy time not yet counted as a microsecond.
+    pub(crate) busy_rest: Cell<u64>,
+}
+
+// SAFETY: INV-LOCAL and INV-SENTRY; all else is atomic, or a queue with its own argument.
+unsafe impl<const RING: usize> Sync for WorkerSlot<RING> {}
+// SAFETY: as above; a slot that moves is used by nobody.
+unsafe impl<const RING: usize> Send for WorkerSlot<RING> {}
+
+impl<const RING: usize> WorkerSlot<RING> {
+    maybe_const! {
+        /// An idle slot.
+        pub fn new() -> Self {
+            Self {
+                ring: Ring::new(),
+                lifo: LifoSlot {
+                    task: AtomicPtr::new(null_mut()),
+                    polls: AtomicU32::new(0),
+                    accepting: AtomicBool::new(false),
+                },
+                shared: Shared {
+                    park: ParkWord::new(),
+                    status: AtomicU32::new(OFFLINE),
+                    bell: Bell::new(),
+                    leaf: AtomicWord::new(0),
+                    swept: AtomicU32::new(0),
+                    watched: AtomicU32::new(0),
+                    since: Cell::new(0),
+                    reported: AtomicU32::new(0),
+                },
+                inbox: Inbox::new(),
+                counters: Counters::new(),
+                local: Local::new(),
+            }
+        }
+    }
+
+    /// Whether a context runs the worker.
+    pub(crate) fn is_online(&self) -> bool {
+        self.shared.status.load(Ordering::Relaxed) != OFFLINE
+    }
+}
+
+impl<const RING: usize> Default for WorkerSlot<RING> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const RING: usize> fmt::Debug for WorkerSlot<RING> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerSlot")
+            .field("online", &self.is_online())
+            .field("ring", &self.ring)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Local {
+    const fn new() -> Self {
+        Self {
+            rng: Rng::new(),
+            pace: Pace::new(),
+            ticks: Cell::new(0),
+            in_tick: Cell::new(0),
+            stretch: Cell::new(None),
+            streak: Cell::new(0),
+            searching: Cell::new(false),
+            budget: Cell::new(0),
+            frame: Cell::new(null()),
+            depth: Cell::new(0),
+            locals: Cell::new(0),
+            nap: Cell::new(0),
+            busy_rest: Cell::new(0),
+        }
+    }
+}
+
+impl LifoSlot {
+    /// Puts a task in, and takes the one before out. Only the owner.
+    #[inline]
+    pub(crate) fn put(&self, ready: Ready) -> Option<Ready> {
+        // Ordering: AcqRel; Release gives the task to the sentry's Acquire in `take`.
+        Self::ready(self.task.swap(ready.into_raw().as_ptr(), Ordering::AcqRel))
+    }
+
+    /// Takes the task out. The owner, or the sentry.
+    #[inline]
+    pub(crate) fn take(&self) -> Option<Ready> {
+        // Ordering: a look first, since the slot is most often empty and a swap is dear. The owner sees its own puts;
+        // the sentry comes again.
+        if self.is_empty() {
+            return None;
+        }
+        // Ordering: Acquire pairs with the Release in `put`.
+        Self::ready(self.task.swap(null_mut(), Ordering::AcqRel))
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.task.load(Ordering::Relaxed).is_null()
+    }
+
+    #[inline(always)]
+    fn ready(task: *mut Header) -> Option<Ready> {
+        // SAFETY: the slot held the task's `Ready`.
+        NonNull::new(task).map(|task| unsafe { Ready::from_raw(task) })
+    }
+
+    /// Sets the mark of INV-ACCEPTING, and gives what it was.
+    #[inline(always)]
+    pub(crate) fn accept(&self, on: bool) -> bool {
+        // Ordering: only this context and interrupts on it look at the mark; the compiler must keep it where it is.
+        compiler_fence(Ordering::SeqCst);
+        let was = self.accepting.load(Ordering::Relaxed);
+        self.accepting.store(on, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        was
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_accepting(&self) -> bool {
+        self.accepting.load(Ordering::Relaxed)
+    }
+
+    /// A poll begins or ends.
+    #[inline(always)]
+    pub(crate) fn count_poll(&self) {
+        // Ordering: one writer; the sentry compares two looks, an old value only makes it come again.
+        self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+}
+
+/// What the worker's own waker points to: enough to find the worker's executor.
+pub(crate) struct Bell {
+    anchor: AtomicPtr<Anchor>,
+    worker: AtomicU32,
+}
+
+static BELL: RawWakerVTable = RawWakerVTable::new(bell_clone, bell_ring, bell_ring, bell_drop);
+
+impl Bell {
+    maybe_const! {
+        fn new() -> Self {
+            Self { anchor: AtomicPtr::new(null_mut()), worker: AtomicU32::new(0) }
+        }
+    }
+
+    pub(crate) fn hang(&self, anchor: NonNull<Anchor>, worker: WorkerId) {
+        self.worker.store(worker.index() as u32, Ordering::Relaxed);
+        // Ordering: Release pairs with the Acquire in `bell_ring`.
+        self.anchor.store(anchor.as_ptr(), Ordering::Release);
+    }
+
+    /// A waker that unparks the worker. It counts no references.
+    ///
+    /// # Safety
+    /// The bell hangs, in a slot of a `'static` scheduler.
+    pub(crate) unsafe fn waker(&self) -> Waker {
+        // SAFETY: the caller's, and the functions of `BELL` need no more.
+        unsafe { Waker::from_raw(RawWaker::new(core::ptr::from_ref(self).cast(), &BELL)) }
+    }
+}
+
+fn bell_clone(bell: *const ()) -> RawWaker {
+    RawWaker::new(bell, &BELL)
+}
+
+unsafe fn bell_ring(bell: *const ()) {
+    // SAFETY: contract of `Bell::waker`.
+    unsafe {
+        let bell = &*bell.cast::<Bell>();
+        // Ordering: Acquire pairs with the Release in `hang`.
+        if let Some(anchor) = NonNull::new(bell.anchor.load(Ordering::Acquire)) {
+            let worker = WorkerId::new(bell.worker.load(Ordering::Relaxed) as u16);
+            (Anchor::ops(anchor).unpark)(anchor, worker);
+        }
+    }
+}
+
+fn bell_drop(_: *const ()) {}

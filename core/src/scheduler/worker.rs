@@ -1,0 +1,297 @@
+//! A worker: one pass of its loop, its sleep, its end.
+
+use core::{fmt, marker::PhantomData};
+
+use super::{
+    executor::Scheduler,
+    slot::{OFFLINE, WorkerSlot},
+};
+use crate::{
+    atomic::Ordering,
+    instant::Instant,
+    platform::{Platform, WorkerId},
+    queue::chain::Chain,
+    task::{
+        coop::BUDGET,
+        header::Ready,
+        run::{self, Polled},
+        schedule::Frame,
+    },
+    trace::Event,
+};
+
+/// Polls in a tick; then come clock, I/O and pace.
+const TICK: u32 = 128;
+
+/// What one pass of the loop did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Step {
+    /// It polled a task.
+    Polled,
+    /// There was nothing to do.
+    Idle,
+    /// The executor has shut down; there will be nothing to do.
+    Stopped,
+}
+
+/// The calling context as a worker of an executor, to be stepped by hand. See [`Scheduler::worker`].
+///
+/// Dropping it takes the worker offline: queued tasks go to the others; local tasks are cancelled; pinned ones wait for
+/// the worker to come back.
+///
+/// It is neither `Send` nor `Sync`: it *is* the context that it was made in.
+pub struct Worker<P: Platform, S, const RING: usize = 256>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    pub(crate) executor: &'static Scheduler<P, S, RING>,
+    id: WorkerId,
+    not_send: PhantomData<*mut ()>,
+}
+
+impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    pub(crate) fn new(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> Self {
+        Self { executor, id, not_send: PhantomData }
+    }
+
+    /// Which worker this is.
+    pub fn id(&self) -> WorkerId {
+        self.id
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> &'static WorkerSlot<RING> {
+        // SAFETY: `attach` has checked that there is such a slot.
+        unsafe { self.executor.slots().get_unchecked(self.id.index()) }
+    }
+
+    /// One pass of the loop: finds one task and polls it. Never blocks.
+    #[inline]
+    pub fn step(&self) -> Step {
+        let slot = self.slot();
+        if slot.local.in_tick.get() >= TICK {
+            self.end_tick();
+        }
+        let found = self.find().or_else(|| {
+            (self.executor.platform.poll_io(self.id) > 0).then(|| self.find()).flatten()
+        });
+        match found {
+            Some(ready) => {
+                self.found();
+                self.poll(ready);
+                Step::Polled
+            }
+            None if self.executor.settle() => Step::Stopped,
+            None => Step::Idle,
+        }
+    }
+
+    /// At most `polls` polls, fewer if there is nothing to do; how many there were. Never blocks.
+    pub fn run_for(&self, polls: usize) -> usize {
+        (0..polls).take_while(|_| self.step() == Step::Polled).count()
+    }
+
+    /// Works until the executor has shut down, or this worker is a stand-in that is no longer needed.
+    pub fn run(self) {
+        let mut round = 0;
+        loop {
+            match self.step() {
+                Step::Polled => round = 0,
+                Step::Stopped => return,
+                Step::Idle if self.is_surplus() => return,
+                // Progressive idle: look again a few times before the sleep.
+                Step::Idle if round < self.executor.config.spin_rounds => {
+                    self.executor.platform.relax(round);
+                    round += 1;
+                }
+                Step::Idle => {
+                    self.park();
+                    round = 0;
+                }
+            }
+        }
+    }
+
+    /// Sleeps until there may be something to do. Returns at once if there is.
+    pub fn park(&self) {
+        if let Some(deadline) = self.begin_park() {
+            self.slot().shared.park.park(&self.executor.platform, self.id, deadline);
+            self.end_park();
+        }
+    }
+
+    /// The first half of [`park`](Self::park), for simulations: announces that the worker sleeps, and looks once more for
+    /// work. `None` if there was some; else the sleep's deadline, and [`end_park`](Self::end_park) must follow.
+    pub fn begin_park(&self) -> Option<Option<Instant>> {
+        let (executor, local) = (self.executor, &self.slot().local);
+        self.end_stretch();
+        let look = executor.idle.announce(executor, self.id, local.searching.replace(false));
+        if (look && executor.has_work(self.id)) || self.must_stay() {
+            self.wake_up();
+            return None;
+        }
+        self.slot().counters.parks.add(1);
+        executor.platform.event(Some(self.id), Event::Park);
+        let watch = self.keep_watch();
+        let limit = executor.config.park_timeout;
+        let sleep = match (watch, limit) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Some(sleep.map(|nanos| executor.platform.now().after_nanos(nanos)))
+    }
+
+    /// The second half of [`park`](Self::park): the worker is awake.
+    pub fn end_park(&self) {
+        self.executor.platform.event(Some(self.id), Event::Unpark);
+        let unclaimed = self.wake_up();
+        self.leave_watch(unclaimed);
+    }
+
+    /// Takes the announcement back; false if the worker has been claimed, and so searches.
+    fn wake_up(&self) -> bool {
+        let unclaimed = self.executor.idle.retract(self.executor, self.id);
+        self.slot().local.searching.set(!unclaimed);
+        unclaimed
+    }
+
+    /// Reasons of this worker's own not to sleep.
+    fn must_stay(&self) -> bool {
+        // SAFETY: we are the worker.
+        let mail = unsafe { !self.slot().inbox.is_empty() };
+        mail || self.executor.gate.is_stopped() || !self.slot().lifo.is_empty()
+    }
+
+    /// There is work: a searcher searches no more, and sees to it that somebody looks for what else there is.
+    #[inline]
+    fn found(&self) {
+        if self.slot().local.searching.replace(false) {
+            self.stop_searching();
+        }
+    }
+
+    pub(crate) fn stop_searching(&self) {
+        let executor = self.executor;
+        if executor.idle.stop_searching()
+            && (executor.has_work(self.id) || !self.slot().ring.is_empty())
+        {
+            executor.notify();
+        }
+    }
+
+    #[inline]
+    fn poll(&self, ready: Ready) {
+        let (executor, slot) = (self.executor, self.slot());
+        let local = &slot.local;
+        let task = ready.as_ptr();
+        let is_local = local.locals.get() > 0 && ready.is_local();
+        let frame = Frame { task, below: local.frame.get() };
+        local.frame.set(&frame);
+        local.budget.set(BUDGET);
+        local.in_tick.set(local.in_tick.get() + 1);
+        if local.stretch.get().is_none() {
+            local.stretch.set(Some((executor.platform.now().as_nanos(), local.in_tick.get() - 1)));
+        }
+        slot.counters.polls.add(1);
+        slot.lifo.count_poll();
+        executor.platform.event(Some(self.id), Event::PollStart(task.as_ptr().addr()));
+
+        slot.lifo.accept(true);
+        let polled = run::poll(ready, |f| executor.platform.guard(f));
+        slot.lifo.accept(false);
+
+        executor.platform.event(Some(self.id), Event::PollEnd(task.as_ptr().addr()));
+        slot.lifo.count_poll();
+        local.frame.set(frame.below);
+        match polled {
+            Polled::Idle => {}
+            Polled::Complete => self.count_completion(is_local),
+            Polled::Again(ready) if ready.pin().is_some() => slot.inbox.push(ready),
+            Polled::Again(ready) => executor.push_ring(slot, ready),
+        }
+    }
+
+    fn count_completion(&self, is_local: bool) {
+        let slot = self.slot();
+        if is_local {
+            slot.local.locals.set(slot.local.locals.get() - 1);
+        }
+        slot.counters.completed.add(1);
+    }
+
+    /// Ends a local task of a worker that goes offline.
+    pub(crate) fn end(&self, ready: Ready) {
+        match run::cancel(ready, |f| self.executor.platform.guard(f)) {
+            Polled::Complete | Polled::Idle => self.count_completion(true),
+            Polled::Again(ready) => self.slot().inbox.push(ready),
+        }
+    }
+
+    /// After `TICK` polls: count the time, deliver I/O.
+    #[cold]
+    fn end_tick(&self) {
+        self.end_stretch();
+        self.executor.platform.poll_io(self.id);
+    }
+
+    /// Ends the stretch of polls under way: its time goes to the pace and to the metrics, search time does not.
+    fn end_stretch(&self) {
+        let (slot, local) = (self.slot(), &self.slot().local);
+        if let Some((begin, first)) = local.stretch.take() {
+            let nanos = self.executor.platform.now().as_nanos().saturating_sub(begin);
+            local.pace.record(nanos, local.in_tick.get().saturating_sub(first));
+            let nanos = nanos.saturating_add(local.busy_rest.get());
+            slot.counters.busy.add((nanos / 1_000) as usize);
+            local.busy_rest.set(nanos % 1_000);
+        }
+        local.in_tick.set(0);
+    }
+
+    /// What is queued here goes to the others, who hear of it.
+    pub(crate) fn give_away(&self) {
+        let slot = self.slot();
+        let mut chain = Chain::new();
+        if let Some(ready) = slot.lifo.take() {
+            chain.push_back(ready);
+        }
+        // SAFETY: INV-RING-OWNER: we are the worker.
+        while let Some(ready) = unsafe { slot.ring.pop() } {
+            chain.push_back(ready);
+        }
+        self.executor.injector.push_chain(chain);
+        self.executor.notify();
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Drop for Worker<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    fn drop(&mut self) {
+        let (executor, slot) = (self.executor, self.slot());
+        self.retire_locals();
+        self.end_stretch();
+        if slot.local.searching.replace(false) {
+            self.stop_searching();
+        }
+        self.give_away();
+        executor.platform.leave(self.id);
+        // Ordering: Release pairs with the Acquire in `Scheduler::attach`.
+        slot.shared.status.store(OFFLINE, Ordering::Release);
+        executor.online.fetch_sub(1, Ordering::AcqRel);
+        executor.gate.tell_if_closing(&executor.platform);
+    }
+}
+
+impl<P: Platform, S, const RING: usize> fmt::Debug for Worker<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,209 @@
+//! Cooperation: yielding, budgets, shields.
+
+use core::{
+    fmt,
+    future::{Future, poll_fn},
+    pin::Pin,
+    ptr::NonNull,
+    task::{Context, Poll},
+};
+
+use super::{
+    header::Header,
+    schedule::Anchor,
+    state::Snapshot,
+    waker::{carry_out, header_of},
+};
+
+/// Units of budget that a task has for each of its polls.
+pub const BUDGET: u32 = 128;
+
+/// A budget that never ends.
+const UNCONSTRAINED: u32 = u32::MAX;
+
+/// Spends one unit of the poll under way in the calling context; false if there was none left.
+///
+/// # Safety
+/// `anchor` is that of a `'static` scheduler.
+#[inline]
+pub(crate) unsafe fn spend_at(anchor: NonNull<Anchor>) -> bool {
+    // SAFETY: the caller's.
+    let Some(budget) = (unsafe { (Anchor::ops(anchor).budget)(anchor) }) else { return true };
+    match budget.get() {
+        0 => false,
+        UNCONSTRAINED => true,
+        left => {
+            budget.set(left - 1);
+            true
+        }
+    }
+}
+
+fn anchor_of(cx: &Context<'_>) -> Option<NonNull<Anchor>> {
+    // SAFETY: a waker of ours holds a reference.
+    header_of(cx.waker()).map(|task| unsafe { task.as_ref().home().anchor() })
+}
+
+/// Gives way once: the task goes to the end of its worker's run queue and is polled again.
+///
+/// Works under any executor. Cost: one queue operation.
+///
+/// # Cancel safety
+/// Dropping it before it completes loses nothing.
+///
+/// ```
+/// # use core::{future::Future, pin::pin, task::{Context, Waker}};
+/// let mut yielding = pin!(filch::yield_now());
+/// let mut cx = Context::from_waker(Waker::noop());
+/// assert!(yielding.as_mut().poll(&mut cx).is_pending());
+/// assert!(yielding.as_mut().poll(&mut cx).is_ready());
+/// ```
+pub async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if core::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Spends one of the 128 units that a task has for each poll, and gives way if there was none left.
+///
+/// Every operation of this project that can be ready at once (joins, timers, sockets) spends a unit by itself; call this
+/// in loops over things that do not. The budget is found through the task's own waker: inside a combinator that polls
+/// with a waker of its own (`FuturesUnordered`) nothing is spent. Cost: a few loads.
+///
+/// # Cancel safety
+/// Dropping it before it completes loses nothing but the unit.
+///
+/// ```
+/// # async fn example(items: &[u8]) -> u64 {
+/// let mut sum = 0;
+/// for item in items {
+///     filch::consume_budget().await;
+///     sum += u64::from(*item);
+/// }
+/// sum
+/// # }
+/// ```
+pub async fn consume_budget() {
+    poll_fn(|cx| {
+        // SAFETY: a home's anchor is that of a `'static` scheduler.
+        if anchor_of(cx).is_none_or(|anchor| unsafe { spend_at(anchor) }) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Runs a future without a budget: its ready operations never make it give way. The budget of the task around it stays.
+///
+/// For a future that is known to be short. A loop over ready operations in here holds its worker for as long as it runs.
+///
+/// # Cancel safety
+/// That of the future.
+///
+/// ```
+/// # async fn example(handle: filch::JoinHandle<u8>) {
+/// let _ = filch::unconstrained(handle).await;
+/// # }
+/// ```
+pub async fn unconstrained<F: Future>(future: F) -> F::Output {
+    let mut future = core::pin::pin!(future);
+    poll_fn(|cx| {
+        // SAFETY: a home's anchor is that of a `'static` scheduler.
+        let budget = anchor_of(cx).and_then(|at| unsafe { (Anchor::ops(at).budget)(at) });
+        let Some(budget) = budget else { return future.as_mut().poll(cx) };
+        let _restore = Restore { budget, left: budget.replace(UNCONSTRAINED) };
+        future.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// Puts the budget back, also when the poll unwinds.
+struct Restore<'a> {
+    budget: &'a core::cell::Cell<u32>,
+    left: u32,
+}
+
+impl Drop for Restore<'_> {
+    fn drop(&mut self) {
+        self.budget.set(self.left);
+    }
+}
+
+/// Keeps cancellation away while `future` runs: an abort takes effect when it is done, or dropped.
+///
+/// For a stretch that must not be cut, such as a two-step update. Shields nest, up to 255 deep (15 where 64-bit atomics
+/// are not native); a task that holds more can no longer be cancelled. The task is found through its own
+/// waker: inside a combinator that polls with a waker of its own there is no shield. Cost: two read-modify-writes.
+///
+/// # Cancel safety
+/// Dropping it lowers the shield and drops the future.
+///
+/// ```
+/// # async fn example(commit: impl core::future::Future<Output = ()>) {
+/// filch::shield(commit).await;
+/// # }
+/// ```
+pub fn shield<F: Future>(future: F) -> Shield<F> {
+    Shield { raised: Raised(None), future }
+}
+
+/// The future of [`shield`].
+pub struct Shield<F> {
+    raised: Raised,
+    future: F,
+}
+
+/// INV-SHIELD: a reference to the task whose shield depth counts this one.
+struct Raised(Option<NonNull<Header>>);
+
+// SAFETY: it touches the task's state only.
+unsafe impl Send for Raised {}
+// SAFETY: as above.
+unsafe impl Sync for Raised {}
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        if let Some(task) = self.0.take() {
+            // SAFETY: INV-SHIELD: the reference goes with the shield.
+            unsafe { carry_out(task.as_ref().state.apply(Snapshot::shield_exit), task) };
+        }
+    }
+}
+
+impl<F: Future> Future for Shield<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: `future` is pinned with the shield: it is never moved out; `raised` is never pinned.
+        let (raised, future) = unsafe {
+            let this = self.get_unchecked_mut();
+            (&mut this.raised, Pin::new_unchecked(&mut this.future))
+        };
+        if raised.0.is_none() {
+            if let Some(task) = header_of(cx.waker()) {
+                // SAFETY: a waker of ours holds a reference; the transition takes one for the shield.
+                unsafe { task.as_ref() }.state.apply(Snapshot::shield_enter);
+                raised.0 = Some(task);
+            }
+        }
+        let polled = future.poll(cx);
+        if polled.is_ready() {
+            drop(core::mem::replace(raised, Raised(None)));
+        }
+        polled
+    }
+}
+
+impl<F> fmt::Debug for Shield<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shield").field("raised", &self.raised.0.is_some()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,233 @@
+//! Tasks in slabs from the global allocator: size classes that grow by doubling chunks and are recycled for ever.
+
+use core::{alloc::Layout, fmt, ptr::NonNull};
+
+use super::{
+    header::Header,
+    memory::{Home, Memory, Sealed},
+};
+use crate::atomic::{AtomicPtr, Ordering};
+
+/// Chunks have at least this alignment; a task may ask for no more.
+const ALIGN: usize = 128;
+/// A class's first chunk is about this large, each later one twice the one before.
+const FIRST_CHUNK: usize = 4096;
+const CHUNKS: usize = 28;
+
+/// Memory for any number of tasks of any size, by feature `alloc`.
+///
+/// Tasks of like size share slabs, which are recycled and never given back to the allocator: once a program has reached
+/// its largest number of tasks of a size, spawning no longer calls the allocator. Sizes are 64 to 256 bytes in
+/// steps of 32, then four to a doubling. A future aligned to more than 128 bytes does not fit.
+///
+/// ```
+/// use filch::Heap;
+/// static HEAP: Heap = Heap::new();
+/// # let _ = &HEAP;
+/// ```
+pub struct Heap {
+    classes: [Home; CLASSES],
+}
+
+const SMALL: usize = 7;
+const CLASSES: usize = SMALL + 4 * 22;
+
+/// The size of a class's slots.
+const fn class_size(class: usize) -> usize {
+    if class < SMALL {
+        64 + 32 * class
+    } else {
+        let (doubling, quarter) = ((class - SMALL) / 4, (class - SMALL) % 4);
+        (256 << doubling) + (64 << doubling) * (quarter + 1)
+    }
+}
+
+/// The first class whose slots hold `size` bytes.
+const fn class_of(size: usize) -> usize {
+    if size <= 64 {
+        0
+    } else if size <= 256 {
+        (size - 64).div_ceil(32)
+    } else {
+        let doubling = ((size - 1) >> 8).ilog2() as usize;
+        let above = size - (256 << doubling);
+        SMALL + 4 * doubling + above.div_ceil(64 << doubling) - 1
+    }
+}
+
+impl Heap {
+    /// An empty heap.
+    pub const fn new() -> Self {
+        let mut classes = [const { Home::grown(0, Chunks::new(0)) }; CLASSES];
+        let mut class = 0;
+        while class < CLASSES {
+            let size = class_size(class);
+            let first = if size >= FIRST_CHUNK { 0 } else { (FIRST_CHUNK / size).ilog2() };
+            classes[class] = Home::grown(size, Chunks::new(first));
+            class += 1;
+        }
+        Self { classes }
+    }
+}
+
+impl Default for Heap {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Memory for Heap {}
+
+impl Sealed for Heap {
+    #[inline]
+    fn home(&'static self, task: Layout) -> Result<&'static Home, Layout> {
+        // A class's size is a multiple of 32, and of 64 and 128 from 512 and 1,024 up; where the task wants more
+        // alignment than its class keeps, look for the next that keeps it.
+        let mut class = class_of(task.size());
+        if task.align() > ALIGN {
+            class = CLASSES;
+        }
+        while class < CLASSES && class_size(class) % task.align() != 0 {
+            class += 1;
+        }
+        self.classes.get(class).ok_or(LARGEST)
+    }
+}
+
+const LARGEST: Layout = match Layout::from_size_align(class_size(CLASSES - 1), ALIGN) {
+    Ok(layout) => layout,
+    Err(_) => panic!("the largest class is a valid layout"),
+};
+
+impl fmt::Debug for Heap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.classes).finish()
+    }
+}
+
+/// The chunks of one class: chunk `k` has `2^(first + k)` slots.
+///
+/// INV-CHUNK: a chunk pointer that is not null points to that many slots for ever; their bytes began as zeros, which is
+/// what a vacant header is.
+pub(crate) struct Chunks {
+    first: u32,
+    chunks: [AtomicPtr<Header>; CHUNKS],
+}
+
+impl Chunks {
+    const fn new(first: u32) -> Self {
+        Self { first, chunks: [const { AtomicPtr::new(core::ptr::null_mut()) }; CHUNKS] }
+    }
+
+    /// Which chunk, and where in it.
+    #[inline]
+    fn locate(&self, index: u32) -> (usize, usize) {
+        let shifted = u64::from(index) + (1 << self.first);
+        let chunk = shifted.ilog2() - self.first;
+        (chunk as usize, (shifted - (1 << (self.first + chunk))) as usize)
+    }
+
+    /// Makes sure that there is memory for slot `index`.
+    pub(crate) fn reach(&self, index: u32, stride: usize) -> bool {
+        let (chunk, _) = self.locate(index);
+        let Some(pointer) = self.chunks.get(chunk) else { return false };
+        // Ordering: Acquire pairs with the Release below: the bytes are zeros.
+        !pointer.load(Ordering::Acquire).is_null() || self.grow(pointer, chunk, stride)
+    }
+
+    #[cold]
+    fn grow(&self, pointer: &AtomicPtr<Header>, chunk: usize, stride: usize) -> bool {
+        let slots = 1_usize << (self.first as usize + chunk);
+        let Some(size) = slots.checked_mul(stride) else { return false };
+        let Ok(layout) = Layout::from_size_align(size, ALIGN) else { return false };
+        // SAFETY: the size is not zero: strides and slot counts are at least one.
+        let fresh = unsafe { alloc::alloc::alloc_zeroed(layout) };
+        if fresh.is_null() {
+            return false;
+        }
+        // Ordering: Release pairs with the Acquire in `reach` and `slot`; of two who grow at once, one wins.
+        let won = pointer.compare_exchange(
+            core::ptr::null_mut(),
+            fresh.cast(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if won.is_err() {
+            // SAFETY: ours, of this layout, and seen by nobody.
+            unsafe { alloc::alloc::dealloc(fresh, layout) };
+        }
+        true
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, index: u32, stride: usize) -> NonNull<Header> {
+        let (chunk, offset) = self.locate(index);
+        // Ordering: Acquire pairs with the Release in `grow`.
+        // SAFETY: indices below `fresh` have been reached (INV-CHUNK), so the chunk exists.
+        unsafe {
+            let base = self.chunks.get_unchecked(chunk).load(Ordering::Acquire);
+            NonNull::new_unchecked(base.byte_add(offset * stride))
+        }
+    }
+
+    /// The index of a slot below `fresh`. The largest chunks hold the most slots: look there first.
+    #[inline]
+    pub(crate) fn index(&self, slot: NonNull<Header>, stride: usize, fresh: u32) -> u32 {
+        let address = slot.as_ptr().addr();
+        let (mut chunk, _) = self.locate(fresh.saturating_sub(1));
+        loop {
+            // Ordering: as in `slot`.
+            let base = self.chunks.get(chunk).map_or(0, |c| c.load(Ordering::Acquire).addr());
+            let slots = 1_usize << (self.first as usize + chunk);
+            if address >= base && address - base < slots * stride || chunk == 0 {
+                let before = slots - (1 << self.first);
+                return (before + (address - base) / stride) as u32;
+            }
+            chunk -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_cover_every_size_tightly() {
+        for class in 1..CLASSES {
+            assert!(class_size(class) > class_size(class - 1));
+            assert_eq!(class_size(class) % 32, 0);
+        }
+        for size in 1..100_000 {
+            let class = class_of(size);
+            assert!(class_size(class) >= size, "{size} in {class}");
+            assert!(class == 0 || class_size(class - 1) < size, "{size} in {class}");
+        }
+    }
+
+    #[test]
+    fn indices_and_slots_are_inverse() {
+        let chunks = Chunks::new(2);
+        for index in 0..1000 {
+            assert!(chunks.reach(index, 96));
+            assert_eq!(chunks.index(chunks.slot(index, 96), 96, index + 1), index);
+            assert_eq!(chunks.index(chunks.slot(index / 3, 96), 96, index + 1), index / 3);
+        }
+    }
+
+    #[test]
+    fn alignment_is_kept_or_refused() {
+        static HEAP: Heap = Heap::new();
+        for align in [1, 8, 32, 64, 128] {
+            for size in [1, 65, 300, 1000, 5000] {
+                let layout = Layout::from_size_align(size, align).unwrap();
+                let home = HEAP.home(layout).unwrap();
+                for _ in 0..3 {
+                    let slot = home.take().unwrap();
+                    assert_eq!(slot.as_ptr().addr() % align, 0);
+                }
+            }
+        }
+        assert_eq!(HEAP.home(Layout::from_size_align(64, 256).unwrap()).unwrap_err(), LARGEST);
+    }
+}

@@ -1,0 +1,262 @@
+//! Where tasks live: slots, and a lock-free free list over them.
+
+use core::{alloc::Layout, fmt, ptr::NonNull};
+
+use super::{header::Header, schedule::Anchor};
+use crate::{
+    atomic::{AtomicPtr, AtomicU32, AtomicWord, Ordering, Word, maybe_const},
+    bits::Field,
+};
+
+/// Memory that an executor's tasks live in: a [`TaskPool`](crate::TaskPool), a [`TaskCell`](crate::TaskCell) or, with
+/// feature `alloc`, a `Heap`.
+///
+/// Slots are type-stable: they are reused, never unmapped, so that a task can be found, and woken, without a lock.
+/// Memory serves the executor that first spawns into it; another gets [`SpawnErrorKind::ForeignMemory`].
+///
+/// Sealed: only this crate implements it.
+///
+/// [`SpawnErrorKind::ForeignMemory`]: crate::SpawnErrorKind::ForeignMemory
+pub trait Memory: Sealed + Sync {}
+
+pub trait Sealed {
+    /// The home of tasks of this layout, or how large and how aligned a task may be.
+    #[doc(hidden)]
+    fn home(&'static self, task: Layout) -> Result<&'static Home, Layout>;
+}
+
+/// A free list's head: the tag grows with each change, so that a slot which left and came back is told apart.
+const INDEX: Field = Field::first(Word::BITS / 2);
+const TAG: Field = INDEX.then(Word::BITS / 2);
+
+/// Slots of one size, and which executor they serve.
+///
+/// INV-HOME-SLOT: slot `i`, for `i` below `fresh`, is a valid header for ever. It is owned by whoever popped it, until
+/// `give`; then by the free list, which keeps the next free index in its `link`.
+pub struct Home {
+    anchor: AtomicPtr<Anchor>,
+    next: AtomicPtr<Home>,
+    free: AtomicWord,
+    fresh: AtomicU32,
+    stride: usize,
+    place: Place,
+}
+
+enum Place {
+    /// An array whose address is known from the first use.
+    Fixed { base: AtomicPtr<Header>, len: u32 },
+    #[cfg(feature = "alloc")]
+    Grown(super::heap::Chunks),
+}
+
+impl Home {
+    maybe_const! {
+        pub(crate) fn fixed(stride: usize, len: u32) -> Self {
+            assert!((len as Word) < INDEX.max(), "too many slots for the free list's index");
+            Self {
+                anchor: AtomicPtr::new(core::ptr::null_mut()),
+                next: AtomicPtr::new(core::ptr::null_mut()),
+                free: AtomicWord::new(0),
+                fresh: AtomicU32::new(0),
+                stride,
+                place: Place::Fixed { base: AtomicPtr::new(core::ptr::null_mut()), len },
+            }
+        }
+    }
+
+    #[cfg(feature = "alloc")]
+    maybe_const! {
+        pub(crate) fn grown(stride: usize, chunks: super::heap::Chunks) -> Self {
+            Self {
+                anchor: AtomicPtr::new(core::ptr::null_mut()),
+                next: AtomicPtr::new(core::ptr::null_mut()),
+                free: AtomicWord::new(0),
+                fresh: AtomicU32::new(0),
+                stride,
+                place: Place::Grown(chunks),
+            }
+        }
+    }
+
+    /// Tells a fixed home where its slots are.
+    ///
+    /// # Safety
+    /// `base` points to its `len` slots, `stride` apart, each a valid free header, for ever; always the same.
+    #[inline]
+    pub(crate) unsafe fn fix(&self, at: NonNull<Header>) {
+        if let Place::Fixed { base, .. } = &self.place {
+            // Ordering: the value is always the same; it reaches others with the registry (`bind`).
+            if base.load(Ordering::Relaxed).is_null() {
+                base.store(at.as_ptr(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Makes the home serve a scheduler, and lists it in the scheduler's registry. False if it serves another.
+    #[inline]
+    pub(crate) fn bind(&'static self, anchor: NonNull<Anchor>, registry: &AtomicPtr<Home>) -> bool {
+        // Ordering: Acquire pairs with the Release below.
+        let bound = self.anchor.load(Ordering::Acquire);
+        bound == anchor.as_ptr() || (bound.is_null() && self.bind_first(anchor, registry))
+    }
+
+    #[cold]
+    fn bind_first(&'static self, anchor: NonNull<Anchor>, registry: &AtomicPtr<Home>) -> bool {
+        // Ordering: AcqRel; Release publishes the base to whoever finds the home bound, Acquire to be bound after it.
+        if let Err(other) = self.anchor.compare_exchange(
+            core::ptr::null_mut(),
+            anchor.as_ptr(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
+            return other == anchor.as_ptr();
+        }
+        let this = core::ptr::from_ref(self).cast_mut();
+        let mut head = registry.load(Ordering::Relaxed);
+        loop {
+            self.next.store(head, Ordering::Relaxed);
+            // Ordering: Release pairs with the Acquire in `for_each`: who finds the home sees its base and `next`.
+            match registry.compare_exchange_weak(head, this, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(seen) => head = seen,
+            }
+        }
+    }
+
+    /// The scheduler that the home serves. Only once a task lives in it.
+    #[inline(always)]
+    pub(crate) fn anchor(&self) -> NonNull<Anchor> {
+        // Ordering: the value was fixed before any task of this home was published; whoever has a reference to one
+        // came by it after that.
+        // SAFETY: `bind` comes before every spawn.
+        unsafe { NonNull::new_unchecked(self.anchor.load(Ordering::Relaxed)) }
+    }
+
+    /// Takes a free slot. Lock-free; callable from any context.
+    #[inline]
+    pub(crate) fn take(&self) -> Option<NonNull<Header>> {
+        // Ordering: Acquire pairs with the Release in `give`: the slot's last user is done with it, and its `link`
+        // is what `give` wrote.
+        let mut head = self.free.load(Ordering::Acquire);
+        loop {
+            let Some(index) = (INDEX.get(head) as u32).checked_sub(1) else {
+                return self.take_fresh();
+            };
+            let slot = self.slot(index);
+            // SAFETY: INV-HOME-SLOT: a header for ever. It may be taken under our eyes; then `next` is garbage, and
+            // the tag fails the exchange.
+            let next = unsafe { slot.as_ref() }.link.load(Ordering::Relaxed).addr();
+            let new =
+                TAG.set(INDEX.set(0, next as Word), TAG.get(head).wrapping_add(1) & TAG.max());
+            // Ordering: Acquire as above; the failure too, since it is the next guess.
+            match self.free.compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return Some(slot),
+                Err(seen) => head = seen,
+            }
+        }
+    }
+
+    #[cold]
+    fn take_fresh(&self) -> Option<NonNull<Header>> {
+        let mut index = self.fresh.load(Ordering::Relaxed);
+        loop {
+            if !self.has_room(index) {
+                return None;
+            }
+            // Ordering: Release pairs with the Acquire in `for_each`: whoever counts the slot sees its chunk.
+            match self.fresh.compare_exchange_weak(
+                index,
+                index + 1,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(self.slot(index)),
+                Err(seen) => index = seen,
+            }
+        }
+    }
+
+    fn has_room(&self, index: u32) -> bool {
+        match &self.place {
+            Place::Fixed { len, .. } => index < *len,
+            #[cfg(feature = "alloc")]
+            Place::Grown(chunks) => {
+                (index as Word) < INDEX.max() - 1 && chunks.reach(index, self.stride)
+            }
+        }
+    }
+
+    /// Gives a slot back. Lock-free; callable from any context.
+    ///
+    /// # Safety
+    /// The slot is of this home, and the caller owns it; its state says that there is no task.
+    #[inline]
+    pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
+        let index = self.index(slot) as Word + 1;
+        // SAFETY: INV-HOME-SLOT.
+        let link = unsafe { &slot.as_ref().link };
+        let mut head = self.free.load(Ordering::Relaxed);
+        loop {
+            // Ordering: published by the exchange.
+            link.store(
+                core::ptr::without_provenance_mut(INDEX.get(head) as usize),
+                Ordering::Relaxed,
+            );
+            let new = TAG.set(INDEX.set(0, index), TAG.get(head).wrapping_add(1) & TAG.max());
+            // Ordering: Release pairs with the Acquire in `take`.
+            match self.free.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(seen) => head = seen,
+            }
+        }
+    }
+
+    #[inline]
+    fn slot(&self, index: u32) -> NonNull<Header> {
+        match &self.place {
+            Place::Fixed { base, .. } => {
+                let base = base.load(Ordering::Relaxed);
+                // SAFETY: `fix` came first, and the index is below `len`.
+                unsafe { NonNull::new_unchecked(base.byte_add(index as usize * self.stride)) }
+            }
+            #[cfg(feature = "alloc")]
+            Place::Grown(chunks) => chunks.slot(index, self.stride),
+        }
+    }
+
+    #[inline]
+    fn index(&self, slot: NonNull<Header>) -> u32 {
+        match &self.place {
+            Place::Fixed { base, .. } => {
+                ((slot.as_ptr().addr() - base.load(Ordering::Relaxed).addr()) / self.stride) as u32
+            }
+            #[cfg(feature = "alloc")]
+            Place::Grown(chunks) => {
+                chunks.index(slot, self.stride, self.fresh.load(Ordering::Relaxed))
+            }
+        }
+    }
+
+    /// Every slot that was ever used, in every home of a registry.
+    pub(crate) fn for_each(registry: &AtomicPtr<Home>, mut f: impl FnMut(NonNull<Header>)) {
+        // Ordering: Acquire pairs with the Release in `bind_first`.
+        let mut home = registry.load(Ordering::Acquire);
+        // SAFETY: homes in a registry are `'static`.
+        while let Some(this) = unsafe { home.as_ref() } {
+            // Ordering: Acquire pairs with the Release in `take_fresh`.
+            for index in 0..this.fresh.load(Ordering::Acquire) {
+                f(this.slot(index));
+            }
+            home = this.next.load(Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Home")
+            .field("stride", &self.stride)
+            .field("used", &self.fresh)
+            .finish_non_exhaustive()
+    }
+}

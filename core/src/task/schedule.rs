@@ -1,0 +1,55 @@
+//! The one edge that points up, turned around: what a task asks of its scheduler.
+//!
+//! `task` declares it, `scheduler` fills it in. A scheduler begins with an [`Anchor`], so that a thin pointer to the
+//! anchor is enough to reach it.
+
+use core::{cell::Cell, ptr::NonNull, task::Waker};
+
+use super::header::Ready;
+use crate::{atomic::AtomicU32, platform::WorkerId};
+
+/// The first field of a scheduler.
+pub(crate) struct Anchor {
+    ops: &'static Ops,
+}
+
+/// The scheduler's side. All take the anchor of the scheduler that the table was made for, which is `'static`.
+pub(crate) struct Ops {
+    pub(crate) schedule: unsafe fn(NonNull<Anchor>, Ready),
+    /// The budget of the poll under way in the calling context.
+    pub(crate) budget: unsafe fn(NonNull<Anchor>) -> Option<&'static Cell<u32>>,
+    pub(crate) current: unsafe fn(NonNull<Anchor>) -> Option<Current>,
+    /// Works on other tasks until the condition, about a task with this pin, holds; false if it cannot.
+    pub(crate) help: unsafe fn(NonNull<Anchor>, Option<WorkerId>, &mut dyn FnMut() -> bool) -> bool,
+    pub(crate) block: unsafe fn(NonNull<Anchor>, &AtomicU32),
+    pub(crate) unblock: unsafe fn(NonNull<Anchor>, *const AtomicU32),
+    pub(crate) unpark: unsafe fn(NonNull<Anchor>, WorkerId),
+}
+
+/// The worker that runs in the calling context.
+pub(crate) struct Current {
+    /// Wakes the worker out of its sleep; it keeps nothing alive.
+    pub(crate) waker: Waker,
+    /// The tasks being polled by it, innermost first.
+    pub(crate) frame: *const Frame,
+}
+
+/// A poll under way on some stack.
+pub(crate) struct Frame {
+    pub(crate) task: NonNull<super::header::Header>,
+    pub(crate) below: *const Frame,
+}
+
+impl Anchor {
+    pub(crate) const fn new(ops: &'static Ops) -> Self {
+        Self { ops }
+    }
+
+    /// # Safety
+    /// `this` is the anchor of a `'static` scheduler.
+    #[inline(always)]
+    pub(crate) unsafe fn ops(this: NonNull<Anchor>) -> &'static Ops {
+        // SAFETY: the caller's.
+        unsafe { this.as_ref().ops }
+    }
+}

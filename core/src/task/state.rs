@@ -1,0 +1,439 @@
+//! The packed state word of a task: pure transitions, and the atomic that applies them.
+//!
+//! One word says everything that two contexts could disagree about. It is laid out, from the lowest bit, as
+//!
+//! | field | wide (64 bits) | narrow (32 bits) | meaning |
+//! |---|---|---|---|
+//! | life   | 8  | 2  | `VACANT` 0 (no task), `LIVE` 1 (there is a future), `COMPLETE` 2 (there is an output, or was) |
+//! | flags  | 8  | 6  | cancelled, join interest, join waker, pinned |
+//! | shield | 8  | 4  | depth of `shield`s held; cancellation waits while it is not zero; saturates |
+//! | wakes  | 16 | 4  | wakes not yet answered by a poll; saturates |
+//! | refs   | 24 | 16 | references: one each for the `Ready`, the `JoinHandle`, every `Waker` and every shield |
+//!
+//! and its phases are
+//!
+//! | phase | life | wakes | who may touch the future | leaves by |
+//! |---|---|---|---|---|
+//! | idle      | LIVE     | 0    | nobody | wake, abort, last reference dropped: to scheduled |
+//! | scheduled | LIVE     | >= 1 | nobody (a queue holds the `Ready`) | a worker pops it: to running |
+//! | running   | LIVE     | >= 1 | the holder of the `Ready` | `pending`: to idle or scheduled; `complete` |
+//! | complete  | COMPLETE | 0    | nobody; there is none | last reference dropped: the slot is free |
+//!
+//! *Scheduled* and *running* are told apart by where the `Ready` is, not by a bit: a counter of wakes in place of a
+//! notified flag lets a poll begin with a plain load and end with the poll's only read-modify-write (after nexosim's
+//! task). A wake that finds `wakes >= 1` only counts up; the end of the poll sees that the count has moved and
+//! schedules again. A saturated count is taken as moved: one poll too many, never one too few.
+//!
+//! A saturated reference count is sticky: it is never counted down again, so that the task's slot is leaked and never
+//! freed under a reference that still lives.
+
+use core::fmt;
+
+use crate::{
+    atomic::{AtomicWord, Ordering, Word, maybe_const},
+    bits::Field,
+};
+
+const WIDE: bool = Word::BITS == 64;
+
+const LIFE: Field = Field::first(if WIDE { 8 } else { 2 });
+const FLAGS: Field = LIFE.then(if WIDE { 8 } else { 6 });
+const SHIELD: Field = FLAGS.then(if WIDE { 8 } else { 4 });
+const WAKES: Field = SHIELD.then(if WIDE { 16 } else { 4 });
+const REFS: Field = WAKES.then(if WIDE { 24 } else { 16 });
+
+const LIVE: Word = 1;
+const COMPLETE: Word = 2;
+
+const CANCELLED: Word = FLAGS.bit(0);
+const JOIN_INTEREST: Word = FLAGS.bit(1);
+const JOIN_WAKER: Word = FLAGS.bit(2);
+const PINNED: Word = FLAGS.bit(3);
+
+/// What a wake, an abort or a dropped reference leaves to its caller.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Nothing.
+    None,
+    /// The caller now owns the task's `Ready`, and one reference with it: schedule it.
+    Schedule,
+    /// That was the last reference and the task is complete: free its slot.
+    Free,
+}
+
+/// What the end of a poll that returned `Pending` leaves to the holder of the `Ready`.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pend {
+    /// The task is idle; the `Ready` and its reference are gone.
+    Idle,
+    /// Woken during the poll: schedule it again.
+    Again,
+    /// Cancelled, or nobody is left who could wake it: drop the future now. The `Ready` stays.
+    Cancel,
+}
+
+/// What completion leaves to the holder of the `Ready`.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    /// The handle will take the output; the `Ready`'s reference is gone.
+    Released,
+    /// A waker is registered: take it, drop the reference, wake it.
+    WakeJoiner,
+    /// Nobody wants the output: drop it, then drop the reference.
+    DropOutput,
+}
+
+/// Why a reference to a task that the caller does not own could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Upgrade {
+    /// There is no live task.
+    Vacant,
+    /// The reference count is at its limit.
+    Limit,
+}
+
+/// The task is complete, so that the transition no longer applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Completed;
+
+/// A value of the state word. Transitions are pure: they take a value and give the next one and an action.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Snapshot(pub(crate) Word);
+
+impl Snapshot {
+    /// A new task: scheduled, with a `Ready` and a join handle.
+    #[inline]
+    pub(crate) const fn spawned(pinned: bool) -> Self {
+        let flags = JOIN_INTEREST | if pinned { PINNED } else { 0 };
+        Self(REFS.set(WAKES.set(LIFE.set(flags, LIVE), 1), 2))
+    }
+
+    /// A task that was over before it began: an output, and a join handle to take it.
+    pub(crate) const fn born_complete() -> Self {
+        Self(REFS.set(LIFE.set(JOIN_INTEREST, COMPLETE), 1))
+    }
+
+    #[inline(always)]
+    pub(crate) const fn is_live(self) -> bool {
+        LIFE.get(self.0) == LIVE
+    }
+    #[inline(always)]
+    pub(crate) const fn is_complete(self) -> bool {
+        LIFE.get(self.0) == COMPLETE
+    }
+    #[inline(always)]
+    pub(crate) const fn is_cancelled(self) -> bool {
+        self.0 & CANCELLED != 0
+    }
+    #[inline(always)]
+    pub(crate) const fn is_pinned(self) -> bool {
+        self.0 & PINNED != 0
+    }
+    #[inline(always)]
+    pub(crate) const fn has_join_interest(self) -> bool {
+        self.0 & JOIN_INTEREST != 0
+    }
+    #[inline(always)]
+    pub(crate) const fn has_join_waker(self) -> bool {
+        self.0 & JOIN_WAKER != 0
+    }
+    #[inline(always)]
+    pub(crate) const fn shield(self) -> Word {
+        SHIELD.get(self.0)
+    }
+    #[inline(always)]
+    pub(crate) const fn wakes(self) -> Word {
+        WAKES.get(self.0)
+    }
+    #[inline(always)]
+    pub(crate) const fn refs(self) -> Word {
+        REFS.get(self.0)
+    }
+    #[inline(always)]
+    pub(crate) const fn refs_saturated(self) -> bool {
+        self.refs() == REFS.max()
+    }
+
+    /// Whether the holder of the `Ready` must drop the future instead of polling it.
+    #[inline(always)]
+    pub(crate) const fn must_cancel(self) -> bool {
+        self.is_cancelled() && self.shield() == 0
+    }
+
+    const fn with(self, field: Field, value: Word) -> Self {
+        Self(field.set(self.0, value))
+    }
+    const fn ref_inc(self) -> Self {
+        if self.refs_saturated() { self } else { self.with(REFS, self.refs() + 1) }
+    }
+    const fn ref_dec(self) -> Self {
+        if self.refs_saturated() { self } else { self.with(REFS, self.refs().saturating_sub(1)) }
+    }
+    const fn wake_inc(self) -> Self {
+        if self.wakes() == WAKES.max() { self } else { self.with(WAKES, self.wakes() + 1) }
+    }
+
+    /// A waker is woken and kept.
+    ///
+    /// | from | to | act |
+    /// |---|---|---|
+    /// | idle | scheduled, one reference more | `Schedule` |
+    /// | scheduled, running | one wake more | `None` |
+    /// | complete | same | `None` |
+    #[inline]
+    pub(crate) const fn wake(self) -> (Self, Act) {
+        if !self.is_live() {
+            (self, Act::None)
+        } else if self.wakes() == 0 {
+            (self.with(WAKES, 1).ref_inc(), Act::Schedule)
+        } else {
+            (self.wake_inc(), Act::None)
+        }
+    }
+
+    /// A waker is woken and gives up its reference.
+    ///
+    /// | from | to | act |
+    /// |---|---|---|
+    /// | idle | scheduled; the waker's reference becomes the `Ready`'s | `Schedule` |
+    /// | scheduled, running | one wake more, one reference less | `None` |
+    /// | complete | one reference less | `Free` if it was the last, else `None` |
+    #[inline]
+    pub(crate) const fn wake_by_value(self) -> (Self, Act) {
+        if !self.is_live() {
+            self.drop_ref()
+        } else if self.wakes() == 0 {
+            (self.with(WAKES, 1), Act::Schedule)
+        } else {
+            (self.wake_inc().ref_dec(), Act::None)
+        }
+    }
+
+    /// Asks for cancellation, without needing a reference.
+    ///
+    /// | from | to | act |
+    /// |---|---|---|
+    /// | idle | cancelled, scheduled, one reference more | `Schedule` |
+    /// | scheduled, running | cancelled, one wake more | `None` |
+    /// | complete, vacant | same | `None` |
+    #[inline]
+    pub(crate) const fn abort(self) -> (Self, Act) {
+        if !self.is_live() { (self, Act::None) } else { Self(self.0 | CANCELLED).wake() }
+    }
+
+    /// As `abort`, but once: a task that was asked before is left alone. For sweeps over all tasks.
+    pub(crate) const fn abort_once(self) -> (Self, Act) {
+        if self.is_cancelled() { (self, Act::None) } else { self.abort() }
+    }
+
+    /// A reference is dropped.
+    ///
+    /// | from | to | act |
+    /// |---|---|---|
+    /// | any, not the last | one less | `None` |
+    /// | idle, the last | cancelled, scheduled, one reference (nobody could ever wake it) | `Schedule` |
+    /// | complete, the last | none | `Free` |
+    #[inline]
+    pub(crate) const fn drop_ref(self) -> (Self, Act) {
+        let next = self.ref_dec();
+        if next.refs() != 0 {
+            (next, Act::None)
+        } else if self.is_live() {
+            (Self(next.0 | CANCELLED).with(WAKES, 1).with(REFS, 1), Act::Schedule)
+        } else {
+            (next, Act::Free)
+        }
+    }
+
+    /// A reference is cloned. Saturates.
+    #[inline]
+    pub(crate) const fn clone_ref(self) -> (Self, ()) {
+        (self.ref_inc(), ())
+    }
+
+    /// Somebody who found the task in its memory wants a reference.
+    pub(crate) const fn upgrade(self) -> (Self, Result<(), Upgrade>) {
+        if !self.is_live() {
+            (self, Err(Upgrade::Vacant))
+        } else if self.refs() + 1 >= REFS.max() {
+            (self, Err(Upgrade::Limit))
+        } else {
+            (self.ref_inc(), Ok(()))
+        }
+    }
+
+    /// A poll that began with `seen` wakes returned `Pending`. Only the holder of the `Ready`.
+    ///
+    /// | from | to | pend |
+    /// |---|---|---|
+    /// | cancelled and not shielded | same | `Cancel` |
+    /// | wakes moved or saturated | scheduled, one wake | `Again` |
+    /// | wakes as seen, other references | idle, one reference less | `Idle` |
+    /// | wakes as seen, no other reference | cancelled, same | `Cancel` |
+    #[inline]
+    pub(crate) const fn pending(self, seen: Word) -> (Self, Pend) {
+        if self.must_cancel() {
+            (self, Pend::Cancel)
+        } else if self.wakes() != seen || seen == WAKES.max() {
+            (self.with(WAKES, 1), Pend::Again)
+        } else if self.refs() == 1 {
+            (Self(self.0 | CANCELLED), Pend::Cancel)
+        } else {
+            (self.with(WAKES, 0).ref_dec(), Pend::Idle)
+        }
+    }
+
+    /// The future is gone and the output in its place. Only the holder of the `Ready`.
+    ///
+    /// | from | to | done |
+    /// |---|---|---|
+    /// | join waker | complete | `WakeJoiner` |
+    /// | join interest alone | complete, one reference less | `Released` |
+    /// | neither | complete | `DropOutput` |
+    #[inline]
+    pub(crate) const fn complete(self) -> (Self, Done) {
+        let next = self.with(LIFE, COMPLETE).with(WAKES, 0);
+        if self.has_join_waker() {
+            (next, Done::WakeJoiner)
+        } else if self.has_join_interest() {
+            (next.ref_dec(), Done::Released)
+        } else {
+            (next, Done::DropOutput)
+        }
+    }
+
+    /// The output is gone already, because nobody was interested; completes and drops the `Ready`'s reference.
+    #[inline]
+    pub(crate) const fn complete_detached(self) -> (Self, Act) {
+        self.with(LIFE, COMPLETE).with(WAKES, 0).drop_ref()
+    }
+
+    /// The join handle has written a waker and publishes it.
+    #[inline]
+    pub(crate) const fn set_join_waker(self) -> (Self, Result<(), Completed>) {
+        if self.is_complete() {
+            (self, Err(Completed))
+        } else {
+            (Self(self.0 | JOIN_WAKER), Ok(()))
+        }
+    }
+
+    /// The join handle takes its waker back.
+    #[inline]
+    pub(crate) const fn unset_join_waker(self) -> (Self, Result<(), Completed>) {
+        if self.is_complete() {
+            (self, Err(Completed))
+        } else {
+            (Self(self.0 & !JOIN_WAKER), Ok(()))
+        }
+    }
+
+    /// The join handle goes, its waker taken back before. Refused if there is an output to drop first.
+    #[inline]
+    pub(crate) const fn detach(self) -> (Self, Result<Act, Completed>) {
+        if self.is_complete() {
+            (self, Err(Completed))
+        } else {
+            let (next, act) = Self(self.0 & !JOIN_INTEREST).drop_ref();
+            (next, Ok(act))
+        }
+    }
+
+    /// The join handle has taken or dropped the output, and goes.
+    #[inline]
+    pub(crate) const fn joined(self) -> (Self, Act) {
+        Self(self.0 & !JOIN_INTEREST).drop_ref()
+    }
+
+    /// A shield is raised; it holds a reference. Saturates, and then stays shielded.
+    pub(crate) const fn shield_enter(self) -> (Self, ()) {
+        let deeper = if self.shield() == SHIELD.max() { self.shield() } else { self.shield() + 1 };
+        (self.with(SHIELD, deeper).ref_inc(), ())
+    }
+
+    /// A shield is lowered, and drops its reference.
+    pub(crate) const fn shield_exit(self) -> (Self, Act) {
+        let lower = match self.shield() {
+            saturated if saturated == SHIELD.max() => saturated,
+            depth => depth.saturating_sub(1),
+        };
+        self.with(SHIELD, lower).drop_ref()
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("live", &self.is_live())
+            .field("complete", &self.is_complete())
+            .field("cancelled", &self.is_cancelled())
+            .field("join_interest", &self.has_join_interest())
+            .field("join_waker", &self.has_join_waker())
+            .field("pinned", &self.is_pinned())
+            .field("shield", &self.shield())
+            .field("wakes", &self.wakes())
+            .field("refs", &self.refs())
+            .finish()
+    }
+}
+
+/// The atomic state word.
+#[derive(Debug)]
+pub(crate) struct State(AtomicWord);
+
+impl State {
+    maybe_const! {
+        /// No task.
+        pub(crate) fn vacant() -> Self {
+            Self(AtomicWord::new(0))
+        }
+    }
+
+    /// A new task is published. The caller owns the slot: there is no reference to it.
+    #[inline]
+    pub(crate) fn publish(&self, new: Snapshot) {
+        // Ordering: Release pairs with the Acquire in `apply` by somebody who finds the task in its memory
+        // (`upgrade`, `abort`). The first poller is ordered by the queue that carries the `Ready`.
+        self.0.store(new.0, Ordering::Release);
+    }
+
+    /// The state now, and all that was done before it.
+    #[inline(always)]
+    pub(crate) fn load(&self) -> Snapshot {
+        // Ordering: Acquire pairs with the Release in `apply`: a poll that begins with `n` wakes sees what those `n`
+        // wakers did; a handle that sees COMPLETE sees the output.
+        #[cfg(not(filch_mutant = "state_load"))]
+        return Snapshot(self.0.load(Ordering::Acquire));
+        #[cfg(filch_mutant = "state_load")]
+        return Snapshot(self.0.load(Ordering::Relaxed));
+    }
+
+    /// Applies a transition, and publishes it even where it changes nothing: a repeated wake must still hand over
+    /// what its waker did before.
+    #[inline(always)]
+    pub(crate) fn apply<A>(&self, transition: impl Fn(Snapshot) -> (Snapshot, A)) -> A {
+        // Ordering: a guess only, checked by the exchange.
+        let mut current = self.0.load(Ordering::Relaxed);
+        loop {
+            let (next, action) = transition(Snapshot(current));
+            // Ordering: Release gives what the caller did before (wrote the output, the join waker, woke) to the
+            // Acquire of `load` and of every later `apply`; Acquire takes what the earlier ones gave: the last
+            // reference sees all uses, `pending` sees the wakers, the joiner sees the output.
+            #[cfg(not(filch_mutant = "state_apply"))]
+            const ON_SUCCESS: Ordering = Ordering::AcqRel;
+            #[cfg(filch_mutant = "state_apply")]
+            const ON_SUCCESS: Ordering = Ordering::Acquire;
+            match self.0.compare_exchange_weak(current, next.0, ON_SUCCESS, Ordering::Relaxed) {
+                Ok(_) => return action,
+                Err(seen) => current = seen,
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(any(filch_loom, filch_shuttle))))]
+#[path = "state_tests.rs"]
+mod tests;

@@ -1,0 +1,270 @@
+//! Every transition over every class of state, against an automaton written with plain fields.
+
+extern crate std;
+use std::{vec, vec::Vec};
+
+use super::*;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Model {
+    life: Word,
+    cancelled: bool,
+    interest: bool,
+    waker: bool,
+    pinned: bool,
+    shield: Word,
+    wakes: Word,
+    refs: Word,
+}
+
+impl Model {
+    fn word(self) -> Snapshot {
+        let mut s = Snapshot(LIFE.set(0, self.life));
+        for (on, bit) in [
+            (self.cancelled, CANCELLED),
+            (self.interest, JOIN_INTEREST),
+            (self.waker, JOIN_WAKER),
+            (self.pinned, PINNED),
+        ] {
+            s.0 |= if on { bit } else { 0 };
+        }
+        s.with(SHIELD, self.shield).with(WAKES, self.wakes).with(REFS, self.refs)
+    }
+
+    fn of(s: Snapshot) -> Self {
+        Self {
+            life: LIFE.get(s.0),
+            cancelled: s.is_cancelled(),
+            interest: s.has_join_interest(),
+            waker: s.has_join_waker(),
+            pinned: s.is_pinned(),
+            shield: s.shield(),
+            wakes: s.wakes(),
+            refs: s.refs(),
+        }
+    }
+
+    fn more_refs(mut self) -> Self {
+        self.refs = (self.refs + 1).min(REFS.max());
+        self
+    }
+
+    fn fewer_refs(mut self) -> Self {
+        if self.refs != REFS.max() {
+            self.refs -= 1;
+        }
+        self
+    }
+
+    fn more_wakes(mut self) -> Self {
+        self.wakes = (self.wakes + 1).min(WAKES.max());
+        self
+    }
+
+    fn dropped(self) -> (Self, Act) {
+        let next = self.fewer_refs();
+        match (next.refs, self.life) {
+            (0, LIVE) => (Self { cancelled: true, wakes: 1, refs: 1, ..next }, Act::Schedule),
+            (0, _) => (next, Act::Free),
+            _ => (next, Act::None),
+        }
+    }
+
+    fn woken(self) -> (Self, Act) {
+        match (self.life, self.wakes) {
+            (LIVE, 0) => (Self { wakes: 1, ..self }.more_refs(), Act::Schedule),
+            (LIVE, _) => (self.more_wakes(), Act::None),
+            _ => (self, Act::None),
+        }
+    }
+}
+
+/// All lives, all flags, and the counters at and around their ends.
+fn all() -> Vec<Model> {
+    let ends = |max: Word| vec![0, 1, 2, 3, max - 1, max];
+    let mut states = vec![];
+    for life in [0, LIVE, COMPLETE] {
+        for flags in 0..16 {
+            for shield in ends(SHIELD.max()) {
+                for wakes in ends(WAKES.max()) {
+                    for refs in ends(REFS.max()) {
+                        let on = |bit: u32| flags >> bit & 1 == 1;
+                        let (cancelled, interest, waker, pinned) = (on(0), on(1), on(2), on(3));
+                        states.push(Model {
+                            life,
+                            cancelled,
+                            interest,
+                            waker,
+                            pinned,
+                            shield,
+                            wakes,
+                            refs,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    states
+}
+
+fn check<A: PartialEq + core::fmt::Debug>(
+    applies: impl Fn(&Model) -> bool,
+    real: impl Fn(Snapshot) -> (Snapshot, A),
+    model: impl Fn(Model) -> (Model, A),
+) {
+    let mut checked = 0;
+    for before in all().into_iter().filter(applies) {
+        assert_eq!(Model::of(before.word()), before, "fields do not overlap");
+        let (after, action) = real(before.word());
+        let (wanted, wanted_action) = model(before);
+        assert_eq!((Model::of(after), action), (wanted, wanted_action), "from {before:?}");
+        assert_eq!(after, wanted.word(), "no stray bits from {before:?}");
+        checked += 1;
+    }
+    assert!(checked > 400, "only {checked} states");
+}
+
+fn referenced(m: &Model) -> bool {
+    m.refs >= 1
+}
+fn owned(m: &Model) -> bool {
+    m.refs >= 1 && m.life == LIVE && m.wakes >= 1
+}
+
+#[test]
+fn wakes() {
+    check(referenced, Snapshot::wake, Model::woken);
+    // A waker that wakes by value holds a reference beside the Ready's.
+    check(
+        |m| m.refs >= 2 || m.refs >= 1 && (m.life != LIVE || m.wakes == 0),
+        Snapshot::wake_by_value,
+        |m| match (m.life, m.wakes) {
+            (LIVE, 0) => (Model { wakes: 1, ..m }, Act::Schedule),
+            (LIVE, _) => (m.more_wakes().fewer_refs(), Act::None),
+            _ => m.dropped(),
+        },
+    );
+}
+
+#[test]
+fn aborts_and_references() {
+    check(
+        |_| true,
+        Snapshot::abort,
+        |m| {
+            if m.life == LIVE { Model { cancelled: true, ..m }.woken() } else { (m, Act::None) }
+        },
+    );
+    check(
+        |_| true,
+        Snapshot::abort_once,
+        |m| match m {
+            Model { life: LIVE, cancelled: false, .. } => Model { cancelled: true, ..m }.woken(),
+            _ => (m, Act::None),
+        },
+    );
+    check(referenced, Snapshot::drop_ref, Model::dropped);
+    check(referenced, Snapshot::clone_ref, |m| (m.more_refs(), ()));
+    check(
+        |_| true,
+        Snapshot::upgrade,
+        |m| match m.life {
+            LIVE if m.refs >= REFS.max() - 1 => (m, Err(Upgrade::Limit)),
+            LIVE => (m.more_refs(), Ok(())),
+            _ => (m, Err(Upgrade::Vacant)),
+        },
+    );
+}
+
+#[test]
+fn ends_of_polls() {
+    for seen in [1, 2, 3, WAKES.max() - 1, WAKES.max()] {
+        check(
+            |m| owned(m) && m.wakes >= seen,
+            |s| s.pending(seen),
+            |m| {
+                if m.cancelled && m.shield == 0 {
+                    (m, Pend::Cancel)
+                } else if m.wakes > seen || m.wakes == WAKES.max() {
+                    (Model { wakes: 1, ..m }, Pend::Again)
+                } else if m.refs == 1 {
+                    (Model { cancelled: true, ..m }, Pend::Cancel)
+                } else {
+                    (Model { wakes: 0, ..m }.fewer_refs(), Pend::Idle)
+                }
+            },
+        );
+    }
+    check(owned, Snapshot::complete, |m| {
+        let done = Model { life: COMPLETE, wakes: 0, ..m };
+        match (m.waker, m.interest) {
+            (true, _) => (done, Done::WakeJoiner),
+            (false, true) => (done.fewer_refs(), Done::Released),
+            (false, false) => (done, Done::DropOutput),
+        }
+    });
+    check(owned, Snapshot::complete_detached, |m| {
+        Model { life: COMPLETE, wakes: 0, ..m }.dropped()
+    });
+}
+
+#[test]
+fn joins() {
+    let unless_complete = |f: fn(Model) -> Model| {
+        move |m: Model| if m.life == COMPLETE { (m, Err(Completed)) } else { (f(m), Ok(())) }
+    };
+    check(referenced, Snapshot::set_join_waker, unless_complete(|m| Model { waker: true, ..m }));
+    check(referenced, Snapshot::unset_join_waker, unless_complete(|m| Model { waker: false, ..m }));
+    check(referenced, Snapshot::detach, |m| {
+        if m.life == COMPLETE {
+            return (m, Err(Completed));
+        }
+        let (next, act) = Model { interest: false, ..m }.dropped();
+        (next, Ok(act))
+    });
+    check(referenced, Snapshot::joined, |m| Model { interest: false, ..m }.dropped());
+}
+
+#[test]
+fn shields_saturate() {
+    check(referenced, Snapshot::shield_enter, |m| {
+        (Model { shield: (m.shield + 1).min(SHIELD.max()), ..m }.more_refs(), ())
+    });
+    check(
+        |m| m.shield >= 1 && m.refs >= 1,
+        Snapshot::shield_exit,
+        |m| {
+            let shield = if m.shield == SHIELD.max() { m.shield } else { m.shield - 1 };
+            Model { shield, ..m }.dropped()
+        },
+    );
+}
+
+#[test]
+fn a_new_task_is_scheduled_with_two_references() {
+    for pinned in [false, true] {
+        let wanted = Model {
+            life: LIVE,
+            cancelled: false,
+            interest: true,
+            waker: false,
+            pinned,
+            shield: 0,
+            wakes: 1,
+            refs: 2,
+        };
+        assert_eq!(Snapshot::spawned(pinned), wanted.word());
+    }
+}
+
+/// Whatever happens to a saturated count, the slot is never freed under a reference.
+#[test]
+fn a_saturated_reference_count_sticks() {
+    let mut s = Snapshot::spawned(false).with(REFS, REFS.max());
+    for _ in 0..5 {
+        s = s.drop_ref().0;
+    }
+    assert!(s.refs_saturated());
+    assert_eq!(s.with(LIFE, COMPLETE).drop_ref().1, Act::None);
+}

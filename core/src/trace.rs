@@ -1,0 +1,33 @@
+//! What the scheduler tells the platform's event sink.
+
+/// Something that the scheduler did, told to [`Platform::event`](crate::Platform::event).
+///
+/// Tasks are named by the address of their header, which is unique among live tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A task was spawned.
+    Spawn(usize),
+    /// A worker begins to poll a task.
+    PollStart(usize),
+    /// A worker ends the poll.
+    PollEnd(usize),
+    /// A worker took this many tasks from another.
+    Steal {
+        /// The worker stolen from.
+        victim: u16,
+        /// How many tasks.
+        tasks: u16,
+    },
+    /// A worker is about to sleep.
+    Park,
+    /// A worker woke up.
+    Unpark,
+    /// A worker has been inside one poll for longer than the configured limit.
+    LongPoll {
+        /// The stuck worker.
+        worker: u16,
+        /// For how long at least, in nanoseconds.
+        nanos: u64,
+    },
+}

@@ -1,0 +1,184 @@
+//! Prints the SHA-256 of every file below some paths, as `sha256sum` would: one task per file,
+//! on the workers of filch.
+//!
+//! ```text
+//! cargo run --release --example checksum -- [--workers N] [PATH]...
+//! ```
+//!
+//! Memory is bounded but for the sorted list of paths: a window of tasks is in flight, each with
+//! a buffer of fixed size, and the sums are printed in order as they come. Reading a file blocks
+//! its worker, since the kernel has no other way to read most files; the tasks yield between
+//! chunks, so that a huge file does not keep a worker from its other tasks.
+
+extern crate alloc;
+
+mod console;
+
+use alloc::collections::VecDeque;
+use core::num::NonZero;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use filch::JoinHandle;
+use filch_examples::args::{self, Command};
+use filch_examples::{names, walk};
+use filch_std::Runtime;
+use sha2::{Digest, Sha256};
+
+use crate::console::{Console, Totals};
+
+/// How much a task reads before it yields: some tens of microseconds of hashing or more.
+const CHUNK: usize = 128 * 1024;
+
+/// How many tasks are in flight for each worker. The oldest one holds up the output, and the
+/// others have to keep the workers busy for as long as that lasts.
+const WINDOW_PER_WORKER: usize = 8;
+
+/// The most tasks in flight: each holds a file open, and 1,024 is a common limit to that.
+const MAX_WINDOW: usize = 512;
+
+/// Something could not be read or written.
+const FAILED: u8 = 1;
+/// Nothing was done.
+const NOT_STARTED: u8 = 2;
+
+fn main() -> ExitCode {
+    let mut console = Console::new();
+    match args::parse(env::args_os().skip(1)) {
+        Ok(Command::Help) => exit_code(console.print(args::HELP.as_bytes()), &mut console),
+        Ok(Command::Sum { workers, paths }) => print_sums(workers, paths, &mut console),
+        Err(error) => {
+            console.complain(&format!("{error}\nTry 'checksum --help' for more information."));
+            ExitCode::from(NOT_STARTED)
+        }
+    }
+}
+
+fn print_sums(
+    workers: Option<NonZero<usize>>,
+    paths: Vec<OsString>,
+    console: &mut Console,
+) -> ExitCode {
+    let workers = workers.map_or_else(filch_std::available_workers, NonZero::get);
+    let runtime = match Runtime::builder().workers(workers).build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            console.complain(&format!("cannot start {workers} workers: {error}"));
+            return ExitCode::from(NOT_STARTED);
+        }
+    };
+    let start = Instant::now();
+    let files = walk::regular_files(paths, |path, error| console.complain_of(path, error));
+    console.start_bar(files.len());
+    let window = workers.saturating_mul(WINDOW_PER_WORKER).min(MAX_WINDOW);
+    let result = runtime.block_on(sum_files(files, window, console)).map(|totals| {
+        console.print_summary(&totals, start.elapsed(), &runtime.metrics());
+    });
+    exit_code(result, console)
+}
+
+/// The status with which the program ends, given how the output went.
+///
+/// A closed output is no news to whoever closed it (`checksum | head`), so that stays unsaid.
+fn exit_code(result: io::Result<()>, console: &mut Console) -> ExitCode {
+    match result {
+        Ok(()) if !console.has_complained() => return ExitCode::SUCCESS,
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            console.complain(&format!("write error: {}", names::reason(&error)));
+        }
+        _ => {}
+    }
+    ExitCode::from(FAILED)
+}
+
+/// Hashes the files on the workers and prints the sums in the order of the list. Fails if the
+/// output does; tasks that are still in flight are then left behind.
+async fn sum_files(
+    files: Vec<OsString>,
+    window: usize,
+    console: &mut Console,
+) -> io::Result<Totals> {
+    let mut totals = Totals::default();
+    let mut in_flight = VecDeque::new();
+    for path in files {
+        let oldest = if in_flight.len() < window { None } else { in_flight.pop_front() };
+        let buffer = match oldest {
+            // A new task takes over the buffer of the one that leaves the window.
+            Some(oldest) => print_sum(oldest, console, &mut totals).await?,
+            None => new_buffer(),
+        };
+        let task = filch_std::spawn(hash_file(path.clone(), buffer));
+        in_flight.push_back(InFlight { path, task });
+    }
+    for oldest in in_flight {
+        print_sum(oldest, console, &mut totals).await?;
+    }
+    Ok(totals)
+}
+
+struct InFlight {
+    path: OsString,
+    task: JoinHandle<(Buffer, io::Result<Sum>)>,
+}
+
+type Buffer = Box<[u8]>;
+
+struct Sum {
+    digest: [u8; 32],
+    bytes: u64,
+}
+
+fn new_buffer() -> Buffer {
+    vec![0; CHUNK].into_boxed_slice()
+}
+
+/// Waits for a task, prints what it found and returns its buffer.
+async fn print_sum(
+    InFlight { path, task }: InFlight,
+    console: &mut Console,
+    totals: &mut Totals,
+) -> io::Result<Buffer> {
+    let (buffer, sum) = match task.await {
+        Ok(done) => done,
+        // The task has panicked, and its buffer is gone with it.
+        Err(error) => (new_buffer(), Err(io::Error::other(error.to_string()))),
+    };
+    match sum {
+        Ok(Sum { digest, bytes }) => {
+            console.print(&names::sum_line(&digest, &path))?;
+            totals.files += 1;
+            totals.bytes += bytes;
+        }
+        Err(error) => console.complain_of(&path, &error),
+    }
+    console.advance_bar();
+    Ok(buffer)
+}
+
+/// The body of a task. The buffer comes back in any case.
+async fn hash_file(path: OsString, mut buffer: Buffer) -> (Buffer, io::Result<Sum>) {
+    let sum = try_hash_file(&path, &mut buffer).await;
+    (buffer, sum)
+}
+
+async fn try_hash_file(path: &OsStr, buffer: &mut [u8]) -> io::Result<Sum> {
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut bytes = 0;
+    loop {
+        match file.read(buffer) {
+            Ok(0) => return Ok(Sum { digest: hasher.finalize().into(), bytes }),
+            Ok(length) => {
+                hasher.update(&buffer[..length]);
+                bytes += length as u64;
+                filch_std::yield_now().await;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
