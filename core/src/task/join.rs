@@ -254,7 +254,7 @@ impl<T> JoinHandle<T> {
         if !state.is_complete() {
             self.wait(task)?;
         }
-        Ok(self.take(task)?)
+        self.take(task)
     }
 
     fn wait(&mut self, task: NonNull<Header>) -> Result<(), JoinError> {

@@ -42,6 +42,13 @@ pub struct Home {
     place: Place,
 }
 
+#[cfg_attr(
+    feature = "alloc",
+    expect(
+        clippy::large_enum_variant,
+        reason = "homes are static, and few; a box would need an allocator"
+    )
+)]
 enum Place {
     /// An array whose address is known from the first use.
     Fixed { base: AtomicPtr<Header>, len: u32 },
@@ -84,6 +91,10 @@ impl Home {
     /// `base` points to its `len` slots, `stride` apart, each a valid free header, for ever; always the same.
     #[inline]
     pub(crate) unsafe fn fix(&self, at: NonNull<Header>) {
+        #[cfg_attr(
+            not(feature = "alloc"),
+            expect(irrefutable_let_patterns, reason = "the other kind is off")
+        )]
         if let Place::Fixed { base, .. } = &self.place {
             // Ordering: the value is always the same; it reaches others with the registry (`bind`).
             if base.load(Ordering::Relaxed).is_null() {

@@ -1,7 +1,7 @@
 //! Every transition over every class of state, against an automaton written with plain fields.
 
-extern crate std;
-use std::{vec, vec::Vec};
+extern crate alloc;
+use alloc::{vec, vec::Vec};
 
 use super::*;
 
