@@ -44,7 +44,6 @@ pub use {
         executor::{BuildError, Executor, Metrics, RunError, Scheduler},
         shutdown::ShutdownError,
         slot::WorkerSlot,
-        spawn::{Builder, Reservation, SpawnError, SpawnErrorKind},
         worker::{Step, Worker},
     },
     task::{
@@ -53,6 +52,7 @@ pub use {
         join::{AbortHandle, JoinError, JoinHandle, RefLimit},
         memory::Memory,
         pool::{TaskCell, TaskPool},
+        spawn::{Builder, Reservation, SpawnError, SpawnErrorKind, Spawner},
     },
     trace::Event,
 };

@@ -248,8 +248,8 @@ pub unsafe trait Platform: Sync + 'static {
         }
     }
 
-    /// Ends every [`block`](Self::block) on `word`, which has changed. `word` may be gone: use its address only.
-    fn unblock(&self, word: *const AtomicU32) {
+    /// Ends every [`block`](Self::block) on `word`, which has changed.
+    fn unblock(&self, word: &AtomicU32) {
         let _ = word;
     }
 

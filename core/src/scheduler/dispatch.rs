@@ -130,7 +130,7 @@ where
     }
 
     /// Unless the platform has no such thing, ends every [`Platform::block`] on the word.
-    pub(crate) unsafe fn op_unblock(anchor: NonNull<Anchor>, word: *const AtomicU32) {
+    pub(crate) unsafe fn op_unblock(anchor: NonNull<Anchor>, word: &AtomicU32) {
         // SAFETY: the table is this type's.
         unsafe { Self::of(anchor) }.platform.unblock(word);
     }

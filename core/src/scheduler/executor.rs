@@ -1,6 +1,6 @@
 //! The executor: what it is made of, and how workers enter it.
 
-use core::{cell::Cell, fmt, ptr::NonNull};
+use core::{cell::Cell, fmt, future::Future, ptr::NonNull};
 
 use super::{
     config::Config,
@@ -16,8 +16,10 @@ use crate::{
     queue::injector::Injector,
     task::{
         header::TaskInfo,
-        memory::Home,
+        join::JoinHandle,
+        memory::{Home, Memory},
         schedule::{Anchor, Ops},
+        spawn::SpawnError,
         state::Snapshot,
         waker::drop_ref,
     },
@@ -44,7 +46,7 @@ pub type Executor<P, const N: usize, const RING: usize = 256> =
 ///
 /// | method | contexts |
 /// |---|---|
-/// | [`spawn`](Scheduler::spawn) and the builder's | any, interrupt handlers included (not NMI) |
+/// | [`spawn`](Scheduler::spawn), [`spawner`](Scheduler::spawner) | any, interrupt handlers included (not NMI) |
 /// | [`run`](Scheduler::run), [`worker`](Scheduler::worker) | a thread or core that is no worker yet |
 /// | [`metrics`](Scheduler::metrics), [`tasks`](Scheduler::tasks) | any |
 /// | [`shutdown`](Scheduler::shutdown) | a thread that is no worker |
@@ -185,6 +187,12 @@ where
         block: Self::op_block,
         unblock: Self::op_unblock,
         unpark: Self::op_unpark,
+        admit: Self::op_admit,
+        dismiss: Self::op_dismiss,
+        launch: Self::op_launch,
+        registry: Self::op_registry,
+        workers: Self::op_workers,
+        here: Self::op_here,
     };
 
     maybe_const! {
@@ -358,6 +366,23 @@ where
     pub fn spend_budget(&'static self) -> bool {
         // SAFETY: our own anchor.
         unsafe { crate::task::coop::spend_at(self.anchor()) }
+    }
+
+    /// Spawns a future into `memory`: [`Spawner::spawn`](crate::Spawner::spawn).
+    ///
+    /// # Errors
+    /// [`SpawnError`] with the future, unchanged.
+    #[inline]
+    pub fn spawn<F>(
+        &'static self,
+        memory: &'static impl Memory,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawner().spawn(memory, future)
     }
 
     unsafe fn op_budget(anchor: NonNull<Anchor>) -> Option<&'static Cell<u32>> {

@@ -1,6 +1,7 @@
 //! The scheduler: workers, their loop, how they sleep, and the face of the executor.
 
 pub(crate) mod adapt;
+pub(crate) mod admit;
 pub(crate) mod config;
 pub(crate) mod dispatch;
 pub(crate) mod executor;
@@ -14,5 +15,4 @@ pub(crate) mod rng;
 pub(crate) mod sentry;
 pub(crate) mod shutdown;
 pub(crate) mod slot;
-pub(crate) mod spawn;
 pub(crate) mod worker;

@@ -456,6 +456,6 @@ pub(crate) unsafe fn wake_thread(anchor: NonNull<Anchor>, word: *const AtomicU32
     unsafe {
         // Ordering: Release pairs with the Acquire in `Platform::block`; the state word carries the output.
         (*word).store(1, Ordering::Release);
-        (Anchor::ops(anchor).unblock)(anchor, word);
+        (Anchor::ops(anchor).unblock)(anchor, &*word);
     }
 }

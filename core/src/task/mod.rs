@@ -23,5 +23,6 @@ pub(crate) mod memory;
 pub(crate) mod pool;
 pub(crate) mod run;
 pub(crate) mod schedule;
+pub(crate) mod spawn;
 pub(crate) mod state;
 pub(crate) mod waker;

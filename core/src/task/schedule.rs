@@ -5,8 +5,11 @@
 
 use core::{cell::Cell, ptr::NonNull, task::Waker};
 
-use super::header::Ready;
-use crate::{atomic::AtomicU32, platform::WorkerId};
+use super::{header::Ready, memory::Home};
+use crate::{
+    atomic::{AtomicPtr, AtomicU32},
+    platform::WorkerId,
+};
 
 /// The first field of a scheduler.
 pub(crate) struct Anchor {
@@ -22,8 +25,18 @@ pub(crate) struct Ops {
     /// Works on other tasks until the condition, about a task with this pin, holds; false if it cannot.
     pub(crate) help: Help,
     pub(crate) block: unsafe fn(NonNull<Anchor>, &AtomicU32),
-    pub(crate) unblock: unsafe fn(NonNull<Anchor>, *const AtomicU32),
+    pub(crate) unblock: unsafe fn(NonNull<Anchor>, &AtomicU32),
     pub(crate) unpark: unsafe fn(NonNull<Anchor>, WorkerId),
+    /// Counts a new task; false if none may come.
+    pub(crate) admit: unsafe fn(NonNull<Anchor>) -> bool,
+    /// Takes an `admit` back.
+    pub(crate) dismiss: unsafe fn(NonNull<Anchor>),
+    /// Schedules a new task.
+    pub(crate) launch: unsafe fn(NonNull<Anchor>, Ready),
+    /// The homes that serve the scheduler.
+    pub(crate) registry: unsafe fn(NonNull<Anchor>) -> &'static AtomicPtr<Home>,
+    pub(crate) workers: unsafe fn(NonNull<Anchor>) -> usize,
+    pub(crate) here: unsafe fn(NonNull<Anchor>) -> Option<Here>,
 }
 
 /// See [`Ops::help`].
@@ -37,6 +50,9 @@ pub(crate) struct Current {
     /// The tasks being polled by it, innermost first.
     pub(crate) frame: *const Frame,
 }
+
+/// The worker in whose poll the caller is, and its count of local tasks.
+pub(crate) type Here = (WorkerId, &'static Cell<usize>);
 
 /// A poll under way on some stack.
 pub(crate) struct Frame {

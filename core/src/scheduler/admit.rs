@@ -1,0 +1,149 @@
+//! Admission of new tasks, and what the scheduler does for those who spawn them.
+
+use core::ptr::NonNull;
+
+use super::{executor::Scheduler, slot::WorkerSlot, worker::Worker};
+use crate::{
+    atomic::AtomicPtr,
+    platform::{Platform, WorkerId},
+    queue::chain::Chain,
+    task::{
+        header::{Header, Ready},
+        memory::Home,
+        schedule::{Anchor, Here},
+        spawn::Spawner,
+        state::Snapshot,
+        waker::{carry_out, drop_ref},
+    },
+    trace::Event,
+};
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    /// Who spawns tasks here: a thin handle that names neither the platform nor the slots.
+    pub fn spawner(&'static self) -> Spawner {
+        // SAFETY: our own anchor, and we are `'static`.
+        unsafe { Spawner::new(self.anchor()) }
+    }
+
+    /// Counts a spawn; false if the executor takes none.
+    #[inline]
+    fn admit(&self) -> bool {
+        match self.current() {
+            // In a poll the caller's own task is live, so that the executor cannot stop under it.
+            Some((_, slot)) if slot.lifo.is_accepting() => {
+                if self.gate.is_cancelling() {
+                    return false;
+                }
+                slot.lifo.accept(false);
+                slot.counters.spawned.add(1);
+                slot.lifo.accept(true);
+                true
+            }
+            _ => {
+                let open = self.gate.admit();
+                if !open {
+                    // While it was counted, a worker may have missed the end.
+                    self.wake_all();
+                }
+                open
+            }
+        }
+    }
+
+    /// Takes a count of `admit` back.
+    #[cold]
+    fn dismiss(&self) {
+        match self.current() {
+            Some((_, slot)) if slot.lifo.is_accepting() => {
+                slot.lifo.accept(false);
+                slot.counters.spawned.add(1_usize.wrapping_neg());
+                slot.lifo.accept(true);
+            }
+            _ => {
+                self.gate.dismiss();
+                if self.gate.is_closing() {
+                    self.wake_all();
+                }
+            }
+        }
+    }
+
+    pub(crate) unsafe fn op_admit(anchor: NonNull<Anchor>) -> bool {
+        // SAFETY: the table is this type's.
+        unsafe { Self::of(anchor) }.admit()
+    }
+
+    pub(crate) unsafe fn op_dismiss(anchor: NonNull<Anchor>) {
+        // SAFETY: the table is this type's.
+        unsafe { Self::of(anchor) }.dismiss();
+    }
+
+    pub(crate) unsafe fn op_launch(anchor: NonNull<Anchor>, ready: Ready) {
+        // SAFETY: the table is this type's.
+        let this = unsafe { Self::of(anchor) };
+        let event = Event::Spawn(ready.as_ptr().as_ptr().addr());
+        this.platform.event(this.platform.current_worker(), event);
+        this.schedule(ready);
+    }
+
+    pub(crate) unsafe fn op_registry(anchor: NonNull<Anchor>) -> &'static AtomicPtr<Home> {
+        // SAFETY: the table is this type's.
+        &unsafe { Self::of(anchor) }.registry
+    }
+
+    pub(crate) unsafe fn op_workers(anchor: NonNull<Anchor>) -> usize {
+        // SAFETY: the table is this type's.
+        unsafe { Self::of(anchor) }.workers()
+    }
+
+    pub(crate) unsafe fn op_here(anchor: NonNull<Anchor>) -> Option<Here> {
+        // SAFETY: the table is this type's.
+        let (worker, slot) = unsafe { Self::of(anchor) }.current()?;
+        // INV-ACCEPTING: not in a handler, which must not touch `Local`.
+        slot.lifo.is_accepting().then_some((worker, &slot.local.locals))
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
+where
+    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+{
+    /// The worker goes offline: its local tasks, whose futures must not leave this context, end now, shielded or not.
+    pub(crate) fn retire_locals(&self) {
+        let (executor, slot) = (self.executor, self.slot());
+        if slot.local.locals.get() == 0 {
+            return;
+        }
+        let mine = |task: NonNull<Header>| {
+            // SAFETY: a slot is a header for ever (INV-HOME-SLOT); the reference is dropped below.
+            unsafe {
+                if task.as_ref().state.apply(Snapshot::upgrade).is_ok() {
+                    let tag = (task.as_ref().vtable().meta)(task);
+                    if tag.local && tag.worker == Some(self.id()) {
+                        carry_out(task.as_ref().state.apply(Snapshot::abort), task);
+                    }
+                    drop_ref(task);
+                }
+            }
+        };
+        let mut others = Chain::new();
+        while slot.local.locals.get() > 0 {
+            // Again and again: the drop of one may spawn another.
+            Home::for_each(&executor.registry, mine);
+            // SAFETY: we are the worker.
+            while let Some(ready) = unsafe { slot.inbox.pop() } {
+                if ready.is_local() {
+                    self.end(ready);
+                } else {
+                    others.push_back(ready);
+                }
+            }
+        }
+        while let Some(ready) = others.pop_front() {
+            slot.inbox.push(ready);
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Spawning: admission, a slot, the task in it, the first schedule.
+
+use core::{
+    alloc::Layout, fmt, future::Future, marker::PhantomData, panic::Location, ptr::NonNull,
+};
+
+use super::{
+    header::{Header, Meta, Named, Pinned, Ready, Tag, Task},
+    join::JoinHandle,
+    memory::{Home, Memory},
+    schedule::{Anchor, Ops},
+};
+use crate::platform::WorkerId;
+
+/// Why a task was not spawned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpawnErrorKind {
+    /// The memory has no free slot.
+    Full,
+    /// The task does not fit the memory's slots, by size or by alignment.
+    TooLarge {
+        /// Bytes that the task needs, header included.
+        needed: usize,
+        /// Its alignment.
+        align: usize,
+        /// Bytes in the largest slot.
+        slot: usize,
+        /// The alignment of slots.
+        slot_align: usize,
+    },
+    /// The memory serves another executor.
+    ForeignMemory,
+    /// The executor is shutting down.
+    Shutdown,
+    /// The executor has no worker of that id.
+    NoSuchWorker,
+    /// A local task can be spawned from inside a poll on its worker only.
+    NotOnWorker,
+}
+
+impl fmt::Display for SpawnErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("no free slot for the task"),
+            Self::TooLarge { needed, align, slot, slot_align } => write!(
+                f,
+                "the task takes {needed} bytes aligned to {align}, a slot has {slot} aligned to {slot_align}"
+            ),
+            Self::ForeignMemory => f.write_str("the memory serves another executor"),
+            Self::Shutdown => f.write_str("the executor is shutting down"),
+            Self::NoSuchWorker => f.write_str("the executor has no such worker"),
+            Self::NotOnWorker => {
+                f.write_str("a local task is spawned on the worker that it stays on")
+            }
+        }
+    }
+}
+
+/// A future that was not spawned, and why.
+pub struct SpawnError<F> {
+    /// Why.
+    pub kind: SpawnErrorKind,
+    /// The future, as it was.
+    pub future: F,
+}
+
+impl<F> fmt::Debug for SpawnError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpawnError").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for SpawnError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl<F> core::error::Error for SpawnError<F> {}
+
+/// Spawns tasks into one executor, whatever its platform: a thin, copyable, type-erased face of it.
+///
+/// Callable from any context but NMI. On a worker, in a poll, a new task goes to the worker's LIFO slot and wakes nobody;
+/// from elsewhere it goes through the injector and wakes a sleeper. Lock-free; no allocation, unless the memory is a
+/// `Heap` that must grow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Spawner {
+    /// INV-SPAWNER: the anchor of a `'static` scheduler.
+    anchor: NonNull<Anchor>,
+}
+
+// SAFETY: INV-SPAWNER: schedulers are `Sync`.
+unsafe impl Send for Spawner {}
+// SAFETY: as above.
+unsafe impl Sync for Spawner {}
+
+impl Spawner {
+    /// # Safety
+    /// INV-SPAWNER.
+    pub(crate) unsafe fn new(anchor: NonNull<Anchor>) -> Self {
+        Self { anchor }
+    }
+
+    #[inline(always)]
+    fn ops(self) -> &'static Ops {
+        // SAFETY: INV-SPAWNER.
+        unsafe { Anchor::ops(self.anchor) }
+    }
+
+    /// Spawns a future into `memory`; it runs on whatever worker comes first.
+    ///
+    /// # Errors
+    /// [`SpawnError`] with the future, unchanged.
+    pub fn spawn<F>(
+        self,
+        memory: &'static impl Memory,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.launch(memory, future, ())
+    }
+
+    /// Spawns a future that stays on one worker; it waits while that worker is offline.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn), and [`SpawnErrorKind::NoSuchWorker`].
+    pub fn spawn_pinned<F>(
+        self,
+        memory: &'static impl Memory,
+        worker: WorkerId,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.launch_pinned(memory, worker, future, Pinned { worker, local: false })
+    }
+
+    /// Spawns a future that is not `Send`, from a poll on the calling worker, where it stays. It is cancelled when the worker goes
+    /// offline.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn), and [`SpawnErrorKind::NotOnWorker`].
+    pub fn spawn_local<F>(
+        self,
+        memory: &'static impl Memory,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        // SAFETY: INV-SPAWNER.
+        let Some((worker, locals)) = (unsafe { (self.ops().here)(self.anchor) }) else {
+            return Err(SpawnError { kind: SpawnErrorKind::NotOnWorker, future });
+        };
+        let handle = self.launch(memory, future, Pinned { worker, local: true })?;
+        // The task cannot have run yet: it runs in this very context.
+        locals.set(locals.get() + 1);
+        Ok(handle)
+    }
+
+    /// A spawn with a name, for diagnosis: the task keeps it, and where this was called.
+    #[track_caller]
+    pub fn named(self, name: &'static str) -> Builder {
+        let tag = Tag { name: Some(name), location: Some(Location::caller()), ..Tag::default() };
+        Builder { spawner: self, tag }
+    }
+
+    /// Takes a slot now, for a spawn later that cannot fail.
+    ///
+    /// # Errors
+    /// [`SpawnErrorKind`], of the kinds that `spawn` has.
+    pub fn reserve<F>(self, memory: &'static impl Memory) -> Result<Reservation<F>, SpawnErrorKind>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (slot, home) = self.slot_for::<F, ()>(memory)?;
+        Ok(Reservation { spawner: self, slot, home, future: PhantomData })
+    }
+
+    fn launch_pinned<F: Future, M: Meta>(
+        self,
+        memory: &'static impl Memory,
+        worker: WorkerId,
+        future: F,
+        meta: M,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
+        // SAFETY: INV-SPAWNER.
+        if worker.index() >= unsafe { (self.ops().workers)(self.anchor) } {
+            return Err(SpawnError { kind: SpawnErrorKind::NoSuchWorker, future });
+        }
+        self.launch(memory, future, meta)
+    }
+
+    #[inline]
+    fn launch<F: Future, M: Meta>(
+        self,
+        memory: &'static impl Memory,
+        future: F,
+        meta: M,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
+        // SAFETY: INV-SPAWNER.
+        if unsafe { !(self.ops().admit)(self.anchor) } {
+            return Err(SpawnError { kind: SpawnErrorKind::Shutdown, future });
+        }
+        match self.slot_for::<F, M>(memory) {
+            // SAFETY: the slot was taken for this type, and the spawn admitted.
+            Ok((slot, home)) => Ok(unsafe { self.begin(slot, home, future, meta) }),
+            Err(kind) => {
+                // SAFETY: INV-SPAWNER; takes the admission back.
+                unsafe { (self.ops().dismiss)(self.anchor) };
+                Err(SpawnError { kind, future })
+            }
+        }
+    }
+
+    /// Takes a slot for a task of this type.
+    #[inline]
+    fn slot_for<F: Future, M: Meta>(
+        self,
+        memory: &'static impl Memory,
+    ) -> Result<(NonNull<Header>, &'static Home), SpawnErrorKind> {
+        let task = Layout::new::<Task<F, M>>();
+        let home = memory.home(task).map_err(|slot| SpawnErrorKind::TooLarge {
+            needed: task.size(),
+            align: task.align(),
+            slot: slot.size(),
+            slot_align: slot.align(),
+        })?;
+        // SAFETY: INV-SPAWNER.
+        let registry = unsafe { (self.ops().registry)(self.anchor) };
+        if !home.bind(self.anchor, registry) {
+            return Err(SpawnErrorKind::ForeignMemory);
+        }
+        home.take().map(|slot| (slot, home)).ok_or(SpawnErrorKind::Full)
+    }
+
+    /// The task begins.
+    ///
+    /// # Safety
+    /// The slot is the caller's, of this home, and was taken for a `Task<F, M>`; the spawn was admitted.
+    #[inline]
+    unsafe fn begin<F: Future, M: Meta>(
+        self,
+        slot: NonNull<Header>,
+        home: &'static Home,
+        future: F,
+        meta: M,
+    ) -> JoinHandle<F::Output> {
+        // SAFETY: the caller's; publishing makes the handle's and the `Ready`'s reference. INV-SPAWNER.
+        unsafe {
+            Task::build(slot, home, future, meta);
+            slot.as_ref().state.publish(Task::<F, M>::first_state());
+            let handle = JoinHandle::new(slot);
+            (self.ops().launch)(self.anchor, Ready::from_raw(slot));
+            handle
+        }
+    }
+}
+
+impl fmt::Debug for Spawner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spawner").finish_non_exhaustive()
+    }
+}
+
+/// A spawn with a name. See [`Spawner::named`].
+#[derive(Debug)]
+pub struct Builder {
+    spawner: Spawner,
+    tag: Tag,
+}
+
+impl Builder {
+    /// As [`Spawner::spawn`].
+    ///
+    /// # Errors
+    /// As [`Spawner::spawn`].
+    pub fn spawn<F>(
+        self,
+        memory: &'static impl Memory,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawner.launch(memory, future, Named::<false>(self.tag))
+    }
+
+    /// As [`Spawner::spawn_pinned`].
+    ///
+    /// # Errors
+    /// As [`Spawner::spawn_pinned`].
+    pub fn spawn_pinned<F>(
+        self,
+        memory: &'static impl Memory,
+        worker: WorkerId,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let tag = Tag { worker: Some(worker), ..self.tag };
+        self.spawner.launch_pinned(memory, worker, future, Named::<true>(tag))
+    }
+}
+
+/// A slot taken ahead of its task. Dropping it gives the slot back.
+pub struct Reservation<F> {
+    spawner: Spawner,
+    /// INV-RESERVED: ours, of `home`, taken for a `Task<F, ()>`.
+    slot: NonNull<Header>,
+    home: &'static Home,
+    future: PhantomData<fn(F)>,
+}
+
+// SAFETY: INV-RESERVED: an empty slot may go anywhere.
+unsafe impl<F> Send for Reservation<F> {}
+
+impl<F> Reservation<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    /// Spawns into the slot. Infallible: if the executor has closed meanwhile the future is dropped here, and the handle
+    /// says [`Cancelled`](crate::JoinError::Cancelled).
+    pub fn spawn(self, future: F) -> JoinHandle<F::Output> {
+        let this = core::mem::ManuallyDrop::new(self);
+        let spawner = this.spawner;
+        // SAFETY: INV-SPAWNER.
+        if unsafe { (spawner.ops().admit)(spawner.anchor) } {
+            // SAFETY: INV-RESERVED; admitted.
+            return unsafe { spawner.begin(this.slot, this.home, future, ()) };
+        }
+        // SAFETY: INV-RESERVED. A task that is over from the start: its only reference is the handle's.
+        unsafe {
+            Task::build(this.slot, this.home, future, ());
+            Task::<F, ()>::cancel_unscheduled(this.slot)
+        }
+    }
+}
+
+impl<F> Drop for Reservation<F> {
+    fn drop(&mut self) {
+        // SAFETY: INV-RESERVED.
+        unsafe { self.home.give(self.slot) };
+    }
+}
+
+impl<F> fmt::Debug for Reservation<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reservation").finish_non_exhaustive()
+    }
+}
