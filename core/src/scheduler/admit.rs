@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use super::{executor::Scheduler, slot::WorkerSlot, worker::Worker};
 use crate::{
     atomic::AtomicPtr,
-    platform::{Platform, WorkerId},
+    platform::Platform,
     queue::chain::Chain,
     task::{
         header::{Header, Ready},

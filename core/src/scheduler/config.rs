@@ -10,7 +10,7 @@ use core::time::Duration;
 /// const PER_CORE: Config = Config::new().stealing(false).spin_rounds(0).sentry(None);
 /// # let _ = PER_CORE;
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     pub(crate) stealing: bool,
     pub(crate) lifo_cap: u32,

@@ -1,0 +1,140 @@
+//! `block_on`: a future on the calling thread, which works on tasks while it waits.
+
+use core::{
+    cell::RefCell,
+    future::Future,
+    pin::pin,
+    task::{Context, Poll},
+};
+use std::{sync::Arc, task::Wake};
+
+use filch::{
+    WorkerId,
+    atomic::{AtomicU32, Ordering},
+};
+
+use crate::context::{self, Handle};
+
+/// Runs a future on the calling thread, in the current runtime.
+///
+/// # Panics
+/// If the calling thread is in no runtime; in a forked child; and with the future's own panics.
+///
+/// ```
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// // In a task, in the midst of a poll:
+/// let nested = runtime.block_on(runtime.spawn(async { filch_std::block_on(async { 7 }) }));
+/// assert_eq!(nested.unwrap(), 7);
+/// ```
+#[track_caller]
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    match Handle::current() {
+        Ok(handle) => handle.block_on(future),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+const EMPTY: u32 = 0;
+const NOTIFIED: u32 = 1;
+
+/// Who waits, and whether there is news.
+struct Signal {
+    news: AtomicU32,
+    handle: Handle,
+    /// The waiting thread is this worker, and sleeps as one.
+    worker: Option<WorkerId>,
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Ordering: Release pairs with the Acquire in `take_news`.
+        if self.news.swap(NOTIFIED, Ordering::Release) == EMPTY {
+            match self.worker {
+                Some(worker) => self.handle.core.unpark(worker),
+                None => self.handle.core.unblock(&self.news),
+            }
+        }
+    }
+}
+
+impl Signal {
+    fn has_news(&self) -> bool {
+        self.news.load(Ordering::Relaxed) == NOTIFIED
+    }
+
+    fn take_news(&self) {
+        // Ordering: Acquire pairs with the Release in `wake_by_ref`: the poll that follows sees what the waker did.
+        self.news.swap(EMPTY, Ordering::Acquire);
+    }
+
+    fn wait(&self) {
+        if self.handle.core.help(&mut || self.has_news()) {
+            return;
+        }
+        // Nothing to help with, or too deep in.
+        while !self.has_news() {
+            self.handle.core.block(&self.news, EMPTY);
+        }
+    }
+}
+
+thread_local! {
+    /// A signal that was used before, so that waiting again allocates nothing.
+    static SPARE: RefCell<Option<Arc<Signal>>> = const { RefCell::new(None) };
+}
+
+fn signal(handle: Handle) -> Arc<Signal> {
+    let worker = handle.core.current_worker();
+    let spare = SPARE.with(RefCell::take);
+    if let Some(mut spare) = spare {
+        // Nobody else has it: no waker of its last use is left.
+        if let Some(signal) = Arc::get_mut(&mut spare) {
+            *signal = Signal { news: AtomicU32::new(EMPTY), handle, worker };
+            return spare;
+        }
+    }
+    Arc::new(Signal { news: AtomicU32::new(EMPTY), handle, worker })
+}
+
+/// The thread is in a runtime until this is dropped.
+struct Entered(Option<Handle>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        context::enter(self.0);
+    }
+}
+
+impl Handle {
+    /// Runs a future on the calling thread, which works on the runtime's tasks while it waits. Nests, also inside a task.
+    ///
+    /// On a worker it runs other tasks until the future is done. On another thread it helps only while a worker
+    /// sleeps, so that no more threads compute than there are workers; else it sleeps.
+    ///
+    /// # Panics
+    /// With the future's own panics; in a forked child.
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        if let Err(kind) = self.check() {
+            panic!("{kind}");
+        }
+        let _entered = Entered(context::enter(Some(*self)));
+        let signal = signal(*self);
+        let waker = Arc::clone(&signal).into();
+        let mut cx = Context::from_waker(&waker);
+        let mut future = pin!(future);
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+                drop(waker);
+                SPARE.with(|spare| spare.replace(Some(signal)));
+                return output;
+            }
+            signal.wait();
+            signal.take_news();
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The runtime that the calling thread is in, and the free functions that use it.
+
+use core::{cell::Cell, fmt, future::Future};
+
+use filch::{Heap, JoinHandle, Metrics, Spawner, WorkerId, atomic::AtomicU32};
+
+use crate::fork;
+
+/// A runtime behind its host's type: what the free functions need.
+pub(crate) trait Core: Sync {
+    fn help(&'static self, done: &mut dyn FnMut() -> bool) -> bool;
+    fn current_worker(&self) -> Option<WorkerId>;
+    fn unpark(&self, worker: WorkerId);
+    fn block(&self, word: &AtomicU32, expected: u32);
+    fn unblock(&self, word: &AtomicU32);
+    fn metrics(&self) -> Metrics<'_>;
+}
+
+/// A runtime, to spawn onto: a copyable handle that outlives it.
+///
+/// After the runtime has shut down a handle's spawns fail with [`SpawnErrorKind::Shutdown`]. Its memory is used again for a
+/// runtime of the same shape; a handle that is kept so long then speaks of that one.
+#[derive(Clone, Copy)]
+pub struct Handle {
+    pub(crate) core: &'static dyn Core,
+    pub(crate) heap: &'static Heap,
+    pub(crate) spawner: Spawner,
+    /// The process in which the runtime has its threads.
+    pub(crate) process: u32,
+}
+
+thread_local! {
+    static CURRENT: Cell<Option<Handle>> = const { Cell::new(None) };
+}
+
+/// The calling thread is in this runtime from now on; gives the one before.
+pub(crate) fn enter(handle: Option<Handle>) -> Option<Handle> {
+    CURRENT.replace(handle)
+}
+
+/// The calling thread is in no runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRuntime;
+
+impl fmt::Display for NoRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "this thread is in no filch runtime: call it from a task, from inside `Runtime::block_on`, or use the \
+             methods of a `Runtime` or a `Handle`",
+        )
+    }
+}
+
+impl core::error::Error for NoRuntime {}
+
+/// Why a task was not spawned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpawnErrorKind {
+    /// The calling thread is in no runtime.
+    NoRuntime,
+    /// The runtime is the parent process's: a forked child has none of its threads.
+    Forked,
+    /// The runtime has shut down, or is about to.
+    Shutdown,
+    /// Anything else that the core says.
+    Core(filch::SpawnErrorKind),
+}
+
+impl fmt::Display for SpawnErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRuntime => NoRuntime.fmt(f),
+            Self::Forked => f.write_str(
+                "the runtime belongs to the parent process, and a forked child has none of its threads: build a new \
+                 one in the child",
+            ),
+            Self::Shutdown => f.write_str("the runtime has shut down"),
+            Self::Core(kind) => kind.fmt(f),
+        }
+    }
+}
+
+/// A future that was not spawned, and why.
+pub struct SpawnError<F> {
+    /// Why.
+    pub kind: SpawnErrorKind,
+    /// The future, as it was.
+    pub future: F,
+}
+
+impl<F> fmt::Debug for SpawnError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpawnError").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for SpawnError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl<F> core::error::Error for SpawnError<F> {}
+
+impl<F> From<filch::SpawnError<F>> for SpawnError<F> {
+    fn from(error: filch::SpawnError<F>) -> Self {
+        let kind = match error.kind {
+            filch::SpawnErrorKind::Shutdown => SpawnErrorKind::Shutdown,
+            other => SpawnErrorKind::Core(other),
+        };
+        Self { kind, future: error.future }
+    }
+}
+
+impl Handle {
+    /// The runtime that the calling thread is in.
+    ///
+    /// # Errors
+    /// [`NoRuntime`].
+    pub fn current() -> Result<Self, NoRuntime> {
+        CURRENT.get().ok_or(NoRuntime)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), SpawnErrorKind> {
+        if self.process == fork::generation() { Ok(()) } else { Err(SpawnErrorKind::Forked) }
+    }
+
+    /// Spawns a task. In steady state this calls no allocator.
+    ///
+    /// # Errors
+    /// [`SpawnError`], with the future.
+    pub fn try_spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        if let Err(kind) = self.check() {
+            return Err(SpawnError { kind, future });
+        }
+        Ok(self.spawner.spawn(self.heap, future)?)
+    }
+
+    /// Spawns a task. If the runtime has shut down, the handle says that the task was cancelled.
+    ///
+    /// # Panics
+    /// In a forked child; when the allocator has no more memory.
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.try_spawn(future).unwrap_or_else(|error| self.stillborn(error))
+    }
+
+    #[cold]
+    #[track_caller]
+    fn stillborn<F>(&self, error: SpawnError<F>) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match error.kind {
+            SpawnErrorKind::Shutdown => match self.spawner.reserve::<F>(self.heap) {
+                Ok(reserved) => reserved.spawn(error.future),
+                Err(kind) => panic!("{kind}"),
+            },
+            kind => panic!("{kind}"),
+        }
+    }
+
+    /// Spawns a task that stays on one worker.
+    ///
+    /// # Errors
+    /// [`SpawnError`], with the future; among others for a worker that there is not.
+    pub fn spawn_pinned<F>(
+        &self,
+        worker: WorkerId,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        if let Err(kind) = self.check() {
+            return Err(SpawnError { kind, future });
+        }
+        Ok(self.spawner.spawn_pinned(self.heap, worker, future)?)
+    }
+
+    /// Spawns a task that need not be `Send`, from a task: it stays on that task's worker.
+    ///
+    /// # Errors
+    /// [`SpawnError`], with the future; among others when not called from a task.
+    pub fn spawn_local<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        if let Err(kind) = self.check() {
+            return Err(SpawnError { kind, future });
+        }
+        Ok(self.spawner.spawn_local(self.heap, future)?)
+    }
+
+    /// Spawns a task with a name, which shows in [`Runtime::tasks`](crate::Runtime::tasks) and among the survivors of a
+    /// shutdown.
+    ///
+    /// # Errors
+    /// [`SpawnError`], with the future.
+    #[track_caller]
+    pub fn spawn_named<F>(
+        &self,
+        name: &'static str,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        if let Err(kind) = self.check() {
+            return Err(SpawnError { kind, future });
+        }
+        Ok(self.spawner.named(name).spawn(self.heap, future)?)
+    }
+
+    /// Runs a closure that blocks on a thread of the process-wide blocking pool (crate `blocking`), as a task. Aborting the task
+    /// keeps the closure from starting; one that has started runs to its end.
+    ///
+    /// # Panics
+    /// As [`spawn`](Self::spawn).
+    pub fn spawn_blocking<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.spawn(blocking::unblock(f))
+    }
+
+    /// The runtime's counters.
+    pub fn metrics(&self) -> Metrics<'_> {
+        self.core.metrics()
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("totals", &self.metrics().totals()).finish()
+    }
+}
+
+#[track_caller]
+fn expect_current() -> Handle {
+    match Handle::current() {
+        Ok(handle) => handle,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Spawns a task on the current runtime.
+///
+/// # Panics
+/// If the calling thread is in no runtime: [`try_spawn`] says so in a value. In a forked child.
+///
+/// ```
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// let four = runtime.block_on(async { filch_std::spawn(async { 2 + 2 }).await });
+/// assert_eq!(four.unwrap(), 4);
+/// ```
+#[track_caller]
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    expect_current().spawn(future)
+}
+
+/// Spawns a task on the current runtime, if there is one.
+///
+/// # Errors
+/// [`SpawnError`], with the future.
+///
+/// ```
+/// let error = filch_std::try_spawn(async {}).unwrap_err();
+/// assert_eq!(error.kind, filch_std::SpawnErrorKind::NoRuntime);
+/// ```
+pub fn try_spawn<F>(future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    match Handle::current() {
+        Ok(handle) => handle.try_spawn(future),
+        Err(NoRuntime) => Err(SpawnError { kind: SpawnErrorKind::NoRuntime, future }),
+    }
+}
+
+/// Spawns a task that stays on one worker of the current runtime.
+///
+/// # Errors
+/// [`SpawnError`], with the future.
+pub fn spawn_pinned<F>(worker: WorkerId, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    match Handle::current() {
+        Ok(handle) => handle.spawn_pinned(worker, future),
+        Err(NoRuntime) => Err(SpawnError { kind: SpawnErrorKind::NoRuntime, future }),
+    }
+}
+
+/// Spawns a task that need not be `Send` on the calling task's worker.
+///
+/// # Errors
+/// [`SpawnError`], with the future.
+///
+/// ```
+/// # use std::rc::Rc;
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// let task = filch_std::spawn_local(async {}).unwrap_err();
+/// assert_eq!(task.kind, filch_std::SpawnErrorKind::NoRuntime);
+/// runtime.block_on(runtime.spawn(async {
+///     let shared = Rc::new(7);
+///     let local = filch_std::spawn_local(async move { *shared }).expect("on a worker");
+///     local.detach();
+/// })).unwrap();
+/// ```
+pub fn spawn_local<F>(future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    match Handle::current() {
+        Ok(handle) => handle.spawn_local(future),
+        Err(NoRuntime) => Err(SpawnError { kind: SpawnErrorKind::NoRuntime, future }),
+    }
+}
+
+/// Runs a closure that blocks, from the current runtime: [`Handle::spawn_blocking`].
+///
+/// # Panics
+/// As [`spawn`].
+#[track_caller]
+pub fn spawn_blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    expect_current().spawn_blocking(f)
+}

@@ -1,0 +1,31 @@
+//! Forks: a child process has none of the parent's threads.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Once;
+
+/// How many forks lie between this process and the one that first asked.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// The process, as far as forks are concerned. One load.
+pub(crate) fn generation() -> u32 {
+    // Ordering: a forked child has one thread, and it wrote the count itself.
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// Counts forks from now on.
+pub(crate) fn watch() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        #[cfg(unix)]
+        // SAFETY: the handler only counts, which is allowed between fork and exec. If it cannot be set for want of memory,
+        // forks go unnoticed, no worse.
+        unsafe {
+            libc::pthread_atfork(None, None, Some(count));
+        }
+    });
+}
+
+#[cfg(unix)]
+extern "C" fn count() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,206 @@
+//! What a runtime asks of the operating system below its threads: time, and sleep on a word.
+
+use std::time;
+
+use core::time::Duration;
+
+use filch::{Instant, WorkerId, atomic::AtomicU32};
+
+/// The part of a [`filch::Platform`] that differs between runtimes on an operating system with threads: how to sleep, how
+/// to wake, and where I/O comes from. Threads, thread locals and panics are the runtime's own.
+///
+/// # Safety
+/// The contracts of the methods of the same names in [`filch::Platform`].
+pub unsafe trait Host: Send + Sync + Sized + 'static {
+    /// A host for a new runtime.
+    ///
+    /// # Errors
+    /// What the operating system refuses.
+    fn new() -> std::io::Result<Self>;
+
+    /// As [`filch::Platform::now`].
+    fn now(&self) -> Instant;
+
+    /// As [`filch::Platform::wait`].
+    fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>);
+
+    /// As [`filch::Platform::wake`].
+    fn wake(&self, worker: WorkerId, word: &AtomicU32);
+
+    /// As [`filch::Platform::poll_io`].
+    fn poll_io(&self, worker: WorkerId) -> usize {
+        let _ = worker;
+        0
+    }
+
+    /// As [`filch::Platform::block`].
+    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>);
+
+    /// As [`filch::Platform::unblock`].
+    fn unblock(&self, word: &AtomicU32);
+}
+
+/// The plain host: a clock and a futex (on Linux; elsewhere condition variables), no I/O.
+#[derive(Debug)]
+pub struct Futex {
+    origin: time::Instant,
+}
+
+impl Futex {
+    /// How long from now, or `None` for ever.
+    fn remaining(&self, deadline: Option<Instant>) -> Option<Duration> {
+        // Futexes take no more than so many seconds; spurious returns are allowed.
+        const LONGEST: Duration = Duration::from_secs(3_600);
+        deadline.map(|end| (end - self.now()).min(LONGEST))
+    }
+}
+
+// SAFETY: a futex (or the table of condition variables) checks the word atomically against wakes, both on the word's
+// address; `std`'s clock is monotonic.
+unsafe impl Host for Futex {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { origin: time::Instant::now() })
+    }
+
+    fn now(&self) -> Instant {
+        Instant::ZERO + self.origin.elapsed()
+    }
+
+    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        sleep::wait(word, expected, self.remaining(deadline));
+    }
+
+    fn wake(&self, _: WorkerId, word: &AtomicU32) {
+        sleep::wake(word);
+    }
+
+    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        sleep::wait(word, expected, self.remaining(deadline));
+    }
+
+    fn unblock(&self, word: &AtomicU32) {
+        sleep::wake(word);
+    }
+}
+
+#[cfg(target_os = "linux")]
+use futex as sleep;
+#[cfg(not(target_os = "linux"))]
+use lot as sleep;
+
+#[cfg(target_os = "linux")]
+mod futex {
+    use core::time::Duration;
+
+    use filch::atomic::AtomicU32;
+    use linux_futex::{AsFutex, Futex, Private};
+
+    pub(super) fn wait(word: &AtomicU32, expected: u32, longest: Option<Duration>) {
+        let futex: &Futex<Private> = word.as_futex();
+        // Whatever ended it: the caller looks at the word again.
+        match longest {
+            Some(time) => drop(futex.wait_for(expected, time)),
+            None => drop(futex.wait(expected)),
+        }
+    }
+
+    pub(super) fn wake(word: &AtomicU32) {
+        let futex: &Futex<Private> = word.as_futex();
+        futex.wake(i32::MAX);
+    }
+}
+
+/// A futex out of condition variables, hashed by address. Not for signal handlers.
+#[cfg(any(test, not(target_os = "linux")))]
+mod lot {
+    use std::sync::{Condvar, Mutex, PoisonError};
+
+    use core::time::Duration;
+
+    use filch::atomic::{AtomicU32, Ordering};
+
+    struct Bucket {
+        lock: Mutex<()>,
+        news: Condvar,
+    }
+
+    static LOT: [Bucket; 64] =
+        [const { Bucket { lock: Mutex::new(()), news: Condvar::new() } }; 64];
+
+    fn bucket(word: &AtomicU32) -> &'static Bucket {
+        &LOT[(core::ptr::from_ref(word).addr() >> 7) % LOT.len()]
+    }
+
+    pub(super) fn wait(word: &AtomicU32, expected: u32, longest: Option<Duration>) {
+        let bucket = bucket(word);
+        let guard = bucket.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // Ordering: Acquire pairs with the Release of whoever changed the word. The lock makes the check one with
+        // the sleep: a wake that comes after the check finds us in it.
+        if word.load(Ordering::Acquire) != expected {
+            return;
+        }
+        match longest {
+            Some(time) => drop(bucket.news.wait_timeout(guard, time)),
+            None => drop(bucket.news.wait(guard)),
+        }
+    }
+
+    pub(super) fn wake(word: &AtomicU32) {
+        let bucket = bucket(word);
+        drop(bucket.lock.lock().unwrap_or_else(PoisonError::into_inner));
+        bucket.news.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::{sync::Arc, thread};
+
+    use filch::atomic::{AtomicU32, Ordering};
+
+    type Wait = fn(&AtomicU32, u32, Option<Duration>);
+
+    /// Two threads take turns on one word: a lost wake would hang.
+    fn takes_turns(wait: Wait, wake: fn(&AtomicU32)) {
+        let word = Arc::new(AtomicU32::new(0));
+        let turn = move |word: &AtomicU32, mine: u32| {
+            for round in 0..1_000 {
+                while word.load(Ordering::Acquire) != 2 * round + mine {
+                    let seen = word.load(Ordering::Acquire);
+                    if seen != 2 * round + mine {
+                        wait(word, seen, None);
+                    }
+                }
+                word.store(2 * round + mine + 1, Ordering::Release);
+                wake(word);
+            }
+        };
+        let other = thread::spawn({
+            let word = Arc::clone(&word);
+            move || turn(&word, 1)
+        });
+        turn(&word, 0);
+        other.join().unwrap();
+        assert_eq!(word.load(Ordering::Acquire), 2_000);
+    }
+
+    fn keeps_its_contract(wait: Wait, wake: fn(&AtomicU32)) {
+        let word = AtomicU32::new(7);
+        // Both return at once, or the test hangs.
+        wait(&word, 6, None);
+        wait(&word, 7, Some(Duration::from_millis(1)));
+        takes_turns(wait, wake);
+    }
+
+    #[test]
+    fn the_condition_variables_keep_the_contract() {
+        keeps_its_contract(super::lot::wait, super::lot::wake);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_futex_keeps_the_contract() {
+        keeps_its_contract(super::futex::wait, super::futex::wake);
+    }
+}

@@ -1,0 +1,178 @@
+//! The platform of a runtime: threads, thread locals and panics here, sleep and I/O from the host.
+
+use core::cell::{Cell, RefCell};
+use std::{
+    io,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use filch::{Instant, Panic, Platform, StartError, WorkerEntry, WorkerId, atomic::AtomicU32};
+
+use crate::{
+    context::{self, Handle},
+    host::Host,
+    panics,
+};
+
+/// A host with threads on it.
+pub(crate) struct Hosted<H> {
+    pub(crate) host: H,
+    /// What the next runtime on this platform wants of its threads, and its handle.
+    dress: Mutex<Dress>,
+    pub(crate) threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    /// Why the last thread could not be started.
+    pub(crate) refused: Mutex<Option<io::Error>>,
+}
+
+#[derive(Clone, Default)]
+struct Dress {
+    name: String,
+    stack: Option<usize>,
+    handle: Option<Handle>,
+}
+
+impl<H: Host> Hosted<H> {
+    pub(crate) fn new(host: H) -> Self {
+        Self {
+            host,
+            dress: Mutex::default(),
+            threads: Mutex::new(Vec::new()),
+            refused: Mutex::new(None),
+        }
+    }
+
+    /// Before the first thread starts: how threads are made, and the runtime that they are in.
+    pub(crate) fn dress(&self, name: String, stack: Option<usize>, handle: Handle) {
+        *self.lock_dress() = Dress { name, stack, handle: Some(handle) };
+    }
+
+    fn lock_dress(&self) -> MutexGuard<'_, Dress> {
+        self.dress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn id(&self) -> *const () {
+        core::ptr::from_ref(self).cast()
+    }
+
+    fn start_thread(&self, entry: WorkerEntry) -> io::Result<thread::JoinHandle<()>> {
+        let dress = self.lock_dress().clone();
+        let mut builder =
+            thread::Builder::new().name(format!("{}-{}", dress.name, entry.worker().index()));
+        if let Some(bytes) = dress.stack {
+            builder = builder.stack_size(bytes);
+        }
+        builder.spawn(move || entry.run())
+    }
+}
+
+/// Which worker of which platform the calling thread is.
+#[derive(Clone, Copy)]
+struct Here {
+    platform: *const (),
+    worker: WorkerId,
+    /// The runtime that the thread was in before.
+    before: Option<Handle>,
+}
+
+const NOWHERE: Here = Here { platform: core::ptr::null(), worker: WorkerId::new(0), before: None };
+
+thread_local! {
+    /// The innermost worker that the thread is; without a destructor, so that signal handlers may read it.
+    static TOP: Cell<Here> = const { Cell::new(NOWHERE) };
+    /// Those around it: a worker of one runtime that helps another is both.
+    static BELOW: RefCell<Vec<Here>> = const { RefCell::new(Vec::new()) };
+}
+
+// SAFETY:
+// - Identity: `TOP` and `BELOW` are the thread's own; `enter` and `leave` are the only writers and nest.
+// - Guard: `contain` calls once, here.
+// - Start: the entry runs once, on a new thread.
+// - Liveness and clock: the host's contract.
+unsafe impl<H: Host> Platform for Hosted<H> {
+    fn now(&self) -> Instant {
+        self.host.now()
+    }
+
+    #[inline]
+    fn current_worker(&self) -> Option<WorkerId> {
+        let top = TOP.get();
+        if core::ptr::eq(top.platform, self.id()) {
+            return Some(top.worker);
+        }
+        if top.platform.is_null() {
+            return None;
+        }
+        below(self.id())
+    }
+
+    fn enter(&self, worker: WorkerId) {
+        let top = TOP.get();
+        if !top.platform.is_null() {
+            BELOW.with_borrow_mut(|below| below.push(top));
+        }
+        let before = context::enter(self.lock_dress().handle);
+        TOP.set(Here { platform: self.id(), worker, before });
+    }
+
+    fn leave(&self, _: WorkerId) {
+        context::enter(TOP.get().before);
+        TOP.set(BELOW.with_borrow_mut(Vec::pop).unwrap_or(NOWHERE));
+    }
+
+    fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        self.host.wait(worker, word, expected, deadline);
+    }
+
+    fn wake(&self, worker: WorkerId, word: &AtomicU32) {
+        self.host.wake(worker, word);
+    }
+
+    fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
+        match self.start_thread(entry) {
+            Ok(thread) => {
+                self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+                Ok(())
+            }
+            Err(error) => {
+                let code = error.raw_os_error().unwrap_or(0);
+                *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                Err(StartError::Refused(code))
+            }
+        }
+    }
+
+    fn poll_io(&self, worker: WorkerId) -> usize {
+        self.host.poll_io(worker)
+    }
+
+    fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
+        panics::contain(poll)
+    }
+
+    fn relax(&self, round: u32) {
+        // A few spins, longer and longer; then the core may be somebody else's.
+        if round < 6 {
+            (0..1 << round).for_each(|_| core::hint::spin_loop());
+        } else {
+            thread::yield_now();
+        }
+    }
+
+    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        self.host.block(word, expected, deadline);
+    }
+
+    fn unblock(&self, word: &AtomicU32) {
+        self.host.unblock(word);
+    }
+}
+
+#[cold]
+fn below(platform: *const ()) -> Option<WorkerId> {
+    // A signal handler may find the list borrowed: then it is in no worker that it can tell.
+    BELOW.with(|below| {
+        let below = below.try_borrow().ok()?;
+        below.iter().find(|here| core::ptr::eq(here.platform, platform)).map(|here| here.worker)
+    })
+}

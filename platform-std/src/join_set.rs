@@ -1,0 +1,110 @@
+//! A set of tasks that are awaited as they end.
+
+use core::future::{Future, poll_fn};
+
+use filch::{JoinError, JoinHandle};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use crate::context::Handle;
+
+/// Tasks whose outputs are wanted in the order in which they come. Dropping the set aborts those that are left.
+///
+/// ```
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// let sum = runtime.block_on(async {
+///     let mut set = filch_std::JoinSet::new();
+///     for i in 0..10 {
+///         set.spawn(async move { i });
+///     }
+///     let mut sum = 0;
+///     while let Some(output) = set.join_next().await {
+///         sum += output.unwrap();
+///     }
+///     sum
+/// });
+/// assert_eq!(sum, 45);
+/// ```
+#[derive(Debug)]
+pub struct JoinSet<T> {
+    tasks: FuturesUnordered<JoinHandle<T>>,
+}
+
+impl<T> JoinSet<T> {
+    /// An empty set.
+    pub fn new() -> Self {
+        Self { tasks: FuturesUnordered::new() }
+    }
+
+    /// How many tasks have not been joined.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether all tasks have been joined.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Adds a task that was spawned before.
+    pub fn insert(&mut self, task: JoinHandle<T>) {
+        self.tasks.push(task);
+    }
+
+    /// Waits for the next task to end; `None` if the set is empty.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no output.
+    pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
+        poll_fn(|cx| self.tasks.poll_next_unpin(cx)).await
+    }
+
+    /// Asks all tasks to end. They stay in the set until they are joined.
+    pub fn abort_all(&self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+
+    /// Asks all tasks to end, and waits for their ends.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the rest in the set, aborted.
+    pub async fn shutdown(&mut self) {
+        self.abort_all();
+        while self.join_next().await.is_some() {}
+    }
+
+    /// Lets all tasks go their way.
+    pub fn detach_all(&mut self) {
+        core::mem::take(&mut self.tasks).into_iter().for_each(JoinHandle::detach);
+    }
+}
+
+impl<T: Send + 'static> JoinSet<T> {
+    /// Spawns a task on the current runtime, into the set.
+    ///
+    /// # Panics
+    /// As [`spawn`](crate::spawn).
+    #[track_caller]
+    pub fn spawn(&mut self, future: impl Future<Output = T> + Send + 'static) {
+        self.insert(crate::spawn(future));
+    }
+
+    /// Spawns a task on a runtime, into the set.
+    ///
+    /// # Panics
+    /// As [`Handle::spawn`].
+    pub fn spawn_on(&mut self, runtime: &Handle, future: impl Future<Output = T> + Send + 'static) {
+        self.insert(runtime.spawn(future));
+    }
+}
+
+impl<T> Default for JoinSet<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Drop for JoinSet<T> {
+    fn drop(&mut self) {
+        self.abort_all();
+    }
+}

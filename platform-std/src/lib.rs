@@ -1,0 +1,50 @@
+//! filch on any operating system with `std`: a [`Runtime`] of threads over the work-stealing core.
+//!
+//! ```
+//! let runtime = filch_std::Runtime::new()?;
+//! let sum = runtime.block_on(async {
+//!     let handles: Vec<_> = (0..10).map(|i| filch_std::spawn(async move { i * i })).collect();
+//!     let mut sum = 0;
+//!     for handle in handles {
+//!         sum += handle.await?;
+//!     }
+//!     Ok::<_, filch_std::JoinError>(sum)
+//! })?;
+//! assert_eq!(sum, 285);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! - [`spawn`], [`spawn_pinned`], [`spawn_local`], [`spawn_blocking`] and [`block_on`] use the runtime that the calling
+//!   thread is in; the methods of [`Runtime`] and [`Handle`] of the same names use that one.
+//! - Workers sleep on a futex on Linux, on a condition variable elsewhere; an idle runtime makes no wake-up at all.
+//! - A panic in a task ends that task, and its [`JoinHandle`] says so.
+//! - Channels and locks come from other crates; any that is runtime-agnostic works: `async-channel`, `async-lock`,
+//!   `futures`.
+
+mod block_on;
+mod context;
+mod fork;
+mod host;
+mod hosted;
+mod join_set;
+mod macros;
+mod panics;
+mod runtime;
+mod stable;
+
+pub use filch::{
+    AbortHandle, Instant, JoinError, JoinHandle, Metrics, Panic, TaskId, TaskInfo, Totals,
+    WorkerId, WorkerMetrics, consume_budget, shield, unconstrained, yield_now,
+};
+
+pub use crate::{
+    block_on::block_on,
+    context::{
+        Handle, NoRuntime, SpawnError, SpawnErrorKind, spawn, spawn_blocking, spawn_local,
+        spawn_pinned, try_spawn,
+    },
+    host::{Futex, Host},
+    join_set::JoinSet,
+    panics::{payload, resume},
+    runtime::{BuildError, Builder, Runtime, Survivors, available_workers},
+};

@@ -1,0 +1,59 @@
+//! Panics in tasks: contained, carried through the core, and taken out again.
+
+use std::panic;
+
+use core::{any::Any, panic::AssertUnwindSafe, ptr::NonNull};
+
+use filch::{Panic, PanicVtable};
+
+type Payload = Box<dyn Any + Send>;
+
+static VTABLE: PanicVtable = PanicVtable { drop: drop_payload, message };
+
+/// Runs `f` and contains a panic.
+pub(crate) fn contain(f: &mut dyn FnMut()) -> Result<(), Panic> {
+    panic::catch_unwind(AssertUnwindSafe(f)).map_err(|payload: Payload| {
+        let payload = NonNull::from(Box::leak(Box::new(payload)));
+        // SAFETY: the table's functions take a leaked `Box<Payload>`; payloads are `Send`, and shared references to one
+        // give access to its message only.
+        unsafe { Panic::from_raw(payload.cast(), &VTABLE) }
+    })
+}
+
+/// The payload of a task's panic, as [`std::panic::catch_unwind`] gives it.
+///
+/// # Errors
+/// The panic itself, if it was not contained by a runtime of this crate.
+pub fn payload(panic: Panic) -> Result<Box<dyn Any + Send>, Panic> {
+    // SAFETY: our own table: the payload is a leaked `Box<Payload>`, and ours now.
+    panic.into_raw(&VTABLE).map(|p| unsafe { *Box::from_raw(p.cast::<Payload>().as_ptr()) })
+}
+
+/// Goes on with a task's panic in the calling thread.
+///
+/// # Panics
+/// That is what it is for.
+pub fn resume(panic: Panic) -> ! {
+    match payload(panic) {
+        Ok(payload) => panic::resume_unwind(payload),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+unsafe fn drop_payload(p: NonNull<()>) {
+    // SAFETY: contract of the table.
+    let payload = unsafe { Box::from_raw(p.cast::<Payload>().as_ptr()) };
+    // A payload whose drop panics has its own payload leaked, for want of anybody to give it to.
+    if let Err(again) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        core::mem::forget(again);
+    }
+}
+
+unsafe fn message(p: NonNull<()>) -> Option<&'static str> {
+    // SAFETY: contract of the table; the message lives as long as the payload, which the caller keeps.
+    let payload: &'static Payload = unsafe { p.cast().as_ref() };
+    match payload.downcast_ref::<&'static str>() {
+        Some(text) => Some(text),
+        None => payload.downcast_ref::<String>().map(String::as_str),
+    }
+}
