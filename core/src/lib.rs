@@ -47,7 +47,10 @@ pub use {
         worker::{Step, Worker},
     },
     task::{
-        coop::{BUDGET, Shield, consume_budget, shield, unconstrained, yield_now},
+        coop::{
+            BUDGET, ConsumeBudget, Shield, Unconstrained, YieldNow, consume_budget, shield,
+            unconstrained, yield_now,
+        },
         header::{TaskId, TaskInfo},
         join::{AbortHandle, JoinError, JoinHandle, RefLimit},
         memory::Memory,

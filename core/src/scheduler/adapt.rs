@@ -14,18 +14,22 @@ const LONGEST: u32 = 255;
 pub(crate) struct Pace {
     average: Cell<u64>,
     interval: Cell<u32>,
+    /// Polls until the next look.
+    left: Cell<u32>,
 }
 
 impl Pace {
     pub(crate) const fn new() -> Self {
         // 50 us, the seeds' estimate for a mixed load.
-        Self { average: Cell::new(50_000), interval: Cell::new(20) }
+        Self { average: Cell::new(50_000), interval: Cell::new(20), left: Cell::new(0) }
     }
 
-    /// Polls between two looks into the injector.
+    /// Counts a poll; whether it is time to look into the injector.
     #[inline(always)]
-    pub(crate) fn interval(&self) -> u32 {
-        self.interval.get()
+    pub(crate) fn is_due(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(if left == 0 { self.interval.get() - 1 } else { left - 1 });
+        left == 0
     }
 
     /// `polls` took `nanos` in all.
@@ -58,16 +62,27 @@ mod tests {
             for _ in 0..200 {
                 pace.record(nanos * 128, 128);
             }
-            assert!(wanted.contains(&pace.interval()), "{nanos} ns: every {}", pace.interval());
+            assert!(
+                wanted.contains(&pace.interval.get()),
+                "{nanos} ns: every {}",
+                pace.interval.get()
+            );
         }
+    }
+
+    #[test]
+    fn every_twentieth_poll_looks_into_the_injector_at_first() {
+        let pace = Pace::new();
+        let due = (0..100).filter(|_| pace.is_due()).count();
+        assert_eq!(due, 5);
     }
 
     #[test]
     fn nothing_is_learned_from_no_polls_and_no_sample_overflows() {
         let pace = Pace::new();
         pace.record(1_000_000, 0);
-        assert_eq!(pace.interval(), 20);
+        assert_eq!(pace.interval.get(), 20);
         pace.record(u64::MAX, 1);
-        assert_eq!(pace.interval(), SHORTEST);
+        assert_eq!(pace.interval.get(), SHORTEST);
     }
 }

@@ -20,7 +20,7 @@ where
         let tick = local.ticks.get().wrapping_add(1);
         local.ticks.set(tick);
         // A ring that never empties must not starve the other queues.
-        if tick % local.pace.interval() == 0 {
+        if local.pace.is_due() {
             if let Some(ready) = self.take_injector() {
                 return Some(ready);
             }

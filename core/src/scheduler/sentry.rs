@@ -61,7 +61,7 @@ where
             .compare_exchange(0, self.role(), Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
         let nap = &self.slot().local.nap;
-        nap.set(nap.get().clamp(shortest, longest));
+        nap.set(nap.get().max(shortest).min(longest));
         Some(nap.get())
     }
 

@@ -2,7 +2,7 @@
 
 use core::{
     fmt,
-    future::{Future, poll_fn},
+    future::Future,
     pin::Pin,
     ptr::NonNull,
     task::{Context, Poll},
@@ -58,16 +58,27 @@ fn anchor_of(cx: &Context<'_>) -> Option<NonNull<Anchor>> {
 /// assert!(yielding.as_mut().poll(&mut cx).is_pending());
 /// assert!(yielding.as_mut().poll(&mut cx).is_ready());
 /// ```
-pub async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|cx| {
-        if core::mem::replace(&mut yielded, true) {
+pub fn yield_now() -> YieldNow {
+    YieldNow { yielded: false }
+}
+
+/// The future of [`yield_now`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct YieldNow {
+    yielded: bool,
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if core::mem::replace(&mut self.yielded, true) {
             return Poll::Ready(());
         }
         cx.waker().wake_by_ref();
         Poll::Pending
-    })
-    .await;
+    }
 }
 
 /// Spends one of the 128 units that a task has for each poll, and gives way if there was none left.
@@ -89,16 +100,26 @@ pub async fn yield_now() {
 /// sum
 /// # }
 /// ```
-pub async fn consume_budget() {
-    poll_fn(|cx| {
+pub fn consume_budget() -> ConsumeBudget {
+    ConsumeBudget(())
+}
+
+/// The future of [`consume_budget`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct ConsumeBudget(());
+
+impl Future for ConsumeBudget {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         // SAFETY: a home's anchor is that of a `'static` scheduler.
         if anchor_of(cx).is_none_or(|anchor| unsafe { spend_at(anchor) }) {
             return Poll::Ready(());
         }
         cx.waker().wake_by_ref();
         Poll::Pending
-    })
-    .await;
+    }
 }
 
 /// Runs a future without a budget: its ready operations never make it give way. The budget of the task around it stays.
@@ -113,16 +134,29 @@ pub async fn consume_budget() {
 /// let _ = filch::unconstrained(handle).await;
 /// # }
 /// ```
-pub async fn unconstrained<F: Future>(future: F) -> F::Output {
-    let mut future = core::pin::pin!(future);
-    poll_fn(|cx| {
+pub fn unconstrained<F: Future>(future: F) -> Unconstrained<F> {
+    Unconstrained { future }
+}
+
+/// The future of [`unconstrained`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Unconstrained<F> {
+    future: F,
+}
+
+impl<F: Future> Future for Unconstrained<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: `future` is pinned with its wrapper, and never moved out.
+        let future = unsafe { self.map_unchecked_mut(|this| &mut this.future) };
         // SAFETY: a home's anchor is that of a `'static` scheduler.
         let budget = anchor_of(cx).and_then(|at| unsafe { (Anchor::ops(at).budget)(at) });
-        let Some(budget) = budget else { return future.as_mut().poll(cx) };
+        let Some(budget) = budget else { return future.poll(cx) };
         let _restore = Restore { budget, left: budget.replace(UNCONSTRAINED) };
-        future.as_mut().poll(cx)
-    })
-    .await
+        future.poll(cx)
+    }
 }
 
 /// Puts the budget back, also when the poll unwinds.

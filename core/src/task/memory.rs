@@ -239,7 +239,9 @@ impl Home {
     fn index(&self, slot: NonNull<Header>) -> u32 {
         match &self.place {
             Place::Fixed { base, .. } => {
-                ((slot.as_ptr().addr() - base.load(Ordering::Relaxed).addr()) / self.stride) as u32
+                let bytes = slot.as_ptr().addr() - base.load(Ordering::Relaxed).addr();
+                // A stride is never zero; the division need not check.
+                bytes.checked_div(self.stride).unwrap_or(0) as u32
             }
             #[cfg(feature = "alloc")]
             Place::Grown(chunks) => {
