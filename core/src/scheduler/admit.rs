@@ -44,7 +44,7 @@ where
             }
             _ => {
                 let open = self.gate.admit();
-                if !open {
+                if !open && !self.gate.is_stopped() {
                     // While it was counted, a worker may have missed the end.
                     self.wake_all();
                 }

@@ -55,17 +55,22 @@ where
     #[inline]
     pub(crate) fn push_ring(&self, slot: &WorkerSlot<RING>, ready: Ready) {
         // SAFETY: INV-RING-OWNER: we are the worker, and no interrupt on it gets here.
-        match unsafe { slot.ring.push(ready) } {
+        self.keep(unsafe { slot.ring.push(ready) }, slot);
+        // An only worker is awake: it is here.
+        if self.config.stealing && self.slots().len() > 1 {
+            self.notify();
+        }
+    }
+
+    /// What did not fit into a worker's ring goes to the injector.
+    pub(crate) fn keep(&self, overflow: Overflow, slot: &WorkerSlot<RING>) {
+        match overflow {
             Overflow::None => {}
             Overflow::One(ready) => self.injector.push(ready),
             Overflow::Chain(chain) => {
                 slot.counters.overflows.add(1);
                 self.injector.push_chain(chain);
             }
-        }
-        // An only worker is awake: it is here.
-        if self.config.stealing && self.slots().len() > 1 {
-            self.notify();
         }
     }
 

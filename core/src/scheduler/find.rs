@@ -90,9 +90,7 @@ where
         let ready = executor.injector.pop_batch(workers, room, |ready| {
             more = true;
             // SAFETY: as above; there is room for them.
-            if let crate::queue::ring::Overflow::One(ready) = unsafe { slot.ring.push(ready) } {
-                executor.injector.push(ready);
-            }
+            executor.keep(unsafe { slot.ring.push(ready) }, slot);
         })?;
         slot.counters.injector_batches.add(1);
         // What this worker leaves, in its ring or in the injector, others may take.
@@ -104,6 +102,7 @@ where
 
     /// Half the ring of a random victim.
     fn steal(&self) -> Option<Ready> {
+        self.end_stretch();
         let (slots, slot) = (self.executor.slots(), self.slot());
         let n = slots.len();
         let mut victim = slot.local.rng.below(n as u32) as usize;

@@ -80,6 +80,8 @@ pub(crate) struct Local {
     /// Polls in a row from the LIFO slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) searching: Cell<bool>,
+    /// Between the two halves of a park.
+    pub(crate) announced: Cell<bool>,
     pub(crate) budget: Cell<u32>,
     pub(crate) frame: Cell<*const Frame>,
     pub(crate) depth: Cell<u32>,
@@ -155,6 +157,7 @@ impl Local {
             stretch: Cell::new(None),
             streak: Cell::new(0),
             searching: Cell::new(false),
+            announced: Cell::new(false),
             budget: Cell::new(0),
             frame: Cell::new(null()),
             depth: Cell::new(0),

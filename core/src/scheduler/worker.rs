@@ -73,6 +73,9 @@ where
     #[inline]
     pub fn step(&self) -> Step {
         let slot = self.slot();
+        if slot.local.announced.get() {
+            self.end_park();
+        }
         if slot.local.in_tick.get() >= TICK {
             self.end_tick();
         }
@@ -85,8 +88,10 @@ where
                 self.poll(ready);
                 Step::Polled
             }
-            None if self.executor.settle() => Step::Stopped,
-            None => Step::Idle,
+            None => {
+                self.end_stretch();
+                if self.executor.settle() { Step::Stopped } else { Step::Idle }
+            }
         }
     }
 
@@ -125,10 +130,12 @@ where
     }
 
     /// The first half of [`park`](Self::park), for simulations: announces that the worker sleeps, and looks once more for
-    /// work. `None` if there was some; else the sleep's deadline, and [`end_park`](Self::end_park) must follow.
+    /// work. `None` if there was some; else the sleep's deadline, and [`end_park`](Self::end_park) should follow. Until
+    /// then the worker counts as asleep.
     pub fn begin_park(&self) -> Option<Option<Instant>> {
         let (executor, local) = (self.executor, &self.slot().local);
         self.end_stretch();
+        local.announced.set(true);
         let look = executor.idle.announce(executor, self.id, local.searching.replace(false));
         if (look && executor.has_work(self.id)) || self.must_stay() {
             self.wake_up();
@@ -145,8 +152,11 @@ where
         Some(sleep.map(|nanos| executor.platform.now().after_nanos(nanos)))
     }
 
-    /// The second half of [`park`](Self::park): the worker is awake.
+    /// The second half of [`park`](Self::park): the worker is awake. Nothing happens if it did not sleep.
     pub fn end_park(&self) {
+        if !self.slot().local.announced.get() {
+            return;
+        }
         self.executor.platform.event(Some(self.id), Event::Unpark);
         let unclaimed = self.wake_up();
         self.leave_watch(unclaimed);
@@ -155,6 +165,7 @@ where
     /// Takes the announcement back; false if the worker has been claimed, and so searches.
     fn wake_up(&self) -> bool {
         let unclaimed = self.executor.idle.retract(self.executor, self.id);
+        self.slot().local.announced.set(false);
         self.slot().local.searching.set(!unclaimed);
         unclaimed
     }
@@ -239,7 +250,7 @@ where
     }
 
     /// Ends the stretch of polls under way: its time goes to the pace and to the metrics, search time does not.
-    fn end_stretch(&self) {
+    pub(crate) fn end_stretch(&self) {
         let (slot, local) = (self.slot(), &self.slot().local);
         if let Some((begin, first)) = local.stretch.take() {
             let nanos = self.executor.platform.now().as_nanos().saturating_sub(begin);
@@ -273,12 +284,15 @@ where
 {
     fn drop(&mut self) {
         let (executor, slot) = (self.executor, self.slot());
+        self.end_park();
         self.retire_locals();
         self.end_stretch();
         if slot.local.searching.replace(false) {
             self.stop_searching();
         }
         self.give_away();
+        // The last task may have ended here, with everybody else asleep.
+        executor.settle();
         executor.platform.leave(self.id);
         // Ordering: Release pairs with the Acquire in `Scheduler::attach`.
         slot.shared.status.store(OFFLINE, Ordering::Release);
