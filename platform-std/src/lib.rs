@@ -48,3 +48,8 @@ pub use crate::{
     panics::{payload, resume},
     runtime::{BuildError, Builder, Runtime, Survivors, available_workers},
 };
+
+/// The README's code compiles, and its application runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -126,6 +126,9 @@ where
         if let Some(deadline) = self.begin_park() {
             self.slot().shared.park.park(&self.executor.platform, self.id, deadline);
             self.end_park();
+        } else {
+            // There is work, perhaps in the hands of somebody who was interrupted in the midst of taking it.
+            self.executor.platform.relax(u32::MAX);
         }
     }
 

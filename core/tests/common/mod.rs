@@ -1,0 +1,510 @@
+//! What the tests of the core share: a machine that is stepped by hand, a machine of threads, and futures to look at.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use core::{
+    any::Any,
+    cell::RefCell,
+    future::{Future, poll_fn},
+    ops::Deref,
+    panic::AssertUnwindSafe,
+    ptr::NonNull,
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    task::{Poll, Waker},
+    time::Duration,
+};
+use std::{
+    panic::catch_unwind,
+    rc::Rc,
+    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, mpsc},
+    thread,
+};
+
+use filch::{
+    Config, Instant, JoinHandle, Panic, PanicVtable, Platform, Scheduler, StartError, Step,
+    TaskPool, Worker, WorkerEntry, WorkerId, WorkerSlot, atomic::AtomicU32,
+};
+
+pub(crate) const fn id(index: u16) -> WorkerId {
+    WorkerId::new(index)
+}
+
+// Who the calling context is.
+
+thread_local! {
+    /// The workers that the thread is, by the address of their platform, innermost last.
+    static HERE: RefCell<Vec<(usize, WorkerId)>> = const { RefCell::new(Vec::new()) };
+}
+
+fn here(platform: usize) -> Option<WorkerId> {
+    HERE.with_borrow(|all| all.iter().rev().find(|(at, _)| *at == platform).map(|(_, id)| *id))
+}
+
+fn enter(platform: usize, worker: WorkerId) {
+    HERE.with_borrow_mut(|all| all.push((platform, worker)));
+}
+
+fn leave(platform: usize, worker: WorkerId) {
+    let left = HERE.with_borrow_mut(Vec::pop);
+    assert_eq!(left, Some((platform, worker)), "workers are left in the order of their entry");
+}
+
+// Panics, contained.
+
+type Payload = Box<dyn Any + Send>;
+
+static PANICS: PanicVtable = PanicVtable { drop: drop_payload, message };
+
+unsafe fn drop_payload(payload: NonNull<()>) {
+    // SAFETY: `contain` made it by `Box::leak`.
+    drop(unsafe { Box::from_raw(payload.cast::<Payload>().as_ptr()) });
+}
+
+unsafe fn message(payload: NonNull<()>) -> Option<&'static str> {
+    // SAFETY: as above; the caller keeps the payload for as long as it keeps the message.
+    unsafe { payload.cast::<Payload>().as_ref() }.downcast_ref::<&'static str>().copied()
+}
+
+fn contain(poll: &mut dyn FnMut()) -> Result<(), Panic> {
+    catch_unwind(AssertUnwindSafe(poll)).map_err(|payload| {
+        let payload = NonNull::from(Box::leak(Box::new(payload)));
+        // SAFETY: the payload is `Send`, and only its message is ever shared.
+        unsafe { Panic::from_raw(payload.cast(), &PANICS) }
+    })
+}
+
+/// A machine whose contexts are all played by one thread, with a clock that only the test and idle loops advance.
+pub(crate) struct Manual {
+    clock: AtomicU64,
+    ready: AtomicBool,
+}
+
+impl Manual {
+    pub(crate) const fn new() -> Self {
+        Self { clock: AtomicU64::new(0), ready: AtomicBool::new(true) }
+    }
+
+    pub(crate) fn set_ready(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Relaxed);
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        self.clock.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn at(&self) -> usize {
+        core::ptr::from_ref(self).addr()
+    }
+
+    fn sleep(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        if word.load(Ordering::Acquire) == expected {
+            let deadline = deadline.expect("the only thread would sleep for ever");
+            self.clock.fetch_max(deadline.as_nanos(), Ordering::Relaxed);
+        }
+    }
+}
+
+// SAFETY: the contexts are entries of the thread's own list, innermost first; `contain` calls once. Sleeps check the word,
+// and nobody else runs meanwhile.
+unsafe impl Platform for Manual {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.clock.load(Ordering::Relaxed))
+    }
+    fn current_worker(&self) -> Option<WorkerId> {
+        here(self.at())
+    }
+    fn enter(&self, worker: WorkerId) {
+        enter(self.at(), worker);
+    }
+    fn leave(&self, worker: WorkerId) {
+        leave(self.at(), worker);
+    }
+    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        self.sleep(word, expected, deadline);
+    }
+    fn wake(&self, _: WorkerId, _: &AtomicU32) {}
+    fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
+        contain(poll)
+    }
+    fn relax(&self, _: u32) {
+        self.advance(Duration::from_micros(1));
+    }
+    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        self.sleep(word, expected, deadline);
+    }
+    fn ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+}
+
+pub(crate) type Slots<const RING: usize> = Box<[WorkerSlot<RING>]>;
+pub(crate) type ManualExecutor<const RING: usize = 256> = Scheduler<Manual, Slots<RING>, RING>;
+
+pub(crate) fn slots<const RING: usize>(n: usize) -> Slots<RING> {
+    (0..n).map(|_| WorkerSlot::new()).collect()
+}
+
+/// An executor on the manual machine, and its workers: each a context of its own, all played by the calling thread.
+pub(crate) struct Sim<const RING: usize = 256> {
+    pub(crate) executor: &'static ManualExecutor<RING>,
+    workers: RefCell<Vec<Option<Rc<Worker<Manual, Slots<RING>, RING>>>>>,
+}
+
+impl Sim {
+    /// All workers online.
+    pub(crate) fn new(workers: u16) -> Self {
+        Self::with(workers, quiet())
+    }
+}
+
+/// The defaults, without what would make a test depend on the clock.
+pub(crate) fn quiet() -> Config {
+    Config::new().sentry(None).spin_rounds(0)
+}
+
+impl<const RING: usize> Sim<RING> {
+    pub(crate) fn with(workers: u16, config: Config) -> Self {
+        let sim = Self::offline(workers, config);
+        (0..workers).for_each(|i| sim.attach(i));
+        sim
+    }
+
+    /// No worker online.
+    pub(crate) fn offline(workers: u16, config: Config) -> Self {
+        let slots = slots(usize::from(workers));
+        let executor = Scheduler::over(Manual::new(), config, slots).expect("a fair number");
+        let executor = Box::leak(Box::new(executor));
+        Self { executor, workers: RefCell::new(vec![None; usize::from(workers)]) }
+    }
+
+    pub(crate) fn attach(&self, worker: u16) {
+        // From a context that is no worker, also if called in the midst of a poll.
+        let outer = HERE.take();
+        let attached = self.executor.worker(id(worker)).expect("the worker is offline");
+        HERE.set(outer);
+        self.workers.borrow_mut()[usize::from(worker)] = Some(Rc::new(attached));
+    }
+
+    /// Takes the worker offline.
+    pub(crate) fn detach(&self, worker: u16) {
+        let handle = self.workers.borrow_mut()[usize::from(worker)].take().expect("online");
+        let handle = Rc::into_inner(handle).expect("not in the midst of a step");
+        enter(self.executor.platform().at(), id(worker));
+        drop(handle);
+    }
+
+    /// Plays the worker's context. Nests: the other contexts wait meanwhile.
+    pub(crate) fn on<R>(
+        &self,
+        worker: u16,
+        f: impl FnOnce(&Worker<Manual, Slots<RING>, RING>) -> R,
+    ) -> R {
+        let handle = self.workers.borrow()[usize::from(worker)].clone().expect("online");
+        let at = self.executor.platform().at();
+        enter(at, id(worker));
+        let result = f(&handle);
+        leave(at, id(worker));
+        result
+    }
+
+    pub(crate) fn step(&self, worker: u16) -> Step {
+        self.on(worker, Worker::step)
+    }
+
+    /// Steps the worker until it is idle; how many polls there were.
+    pub(crate) fn run(&self, worker: u16) -> usize {
+        self.on(worker, |worker| worker.run_for(100_000))
+    }
+
+    /// Steps all workers in turn until all are idle.
+    pub(crate) fn settle(&self) -> usize {
+        let n = self.workers.borrow().len() as u16;
+        let online = |i: &u16| self.workers.borrow()[usize::from(*i)].is_some();
+        let mut polls = 0;
+        loop {
+            let round: usize = (0..n).filter(online).map(|i| self.run(i)).sum();
+            polls += round;
+            if round == 0 {
+                return polls;
+            }
+        }
+    }
+
+    /// Cancels all that is left.
+    pub(crate) fn close(&self) {
+        let n = self.workers.borrow().len() as u16;
+        (0..n).filter(|i| self.is_online(*i)).for_each(|i| self.detach(i));
+        self.executor.shutdown(Instant::ZERO, |_| {}).expect("this thread is no worker");
+        let totals = self.executor.metrics().totals();
+        assert_eq!(totals.spawned, totals.completed, "{totals:?}");
+    }
+
+    fn is_online(&self, worker: u16) -> bool {
+        self.workers.borrow()[usize::from(worker)].is_some()
+    }
+}
+
+/// A value that only this thread touches, in a future that must be `Send`.
+pub(crate) struct Mine<T>(T, thread::ThreadId);
+
+// SAFETY: `deref` checks the thread; the tests that use it have one thread, so that it is dropped there too.
+unsafe impl<T> Send for Mine<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Mine<T> {}
+
+impl<T> Mine<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(value, thread::current().id())
+    }
+}
+
+impl<T> Deref for Mine<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        assert_eq!(self.1, thread::current().id(), "the value is another thread's");
+        &self.0
+    }
+}
+
+/// A machine whose workers are threads, which sleep on one condition variable.
+pub(crate) struct Threads {
+    lock: Mutex<()>,
+    news: Condvar,
+    origin: OnceLock<std::time::Instant>,
+    started: Mutex<Vec<thread::JoinHandle<()>>>,
+    /// How many more threads `start` may start.
+    starts: AtomicUsize,
+}
+
+impl Threads {
+    pub(crate) const fn new() -> Self {
+        Self {
+            lock: Mutex::new(()),
+            news: Condvar::new(),
+            origin: OnceLock::new(),
+            started: Mutex::new(Vec::new()),
+            starts: AtomicUsize::new(usize::MAX),
+        }
+    }
+
+    pub(crate) fn limit_starts(&self, starts: usize) {
+        self.starts.store(starts, Ordering::Relaxed);
+    }
+
+    /// Joins the threads that were started, after a shutdown.
+    pub(crate) fn join(&self) {
+        let started = core::mem::take(&mut *self.started.lock().unwrap());
+        started.into_iter().for_each(|thread| thread.join().expect("workers do not panic"));
+    }
+
+    fn at(&self) -> usize {
+        core::ptr::from_ref(self).addr()
+    }
+
+    fn sleep(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if word.load(Ordering::Acquire) != expected {
+            return;
+        }
+        match deadline {
+            Some(end) => drop(self.news.wait_timeout(guard, end - self.now())),
+            None => drop(self.news.wait(guard)),
+        }
+    }
+
+    fn rouse(&self) {
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+        self.news.notify_all();
+    }
+}
+
+// SAFETY: the contexts are threads, by the thread's own list; `contain` calls once; each entry runs on its own thread, once.
+// Sleeps check the word under the lock that wakes take.
+unsafe impl Platform for Threads {
+    fn now(&self) -> Instant {
+        Instant::ZERO + self.origin.get_or_init(std::time::Instant::now).elapsed()
+    }
+    fn current_worker(&self) -> Option<WorkerId> {
+        here(self.at())
+    }
+    fn enter(&self, worker: WorkerId) {
+        enter(self.at(), worker);
+    }
+    fn leave(&self, worker: WorkerId) {
+        leave(self.at(), worker);
+    }
+    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        self.sleep(word, expected, deadline);
+    }
+    fn wake(&self, _: WorkerId, _: &AtomicU32) {
+        self.rouse();
+    }
+    fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
+        let allowed = |n: usize| n.checked_sub(1);
+        if self.starts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, allowed).is_err() {
+            return Err(StartError::Refused(11));
+        }
+        self.started.lock().unwrap().push(thread::spawn(move || entry.run()));
+        Ok(())
+    }
+    fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
+        contain(poll)
+    }
+    fn relax(&self, _: u32) {
+        thread::yield_now();
+    }
+    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        self.sleep(word, expected, deadline);
+    }
+    fn unblock(&self, _: &AtomicU32) {
+        self.rouse();
+    }
+}
+
+pub(crate) type ThreadExecutor = Scheduler<Threads, Slots<256>>;
+
+/// An executor whose workers run on threads.
+pub(crate) fn threads(workers: u16, config: Config) -> &'static ThreadExecutor {
+    let executor = parked(workers, config);
+    (0..workers - spares(executor, workers)).for_each(|i| executor.start(id(i)).unwrap());
+    executor
+}
+
+/// The same, before any thread has started.
+pub(crate) fn parked(slots_in_all: u16, config: Config) -> &'static ThreadExecutor {
+    let slots = slots(usize::from(slots_in_all));
+    Box::leak(Box::new(Scheduler::over(Threads::new(), config, slots).expect("a fair number")))
+}
+
+fn spares(executor: &ThreadExecutor, slots_in_all: u16) -> u16 {
+    slots_in_all - executor.workers() as u16
+}
+
+/// Cancels all tasks and joins the threads.
+pub(crate) fn stop(executor: &'static ThreadExecutor) {
+    executor.shutdown(Instant::ZERO, |_| {}).expect("not on a worker");
+    executor.platform().join();
+    let totals = executor.metrics().totals();
+    assert_eq!(totals.spawned, totals.completed, "{totals:?}");
+}
+
+/// Memory for a test of its own.
+pub(crate) fn pool() -> &'static TaskPool<1024, 64> {
+    Box::leak(Box::default())
+}
+
+/// Ends the whole test program if it is not dropped in time: a hang must not look like a slow machine.
+pub(crate) struct Watchdog(mpsc::Sender<()>);
+
+pub(crate) fn watchdog() -> Watchdog {
+    let (alive, dead) = mpsc::channel();
+    let name = thread::current().name().unwrap_or("a test").to_owned();
+    thread::spawn(move || {
+        if dead.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{name} hangs");
+            std::process::abort();
+        }
+    });
+    Watchdog(alive)
+}
+
+/// An event that futures wait for.
+#[derive(Clone, Default)]
+pub(crate) struct Flag(Arc<FlagState>);
+
+#[derive(Default)]
+struct FlagState {
+    set: AtomicBool,
+    waiting: Mutex<Vec<Waker>>,
+}
+
+impl Flag {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn set(&self) {
+        self.0.set.store(true, Ordering::SeqCst);
+        let waiting = core::mem::take(&mut *self.0.waiting.lock().unwrap());
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.set.load(Ordering::SeqCst)
+    }
+
+    /// Whether somebody waits.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.0.waiting.lock().unwrap().is_empty()
+    }
+
+    /// The wakers of those who wait; it forgets them.
+    pub(crate) fn take_wakers(&self) -> Vec<Waker> {
+        core::mem::take(&mut *self.0.waiting.lock().unwrap())
+    }
+
+    pub(crate) fn wait(&self) -> impl Future<Output = ()> + Send + 'static {
+        let flag = self.clone();
+        poll_fn(move |cx| {
+            let mut waiting = flag.0.waiting.lock().unwrap();
+            if flag.is_set() {
+                return Poll::Ready(());
+            }
+            waiting.push(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+}
+
+/// Counts its own drop.
+pub(crate) struct Tally(Arc<AtomicUsize>);
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// How often the things that it gave out were dropped.
+#[derive(Clone, Default)]
+pub(crate) struct Drops(Arc<AtomicUsize>);
+
+impl Drops {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+    pub(crate) fn tally(&self) -> Tally {
+        Tally(Arc::clone(&self.0))
+    }
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// What happened, in order.
+#[derive(Clone)]
+pub(crate) struct Log<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T> Log<T> {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Vec::new())))
+    }
+    pub(crate) fn push(&self, entry: T) {
+        self.0.lock().unwrap().push(entry);
+    }
+    pub(crate) fn take(&self) -> Vec<T> {
+        core::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+/// The output of a task that is over.
+pub(crate) fn output<T>(handle: &mut JoinHandle<T>) -> Result<T, filch::JoinError> {
+    assert!(handle.is_finished(), "the task goes on");
+    handle.join()
+}
+
+/// Waits, on a thread, until the condition holds; the watchdog is the limit.
+pub(crate) fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::yield_now();
+    }
+}
