@@ -36,6 +36,8 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 
 const EMPTY: u32 = 0;
 const NOTIFIED: u32 = 1;
+/// The thread sleeps on the word itself, or is about to.
+const ASLEEP: u32 = 2;
 
 /// Who waits, and whether there is news.
 struct Signal {
@@ -52,11 +54,10 @@ impl Wake for Signal {
 
     fn wake_by_ref(self: &Arc<Self>) {
         // Ordering: Release pairs with the Acquire in `take_news`.
-        if self.news.swap(NOTIFIED, Ordering::Release) == EMPTY {
-            match self.worker {
-                Some(worker) => self.handle.core.unpark(worker),
-                None => self.handle.core.unblock(&self.news),
-            }
+        match (self.news.swap(NOTIFIED, Ordering::Release), self.worker) {
+            (EMPTY, Some(worker)) => self.handle.core.unpark(worker),
+            (ASLEEP, _) => self.handle.core.unblock(&self.news),
+            _ => {}
         }
     }
 }
@@ -75,9 +76,12 @@ impl Signal {
         if self.handle.core.help(&mut || self.has_news()) {
             return;
         }
-        // Nothing to help with, or too deep in.
-        while !self.has_news() {
-            self.handle.core.block(&self.news, EMPTY);
+        // Nothing to help with, or too deep in: sleep on the word, as a worker too.
+        // Ordering: the Acquire is in `take_news`.
+        let asleep =
+            self.news.compare_exchange(EMPTY, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
+        while asleep.is_ok() && !self.has_news() {
+            self.handle.core.block(&self.news, ASLEEP);
         }
     }
 }

@@ -208,8 +208,9 @@ impl Builder {
             config: self.config,
         };
         let shared = match stable::take::<Shared<H>>(&kind) {
-            Some(shared) => shared,
-            None => Self::make(kind)?,
+            // A thread that helps as a spare worker may not have left yet: then that memory stays closed for ever.
+            Some(shared) if shared.executor.reopen() => shared,
+            _ => Self::make(kind)?,
         };
         let platform = shared.executor.platform();
         let handle = Handle {
@@ -347,9 +348,8 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         // Workers contain the panics of tasks; what is left is a bug that has been printed.
         drop(thread.join());
     }
-    if executor.reopen() {
-        stable::give(shared.kind, shared);
-    }
+    // It stays closed until it serves again, so that spawns by handles of this runtime are refused.
+    stable::give(shared.kind, shared);
     survivors
 }
 

@@ -152,7 +152,7 @@ where
 
     pub(crate) unsafe fn op_current(anchor: NonNull<Anchor>) -> Option<Current> {
         // SAFETY: the table is this type's.
-        let (_, slot) = unsafe { Self::of(anchor) }.current()?;
+        let (_, slot) = unsafe { Self::of(anchor) }.working()?;
         // SAFETY: a worker's bell hangs since it attached, and the scheduler is `'static`.
         let waker = unsafe { slot.shared.bell.waker() };
         Some(Current { waker, frame: slot.local.frame.get() })

@@ -114,6 +114,8 @@ pub enum RunError {
     AlreadyRunning,
     /// The calling context is a worker of this executor already.
     AlreadyWorker,
+    /// The platform takes the calling context for another worker: a core runs the worker of its own id.
+    WrongContext,
     /// The executor has shut down.
     Stopped,
 }
@@ -125,6 +127,9 @@ impl fmt::Display for RunError {
             Self::NoSuchWorker(n) => write!(f, "no such worker: the executor has {n}"),
             Self::AlreadyRunning => f.write_str("the worker is running already"),
             Self::AlreadyWorker => f.write_str("the calling context is a worker already"),
+            Self::WrongContext => {
+                f.write_str("the platform takes the calling context for another worker")
+            }
             Self::Stopped => f.write_str("the executor has shut down"),
         }
     }
@@ -242,11 +247,17 @@ where
         unsafe { anchor.cast().as_ref() }
     }
 
-    /// The slot of the worker that runs in the calling context.
+    /// The slot of the worker that runs in the calling context, or would if it had entered: a hart knows its id before.
+    /// Marks in the slot (accepting, a frame) say whether it did.
     #[inline]
     pub(crate) fn current(&self) -> Option<(WorkerId, &WorkerSlot<RING>)> {
         let id = self.platform.current_worker()?;
         self.slots().get(id.index()).map(|slot| (id, slot))
+    }
+
+    /// As `current`, once the worker has entered.
+    pub(crate) fn working(&self) -> Option<(WorkerId, &WorkerSlot<RING>)> {
+        self.current().filter(|(_, slot)| slot.is_online())
     }
 
     /// Becomes worker `id` in the calling context, and works until the executor has shut down.
@@ -267,7 +278,7 @@ where
         if id.index() >= self.workers() {
             return Err(RunError::NoSuchWorker(self.workers()));
         }
-        if self.current().is_some() {
+        if self.working().is_some() {
             return Err(RunError::AlreadyWorker);
         }
         self.attach(id)
@@ -288,9 +299,14 @@ where
             .status
             .compare_exchange(OFFLINE, ONLINE, Ordering::Acquire, Ordering::Relaxed)
             .map_err(|_| RunError::AlreadyRunning)?;
+        self.platform.enter(id);
+        if self.platform.current_worker() != Some(id) {
+            self.platform.leave(id);
+            slot.shared.status.store(OFFLINE, Ordering::Release);
+            return Err(RunError::WrongContext);
+        }
         slot.shared.bell.hang(self.anchor(), id);
         slot.local.rng.seed(self.platform.seed(id));
-        self.platform.enter(id);
         // Ordering: a count; it is read with SeqCst fences around by who decides on it (`shutdown`).
         self.online.fetch_add(1, Ordering::AcqRel);
         Ok(Worker::new(self, id))

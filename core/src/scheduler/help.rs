@@ -10,7 +10,7 @@ use super::{
 use crate::{
     atomic::{AtomicU32, Ordering},
     platform::{Platform, WorkerId},
-    task::schedule::Anchor,
+    task::{coop::BUDGET, schedule::Anchor},
 };
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
@@ -31,7 +31,7 @@ where
     }
 
     fn help(&'static self, pin: Option<WorkerId>, done: &mut dyn FnMut() -> bool) -> bool {
-        match self.current() {
+        match self.working() {
             Some((id, slot)) => {
                 let _nested = Nested::enter(self, id, slot);
                 if slot.local.depth.get() <= self.config.nesting {
@@ -46,12 +46,16 @@ where
 
     fn help_on(&'static self, id: WorkerId, done: &mut dyn FnMut() -> bool) -> bool {
         let worker = ManuallyDrop::new(Worker::new(self, id));
-        while !done() {
-            if worker.step() != Step::Polled && !done() {
+        loop {
+            // Once in any case: who yields in sync code is done at once, and must let others run all the same.
+            let step = worker.step();
+            if done() {
+                return true;
+            }
+            if step != Step::Polled {
                 worker.park();
             }
         }
-        true
     }
 
     fn help_from_outside(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
@@ -170,7 +174,8 @@ where
         Self {
             worker: ManuallyDrop::new(Worker::new(executor, id)),
             accepting: slot.lifo.accept(false),
-            budget: slot.local.budget.get(),
+            // Others run now, so that the poll below may begin anew; a budget without end stays one.
+            budget: slot.local.budget.get().max(BUDGET),
             in_poll,
         }
     }

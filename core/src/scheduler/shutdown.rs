@@ -137,7 +137,7 @@ where
         deadline: Instant,
         mut survivors: impl FnMut(TaskInfo),
     ) -> Result<usize, ShutdownError> {
-        if self.current().is_some() {
+        if self.working().is_some() {
             return Err(ShutdownError::OnWorker);
         }
         self.gate.advance(DRAINING);

@@ -152,7 +152,17 @@ pub(crate) struct Sim<const RING: usize = 256> {
 impl Sim {
     /// All workers online.
     pub(crate) fn new(workers: u16) -> Self {
-        Self::with(workers, quiet())
+        Self::build(workers, quiet())
+    }
+
+    /// All workers online.
+    pub(crate) fn with(workers: u16, config: Config) -> Self {
+        Self::build(workers, config)
+    }
+
+    /// No worker online.
+    pub(crate) fn offline(workers: u16, config: Config) -> Self {
+        Self::build_offline(workers, config)
     }
 }
 
@@ -162,14 +172,14 @@ pub(crate) fn quiet() -> Config {
 }
 
 impl<const RING: usize> Sim<RING> {
-    pub(crate) fn with(workers: u16, config: Config) -> Self {
-        let sim = Self::offline(workers, config);
+    /// As `with`, with rings of any size.
+    pub(crate) fn build(workers: u16, config: Config) -> Self {
+        let sim = Self::build_offline(workers, config);
         (0..workers).for_each(|i| sim.attach(i));
         sim
     }
 
-    /// No worker online.
-    pub(crate) fn offline(workers: u16, config: Config) -> Self {
+    fn build_offline(workers: u16, config: Config) -> Self {
         let slots = slots(usize::from(workers));
         let executor = Scheduler::over(Manual::new(), config, slots).expect("a fair number");
         let executor = Box::leak(Box::new(executor));

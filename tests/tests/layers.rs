@@ -1,0 +1,319 @@
+//! The layers of the core, by its sources: who imports what, who names the platform and the atomics; and the length of
+//! files, and who unwraps.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Modules of the core, lowest layer first. A module may use those of lower layers, and itself.
+const LAYERS: &[&[&str]] = &[
+    &["atomic", "bits"],
+    &["instant", "platform", "metrics", "trace"],
+    &["task"],
+    &["queue"],
+    &["scheduler"],
+];
+
+/// Uses within one layer that are part of the design: bit fields are fields of `atomic`'s word, and `platform` is the
+/// face of its layer.
+const WITHIN: &[(&str, &str)] =
+    &[("bits", "atomic"), ("platform", "instant"), ("platform", "trace")];
+
+/// Crates of atomics, which `atomic` alone may name.
+const ATOMICS: &[&str] = &["loom", "shuttle", "portable_atomic", "atomic_polyfill"];
+
+fn sources(of: &str) -> Vec<(PathBuf, String)> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(of);
+    let mut found = Vec::new();
+    walk(&root, &mut found);
+    found.sort();
+    assert!(!found.is_empty());
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        (path.strip_prefix(&root).unwrap().to_owned(), text)
+    };
+    found.into_iter().map(read).collect()
+}
+
+/// Models and unit tests in files of their own.
+fn is_test_file(path: &Path) -> bool {
+    let name = path.file_stem().unwrap().to_str().unwrap();
+    name == "models" || name == "tests" || name.ends_with("_tests")
+}
+
+/// A file's module path: `task/join.rs` and `task/mod.rs` are in `task`.
+fn module_of(path: &Path) -> Vec<String> {
+    let mut parts: Vec<_> =
+        path.with_extension("").iter().map(|p| p.to_str().unwrap().to_owned()).collect();
+    if matches!(parts.last().unwrap().as_str(), "mod" | "lib") {
+        parts.pop();
+    }
+    parts
+}
+
+/// A token, and the line that it is on: an identifier, `::`, or any other character by itself.
+#[derive(Debug, PartialEq, Eq)]
+struct Token<'a> {
+    text: &'a str,
+    line: usize,
+}
+
+/// Splits a source into tokens; comments, strings and characters are left out.
+fn tokens(source: &str) -> Vec<Token<'_>> {
+    let mut tokens = Vec::new();
+    let (mut at, mut line) = (0, 1);
+    while let Some(c) = source[at..].chars().next() {
+        let rest = &source[at..];
+        let ident = |c: char| c.is_alphanumeric() || c == '_';
+        let raw = rest.strip_prefix('r').map(|r| r.trim_start_matches('#'));
+        let length = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else if raw.is_some_and(|r| r.starts_with('"')) {
+            let hashes = rest.bytes().skip(1).take_while(|b| *b == b'#').count();
+            let close = format!("\"{}", "#".repeat(hashes));
+            let open = hashes + 2;
+            rest[open..].find(&close).map_or(rest.len(), |end| open + end + close.len())
+        } else if c == '"' {
+            let mut escaped = false;
+            let close = rest.char_indices().skip(1).find(|(_, c)| {
+                let end = *c == '"' && !escaped;
+                escaped = *c == '\\' && !escaped;
+                end
+            });
+            close.map_or(rest.len(), |(end, _)| end + 1)
+        } else if c == '\'' {
+            // A character, or a lifetime, whose name is then a token that harms nobody.
+            let mut inner = rest.chars().skip(1);
+            match (inner.next(), inner.next()) {
+                (Some('\\'), Some(_)) => rest[3..].find('\'').map_or(rest.len(), |end| end + 4),
+                (Some(inside), Some('\'')) => 2 + inside.len_utf8(),
+                _ => 1,
+            }
+        } else if ident(c) {
+            let length = rest.find(|c| !ident(c)).unwrap_or(rest.len());
+            tokens.push(Token { text: &rest[..length], line });
+            length
+        } else if rest.starts_with("::") {
+            tokens.push(Token { text: "::", line });
+            2
+        } else {
+            if !c.is_whitespace() {
+                tokens.push(Token { text: &rest[..c.len_utf8()], line });
+            }
+            c.len_utf8()
+        };
+        line += rest[..length].matches('\n').count();
+        at += length;
+    }
+    tokens
+}
+
+/// The paths that begin at token `at`, groups unfolded: `a::{b, c::d}` is `a::b` and `a::c::d`.
+fn paths(tokens: &[Token<'_>], at: usize) -> Vec<Vec<String>> {
+    fn tree(tokens: &[Token<'_>], at: &mut usize, prefix: &[String], found: &mut Vec<Vec<String>>) {
+        let mut path = prefix.to_vec();
+        while let Some(token) = tokens.get(*at) {
+            *at += 1;
+            if token.text == "{" {
+                while tokens.get(*at).is_some_and(|t| t.text != "}") {
+                    tree(tokens, at, &path, found);
+                    if tokens.get(*at).is_some_and(|t| t.text == ",") {
+                        *at += 1;
+                    }
+                }
+                *at += 1;
+                return;
+            }
+            path.push(token.text.to_owned());
+            if tokens.get(*at).is_none_or(|t| t.text != "::") {
+                break;
+            }
+            *at += 1;
+        }
+        // `as name`.
+        while tokens.get(*at).is_some_and(|t| !matches!(t.text, "," | "}" | ";"))
+            && !prefix.is_empty()
+        {
+            *at += 1;
+        }
+        found.push(path);
+    }
+    let (mut at, mut found) = (at, Vec::new());
+    tree(tokens, &mut at, &[], &mut found);
+    found
+}
+
+/// Calls `visit` for each token with the names of the inline modules around it.
+fn in_modules<'a>(tokens: &[Token<'a>], mut visit: impl FnMut(usize, &[&'a str])) {
+    let (mut depth, mut modules, mut names) = (0, Vec::new(), Vec::new());
+    for (i, token) in tokens.iter().enumerate() {
+        visit(i, &names);
+        match token.text {
+            "{" => {
+                if i >= 2 && tokens[i - 2].text == "mod" {
+                    modules.push(depth);
+                    names.push(tokens[i - 1].text);
+                }
+                depth += 1;
+            }
+            "}" => {
+                depth -= 1;
+                if modules.last() == Some(&depth) {
+                    modules.pop();
+                    names.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(depth, 0, "the braces of a source are in pairs");
+}
+
+fn layer(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| layer.contains(&module))
+}
+
+/// What a source of the core does that its layer forbids.
+fn trespasses(path: &Path, source: &str) -> Vec<String> {
+    let home = module_of(path);
+    let Some(top) = home.first() else { return Vec::new() };
+    let Some(own) = layer(top) else {
+        return vec![format!("{}: module `{top}` is in no layer", path.display())];
+    };
+    let tokens = tokens(source);
+    let mut found = BTreeSet::new();
+    let mut say = |token: &Token<'_>, what: String| {
+        found.insert((token.line, what));
+    };
+    in_modules(&tokens, |i, inside| {
+        let token = &tokens[i];
+        let after = |n: usize| tokens.get(i + n).map_or("", |t| t.text);
+        let begins = i == 0 || tokens[i - 1].text != "::";
+        if begins && matches!(token.text, "crate" | "super") && after(1) == "::" {
+            for used in paths(&tokens, i) {
+                let mut module: Vec<String> =
+                    home.iter().cloned().chain(inside.iter().map(|m| (*m).to_owned())).collect();
+                let mut names = used.iter().peekable();
+                if names.next_if(|n| *n == "crate").is_some() {
+                    module.clear();
+                }
+                while names.next_if(|n| *n == "super").is_some() {
+                    module.pop();
+                }
+                module.extend(names.cloned());
+                let target = module.first().map_or("", String::as_str);
+                match layer(target) {
+                    _ if target == top => {}
+                    Some(other) if other < own => {}
+                    Some(_) if WITHIN.contains(&(top.as_str(), target)) => {}
+                    Some(_) => say(token, format!("`{top}` may not use `{}`", module.join("::"))),
+                    None => say(token, format!("`{}` is in no layer", module.join("::"))),
+                }
+            }
+        }
+        if token.text == "Platform" && !matches!(top.as_str(), "platform" | "scheduler") {
+            say(token, "only `scheduler` may name `Platform`".into());
+        }
+        if top != "atomic" && !is_test_file(path) {
+            let atomic = ATOMICS.contains(&token.text) && after(1) == "::"
+                || token.text == "sync" && after(1) == "::" && after(2) == "atomic";
+            if begins && atomic || token.text == "sync" && atomic {
+                say(token, "only `atomic` may name a crate's or the language's atomics".into());
+            }
+        }
+    });
+    found.into_iter().map(|(line, what)| format!("{}:{line}: {what}", path.display())).collect()
+}
+
+#[test]
+fn modules_of_the_core_import_lower_layers_only() {
+    let mut found = Vec::new();
+    for (path, source) in sources("core/src") {
+        found.extend(trespasses(&path, &source));
+    }
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+/// The check itself, on sources that trespass.
+#[test]
+fn trespasses_are_seen() {
+    let cases = [
+        ("task/join.rs", "use crate::{atomic::X, queue::{ring::Ring, chain as c}};", 2),
+        ("task/join.rs", "use crate::{atomic::X, bits::Y}; use super::state::Snapshot;", 0),
+        ("task/join.rs", "use super::super::scheduler::idle::Idle;", 1),
+        ("task/join.rs", "fn f() { crate::queue::ring::f() }", 1),
+        (
+            "task/join.rs",
+            "// crate::queue\n/* crate::queue */ const S: &str = \"crate::queue\";",
+            0,
+        ),
+        ("task/join.rs", "use crate::JoinHandle;", 1),
+        ("task/join.rs", "fn f<P: Platform>() {}", 1),
+        ("task/join.rs", "use core::sync::atomic::AtomicU32;", 1),
+        ("task/join.rs", "use core::{sync::atomic::AtomicU32};", 1),
+        ("task/join.rs", "use loom::thread;", 1),
+        ("task/models.rs", "use loom::thread;", 0),
+        ("scheduler/find.rs", "use crate::{platform::Platform, queue::ring::Ring};", 0),
+        ("bits.rs", "mod tests { use super::*; }", 0),
+        ("bits.rs", "mod tests { use super::super::task::header::Header; }", 1),
+        ("bits.rs", "use super::task::Header;", 1),
+        ("metrics.rs", "use crate::platform::WorkerId;", 1),
+        ("stray.rs", "", 1),
+    ];
+    for (path, source, wanted) in cases {
+        let found = trespasses(Path::new(path), source);
+        assert_eq!(found.len(), wanted, "{path}: {source}: {found:?}");
+    }
+}
+
+#[test]
+fn no_source_is_longer_than_500_lines() {
+    for of in ["core/src", "platform-std/src"] {
+        for (path, source) in sources(of) {
+            let lines = source.lines().count();
+            assert!(lines <= 500, "{of}/{}: {lines} lines", path.display());
+        }
+    }
+}
+
+/// Lines with `.unwrap()` or `.expect(` outside tests.
+fn unwraps(source: &str) -> Vec<usize> {
+    let tokens = tokens(source);
+    let mut found = Vec::new();
+    in_modules(&tokens, |i, inside| {
+        let named = matches!(tokens[i].text, "unwrap" | "expect");
+        let called =
+            i > 0 && tokens[i - 1].text == "." && tokens.get(i + 1).is_some_and(|t| t.text == "(");
+        if named && called && !inside.contains(&"tests") {
+            found.push(tokens[i].line);
+        }
+    });
+    found
+}
+
+#[test]
+fn nothing_outside_tests_unwraps() {
+    assert_eq!(unwraps("fn f() { x\n.unwrap(); }\nmod tests { fn f() { x.expect(\"\") } }"), [2]);
+    for of in ["core/src", "platform-std/src"] {
+        for (path, source) in sources(of) {
+            if !is_test_file(&path) {
+                let found = unwraps(&source);
+                assert!(found.is_empty(), "{of}/{}: lines {found:?}", path.display());
+            }
+        }
+    }
+}
