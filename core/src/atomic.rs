@@ -159,14 +159,14 @@ pub(crate) use maybe_const;
 
 /// An array of equal values; a constant everywhere but under loom.
 macro_rules! array_of {
-    ($value:expr) => {{
+    ($value:expr; $n:expr) => {{
         #[cfg(not(filch_loom))]
         {
-            [const { $value }; _]
+            [const { $value }; $n]
         }
         #[cfg(filch_loom)]
         {
-            core::array::from_fn(|_| $value)
+            core::array::from_fn::<_, { $n }, _>(|_| $value)
         }
     }};
 }

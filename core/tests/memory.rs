@@ -48,7 +48,6 @@ fn a_full_pool_gives_the_very_future_back() {
     assert_eq!(sim.run(0), again.len());
     // A refused spawn is not counted.
     assert_eq!(sim.executor.metrics().totals().spawned, 5);
-    sim.close();
 }
 
 #[test]
@@ -61,7 +60,6 @@ fn a_full_pool_is_told_inside_a_task_too() {
     assert_eq!(sim.run(0), 1);
     assert_eq!(output(&mut handle).unwrap(), SpawnErrorKind::Full);
     assert_eq!(executor.metrics().totals().spawned, 1);
-    sim.close();
 }
 
 #[test]
@@ -93,7 +91,6 @@ fn a_future_too_large_or_too_aligned_comes_back() {
     let mut handle = sim.executor.spawn(cell, ready(Aligned(9))).unwrap();
     sim.run(0);
     assert_eq!(output(&mut handle).unwrap().0, 9);
-    sim.close();
 }
 
 #[test]
@@ -104,7 +101,6 @@ fn a_slot_of_the_needed_size_is_enough() {
     let mut handle = sim.executor.spawn(&POOL, ready([3_u8; 56])).unwrap();
     sim.run(0);
     assert_eq!(output(&mut handle).unwrap(), [3; 56]);
-    sim.close();
 }
 
 #[test]
@@ -119,8 +115,6 @@ fn memory_serves_the_first_executor_that_used_it() {
     assert_eq!(output(&mut handle).unwrap(), 1);
     let kind = b.executor.spawn(&POOL, ready(2)).unwrap_err().kind;
     assert_eq!(kind, SpawnErrorKind::ForeignMemory, "also when it is empty again");
-    a.close();
-    b.close();
 }
 
 #[test]
@@ -134,7 +128,6 @@ fn a_cell_holds_one_task_after_the_other() {
         sim.run(0);
         assert_eq!(output(&mut handle).unwrap(), round);
     }
-    sim.close();
 }
 
 #[test]
@@ -152,7 +145,6 @@ fn a_waker_keeps_its_slot_until_it_is_dropped() {
     assert_eq!(sim.executor.spawn(&POOL, ready(1)).unwrap_err().kind, SpawnErrorKind::Full);
     waker.wake();
     sim.executor.spawn(&POOL, ready(1)).expect("the slot is free again").detach();
-    sim.close();
 }
 
 #[test]
@@ -176,7 +168,6 @@ fn a_reservation_makes_a_later_spawn_infallible() {
     spawner.spawn(&POOL, ready(0)).expect("a free slot").detach();
     drop(b);
     sim.run(0);
-    sim.close();
 }
 
 #[test]
@@ -220,7 +211,6 @@ fn errors_read_well() {
     assert_eq!(refused.kind, SpawnErrorKind::NoSuchWorker);
     assert_eq!(refused.to_string(), "the executor has no such worker");
     assert_eq!(SpawnErrorKind::Full.to_string(), "no free slot for the task");
-    sim.close();
 }
 
 #[test]

@@ -38,8 +38,10 @@ impl Console {
         let style = ProgressStyle::with_template("{spinner} {elapsed} [{wide_bar}] {pos}/{len}");
         self.bar = ProgressBar::new(files as u64);
         self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        // Time goes on while the bar waits for a huge file.
-        self.bar.enable_steady_tick(Duration::from_millis(200));
+        if !self.bar.is_hidden() {
+            // Time goes on while the bar waits for a huge file; a thread sees to that.
+            self.bar.enable_steady_tick(Duration::from_millis(200));
+        }
     }
 
     pub(crate) fn advance_bar(&self) {
@@ -74,6 +76,10 @@ impl Console {
         let mut line = format!("{files} files, {bytes} bytes, {rate:.1} MB/s");
         for (id, worker) in metrics.workers() {
             let WorkerMetrics { polls, steals, parks, .. } = worker;
+            if polls == 0 {
+                // A slot for a thread that helps while it waits, and never did.
+                continue;
+            }
             let index = id.index();
             // Writing to a string cannot fail.
             let _ = write!(line, "; worker {index}: {polls} polls, {steals} steals, {parks} parks");

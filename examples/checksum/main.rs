@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     let mut console = Console::new();
     match args::parse(env::args_os().skip(1)) {
         Ok(Command::Help) => exit_code(console.print(args::HELP.as_bytes()), &mut console),
-        Ok(Command::Sum { workers, paths }) => print_sums(workers, paths, &mut console),
+        Ok(Command::Sum { workers, paths }) => print_sums(workers, paths, console),
         Err(error) => {
             console.complain(&format!("{error}\nTry 'checksum --help' for more information."));
             ExitCode::from(NOT_STARTED)
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 fn print_sums(
     workers: Option<NonZero<usize>>,
     paths: Vec<OsString>,
-    console: &mut Console,
+    mut console: Console,
 ) -> ExitCode {
     let workers = workers.map_or_else(filch_std::available_workers, NonZero::get);
     let runtime = match Runtime::builder().workers(workers).build() {
@@ -75,10 +75,16 @@ fn print_sums(
     let files = walk::regular_files(paths, |path, error| console.complain_of(path, error));
     console.start_bar(files.len());
     let window = workers.saturating_mul(WINDOW_PER_WORKER).min(MAX_WINDOW);
-    let result = runtime.block_on(sum_files(files, window, console)).map(|totals| {
+    // On a worker, so that a task that ends need not wake this thread to have its sum printed.
+    let sums = runtime.block_on(runtime.spawn(sum_files(files, window, console)));
+    let (mut console, result) = match sums {
+        Ok(sums) => sums,
+        Err(error) => (Console::new(), Err(io::Error::other(error))),
+    };
+    let result = result.map(|totals| {
         console.print_summary(&totals, start.elapsed(), &runtime.metrics());
     });
-    exit_code(result, console)
+    exit_code(result, &mut console)
 }
 
 /// The status with which the program ends, given how the output went.
@@ -98,6 +104,15 @@ fn exit_code(result: io::Result<()>, console: &mut Console) -> ExitCode {
 /// Hashes the files on the workers and prints the sums in the order of the list. Fails if the
 /// output does; tasks that are still in flight are then left behind.
 async fn sum_files(
+    files: Vec<OsString>,
+    window: usize,
+    mut console: Console,
+) -> (Console, io::Result<Totals>) {
+    let totals = print_in_order(files, window, &mut console).await;
+    (console, totals)
+}
+
+async fn print_in_order(
     files: Vec<OsString>,
     window: usize,
     console: &mut Console,

@@ -63,6 +63,12 @@ impl Wake for Signal {
 }
 
 impl Signal {
+    fn is_of(&self, handle: Handle, worker: Option<WorkerId>) -> bool {
+        core::ptr::addr_eq(self.handle.core, handle.core)
+            && self.handle.process == handle.process
+            && self.worker == worker
+    }
+
     fn has_news(&self) -> bool {
         self.news.load(Ordering::Relaxed) == NOTIFIED
     }
@@ -86,22 +92,40 @@ impl Signal {
     }
 }
 
+/// How many signals a thread keeps: as deep as `block_on` nests on it without allocating.
+const KEPT: usize = 8;
+
 thread_local! {
-    /// A signal that was used before, so that waiting again allocates nothing.
-    static SPARE: RefCell<Option<Arc<Signal>>> = const { RefCell::new(None) };
+    /// Signals that were used before, so that waiting again allocates nothing.
+    static SPARES: RefCell<Vec<Arc<Signal>>> = const { RefCell::new(Vec::new()) };
 }
 
 fn signal(handle: Handle) -> Arc<Signal> {
     let worker = handle.core.current_worker();
-    let spare = SPARE.with(RefCell::take);
-    if let Some(mut spare) = spare {
-        // Nobody else has it: no waker of its last use is left.
-        if let Some(signal) = Arc::get_mut(&mut spare) {
-            *signal = Signal { news: AtomicU32::new(EMPTY), handle, worker };
-            return spare;
+    let spare = SPARES.with_borrow_mut(|spares| {
+        // One for the same waiter. A waker of its last use may be left: at worst it causes one poll for nothing.
+        let at = spares.iter().position(|spare| spare.is_of(handle, worker))?;
+        Some(spares.swap_remove(at))
+    });
+    match spare {
+        Some(spare) => {
+            // Ordering: pairs with nothing: no waker of this use exists yet.
+            spare.news.store(EMPTY, Ordering::Relaxed);
+            spare
         }
+        None => Arc::new(Signal { news: AtomicU32::new(EMPTY), handle, worker }),
     }
-    Arc::new(Signal { news: AtomicU32::new(EMPTY), handle, worker })
+}
+
+fn keep(signal: Arc<Signal>) {
+    let oldest = SPARES.with_borrow_mut(|spares| {
+        // Once, and not little by little.
+        spares.reserve_exact(KEPT.saturating_sub(spares.len()));
+        let oldest = (spares.len() == KEPT).then(|| spares.remove(0));
+        spares.push(signal);
+        oldest
+    });
+    drop(oldest);
 }
 
 /// The thread is in a runtime until this is dropped.
@@ -134,7 +158,7 @@ impl Handle {
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                 drop(waker);
-                SPARE.with(|spare| spare.replace(Some(signal)));
+                keep(signal);
                 return output;
             }
             signal.wait();

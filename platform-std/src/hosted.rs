@@ -131,7 +131,14 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
         match self.start_thread(entry) {
             Ok(thread) => {
-                self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+                let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+                // Stand-ins come and go, and those that have gone are not kept.
+                let (gone, mut here): (Vec<_>, Vec<_>) =
+                    threads.drain(..).partition(thread::JoinHandle::is_finished);
+                here.push(thread);
+                *threads = here;
+                drop(threads);
+                gone.into_iter().for_each(|thread| drop(thread.join()));
                 Ok(())
             }
             Err(error) => {

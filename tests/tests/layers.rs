@@ -231,7 +231,7 @@ fn trespasses(path: &Path, source: &str) -> Vec<String> {
         if top != "atomic" && !is_test_file(path) {
             let atomic = ATOMICS.contains(&token.text) && after(1) == "::"
                 || token.text == "sync" && after(1) == "::" && after(2) == "atomic";
-            if begins && atomic || token.text == "sync" && atomic {
+            if (begins || token.text == "sync") && atomic {
                 say(token, "only `atomic` may name a crate's or the language's atomics".into());
             }
         }

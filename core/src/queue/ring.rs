@@ -103,7 +103,7 @@ impl<const CAP: usize> Ring<CAP> {
             Self {
                 head: Line(AtomicWord::new(0)),
                 tail: Line(AtomicU32::new(0)),
-                slots: Line(array_of!(UnsafeCell::new(MaybeUninit::uninit()))),
+                slots: Line(array_of!(UnsafeCell::new(MaybeUninit::uninit()); CAP)),
             }
         }
     }

@@ -156,7 +156,7 @@ impl<P: Platform, const N: usize, const RING: usize> Executor<P, N, RING> {
         pub fn with_config(platform: P, config: Config) -> Self {
             assert!(N > config.spares as usize, "an executor needs at least one worker");
             assert!(N <= WorkerId::MAX as usize + 1, "an executor has at most 4,096 workers (1,024 on narrow targets)");
-            Self::assemble(platform, config, array_of!(WorkerSlot::new()))
+            Self::assemble(platform, config, array_of!(WorkerSlot::new(); N))
         }
     }
 }
@@ -281,11 +281,15 @@ where
         if self.working().is_some() {
             return Err(RunError::AlreadyWorker);
         }
-        self.attach(id)
+        self.attach(id, OFFLINE)
     }
 
-    /// As `worker`, spares included.
-    pub(crate) fn attach(&'static self, id: WorkerId) -> Result<Worker<P, S, RING>, RunError> {
+    /// As `worker`, spares included, for a slot whose status is `from`.
+    pub(crate) fn attach(
+        &'static self,
+        id: WorkerId,
+        from: u32,
+    ) -> Result<Worker<P, S, RING>, RunError> {
         let slot = self.slots().get(id.index()).ok_or(RunError::NoSuchWorker(self.workers()))?;
         if !self.platform.ready() {
             return Err(RunError::NotReady);
@@ -297,7 +301,7 @@ where
         // the next.
         slot.shared
             .status
-            .compare_exchange(OFFLINE, ONLINE, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(from, ONLINE, Ordering::Acquire, Ordering::Relaxed)
             .map_err(|_| RunError::AlreadyRunning)?;
         self.platform.enter(id);
         if self.platform.current_worker() != Some(id) {
@@ -323,7 +327,7 @@ where
         {
             // SAFETY: made below from a `&'static` scheduler of this type.
             let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
-            if let Ok(worker) = this.attach(id) {
+            if let Ok(worker) = this.attach(id, OFFLINE) {
                 worker.run();
             }
         }

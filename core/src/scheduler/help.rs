@@ -3,13 +3,13 @@
 use core::{mem::ManuallyDrop, ptr::NonNull};
 
 use super::{
-    executor::Scheduler,
-    slot::WorkerSlot,
+    executor::{RunError, Scheduler},
+    slot::{OFFLINE, STARTING, WorkerSlot},
     worker::{Step, Worker},
 };
 use crate::{
     atomic::{AtomicU32, Ordering},
-    platform::{Platform, WorkerId},
+    platform::{Platform, WorkerEntry, WorkerId},
     task::{coop::BUDGET, schedule::Anchor},
 };
 
@@ -64,7 +64,7 @@ where
         }
         let spare = |executor: &'static Self| {
             (executor.workers()..executor.slots().len())
-                .find_map(|i| executor.attach(WorkerId::new(i as u16)).ok())
+                .find_map(|i| executor.attach(WorkerId::new(i as u16), OFFLINE).ok())
         };
         if self.injector.is_empty() || !self.idle.any_parked() {
             return false;
@@ -104,11 +104,52 @@ where
         may_sleep
     }
 
+    /// Has a worker started in a spare slot. The slot is taken for it at once: a thread that helps must not come between,
+    /// nor another worker start a second stand-in there, or one of the blocked would wait for nobody.
     fn start_stand_in(&'static self) -> bool {
-        (self.workers()..self.slots().len()).any(|i| {
-            let offline = self.slots().get(i).is_some_and(|slot| !slot.is_online());
-            offline && self.start(WorkerId::new(i as u16)).is_ok()
+        unsafe fn enter<P: Platform, S, const RING: usize>(at: NonNull<()>, id: WorkerId)
+        where
+            S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+        {
+            // SAFETY: made below from a `&'static` scheduler of this type.
+            let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
+            match this.attach(id, STARTING) {
+                Ok(worker) => worker.run(),
+                // It was online for a moment.
+                Err(RunError::WrongContext) => {}
+                Err(_) => this.unreserve(id),
+            }
+        }
+        (self.workers()..self.slots().len()).map(|i| WorkerId::new(i as u16)).any(|id| {
+            if !self.reserve(id) {
+                return false;
+            }
+            // SAFETY: as said in `enter`.
+            let entry =
+                unsafe { WorkerEntry::new(NonNull::from(self).cast(), id, enter::<P, S, RING>) };
+            let started = self.platform.start(entry).is_ok();
+            if !started {
+                self.unreserve(id);
+            }
+            started
         })
+    }
+
+    /// Keeps a slot for a stand-in, if it is free.
+    fn reserve(&self, id: WorkerId) -> bool {
+        self.slots().get(id.index()).is_some_and(|slot| {
+            // Ordering: Acquire pairs with the Release in `Worker::drop`; the platform's start passes it on.
+            let status = &slot.shared.status;
+            status.compare_exchange(OFFLINE, STARTING, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        })
+    }
+
+    /// The stand-in did not come.
+    fn unreserve(&self, id: WorkerId) {
+        if let Some(slot) = self.slots().get(id.index()) {
+            // Ordering: Release passes on what `reserve` acquired.
+            slot.shared.status.store(OFFLINE, Ordering::Release);
+        }
     }
 
     pub(crate) unsafe fn op_help(

@@ -2,7 +2,11 @@
 
 use core::fmt;
 
-use super::{executor::Scheduler, slot::WorkerSlot, worker::Step};
+use super::{
+    executor::Scheduler,
+    slot::{OFFLINE, WorkerSlot},
+    worker::Step,
+};
 use crate::{
     atomic::{AtomicU32, AtomicUsize, Ordering, fence, maybe_const},
     instant::Instant,
@@ -173,6 +177,9 @@ where
         if !self.gate.is_stopped() || self.online.load(Ordering::Acquire) != 0 {
             return false;
         }
+        // Stand-ins that left because of the shutdown have not counted themselves off.
+        // Ordering: no worker is there to look at it.
+        self.surplus.store(0, Ordering::Relaxed);
         self.gate.stage.store(OPEN, Ordering::Release);
         self.gate.outside.fetch_and(!CLOSED, Ordering::AcqRel);
         true
@@ -239,7 +246,7 @@ where
     /// Nobody else works: be each worker in turn, until there is nothing to do.
     fn work_for_absent(&'static self, deadline: Option<Instant>) {
         for i in 0..self.slots().len() {
-            let Ok(worker) = self.attach(WorkerId::new(i as u16)) else { continue };
+            let Ok(worker) = self.attach(WorkerId::new(i as u16), OFFLINE) else { continue };
             while worker.step() == Step::Polled {
                 if deadline.is_some_and(|end| self.platform.now() >= end) {
                     break;

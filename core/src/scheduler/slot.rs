@@ -23,6 +23,8 @@ use crate::{
 pub(crate) const OFFLINE: u32 = 0;
 /// A context runs it.
 pub(crate) const ONLINE: u32 = 1;
+/// A stand-in is on its way, and nobody else may take the slot.
+pub(crate) const STARTING: u32 = 2;
 
 /// Room for one worker: its queues, its park word, its counters. `RING` tasks fit its ring, a power of two.
 ///
@@ -128,7 +130,7 @@ impl<const RING: usize> WorkerSlot<RING> {
 
     /// Whether a context runs the worker.
     pub(crate) fn is_online(&self) -> bool {
-        self.shared.status.load(Ordering::Relaxed) != OFFLINE
+        self.shared.status.load(Ordering::Relaxed) == ONLINE
     }
 }
 

@@ -207,7 +207,8 @@ mod tests {
 
     #[test]
     fn indices_and_slots_are_inverse() {
-        let chunks = Chunks::new(2);
+        static CHUNKS: Chunks = Chunks::new(2);
+        let chunks = &CHUNKS;
         for index in 0..1000 {
             assert!(chunks.reach(index, 96));
             assert_eq!(chunks.index(chunks.slot(index, 96), 96, index + 1), index);

@@ -4,7 +4,7 @@ use core::{alloc::Layout, fmt, ptr::NonNull};
 
 use super::{header::Header, schedule::Anchor};
 use crate::{
-    atomic::{AtomicPtr, AtomicU32, AtomicWord, Ordering, Word, maybe_const},
+    atomic::{AtomicPtr, AtomicU32, AtomicUsize, AtomicWord, Ordering, Word, maybe_const},
     bits::Field,
 };
 
@@ -38,7 +38,8 @@ pub struct Home {
     next: AtomicPtr<Home>,
     free: AtomicWord,
     fresh: AtomicU32,
-    stride: usize,
+    /// Zero until the first use, like all of a fixed home, so that a pool in a `static` takes no room in an image.
+    stride: AtomicUsize,
     place: Place,
 }
 
@@ -51,22 +52,27 @@ pub struct Home {
 )]
 enum Place {
     /// An array whose address is known from the first use.
-    Fixed { base: AtomicPtr<Header>, len: u32 },
+    Fixed { base: AtomicPtr<Header>, len: AtomicU32 },
     #[cfg(feature = "alloc")]
     Grown(super::heap::Chunks),
 }
 
 impl Home {
+    /// A home has fewer slots than this.
+    pub(crate) const MOST: usize = INDEX.max() as usize;
+
     maybe_const! {
-        pub(crate) fn fixed(stride: usize, len: u32) -> Self {
-            assert!((len as Word) < INDEX.max(), "too many slots for the free list's index");
+        pub(crate) fn fixed() -> Self {
             Self {
                 anchor: AtomicPtr::new(core::ptr::null_mut()),
                 next: AtomicPtr::new(core::ptr::null_mut()),
                 free: AtomicWord::new(0),
                 fresh: AtomicU32::new(0),
-                stride,
-                place: Place::Fixed { base: AtomicPtr::new(core::ptr::null_mut()), len },
+                stride: AtomicUsize::new(0),
+                place: Place::Fixed {
+                    base: AtomicPtr::new(core::ptr::null_mut()),
+                    len: AtomicU32::new(0),
+                },
             }
         }
     }
@@ -79,7 +85,7 @@ impl Home {
                 next: AtomicPtr::new(core::ptr::null_mut()),
                 free: AtomicWord::new(0),
                 fresh: AtomicU32::new(0),
-                stride,
+                stride: AtomicUsize::new(stride),
                 place: Place::Grown(chunks),
             }
         }
@@ -88,19 +94,27 @@ impl Home {
     /// Tells a fixed home where its slots are.
     ///
     /// # Safety
-    /// `base` points to its `len` slots, `stride` apart, each a valid free header, for ever; always the same.
+    /// `at` points to `slots` slots, `bytes` apart, each a valid free header, for ever; always the same.
     #[inline]
-    pub(crate) unsafe fn fix(&self, at: NonNull<Header>) {
+    pub(crate) unsafe fn fix(&self, at: NonNull<Header>, bytes: usize, slots: u32) {
         #[cfg_attr(
             not(feature = "alloc"),
             expect(irrefutable_let_patterns, reason = "the other kind is off")
         )]
-        if let Place::Fixed { base, .. } = &self.place {
-            // Ordering: the value is always the same; it reaches others with the registry (`bind`).
-            if base.load(Ordering::Relaxed).is_null() {
-                base.store(at.as_ptr(), Ordering::Relaxed);
+        if let Place::Fixed { base, len } = &self.place {
+            // Ordering: the values are always the same; Acquire and Release so that who sees the base sees the others.
+            if base.load(Ordering::Acquire).is_null() {
+                self.stride.store(bytes, Ordering::Relaxed);
+                len.store(slots, Ordering::Relaxed);
+                base.store(at.as_ptr(), Ordering::Release);
             }
         }
+    }
+
+    /// Bytes from one slot to the next.
+    fn stride(&self) -> usize {
+        // Ordering: fixed before the first slot was taken; see `fix` and `bind_first`.
+        self.stride.load(Ordering::Relaxed)
     }
 
     /// Makes the home serve a scheduler, and lists it in the scheduler's registry. False if it serves another.
@@ -189,10 +203,10 @@ impl Home {
 
     fn has_room(&self, index: u32) -> bool {
         match &self.place {
-            Place::Fixed { len, .. } => index < *len,
+            Place::Fixed { len, .. } => index < len.load(Ordering::Relaxed),
             #[cfg(feature = "alloc")]
             Place::Grown(chunks) => {
-                (index as Word) < INDEX.max() - 1 && chunks.reach(index, self.stride)
+                (index as Word) < INDEX.max() - 1 && chunks.reach(index, self.stride())
             }
         }
     }
@@ -228,10 +242,10 @@ impl Home {
             Place::Fixed { base, .. } => {
                 let base = base.load(Ordering::Relaxed);
                 // SAFETY: `fix` came first, and the index is below `len`.
-                unsafe { NonNull::new_unchecked(base.byte_add(index as usize * self.stride)) }
+                unsafe { NonNull::new_unchecked(base.byte_add(index as usize * self.stride())) }
             }
             #[cfg(feature = "alloc")]
-            Place::Grown(chunks) => chunks.slot(index, self.stride),
+            Place::Grown(chunks) => chunks.slot(index, self.stride()),
         }
     }
 
@@ -241,11 +255,11 @@ impl Home {
             Place::Fixed { base, .. } => {
                 let bytes = slot.as_ptr().addr() - base.load(Ordering::Relaxed).addr();
                 // A stride is never zero; the division need not check.
-                bytes.checked_div(self.stride).unwrap_or(0) as u32
+                bytes.checked_div(self.stride()).unwrap_or(0) as u32
             }
             #[cfg(feature = "alloc")]
             Place::Grown(chunks) => {
-                chunks.index(slot, self.stride, self.fresh.load(Ordering::Relaxed))
+                chunks.index(slot, self.stride(), self.fresh.load(Ordering::Relaxed))
             }
         }
     }

@@ -45,11 +45,15 @@ unsafe impl<const SLOT: usize, const N: usize> Send for TaskPool<SLOT, N> {}
 impl<const SLOT: usize, const N: usize> TaskPool<SLOT, N> {
     maybe_const! {
         /// An empty pool.
+        ///
+        /// # Panics
+        /// If `N` is zero, or more than the free list can index: 2^32 - 2, or 65,534 where 64-bit atomics are not native. At
+        /// compile time in a `static`.
         pub fn new() -> Self {
-            assert!(N > 0 && N < 1 << 31, "a pool has between 1 and 2^31 - 1 slots");
+            assert!(N > 0 && N < Home::MOST, "too few or too many slots");
             Self {
-                home: Home::fixed(size_of::<Slot<SLOT>>(), N as u32),
-                slots: array_of!(Slot::new()),
+                home: Home::fixed(),
+                slots: array_of!(Slot::new(); N),
             }
         }
     }
@@ -84,7 +88,7 @@ impl<const SLOT: usize, const N: usize> Sealed for TaskPool<SLOT, N> {
             return Err(slot);
         }
         // SAFETY: the slots are there for ever, `stride` apart, and begin as vacant headers.
-        unsafe { self.home.fix(NonNull::from(&self.slots).cast()) };
+        unsafe { self.home.fix(NonNull::from(&self.slots).cast(), slot.size(), N as u32) };
         Ok(&self.home)
     }
 }
@@ -133,7 +137,7 @@ impl<F: Future> TaskCell<F> {
         pub fn new() -> Self {
             let slot = CellSlot { header: ManuallyDrop::new(Header::vacant()) };
             Self {
-                home: Home::fixed(size_of::<CellSlot<F>>(), 1),
+                home: Home::fixed(),
                 slot: core::cell::UnsafeCell::new(slot),
             }
         }
@@ -155,7 +159,7 @@ impl<F: Future> Sealed for TaskCell<F> {
             return Err(slot);
         }
         // SAFETY: as for `TaskPool`.
-        unsafe { self.home.fix(NonNull::from(&self.slot).cast()) };
+        unsafe { self.home.fix(NonNull::from(&self.slot).cast(), slot.size(), 1) };
         Ok(&self.home)
     }
 }

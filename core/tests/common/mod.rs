@@ -164,6 +164,20 @@ impl Sim {
     pub(crate) fn offline(workers: u16, config: Config) -> Self {
         Self::build_offline(workers, config)
     }
+
+    /// No worker online, in an executor for tests that need it longer.
+    pub(crate) fn leak_offline(workers: u16, config: Config) -> &'static ManualExecutor {
+        let sim = Self::build_offline(workers, config);
+        let executor = sim.executor;
+        core::mem::forget(sim);
+        executor
+    }
+
+    /// No worker online; opens the executor again, should it have been used before.
+    pub(crate) fn over(executor: &'static ManualExecutor, workers: u16) -> Self {
+        executor.reopen();
+        Self { executor, workers: RefCell::new(vec![None; usize::from(workers)]) }
+    }
 }
 
 /// The defaults, without what would make a test depend on the clock.
@@ -250,6 +264,17 @@ impl<const RING: usize> Sim<RING> {
 
     fn is_online(&self, worker: u16) -> bool {
         self.workers.borrow()[usize::from(worker)].is_some()
+    }
+}
+
+/// Every test ends with nothing left over.
+impl<const RING: usize> Drop for Sim<RING> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            core::mem::forget(self.workers.take());
+        } else {
+            self.close();
+        }
     }
 }
 

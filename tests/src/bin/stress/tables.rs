@@ -58,7 +58,11 @@ impl Waiting {
 fn wake(waker: Waker, rng: &mut Rng) {
     match rng.u8(..4) {
         0 => waker.wake_by_ref(),
-        1 => waker.clone().wake(),
+        1 => {
+            let clone = waker.clone();
+            waker.wake();
+            drop(clone);
+        }
         _ => waker.wake(),
     }
 }

@@ -1,0 +1,606 @@
+//! What becomes of one task: polls, aborts, shields, handles, wakers, and when its future and its output are dropped.
+#![cfg(not(any(filch_loom, filch_shuttle)))]
+
+mod common;
+
+use core::{
+    future::{Future, pending, poll_fn, ready},
+    mem::forget,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering::SeqCst},
+};
+
+use common::{Drops, Flag, Log, Mine, Sim, Tally, output, pool};
+use filch::{JoinError, JoinHandle, RefLimit, Step, shield, yield_now};
+
+/// Waits for the flag, and says where it was dropped.
+struct Witness {
+    wait: Pin<Box<dyn Future<Output = ()> + Send>>,
+    sim: Arc<Mine<&'static common::ManualExecutor>>,
+    log: Log<Option<u16>>,
+    polls: Arc<AtomicUsize>,
+}
+
+impl Future for Witness {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.polls.fetch_add(1, SeqCst);
+        self.wait.as_mut().poll(cx)
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        use filch::Platform as _;
+        self.log.push(self.sim.platform().current_worker().map(|w| w.index() as u16));
+    }
+}
+
+/// A task that waits, and what is seen of it.
+struct Watched {
+    sim: Sim,
+    handle: JoinHandle<()>,
+    flag: Flag,
+    log: Log<Option<u16>>,
+    polls: Arc<AtomicUsize>,
+}
+
+fn watched() -> Watched {
+    let sim = Sim::new(1);
+    let (flag, log, polls) = (Flag::new(), Log::new(), Arc::new(AtomicUsize::new(0)));
+    let future = Witness {
+        wait: Box::pin(flag.wait()),
+        sim: Arc::new(Mine::new(sim.executor)),
+        log: log.clone(),
+        polls: Arc::clone(&polls),
+    };
+    let handle = sim.executor.spawn(pool(), future).unwrap();
+    Watched { sim, handle, flag, log, polls }
+}
+
+#[test]
+fn an_abort_before_the_first_poll_means_no_poll() {
+    let mut t = watched();
+    t.handle.abort();
+    assert_eq!(t.log.take(), [], "the future is not dropped by `abort`");
+    assert!(!t.handle.is_finished());
+    assert_eq!(t.sim.run(0), 1);
+    assert_eq!(t.log.take(), [Some(0)], "once, on the worker");
+    assert_eq!(t.polls.load(SeqCst), 0);
+    assert!(output(&mut t.handle).unwrap_err().is_cancelled());
+}
+
+#[test]
+fn an_abort_of_an_idle_task_wakes_it_to_its_end() {
+    let mut t = watched();
+    assert_eq!(t.sim.run(0), 1);
+    t.handle.abort();
+    t.handle.abort();
+    assert_eq!(t.log.take(), []);
+    assert_eq!(t.sim.run(0), 1);
+    assert_eq!(t.log.take(), [Some(0)]);
+    assert_eq!(t.polls.load(SeqCst), 1);
+    assert!(output(&mut t.handle).unwrap_err().is_cancelled());
+    t.flag.set();
+    assert_eq!(t.sim.run(0), 0, "a wake after the end is nothing");
+    assert_eq!(t.log.take(), []);
+}
+
+#[test]
+fn an_abort_after_completion_changes_nothing() {
+    let mut t = watched();
+    let abort = t.handle.abort_handle().unwrap();
+    t.sim.run(0);
+    assert!(!abort.is_finished());
+    t.flag.set();
+    assert_eq!(t.sim.run(0), 1);
+    assert!(abort.is_finished() && t.handle.is_finished());
+    t.handle.abort();
+    abort.abort();
+    assert_eq!(t.sim.run(0), 0);
+    assert!(output(&mut t.handle).is_ok());
+    assert_eq!(t.log.take(), [Some(0)]);
+}
+
+#[test]
+fn an_abort_handle_works_without_the_handle() {
+    let t = watched();
+    let abort = t.handle.abort_handle().unwrap();
+    t.handle.detach();
+    t.sim.run(0);
+    assert_eq!(t.log.take(), []);
+    abort.try_clone().unwrap().abort();
+    assert!(!abort.is_finished());
+    t.sim.run(0);
+    assert_eq!(t.log.take(), [Some(0)]);
+    assert!(abort.is_finished());
+}
+
+/// A place for the handle of a task that needs its own.
+type Own<T> = Arc<Mutex<Option<JoinHandle<T>>>>;
+
+#[test]
+fn an_abort_of_the_running_task_takes_effect_at_the_end_of_its_poll() {
+    let sim = Sim::new(1);
+    let own: Own<()> = Arc::default();
+    let (inside, drops, log) = (Arc::clone(&own), Drops::new(), Log::new());
+    let (tally, seen, count) = (drops.tally(), log.clone(), drops.clone());
+    let future = async move {
+        let _tally = tally;
+        inside.lock().unwrap().as_ref().unwrap().abort();
+        seen.push(count.count());
+        ready(()).await;
+        seen.push(count.count());
+        yield_now().await;
+        unreachable!("the poll before was the last");
+    };
+    *own.lock().unwrap() = Some(sim.executor.spawn(pool(), future).unwrap());
+    sim.run(0);
+    assert_eq!(log.take(), [0, 0], "the poll goes on to its end");
+    assert_eq!(drops.count(), 1);
+    let mut handle = own.lock().unwrap().take().unwrap();
+    assert!(output(&mut handle).unwrap_err().is_cancelled());
+}
+
+#[test]
+fn a_task_that_completes_in_the_poll_that_aborts_it_has_an_output() {
+    let sim = Sim::new(1);
+    let own: Own<u8> = Arc::default();
+    let inside = Arc::clone(&own);
+    let future = async move {
+        inside.lock().unwrap().as_ref().unwrap().abort();
+        8
+    };
+    *own.lock().unwrap() = Some(sim.executor.spawn(pool(), future).unwrap());
+    sim.run(0);
+    let mut handle = own.lock().unwrap().take().unwrap();
+    assert_eq!(output(&mut handle).unwrap(), 8);
+}
+
+#[test]
+fn a_shield_defers_an_abort() {
+    let sim = Sim::new(1);
+    let (inner, outer, log) = (Flag::new(), Flag::new(), Log::new());
+    let (shielded, after, seen) = (inner.wait(), outer.wait(), log.clone());
+    let mut handle = sim
+        .executor
+        .spawn(pool(), async move {
+            shield(shielded).await;
+            seen.push("through the shield");
+            after.await;
+            seen.push("never");
+        })
+        .unwrap();
+    sim.run(0);
+    handle.abort();
+    sim.run(0);
+    assert!(!handle.is_finished(), "the shield holds");
+    inner.set();
+    sim.run(0);
+    assert_eq!(log.take(), ["through the shield"]);
+    assert!(output(&mut handle).unwrap_err().is_cancelled());
+}
+
+#[test]
+fn nested_shields_hold_until_the_last_is_down() {
+    let sim = Sim::new(1);
+    let flags = [Flag::new(), Flag::new(), Flag::new()];
+    let [a, b, c] = [flags[0].wait(), flags[1].wait(), flags[2].wait()];
+    let log = Log::new();
+    let seen = log.clone();
+    let mut handle = sim
+        .executor
+        .spawn(pool(), async move {
+            shield(async {
+                shield(async {
+                    a.await;
+                    seen.push('a');
+                })
+                .await;
+                b.await;
+                seen.push('b');
+            })
+            .await;
+            c.await;
+            seen.push('c');
+        })
+        .unwrap();
+    sim.run(0);
+    let mut shields = Vec::new();
+    sim.executor.tasks(|task| shields.push((task.shields, task.cancelled)));
+    assert_eq!(shields, [(2, false)]);
+    handle.abort();
+    sim.run(0);
+    assert!(!handle.is_finished());
+    flags[0].set();
+    sim.run(0);
+    assert!(!handle.is_finished());
+    assert_eq!(log.take(), ['a']);
+    flags[1].set();
+    sim.run(0);
+    assert_eq!(log.take(), ['b']);
+    assert!(output(&mut handle).unwrap_err().is_cancelled());
+}
+
+#[test]
+fn a_dropped_shield_is_down() {
+    let sim = Sim::new(1);
+    let (drop_it, log) = (Flag::new(), Log::new());
+    let (wait, seen) = (drop_it.wait(), log.clone());
+    let mut handle = sim
+        .executor
+        .spawn(pool(), async move {
+            let mut shielded = Box::pin(shield(pending::<()>()));
+            // Polled once, so that it is up.
+            poll_fn(|cx| {
+                assert!(shielded.as_mut().poll(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            wait.await;
+            drop(shielded);
+            seen.push("lowered");
+            pending::<()>().await;
+        })
+        .unwrap();
+    sim.run(0);
+    handle.abort();
+    sim.run(0);
+    assert!(!handle.is_finished());
+    drop_it.set();
+    sim.run(0);
+    assert_eq!(log.take(), ["lowered"]);
+    assert!(output(&mut handle).unwrap_err().is_cancelled());
+}
+
+#[test]
+fn more_shields_than_can_be_counted_stay_up() {
+    let sim = Sim::new(1);
+    let flag = Flag::new();
+    let wait = flag.wait();
+    let mut handle = sim
+        .executor
+        .spawn(pool(), async move {
+            let mut shields: Vec<_> = (0..300).map(|_| Box::pin(shield(pending::<()>()))).collect();
+            poll_fn(|cx| {
+                shields.iter_mut().for_each(|s| assert!(s.as_mut().poll(cx).is_pending()));
+                Poll::Ready(())
+            })
+            .await;
+            shields.clear();
+            wait.await;
+            "to the end"
+        })
+        .unwrap();
+    sim.run(0);
+    handle.abort();
+    sim.run(0);
+    assert!(!handle.is_finished(), "such a task can no longer be cancelled");
+    flag.set();
+    sim.run(0);
+    assert_eq!(output(&mut handle).unwrap(), "to the end");
+}
+
+#[test]
+fn a_detached_task_goes_on_and_its_output_is_dropped_on_the_worker() {
+    let sim = Sim::new(1);
+    let (flag, drops) = (Flag::new(), Drops::new());
+    let (wait, tally) = (flag.wait(), drops.tally());
+    sim.executor
+        .spawn(pool(), async move {
+            wait.await;
+            tally
+        })
+        .unwrap()
+        .detach();
+    sim.run(0);
+    flag.set();
+    assert_eq!(drops.count(), 0);
+    sim.run(0);
+    assert_eq!(drops.count(), 1);
+    assert_eq!(sim.executor.metrics().totals().live, 0);
+}
+
+#[test]
+fn a_handle_dropped_after_completion_drops_the_output_once() {
+    let sim = Sim::new(1);
+    let drops = Drops::new();
+    let tally = drops.tally();
+    let handle = sim.executor.spawn(pool(), async move { tally }).unwrap();
+    sim.run(0);
+    assert_eq!(drops.count(), 0);
+    drop(handle);
+    assert_eq!(drops.count(), 1);
+}
+
+#[test]
+fn an_output_taken_is_not_dropped_again() {
+    let sim = Sim::new(1);
+    let drops = Drops::new();
+    let tally = drops.tally();
+    let mut handle = sim.executor.spawn(pool(), async move { tally }).unwrap();
+    assert!(handle.id().is_some());
+    sim.run(0);
+    let taken: Tally = output(&mut handle).unwrap();
+    assert!(handle.is_finished() && handle.id().is_none() && handle.info().is_none());
+    assert!(matches!(handle.join(), Err(JoinError::Taken)));
+    handle.abort();
+    drop(handle);
+    assert_eq!(drops.count(), 0);
+    drop(taken);
+    assert_eq!(drops.count(), 1);
+}
+
+#[test]
+fn the_future_is_gone_before_the_output_is_handed_over() {
+    let sim = Sim::new(1);
+    let drops = Drops::new();
+    let tally = drops.tally();
+    let mut handle = sim
+        .executor
+        .spawn(pool(), async move {
+            let _kept = &tally;
+            yield_now().await;
+            1
+        })
+        .unwrap();
+    assert_eq!(sim.step(0), Step::Polled);
+    assert_eq!(drops.count(), 0);
+    assert_eq!(sim.step(0), Step::Polled);
+    assert_eq!(drops.count(), 1);
+    assert_eq!(output(&mut handle).unwrap(), 1);
+}
+
+#[test]
+fn a_task_that_nobody_can_wake_is_reclaimed_on_a_worker() {
+    let t = watched();
+    t.handle.detach();
+    t.sim.run(0);
+    assert_eq!(t.log.take(), []);
+    // The last reference goes, away from the worker.
+    drop(t.flag.take_wakers());
+    assert_eq!(t.log.take(), [], "not here");
+    assert_eq!(t.sim.run(0), 1);
+    assert_eq!(t.log.take(), [Some(0)]);
+    assert_eq!(t.sim.executor.metrics().totals().live, 0);
+}
+
+#[test]
+fn a_detached_task_that_keeps_no_waker_ends_with_its_poll() {
+    let sim = Sim::new(1);
+    let drops = Drops::new();
+    let tally = drops.tally();
+    sim.executor
+        .spawn(pool(), async move {
+            let _tally = tally;
+            pending::<()>().await;
+        })
+        .unwrap()
+        .detach();
+    sim.run(0);
+    assert_eq!(drops.count(), 1);
+    assert_eq!(sim.executor.metrics().totals().live, 0);
+}
+
+#[test]
+fn a_handle_alone_keeps_a_task_that_nobody_can_wake() {
+    let sim = Sim::new(1);
+    let drops = Drops::new();
+    let tally = drops.tally();
+    let handle = sim
+        .executor
+        .spawn(pool(), async move {
+            let _tally = tally;
+            pending::<()>().await;
+        })
+        .unwrap();
+    sim.run(0);
+    assert_eq!(drops.count(), 0, "it can still be aborted");
+    drop(handle);
+    assert_eq!(drops.count(), 0);
+    sim.run(0);
+    assert_eq!(drops.count(), 1);
+}
+
+#[test]
+fn wakes_between_two_polls_are_one_poll() {
+    let t = watched();
+    t.sim.run(0);
+    let waker = t.flag.take_wakers().pop().unwrap();
+    (0..100).for_each(|_| waker.wake_by_ref());
+    waker.clone().wake();
+    assert_eq!(t.sim.run(0), 1);
+    assert_eq!(t.polls.load(SeqCst), 2);
+    // A wake in the midst of a poll is one more poll, whether it is one or a thousand.
+    for wakes in [1, 2, 15, 16, 17, 1_000, 70_000] {
+        let mut left = 1;
+        let polls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&polls);
+        let future = poll_fn(move |cx| {
+            counted.fetch_add(1, SeqCst);
+            (0..wakes * left).for_each(|_| cx.waker().wake_by_ref());
+            if left == 0 {
+                return Poll::Ready(());
+            }
+            left -= 1;
+            Poll::Pending
+        });
+        let mut handle = t.sim.executor.spawn(pool(), future).unwrap();
+        t.sim.run(0);
+        assert_eq!(polls.load(SeqCst), 2, "after {wakes} wakes");
+        output(&mut handle).unwrap();
+    }
+}
+
+#[test]
+fn wakers_are_harmless_after_the_end() {
+    let mut t = watched();
+    t.sim.run(0);
+    let wakers: Vec<Waker> =
+        t.flag.take_wakers().into_iter().flat_map(|w| [w.clone(), w]).collect();
+    t.handle.abort();
+    t.sim.run(0);
+    assert!(output(&mut t.handle).unwrap_err().is_cancelled());
+    wakers.iter().for_each(Waker::wake_by_ref);
+    assert_eq!(t.sim.run(0), 0);
+    t.sim.close();
+    assert!(t.sim.executor.is_stopped());
+    wakers[0].wake_by_ref();
+    assert!(wakers[0].will_wake(&wakers[1].clone()));
+    wakers.into_iter().for_each(Waker::wake);
+    let totals = t.sim.executor.metrics().totals();
+    assert_eq!((totals.injector_depth, totals.live), (0, 0));
+}
+
+#[test]
+fn the_reference_count_has_a_limit_and_is_never_wrong_beyond_it() {
+    // As many references as the state word can count, less one: the next is refused.
+    let limit: usize = if filch::atomic::Word::BITS == 32 { 0xFFFF } else { 0xFF_FFFF };
+    let drops = Drops::new();
+    let sim = Sim::new(1);
+    let (flag, tally) = (Flag::new(), drops.tally());
+    let wait = flag.wait();
+    let mut handle = sim
+        .executor
+        .spawn(pool(), async move {
+            let _tally = tally;
+            wait.await;
+            17
+        })
+        .unwrap();
+    sim.run(0);
+    let waker = flag.take_wakers().pop().unwrap();
+    // The handle and the waker are two; one more fits below the limit.
+    (2..limit - 2).for_each(|_| forget(waker.clone()));
+    assert_eq!(handle.info().unwrap().references, limit - 2);
+    let last = handle.abort_handle().unwrap();
+    assert!(matches!(handle.abort_handle(), Err(RefLimit)));
+    assert!(matches!(last.try_clone(), Err(RefLimit)));
+    assert_eq!(RefLimit.to_string(), "the task's reference count is at its limit");
+    drop(last);
+    drop(waker.clone());
+    assert_eq!(handle.info().unwrap().references, limit - 2, "below the limit it counts right");
+
+    // At the limit itself the count sticks: the task is leaked rather than freed too early.
+    let more: Vec<_> = (0..10).map(|_| waker.clone()).collect();
+    assert_eq!(handle.info().unwrap().references, limit);
+    drop(more);
+    assert_eq!(handle.info().unwrap().references, limit);
+    let mut seen = 0;
+    sim.executor.tasks(|_| seen += 1);
+    assert_eq!(seen, 0, "such a task is not shown");
+    // It still works.
+    flag.set();
+    waker.wake_by_ref();
+    sim.run(0);
+    assert_eq!(output(&mut handle).unwrap(), 17);
+    assert_eq!(drops.count(), 1);
+    waker.wake_by_ref();
+    drop(waker);
+    drop(handle);
+    assert_eq!(sim.executor.metrics().totals().live, 0);
+}
+
+#[test]
+fn a_panic_is_the_tasks_result_and_the_worker_goes_on() {
+    let sim = Sim::new(1);
+    let mut bad = sim
+        .executor
+        .spawn(pool(), async {
+            yield_now().await;
+            panic!("on purpose");
+        })
+        .unwrap();
+    let mut good = sim.executor.spawn(pool(), async { 1 }).unwrap();
+    sim.run(0);
+    let error: Result<(), _> = output(&mut bad);
+    let error = error.unwrap_err();
+    assert!(error.is_panic());
+    assert_eq!(error.to_string(), "the task panicked: on purpose");
+    assert_eq!(error.into_panic().unwrap().message(), Some("on purpose"));
+    assert_eq!(output(&mut good).unwrap(), 1);
+}
+
+#[test]
+fn a_panic_in_a_cancelled_futures_drop_is_its_result() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("in a drop, on purpose");
+        }
+    }
+    let sim = Sim::new(1);
+    let bomb = Bomb;
+    let mut handle = sim
+        .executor
+        .spawn(pool(), async move {
+            let _bomb = bomb;
+            pending::<()>().await;
+        })
+        .unwrap();
+    sim.run(0);
+    handle.abort();
+    sim.run(0);
+    assert!(output(&mut handle).unwrap_err().is_panic());
+    // An output that nobody wants: its panic has nobody to go to.
+    sim.executor.spawn(pool(), async { Bomb }).unwrap().detach();
+    assert_eq!(sim.run(0), 1);
+    assert_eq!(sim.executor.metrics().totals().live, 0);
+}
+
+#[test]
+fn a_joiner_that_looks_elsewhere_loses_nothing() {
+    let sim = Sim::new(1);
+    let flag = Flag::new();
+    let mut target = sim.executor.spawn(pool(), flag.wait()).unwrap();
+    // One poll by one task, which then goes away; another task takes the handle over.
+    let give_up = Arc::new(Mutex::new(None));
+    let left = Arc::clone(&give_up);
+    sim.executor
+        .spawn(pool(), async move {
+            poll_fn(|cx| {
+                assert!(Pin::new(&mut target).poll(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            *left.lock().unwrap() = Some(target);
+        })
+        .unwrap()
+        .detach();
+    sim.run(0);
+    let target = give_up.lock().unwrap().take().unwrap();
+    let mut second = sim.executor.spawn(pool(), target).unwrap();
+    sim.run(0);
+    assert!(!second.is_finished());
+    flag.set();
+    sim.run(0);
+    assert!(output(&mut second).unwrap().is_ok());
+}
+
+#[test]
+fn an_aborted_join_leaves_the_target_alone() {
+    let sim = Sim::new(1);
+    let flag = Flag::new();
+    let (wait, drops) = (flag.wait(), Drops::new());
+    let tally = drops.tally();
+    let target = sim
+        .executor
+        .spawn(pool(), async move {
+            wait.await;
+            drop(tally);
+        })
+        .unwrap();
+    let mut joiner = sim.executor.spawn(pool(), target).unwrap();
+    sim.run(0);
+    joiner.abort();
+    sim.run(0);
+    assert!(output(&mut joiner).unwrap_err().is_cancelled());
+    assert_eq!(drops.count(), 0);
+    flag.set();
+    sim.run(0);
+    assert_eq!(drops.count(), 1, "it was detached and has ended by itself");
+}
