@@ -26,7 +26,7 @@ use std::time::Instant;
 use filch::JoinHandle;
 use filch_examples::args::{self, Command};
 use filch_examples::{names, walk};
-use filch_std::Runtime;
+use filch_std::{JoinSet, Runtime};
 use sha2::{Digest, Sha256};
 
 use crate::console::{Console, Totals};
@@ -36,7 +36,7 @@ const CHUNK: usize = 128 * 1024;
 
 /// How many tasks are in flight for each worker. The oldest one holds up the output, and the
 /// others have to keep the workers busy for as long as that lasts.
-const WINDOW_PER_WORKER: usize = 8;
+const WINDOW_PER_WORKER: usize = 32;
 
 /// The most tasks in flight: each holds a file open, and 1,024 is a common limit to that.
 const MAX_WINDOW: usize = 512;
@@ -72,11 +72,9 @@ fn print_sums(
         }
     };
     let start = Instant::now();
-    let files = walk::regular_files(paths, |path, error| console.complain_of(path, error));
-    console.start_bar(files.len());
     let window = workers.saturating_mul(WINDOW_PER_WORKER).min(MAX_WINDOW);
     // On a worker, so that a task that ends need not wake this thread to have its sum printed.
-    let sums = runtime.block_on(runtime.spawn(sum_files(files, window, console)));
+    let sums = runtime.block_on(runtime.spawn(sum_below(paths, window, console)));
     let (mut console, result) = match sums {
         Ok(sums) => sums,
         Err(error) => (Console::new(), Err(io::Error::other(error))),
@@ -101,17 +99,50 @@ fn exit_code(result: io::Result<()>, console: &mut Console) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-/// Hashes the files on the workers and prints the sums in the order of the list. Fails if the
-/// output does; tasks that are still in flight are then left behind.
-async fn sum_files(
-    files: Vec<OsString>,
+/// Finds the files, hashes them on the workers and prints the sums in the order of the paths.
+async fn sum_below(
+    paths: Vec<OsString>,
     window: usize,
     mut console: Console,
 ) -> (Console, io::Result<Totals>) {
+    let files = find_files(paths, &mut console).await;
+    console.start_bar(files.len());
     let totals = print_in_order(files, window, &mut console).await;
     (console, totals)
 }
 
+/// The regular files below `paths`, as `find -H PATH... -type f` prints them, sorted bytewise: one
+/// task per folder. What cannot be looked at is complained of, and the rest is done.
+///
+/// The list is held in memory, because nothing can be said about the first path before the last
+/// one is known. It is the only part of the program that grows with the number of files.
+async fn find_files(paths: Vec<OsString>, console: &mut Console) -> Vec<OsString> {
+    let mut found = walk::roots(paths);
+    let mut listings = JoinSet::new();
+    loop {
+        for folder in found.folders.drain(..) {
+            listings.spawn(async { walk::list(folder) });
+        }
+        match listings.join_next().await {
+            Some(Ok(listed)) => {
+                found.files.extend(listed.files);
+                found.folders.extend(listed.folders);
+                found.errors.extend(listed.errors);
+            }
+            Some(Err(error)) => console.complain(&error.to_string()),
+            None => break,
+        }
+    }
+    found.errors.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for (path, error) in &found.errors {
+        console.complain_of(path, error);
+    }
+    walk::sort(&mut found.files);
+    found.files
+}
+
+/// Hashes the files, a window of them at a time. Fails if the output does; tasks that are still in
+/// flight are then left behind.
 async fn print_in_order(
     files: Vec<OsString>,
     window: usize,

@@ -1,57 +1,59 @@
 //! The search for files.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The regular files below `paths`, as `find -H PATH... -type f` prints them, sorted bytewise.
-/// What cannot be looked at goes to `report`, and the rest is done.
-///
-/// The list is held in memory, because nothing can be said about the first path before the last
-/// one is known. It is the only part of the program that grows with the number of files.
-pub fn regular_files(
-    paths: Vec<OsString>,
-    mut report: impl FnMut(&OsStr, &io::Error),
-) -> Vec<OsString> {
-    let mut files = Vec::new();
-    // A stack in memory, and not one of calls, stands a tree of any depth.
-    let mut folders = Vec::new();
-    for path in paths {
-        match fs::metadata(&path) {
-            Ok(found) if found.is_dir() => folders.push(PathBuf::from(path)),
-            Ok(found) if found.is_file() => files.push(path),
-            // A pipe might never end, so it is refused; but not in silence, as it was asked for.
-            Ok(_) => report(&path, &io::Error::other("Not a regular file")),
-            Err(error) => report(&path, &error),
-        }
-    }
-    while let Some(folder) = folders.pop() {
-        let listed = list_folder(&folder, &mut files, &mut folders, &mut report);
-        if let Err(error) = listed {
-            report(folder.as_os_str(), &error);
-        }
-    }
-    // Paths of type `Path` would compare by component.
-    files.sort_unstable_by(|a, b| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
-    files
+/// What was found in one place, in no order. Links and special files are left out.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Regular files.
+    pub files: Vec<OsString>,
+    /// Folders, to be listed in their turn.
+    pub folders: Vec<PathBuf>,
+    /// What could not be looked at, and why.
+    pub errors: Vec<(OsString, io::Error)>,
 }
 
-/// Symbolic links and special files are left out.
-fn list_folder(
-    folder: &Path,
-    files: &mut Vec<OsString>,
-    folders: &mut Vec<PathBuf>,
-    report: &mut impl FnMut(&OsStr, &io::Error),
-) -> io::Result<()> {
+/// What the paths on the command line are. Links are followed, as `find -H` does.
+pub fn roots(paths: Vec<OsString>) -> Found {
+    let mut found = Found::default();
+    for path in paths {
+        match fs::metadata(&path) {
+            Ok(kind) if kind.is_dir() => found.folders.push(PathBuf::from(path)),
+            Ok(kind) if kind.is_file() => found.files.push(path),
+            // A pipe might never end, so it is refused; but not in silence, as it was asked for.
+            Ok(_) => found.errors.push((path, io::Error::other("Not a regular file"))),
+            Err(error) => found.errors.push((path, error)),
+        }
+    }
+    found
+}
+
+/// What is in a folder. Links are not followed.
+pub fn list(folder: PathBuf) -> Found {
+    let mut found = Found::default();
+    if let Err(error) = list_into(&folder, &mut found) {
+        found.errors.push((folder.into_os_string(), error));
+    }
+    found
+}
+
+fn list_into(folder: &Path, found: &mut Found) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() => folders.push(entry.path()),
-            Ok(kind) if kind.is_file() => files.push(entry.path().into_os_string()),
+            Ok(kind) if kind.is_dir() => found.folders.push(entry.path()),
+            Ok(kind) if kind.is_file() => found.files.push(entry.path().into_os_string()),
             Ok(_) => {}
-            Err(error) => report(entry.path().as_os_str(), &error),
+            Err(error) => found.errors.push((entry.path().into_os_string(), error)),
         }
     }
     Ok(())
+}
+
+/// Sorts paths by their bytes. Paths of type `Path` would compare by component.
+pub fn sort(paths: &mut [OsString]) {
+    paths.sort_unstable_by(|a, b| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
 }

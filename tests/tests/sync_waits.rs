@@ -1,0 +1,138 @@
+//! Waiting in sync code, in the places where it went wrong once: each of these hung, or was lost, before it was mended.
+
+use core::{
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    time::Duration,
+};
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+};
+
+use filch_std::{Runtime, SpawnErrorKind, yield_now};
+
+/// Fails if `f` takes too long: a lost wake-up is a hang.
+fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(f()));
+    receiver.recv_timeout(Duration::from_secs(60)).expect("it hangs, or has panicked")
+}
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).sentry(None).build().unwrap()
+}
+
+/// Each join spends a unit of the poll's budget, and `block_on` cannot give way to get a new one.
+#[test]
+fn block_on_in_a_task_outlives_the_budget_of_its_poll() {
+    let joined = in_time(|| {
+        let runtime = runtime(1);
+        let handle = *runtime.handle();
+        let task = runtime.spawn(async move {
+            (0..1_000).filter(|_| handle.block_on(handle.spawn(async {})).is_ok()).count()
+        });
+        runtime.block_on(task).unwrap()
+    });
+    assert_eq!(joined, 1_000);
+}
+
+/// Who yields is ready at once, so that the wait is over before it begins; the only worker must help all the same.
+#[test]
+fn yielding_in_block_on_lets_others_run() {
+    in_time(|| {
+        let runtime = runtime(1);
+        let handle = *runtime.handle();
+        let task = runtime.spawn(async move {
+            let flag = Arc::new(AtomicBool::new(false));
+            let other = Arc::clone(&flag);
+            handle.spawn(async move { other.store(true, SeqCst) }).detach();
+            handle.block_on(async {
+                while !flag.load(SeqCst) {
+                    yield_now().await;
+                }
+            });
+        });
+        runtime.block_on(task).unwrap();
+    });
+}
+
+/// With more waits on one stack than may help, and more of those than there are stand-ins, the last one sleeps on its own
+/// word: a wake from outside must find it there.
+#[test]
+fn block_on_too_deep_to_help_is_woken_from_outside() {
+    const DEPTH: usize = 30;
+    in_time(|| {
+        let runtime = Runtime::builder().workers(1).nesting(1).sentry(None).build().unwrap();
+        let handle = *runtime.handle();
+        let tasks: Vec<_> = (0..DEPTH)
+            .map(|_| {
+                let (sender, receiver) = async_wake();
+                let task = handle.spawn(async move { handle.block_on(receiver) });
+                (sender, task)
+            })
+            .collect();
+        // Some of them wait by now, one in the other; the rest waits in the queue.
+        thread::sleep(Duration::from_millis(200));
+        let tasks: Vec<_> = tasks
+            .into_iter()
+            .rev()
+            .map(|(sender, task)| {
+                sender.fire();
+                task
+            })
+            .collect();
+        for mut task in tasks {
+            task.join().unwrap();
+        }
+    });
+}
+
+/// The memory of a runtime that has shut down waits for the next one; nothing may get in meanwhile.
+#[test]
+fn a_handle_that_outlives_its_runtime_is_refused() {
+    // A configuration that no other test uses, or its runtime would get this one's memory.
+    let builder = || Runtime::builder().workers(2).spin_rounds(7).nesting(5);
+    let first = builder().build().unwrap();
+    let handle = *first.handle();
+    drop(first);
+    for _ in 0..10 {
+        let error = handle.try_spawn(async {}).unwrap_err();
+        assert_eq!(error.kind, SpawnErrorKind::Shutdown);
+    }
+    // The next one serves, and has nothing of the first.
+    let second = builder().build().unwrap();
+    assert_eq!(second.metrics().totals().live, 0);
+    assert_eq!(in_time(move || second.block_on(second.spawn(async { 7 })).unwrap()), 7);
+}
+
+/// A wake that comes once, from outside.
+struct Sender(Arc<Shot>);
+
+struct Shot {
+    fired: AtomicBool,
+    waker: std::sync::Mutex<Option<core::task::Waker>>,
+}
+
+fn async_wake() -> (Sender, impl Future<Output = ()> + Send) {
+    let shot = Arc::new(Shot { fired: AtomicBool::new(false), waker: std::sync::Mutex::default() });
+    let sender = Sender(Arc::clone(&shot));
+    let wait = core::future::poll_fn(move |cx| {
+        let mut waker = shot.waker.lock().unwrap();
+        if shot.fired.load(SeqCst) {
+            return core::task::Poll::Ready(());
+        }
+        *waker = Some(cx.waker().clone());
+        core::task::Poll::Pending
+    });
+    (sender, wait)
+}
+
+impl Sender {
+    fn fire(self) {
+        self.0.fired.store(true, SeqCst);
+        let waker = self.0.waker.lock().unwrap().take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
