@@ -7,13 +7,13 @@ use core::{
         AtomicBool, AtomicU32, AtomicU64,
         Ordering::{Acquire, Relaxed, Release},
     },
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 use std::{
-    sync::{Condvar, Mutex, PoisonError},
+    sync::{Arc, Condvar, Mutex, PoisonError},
     task::Wake,
-    thread,
+    thread::{self, Thread},
 };
 
 use fastrand::Rng;
@@ -33,6 +33,9 @@ pub(crate) enum Pace {
     Bursty,
     /// With a pause after each step, so that nearly each finds all workers asleep.
     Sparse,
+    /// One thread alone, which waits for the answer to each wake without helping: nothing else happens that could repair
+    /// a lost one.
+    Alone,
 }
 
 /// More live tasks than this, and the foreign threads fire instead of spawning.
@@ -106,6 +109,15 @@ pub(crate) fn run(ctx: Ctx, control: &Control, index: usize, mut rng: Rng) {
             continue;
         }
         let pace = control.pace.load(Relaxed);
+        if pace == Pace::Alone as u32 {
+            if index == 0 {
+                steps += 1;
+                duel(ctx, control, &mut rng);
+            } else {
+                thread::sleep(Duration::from_millis(1));
+            }
+            continue;
+        }
         for _ in 0..16 {
             step(ctx, control, &mut rng);
             steps += 1;
@@ -165,11 +177,56 @@ fn see_to(ctx: Ctx, control: &Control, mut kept: Kept, rng: &mut Rng) {
 
 /// Waits for a task in sync code.
 fn join(ctx: Ctx, control: &Control, mut kept: Kept, rng: &mut Rng) {
-    let outcome = match rng.u8(..3) {
+    let outcome = match rng.u8(..4) {
         0 => ctx.handle.block_on(&mut kept.handle),
+        1 => park_on(&mut kept.handle, rng),
         _ => kept.handle.join(),
     };
     kept.check(outcome);
+    control.joins.fetch_add(1, Relaxed);
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future on this thread, which sleeps and does not help.
+fn park_on<F: Future>(future: F, rng: &mut Rng) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut cx = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            return output;
+        }
+        thread::park();
+        // The next wake comes at any point of a worker's way to sleep.
+        spin(rng);
+    }
+}
+
+fn spin(rng: &mut Rng) {
+    let most = 1 << rng.u8(..14);
+    for _ in 0..rng.u32(..most) {
+        core::hint::spin_loop();
+    }
+}
+
+/// Wakes tasks, one at a time, while nothing else goes on.
+fn duel(ctx: Ctx, control: &Control, rng: &mut Rng) {
+    if rng.bool() {
+        let (mine, other) = pair(rng.u32(1..200));
+        drop(ctx.spawn_side(other, rng));
+        park_on(mine.play(rng.fork()), rng);
+    } else if let Some(mut kept) = ctx.spawn(Kind::Yielder, rng) {
+        let outcome = park_on(&mut kept.handle, rng);
+        kept.check(outcome);
+        spin(rng);
+    }
     control.joins.fetch_add(1, Relaxed);
 }
 
@@ -177,16 +234,16 @@ fn join(ctx: Ctx, control: &Control, mut kept: Kept, rng: &mut Rng) {
 struct Nobody;
 
 impl Wake for Nobody {
-    fn wake(self: std::sync::Arc<Self>) {}
+    fn wake(self: Arc<Self>) {}
 }
 
 /// Polls a handle a few times with changing wakers.
 fn glance(kept: &mut Kept, rng: &mut Rng) {
-    let counted: Waker = std::sync::Arc::new(Nobody).into();
+    let counted: Waker = Arc::new(Nobody).into();
     for _ in 0..rng.u8(1..4) {
         let waker = if rng.bool() { Waker::noop() } else { &counted };
         let mut cx = Context::from_waker(waker);
-        if let core::task::Poll::Ready(outcome) = pin!(&mut kept.handle).poll(&mut cx) {
+        if let Poll::Ready(outcome) = pin!(&mut kept.handle).poll(&mut cx) {
             kept.check(outcome);
             return;
         }
@@ -199,7 +256,12 @@ fn play(ctx: Ctx, control: &Control, rng: &mut Rng) {
     if let Some(kept) = ctx.spawn_side(other, rng) {
         kept.leave(rng);
     }
-    ctx.handle.block_on(mine.play(rng));
+    let side = mine.play(rng.fork());
+    if rng.bool() {
+        ctx.handle.block_on(side)
+    } else {
+        park_on(side, rng)
+    }
     if rng.u8(..4) == 0 {
         // A burst from outside.
         let burst: Vec<_> =

@@ -343,7 +343,7 @@ impl Side {
     }
 
     /// Plays to the end.
-    pub(crate) async fn play(self, rng: &mut Rng) {
+    pub(crate) async fn play(self, mut rng: Rng) {
         loop {
             poll_fn(|cx| if self.is_on(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
             let turns = &*self.turns;
@@ -352,7 +352,7 @@ impl Side {
                 return;
             }
             turns.turn.fetch_add(1, Release);
-            self.wake_other(rng);
+            self.wake_other(&mut rng);
         }
     }
 }
@@ -364,7 +364,7 @@ impl Drop for Side {
     }
 }
 
-async fn pinger(side: Side, guard: Guard, mut rng: Rng) -> Output {
-    side.play(&mut rng).await;
+async fn pinger(side: Side, guard: Guard, rng: Rng) -> Output {
+    side.play(rng).await;
     guard.finish()
 }

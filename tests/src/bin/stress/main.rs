@@ -123,10 +123,11 @@ impl Life<'_> {
     fn rounds(&mut self, runtime: &Runtime, end: Instant) -> u64 {
         let mut rounds = 0;
         while Instant::now() < end {
-            let pace = match self.rng.u8(..4) {
+            let pace = match self.rng.u8(..6) {
                 0 | 1 => Pace::Busy,
                 2 => Pace::Bursty,
-                _ => Pace::Sparse,
+                3 => Pace::Sparse,
+                _ => Pace::Alone,
             };
             self.control.resume(pace);
             thread::sleep(Duration::from_millis(self.rng.u64(20..300)));
