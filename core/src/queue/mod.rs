@@ -6,4 +6,6 @@
 pub(crate) mod chain;
 pub(crate) mod inbox;
 pub(crate) mod injector;
+#[cfg(all(test, filch_loom))]
+mod models;
 pub(crate) mod ring;

@@ -55,9 +55,12 @@ where
     #[inline]
     pub(crate) fn push_ring(&self, slot: &WorkerSlot<RING>, ready: Ready) {
         // SAFETY: INV-RING-OWNER: we are the worker, and no interrupt on it gets here.
-        self.keep(unsafe { slot.ring.push(ready) }, slot);
+        let overflow = unsafe { slot.ring.push(ready) };
+        // Without stealing, others can take what left for the injector, and no more.
+        let shared = self.config.stealing || !matches!(overflow, Overflow::None);
+        self.keep(overflow, slot);
         // An only worker is awake: it is here.
-        if self.config.stealing && self.slots().len() > 1 {
+        if shared && self.slots().len() > 1 {
             self.notify();
         }
     }
@@ -85,33 +88,16 @@ where
     pub(crate) fn call(&self, worker: WorkerId) {
         // Ordering: pairs with the fence in `Idle::announce`: either we see the worker's bit, or it sees its inbox.
         crate::atomic::fence(Ordering::SeqCst);
-        if let Some(claimed) = self.idle.claim(self, worker) {
-            self.unpark(claimed.worker);
-            if claimed.another {
-                self.wake_one();
-            }
+        if self.idle.claim(self, worker) {
+            self.unpark(worker);
         }
     }
 
     /// There is work that any worker can take.
     #[inline]
     pub(crate) fn notify(&self) {
-        if let Some(claimed) = self.idle.notify(self, self.sentry()) {
-            self.unpark(claimed.worker);
-            if claimed.another {
-                self.wake_one();
-            }
-        }
-    }
-
-    /// Wakes a sleeper, whoever searches.
-    #[cold]
-    pub(crate) fn wake_one(&self) {
-        while let Some(claimed) = self.idle.claim_any(self, self.sentry()) {
-            self.unpark(claimed.worker);
-            if !claimed.another {
-                break;
-            }
+        if let Some(worker) = self.idle.notify(self, self.sentry()) {
+            self.unpark(worker);
         }
     }
 

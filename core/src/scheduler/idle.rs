@@ -26,15 +26,6 @@ pub(crate) struct Idle {
     top: AtomicWord,
 }
 
-/// A claimed worker, to be unparked.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Claimed {
-    pub(crate) worker: WorkerId,
-    /// Another must be claimed: a group's bit was down for a moment while somebody slept in it.
-    pub(crate) another: bool,
-}
-
 impl Idle {
     maybe_const! {
         pub(crate) fn new() -> Self {
@@ -89,6 +80,10 @@ impl Idle {
         } else {
             let (group, bit) = split(me);
             leaves.leaf(group).fetch_or(bit, Ordering::Relaxed);
+            // Ordering: Release pairs with the Acquire in `retire`, which must not miss the leaf's bit.
+            #[cfg(not(filch_mutant = "idle_retire"))]
+            self.top.fetch_or(1 << group, Ordering::Release);
+            #[cfg(filch_mutant = "idle_retire")]
             self.top.fetch_or(1 << group, Ordering::Relaxed);
         }
         if was_searching {
@@ -105,14 +100,13 @@ impl Idle {
 
     /// `me` is awake by itself. True if nobody has claimed it; else it is a searcher now (INV-IDLE-COUNT).
     pub(crate) fn retract(&self, leaves: &impl Leaves, me: WorkerId) -> bool {
-        // A group's bit that was down for a moment needs no second claim here: `me` looks at the queues next.
-        self.clear(leaves, me).is_some()
+        self.clear(leaves, me)
     }
 
     /// Claims one sleeper, if there is work that nobody looks for: nobody searches. The work was queued before.
     /// `last` is claimed only if no other sleeps.
     #[inline]
-    pub(crate) fn notify(&self, leaves: &impl Leaves, last: Option<WorkerId>) -> Option<Claimed> {
+    pub(crate) fn notify(&self, leaves: &impl Leaves, last: Option<WorkerId>) -> Option<WorkerId> {
         self.fence();
         // Ordering: Relaxed, after the fence.
         if self.searching() != 0 || !self.any_parked() {
@@ -122,11 +116,7 @@ impl Idle {
     }
 
     /// Claims one sleeper, whoever searches.
-    pub(crate) fn claim_any(
-        &self,
-        leaves: &impl Leaves,
-        last: Option<WorkerId>,
-    ) -> Option<Claimed> {
+    fn claim_any(&self, leaves: &impl Leaves, last: Option<WorkerId>) -> Option<WorkerId> {
         let one_level = leaves.workers() <= GROUP;
         let find = |avoid: Option<usize>| {
             let top = self.top.load(Ordering::Relaxed);
@@ -140,49 +130,46 @@ impl Idle {
         };
         loop {
             let worker = find(last.map(WorkerId::index)).or_else(|| find(None))?;
-            if let Some(claimed) = self.claim(leaves, WorkerId::new(worker as u16)) {
-                return Some(claimed);
+            let worker = WorkerId::new(worker as u16);
+            if self.claim(leaves, worker) {
+                return Some(worker);
             }
         }
     }
 
     /// Claims this worker, if it sleeps.
-    pub(crate) fn claim(&self, leaves: &impl Leaves, worker: WorkerId) -> Option<Claimed> {
-        let another = self.clear(leaves, worker)?;
-        // Ordering: it comes before the unpark (Release), and so before whatever the worker does with it.
-        self.searching.fetch_add(1, Ordering::Relaxed);
-        Some(Claimed { worker, another })
+    pub(crate) fn claim(&self, leaves: &impl Leaves, worker: WorkerId) -> bool {
+        let claimed = self.clear(leaves, worker);
+        if claimed {
+            // Ordering: it comes before the unpark (Release), and so before whatever the worker does with it.
+            self.searching.fetch_add(1, Ordering::Relaxed);
+        }
+        claimed
     }
 
-    /// Clears a worker's bit, if it is set; says whether its group's bit was down for a moment.
-    fn clear(&self, leaves: &impl Leaves, worker: WorkerId) -> Option<bool> {
+    /// Clears a worker's bit; whether it was set.
+    fn clear(&self, leaves: &impl Leaves, worker: WorkerId) -> bool {
         if leaves.workers() <= GROUP {
             let bit = 1 << worker.index();
             // Ordering: Relaxed: which of two clears comes first, the word itself decides.
-            return (self.top.fetch_and(!bit, Ordering::Relaxed) & bit != 0).then_some(false);
+            return self.top.fetch_and(!bit, Ordering::Relaxed) & bit != 0;
         }
         let (group, bit) = split(worker);
         let leaf = leaves.leaf(group);
         let before = leaf.fetch_and(!bit, Ordering::Relaxed);
-        if before & bit == 0 {
-            return None;
+        if before == bit {
+            self.retire(group, leaf);
         }
-        Some(before == bit && self.retire(group, leaf))
+        before & bit != 0
     }
 
     /// Nobody sleeps in the group any more: takes its bit down, and puts it up again if that was too hasty.
-    fn retire(&self, group: usize, leaf: &AtomicWord) -> bool {
-        self.top.fetch_and(!(1 << group), Ordering::Relaxed);
-        self.fence();
-        if leaf.load(Ordering::Relaxed) == 0 {
-            return false;
+    fn retire(&self, group: usize, leaf: &AtomicWord) {
+        // Ordering: Acquire pairs with the Release in `announce`: if we took a newcomer's bit down, we see its leaf.
+        self.top.fetch_and(!(1 << group), Ordering::Acquire);
+        if leaf.load(Ordering::Relaxed) != 0 {
+            self.top.fetch_or(1 << group, Ordering::Relaxed);
         }
-        self.top.fetch_or(1 << group, Ordering::Relaxed);
-        self.fence();
-        #[cfg(not(filch_mutant = "idle_retire"))]
-        return true;
-        #[cfg(filch_mutant = "idle_retire")]
-        return false;
     }
 
     #[inline(always)]

@@ -1,1 +1,295 @@
-//! Loom models of the idle protocol and of the park word.
+//! Loom models of the park word and of the idle protocol, over the real `ParkWord`, `Idle` and `Injector`.
+//!
+//! Workers of the idle models may stall for ever in the poll of a task, so that "all is done in the end" cannot hide a
+//! notification that is missing. A worker that goes to sleep ends its thread; when all threads have ended, workers that
+//! were claimed meanwhile wake up one after the other, until nobody is claimed any more. Then no task may be left, unless
+//! every worker is stalled.
+
+use alloc::{boxed::Box, vec::Vec};
+
+use loom::{
+    model::Builder,
+    sync::{Arc, Condvar, Mutex},
+    thread,
+};
+
+use super::{
+    idle::{GROUP, Idle, Leaves},
+    park::ParkWord,
+};
+use crate::{
+    atomic::{AtomicBool, AtomicU32, AtomicWord, Ordering, UnsafeCell},
+    instant::Instant,
+    platform::{Platform, WorkerId},
+    queue::injector::Injector,
+    task::header::{Header, Ready},
+};
+
+extern crate alloc;
+
+fn check(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+    let mut model = Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.max_branches = 20_000;
+    model.check(f);
+}
+
+/// A platform that keeps its contract and no more: the check of the word is relaxed, under a lock.
+struct Board {
+    lock: Mutex<()>,
+    news: Condvar,
+}
+
+// SAFETY: nobody asks who is who; the check and the sleep are one under the lock.
+unsafe impl Platform for Board {
+    fn now(&self) -> Instant {
+        Instant::ZERO
+    }
+    fn current_worker(&self) -> Option<WorkerId> {
+        None
+    }
+    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, _: Option<Instant>) {
+        let guard = self.lock.lock().unwrap();
+        if word.load(Ordering::Relaxed) == expected {
+            drop(self.news.wait(guard));
+        }
+    }
+    fn wake(&self, _: WorkerId, _: &AtomicU32) {
+        drop(self.lock.lock().unwrap());
+        self.news.notify_all();
+    }
+}
+
+const ME: WorkerId = WorkerId::new(0);
+
+/// What was done before an unpark is seen after the park that it ends; no unpark is lost (that would be a deadlock).
+///
+/// Seen to catch: `park_swap`.
+#[test]
+fn models_park_sees_what_came_before_unpark() {
+    check(3, || {
+        struct Shared {
+            board: Board,
+            word: ParkWord,
+            data: UnsafeCell<u32>,
+        }
+        // SAFETY: for the model's threads; loom checks the cell.
+        unsafe impl Sync for Shared {}
+        // SAFETY: as above.
+        unsafe impl Send for Shared {}
+        let shared = Arc::new(Shared {
+            board: Board { lock: Mutex::new(()), news: Condvar::new() },
+            word: ParkWord::new(),
+            data: UnsafeCell::new(0),
+        });
+        let other = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || {
+                // SAFETY: before the unpark it is this thread's.
+                shared.data.with_mut(|p| unsafe { *p = 7 });
+                shared.word.unpark(&shared.board, ME);
+            }
+        });
+        shared.word.park(&shared.board, ME, None);
+        // SAFETY: after the park it is ours.
+        assert_eq!(shared.data.with(|p| unsafe { *p }), 7);
+        other.join().unwrap();
+    });
+}
+
+/// Two unparks and two parks: the second park may be ended by the first's late half, and never hangs if it must not.
+#[test]
+fn models_two_unparks_end_a_park() {
+    check(2, || {
+        let shared = Arc::new((
+            Board { lock: Mutex::new(()), news: Condvar::new() },
+            ParkWord::new(),
+            AtomicU32::new(0),
+        ));
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    shared.2.fetch_add(1, Ordering::Relaxed);
+                    shared.1.unpark(&shared.0, ME);
+                })
+            })
+            .collect();
+        // As every waiter does: look, park, look again.
+        while shared.2.load(Ordering::Relaxed) < 2 {
+            shared.1.park(&shared.0, ME, None);
+        }
+        threads.into_iter().for_each(|t| t.join().unwrap());
+    });
+}
+
+/// The parts of a scheduler that the idle protocol is made of.
+struct System {
+    idle: Idle,
+    injector: Injector,
+    leaves: Vec<AtomicWord>,
+    workers: usize,
+    claimed: Vec<AtomicBool>,
+}
+
+impl Leaves for System {
+    fn workers(&self) -> usize {
+        self.workers
+    }
+    fn leaf(&self, group: usize) -> &AtomicWord {
+        &self.leaves[group]
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Asleep,
+    Stalled,
+}
+
+fn task() -> Ready {
+    // SAFETY: a header of its own; nobody polls it.
+    unsafe { Ready::from_raw(core::ptr::NonNull::from(Box::leak(Box::new(Header::vacant())))) }
+}
+
+impl System {
+    fn new(workers: usize) -> Arc<Self> {
+        Arc::new(Self {
+            idle: Idle::new(),
+            injector: Injector::new(),
+            leaves: (0..workers.div_ceil(GROUP)).map(|_| AtomicWord::new(0)).collect(),
+            workers,
+            claimed: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+        })
+    }
+
+    /// `Scheduler::notify`.
+    fn notify(&self) {
+        if let Some(worker) = self.idle.notify(self, None) {
+            self.claimed[worker.index()].store(true, Ordering::Release);
+        }
+    }
+
+    /// `Scheduler::schedule` from outside.
+    fn push(&self) {
+        self.injector.push(task());
+        self.notify();
+    }
+
+    /// `Worker::take_injector`, with room for no more than the one.
+    fn take(&self, searching: bool) -> bool {
+        let Some(ready) = self.injector.pop_batch(self.workers, 0, |_| {}) else { return false };
+        let _ = ready.into_raw();
+        if !searching && !self.injector.is_empty() {
+            self.notify();
+        }
+        true
+    }
+
+    /// `Worker::run`, until it stalls in the poll of its first task or goes to sleep. What it does in the poll comes first.
+    fn work(&self, me: usize, mut searching: bool, poll: impl Fn()) -> End {
+        let id = WorkerId::new(me as u16);
+        loop {
+            // `find`.
+            let mut found = self.take(searching);
+            if !found && !searching {
+                searching = self.idle.try_search(self.workers as u32);
+                found = searching && self.take(true);
+            }
+            if found {
+                // `found`, `stop_searching`.
+                if searching && self.idle.stop_searching() && !self.injector.is_empty() {
+                    self.notify();
+                }
+                poll();
+                return End::Stalled;
+            }
+            // `begin_park`.
+            let look = self.idle.announce(self, id, searching);
+            if look && !self.injector.is_empty() {
+                searching = !self.idle.retract(self, id);
+                continue;
+            }
+            return End::Asleep;
+        }
+    }
+
+    /// All threads have ended: claimed sleepers wake up, in turn. Then nothing may be left.
+    fn settle(&self, mut ends: Vec<End>) {
+        loop {
+            let awake = (0..self.workers).find(|w| {
+                ends[*w] == End::Asleep && self.claimed[*w].swap(false, Ordering::Acquire)
+            });
+            let Some(me) = awake else { break };
+            // `end_park`.
+            let searching = !self.idle.retract(self, WorkerId::new(me as u16));
+            ends[me] = self.work(me, searching, || {});
+        }
+        let stranded = !self.injector.is_empty() && ends.contains(&End::Asleep);
+        assert!(!stranded, "a task waits while a worker sleeps: {ends:?}");
+        // Whoever stalls or sleeps does not search.
+        assert_eq!(self.idle.searching(), 0, "the count of searchers leaks");
+    }
+}
+
+fn spawn(system: &Arc<System>, me: usize) -> thread::JoinHandle<End> {
+    let system = Arc::clone(system);
+    thread::spawn(move || system.work(me, false, || {}))
+}
+
+/// A foreign thread queues as many tasks as there are workers, each of which stalls in its first.
+fn foreign_pushes(workers: usize, pushes: usize) {
+    let system = System::new(workers);
+    let threads: Vec<_> = (0..workers).map(|w| spawn(&system, w)).collect();
+    (0..pushes).for_each(|_| system.push());
+    let ends = threads.into_iter().map(|t| t.join().unwrap()).collect();
+    system.settle(ends);
+}
+
+// Seen to catch: `idle_recheck`, `idle_gap`, `idle_fence`.
+#[test]
+fn models_idle_two_workers_and_a_foreign_pusher() {
+    check(3, || foreign_pushes(2, 2));
+}
+
+// Three workers have two levels, as `GROUP` is two here. Seen to catch: `idle_recheck`, `idle_fence`.
+#[test]
+fn models_idle_three_workers_and_a_foreign_pusher() {
+    check(1, || foreign_pushes(3, 2));
+}
+
+/// The last searcher takes a task and stalls; its poll queues another. The seeds' gap: a worker that was refused the
+/// searcher's role must look again.
+///
+/// Seen to catch: `idle_gap`.
+#[test]
+fn models_idle_a_stalled_poll_that_pushes() {
+    check(3, || {
+        let system = System::new(2);
+        let first = thread::spawn({
+            let system = Arc::clone(&system);
+            move || system.work(0, false, || system.push())
+        });
+        system.push();
+        let second = system.work(1, false, || {});
+        let first = first.join().unwrap();
+        system.settle(alloc::vec![first, second]);
+    });
+}
+
+/// A group's last sleeper is claimed while another goes to sleep in it.
+///
+/// Seen to catch: `idle_retire`.
+#[test]
+fn models_idle_a_group_is_retired_while_one_comes_in() {
+    check(3, || {
+        let system = System::new(4);
+        // Worker 2, of the second group, sleeps; 0 and 1 are stalled.
+        assert!(system.idle.announce(&*system, WorkerId::new(2), false));
+        let comes = spawn(&system, 3);
+        system.push();
+        let third = comes.join().unwrap();
+        system.push();
+        system.settle(alloc::vec![End::Stalled, End::Stalled, End::Asleep, third]);
+    });
+}

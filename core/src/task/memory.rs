@@ -227,7 +227,7 @@ impl Home {
                 core::ptr::without_provenance_mut(INDEX.get(head) as usize),
                 Ordering::Relaxed,
             );
-            let new = TAG.set(INDEX.set(0, index), TAG.get(head).wrapping_add(1) & TAG.max());
+            let new = next_head(head, index);
             // Ordering: Release pairs with the Acquire in `take`.
             match self.free.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -277,6 +277,16 @@ impl Home {
             home = this.next.load(Ordering::Relaxed);
         }
     }
+}
+
+/// The head after a change: another index, and the next tag.
+#[inline(always)]
+fn next_head(head: Word, index: Word) -> Word {
+    #[cfg(not(filch_mutant = "free_tag"))]
+    let tag = TAG.get(head).wrapping_add(1) & TAG.max();
+    #[cfg(filch_mutant = "free_tag")]
+    let tag = TAG.get(head);
+    TAG.set(INDEX.set(0, index), tag)
 }
 
 impl fmt::Debug for Home {

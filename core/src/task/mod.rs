@@ -20,6 +20,8 @@ pub(crate) mod header;
 pub(crate) mod heap;
 pub(crate) mod join;
 pub(crate) mod memory;
+#[cfg(all(test, filch_loom))]
+mod models;
 pub(crate) mod pool;
 pub(crate) mod run;
 pub(crate) mod schedule;

@@ -275,6 +275,8 @@ impl Snapshot {
     /// | wakes as seen, no other reference | cancelled, same | `Cancel` |
     #[inline]
     pub(crate) const fn pending(self, seen: Word) -> (Self, Pend) {
+        #[cfg(filch_mutant = "pending_seen")]
+        let seen = self.wakes();
         if self.must_cancel() {
             (self, Pend::Cancel)
         } else if self.wakes() != seen || seen == WAKES.max() {

@@ -1,0 +1,417 @@
+//! `join` from sync code: on a worker, nested, from other threads, on itself, and too deep.
+#![cfg(not(any(filch_loom, filch_shuttle)))]
+
+mod common;
+
+use core::{
+    future::pending,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+};
+use std::{
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use common::{
+    Flag, Log, Sim, ThreadExecutor, id, output, pool, quiet, stop, threads, until, watchdog,
+};
+use filch::{Config, Instant, JoinError, JoinHandle, Step, TaskPool, yield_now};
+
+type Own<T> = Arc<Mutex<Option<JoinHandle<T>>>>;
+
+#[test]
+fn a_task_that_joins_itself_is_told_and_its_handle_stays_good() {
+    let sim = Sim::new(1);
+    let own: Own<u8> = Arc::default();
+    let inside = Arc::clone(&own);
+    let future = async move {
+        let mut handle = inside.lock().unwrap().take().unwrap();
+        let error = handle.join().unwrap_err();
+        assert!(matches!(error, JoinError::OnItself), "{error}");
+        assert!(matches!(handle.join(), Err(JoinError::OnItself)), "and again");
+        *inside.lock().unwrap() = Some(handle);
+        9
+    };
+    *own.lock().unwrap() = Some(sim.executor.spawn(pool(), future).unwrap());
+    sim.run(0);
+    let mut handle = own.lock().unwrap().take().unwrap();
+    assert_eq!(output(&mut handle).unwrap(), 9);
+}
+
+#[test]
+fn joining_itself_is_found_through_others_on_the_same_stack() {
+    // A joins B, which runs on top of it, joins C, which runs on top of both and joins A.
+    let sim = Sim::new(1);
+    let (executor, pool) = (sim.executor, pool());
+    let own: Own<&'static str> = Arc::default();
+    let inside = Arc::clone(&own);
+    let a = async move {
+        let b = async move {
+            let c = async move {
+                let mut a = inside.lock().unwrap().take().unwrap();
+                let result = a.join();
+                *inside.lock().unwrap() = Some(a);
+                matches!(result, Err(JoinError::OnItself))
+            };
+            executor.spawn(pool, c).unwrap().join().unwrap()
+        };
+        assert!(executor.spawn(pool, b).unwrap().join().unwrap());
+        "a"
+    };
+    *own.lock().unwrap() = Some(executor.spawn(pool, a).unwrap());
+    assert_eq!(sim.step(0), Step::Polled);
+    let mut a = own.lock().unwrap().take().unwrap();
+    assert_eq!(output(&mut a).unwrap(), "a");
+    assert_eq!(executor.metrics().totals().completed, 3);
+}
+
+#[test]
+fn spawn_and_join_runs_the_own_newest_first() {
+    let sim = Sim::new(1);
+    let (executor, pool, log) = (sim.executor, pool(), Log::new());
+    let seen = log.clone();
+    let future = async move {
+        for i in 0..3 {
+            let log = seen.clone();
+            executor.spawn(pool, async move { log.push(("queued", i)) }).unwrap().detach();
+            let log = seen.clone();
+            executor.spawn(pool, async move { log.push(("joined", i)) }).unwrap().join().unwrap();
+        }
+        seen.push(("end", 3));
+    };
+    executor.spawn(pool, future).unwrap().detach();
+    sim.run(0);
+    let seen = log.take();
+    assert_eq!(seen[..1], [("joined", 0)], "next to a call");
+    assert_eq!(seen.len(), 7);
+}
+
+#[test]
+fn a_worker_joins_between_its_polls() {
+    let sim = Sim::new(1);
+    let mut handle = sim
+        .executor
+        .spawn(pool(), async {
+            yield_now().await;
+            4
+        })
+        .unwrap();
+    assert_eq!(sim.on(0, |_| handle.join()).unwrap(), 4);
+}
+
+#[test]
+fn what_the_poll_had_is_there_again_after_a_join() {
+    let sim = Sim::new(1);
+    let (executor, pool) = (sim.executor, pool());
+    let future = async move {
+        let spend = |n: u32| (0..n).take_while(|_| executor.spend_budget()).count();
+        assert_eq!(spend(100), 100);
+        let inner = async move { (0..1_000).take_while(|_| executor.spend_budget()).count() };
+        let inner = executor.spawn(pool, inner).unwrap().join().unwrap();
+        assert_eq!(inner, 128, "each poll has its own budget");
+        // A spawn still goes to the worker's own queues.
+        executor.spawn(pool, async {}).unwrap().detach();
+        assert_eq!(executor.metrics().totals().injector_depth, 0);
+        spend(1_000)
+    };
+    let mut handle = executor.spawn(pool, future).unwrap();
+    sim.run(0);
+    assert_eq!(output(&mut handle).unwrap(), 28);
+}
+
+#[test]
+fn a_panicked_or_cancelled_task_is_joined_as_such() {
+    let sim = Sim::new(1);
+    let (executor, pool) = (sim.executor, pool());
+    let future = async move {
+        let mut bad = executor.spawn(pool, async { panic!("on purpose") }).unwrap();
+        let bad: Result<(), _> = bad.join();
+        let mut gone = executor.spawn(pool, pending::<()>()).unwrap();
+        gone.abort();
+        (bad.unwrap_err().is_panic(), gone.join().unwrap_err().is_cancelled())
+    };
+    let mut handle = executor.spawn(pool, future).unwrap();
+    sim.run(0);
+    assert_eq!(output(&mut handle).unwrap(), (true, true));
+}
+
+/// Joins nested `depth` deep, each level in a task of its own; how many were told that it is too deep.
+fn nest<E: Copy + Send + 'static>(
+    spawn: fn(E, Descent<E>) -> JoinHandle<usize>,
+    at: E,
+    depth: usize,
+) -> usize {
+    if depth == 0 {
+        return 0;
+    }
+    let mut handle = spawn(at, Descent { spawn, at, depth: depth - 1 });
+    match handle.join() {
+        Ok(n) => n,
+        Err(JoinError::TooDeep) => {
+            // The handle is still good; the task runs when this one is out of the way.
+            assert!(!handle.is_finished());
+            handle.detach();
+            1
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+struct Descent<E> {
+    spawn: fn(E, Descent<E>) -> JoinHandle<usize>,
+    at: E,
+    depth: usize,
+}
+
+impl<E: Copy + Send + 'static> Descent<E> {
+    async fn go(self) -> usize {
+        nest(self.spawn, self.at, self.depth)
+    }
+}
+
+static DEEP: TaskPool<512, 256> = TaskPool::new();
+
+#[test]
+fn nesting_has_a_limit_where_nobody_can_stand_in() {
+    let _watchdog = watchdog();
+    type At = &'static common::ManualExecutor;
+    let spawn = |at: At, d: Descent<At>| at.spawn(&DEEP, d.go()).unwrap();
+    let sim = Sim::with(1, quiet().nesting(10));
+    for (depth, too_deep) in [(10, 0), (11, 1), (40, 1)] {
+        let before = sim.executor.metrics().totals().completed;
+        let mut handle =
+            sim.executor.spawn(&DEEP, Descent { spawn, at: sim.executor, depth }.go()).unwrap();
+        sim.run(0);
+        assert_eq!(output(&mut handle).unwrap(), too_deep, "{depth} deep");
+        let rest = if too_deep == 1 { depth.saturating_sub(11) } else { 0 };
+        let ran = sim.executor.metrics().totals().completed - before;
+        assert!(ran >= depth + 1 - rest, "{ran} of {depth}");
+    }
+}
+
+type At = &'static ThreadExecutor;
+
+#[test]
+fn stand_ins_take_over_from_workers_that_are_too_deep() {
+    static POOL: TaskPool<512, 256> = TaskPool::new();
+    let _watchdog = watchdog();
+    let spawn = |at: At, d: Descent<At>| at.spawn(&POOL, d.go()).unwrap();
+    let executor = threads(1 + 4, Config::new().nesting(10).spares(4));
+    // Five contexts, each ten deep and one more.
+    for depth in [10, 11, 30, 50] {
+        let descent = Descent { spawn, at: executor, depth };
+        assert_eq!(executor.spawn(&POOL, descent.go()).unwrap().join().unwrap(), 0, "{depth}");
+        // The stand-ins go when they are no longer needed.
+        until(|| executor.metrics().workers().filter(|(_, w)| w.online).count() == 1);
+    }
+    // Then somebody is told, and nobody hangs.
+    let descent = Descent { spawn, at: executor, depth: 100 };
+    let too_deep = executor.spawn(&POOL, descent.go()).unwrap().join().unwrap();
+    assert!(too_deep > 0);
+    stop(executor);
+}
+
+#[test]
+fn a_refused_stand_in_is_an_error_not_a_hang() {
+    static POOL: TaskPool<512, 64> = TaskPool::new();
+    let _watchdog = watchdog();
+    let spawn = |at: At, d: Descent<At>| at.spawn(&POOL, d.go()).unwrap();
+    let executor = threads(1 + 2, Config::new().nesting(3).spares(2));
+    executor.platform().limit_starts(0);
+    let descent = Descent { spawn, at: executor, depth: 8 };
+    assert!(executor.spawn(&POOL, descent.go()).unwrap().join().unwrap() > 0);
+    stop(executor);
+}
+
+#[test]
+fn a_stand_in_that_the_shutdown_ended_leaves_nothing_behind() {
+    // A stand-in is told to go while it is in a poll, and the executor stops before it looks: the next worker that is
+    // too deep must still get one that stays.
+    let _watchdog = watchdog();
+    let executor = threads(1 + 1, Config::new().nesting(0).spares(1));
+    let pool = pool();
+    let block_in_poll = move |entered: Flag, released: Flag| {
+        executor
+            .spawn(pool, async move {
+                entered.set();
+                until(|| released.is_set());
+            })
+            .unwrap()
+    };
+    let (entered, release) = (Flag::new(), Flag::new());
+    let (e, r) = (entered.clone(), release.clone());
+    let mut outer = executor
+        .spawn(pool, async move {
+            let mut target = executor.spawn(pool, async {}).unwrap();
+            // Behind the target, on the stand-in: a poll that is still on when this worker goes on.
+            let busy = block_in_poll(e, r);
+            target.join().unwrap();
+            busy.detach();
+        })
+        .unwrap();
+    outer.join().unwrap();
+    until(|| entered.is_set());
+    executor.begin_shutdown();
+    release.set();
+    assert_eq!(executor.shutdown(Instant::MAX, |_| {}), Ok(0));
+    executor.platform().join();
+    assert!(executor.reopen());
+
+    executor.start(id(0)).unwrap();
+    let (go, idle) = (Flag::new(), Flag::new());
+    let (wait, waits) = (go.wait(), idle.clone());
+    let mut outer = executor
+        .spawn(pool, async move {
+            let target = async move {
+                waits.set();
+                wait.await;
+                6
+            };
+            executor.spawn(pool, target).unwrap().join().unwrap()
+        })
+        .unwrap();
+    until(|| idle.is_set() && go.is_awaited());
+    // The stand-in is idle, or soon will be: it must not go while its worker waits.
+    let asleep = || executor.metrics().totals().parked == 1;
+    let gone = || executor.metrics().workers().filter(|(_, w)| w.online).count() == 1;
+    until(|| asleep() || gone());
+    go.set();
+    assert_eq!(outer.join().unwrap(), 6);
+    stop(executor);
+}
+
+#[test]
+fn a_pinned_task_runs_on_a_worker_that_is_too_deep() {
+    // Worker 0 waits, too deep to help, for a task that waits for one that is pinned to worker 0.
+    let _watchdog = watchdog();
+    let executor = threads(2 + 2, Config::new().nesting(0).spares(2));
+    let pool = pool();
+    let mut outer = executor
+        .spawner()
+        .spawn_pinned(pool, id(0), async move {
+            let middle = async move {
+                executor.spawner().spawn_pinned(pool, id(0), async { 3 }).unwrap().await.unwrap()
+            };
+            executor.spawn(pool, middle).unwrap().join().unwrap()
+        })
+        .unwrap();
+    assert_eq!(outer.join().unwrap(), 3);
+    stop(executor);
+}
+
+#[test]
+fn a_direct_join_of_an_own_pinned_task_too_deep_is_an_error() {
+    let _watchdog = watchdog();
+    let executor = threads(1 + 1, Config::new().nesting(0).spares(1));
+    let pool = pool();
+    let mut outer = executor
+        .spawn(pool, async move {
+            let mut pinned = executor.spawner().spawn_pinned(pool, id(0), async { 3 }).unwrap();
+            let here = filch::Platform::current_worker(executor.platform()) == Some(id(0));
+            let error = pinned.join();
+            (here, matches!(error, Err(JoinError::TooDeep)), pinned)
+        })
+        .unwrap();
+    let (here, too_deep, mut pinned) = outer.join().unwrap();
+    assert_eq!(here, too_deep);
+    if too_deep {
+        assert_eq!(pinned.join().unwrap(), 3, "the handle stayed good");
+    }
+    stop(executor);
+}
+
+#[test]
+fn foreign_threads_join() {
+    let _watchdog = watchdog();
+    for workers in [1, 3] {
+        for spares in [0, 2] {
+            let executor = threads(workers + spares, Config::new().spares(spares));
+            let pool = pool();
+            let joins = |n: usize| {
+                for i in 0..n {
+                    let mut handle = executor
+                        .spawn(pool, async move {
+                            yield_now().await;
+                            executor.spawn(pool, async move { i }).unwrap().await.unwrap()
+                        })
+                        .unwrap();
+                    assert_eq!(handle.join().unwrap(), i);
+                }
+            };
+            thread::scope(|s| (0..3).for_each(|_| drop(s.spawn(|| joins(100)))));
+            stop(executor);
+            let totals = executor.metrics().totals();
+            assert_eq!((totals.spawned, totals.completed), (600, 600));
+        }
+    }
+}
+
+#[test]
+fn a_foreign_thread_that_helps_is_no_worker_afterwards() {
+    // The only worker sleeps... in a poll; a thread that joins may not steal its role, only lend a hand.
+    let _watchdog = watchdog();
+    let executor = threads(1 + 1, Config::new().spares(1));
+    let pool = pool();
+    for _ in 0..200 {
+        let mut handle = executor.spawn(pool, async { 1 }).unwrap();
+        assert_eq!(handle.join().unwrap(), 1);
+        assert_eq!(filch::Platform::current_worker(executor.platform()), None);
+    }
+    stop(executor);
+}
+
+#[test]
+fn a_join_from_a_thread_is_cancelled_by_the_shutdown() {
+    let _watchdog = watchdog();
+    let executor = threads(1, Config::new());
+    let flag = Flag::new();
+    let mut handle = executor.spawn(pool(), flag.wait()).unwrap();
+    until(|| flag.is_awaited());
+    let joiner = thread::spawn(move || handle.join());
+    stop(executor);
+    assert!(joiner.join().unwrap().unwrap_err().is_cancelled());
+}
+
+#[test]
+fn helping_until_a_condition_holds() {
+    let sim = Sim::new(1);
+    let (executor, pool, count) = (sim.executor, pool(), Arc::new(AtomicUsize::new(0)));
+    for _ in 0..10 {
+        let count = Arc::clone(&count);
+        let future = async move {
+            count.fetch_add(1, SeqCst);
+        };
+        executor.spawn(pool, future).unwrap().detach();
+    }
+    assert!(sim.on(0, |_| executor.help_until(|| count.load(SeqCst) == 7)));
+    assert_eq!(count.load(SeqCst), 7);
+    assert!(!executor.help_until(|| false), "from outside, with nothing to help with");
+    assert!(executor.help_until(|| true));
+}
+
+#[test]
+fn workers_join_each_others_tasks_at_random() {
+    static POOL: TaskPool<512, 2_000> = TaskPool::new();
+    let _watchdog = watchdog();
+    fn tree(at: At, depth: u32, seed: u64) -> u64 {
+        if depth == 0 {
+            return 1;
+        }
+        // Half of them by `join`, half by `await`.
+        let next = |k: u64| seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(k);
+        let branch = |k| at.spawn(&POOL, async move { tree(at, depth - 1, next(k)) }).unwrap();
+        let (mut left, mut right) = (branch(1), branch(2));
+        if seed >> 63 == 0 {
+            right.join().unwrap() + left.join().unwrap()
+        } else {
+            left.join().unwrap() + right.join().unwrap()
+        }
+    }
+    let executor = threads(4 + 4, Config::new().nesting(64).spares(4));
+    for seed in [1, 0xDEAD_BEEF, 0x9E37_79B9_7F4A_7C15] {
+        println!("seed {seed:#x}");
+        let mut root = executor.spawn(&POOL, async move { tree(executor, 7, seed) }).unwrap();
+        assert_eq!(root.join().unwrap(), 128);
+    }
+    stop(executor);
+}
