@@ -121,7 +121,8 @@ pub type Word = u64;
 #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
 pub type Word = u32;
 
-/// A statistics counter with one writer. It takes part in no protocol, so that models leave it out.
+/// A counter with one writer. Models leave it out: the one protocol that rests on counters, the end of an executor, is
+/// argued in `scheduler/shutdown.rs`.
 ///
 /// As wide as a pointer: on 32-bit targets it wraps, and differences stay right.
 #[derive(Debug, Default)]
@@ -135,14 +136,14 @@ impl Counter {
     /// Adds `n`. The caller is the only writer.
     #[inline(always)]
     pub(crate) fn add(&self, n: usize) {
-        // Ordering: one writer, and readers want a figure, not an order; pairs with nothing.
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        // Ordering: Release pairs with the Acquire in `get`; the load is the writer's own.
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Release);
     }
 
     #[inline(always)]
     pub(crate) fn get(&self) -> usize {
         // Ordering: see `add`.
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Acquire)
     }
 }
 

@@ -43,7 +43,7 @@ pub use {
         config::Config,
         executor::{BuildError, Executor, Metrics, RunError, Scheduler},
         shutdown::ShutdownError,
-        slot::WorkerSlot,
+        slot::{Slots, WorkerSlot},
         worker::{Step, Worker},
     },
     task::{

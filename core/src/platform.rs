@@ -179,7 +179,8 @@ impl fmt::Debug for Panic {
 /// - **Identity.** [`current_worker`](Self::current_worker) returns `Some(w)` only in the context (thread, core) that
 ///   entered `w` by [`enter`](Self::enter) and has not left it: at most one context at a time for each `w`.
 ///   An interrupt or signal handler on that context may get `Some(w)` or `None`.
-/// - **Guard.** [`guard`](Self::guard) calls its closure exactly once, on this thread, before it returns.
+/// - **Guard.** [`guard`](Self::guard) calls its closure exactly once, on this thread, before it returns. Where panics
+///   unwind it must contain them and return `Err`: one that gets out of a poll ends the program.
 /// - **Start.** [`start`](Self::start) calls the entry at most once, on a context that is no worker.
 ///
 /// And, for liveness (no lost wake-up):
@@ -226,7 +227,8 @@ pub unsafe trait Platform: Sync + 'static {
         0
     }
 
-    /// Runs `poll` and contains a panic, where the platform unwinds. The default lets it pass.
+    /// Runs `poll` and contains a panic, where the platform unwinds. The default is for platforms where panics abort: it lets
+    /// a panic pass, which then ends the program.
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         poll();
         Ok(())

@@ -41,6 +41,19 @@ impl Inbox {
         self.stack.is_empty() && unsafe { (*self.ordered.as_ptr()).is_empty() }
     }
 
+    /// Whether tasks wait for a worker that has left. Only what came since `put_back`, which is all of them.
+    pub(crate) fn has_mail(&self) -> bool {
+        !self.stack.is_empty()
+    }
+
+    /// The worker leaves: what it had put in order goes back to where others see it, behind what came since.
+    ///
+    /// # Safety
+    /// The caller is the worker.
+    pub(crate) unsafe fn put_back(&self) {
+        self.stack.push_chain(self.ordered.replace(Chain::new()));
+    }
+
     /// Takes the oldest task.
     ///
     /// # Safety

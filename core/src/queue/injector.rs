@@ -74,9 +74,10 @@ impl Injector {
         mut rest: impl FnMut(Ready),
     ) -> Option<Ready> {
         // Ordering: Acquire pairs with the Release of the unlock below.
-        if self.is_empty() || self.locked.swap(true, Ordering::Acquire) {
+        if self.is_empty() {
             return None;
         }
+        self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).ok()?;
         let first = self.ordered.with_mut(|ordered| {
             // SAFETY: INV-INJECTOR: we hold the lock.
             let ordered = unsafe { &mut *ordered };

@@ -267,7 +267,7 @@ fn models_free_list_hands_no_slot_out_twice() {
             }
             a.as_ptr().addr().min(b.as_ptr().addr())
         };
-        let mark = |owned: &[UnsafeCell<u32>; 2], slot: NonNull<Header>| {
+        let mark = move |owned: &[UnsafeCell<u32>; 2], slot: NonNull<Header>| {
             let index = usize::from(slot.as_ptr().addr() != base);
             // SAFETY: whoever took the slot is alone with it; that is what the model checks.
             owned[index].with_mut(|p| unsafe { *p += 1 });

@@ -2,15 +2,19 @@
 
 use core::ptr::NonNull;
 
-use super::{executor::Scheduler, slot::WorkerSlot, worker::Worker};
+use super::{
+    executor::Scheduler,
+    slot::{Slots, WorkerSlot},
+    worker::Worker,
+};
 use crate::{
     atomic::AtomicPtr,
-    platform::Platform,
+    platform::{Platform, WorkerId},
     queue::chain::Chain,
     task::{
         header::{Header, Ready},
         memory::Home,
-        schedule::{Anchor, Here},
+        schedule::Anchor,
         spawn::Spawner,
         state::Snapshot,
         waker::{carry_out, drop_ref},
@@ -20,7 +24,7 @@ use crate::{
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     /// Who spawns tasks here: a thin handle that names neither the platform nor the slots.
     pub fn spawner(&'static self) -> Spawner {
@@ -99,17 +103,38 @@ where
         unsafe { Self::of(anchor) }.workers()
     }
 
-    pub(crate) unsafe fn op_here(anchor: NonNull<Anchor>) -> Option<Here> {
+    pub(crate) unsafe fn op_here(anchor: NonNull<Anchor>) -> Option<WorkerId> {
         // SAFETY: the table is this type's.
         let (worker, slot) = unsafe { Self::of(anchor) }.current()?;
-        // INV-ACCEPTING: not in a handler, which must not touch `Local`.
-        slot.lifo.is_accepting().then_some((worker, &slot.local.locals))
+        // SAFETY: frames of this worker are on this very stack. INV-LOCAL: a handler that interrupts a poll may look.
+        let frame = unsafe { slot.local.frame.get().as_ref() }?;
+        // SAFETY: a task that is being polled has its reference.
+        let pinned = unsafe { frame.task.as_ref() }.state.load().is_pinned();
+        (pinned && Self::count_local(slot, 1)).then_some(worker)
+    }
+
+    pub(crate) unsafe fn op_not_here(anchor: NonNull<Anchor>) {
+        // SAFETY: the table is this type's.
+        if let Some((_, slot)) = unsafe { Self::of(anchor) }.current() {
+            Self::count_local(slot, 1_usize.wrapping_neg());
+        }
+    }
+
+    /// Adds to the count of local tasks, with the mark of INV-ACCEPTING down; false if it was down.
+    fn count_local(slot: &WorkerSlot<RING>, n: usize) -> bool {
+        let accepting = slot.lifo.is_accepting();
+        if accepting {
+            slot.lifo.accept(false);
+            slot.local.locals.set(slot.local.locals.get().wrapping_add(n));
+            slot.lifo.accept(true);
+        }
+        accepting
     }
 }
 
 impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     /// The worker goes offline: its local tasks, whose futures must not leave this context, end now, shielded or not.
     pub(crate) fn retire_locals(&self) {

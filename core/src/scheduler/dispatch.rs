@@ -2,7 +2,11 @@
 
 use core::ptr::NonNull;
 
-use super::{executor::Scheduler, slot::WorkerSlot};
+use super::{
+    executor::Scheduler,
+    idle::Claim,
+    slot::{Slots, WorkerSlot},
+};
 use crate::{
     atomic::{AtomicU32, Ordering},
     platform::{Platform, WorkerId},
@@ -15,7 +19,7 @@ use crate::{
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     /// Queues a task that was woken or spawned, from any context.
     #[inline]
@@ -88,8 +92,19 @@ where
     pub(crate) fn call(&self, worker: WorkerId) {
         // Ordering: pairs with the fence in `Idle::announce`: either we see the worker's bit, or it sees its inbox.
         crate::atomic::fence(Ordering::SeqCst);
-        if self.idle.claim(self, worker) {
+        match self.idle.claim(self, worker) {
+            Claim::Made => self.unpark(worker),
+            Claim::Missed if self.has_work(worker) => self.notify(),
+            Claim::Missed | Claim::Awake => {}
+        }
+        // Ordering: after the fence above, which pairs with the one in `block_worker`.
+        if self.blocked.load(Ordering::Relaxed) > 0 {
+            // It may be the one that sleeps in a join too deep to help in: it must see its mail.
             self.unpark(worker);
+        }
+        // It may be offline, and whoever waits for the end stand in for it.
+        if self.gate.is_closing() {
+            self.gate.tell(&self.platform);
         }
     }
 
@@ -97,6 +112,14 @@ where
     #[inline]
     pub(crate) fn notify(&self) {
         if let Some(worker) = self.idle.notify(self, self.sentry()) {
+            self.unpark(worker);
+        }
+    }
+
+    /// Wakes a sleeper that is not needed for work: to keep watch.
+    pub(crate) fn wake_one(&self) {
+        // Ordering: hints.
+        if let Some(worker) = self.idle.claim_any(self, None) {
             self.unpark(worker);
         }
     }

@@ -6,16 +6,16 @@ use super::{
     config::Config,
     idle::{Idle, Leaves},
     shutdown::Gate,
-    slot::{OFFLINE, ONLINE, WorkerSlot},
+    slot::{OFFLINE, ONLINE, Slots, WorkerSlot},
     worker::Worker,
 };
 use crate::{
-    atomic::{AtomicPtr, AtomicU32, AtomicWord, Ordering, array_of, maybe_const},
+    atomic::{AtomicPtr, AtomicU32, AtomicWord, Ordering, array_of, fence, maybe_const},
     metrics::{Totals, WorkerMetrics},
     platform::{Platform, StartError, WorkerEntry, WorkerId},
     queue::injector::Injector,
     task::{
-        header::TaskInfo,
+        header::{Header, TaskInfo},
         join::JoinHandle,
         memory::{Home, Memory},
         schedule::{Anchor, Ops},
@@ -62,6 +62,8 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) online: AtomicU32,
     /// Blocked workers that want their stand-in to go.
     pub(crate) surplus: AtomicU32,
+    /// Threads that work in a spare slot for as long as they wait.
+    pub(crate) helpers: AtomicU32,
     /// Workers that sleep in a join too deep to help in.
     pub(crate) blocked: AtomicU32,
     /// The worker that keeps watch, plus one.
@@ -163,14 +165,14 @@ impl<P: Platform, const N: usize, const RING: usize> Executor<P, N, RING> {
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     /// An executor over slots of one's own, for a number of workers that is known at run time.
     ///
     /// # Errors
     /// [`BuildError`] for no slots or too many.
     pub fn over(platform: P, config: Config, slots: S) -> Result<Self, BuildError> {
-        match slots.as_ref().len() {
+        match slots.slots().len() {
             n if n <= config.spares as usize => Err(BuildError::ZeroWorkers),
             n if n > WorkerId::MAX as usize + 1 => {
                 Err(BuildError::TooManyWorkers(WorkerId::MAX as usize + 1))
@@ -182,7 +184,7 @@ where
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     const OPS: &'static Ops = &Ops {
         schedule: Self::op_schedule,
@@ -198,6 +200,7 @@ where
         registry: Self::op_registry,
         workers: Self::op_workers,
         here: Self::op_here,
+        not_here: Self::op_not_here,
     };
 
     maybe_const! {
@@ -210,6 +213,7 @@ where
                 gate: Gate::new(),
                 online: AtomicU32::new(0),
                 surplus: AtomicU32::new(0),
+                helpers: AtomicU32::new(0),
                 blocked: AtomicU32::new(0),
                 sentry: AtomicU32::new(0),
                 idle: Line(Idle::new()),
@@ -221,7 +225,7 @@ where
 
     #[inline(always)]
     pub(crate) fn slots(&self) -> &[WorkerSlot<RING>] {
-        self.slots.as_ref()
+        self.slots.slots()
     }
 
     /// The platform under the executor.
@@ -294,26 +298,45 @@ where
         if !self.platform.ready() {
             return Err(RunError::NotReady);
         }
-        if self.gate.is_stopped() {
-            return Err(RunError::Stopped);
+        if self.platform.current_worker().is_some_and(|other| other != id) {
+            return Err(RunError::WrongContext);
         }
-        // Ordering: Acquire pairs with the Release in `Worker::drop`: the slot's `Local` passes from one context to
-        // the next.
+        // Ordering: Acquire pairs with the Release in `leave`: the slot's `Local` passes from one context to the next.
         slot.shared
             .status
             .compare_exchange(from, ONLINE, Ordering::Acquire, Ordering::Relaxed)
             .map_err(|_| RunError::AlreadyRunning)?;
+        // Ordering: a count. The fence pairs with those in `wait_until`: either who waits for the end sees that we are
+        // here, or we see that it has come.
+        self.online.fetch_add(1, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
         self.platform.enter(id);
-        if self.platform.current_worker() != Some(id) {
-            self.platform.leave(id);
-            slot.shared.status.store(OFFLINE, Ordering::Release);
-            return Err(RunError::WrongContext);
+        let refused = if self.gate.is_stopped() {
+            Some(RunError::Stopped)
+        } else {
+            (self.platform.current_worker() != Some(id)).then_some(RunError::WrongContext)
+        };
+        if let Some(error) = refused {
+            self.leave(id, slot);
+            return Err(error);
         }
         slot.shared.bell.hang(self.anchor(), id);
         slot.local.rng.seed(self.platform.seed(id));
-        // Ordering: a count; it is read with SeqCst fences around by who decides on it (`shutdown`).
-        self.online.fetch_add(1, Ordering::AcqRel);
         Ok(Worker::new(self, id))
+    }
+
+    /// The calling context is worker `id` no longer.
+    pub(crate) fn leave(&self, id: WorkerId, slot: &WorkerSlot<RING>) {
+        self.platform.leave(id);
+        // Ordering: Release pairs with the Acquire in `attach`.
+        slot.shared.status.store(OFFLINE, Ordering::Release);
+        // Ordering: Release pairs with the Acquire in `shutdown`, which waits for all to leave.
+        self.online.fetch_sub(1, Ordering::AcqRel);
+        self.gate.tell_if_closing(&self.platform);
+        // Ordering: after the fence in `tell_if_closing`, which pairs with the one in `block_worker`.
+        if self.blocked.load(Ordering::Relaxed) > 0 {
+            self.wake_all();
+        }
     }
 
     /// Has the platform start worker `id` on a thread or core of its own.
@@ -323,7 +346,7 @@ where
     pub fn start(&'static self, id: WorkerId) -> Result<(), StartError> {
         unsafe fn enter<P: Platform, S, const RING: usize>(at: NonNull<()>, id: WorkerId)
         where
-            S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+            S: Slots<RING>,
         {
             // SAFETY: made below from a `&'static` scheduler of this type.
             let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
@@ -347,7 +370,7 @@ where
         Totals {
             spawned,
             completed,
-            live: spawned.wrapping_sub(completed),
+            live: spawned.wrapping_sub(completed) & (usize::MAX >> 1),
             injector_depth: self.injector.len(),
             parked: self.idle.parked(self),
             searching: self.idle.searching() as usize,
@@ -359,24 +382,37 @@ where
         let sum = |f: fn(&WorkerSlot<RING>) -> usize| {
             self.slots().iter().fold(0_usize, |sum, slot| sum.wrapping_add(f(slot)))
         };
+        // Ordering: the Acquire of each count pairs with the Release of its `add`: who sees a completion sees the spawns
+        // that came before it.
         let completed = sum(|slot| slot.counters.completed.get());
-        // Ordering: see `shutdown`: the spawns that came before those completions are seen.
-        crate::atomic::fence(Ordering::SeqCst);
         let spawned = sum(|slot| slot.counters.spawned.get()).wrapping_add(self.gate.spawned());
         (spawned, completed)
+    }
+
+    /// How many tasks live. The count from outside has one bit less than the others (`Gate`).
+    pub(crate) fn live(&self) -> usize {
+        let (spawned, completed) = self.counts();
+        spawned.wrapping_sub(completed) & (usize::MAX >> 1)
     }
 
     /// Shows every live task to `visit`, in no order. Lock-free: tasks that come and go meanwhile may or may not be shown.
     ///
     /// For diagnosis; each costs two read-modify-writes. A task whose reference count is at its limit is not shown.
     pub fn tasks(&self, mut visit: impl FnMut(TaskInfo)) {
+        /// A reference, dropped also if `visit` panics.
+        struct Held(NonNull<Header>);
+        impl Drop for Held {
+            fn drop(&mut self) {
+                // SAFETY: made with a reference of its own.
+                unsafe { drop_ref(self.0) };
+            }
+        }
         Home::for_each(&self.registry, |task| {
-            // SAFETY: a slot is a header for ever (INV-HOME-SLOT); the reference is dropped below.
-            unsafe {
-                if task.as_ref().state.apply(Snapshot::upgrade).is_ok() {
-                    visit(TaskInfo::of(task));
-                    drop_ref(task);
-                }
+            // SAFETY: a slot is a header for ever (INV-HOME-SLOT).
+            if unsafe { task.as_ref() }.state.apply(Snapshot::upgrade).is_ok() {
+                let held = Held(task);
+                // SAFETY: we hold a reference.
+                visit(unsafe { TaskInfo::of(held.0) });
             }
         });
     }
@@ -414,7 +450,7 @@ where
 
 impl<P: Platform, S, const RING: usize> Leaves for Scheduler<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     fn workers(&self) -> usize {
         self.slots().len()
@@ -428,7 +464,7 @@ where
 
 impl<P: Platform, S, const RING: usize> fmt::Debug for Scheduler<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scheduler")
@@ -472,7 +508,7 @@ impl fmt::Debug for Metrics<'_> {
 
 impl<P: Platform, S, const RING: usize> Source for Scheduler<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     fn slots(&self) -> usize {
         Scheduler::slots(self).len()

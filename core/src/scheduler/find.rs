@@ -1,6 +1,10 @@
 //! Where a worker finds its next task.
 
-use super::{executor::Scheduler, slot::WorkerSlot, worker::Worker};
+use super::{
+    executor::Scheduler,
+    slot::{Slots, WorkerSlot},
+    worker::Worker,
+};
 use crate::{
     atomic::Ordering,
     platform::{Platform, WorkerId},
@@ -10,7 +14,7 @@ use crate::{
 
 impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     /// The next task: now and then from the injector and the inbox, else LIFO slot, ring, inbox, injector, another
     /// worker's ring, the injector again.
@@ -134,7 +138,7 @@ where
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     /// Whether there is a task that worker `me` could take from the injector or from another's ring.
     pub(crate) fn has_work(&self, me: WorkerId) -> bool {

@@ -4,18 +4,18 @@ use core::{mem::ManuallyDrop, ptr::NonNull};
 
 use super::{
     executor::{RunError, Scheduler},
-    slot::{OFFLINE, STARTING, WorkerSlot},
+    slot::{OFFLINE, STARTING, Slots, WorkerSlot},
     worker::{Step, Worker},
 };
 use crate::{
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicU32, Ordering, fence},
     platform::{Platform, WorkerEntry, WorkerId},
     task::{coop::BUDGET, schedule::Anchor},
 };
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     /// Works on other tasks until `done`, for sync code that waits for something.
     ///
@@ -46,14 +46,20 @@ where
 
     fn help_on(&'static self, id: WorkerId, done: &mut dyn FnMut() -> bool) -> bool {
         let worker = ManuallyDrop::new(Worker::new(self, id));
+        let mut slept = false;
         loop {
             // Once in any case: who yields in sync code is done at once, and must let others run all the same.
-            let step = worker.step();
+            let step = worker.pass();
             if done() {
+                // The poll around us may be long: what this worker has seen in its sleep is looked at now.
+                if slept && self.has_work(id) {
+                    self.notify();
+                }
                 return true;
             }
             if step != Step::Polled {
                 worker.park();
+                slept = true;
             }
         }
     }
@@ -70,7 +76,8 @@ where
             return false;
         }
         let Some(worker) = spare(self) else { return false };
-        while self.idle.any_parked() && worker.step() == Step::Polled {
+        let _counted = Counted::up(&self.helpers);
+        while self.idle.any_parked() && worker.pass() == Step::Polled {
             if done() {
                 return true;
             }
@@ -86,22 +93,39 @@ where
         slot: &'static WorkerSlot<RING>,
         done: &mut dyn FnMut() -> bool,
     ) -> bool {
-        ManuallyDrop::new(Worker::new(self, id)).give_away();
-        // Ordering: a count of those who cannot help; the last of them must not sleep.
-        let blocked = self.blocked.fetch_add(1, Ordering::AcqRel) + 1;
+        let worker = ManuallyDrop::new(Worker::new(self, id));
+        worker.end_park();
+        worker.give_away();
+        let counted = Counted::up(&self.blocked);
+        // Ordering: pairs with the fences of those who read `blocked` in order to wake us: `call`, `Worker::drop`.
+        fence(Ordering::SeqCst);
         let stand_in = self.start_stand_in();
-        let may_sleep = stand_in || blocked < self.online.load(Ordering::Acquire);
-        while may_sleep && !done() {
+        let helped = loop {
+            if done() {
+                break true;
+            }
+            // What is pinned here can run nowhere else, and may be what we wait for.
+            // SAFETY: we are the worker.
+            let mail = unsafe { !slot.inbox.is_empty() };
+            if mail || !(stand_in || self.others_can_work()) {
+                break false;
+            }
             slot.shared.park.park(&self.platform, id, None);
-        }
-        self.blocked.fetch_sub(1, Ordering::AcqRel);
+        };
+        drop(counted);
         if stand_in {
             self.surplus.fetch_add(1, Ordering::Relaxed);
             for i in self.workers()..self.slots().len() {
                 self.unpark(WorkerId::new(i as u16));
             }
         }
-        may_sleep
+        helped
+    }
+
+    /// Whether a worker is left that neither sleeps in a join too deep to help in, nor is about to leave.
+    fn others_can_work(&self) -> bool {
+        let count = |n: &AtomicU32| n.load(Ordering::Acquire);
+        count(&self.blocked) + count(&self.helpers) < count(&self.online)
     }
 
     /// Has a worker started in a spare slot. The slot is taken for it at once: a thread that helps must not come between,
@@ -109,7 +133,7 @@ where
     fn start_stand_in(&'static self) -> bool {
         unsafe fn enter<P: Platform, S, const RING: usize>(at: NonNull<()>, id: WorkerId)
         where
-            S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+            S: Slots<RING>,
         {
             // SAFETY: made below from a `&'static` scheduler of this type.
             let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
@@ -173,7 +197,7 @@ where
 
 impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     /// Whether this is a stand-in that is no longer needed.
     pub(crate) fn is_surplus(&self) -> bool {
@@ -186,10 +210,28 @@ where
     }
 }
 
+/// Counts one up for as long as it lives.
+struct Counted<'a>(&'a AtomicU32);
+
+impl<'a> Counted<'a> {
+    fn up(count: &'a AtomicU32) -> Self {
+        // Ordering: AcqRel pairs with the Acquires in `others_can_work`.
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        // Ordering: as above.
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// The worker's loop runs inside a poll: what that poll had is put back when it goes on.
-struct Nested<P: Platform, S, const RING: usize>
+pub(crate) struct Nested<P: Platform, S, const RING: usize>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     worker: ManuallyDrop<Worker<P, S, RING>>,
     accepting: bool,
@@ -199,9 +241,9 @@ where
 
 impl<P: Platform, S, const RING: usize> Nested<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
-    fn enter(
+    pub(crate) fn enter(
         executor: &'static Scheduler<P, S, RING>,
         id: WorkerId,
         slot: &'static WorkerSlot<RING>,
@@ -224,13 +266,11 @@ where
 
 impl<P: Platform, S, const RING: usize> Drop for Nested<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     fn drop(&mut self) {
         let slot = self.worker.slot();
-        if slot.local.searching.replace(false) {
-            self.worker.stop_searching();
-        }
+        self.worker.rest();
         slot.local.depth.set(slot.local.depth.get() - 1);
         slot.local.budget.set(self.budget);
         if self.in_poll {

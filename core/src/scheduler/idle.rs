@@ -17,13 +17,36 @@ pub(crate) trait Leaves {
 /// Who sleeps and who searches.
 ///
 /// INV-IDLE-BIT: a worker sets its own bit; whoever clears it has claimed the worker, and if that is not the worker
-/// itself, counts it as searching and then unparks it.
+/// itself, has counted it as searching before, and unparks it then.
 /// INV-IDLE-COUNT: `searching` counts the workers that search, and those claimed that do not yet know.
 #[derive(Debug)]
 pub(crate) struct Idle {
     searching: AtomicU32,
     /// Up to `GROUP` workers: a bit for each that sleeps. Above: a bit for each group in which one may sleep.
     top: AtomicWord,
+}
+
+/// What became of a worker's bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cleared {
+    /// It was clear before.
+    Not,
+    Set,
+    /// It was set, and the group's bit was down for a moment while another slept there.
+    Hasty,
+}
+
+/// What came of a claim.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// The worker is the claimer's to unpark.
+    Made,
+    /// It does not sleep.
+    Awake,
+    /// It woke by itself in the midst of the claim, whose count somebody may have taken for a searcher: look whether there
+    /// is work.
+    Missed,
 }
 
 impl Idle {
@@ -67,9 +90,7 @@ impl Idle {
 
     /// A searcher stops searching, and the queues are re-read after this; true if it was the last.
     pub(crate) fn stop_searching(&self) -> bool {
-        let last = self.searching.fetch_sub(1, Ordering::Relaxed) == 1;
-        self.fence();
-        last
+        self.count_down() == 1
     }
 
     /// Says that `me` is about to sleep; a searcher stops searching. True if `me` must look at all queues again.
@@ -87,9 +108,10 @@ impl Idle {
             self.top.fetch_or(1 << group, Ordering::Relaxed);
         }
         if was_searching {
-            self.searching.fetch_sub(1, Ordering::Relaxed);
+            self.count_down();
+        } else {
+            self.fence();
         }
-        self.fence();
         #[cfg(not(any(filch_mutant = "idle_gap", filch_mutant = "idle_recheck")))]
         return self.searching() == 0;
         #[cfg(filch_mutant = "idle_gap")]
@@ -98,9 +120,19 @@ impl Idle {
         return false;
     }
 
-    /// `me` is awake by itself. True if nobody has claimed it; else it is a searcher now (INV-IDLE-COUNT).
+    /// `me` is awake by itself. True if it is nothing else; false if it is a searcher now (INV-IDLE-COUNT): somebody has
+    /// claimed it, or may have gone away because it took its group's bit down.
     pub(crate) fn retract(&self, leaves: &impl Leaves, me: WorkerId) -> bool {
-        self.clear(leaves, me)
+        match self.clear(leaves, me) {
+            Cleared::Not => false,
+            Cleared::Set => true,
+            Cleared::Hasty => {
+                // Ordering: as in `try_search`.
+                #[cfg(not(filch_mutant = "idle_hasty"))]
+                self.searching.fetch_add(1, Ordering::Relaxed);
+                cfg!(filch_mutant = "idle_hasty")
+            }
+        }
     }
 
     /// Claims one sleeper, if there is work that nobody looks for: nobody searches. The work was queued before.
@@ -116,7 +148,11 @@ impl Idle {
     }
 
     /// Claims one sleeper, whoever searches.
-    fn claim_any(&self, leaves: &impl Leaves, last: Option<WorkerId>) -> Option<WorkerId> {
+    pub(crate) fn claim_any(
+        &self,
+        leaves: &impl Leaves,
+        last: Option<WorkerId>,
+    ) -> Option<WorkerId> {
         let one_level = leaves.workers() <= GROUP;
         let find = |avoid: Option<usize>| {
             let top = self.top.load(Ordering::Relaxed);
@@ -131,45 +167,79 @@ impl Idle {
         loop {
             let worker = find(last.map(WorkerId::index)).or_else(|| find(None))?;
             let worker = WorkerId::new(worker as u16);
-            if self.claim(leaves, worker) {
+            // If that one woke by itself meanwhile, another may have relied on our count: go on looking.
+            if self.claim(leaves, worker) == Claim::Made {
                 return Some(worker);
             }
         }
     }
 
     /// Claims this worker, if it sleeps.
-    pub(crate) fn claim(&self, leaves: &impl Leaves, worker: WorkerId) -> bool {
-        let claimed = self.clear(leaves, worker);
-        if claimed {
-            // Ordering: it comes before the unpark (Release), and so before whatever the worker does with it.
-            self.searching.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn claim(&self, leaves: &impl Leaves, worker: WorkerId) -> Claim {
+        if !self.is_parked(leaves, worker) {
+            return Claim::Awake;
         }
-        claimed
+        // Counted first: who finds its bit cleared is a searcher, and may count itself down at once.
+        // Ordering: Relaxed: it comes before the clear in the worker's eyes by the clear's Release.
+        self.searching.fetch_add(1, Ordering::Relaxed);
+        if self.clear(leaves, worker) != Cleared::Not {
+            return Claim::Made;
+        }
+        if self.count_down() == 1 { Claim::Missed } else { Claim::Awake }
     }
 
-    /// Clears a worker's bit; whether it was set.
-    fn clear(&self, leaves: &impl Leaves, worker: WorkerId) -> bool {
-        if leaves.workers() <= GROUP {
-            let bit = 1 << worker.index();
-            // Ordering: Relaxed: which of two clears comes first, the word itself decides.
-            return self.top.fetch_and(!bit, Ordering::Relaxed) & bit != 0;
-        }
+    fn is_parked(&self, leaves: &impl Leaves, worker: WorkerId) -> bool {
+        let (word, bit) = if leaves.workers() <= GROUP {
+            (&self.top, 1 << worker.index())
+        } else {
+            let (group, bit) = split(worker);
+            (leaves.leaf(group), bit)
+        };
+        // Ordering: after the caller's fence.
+        word.load(Ordering::Relaxed) & bit != 0
+    }
+
+    /// One searcher less; how many there were.
+    fn count_down(&self) -> u32 {
+        // Ordering: Release, and the fence below acquires: who counts down later, and looks at the queues, sees the
+        // tasks that this searcher has moved.
+        #[cfg(not(filch_mutant = "idle_count"))]
+        let before = self.searching.fetch_sub(1, Ordering::Release);
+        #[cfg(filch_mutant = "idle_count")]
+        let before = self.searching.fetch_sub(1, Ordering::Relaxed);
+        self.fence();
+        before
+    }
+
+    /// Clears a worker's bit.
+    fn clear(&self, leaves: &impl Leaves, worker: WorkerId) -> Cleared {
         let (group, bit) = split(worker);
-        let leaf = leaves.leaf(group);
-        let before = leaf.fetch_and(!bit, Ordering::Relaxed);
-        if before == bit {
-            self.retire(group, leaf);
+        if leaves.workers() <= GROUP {
+            // Ordering: AcqRel: a worker that finds its bit cleared sees that it was counted (`claim`).
+            let before = self.top.fetch_and(!bit, Ordering::AcqRel);
+            return if before & bit == 0 { Cleared::Not } else { Cleared::Set };
         }
-        before & bit != 0
+        let leaf = leaves.leaf(group);
+        // Ordering: as above.
+        let before = leaf.fetch_and(!bit, Ordering::AcqRel);
+        if before & bit == 0 {
+            Cleared::Not
+        } else if before == bit && self.retire(group, leaf) {
+            Cleared::Hasty
+        } else {
+            Cleared::Set
+        }
     }
 
     /// Nobody sleeps in the group any more: takes its bit down, and puts it up again if that was too hasty.
-    fn retire(&self, group: usize, leaf: &AtomicWord) {
+    fn retire(&self, group: usize, leaf: &AtomicWord) -> bool {
         // Ordering: Acquire pairs with the Release in `announce`: if we took a newcomer's bit down, we see its leaf.
         self.top.fetch_and(!(1 << group), Ordering::Acquire);
-        if leaf.load(Ordering::Relaxed) != 0 {
+        let hasty = leaf.load(Ordering::Relaxed) != 0;
+        if hasty {
             self.top.fetch_or(1 << group, Ordering::Relaxed);
         }
+        hasty
     }
 
     #[inline(always)]
@@ -178,6 +248,9 @@ impl Idle {
         // these fences pair with each other.
         #[cfg(not(filch_mutant = "idle_fence"))]
         fence(Ordering::SeqCst);
+        // Loom does not switch threads at a fence: give it a place to.
+        #[cfg(filch_loom)]
+        self.searching.load(Ordering::Relaxed);
     }
 }
 

@@ -6,7 +6,11 @@
 //! worker that goes to sleep. A push into a LIFO slot that finds sleepers but no sentry wakes one, which will become it; so
 //! there is one wake-up for each time that the watch begins, and none for each push.
 
-use super::{executor::Scheduler, slot::WorkerSlot, worker::Worker};
+use super::{
+    executor::Scheduler,
+    slot::{Slots, WorkerSlot},
+    worker::Worker,
+};
 use crate::{
     atomic::Ordering,
     platform::{Platform, WorkerId},
@@ -15,7 +19,7 @@ use crate::{
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     /// The worker that keeps watch: the last whom a wake-up should disturb.
     pub(crate) fn sentry(&self) -> Option<WorkerId> {
@@ -40,7 +44,7 @@ where
 
 impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     fn role(&self) -> u32 {
         self.id().index() as u32 + 1
@@ -60,6 +64,7 @@ where
             .sentry
             .compare_exchange(0, self.role(), Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
+        self.slot().local.watched.set(false);
         let nap = &self.slot().local.nap;
         nap.set(nap.get().max(shortest).min(longest));
         Some(nap.get())
@@ -76,8 +81,18 @@ where
         } else {
             self.slot().local.nap.set(0);
         }
+        self.slot().local.watched.set(true);
         // Ordering: see `keep_watch`.
         executor.sentry.store(0, Ordering::Release);
+    }
+
+    /// The worker kept watch, and now has something else to do: wakes a sleeper to keep it.
+    #[cold]
+    pub(crate) fn hand_watch_over(&self) {
+        // Ordering: hints.
+        if self.executor.sentry.load(Ordering::Relaxed) == 0 && self.executor.idle.any_parked() {
+            self.executor.wake_one();
+        }
     }
 
     /// Looks at every other worker once.

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::{
     executor::Scheduler,
-    slot::{OFFLINE, WorkerSlot},
+    slot::{OFFLINE, Slots},
     worker::Step,
 };
 use crate::{
@@ -89,7 +89,7 @@ impl Gate {
         self.stage.fetch_max(to, Ordering::AcqRel) < to
     }
 
-    fn tell<P: Platform>(&self, platform: &P) {
+    pub(crate) fn tell<P: Platform>(&self, platform: &P) {
         // Ordering: Release pairs with the Acquire in `wait_until`.
         self.news.fetch_add(1, Ordering::Release);
         platform.unblock(&self.news);
@@ -124,15 +124,15 @@ impl core::error::Error for ShutdownError {}
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     /// Ends the executor: refuses spawns from outside, lets the tasks finish until `deadline` (tasks may still spawn), shows
     /// those that survive it to `survivors`, cancels them, and waits until no task is left and every worker has left.
     /// [`Instant::MAX`] waits for all; a deadline that has passed cancels at once. Returns how many survived.
     ///
     /// When it returns nothing leaks and nothing runs. A task inside an endless poll, or that holds a
-    /// [`shield`](crate::shield) for ever, makes it wait for ever. If no worker is online the caller itself works on the
-    /// tasks. Blocks; call it from a thread that is no worker.
+    /// [`shield`](crate::shield) for ever, makes it wait for ever. For workers that are offline the caller itself does the
+    /// work, where the platform lets it be them. Blocks; call it from a thread that is no worker.
     ///
     /// # Errors
     /// [`ShutdownError::OnWorker`], with nothing done.
@@ -172,15 +172,19 @@ where
     }
 
     /// Opens an executor again that has shut down and whose workers have all left. False, and nothing done, if they have
-    /// not.
+    /// not. Not while somebody else shuts it down: the other might wait for an end that has come and gone.
     pub fn reopen(&self) -> bool {
-        if !self.gate.is_stopped() || self.online.load(Ordering::Acquire) != 0 {
+        if self.online.load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        // Ordering: AcqRel: after all that was done before the end, before all that comes.
+        let stage = &self.gate.stage;
+        if stage.compare_exchange(STOPPED, OPEN, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
         // Stand-ins that left because of the shutdown have not counted themselves off.
         // Ordering: no worker is there to look at it.
         self.surplus.store(0, Ordering::Relaxed);
-        self.gate.stage.store(OPEN, Ordering::Release);
         self.gate.outside.fetch_and(!CLOSED, Ordering::AcqRel);
         true
     }
@@ -202,11 +206,14 @@ where
             // that none of its spawns is missed.
             self.abort_all();
         }
-        let (spawned, completed) = self.counts();
-        if spawned != completed {
+        // Ordering: two workers that complete the last two tasks: each has counted its own before, and at least one sees
+        // the other's.
+        fence(Ordering::SeqCst);
+        if self.live() != 0 {
             return false;
         }
-        // At some moment between the two counts no task was alive; so none can have been spawned since.
+        // Completions were read before spawns, and who sees a completion sees the spawns before it: at some moment
+        // between the two no task was alive. So none has been spawned since: only tasks can spawn.
         if self.gate.advance(STOPPED) {
             self.wake_all();
             self.gate.tell(&self.platform);
@@ -234,8 +241,9 @@ where
             if deadline.is_some_and(|end| self.platform.now() >= end) {
                 return false;
             }
-            if self.online.load(Ordering::Acquire) == 0 {
-                self.work_for_absent(deadline);
+            let alone = self.online.load(Ordering::Acquire) == 0;
+            self.work_for_absent(alone, deadline);
+            if alone {
                 self.platform.relax(0);
             } else {
                 self.platform.block(&self.gate.news, news, deadline);
@@ -243,9 +251,13 @@ where
         }
     }
 
-    /// Nobody else works: be each worker in turn, until there is nothing to do.
-    fn work_for_absent(&'static self, deadline: Option<Instant>) {
-        for i in 0..self.slots().len() {
+    /// Is each worker in turn that has left with tasks pinned to it, or all of them if nobody else works, until there is
+    /// nothing to do. A core that can be no other worker but its own is of no help here.
+    fn work_for_absent(&'static self, all: bool, deadline: Option<Instant>) {
+        for (i, slot) in self.slots().iter().enumerate() {
+            if !all && (slot.is_online() || !slot.inbox.has_mail()) {
+                continue;
+            }
             let Ok(worker) = self.attach(WorkerId::new(i as u16), OFFLINE) else { continue };
             while worker.step() == Step::Polled {
                 if deadline.is_some_and(|end| self.platform.now() >= end) {

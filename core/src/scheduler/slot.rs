@@ -89,6 +89,8 @@ pub(crate) struct Local {
     pub(crate) depth: Cell<u32>,
     /// Local tasks alive on this worker.
     pub(crate) locals: Cell<usize>,
+    /// It kept watch in its last sleep, and nobody has taken the watch over yet.
+    pub(crate) watched: Cell<bool>,
     /// How long the sentry sleeps next.
     pub(crate) nap: Cell<u64>,
     /// Nanoseconds of busy time not yet counted as a microsecond.
@@ -134,6 +136,32 @@ impl<const RING: usize> WorkerSlot<RING> {
     }
 }
 
+/// The slots of an executor's workers: an array, or a box or a vector whose length is known at run time.
+///
+/// # Safety
+/// `slots` always gives the same slice, and nobody else has access to it.
+pub unsafe trait Slots<const RING: usize>: Send + Sync + 'static {
+    /// The slots.
+    fn slots(&self) -> &[WorkerSlot<RING>];
+}
+
+// SAFETY: the array owns its slots, and cannot change under a shared reference.
+unsafe impl<const RING: usize, const N: usize> Slots<RING> for [WorkerSlot<RING>; N] {
+    #[inline(always)]
+    fn slots(&self) -> &[WorkerSlot<RING>] {
+        self
+    }
+}
+
+// SAFETY: as above.
+#[cfg(feature = "alloc")]
+unsafe impl<const RING: usize> Slots<RING> for alloc::boxed::Box<[WorkerSlot<RING>]> {
+    #[inline(always)]
+    fn slots(&self) -> &[WorkerSlot<RING>] {
+        self
+    }
+}
+
 impl<const RING: usize> Default for WorkerSlot<RING> {
     fn default() -> Self {
         Self::new()
@@ -164,6 +192,7 @@ impl Local {
             frame: Cell::new(null()),
             depth: Cell::new(0),
             locals: Cell::new(0),
+            watched: Cell::new(false),
             nap: Cell::new(0),
             busy_rest: Cell::new(0),
         }

@@ -4,10 +4,10 @@ use core::{fmt, marker::PhantomData};
 
 use super::{
     executor::Scheduler,
-    slot::{OFFLINE, WorkerSlot},
+    help::Nested,
+    slot::{Slots, WorkerSlot},
 };
 use crate::{
-    atomic::Ordering,
     instant::Instant,
     platform::{Platform, WorkerId},
     queue::chain::Chain,
@@ -43,7 +43,7 @@ pub enum Step {
 /// It is neither `Send` nor `Sync`: it *is* the context that it was made in.
 pub struct Worker<P: Platform, S, const RING: usize = 256>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     pub(crate) executor: &'static Scheduler<P, S, RING>,
     id: WorkerId,
@@ -52,7 +52,7 @@ where
 
 impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     pub(crate) fn new(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> Self {
         Self { executor, id, not_send: PhantomData }
@@ -72,10 +72,20 @@ where
     /// One pass of the loop: finds one task and polls it. Never blocks.
     #[inline]
     pub fn step(&self) -> Step {
-        let slot = self.slot();
-        if slot.local.announced.get() {
-            self.end_park();
+        let _nested = self.nest();
+        let step = self.pass();
+        if step != Step::Polled {
+            // Nobody knows when the next step comes: others must not rely on this worker's search.
+            self.rest();
         }
+        step
+    }
+
+    /// As `step`, for loops that go on at once: a worker that found nothing may go on searching.
+    #[inline]
+    pub(crate) fn pass(&self) -> Step {
+        let slot = self.slot();
+        self.end_park();
         if slot.local.in_tick.get() >= TICK {
             self.end_tick();
         }
@@ -84,7 +94,7 @@ where
         });
         match found {
             Some(ready) => {
-                self.found();
+                self.rest();
                 self.poll(ready);
                 Step::Polled
             }
@@ -93,6 +103,13 @@ where
                 if self.executor.settle() { Step::Stopped } else { Step::Idle }
             }
         }
+    }
+
+    /// In a poll of this very worker, the loop is a nested one.
+    fn nest(&self) -> Option<Nested<P, S, RING>> {
+        let local = &self.slot().local;
+        (!local.frame.get().is_null() && self.slot().lifo.is_accepting())
+            .then(|| Nested::enter(self.executor, self.id, self.slot()))
     }
 
     /// At most `polls` polls, fewer if there is nothing to do; how many there were. Never blocks.
@@ -104,7 +121,7 @@ where
     pub fn run(self) {
         let mut round = 0;
         loop {
-            match self.step() {
+            match self.pass() {
                 Step::Polled => round = 0,
                 Step::Stopped => return,
                 Step::Idle if self.is_surplus() => return,
@@ -123,6 +140,7 @@ where
 
     /// Sleeps until there may be something to do. Returns at once if there is.
     pub fn park(&self) {
+        let _nested = self.nest();
         if let Some(deadline) = self.begin_park() {
             self.slot().shared.park.park(&self.executor.platform, self.id, deadline);
             self.end_park();
@@ -137,6 +155,7 @@ where
     /// then the worker counts as asleep.
     pub fn begin_park(&self) -> Option<Option<Instant>> {
         let (executor, local) = (self.executor, &self.slot().local);
+        self.end_park();
         self.end_stretch();
         local.announced.set(true);
         let look = executor.idle.announce(executor, self.id, local.searching.replace(false));
@@ -177,14 +196,21 @@ where
     fn must_stay(&self) -> bool {
         // SAFETY: we are the worker.
         let mail = unsafe { !self.slot().inbox.is_empty() };
-        mail || self.executor.gate.is_stopped() || !self.slot().lifo.is_empty()
+        mail || self.executor.gate.is_stopped()
+            || !self.slot().lifo.is_empty()
+            || !self.slot().ring.is_empty()
     }
 
-    /// There is work: a searcher searches no more, and sees to it that somebody looks for what else there is.
+    /// The worker turns to something else than looking for work: a searcher sees to it that somebody else looks for what
+    /// there is, a sentry that somebody else keeps watch.
     #[inline]
-    fn found(&self) {
-        if self.slot().local.searching.replace(false) {
+    pub(crate) fn rest(&self) {
+        let local = &self.slot().local;
+        if local.searching.replace(false) {
             self.stop_searching();
+        }
+        if local.watched.replace(false) {
+            self.hand_watch_over();
         }
     }
 
@@ -215,7 +241,9 @@ where
         executor.platform.event(Some(self.id), Event::PollStart(task.as_ptr().addr()));
 
         slot.lifo.accept(true);
+        let bomb = Unwound;
         let polled = run::poll(ready, |f| executor.platform.guard(f));
+        core::mem::forget(bomb);
         slot.lifo.accept(false);
 
         executor.platform.event(Some(self.id), Event::PollEnd(task.as_ptr().addr()));
@@ -281,32 +309,39 @@ where
     }
 }
 
+/// A panic that a platform's `guard` lets through would leave the worker in the midst of a poll, with a frame on a stack
+/// that is gone: it ends the program instead, by a second panic. Where panics abort, this is not even compiled.
+struct Unwound;
+
+impl Drop for Unwound {
+    fn drop(&mut self) {
+        panic!("a panic left a poll: `Platform::guard` must contain it");
+    }
+}
+
 impl<P: Platform, S, const RING: usize> Drop for Worker<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     fn drop(&mut self) {
         let (executor, slot) = (self.executor, self.slot());
         self.end_park();
         self.retire_locals();
         self.end_stretch();
-        if slot.local.searching.replace(false) {
-            self.stop_searching();
-        }
+        self.rest();
         self.give_away();
         // The last task may have ended here, with everybody else asleep.
         executor.settle();
-        executor.platform.leave(self.id);
-        // Ordering: Release pairs with the Acquire in `Scheduler::attach`.
-        slot.shared.status.store(OFFLINE, Ordering::Release);
-        executor.online.fetch_sub(1, Ordering::AcqRel);
-        executor.gate.tell_if_closing(&executor.platform);
+        // Pinned tasks wait where the next context of this worker, or whoever waits for the end, finds them.
+        // SAFETY: we are the worker.
+        unsafe { slot.inbox.put_back() };
+        executor.leave(self.id, slot);
     }
 }
 
 impl<P: Platform, S, const RING: usize> fmt::Debug for Worker<P, S, RING>
 where
-    S: AsRef<[WorkerSlot<RING>]> + Sync + 'static,
+    S: Slots<RING>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker").field("id", &self.id).finish_non_exhaustive()

@@ -1,13 +1,13 @@
 //! Loom models of the task word with its waker, its memory and its join handle: real tasks over a scheduler that is no
 //! more than an injector.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, task::Wake, vec::Vec};
 use core::{
     cell::Cell,
     future::{Future, poll_fn},
     pin::Pin,
     ptr::NonNull,
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, Waker},
 };
 
 use loom::{
@@ -25,7 +25,7 @@ use super::{
     memory::Home,
     pool::TaskPool,
     run::{self, Polled},
-    schedule::{Anchor, Current, Here, Ops},
+    schedule::{Anchor, Current, Ops},
     spawn::Spawner,
 };
 use crate::{
@@ -119,6 +119,7 @@ static OPS: Ops = Ops {
     registry,
     workers: one,
     here: nowhere,
+    not_here: ignore,
 };
 
 unsafe fn bare(anchor: NonNull<Anchor>) -> &'static Bare {
@@ -156,7 +157,7 @@ unsafe fn registry(anchor: NonNull<Anchor>) -> &'static AtomicPtr<Home> {
 unsafe fn one(_: NonNull<Anchor>) -> usize {
     1
 }
-unsafe fn nowhere(_: NonNull<Anchor>) -> Option<Here> {
+unsafe fn nowhere(_: NonNull<Anchor>) -> Option<WorkerId> {
     None
 }
 

@@ -38,6 +38,12 @@ pub(crate) fn poll(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), 
     let polled = guard(&mut || done = unsafe { (header.vtable().poll)(task, &mut cx, &alive) });
     match polled {
         Ok(()) if done => complete(ready, guard),
+        Ok(()) if !alive.get() => {
+            // The guard hid a panic in the drop of the finished future.
+            // SAFETY: INV-TASK-POLL; the future is gone, and the output was never written.
+            unsafe { (header.vtable().fail)(task, JoinError::Cancelled) };
+            complete(ready, guard)
+        }
         Ok(()) => match header.state.apply(|s| s.pending(before.wakes())) {
             Pend::Idle => {
                 // The reference went with the transition.

@@ -36,7 +36,10 @@ pub(crate) struct Ops {
     /// The homes that serve the scheduler.
     pub(crate) registry: unsafe fn(NonNull<Anchor>) -> &'static AtomicPtr<Home>,
     pub(crate) workers: unsafe fn(NonNull<Anchor>) -> usize,
-    pub(crate) here: unsafe fn(NonNull<Anchor>) -> Option<Here>,
+    /// Counts a local task of the calling worker, from inside the poll of a task that is pinned to it.
+    pub(crate) here: unsafe fn(NonNull<Anchor>) -> Option<WorkerId>,
+    /// Takes a `here` back.
+    pub(crate) not_here: unsafe fn(NonNull<Anchor>),
 }
 
 /// See [`Ops::help`].
@@ -50,9 +53,6 @@ pub(crate) struct Current {
     /// The tasks being polled by it, innermost first.
     pub(crate) frame: *const Frame,
 }
-
-/// The worker in whose poll the caller is, and its count of local tasks.
-pub(crate) type Here = (WorkerId, &'static Cell<usize>);
 
 /// A poll under way on some stack.
 pub(crate) struct Frame {

@@ -35,8 +35,8 @@ pub enum SpawnErrorKind {
     Shutdown,
     /// The executor has no worker of that id.
     NoSuchWorker,
-    /// A local task can be spawned from inside a poll on its worker only.
-    NotOnWorker,
+    /// A local task can be spawned by a pinned or a local task only: another may go on elsewhere.
+    NotPinned,
 }
 
 impl fmt::Display for SpawnErrorKind {
@@ -50,9 +50,9 @@ impl fmt::Display for SpawnErrorKind {
             Self::ForeignMemory => f.write_str("the memory serves another executor"),
             Self::Shutdown => f.write_str("the executor is shutting down"),
             Self::NoSuchWorker => f.write_str("the executor has no such worker"),
-            Self::NotOnWorker => {
-                f.write_str("a local task is spawned on the worker that it stays on")
-            }
+            Self::NotPinned => f.write_str(
+                "a local task is spawned by a task that is pinned to the worker, or local itself",
+            ),
         }
     }
 }
@@ -141,11 +141,11 @@ impl Spawner {
         self.launch_pinned(memory, worker, future, Pinned { worker, local: false })
     }
 
-    /// Spawns a future that is not `Send`, from a poll on the calling worker, where it stays. It is cancelled when the worker goes
-    /// offline.
+    /// Spawns a future that is not `Send`, from a pinned or a local task, whose worker it shares. It is cancelled when the
+    /// worker goes offline.
     ///
     /// # Errors
-    /// As [`spawn`](Self::spawn), and [`SpawnErrorKind::NotOnWorker`].
+    /// As [`spawn`](Self::spawn), and [`SpawnErrorKind::NotPinned`].
     pub fn spawn_local<F>(
         self,
         memory: &'static impl Memory,
@@ -156,13 +156,13 @@ impl Spawner {
         F::Output: 'static,
     {
         // SAFETY: INV-SPAWNER.
-        let Some((worker, locals)) = (unsafe { (self.ops().here)(self.anchor) }) else {
-            return Err(SpawnError { kind: SpawnErrorKind::NotOnWorker, future });
+        let Some(worker) = (unsafe { (self.ops().here)(self.anchor) }) else {
+            return Err(SpawnError { kind: SpawnErrorKind::NotPinned, future });
         };
-        let handle = self.launch(memory, future, Pinned { worker, local: true })?;
-        // The task cannot have run yet: it runs in this very context.
-        locals.set(locals.get() + 1);
-        Ok(handle)
+        self.launch(memory, future, Pinned { worker, local: true }).inspect_err(|_| {
+            // SAFETY: INV-SPAWNER.
+            unsafe { (self.ops().not_here)(self.anchor) };
+        })
     }
 
     /// A spawn with a name, for diagnosis: the task keeps it, and where this was called.

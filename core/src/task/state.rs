@@ -356,13 +356,19 @@ impl Snapshot {
         (self.with(SHIELD, deeper).ref_inc(), ())
     }
 
-    /// A shield is lowered, and drops its reference.
+    /// A shield is lowered, and drops its reference; if an abort has waited for it in an idle task, the reference becomes
+    /// the `Ready`'s.
     pub(crate) const fn shield_exit(self) -> (Self, Act) {
         let lower = match self.shield() {
             saturated if saturated == SHIELD.max() => saturated,
             depth => depth.saturating_sub(1),
         };
-        self.with(SHIELD, lower).drop_ref()
+        let next = self.with(SHIELD, lower);
+        if next.is_live() && next.must_cancel() && next.wakes() == 0 {
+            (next.with(WAKES, 1), Act::Schedule)
+        } else {
+            next.drop_ref()
+        }
     }
 }
 

@@ -236,7 +236,11 @@ fn shields_saturate() {
         Snapshot::shield_exit,
         |m| {
             let shield = if m.shield == SHIELD.max() { m.shield } else { m.shield - 1 };
-            Model { shield, ..m }.dropped()
+            let next = Model { shield, ..m };
+            if m.life == LIVE && m.cancelled && shield == 0 && m.wakes == 0 {
+                return (Model { wakes: 1, ..next }, Act::Schedule);
+            }
+            next.dropped()
         },
     );
 }

@@ -20,7 +20,7 @@ use std::{
 };
 
 use filch::{
-    Config, Instant, JoinHandle, Panic, PanicVtable, Platform, Scheduler, StartError, Step,
+    Config, Instant, JoinHandle, Panic, PanicVtable, Platform, Scheduler, Slots, StartError, Step,
     TaskPool, Worker, WorkerEntry, WorkerId, WorkerSlot, atomic::AtomicU32,
 };
 
@@ -136,17 +136,26 @@ unsafe impl Platform for Manual {
     }
 }
 
-pub(crate) type Slots<const RING: usize> = Box<[WorkerSlot<RING>]>;
-pub(crate) type ManualExecutor<const RING: usize = 256> = Scheduler<Manual, Slots<RING>, RING>;
+/// Slots of our own: the core boxes none without its feature `alloc`.
+pub(crate) struct Room<const RING: usize>(Box<[WorkerSlot<RING>]>);
 
-pub(crate) fn slots<const RING: usize>(n: usize) -> Slots<RING> {
-    (0..n).map(|_| WorkerSlot::new()).collect()
+// SAFETY: the box owns its slots, and gives them to nobody else.
+unsafe impl<const RING: usize> Slots<RING> for Room<RING> {
+    fn slots(&self) -> &[WorkerSlot<RING>] {
+        &self.0
+    }
+}
+
+pub(crate) type ManualExecutor<const RING: usize = 256> = Scheduler<Manual, Room<RING>, RING>;
+
+pub(crate) fn slots<const RING: usize>(n: usize) -> Room<RING> {
+    Room((0..n).map(|_| WorkerSlot::new()).collect())
 }
 
 /// An executor on the manual machine, and its workers: each a context of its own, all played by the calling thread.
 pub(crate) struct Sim<const RING: usize = 256> {
     pub(crate) executor: &'static ManualExecutor<RING>,
-    workers: RefCell<Vec<Option<Rc<Worker<Manual, Slots<RING>, RING>>>>>,
+    workers: RefCell<Vec<Option<Rc<Worker<Manual, Room<RING>, RING>>>>>,
 }
 
 impl Sim {
@@ -220,7 +229,7 @@ impl<const RING: usize> Sim<RING> {
     pub(crate) fn on<R>(
         &self,
         worker: u16,
-        f: impl FnOnce(&Worker<Manual, Slots<RING>, RING>) -> R,
+        f: impl FnOnce(&Worker<Manual, Room<RING>, RING>) -> R,
     ) -> R {
         let handle = self.workers.borrow()[usize::from(worker)].clone().expect("online");
         let at = self.executor.platform().at();
@@ -395,7 +404,7 @@ unsafe impl Platform for Threads {
     }
 }
 
-pub(crate) type ThreadExecutor = Scheduler<Threads, Slots<256>>;
+pub(crate) type ThreadExecutor = Scheduler<Threads, Room<256>>;
 
 /// An executor whose workers run on threads.
 pub(crate) fn threads(workers: u16, config: Config) -> &'static ThreadExecutor {
