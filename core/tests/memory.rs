@@ -13,8 +13,8 @@ use core::{
 use common::{Drops, Flag, Sim, Tally, id, output, pool, quiet};
 use filch::{Executor, Instant, JoinError, SpawnErrorKind, TaskCell, TaskPool};
 
-/// A future that can be told from others.
-struct Numbered(u32, Tally);
+/// A future that can be told from others, and counts its drop.
+struct Numbered(u32, #[expect(dead_code, reason = "it is there to be dropped")] Tally);
 
 impl Future for Numbered {
     type Output = u32;

@@ -219,6 +219,7 @@ fn tasks_pinned_to_an_absent_worker_do_not_hold_up_the_end() {
     for patience in [Duration::ZERO, Duration::MAX] {
         let executor = common::parked(2, Config::new());
         executor.start(id(0)).unwrap();
+        until(|| executor.metrics().workers().any(|(_, w)| w.online));
         let (pool, drops) = (pool(), Drops::new());
         // One has never run, one wakes the other from the worker that is there.
         let (flag, tally) = (Flag::new(), drops.tally());
@@ -229,7 +230,9 @@ fn tasks_pinned_to_an_absent_worker_do_not_hold_up_the_end() {
         };
         executor.spawner().spawn_pinned(pool, id(1), pinned).unwrap().detach();
         let waker = async move {
-            until(|| flag.is_awaited() || executor.is_stopped());
+            while !flag.is_awaited() {
+                yield_now().await;
+            }
             flag.set();
         };
         if patience == Duration::MAX {

@@ -57,6 +57,8 @@ fn a_static_executor_runs_on_threads() {
     common::until(|| flag.is_awaited());
     flag.set();
     assert_eq!(handle.join().unwrap(), "done");
+    // One that comes after the end would be refused.
+    common::until(|| THREADS.metrics().workers().all(|(_, w)| w.online));
     assert_eq!(THREADS.shutdown(Instant::MAX, |_| {}), Ok(0));
     workers.into_iter().for_each(|worker| assert_eq!(worker.join().unwrap(), Ok(())));
 }

@@ -175,9 +175,17 @@ impl Idle {
     }
 
     /// Claims this worker, if it sleeps.
+    #[cfg_attr(filch_mutant = "idle_early", allow(unreachable_code))]
     pub(crate) fn claim(&self, leaves: &impl Leaves, worker: WorkerId) -> Claim {
         if !self.is_parked(leaves, worker) {
             return Claim::Awake;
+        }
+        #[cfg(filch_mutant = "idle_early")]
+        {
+            let cleared = self.clear(leaves, worker);
+            self.searching.load(Ordering::Relaxed);
+            self.searching.fetch_add(cleared.into(), Ordering::Relaxed);
+            return if cleared { Claim::Made } else { Claim::Awake };
         }
         // Counted first: who finds its bit cleared is a searcher, and may count itself down at once.
         // Ordering: Relaxed: it comes before the clear in the worker's eyes by the clear's Release.

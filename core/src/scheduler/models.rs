@@ -295,3 +295,48 @@ fn models_idle_a_group_is_retired_while_one_comes_in() {
         system.settle(alloc::vec![End::Stalled, End::Stalled, End::Asleep, third]);
     });
 }
+
+/// A claim against a worker that wakes by itself: whoever finds itself claimed has been counted.
+///
+/// Seen to catch: `idle_early`.
+#[test]
+fn models_idle_claim_against_a_worker_that_wakes_by_itself() {
+    check(3, || {
+        let system = System::new(2);
+        let _ = system.idle.announce(&*system, WorkerId::new(0), false);
+        let claimer = thread::spawn({
+            let system = Arc::clone(&system);
+            move || system.idle.notify(&*system, None).is_some()
+        });
+        let claimed = !system.idle.retract(&*system, WorkerId::new(0));
+        if claimed {
+            let _ = system.idle.stop_searching();
+            assert!(system.idle.searching() < 2, "counted down before it was counted up");
+        }
+        assert_eq!(claimer.join().unwrap(), claimed);
+        assert_eq!(system.idle.searching(), 0);
+    });
+}
+
+/// Two searchers: one moves a task to where others may take it, and is not the last to stop; the other, the last, must see
+/// it.
+///
+/// Seen to catch: `idle_count`.
+#[test]
+fn models_idle_searchers_hand_over_what_they_moved() {
+    check(3, || {
+        let system = System::new(4);
+        assert!(system.idle.try_search(4) && system.idle.try_search(4));
+        let moved = Arc::new(AtomicU32::new(0));
+        let first = thread::spawn({
+            let (system, moved) = (Arc::clone(&system), Arc::clone(&moved));
+            move || {
+                // A ring's tail.
+                moved.store(1, Ordering::Release);
+                system.idle.stop_searching() && moved.load(Ordering::Relaxed) == 1
+            }
+        });
+        let seen = system.idle.stop_searching() && moved.load(Ordering::Acquire) == 1;
+        assert!(first.join().unwrap() || seen, "the last searcher overlooked a task");
+    });
+}
