@@ -41,9 +41,10 @@ pub use {
     platform::{Panic, PanicVtable, Platform, StartError, WorkerEntry, WorkerId},
     scheduler::{
         config::Config,
-        executor::{BuildError, Executor, Metrics, RunError, Scheduler},
+        executor::{BuildError, Executor, RunError, Scheduler},
         shutdown::ShutdownError,
         slot::{Slots, WorkerSlot},
+        snapshot::Metrics,
         worker::{Step, Worker},
     },
     task::{

@@ -7,12 +7,10 @@ use core::{
     future::{Future, pending, poll_fn, ready},
     mem::forget,
     pin::Pin,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
     task::{Context, Poll, Waker},
 };
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering::SeqCst},
-};
+use std::sync::{Arc, Mutex};
 
 use common::{Drops, Flag, Log, Mine, Sim, Tally, output, pool};
 use filch::{JoinError, JoinHandle, RefLimit, Step, shield, yield_now};
@@ -412,7 +410,8 @@ fn wakes_between_two_polls_are_one_poll() {
     t.sim.run(0);
     let waker = t.flag.take_wakers().pop().unwrap();
     (0..100).for_each(|_| waker.wake_by_ref());
-    waker.clone().wake();
+    let clone = waker.clone();
+    clone.wake();
     assert_eq!(t.sim.run(0), 1);
     assert_eq!(t.polls.load(SeqCst), 2);
     // A wake in the midst of a poll is one more poll, whether it is one or a thousand.

@@ -50,7 +50,7 @@ fn sources(of: &str) -> Vec<(PathBuf, String)> {
 /// Models and unit tests in files of their own.
 fn is_test_file(path: &Path) -> bool {
     let name = path.file_stem().unwrap().to_str().unwrap();
-    name == "models" || name == "tests" || name.ends_with("_tests")
+    name.starts_with("models") || name == "tests" || name.ends_with("_tests")
 }
 
 /// A file's module path: `task/join.rs` and `task/mod.rs` are in `task`.
@@ -243,7 +243,9 @@ fn trespasses(path: &Path, source: &str) -> Vec<String> {
 fn modules_of_the_core_import_lower_layers_only() {
     let mut found = Vec::new();
     for (path, source) in sources("core/src") {
-        found.extend(trespasses(&path, &source));
+        if !is_test_file(&path) {
+            found.extend(trespasses(&path, &source));
+        }
     }
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
@@ -284,6 +286,10 @@ fn trespasses_are_seen() {
 fn no_source_is_longer_than_500_lines() {
     for of in ["core/src", "platform-std/src"] {
         for (path, source) in sources(of) {
+            // A model file is a list of tests, each to be read alone.
+            if is_test_file(&path) {
+                continue;
+            }
             let lines = source.lines().count();
             assert!(lines <= 500, "{of}/{}: {lines} lines", path.display());
         }

@@ -11,17 +11,13 @@ use super::{
 };
 use crate::{
     atomic::{AtomicPtr, AtomicU32, AtomicWord, Ordering, array_of, fence, maybe_const},
-    metrics::{Totals, WorkerMetrics},
     platform::{Platform, StartError, WorkerEntry, WorkerId},
     queue::injector::Injector,
     task::{
-        header::{Header, TaskInfo},
         join::JoinHandle,
         memory::{Home, Memory},
         schedule::{Anchor, Ops},
         spawn::SpawnError,
-        state::Snapshot,
-        waker::drop_ref,
     },
 };
 
@@ -360,63 +356,6 @@ where
         self.platform.start(entry)
     }
 
-    /// A snapshot of the counters. Callable from any context; a few loads for each worker.
-    pub fn metrics(&self) -> Metrics<'_> {
-        Metrics { totals: self.totals(), source: self }
-    }
-
-    fn totals(&self) -> Totals {
-        let (spawned, completed) = self.counts();
-        Totals {
-            spawned,
-            completed,
-            live: spawned.wrapping_sub(completed) & (usize::MAX >> 1),
-            injector_depth: self.injector.len(),
-            parked: self.idle.parked(self),
-            searching: self.idle.searching() as usize,
-        }
-    }
-
-    /// Tasks spawned and completed. Completions are read first, so that a task counts as live rather than not at all.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        let sum = |f: fn(&WorkerSlot<RING>) -> usize| {
-            self.slots().iter().fold(0_usize, |sum, slot| sum.wrapping_add(f(slot)))
-        };
-        // Ordering: the Acquire of each count pairs with the Release of its `add`: who sees a completion sees the spawns
-        // that came before it.
-        let completed = sum(|slot| slot.counters.completed.get());
-        let spawned = sum(|slot| slot.counters.spawned.get()).wrapping_add(self.gate.spawned());
-        (spawned, completed)
-    }
-
-    /// How many tasks live. The count from outside has one bit less than the others (`Gate`).
-    pub(crate) fn live(&self) -> usize {
-        let (spawned, completed) = self.counts();
-        spawned.wrapping_sub(completed) & (usize::MAX >> 1)
-    }
-
-    /// Shows every live task to `visit`, in no order. Lock-free: tasks that come and go meanwhile may or may not be shown.
-    ///
-    /// For diagnosis; each costs two read-modify-writes. A task whose reference count is at its limit is not shown.
-    pub fn tasks(&self, mut visit: impl FnMut(TaskInfo)) {
-        /// A reference, dropped also if `visit` panics.
-        struct Held(NonNull<Header>);
-        impl Drop for Held {
-            fn drop(&mut self) {
-                // SAFETY: made with a reference of its own.
-                unsafe { drop_ref(self.0) };
-            }
-        }
-        Home::for_each(&self.registry, |task| {
-            // SAFETY: a slot is a header for ever (INV-HOME-SLOT).
-            if unsafe { task.as_ref() }.state.apply(Snapshot::upgrade).is_ok() {
-                let held = Held(task);
-                // SAFETY: we hold a reference.
-                visit(unsafe { TaskInfo::of(held.0) });
-            }
-        });
-    }
-
     /// Spends one unit of the budget of the poll under way in the calling context: for ready operations of one's own.
     /// False if the budget is used up; then wake yourself and return `Pending`. True outside of polls.
     pub fn spend_budget(&'static self) -> bool {
@@ -471,65 +410,5 @@ where
             .field("workers", &self.slots().len())
             .field("totals", &self.totals())
             .finish_non_exhaustive()
-    }
-}
-
-/// A view of an executor's counters. See [`Scheduler::metrics`].
-#[derive(Clone, Copy)]
-pub struct Metrics<'a> {
-    totals: Totals,
-    source: &'a dyn Source,
-}
-
-trait Source {
-    fn slots(&self) -> usize;
-    fn worker(&self, index: usize) -> Option<WorkerMetrics>;
-}
-
-impl<'a> Metrics<'a> {
-    /// The executor's own figures, as they were when the snapshot was taken.
-    pub fn totals(&self) -> Totals {
-        self.totals
-    }
-
-    /// Each worker's figures, read as the iterator comes to them; spares last.
-    pub fn workers(&self) -> impl Iterator<Item = (WorkerId, WorkerMetrics)> + 'a {
-        let source = self.source;
-        (0..source.slots())
-            .filter_map(move |i| source.worker(i).map(|m| (WorkerId::new(i as u16), m)))
-    }
-}
-
-impl fmt::Debug for Metrics<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").field("totals", &self.totals).finish_non_exhaustive()
-    }
-}
-
-impl<P: Platform, S, const RING: usize> Source for Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    fn slots(&self) -> usize {
-        Scheduler::slots(self).len()
-    }
-
-    fn worker(&self, index: usize) -> Option<WorkerMetrics> {
-        let slot = Scheduler::slots(self).get(index)?;
-        let c = &slot.counters;
-        Some(WorkerMetrics {
-            polls: c.polls.get(),
-            lifo_hits: c.lifo_hits.get(),
-            steals: c.steals.get(),
-            stolen: c.stolen.get(),
-            injector_batches: c.injector_batches.get(),
-            overflows: c.overflows.get(),
-            parks: c.parks.get(),
-            sweeps: c.sweeps.get(),
-            rescues: c.rescues.get(),
-            busy_micros: c.busy.get(),
-            queue_depth: slot.ring.len() + usize::from(!slot.lifo.is_empty()),
-            online: slot.is_online(),
-        })
     }
 }

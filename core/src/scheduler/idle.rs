@@ -184,8 +184,8 @@ impl Idle {
         {
             let cleared = self.clear(leaves, worker);
             self.searching.load(Ordering::Relaxed);
-            self.searching.fetch_add(cleared.into(), Ordering::Relaxed);
-            return if cleared { Claim::Made } else { Claim::Awake };
+            self.searching.fetch_add((cleared != Cleared::Not).into(), Ordering::Relaxed);
+            return if cleared != Cleared::Not { Claim::Made } else { Claim::Awake };
         }
         // Counted first: who finds its bit cleared is a searcher, and may count itself down at once.
         // Ordering: Relaxed: it comes before the clear in the worker's eyes by the clear's Release.
@@ -254,11 +254,11 @@ impl Idle {
     fn fence(&self) {
         // Ordering: the store-load race of pushers and sleepers, see the README: each side writes, fences, reads. All
         // these fences pair with each other.
-        #[cfg(not(filch_mutant = "idle_fence"))]
-        fence(Ordering::SeqCst);
-        // Loom does not switch threads at a fence: give it a place to.
+        // Loom does not switch threads at a fence: give it a place to, or what comes before is one step with it.
         #[cfg(filch_loom)]
         self.searching.load(Ordering::Relaxed);
+        #[cfg(not(filch_mutant = "idle_fence"))]
+        fence(Ordering::SeqCst);
     }
 }
 

@@ -10,9 +10,12 @@ pub(crate) mod help;
 pub(crate) mod idle;
 #[cfg(all(test, filch_loom))]
 mod models;
+#[cfg(all(test, filch_loom))]
+mod models_whole;
 pub(crate) mod park;
 pub(crate) mod rng;
 pub(crate) mod sentry;
 pub(crate) mod shutdown;
 pub(crate) mod slot;
+pub(crate) mod snapshot;
 pub(crate) mod worker;

@@ -171,8 +171,7 @@ impl Home {
             // SAFETY: INV-HOME-SLOT: a header for ever. It may be taken under our eyes; then `next` is garbage, and
             // the tag fails the exchange.
             let next = unsafe { slot.as_ref() }.link.load(Ordering::Relaxed).addr();
-            let new =
-                TAG.set(INDEX.set(0, next as Word), TAG.get(head).wrapping_add(1) & TAG.max());
+            let new = next_head(head, next as Word);
             // Ordering: Acquire as above; the failure too, since it is the next guess.
             match self.free.compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => return Some(slot),

@@ -152,10 +152,13 @@ pub(crate) fn slots<const RING: usize>(n: usize) -> Room<RING> {
     Room((0..n).map(|_| WorkerSlot::new()).collect())
 }
 
+/// A worker that is online, perhaps.
+type Seat<const RING: usize> = Option<Rc<Worker<Manual, Room<RING>, RING>>>;
+
 /// An executor on the manual machine, and its workers: each a context of its own, all played by the calling thread.
 pub(crate) struct Sim<const RING: usize = 256> {
     pub(crate) executor: &'static ManualExecutor<RING>,
-    workers: RefCell<Vec<Option<Rc<Worker<Manual, Room<RING>, RING>>>>>,
+    workers: RefCell<Vec<Seat<RING>>>,
 }
 
 impl Sim {

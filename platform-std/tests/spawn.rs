@@ -1,0 +1,337 @@
+//! Spawning in all its forms, the free functions, and the macros.
+
+mod common;
+
+use core::future::pending;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    thread,
+};
+
+use common::{Drops, Flag, message, runtime, watchdog};
+use filch_std::{Handle, JoinSet, NoRuntime, SpawnErrorKind, WorkerId, yield_now};
+
+#[test]
+fn tasks_are_spawned_and_joined() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    // Differences, since runtimes share the memory of earlier ones.
+    let before = rt.metrics().totals();
+    let sum = rt.block_on(async {
+        let handles: Vec<_> = (0..1_000_u64)
+            .map(|i| {
+                filch_std::spawn(async move {
+                    yield_now().await;
+                    i
+                })
+            })
+            .collect();
+        let mut sum = 0;
+        for handle in handles {
+            sum += handle.await.unwrap();
+        }
+        sum
+    });
+    assert_eq!(sum, 499_500);
+    let totals = rt.metrics().totals();
+    assert_eq!(totals.spawned - before.spawned, 1_000);
+    assert_eq!(totals.completed - before.completed, 1_000);
+}
+
+#[test]
+fn a_join_set_gives_what_is_done_first() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    rt.block_on(async {
+        let mut set = JoinSet::new();
+        assert!(set.is_empty() && set.join_next().await.is_none());
+        let flag = Flag::new();
+        let wait = flag.wait();
+        set.spawn(async move {
+            wait.await;
+            0
+        });
+        for i in 1..=200 {
+            set.spawn(async move { i });
+        }
+        assert_eq!(set.len(), 201);
+        let mut seen = Vec::new();
+        for _ in 0..200 {
+            seen.push(set.join_next().await.unwrap().unwrap());
+        }
+        assert!(!seen.contains(&0), "it still waits");
+        flag.set();
+        assert_eq!(set.join_next().await.unwrap().unwrap(), 0);
+        seen.sort_unstable();
+        assert_eq!(seen, (1..=200).collect::<Vec<_>>());
+        assert!(set.join_next().await.is_none());
+    });
+}
+
+#[test]
+fn a_join_set_aborts_what_is_left() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    let drops = Drops::new();
+    let endless = || {
+        let tally = drops.tally();
+        async move {
+            let _tally = tally;
+            pending::<()>().await;
+        }
+    };
+    rt.block_on(async {
+        let mut set = JoinSet::new();
+        (0..10).for_each(|_| set.spawn(endless()));
+        set.abort_all();
+        while let Some(result) = set.join_next().await {
+            assert!(result.unwrap_err().is_cancelled());
+        }
+        assert_eq!(drops.count(), 10);
+        (0..10).for_each(|_| set.spawn_on(&Handle::current().unwrap(), endless()));
+        set.shutdown().await;
+        assert!(set.is_empty());
+        assert_eq!(drops.count(), 20);
+        (0..10).for_each(|_| set.spawn(endless()));
+        set.insert(filch_std::spawn(endless()));
+        drop(set);
+        while drops.count() < 31 {
+            yield_now().await;
+        }
+        // Detached tasks go on.
+        let flag = Flag::new();
+        let mut set = JoinSet::new();
+        set.spawn(flag.wait());
+        set.detach_all();
+        assert!(set.is_empty());
+        drop(set);
+        assert_eq!(rt.metrics().totals().live, 1);
+        flag.set();
+        while rt.metrics().totals().live > 0 {
+            yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn blocking_closures_run_elsewhere() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let rt = &rt;
+    // The only worker goes on while all of these block.
+    let go = Flag::new();
+    let handles: Vec<_> = (0..10)
+        .map(|i| {
+            let go = go.clone();
+            rt.handle().spawn_blocking(move || {
+                go.block();
+                (i, filch_std::Handle::current().is_err())
+            })
+        })
+        .collect();
+    let set = go.clone();
+    assert_eq!(rt.spawn(async { 1 }).join().unwrap(), 1);
+    rt.spawn(async move { set.set() }).join().unwrap();
+    for (i, mut handle) in handles.into_iter().enumerate() {
+        let (was, outside) = handle.join().unwrap();
+        assert_eq!(was, i);
+        assert!(outside, "no worker's thread");
+    }
+    let bad = rt.block_on(async { filch_std::spawn_blocking(|| panic!("on purpose")).await });
+    let bad: Result<(), _> = bad;
+    let payload = filch_std::payload(bad.unwrap_err().into_panic().unwrap()).unwrap();
+    assert_eq!(message(&*payload), "on purpose");
+}
+
+#[test]
+fn pinned_tasks_stay_on_their_worker() {
+    let _watchdog = watchdog();
+    let rt = runtime(3);
+    rt.block_on(async {
+        let here = || thread::current().name().unwrap().to_owned();
+        for i in 0..30 {
+            let worker = WorkerId::new(i % 3);
+            let pinned = filch_std::spawn_pinned(worker, async move {
+                let mut seen = vec![here()];
+                for _ in 0..10 {
+                    yield_now().await;
+                    seen.push(here());
+                }
+                seen
+            });
+            let seen = pinned.unwrap().await.unwrap();
+            assert!(seen.iter().all(|name| *name == format!("filch-{}", i % 3)), "{seen:?}");
+        }
+        let refused = filch_std::spawn_pinned(WorkerId::new(3), async {}).unwrap_err();
+        assert_eq!(refused.kind, SpawnErrorKind::Core(filch::SpawnErrorKind::NoSuchWorker));
+        // The slots for helpers and stand-ins are nobody's to pin to.
+        let refused = filch_std::spawn_pinned(WorkerId::new(4), async {}).unwrap_err();
+        assert_eq!(refused.to_string(), "the executor has no such worker");
+    });
+}
+
+#[test]
+fn local_tasks_need_not_be_send() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    let refused = rt.block_on(async { filch_std::spawn_local(async {}).unwrap_err() });
+    assert_eq!(refused.kind, SpawnErrorKind::Core(filch::SpawnErrorKind::NotPinned));
+    let local = || async {
+        let count = Rc::new(core::cell::Cell::new(0));
+        let worker = thread::current().id();
+        let locals: Vec<_> = (0..20)
+            .map(|i| {
+                let count = Rc::clone(&count);
+                filch_std::spawn_local(async move {
+                    for _ in 0..i {
+                        yield_now().await;
+                    }
+                    assert_eq!(thread::current().id(), worker);
+                    count.set(count.get() + i);
+                    Rc::strong_count(&count)
+                })
+                .unwrap()
+            })
+            .collect();
+        for local in locals {
+            assert!(local.await.unwrap() >= 2);
+        }
+        assert_eq!(Rc::strong_count(&count), 1, "all of them are gone");
+        count.get()
+    };
+    for worker in 0..2 {
+        let pinned = async move {
+            let task = filch_std::spawn_local(local()).unwrap();
+            task.await.unwrap()
+        };
+        let handle = rt.handle().spawn_pinned(WorkerId::new(worker), pinned).unwrap().join();
+        assert_eq!(handle.unwrap(), 190);
+    }
+    // Left to the end of the runtime they are dropped by their worker.
+    let drops = Drops::new();
+    let tally = drops.tally();
+    rt.handle()
+        .spawn_pinned(WorkerId::new(0), async move {
+            let not_send = Rc::new(tally);
+            let local = filch_std::spawn_local(async move {
+                let _not_send = not_send;
+                pending::<()>().await;
+            });
+            local.unwrap().detach();
+            yield_now().await;
+        })
+        .unwrap()
+        .join()
+        .unwrap();
+    drop(rt);
+    assert_eq!(drops.count(), 1);
+}
+
+#[test]
+fn named_tasks_can_be_looked_for() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let flag = Flag::new();
+    let mut handle = rt.handle().spawn_named("the slow one", flag.wait()).unwrap();
+    let mut seen = Vec::new();
+    rt.tasks(|task| seen.push((task.name, task.location.map(core::panic::Location::file))));
+    let [(Some("the slow one"), Some(file))] = seen[..] else { panic!("{seen:?}") };
+    assert!(file.ends_with("spawn.rs"));
+    flag.set();
+    handle.join().unwrap();
+}
+
+#[test]
+fn without_a_runtime_the_free_functions_say_so() {
+    let _watchdog = watchdog();
+    assert_eq!(Handle::current().unwrap_err(), NoRuntime);
+    let refused = filch_std::try_spawn(async { 5 }).unwrap_err();
+    assert_eq!(refused.kind, SpawnErrorKind::NoRuntime);
+    assert!(refused.to_string().contains("no filch runtime"), "{refused}");
+    // The future comes back, and is as good as new.
+    assert_eq!(runtime(1).block_on(refused.future), 5);
+    let refused = filch_std::spawn_pinned(WorkerId::new(0), async {}).unwrap_err();
+    assert_eq!(refused.kind, SpawnErrorKind::NoRuntime);
+    let refused = filch_std::spawn_local(async {}).unwrap_err();
+    assert_eq!(refused.kind, SpawnErrorKind::NoRuntime);
+    let told = |f: &dyn Fn()| {
+        let panic = catch_unwind(AssertUnwindSafe(f)).unwrap_err();
+        assert!(message(&*panic).contains("no filch runtime"), "{}", message(&*panic));
+    };
+    told(&|| filch_std::spawn(async {}).detach());
+    told(&|| filch_std::spawn_blocking(|| ()).detach());
+    told(&|| filch_std::block_on(async {}));
+    told(&|| JoinSet::new().spawn(async {}));
+}
+
+#[test]
+fn the_current_runtime_is_the_innermost() {
+    let _watchdog = watchdog();
+    let (outer, inner) = (runtime(1), runtime(1));
+    let spawned = || (outer.metrics().totals().spawned, inner.metrics().totals().spawned);
+    let before = spawned();
+    outer.block_on(async {
+        filch_std::spawn(async {}).await.unwrap();
+        inner.block_on(async {
+            filch_std::spawn(async {}).await.unwrap();
+            filch_std::spawn(async {}).await.unwrap();
+        });
+        filch_std::spawn(async {}).await.unwrap();
+        // Inside a task of the inner one it is the inner one.
+        inner.spawn(async { filch_std::spawn(async {}).await }).await.unwrap().unwrap();
+    });
+    assert_eq!(spawned(), (before.0 + 2, before.1 + 4));
+    assert!(Handle::current().is_err());
+    // Also after a panic.
+    let panic = catch_unwind(AssertUnwindSafe(|| outer.block_on(async { panic!("on purpose") })));
+    panic.unwrap_err();
+    assert!(Handle::current().is_err());
+}
+
+filch_std::test! {
+    async fn the_test_macro_gives_a_runtime() {
+        assert_eq!(filch_std::spawn(async { 2 }).await.unwrap(), 2);
+    }
+}
+
+filch_std::test! {
+    #[workers(3)]
+    async fn the_test_macro_sets_the_number_of_workers() -> Result<(), filch_std::JoinError> {
+        let handle = Handle::current().unwrap();
+        // Spares come last, and none is online yet.
+        let online = || handle.metrics().workers().filter(|(_, w)| w.online).count();
+        while online() < 3 {
+            filch_std::spawn(async {}).await?;
+        }
+        assert_eq!(online(), 3);
+        Ok(())
+    }
+}
+
+filch_std::test! {
+    #[workers(1)]
+    #[should_panic(expected = "this is expected")]
+    async fn the_test_macro_lets_a_test_panic() {
+        panic!("this is expected");
+    }
+}
+
+static RAN: AtomicUsize = AtomicUsize::new(0);
+
+mod program {
+    filch_std::main! {
+        #[workers(2)]
+        pub(crate) async fn main() -> Result<(), filch_std::JoinError> {
+            super::RAN.fetch_add(filch_std::spawn(async { 7 }).await?, super::SeqCst);
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn the_main_macro_makes_a_main() {
+    program::main().unwrap();
+    assert_eq!(RAN.load(SeqCst), 7);
+}

@@ -1,0 +1,338 @@
+//! `block_on` and `join` from sync code: from threads and workers, nested, too deep, on itself.
+
+mod common;
+
+use core::future::pending;
+use std::{
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use common::{Flag, runtime, until, watchdog};
+use filch_std::{JoinError, JoinHandle, Runtime, WorkerId, yield_now};
+
+#[test]
+fn block_on_runs_a_future_that_need_not_be_send() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let local = std::rc::Rc::new(4);
+    let text = String::from("borrowed");
+    let length = rt.block_on(async {
+        yield_now().await;
+        text.len() + *local
+    });
+    assert_eq!(length, 12);
+}
+
+#[test]
+fn block_on_sleeps_until_it_is_woken() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let flag = Flag::new();
+    let set = flag.clone();
+    let setter = thread::spawn(move || {
+        until(|| set.is_awaited());
+        set.set();
+    });
+    rt.block_on(flag.wait());
+    setter.join().unwrap();
+    for _ in 0..1_000 {
+        assert_eq!(rt.block_on(rt.spawn(async { 1 })).unwrap(), 1);
+    }
+}
+
+#[test]
+fn block_on_of_many_threads() {
+    let _watchdog = watchdog();
+    for workers in [1, 3] {
+        let rt = runtime(workers);
+        thread::scope(|s| {
+            for i in 0..8_u64 {
+                let rt = &rt;
+                s.spawn(move || {
+                    for k in 0..100 {
+                        let future = async move {
+                            yield_now().await;
+                            filch_std::spawn(async move { i + k }).await.unwrap()
+                        };
+                        assert_eq!(rt.block_on(rt.spawn(future)).unwrap(), i + k);
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn block_on_in_a_task_lets_the_others_run() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let nested = rt.spawn(async {
+        filch_std::block_on(async {
+            let other = filch_std::spawn(async {
+                yield_now().await;
+                5
+            });
+            other.await.unwrap()
+        })
+    });
+    assert_eq!(rt.block_on(nested).unwrap(), 5);
+}
+
+#[test]
+fn block_on_in_a_task_that_only_yields_lets_the_others_run() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let flag = Flag::new();
+    let set = flag.clone();
+    let waits = rt.spawn(async move {
+        filch_std::block_on(async move {
+            while !flag.is_set() {
+                yield_now().await;
+            }
+        })
+    });
+    let sets = rt.spawn(async move { set.set() });
+    rt.block_on(waits).unwrap();
+    rt.block_on(sets).unwrap();
+}
+
+#[test]
+fn block_on_in_a_task_has_no_end_of_its_budget() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let mut handle = rt.spawn(async {
+        let finished: Vec<_> = (0..1_000).map(|i| filch_std::spawn(async move { i })).collect();
+        while !finished.iter().all(JoinHandle::is_finished) {
+            yield_now().await;
+        }
+        filch_std::block_on(async {
+            let mut sum = 0;
+            for handle in finished {
+                sum += handle.await.unwrap();
+                filch_std::consume_budget().await;
+            }
+            sum
+        })
+    });
+    assert_eq!(handle.join().unwrap(), 499_500);
+}
+
+/// `block_on` nested `depth` deep, each level in a task of its own.
+fn descend(depth: usize) -> usize {
+    if depth == 0 {
+        return 0;
+    }
+    filch_std::block_on(async move { filch_std::spawn(async move { descend(depth - 1) }).await })
+        .unwrap()
+        + 1
+}
+
+#[test]
+fn block_on_nests_deeper_than_the_limit_with_stand_ins() {
+    let _watchdog = watchdog();
+    for (workers, nesting, depth) in [(1, 32, 30), (1, 32, 100), (2, 4, 20), (1, 0, 5), (3, 1, 10)] {
+        let rt = Runtime::builder().workers(workers).nesting(nesting).build().unwrap();
+        let deep = rt.spawn(async move { descend(depth) });
+        // A thread that helps would take a stand-in's place.
+        until(|| deep.is_finished());
+        assert_eq!(rt.block_on(deep).unwrap(), depth);
+        // The stand-ins go home.
+        let online = || rt.metrics().workers().filter(|(_, w)| w.online).count();
+        until(|| online() == workers);
+    }
+}
+
+#[test]
+fn block_on_deeper_than_the_limit_is_woken_from_outside() {
+    // No stand-in is left, and what it waits for comes from a thread that is no worker.
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(1).nesting(0).build().unwrap();
+    let flags: Vec<_> = (0..9).map(|_| Flag::new()).collect();
+    let blocked: Vec<_> = flags
+        .iter()
+        .map(|flag| {
+            let wait = flag.wait();
+            rt.spawn(async move { filch_std::block_on(wait) })
+        })
+        .collect();
+    // One worker and eight stand-ins, each in a `block_on` of its own.
+    until(|| flags.iter().all(Flag::is_awaited));
+    for (flag, mut task) in flags.into_iter().rev().zip(blocked.into_iter().rev()) {
+        flag.set();
+        until(|| task.is_finished());
+        task.join().unwrap();
+    }
+    assert_eq!(rt.spawn(async { 3 }).join().unwrap(), 3);
+}
+
+#[test]
+fn block_on_deeper_than_the_limit_runs_what_is_pinned_to_its_worker() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(2).nesting(0).build().unwrap();
+    let pinned = rt.handle().spawn_pinned(WorkerId::new(0), async {
+        filch_std::block_on(async {
+            let inner = filch_std::spawn_pinned(WorkerId::new(0), async { 6 }).unwrap();
+            inner.await.unwrap()
+        })
+    });
+    assert_eq!(rt.block_on(pinned.unwrap()).unwrap(), 6);
+}
+
+/// Joins nested `depth` deep; the deepest level that was reached.
+fn join_down(depth: usize) -> Result<usize, usize> {
+    if depth == 0 {
+        return Ok(0);
+    }
+    let mut handle = filch_std::spawn(async move { join_down(depth - 1) });
+    match handle.join() {
+        Ok(result) => result.map(|n| n + 1).map_err(|n| n + 1),
+        Err(JoinError::TooDeep) => {
+            assert!(!handle.is_finished());
+            handle.detach();
+            Err(0)
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn joins_nest_and_too_deep_is_an_error() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(1).nesting(8).build().unwrap();
+    let down = |depth| {
+        let mut handle = rt.spawn(async move { join_down(depth) });
+        until(|| handle.is_finished());
+        let result = handle.join().unwrap();
+        // The rest of a descent that was cut runs on its own.
+        until(|| rt.metrics().totals().live == 0);
+        let online = || rt.metrics().workers().filter(|(_, w)| w.online).count();
+        until(|| online() == 1);
+        result
+    };
+    assert_eq!(down(8), Ok(8));
+    assert_eq!(down(9), Ok(9), "with a stand-in");
+    assert_eq!(down(8 * 9), Ok(8 * 9), "with all of them");
+    // One worker and eight stand-ins, eight deep each, and one more each that sleeps.
+    assert!(down(200).is_err());
+    assert_eq!(down(20), Ok(20), "and it goes on as before");
+}
+
+#[test]
+fn join_from_a_foreign_thread() {
+    let _watchdog = watchdog();
+    for workers in [1, 2] {
+        let rt = runtime(workers);
+        for i in 0..1_000 {
+            assert_eq!(rt.spawn(async move { i }).join().unwrap(), i);
+        }
+        let flag = Flag::new();
+        let mut handle = rt.spawn(flag.wait());
+        let joiner = thread::spawn(move || handle.join());
+        until(|| flag.is_awaited());
+        flag.set();
+        joiner.join().unwrap().unwrap();
+    }
+}
+
+fn fib(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let mut left = filch_std::spawn(async move { fib(n - 1) });
+    let right = fib(n - 2);
+    left.join().unwrap() + right
+}
+
+#[test]
+fn spawn_and_join_on_workers() {
+    let _watchdog = watchdog();
+    for workers in [1, 4] {
+        let rt = runtime(workers);
+        assert_eq!(rt.block_on(rt.spawn(async { fib(16) })).unwrap(), 987);
+    }
+}
+
+#[test]
+fn a_task_that_joins_itself_is_told() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    let own: Arc<Mutex<Option<JoinHandle<i32>>>> = Arc::default();
+    let (inside, ready) = (Arc::clone(&own), Flag::new());
+    let wait = ready.wait();
+    let handle = rt.spawn(async move {
+        wait.await;
+        let mut handle = inside.lock().unwrap().take().unwrap();
+        assert!(matches!(handle.join(), Err(JoinError::OnItself)));
+        *inside.lock().unwrap() = Some(handle);
+        12
+    });
+    *own.lock().unwrap() = Some(handle);
+    ready.set();
+    let back = || own.lock().unwrap().as_ref().is_some_and(JoinHandle::is_finished);
+    until(back);
+    let mut handle = own.lock().unwrap().take().unwrap();
+    assert_eq!(handle.join().unwrap(), 12, "the handle stayed good");
+}
+
+#[test]
+fn a_worker_of_one_runtime_waits_for_another() {
+    let _watchdog = watchdog();
+    let (a, b) = (runtime(1), runtime(1));
+    let (to_a, to_b) = (*a.handle(), *b.handle());
+    let there_and_back = a.spawn(async move {
+        let outer = to_b.spawn(async move {
+            // On a worker of `b`, whose task waits for `a`, whose only worker waits for `b`.
+            to_a.spawn(async { 1 }).await.unwrap() + 1
+        });
+        to_b.block_on(outer).unwrap() + 1
+    });
+    // `a`'s worker is in a poll that does not help `a`: only a stand-in or this thread could run `a`'s task, which waits
+    // for its turn.
+    let helped = a.block_on(async {
+        let deep = a.spawn(async { 0 });
+        let (x, y) = (there_and_back.await, deep.await);
+        x.unwrap() + y.unwrap()
+    });
+    assert_eq!(helped, 3);
+}
+
+#[test]
+fn the_sentry_frees_the_task_behind_a_stuck_poll() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    for _ in 0..20 {
+        let ran = Flag::new();
+        let set = ran.clone();
+        let mut stuck = rt.spawn(async move {
+            // Into the LIFO slot of this worker, which no thief looks into; this poll ends when that task has run.
+            let behind = filch_std::spawn(async move { set.set() });
+            ran.block();
+            behind
+        });
+        stuck.join().unwrap().join().unwrap();
+    }
+    let rescues: usize = rt.metrics().workers().map(|(_, w)| w.rescues).sum();
+    assert!(rescues > 0, "somebody was the sentry");
+}
+
+#[test]
+fn an_aborted_task_that_blocks_ends_when_it_lets_go() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let (entered, flag) = (Flag::new(), Flag::new());
+    let (set, wait) = (entered.clone(), flag.wait());
+    let mut blocked = rt.spawn(async move {
+        filch_std::block_on(async move {
+            set.set();
+            wait.await;
+        });
+        pending::<()>().await;
+    });
+    entered.block();
+    blocked.abort();
+    assert_eq!(rt.spawn(async { 1 }).join().unwrap(), 1, "the worker helps meanwhile");
+    assert!(!blocked.is_finished());
+    flag.set();
+    assert!(blocked.join().unwrap_err().is_cancelled());
+}
