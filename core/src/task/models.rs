@@ -136,7 +136,7 @@ unsafe fn no_budget(_: NonNull<Anchor>) -> Option<&'static Cell<u32>> {
 unsafe fn nobody(_: NonNull<Anchor>) -> Option<Current> {
     None
 }
-unsafe fn no_help(_: NonNull<Anchor>, _: Option<WorkerId>, _: &mut dyn FnMut() -> bool) -> bool {
+unsafe fn no_help(_: NonNull<Anchor>, _: &mut dyn FnMut() -> bool) -> bool {
     false
 }
 unsafe fn block(_: NonNull<Anchor>, word: &AtomicU32) {

@@ -22,7 +22,7 @@ pub(crate) struct Ops {
     /// The budget of the poll under way in the calling context.
     pub(crate) budget: unsafe fn(NonNull<Anchor>) -> Option<&'static Cell<u32>>,
     pub(crate) current: unsafe fn(NonNull<Anchor>) -> Option<Current>,
-    /// Works on other tasks until the condition, about a task with this pin, holds; false if it cannot.
+    /// Works on other tasks until the condition holds; false if it cannot.
     pub(crate) help: Help,
     pub(crate) block: unsafe fn(NonNull<Anchor>, &AtomicU32),
     pub(crate) unblock: unsafe fn(NonNull<Anchor>, &AtomicU32),
@@ -43,8 +43,7 @@ pub(crate) struct Ops {
 }
 
 /// See [`Ops::help`].
-pub(crate) type Help =
-    unsafe fn(NonNull<Anchor>, Option<WorkerId>, &mut dyn FnMut() -> bool) -> bool;
+pub(crate) type Help = unsafe fn(NonNull<Anchor>, &mut dyn FnMut() -> bool) -> bool;
 
 /// The worker that runs in the calling context.
 pub(crate) struct Current {
