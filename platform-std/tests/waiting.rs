@@ -277,6 +277,27 @@ fn a_task_that_joins_itself_is_told() {
 }
 
 #[test]
+fn a_worker_of_one_runtime_waits_for_another() {
+    let _watchdog = watchdog();
+    let (a, b) = (runtime(2), runtime(1));
+    let (to_a, to_b) = (*a.handle(), *b.handle());
+    let mut there_and_back = a.spawn(async move {
+        let outer = to_b.spawn(async move {
+            // On a worker of `b`, whose task waits for the other worker of `a`.
+            to_a.spawn(async { 1 }).await.unwrap() + 1
+        });
+        // The thread is in `b` here, and in `a` again behind it.
+        let inside = to_b.block_on(async move {
+            filch_std::spawn(async {}).await.unwrap();
+            outer.await.unwrap()
+        });
+        filch_std::spawn_pinned(WorkerId::new(1), async {}).expect("`a` has two").detach();
+        inside + 1
+    });
+    assert_eq!(there_and_back.join().unwrap(), 3);
+}
+
+#[test]
 fn the_sentry_frees_the_task_behind_a_stuck_poll() {
     let _watchdog = watchdog();
     let rt = runtime(2);

@@ -108,6 +108,7 @@ where
             // SAFETY: we are the worker.
             if let Some(ready) = unsafe { slot.inbox.pop() } {
                 worker.poll(ready);
+                worker.give_away();
                 continue;
             }
             if !(stand_in || self.others_can_work()) {

@@ -1,0 +1,93 @@
+//! A forked child has none of the parent's threads: the parent's runtime says so instead of hanging.
+#![cfg(unix)]
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use common::{runtime, watchdog};
+use filch_std::SpawnErrorKind;
+
+/// Runs `f` in a forked child; its exit status. The only test of its program, since the child has but one thread.
+fn in_child(f: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child calls `f` and leaves by `_exit`: no destructor, no handler of the parent's runs in it.
+    match unsafe { libc::fork() } {
+        -1 => panic!("{}", std::io::Error::last_os_error()),
+        0 => {
+            let status = f();
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(status) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: waits for our own child, into a place of our own.
+            let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!(ended, child, "{}", std::io::Error::last_os_error());
+            assert!(libc::WIFEXITED(status), "the child did not exit by itself: {status:#x}");
+            libc::WEXITSTATUS(status)
+        }
+    }
+}
+
+#[test]
+fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    assert_eq!(rt.spawn(async { 1 }).join().unwrap(), 1);
+    let handle = *rt.handle();
+    // What would hang in the child ends it by an alarm.
+    let alarm = || {
+        // SAFETY: only sets a timer.
+        unsafe { libc::alarm(20) };
+    };
+
+    let status = in_child(|| {
+        alarm();
+        match handle.try_spawn(async {}) {
+            Err(refused) if refused.kind == SpawnErrorKind::Forked => 17,
+            Err(_) => 1,
+            Ok(_) => 2,
+        }
+    });
+    assert_eq!(status, 17);
+
+    let status = in_child(|| {
+        alarm();
+        let worker = filch_std::WorkerId::new(0);
+        let refused = [
+            handle.spawn_pinned(worker, async {}).err().map(|e| e.kind),
+            handle.spawn_local(async {}).err().map(|e| e.kind),
+            handle.spawn_named("a name", async {}).err().map(|e| e.kind),
+        ];
+        if refused == [Some(SpawnErrorKind::Forked); 3] { 18 } else { 1 }
+    });
+    assert_eq!(status, 18);
+
+    // Functions that cannot give an error panic, and do not hang.
+    std::panic::set_hook(Box::new(|_| {}));
+    let status = in_child(|| {
+        alarm();
+        let block_on = catch_unwind(AssertUnwindSafe(|| handle.block_on(async {})));
+        let spawn = catch_unwind(AssertUnwindSafe(|| handle.spawn(async {}).detach()));
+        let told = |result: Result<(), Box<dyn core::any::Any + Send>>| {
+            result.is_err_and(|panic| common::message(&*panic).contains("parent process"))
+        };
+        if told(block_on) && told(spawn) { 19 } else { 1 }
+    });
+    assert_eq!(status, 19);
+
+    // The child drops it without waiting for threads that are not there, and builds its own.
+    let status = in_child(|| {
+        alarm();
+        // SAFETY: the child never uses the original again: it leaves by `_exit`.
+        drop(unsafe { core::ptr::read(&raw const rt) });
+        let own = runtime(1);
+        own.spawn(async { 20 }).join().unwrap_or(1)
+    });
+    assert_eq!(status, 20);
+
+    drop(std::panic::take_hook());
+    // The parent's runtime has noticed nothing.
+    assert_eq!(rt.spawn(async { 2 }).join().unwrap(), 2);
+    drop(rt);
+}

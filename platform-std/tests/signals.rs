@@ -1,0 +1,134 @@
+//! Wakes from signal handlers that interrupt workers and others anywhere: no task is lost.
+#![cfg(unix)]
+
+mod common;
+
+use core::{
+    future::poll_fn,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering},
+    task::{Poll, Waker},
+};
+use std::{sync::Arc, thread};
+
+use common::{until, watchdog};
+use filch_std::{Runtime, yield_now};
+
+const TASKS: usize = 16;
+
+/// Wakers that the handler wakes, each in turn. They are never freed.
+static WAKERS: [AtomicPtr<Waker>; TASKS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; TASKS];
+static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn wake_one(_: libc::c_int) {
+    // SAFETY: the errno of this thread, which the interrupted code may be about to read.
+    let errno = unsafe { *libc::__errno_location() };
+    let n = SIGNALS.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: null, or a leaked waker.
+    if let Some(waker) = unsafe { WAKERS[n % TASKS].load(Ordering::Acquire).as_ref() } {
+        waker.wake_by_ref();
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+fn install() {
+    // SAFETY: a handler of the right type, an empty mask, and calls that are restarted.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = wake_one as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigemptyset(&raw mut action.sa_mask);
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &raw const action, core::ptr::null_mut()), 0);
+    }
+}
+
+/// Waits for `rounds` wakes that are the handler's alone.
+async fn woken(slot: usize, rounds: usize) -> usize {
+    let mut seen = 0;
+    poll_fn(move |cx| {
+        if WAKERS[slot].load(Ordering::Relaxed).is_null() {
+            let waker = Box::leak(Box::new(cx.waker().clone()));
+            WAKERS[slot].store(waker, Ordering::Release);
+        }
+        seen += 1;
+        if seen > rounds { Poll::Ready(seen) } else { Poll::Pending }
+    })
+    .await
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn tasks_are_woken_by_a_signal_handler_wherever_it_comes() {
+    const ROUNDS: usize = 2_000;
+    let _watchdog = watchdog();
+    install();
+    let rt = Runtime::builder().workers(3).build().unwrap();
+    let waiting: Vec<_> = (0..TASKS).map(|slot| rt.spawn(woken(slot, ROUNDS))).collect();
+
+    // The threads that the signals go to: each worker says who it is.
+    let workers: Vec<libc::pthread_t> = (0..3)
+        .map(|i| {
+            // SAFETY: asks for the calling thread.
+            let who = async { unsafe { libc::pthread_self() } };
+            rt.handle().spawn_pinned(filch_std::WorkerId::new(i), who).unwrap().join().unwrap()
+        })
+        .collect();
+
+    // Meanwhile the workers push, pop, steal, spawn, join and complete as fast as they can.
+    let stop = Arc::new(AtomicBool::new(false));
+    let churn: Vec<_> = (0..6)
+        .map(|_| {
+            let stop = Arc::clone(&stop);
+            rt.spawn(async move {
+                let mut joined = 0_usize;
+                while !stop.load(Ordering::Relaxed) {
+                    let children: Vec<_> =
+                        (0..20).map(|_| filch_std::spawn(async { yield_now().await })).collect();
+                    for mut child in children {
+                        if joined % 2 == 0 {
+                            child.await.unwrap();
+                        } else {
+                            child.join().unwrap();
+                        }
+                        joined += 1;
+                    }
+                }
+                joined
+            })
+        })
+        .collect();
+
+    let done = || waiting.iter().all(filch_std::JoinHandle::is_finished);
+    let mut sent = 0_usize;
+    while !done() {
+        for worker in &workers {
+            // SAFETY: the runtime's threads live as long as it does, and the handler is installed.
+            unsafe { libc::pthread_kill(*worker, libc::SIGUSR1) };
+            // A thread that is no worker, while it spawns.
+            rt.spawn(async {}).detach();
+            // SAFETY: as above; for this very thread.
+            unsafe { libc::raise(libc::SIGUSR1) };
+        }
+        sent += 1;
+        if sent % 64 == 0 {
+            thread::yield_now();
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    for mut task in waiting {
+        assert_eq!(task.join().unwrap(), ROUNDS + 1);
+    }
+    let joined: usize = churn.into_iter().map(|mut task| task.join().unwrap()).sum();
+    println!("{} signals, {joined} joins", SIGNALS.load(Ordering::Relaxed));
+    assert!(SIGNALS.load(Ordering::Relaxed) >= ROUNDS);
+    until(|| rt.metrics().totals().live == 0);
+    // Late signals find wakers of tasks that are over, of a runtime that is gone.
+    let handle = *rt.handle();
+    drop(rt);
+    for _ in 0..100 {
+        // SAFETY: as above.
+        unsafe { libc::raise(libc::SIGUSR1) };
+    }
+    let totals = handle.metrics().totals();
+    assert_eq!((totals.live, totals.injector_depth), (0, 0));
+}
