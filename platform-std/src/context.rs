@@ -188,10 +188,11 @@ impl Handle {
         Ok(self.spawner.spawn_pinned(self.heap, worker, future)?)
     }
 
-    /// Spawns a task that need not be `Send`, from a task: it stays on that task's worker.
+    /// Spawns a task that need not be `Send`, from a pinned task or another local one, whose worker it shares.
     ///
     /// # Errors
-    /// [`SpawnError`], with the future; among others when not called from a task.
+    /// [`SpawnError`], with the future; among others when called from elsewhere: a task that is not pinned may go on on
+    /// another thread.
     pub fn spawn_local<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
     where
         F: Future + 'static,
@@ -310,21 +311,24 @@ where
     }
 }
 
-/// Spawns a task that need not be `Send` on the calling task's worker.
+/// Spawns a task that need not be `Send`, from a pinned task or another local one, whose worker it shares.
 ///
 /// # Errors
-/// [`SpawnError`], with the future.
+/// [`SpawnError`], with the future; among others when called from elsewhere.
 ///
 /// ```
 /// # use std::rc::Rc;
+/// use filch_std::WorkerId;
 /// let runtime = filch_std::Runtime::new().unwrap();
-/// let task = filch_std::spawn_local(async {}).unwrap_err();
-/// assert_eq!(task.kind, filch_std::SpawnErrorKind::NoRuntime);
-/// runtime.block_on(runtime.spawn(async {
-///     let shared = Rc::new(7);
-///     let local = filch_std::spawn_local(async move { *shared }).expect("on a worker");
-///     local.detach();
-/// })).unwrap();
+/// let parent = runtime.handle().spawn_pinned(WorkerId::new(0), async {
+///     let local = filch_std::spawn_local(async {
+///         let shared = Rc::new(7);
+///         filch_std::yield_now().await;
+///         *shared
+///     });
+///     local.expect("from a pinned task").await
+/// });
+/// assert_eq!(runtime.block_on(parent.unwrap()).unwrap().unwrap(), 7);
 /// ```
 pub fn spawn_local<F>(future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
 where

@@ -2,13 +2,12 @@
 
 mod common;
 
-use core::future::pending;
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    rc::Rc,
+use core::{
+    future::pending,
+    panic::AssertUnwindSafe,
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
-    thread,
 };
+use std::{panic::catch_unwind, rc::Rc, thread};
 
 use common::{Drops, Flag, message, runtime, until, watchdog};
 use filch_std::{Handle, JoinSet, NoRuntime, SpawnErrorKind, WorkerId, yield_now};
