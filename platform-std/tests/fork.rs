@@ -3,7 +3,8 @@
 
 mod common;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 
 use common::{runtime, watchdog};
 use filch_std::SpawnErrorKind;

@@ -2,9 +2,13 @@
 
 mod common;
 
-use core::future::{Future, pending, poll_fn};
-use core::{pin::Pin, task::Poll};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use core::{
+    future::{Future, pending, poll_fn},
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    task::Poll,
+};
+use std::panic::catch_unwind;
 
 use common::{Drops, Flag, Tally, message, runtime, until, watchdog};
 use filch_std::{JoinError, Runtime, yield_now};
@@ -192,7 +196,7 @@ fn panics_in_nested_waits_end_one_task_each() {
         let nested = catch_unwind(|| filch_std::block_on(async { panic!("nested") }));
         // After all that the task is where it was.
         yield_now().await;
-        (inner, message(&*nested.map(|()| ()).unwrap_err()).to_owned())
+        (inner, message(&*nested.unwrap_err()).to_owned())
     });
     let (inner, nested) = rt.block_on(outer).unwrap();
     assert_eq!((inner.as_str(), nested.as_str()), ("the inner one", "nested"));
