@@ -64,16 +64,75 @@ mod backend {
 
 #[cfg(filch_loom)]
 mod backend {
-    #[cfg(filch_narrow)]
-    pub use loom::sync::atomic::AtomicU32 as AtomicWord;
-    #[cfg(not(filch_narrow))]
-    pub use loom::sync::atomic::AtomicU64 as AtomicWord;
-    pub use loom::{
-        cell::UnsafeCell,
-        sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence},
-    };
+    use core::{fmt, ops::Deref};
+
+    use loom::sync::atomic as loom_atomic;
+
+    pub use loom::{cell::UnsafeCell, sync::atomic::fence};
+
     /// Loom has no compiler fences: it never reorders a thread with itself.
     pub fn compiler_fence(_: super::Ordering) {}
+
+    /// Loom's atomic, and, in models that ask for it (see `model::check`), a counter that loads count up.
+    ///
+    /// Loom 0.7 looks for schedules by the accesses that depend on each other, but keeps the last access of each atomic
+    /// only: a load hides those before it, also from a write by the same thread that comes after it, so that of a load
+    /// and a compare-and-swap it may never try whether another thread's load comes after them. Relaxed, the counters
+    /// order nothing; but as each depends on the one before, all orders of the loads are tried.
+    macro_rules! counted {
+        ($name:ident$(<$t:ident>)?, $inner:ty, $value:ty) => {
+            /// Loom's atomic, with a counter of loads.
+            pub struct $name$(<$t>)? {
+                inner: $inner,
+                loads: Option<loom_atomic::AtomicUsize>,
+            }
+
+            impl$(<$t>)? $name$(<$t>)? {
+                /// An atomic that begins with `value`.
+                pub fn new(value: $value) -> Self {
+                    let loads = counts().then(|| loom_atomic::AtomicUsize::new(0));
+                    Self { inner: <$inner>::new(value), loads }
+                }
+
+                /// Loads the value.
+                #[track_caller]
+                pub fn load(&self, order: super::Ordering) -> $value {
+                    if let Some(loads) = &self.loads {
+                        loads.fetch_add(1, super::Ordering::Relaxed);
+                    }
+                    self.inner.load(order)
+                }
+            }
+
+            impl$(<$t>)? fmt::Debug for $name$(<$t>)? {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    self.inner.fmt(f)
+                }
+            }
+
+            impl$(<$t>)? Deref for $name$(<$t>)? {
+                type Target = $inner;
+                fn deref(&self) -> &$inner {
+                    &self.inner
+                }
+            }
+        };
+    }
+    #[cfg(test)]
+    use super::model::counts;
+    #[cfg(not(test))]
+    fn counts() -> bool {
+        false
+    }
+
+    counted!(AtomicBool, loom_atomic::AtomicBool, bool);
+    counted!(AtomicU32, loom_atomic::AtomicU32, u32);
+    counted!(AtomicUsize, loom_atomic::AtomicUsize, usize);
+    counted!(AtomicPtr<T>, loom_atomic::AtomicPtr<T>, *mut T);
+    #[cfg(filch_narrow)]
+    pub use self::AtomicU32 as AtomicWord;
+    #[cfg(not(filch_narrow))]
+    counted!(AtomicWord, loom_atomic::AtomicU64, u64);
 }
 
 #[cfg(filch_shuttle)]
@@ -172,3 +231,54 @@ macro_rules! array_of {
     }};
 }
 pub(crate) use array_of;
+
+/// What the models of all modules share.
+#[cfg(all(test, filch_loom))]
+pub(crate) mod model {
+    use core::{
+        cell::Cell,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+    use std::{sync::Arc, thread, time::Instant};
+
+    std::thread_local! {
+        /// Whether atomics that are made now count their loads. Loom's threads are coroutines of the one thread that runs
+        /// the model, so that they all see this.
+        static COUNTS: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(super) fn counts() -> bool {
+        COUNTS.get()
+    }
+
+    /// Runs `f` in all schedules with at most `preemptions` of them that loom finds, and that the counters of loads make
+    /// it find (see `counted`): for models of a few dozen accesses.
+    pub(crate) fn check(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+        run(true, preemptions, f);
+    }
+
+    /// Runs `f` in the schedules with at most `preemptions` of them that loom finds by itself: for larger models.
+    pub(crate) fn check_large(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+        run(false, preemptions, f);
+    }
+
+    fn run(counts: bool, preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        // `LOOM_MAX_PREEMPTIONS` above or below 2 moves the bound as far.
+        let bound = (preemptions + model.preemption_bound.unwrap_or(2)).saturating_sub(2);
+        model.preemption_bound = Some(bound);
+        model.max_branches = model.max_branches.max(20_000);
+        let (begin, schedules) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+        let n = Arc::clone(&schedules);
+        COUNTS.set(counts);
+        model.check(move || {
+            n.fetch_add(1, Ordering::Relaxed);
+            f();
+        });
+        COUNTS.set(false);
+        let (n, time) = (schedules.load(Ordering::Relaxed), begin.elapsed().as_secs_f32());
+        let me = thread::current();
+        let name = me.name().unwrap_or("model");
+        std::eprintln!("{name}: {n} schedules, {bound} preemptions, {time:.1} s");
+    }
+}

@@ -1,5 +1,5 @@
 //! Wakes from signal handlers that interrupt workers and others anywhere: no task is lost.
-#![cfg(unix)]
+#![cfg(target_os = "linux")]
 
 mod common;
 
@@ -57,7 +57,6 @@ async fn woken(slot: usize, rounds: usize) -> usize {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn tasks_are_woken_by_a_signal_handler_wherever_it_comes() {
     const ROUNDS: usize = 2_000;
     let _watchdog = watchdog();

@@ -289,6 +289,8 @@ impl<const CAP: usize> Ring<CAP> {
         let half = available - available / 2;
         #[cfg(filch_mutant = "ring_half")]
         let half = available + 1;
+        #[cfg(filch_mutant = "ring_room")]
+        let room = room.max(Self::CAPACITY);
         let n = half.min(Self::CAPACITY / 2).min(room);
         let new = Head::new(head.steal(), head.real().wrapping_add(n));
         // Ordering: Acquire pairs with the Release of the owner's pops and of earlier thieves' releases, which ours

@@ -227,8 +227,12 @@ impl Home {
                 Ordering::Relaxed,
             );
             let new = next_head(head, index);
+            #[cfg(not(filch_mutant = "free_give"))]
+            const GIVE: Ordering = Ordering::Release;
+            #[cfg(filch_mutant = "free_give")]
+            const GIVE: Ordering = Ordering::Relaxed;
             // Ordering: Release pairs with the Acquire in `take`.
-            match self.free.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
+            match self.free.compare_exchange_weak(head, new, GIVE, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(seen) => head = seen,
             }
