@@ -87,7 +87,7 @@ fn a_future_too_large_or_too_aligned_comes_back() {
         Err(SpawnErrorKind::TooLarge { .. })
     ));
     // A cell takes what a pool does not.
-    let cell: &TaskCell<Ready<Aligned>> = Box::leak(Box::default());
+    let cell: &TaskCell<Ready<Aligned>> = common::forever(Box::default());
     let mut handle = sim.executor.spawn(cell, ready(Aligned(9))).unwrap();
     sim.run(0);
     assert_eq!(output(&mut handle).unwrap().0, 9);

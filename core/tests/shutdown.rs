@@ -397,7 +397,7 @@ fn spawns_against_a_shutdown_are_run_cancelled_or_refused() {
     let _watchdog = watchdog();
     for seed in 0..50_u64 {
         println!("round {seed}");
-        let pool: &'static TaskPool<192, 512> = Box::leak(Box::default());
+        let pool: &'static TaskPool<192, 512> = common::forever(Box::default());
         let executor = threads(2, Config::new());
         let drops = Drops::new();
         let spawners: Vec<_> = (0..3)

@@ -208,7 +208,7 @@ impl<const RING: usize> Sim<RING> {
     fn build_offline(workers: u16, config: Config) -> Self {
         let slots = slots(usize::from(workers));
         let executor = Scheduler::over(Manual::new(), config, slots).expect("a fair number");
-        let executor = Box::leak(Box::new(executor));
+        let executor = forever(Box::new(executor));
         Self { executor, workers: RefCell::new(vec![None; usize::from(workers)]) }
     }
 
@@ -419,7 +419,7 @@ pub(crate) fn threads(workers: u16, config: Config) -> &'static ThreadExecutor {
 /// The same, before any thread has started.
 pub(crate) fn parked(slots_in_all: u16, config: Config) -> &'static ThreadExecutor {
     let slots = slots(usize::from(slots_in_all));
-    Box::leak(Box::new(Scheduler::over(Threads::new(), config, slots).expect("a fair number")))
+    forever(Box::new(Scheduler::over(Threads::new(), config, slots).expect("a fair number")))
 }
 
 fn spares(executor: &ThreadExecutor, slots_in_all: u16) -> u16 {
@@ -434,9 +434,19 @@ pub(crate) fn stop(executor: &'static ThreadExecutor) {
     assert_eq!(totals.spawned, totals.completed, "{totals:?}");
 }
 
+/// Leaks on purpose, as an executor's memory must be, and remembers where, so that leak checkers do not complain.
+pub(crate) fn forever<T>(memory: Box<T>) -> &'static T {
+    static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    let memory: &'static T = Box::leak(memory);
+    KEPT.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(core::ptr::from_ref(memory).expose_provenance());
+    memory
+}
+
 /// Memory for a test of its own.
 pub(crate) fn pool() -> &'static TaskPool<1024, 64> {
-    Box::leak(Box::default())
+    forever(Box::default())
 }
 
 /// Ends the whole test program if it is not dropped in time: a hang must not look like a slow machine.
