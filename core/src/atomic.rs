@@ -258,6 +258,7 @@ pub(crate) mod model {
     }
 
     /// Runs `f` in the schedules with at most `preemptions` of them that loom finds by itself: for larger models.
+    #[allow(dead_code, reason = "for the next one")]
     pub(crate) fn check_large(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
         run(false, preemptions, f);
     }

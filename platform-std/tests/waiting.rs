@@ -2,7 +2,11 @@
 
 mod common;
 
-use core::future::pending;
+use core::{
+    future::{Future, pending},
+    pin::pin,
+    task::Context,
+};
 use std::{
     sync::{Arc, Mutex},
     thread,
@@ -335,4 +339,45 @@ fn an_aborted_task_that_blocks_ends_when_it_lets_go() {
     assert!(!blocked.is_finished());
     flag.set();
     assert!(blocked.join().unwrap_err().is_cancelled());
+}
+
+#[test]
+#[ignore = "a known hang: no stand-in is left, so that the last level sleeps, and nobody runs what it waits for"]
+fn block_on_deeper_than_all_stand_ins_ends() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(1).nesting(8).build().unwrap();
+    let deep = rt.spawn(async move { descend(200) });
+    // With the output or with a panic; but it ends.
+    until(|| deep.is_finished());
+}
+
+#[test]
+#[ignore = "a known hang: a budget that is used up is not renewed within a poll, and this executor never ends its poll"]
+fn a_foreign_block_on_in_a_task_has_no_end_of_its_budget() {
+    struct Unpark(thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let mut handle = rt.spawn(async {
+        let finished: Vec<_> = (0..300).map(|i| filch_std::spawn(async move { i })).collect();
+        while !finished.iter().all(JoinHandle::is_finished) {
+            yield_now().await;
+        }
+        // What `block_on` of other crates does.
+        let waker = Arc::new(Unpark(thread::current())).into();
+        let mut cx = Context::from_waker(&waker);
+        let mut all = pin!(async {
+            for handle in finished {
+                handle.await.unwrap();
+            }
+        });
+        while all.as_mut().poll(&mut cx).is_pending() {
+            thread::park();
+        }
+    });
+    handle.join().unwrap();
 }

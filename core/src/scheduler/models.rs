@@ -251,7 +251,7 @@ fn foreign_pushes(workers: usize, pushes: usize) {
 // Seen to catch: `idle_recheck`, `idle_gap`, `idle_fence`.
 #[test]
 fn models_idle_two_workers_and_a_foreign_pusher() {
-    check(2, || foreign_pushes(2, 2));
+    check(1, || foreign_pushes(2, 2));
 }
 
 // Three workers have two levels, as `GROUP` is two here. Seen to catch: `idle_recheck`, `idle_fence`.

@@ -146,7 +146,7 @@ fn one_worker_and_a_foreign_pusher() {
 
 #[test]
 fn two_workers_and_a_foreign_pusher() {
-    check(2, || {
+    check(1, || {
         let model = Model::<2>::new();
         let workers = model.start(0..2);
         model.spawn(|| {});
@@ -157,7 +157,7 @@ fn two_workers_and_a_foreign_pusher() {
 
 #[test]
 fn two_workers_and_a_poll_that_pushes() {
-    check(2, || {
+    check(1, || {
         let model = Model::<2>::new();
         let workers = model.start(0..2);
         model.spawn(move || model.spawn(|| {}));
@@ -178,7 +178,7 @@ fn pinned_task_against_sleep() {
 /// A group's last sleeper wakes by itself, while another goes to sleep in it, and turns to a task of its own.
 #[test]
 fn a_worker_that_wakes_by_itself_retires_its_group() {
-    check(2, || {
+    check(1, || {
         let model = Model::<3>::new();
         // One sleeps, and is about to wake for no reason.
         loom::stop_exploring();

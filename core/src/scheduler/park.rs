@@ -47,8 +47,12 @@ impl ParkWord {
 
     /// Ends the worker's sleep, this one or the next. From any context.
     pub(crate) fn unpark<P: Platform>(&self, platform: &P, worker: WorkerId) {
+        #[cfg(not(filch_mutant = "park_notify"))]
+        const NOTIFY: Ordering = Ordering::Release;
+        #[cfg(filch_mutant = "park_notify")]
+        const NOTIFY: Ordering = Ordering::Relaxed;
         // Ordering: Release pairs with the Acquires in `park`.
-        if self.0.swap(NOTIFIED, Ordering::Release) == PARKED {
+        if self.0.swap(NOTIFIED, NOTIFY) == PARKED {
             platform.wake(worker, &self.0);
         }
     }

@@ -299,6 +299,8 @@ impl<T> JoinHandle<T> {
             }
             self.unregister(task)?;
         }
+        #[cfg(filch_mutant = "join_early")]
+        header.state.apply(Snapshot::set_join_waker)?;
         slot.put(waker.clone());
         header.state.apply(Snapshot::set_join_waker).inspect_err(|_| drop(slot.take()))
     }
@@ -317,6 +319,7 @@ impl<T> JoinHandle<T> {
         // SAFETY: INV-HANDLE.
         let (header, slot) = unsafe { (task.as_ref(), Header::join_slot(task)) };
         if header.state.load().has_join_waker() {
+            #[cfg(not(filch_mutant = "join_keep"))]
             header.state.apply(Snapshot::unset_join_waker)?;
             drop(slot.take());
         }

@@ -11,7 +11,6 @@ use core::{
 };
 
 use loom::{
-    model::Builder,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -29,24 +28,23 @@ use super::{
     spawn::Spawner,
 };
 use crate::{
-    atomic::{AtomicPtr, AtomicU32, UnsafeCell},
+    atomic::{AtomicPtr, AtomicU32, UnsafeCell, model::check},
     platform::WorkerId,
+    queue::injector::Injector,
 };
 
 extern crate alloc;
 
-fn check(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    let mut model = Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.max_branches = 20_000;
-    model.check(f);
+loom::thread_local! {
+    /// Whether the thread is in a poll.
+    static POLLING: Cell<bool> = Cell::new(false);
 }
 
 /// A scheduler that queues, and whose worker is whoever calls `run`.
 #[repr(C)]
 struct Bare {
     anchor: Anchor,
-    queue: Mutex<Vec<Ready>>,
+    queue: Injector,
     registry: AtomicPtr<Home>,
 }
 
@@ -62,7 +60,7 @@ impl System {
     fn new() -> Self {
         let bare = Bare {
             anchor: Anchor::new(&OPS),
-            queue: Mutex::new(Vec::new()),
+            queue: Injector::new(),
             registry: AtomicPtr::new(core::ptr::null_mut()),
         };
         Self { bare: Box::leak(Box::new(bare)), pool: Box::leak(Box::new(Pool::new())) }
@@ -80,14 +78,15 @@ impl System {
     /// Polls what is queued, until nothing is.
     fn run(self) {
         loop {
-            let ready = self.bare.queue.lock().unwrap().pop();
-            let Some(ready) = ready else { return };
+            let Some(ready) = self.bare.queue.pop_batch(1, 0, |_| {}) else { return };
+            POLLING.with(|polling| polling.set(true));
             let polled = run::poll(ready, |f| {
                 f();
                 Ok(())
             });
+            POLLING.with(|polling| polling.set(false));
             if let Polled::Again(ready) = polled {
-                self.bare.queue.lock().unwrap().push(ready);
+                self.bare.queue.push(ready);
             }
         }
     }
@@ -128,7 +127,7 @@ unsafe fn bare(anchor: NonNull<Anchor>) -> &'static Bare {
 }
 unsafe fn push(anchor: NonNull<Anchor>, ready: Ready) {
     // SAFETY: as in `bare`.
-    unsafe { bare(anchor) }.queue.lock().unwrap().push(ready);
+    unsafe { bare(anchor) }.queue.push(ready);
 }
 unsafe fn no_budget(_: NonNull<Anchor>) -> Option<&'static Cell<u32>> {
     None
@@ -164,12 +163,20 @@ unsafe fn nowhere(_: NonNull<Anchor>) -> Option<WorkerId> {
 /// Counts its drops, and touches a checked cell in each, as a future's state would.
 struct Guarded {
     drops: Arc<AtomicUsize>,
+    /// Part of a future: a worker drops it.
+    future: bool,
     cell: UnsafeCell<u32>,
 }
 
 impl Guarded {
     fn new(drops: &Arc<AtomicUsize>) -> Self {
-        Self { drops: Arc::clone(drops), cell: UnsafeCell::new(0) }
+        Self { drops: Arc::clone(drops), future: true, cell: UnsafeCell::new(0) }
+    }
+
+    fn output(drops: &Arc<AtomicUsize>) -> Self {
+        let mut this = Self::new(drops);
+        this.future = false;
+        this
     }
 
     fn touch(&self) {
@@ -184,6 +191,7 @@ unsafe impl Send for Guarded {}
 impl Drop for Guarded {
     fn drop(&mut self) {
         self.touch();
+        assert!(!self.future || POLLING.with(Cell::get), "a future was dropped by no worker");
         self.drops.fetch_add(1, Relaxed);
     }
 }
@@ -200,17 +208,37 @@ impl Signal {
     /// Leaves the waker first, then looks: the wake may come in between, while the task runs.
     async fn wait(&self) {
         poll_fn(|cx| {
-            *self.0.1.lock().unwrap() = Some(cx.waker().clone());
+            let mut left = self.0.1.lock().unwrap();
+            // A clone orders this poll after the wake that led to it: only if it must be, as futures do.
+            if !left.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
+                *left = Some(cx.waker().clone());
+            }
+            drop(left);
             if self.0.0.load(Relaxed) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
 
     /// Sets the flag, relaxed: that the woken poll sees it is the waker's doing.
-    fn set(&self) -> Option<Waker> {
-        let waker = self.0.1.lock().unwrap().clone();
+    fn set(&self) {
         self.0.0.store(true, Relaxed);
-        waker
+    }
+
+    fn wake(&self) {
+        let waker = self.waker();
+        self.set();
+        waker.wake();
+    }
+
+    /// A clone of the waker that the last poll left.
+    fn waker(&self) -> Waker {
+        self.0.1.lock().unwrap().clone().expect("a poll came before")
+    }
+
+    /// Drops the waker that the last poll left.
+    fn forget(&self) {
+        let waker = self.0.1.lock().unwrap().take();
+        drop(waker);
     }
 }
 
@@ -231,10 +259,9 @@ fn poll<T>(handle: &mut JoinHandle<T>, waker: &Waker) -> Poll<Result<T, JoinErro
     Pin::new(handle).poll(&mut Context::from_waker(waker))
 }
 
-/// A task that waits for a signal is polled again once it came, whether the wake finds it idle, scheduled or running.
-///
-/// Seen to catch: `state_load`, `state_apply`, `pending_seen`.
-fn wake_against_poll(by_value: bool) {
+/// A task that waits for a signal is polled again once it came, whether the wake finds it idle, or, if it is `queued`,
+/// scheduled or running.
+fn wake_against_poll(by_value: bool, queued: bool) {
     let system = System::new();
     let (signal, drops) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
     let guarded = Guarded::new(&drops);
@@ -248,12 +275,19 @@ fn wake_against_poll(by_value: bool) {
     });
     // The first poll leaves a waker.
     system.run();
+    if queued {
+        signal.waker().wake();
+    }
     let waker = thread::spawn(move || {
-        if let Some(waker) = signal.set() {
-            if by_value { waker.wake() } else { waker.wake_by_ref() }
+        let waker = signal.waker();
+        signal.set();
+        if by_value {
+            waker.wake()
+        } else {
+            waker.wake_by_ref()
         }
         // The rest of the wakers goes here, perhaps last of all.
-        signal.0.1.lock().unwrap().take();
+        signal.forget();
     });
     system.run();
     waker.join().unwrap();
@@ -265,13 +299,56 @@ fn wake_against_poll(by_value: bool) {
 }
 
 #[test]
-fn models_wake_by_ref_against_poll() {
-    check(3, || wake_against_poll(false));
+fn models_wake_by_ref_of_an_idle_task() {
+    check(3, || wake_against_poll(false, false));
 }
 
 #[test]
+fn models_wake_by_value_of_an_idle_task() {
+    check(3, || wake_against_poll(true, false));
+}
+
+/// Seen to catch: `state_load`, `state_apply`, `pending_seen`.
+#[test]
+fn models_wake_by_ref_against_poll() {
+    check(3, || wake_against_poll(false, true));
+}
+
+/// Seen to catch: `state_load`, `state_apply`, `pending_seen`.
+#[test]
 fn models_wake_by_value_against_poll() {
-    check(3, || wake_against_poll(true));
+    check(3, || wake_against_poll(true, true));
+}
+
+/// A wake that finds the count at its limit changes nothing in the word, and is published all the same.
+///
+/// Seen to catch: `wake_skip`, `state_load`, `state_apply`.
+#[test]
+fn models_wake_that_changes_nothing() {
+    check(3, || {
+        let system = System::new();
+        let signal = Signal::new();
+        let handle = system.spawn({
+            let signal = signal.clone();
+            async move { signal.wait().await }
+        });
+        system.run();
+        let late = signal.waker();
+        late.wake_by_ref();
+        let header = super::waker::header_of(&late).expect("a waker of ours");
+        // SAFETY: the waker's reference.
+        unsafe { header.as_ref() }.state.apply(super::state::Snapshot::saturate_wakes);
+        let waker = thread::spawn(move || {
+            signal.set();
+            late.wake_by_ref();
+            drop(late);
+            signal.forget();
+        });
+        system.run();
+        waker.join().unwrap();
+        system.run();
+        assert!(handle.is_finished(), "a lost wake-up");
+    });
 }
 
 /// Two wakers and a poll at once: one `Ready` at most (a second one would poll the future twice at once, a race).
@@ -292,7 +369,7 @@ fn models_two_wakers_against_poll() {
             .map(|_| {
                 let signal = signal.clone();
                 thread::spawn(move || {
-                    signal.set().into_iter().for_each(Waker::wake);
+                    signal.wake();
                     system.run();
                 })
             })
@@ -305,7 +382,7 @@ fn models_two_wakers_against_poll() {
 
 /// Whoever awaits the handle is woken, or sees the output at once; a waker that was replaced is not needed.
 ///
-/// Seen to catch: `state_load`, `state_apply`.
+/// Seen to catch: `state_load`, `state_apply`, `join_early`, `join_keep`.
 #[test]
 fn models_join_against_completion() {
     check(3, || {
@@ -341,6 +418,8 @@ fn models_join_against_completion() {
 }
 
 /// A thread that is no worker sleeps on the task's completion word.
+///
+/// Seen to catch: `state_load`, `state_apply`.
 #[test]
 fn models_blocking_join_against_completion() {
     check(2, || {
@@ -356,11 +435,11 @@ fn models_blocking_join_against_completion() {
 
 /// The output is dropped once, by whoever comes last: the handle, or the worker. With a waker registered before.
 ///
-/// Seen to catch: `state_apply`.
+/// Seen to catch: `state_apply`; with a waker, `join_keep`.
 fn drop_against_completion(registered: bool) {
     let system = System::new();
     let drops = Arc::new(AtomicUsize::new(0));
-    let output = Guarded::new(&drops);
+    let output = Guarded::output(&drops);
     let mut handle = system.spawn(async move { output });
     let (_count, waker) = counter();
     if registered {
@@ -404,8 +483,8 @@ fn models_abort_against_poll_and_wake() {
         let abort = handle.abort_handle().unwrap();
         let aborter = thread::spawn(move || abort.abort());
         let waker = thread::spawn(move || {
-            signal.set().into_iter().for_each(Waker::wake);
-            signal.0.1.lock().unwrap().take();
+            signal.wake();
+            signal.forget();
         });
         system.run();
         aborter.join().unwrap();
@@ -439,8 +518,8 @@ fn models_abort_against_shield() {
         system.run();
         let abort = handle.abort_handle().unwrap();
         let aborter = thread::spawn(move || abort.abort());
-        signal.set().into_iter().for_each(Waker::wake);
-        signal.0.1.lock().unwrap().take();
+        signal.wake();
+        signal.forget();
         system.run();
         aborter.join().unwrap();
         drop(signal);
@@ -469,8 +548,7 @@ fn models_last_references_dropped() {
         });
         system.run();
         let waker = thread::spawn(move || {
-            let waker = signal.0.1.lock().unwrap().take();
-            drop(waker);
+            signal.forget();
         });
         drop(handle);
         system.run();
@@ -492,15 +570,73 @@ fn models_late_wake_of_a_complete_task() {
             async move { signal.wait().await }
         });
         system.run();
-        let late = signal.0.1.lock().unwrap().clone().expect("left by the first poll");
-        signal.set().into_iter().for_each(Waker::wake);
-        signal.0.1.lock().unwrap().take();
+        let late = signal.waker();
+        signal.wake();
+        signal.forget();
         drop(signal);
         let waker = thread::spawn(move || late.wake());
         system.run();
         let _ = poll(&mut handle, Waker::noop());
         drop(handle);
         waker.join().unwrap();
+        system.run();
+        system.assert_no_slot_leaks();
+    });
+}
+
+/// One waker is woken and one dropped while the handle goes: the task is polled or dropped by a worker, and free once.
+#[test]
+fn models_last_references_woken_and_dropped() {
+    check(2, || {
+        let system = System::new();
+        let (signal, drops) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
+        let guarded = Guarded::new(&drops);
+        let handle = system.spawn({
+            let signal = signal.clone();
+            async move {
+                guarded.touch();
+                signal.wait().await;
+                // Never: the flag stays down.
+            }
+        });
+        system.run();
+        let one = signal.waker();
+        signal.forget();
+        let waker = thread::spawn(move || one.wake());
+        drop(handle);
+        system.run();
+        waker.join().unwrap();
+        system.run();
+        // What a poll left on its way.
+        signal.forget();
+        system.run();
+        assert_eq!(drops.load(Relaxed), 1, "a task that nobody can wake is dropped");
+        system.assert_no_slot_leaks();
+    });
+}
+
+/// The slot of a task that is over is taken for the next, while the last reference to the first goes.
+///
+/// Seen to catch: `free_give`, `state_apply`.
+#[test]
+fn models_slot_is_used_again() {
+    check(3, || {
+        let system = System::new();
+        let first = system.spawn(async {});
+        // Holds the other slot.
+        let second = system.spawn(core::future::pending::<()>());
+        let other = thread::spawn(move || drop(first));
+        system.run();
+        // SAFETY: as in `spawn`.
+        let spawner = unsafe { Spawner::new(NonNull::from(system.bare).cast()) };
+        let third = spawner.spawn(system.pool, async { Box::new(3) }).ok();
+        other.join().unwrap();
+        system.run();
+        if let Some(mut third) = third {
+            let end = poll(&mut third, Waker::noop());
+            assert!(matches!(end, Poll::Ready(Ok(three)) if *three == 3));
+        }
+        drop(second);
         system.run();
         system.assert_no_slot_leaks();
     });

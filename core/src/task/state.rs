@@ -248,6 +248,12 @@ impl Snapshot {
         }
     }
 
+    /// As many wakes as can be counted, for models.
+    #[cfg(all(test, filch_loom))]
+    pub(crate) const fn saturate_wakes(self) -> (Self, ()) {
+        (self.with(WAKES, WAKES.max()), ())
+    }
+
     /// A reference is cloned. Saturates.
     #[inline]
     pub(crate) const fn clone_ref(self) -> (Self, ()) {
@@ -427,6 +433,10 @@ impl State {
         let mut current = self.0.load(Ordering::Relaxed);
         loop {
             let (next, action) = transition(Snapshot(current));
+            #[cfg(filch_mutant = "wake_skip")]
+            if next.0 == current {
+                return action;
+            }
             // Ordering: Release gives what the caller did before (wrote the output, the join waker, woke) to the
             // Acquire of `load` and of every later `apply`; Acquire takes what the earlier ones gave: the last
             // reference sees all uses, `pending` sees the wakers, the joiner sees the output.

@@ -159,6 +159,7 @@ type Seat<const RING: usize> = Option<Rc<Worker<Manual, Room<RING>, RING>>>;
 pub(crate) struct Sim<const RING: usize = 256> {
     pub(crate) executor: &'static ManualExecutor<RING>,
     workers: RefCell<Vec<Seat<RING>>>,
+    _watchdog: Watchdog,
 }
 
 impl Sim {
@@ -180,15 +181,17 @@ impl Sim {
     /// No worker online, in an executor for tests that need it longer.
     pub(crate) fn leak_offline(workers: u16, config: Config) -> &'static ManualExecutor {
         let sim = Self::build_offline(workers, config);
-        let executor = sim.executor;
-        core::mem::forget(sim);
-        executor
+        forever(Box::new(sim)).executor
     }
 
     /// No worker online; opens the executor again, should it have been used before.
     pub(crate) fn over(executor: &'static ManualExecutor, workers: u16) -> Self {
         executor.reopen();
-        Self { executor, workers: RefCell::new(vec![None; usize::from(workers)]) }
+        Self {
+            executor,
+            workers: RefCell::new(vec![None; usize::from(workers)]),
+            _watchdog: watchdog(),
+        }
     }
 }
 
@@ -209,7 +212,11 @@ impl<const RING: usize> Sim<RING> {
         let slots = slots(usize::from(workers));
         let executor = Scheduler::over(Manual::new(), config, slots).expect("a fair number");
         let executor = forever(Box::new(executor));
-        Self { executor, workers: RefCell::new(vec![None; usize::from(workers)]) }
+        Self {
+            executor,
+            workers: RefCell::new(vec![None; usize::from(workers)]),
+            _watchdog: watchdog(),
+        }
     }
 
     pub(crate) fn attach(&self, worker: u16) {
