@@ -58,7 +58,7 @@ async fn woken(slot: usize, rounds: usize) -> usize {
 
 #[test]
 fn tasks_are_woken_by_a_signal_handler_wherever_it_comes() {
-    const ROUNDS: usize = 2_000;
+    const ROUNDS: usize = 500;
     let _watchdog = watchdog();
     install();
     let rt = Runtime::builder().workers(3).build().unwrap();
