@@ -1,58 +1,111 @@
 #!/usr/bin/env bash
-# Plants one bug at a time (cfg `filch_mutant`) and runs the loom models that must see it. Exit 0 only if all are caught.
+# Plants one bug at a time (cfg `filch_mutant`) and runs the loom models that must see it, one by one. Exits 0 only if
+# each of them fails, and passes without the bug.
 #
 #   core/mutants.sh             all
 #   core/mutants.sh MUTANT...   these
+#
+# Every `filch_mutant` in core/src must have its line here. `LIMIT` is the time for one model, in seconds.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
+dir=$PWD/target/mutants
+mkdir -p "$dir"
 
-# The planted bug, and a filter for the models that must fail with it.
-declare -A models=(
-    [ring_publish]=models_ring        # tasks are published before they are written
-    [ring_release]=models_ring        # slots are given back before they are read
-    [ring_half]=models_ring           # a thief claims more than there is
-    [stack_push]=models_stack         # the injector publishes before it links
-    [injector_unlock]=models_injector # the consumers' lock publishes nothing
-    [free_tag]=models_free_list       # ABA on the free list
-    [state_load]=task::models         # a poll does not see what its wakers did
-    [state_apply]=task::models        # a transition publishes nothing
-    [pending_seen]=task::models       # wakes during a poll are taken for seen
-    [park_swap]=models_park           # a plain store after the sleep
-    [idle_recheck]=models_idle_two    # who parks does not look again
-    [idle_gap]=models_idle_a_stalled  # only searchers look again
-    [idle_fence]=models_idle          # no store-load fence
-    [idle_count]=models_idle_searchers # searchers count down without publishing
-    [idle_early]=models_idle_claim    # a claim is counted after the bit is cleared
-    [idle_retire]=models_idle_a_group # a group's bit without Release
-)
+# mutant, then the models that must fail with it, then what is planted.
+table='
+ring_publish    queue::models::models_ring_pushes_against_a_thief            # tasks are published before they are written
+ring_publish    scheduler::models_whole::two_workers_and_two_tasks_from_outside
+ring_release    queue::models::models_ring_of_four_overflows_under_a_thief   # slots are given back before they are read
+ring_half       queue::models::models_ring_pushes_against_a_thief            # a thief claims more than there is
+ring_room       queue::models::models_ring_thief_with_tasks_of_its_own       # a thief claims more than fits its own ring
+stack_push      queue::models::models_stack_pushes_against_take_all          # a task is published before it is linked
+stack_push      queue::models::models_stack_inbox_pushes_against_its_worker
+injector_unlock queue::models::models_injector_leaves_tasks_behind           # the consumers'"'"' lock publishes nothing
+free_tag        queue::models::models_free_list_hands_no_slot_out_twice      # ABA on the free list
+free_give       queue::models::models_free_list_hands_over                   # a slot comes back without an order
+free_give       task::models::models_slot_is_used_again
+state_load      task::models::models_wake_by_ref_against_poll                # a poll does not see what its wakers did
+state_load      task::models::models_join_against_completion                 # ... a joiner the output
+state_apply     task::models::models_wake_by_value_against_poll              # a transition publishes nothing
+state_apply     task::models::models_handle_dropped_against_completion
+pending_seen    task::models::models_wake_by_ref_against_poll                # wakes during a poll are taken for seen
+wake_skip       task::models::models_wake_that_changes_nothing               # a wake that changes nothing is not published
+join_early      task::models::models_join_against_completion                 # the waker bit comes before the waker
+join_keep       task::models::models_join_against_completion                 # the waker goes, its bit stays
+park_swap       scheduler::models::models_park_sees_what_came_before_unpark  # a plain store after the sleep
+park_notify     scheduler::models::models_park_sees_what_came_before_unpark  # an unpark publishes nothing
+idle_recheck    scheduler::models_whole::one_worker_and_a_foreign_pusher     # who parks does not look again
+idle_gap        scheduler::models_whole::two_workers_and_a_poll_that_pushes  # only searchers look again
+idle_gap        scheduler::models::models_idle_a_stalled_poll_that_pushes
+idle_fence      scheduler::models_whole::one_worker_and_a_foreign_pusher     # no store-load fence
+idle_count      scheduler::models::models_idle_searchers_hand_over_what_they_moved   # a count-down publishes nothing
+idle_early      scheduler::models::models_idle_claim_against_a_worker_that_wakes_by_itself # claims are counted too late
+idle_retire     scheduler::models::models_idle_a_group_is_retired_while_one_comes_in # a group'"'"'s bit without Release
+idle_hasty      scheduler::models_whole::a_worker_that_wakes_by_itself_retires_its_group # ... taken down, and nobody looks
+'
+rows() { sed -e 's/#.*//' -e '/^ *$/d' <<<"$table"; }
+
+# The test program with this bug ("none": without). The cfg goes to this crate alone, so that what it depends on is built
+# once.
+build() {
+    local wrapper="$dir/$1.sh"
+    printf '#!/bin/sh\nexec "$@" --cfg '"'"'filch_mutant="%s"'"'\n" "$1" >"$wrapper"
+    chmod +x "$wrapper"
+    RUSTC_WORKSPACE_WRAPPER=$wrapper RUSTFLAGS="--cfg filch_loom" \
+        cargo test -p filch --release --lib --no-run --target-dir "$dir" >"$dir/$1.log" 2>&1
+    sed -n 's/^ *Executable .*(\(.*\))$/\1/p' "$dir/$1.log"
+}
+
+planted=$(grep -rhoE 'filch_mutant = "[a-z_]+"' core/src | sed 's/.*"\(.*\)"/\1/' | sort -u)
+listed=$(rows | awk '{print $1}' | sort -u)
+if [[ $planted != "$listed" ]]; then
+    echo "planted and listed mutants differ:" >&2
+    diff <(echo "$planted") <(echo "$listed") >&2
+    exit 1
+fi
 
 chosen=("$@")
-(($#)) || mapfile -t chosen < <(printf '%s\n' "${!models[@]}" | sort)
-survivors=0
-printf '%-16s %-24s %s\n' mutant models verdict
+(($#)) || mapfile -t chosen <<<"$listed"
+failures=0
+sound=$(build none)
+[[ -n $sound ]] || { cat "$dir/none.log" >&2; exit 1; }
+declare -A passes
+echo "mutant | caught by | seconds"
 for mutant in "${chosen[@]}"; do
-    filter=${models[$mutant]:?no such mutant: $mutant}
-    start=$SECONDS
-    log=$(RUSTFLAGS="--cfg filch_loom --cfg filch_mutant=\"$mutant\"" timeout 300 \
-        cargo test -p filch --release --lib "$filter" --target-dir target/mutants 2>&1)
-    code=$?
-    if grep -q 'error: could not compile' <<<"$log"; then
-        verdict="does not build"
-        survivors=$((survivors + 1))
-    elif ((code == 124)); then
-        verdict="no verdict in time"
-        survivors=$((survivors + 1))
-    elif ((code)) && grep -q '^test result: FAILED' <<<"$log"; then
-        verdict="caught by $(sed -n 's/^test .*::\(models_[a-z_]*\) .*FAILED$/\1/p' <<<"$log" | head -n 1)"
-    elif ((code)); then
-        # A crash ends the test program before it can say which test failed.
-        verdict="caught: the models crashed"
-    else
-        verdict="SURVIVED"
-        survivors=$((survivors + 1))
+    mapfile -t models < <(rows | awk -v m="$mutant" '$1 == m {print $2}')
+    ((${#models[@]})) || { echo "no such mutant: $mutant" >&2; exit 1; }
+    program=$(build "$mutant")
+    if [[ -z $program ]]; then
+        echo "$mutant | DOES NOT BUILD, see $dir/$mutant.log | -"
+        failures=$((failures + 1))
+        continue
     fi
-    printf '%-16s %-24s %s (%d s)\n' "$mutant" "$filter" "$verdict" $((SECONDS - start))
+    for model in "${models[@]}"; do
+        if [[ -z ${passes[$model]:-} ]]; then
+            log=$(timeout "${LIMIT:-120}" "$sound" --exact "$model" 2>&1)
+            if (($?)) || ! grep -q '^test result: ok. 1 passed' <<<"$log"; then
+                echo "- | $model FAILS WITHOUT A BUG, or is not there | -"
+                failures=$((failures + 1))
+                continue
+            fi
+            passes[$model]=yes
+        fi
+        start=$SECONDS
+        log=$(timeout "${LIMIT:-120}" "$program" --exact "$model" 2>&1)
+        code=$?
+        verdict=$model
+        if ((code == 124)); then
+            verdict="NO VERDICT IN TIME by $model"
+            failures=$((failures + 1))
+        elif ((code == 0)); then
+            verdict="SURVIVED $model"
+            failures=$((failures + 1))
+        elif ! grep -q panicked <<<"$log"; then
+            verdict+=" (crashed)"
+        fi
+        echo "$mutant | $verdict | $((SECONDS - start))"
+    done
 done
-echo "$((${#chosen[@]} - survivors)) caught, $survivors not"
-exit $((survivors > 0))
+echo "${#chosen[@]} mutants, $failures not caught"
+exit $((failures > 0))

@@ -236,15 +236,19 @@ pub(crate) use array_of;
 #[cfg(all(test, filch_loom))]
 pub(crate) mod model {
     use core::{
-        cell::Cell,
+        cell::{Cell, RefCell},
+        ptr::NonNull,
         sync::atomic::{AtomicUsize, Ordering},
     };
     use std::{sync::Arc, thread, time::Instant};
+
+    type Leaked = (NonNull<()>, unsafe fn(NonNull<()>));
 
     std::thread_local! {
         /// Whether atomics that are made now count their loads. Loom's threads are coroutines of the one thread that runs
         /// the model, so that they all see this.
         static COUNTS: Cell<bool> = const { Cell::new(false) };
+        static LEAKED: RefCell<Vec<Leaked>> = const { RefCell::new(Vec::new()) };
     }
 
     pub(super) fn counts() -> bool {
@@ -258,7 +262,6 @@ pub(crate) mod model {
     }
 
     /// Runs `f` in the schedules with at most `preemptions` of them that loom finds by itself: for larger models.
-    #[allow(dead_code, reason = "for the next one")]
     pub(crate) fn check_large(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
         run(false, preemptions, f);
     }
@@ -275,11 +278,26 @@ pub(crate) mod model {
         model.check(move || {
             n.fetch_add(1, Ordering::Relaxed);
             f();
+            for (at, drop) in LEAKED.take() {
+                // SAFETY: `leak` put it there; the model is over, its threads have been joined.
+                unsafe { drop(at) };
+            }
         });
         COUNTS.set(false);
         let (n, time) = (schedules.load(Ordering::Relaxed), begin.elapsed().as_secs_f32());
         let me = thread::current();
         let name = me.name().unwrap_or("model");
         std::eprintln!("{name}: {n} schedules, {bound} preemptions, {time:.1} s");
+    }
+    /// A value that lives until the end of the model's run, whose threads are joined before that.
+    pub(crate) fn leak<T>(value: T) -> &'static T {
+        unsafe fn drop_box<T>(at: NonNull<()>) {
+            // SAFETY: it was made below.
+            drop(unsafe { Box::from_raw(at.cast::<T>().as_ptr()) });
+        }
+        let at = NonNull::from(Box::leak(Box::new(value)));
+        LEAKED.with_borrow_mut(|all| all.push((at.cast(), drop_box::<T>)));
+        // SAFETY: just made, and never used mutably again.
+        unsafe { at.as_ref() }
     }
 }

@@ -185,7 +185,6 @@ fn models_ring_owner_and_thief_across_the_wrap() {
             owner.pop();
             owner.push(3);
             owner.push(4);
-            owner.pop();
         });
     });
 }

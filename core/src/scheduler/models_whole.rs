@@ -3,12 +3,7 @@
 //! A worker stalls for ever after its first poll, so that each worker is good for one task, and there are as many tasks as
 //! workers: a task that is stranded leaves a worker asleep that nobody will wake, which loom reports as a deadlock.
 
-use core::{
-    cell::{Cell, RefCell},
-    ptr::NonNull,
-    sync::atomic::AtomicUsize,
-};
-use std::time::Instant as Clock;
+use core::cell::Cell;
 
 use loom::{
     sync::{Condvar, Mutex},
@@ -17,7 +12,10 @@ use loom::{
 
 use crate::{
     Config, Executor, Instant, Platform, Step, TaskPool, WorkerId,
-    atomic::{AtomicU32, Ordering},
+    atomic::{
+        AtomicU32, Ordering,
+        model::{check, check_large, leak},
+    },
 };
 
 loom::thread_local! {
@@ -134,6 +132,7 @@ fn join(threads: Vec<thread::JoinHandle<()>>) {
     threads.into_iter().for_each(|t| t.join().unwrap());
 }
 
+/// Seen to catch: `idle_recheck`, `idle_gap`, `idle_fence`.
 #[test]
 fn one_worker_and_a_foreign_pusher() {
     check(3, || {
@@ -144,20 +143,27 @@ fn one_worker_and_a_foreign_pusher() {
     });
 }
 
-#[test]
 fn two_workers_and_a_foreign_pusher() {
-    check(1, || {
-        let model = Model::<2>::new();
-        let workers = model.start(0..2);
-        model.spawn(|| {});
-        model.spawn(|| {});
-        join(workers);
-    });
+    let model = Model::<2>::new();
+    let workers = model.start(0..2);
+    model.spawn(|| {});
+    model.spawn(|| {});
+    join(workers);
 }
 
+/// Seen to catch: `idle_recheck`, `idle_gap`, `idle_fence`, `ring_publish`, `injector_unlock`.
+#[test]
+fn two_workers_and_two_tasks_from_outside() {
+    check(1, two_workers_and_a_foreign_pusher);
+}
+
+/// The last searcher takes a task and stalls; its poll has queued another, for a worker that was refused the searcher's
+/// role and is about to sleep.
+///
+/// Seen to catch: `idle_recheck`, `idle_gap`, `idle_fence`, `ring_publish`.
 #[test]
 fn two_workers_and_a_poll_that_pushes() {
-    check(1, || {
+    check_large(2, || {
         let model = Model::<2>::new();
         let workers = model.start(0..2);
         model.spawn(move || model.spawn(|| {}));
@@ -165,6 +171,20 @@ fn two_workers_and_a_poll_that_pushes() {
     });
 }
 
+/// Two levels of the bitmap.
+#[test]
+#[ignore = "takes minutes"]
+fn three_workers_and_a_poll_that_pushes() {
+    check_large(1, || {
+        let model = Model::<3>::new();
+        let workers = model.start(0..3);
+        model.spawn(move || model.spawn(|| {}));
+        model.spawn(|| {});
+        join(workers);
+    });
+}
+
+/// Seen to catch: `idle_fence`.
 #[test]
 fn pinned_task_against_sleep() {
     check(3, || {
@@ -175,10 +195,45 @@ fn pinned_task_against_sleep() {
     });
 }
 
+/// A worker leaves with a task in its ring, while another goes to sleep.
+#[test]
+fn a_worker_that_leaves_gives_its_tasks_away() {
+    check_large(1, || {
+        let model = Model::<2>::new();
+        let stays = model.start(1..2);
+        let leaves = thread::spawn(move || {
+            let worker = model.executor.worker(WorkerId::new(0)).unwrap();
+            model.spawn(|| {});
+            // It polls the task itself, or not; then there is another for the one that stays.
+            if worker.step() == Step::Polled {
+                model.spawn(|| {});
+            }
+        });
+        join(vec![leaves]);
+        join(stays);
+    });
+}
+
+/// The executor ends while its worker goes to sleep, or is in a poll.
+#[test]
+fn shutdown_against_sleep() {
+    check_large(2, || {
+        let model = Model::<1>::new();
+        model.spawn(|| {});
+        let worker = thread::spawn(move || model.executor.run(WorkerId::new(0)));
+        let survived = model.executor.shutdown(Instant::MAX, |_| {});
+        assert_eq!(survived, Ok(0));
+        // The worker may have come too late to work.
+        let _ = worker.join().unwrap();
+    });
+}
+
 /// A group's last sleeper wakes by itself, while another goes to sleep in it, and turns to a task of its own.
+///
+/// Seen to catch: `idle_hasty`, `idle_retire`, `idle_gap`, `idle_fence`.
 #[test]
 fn a_worker_that_wakes_by_itself_retires_its_group() {
-    check(1, || {
+    check_large(2, || {
         let model = Model::<3>::new();
         // One sleeps, and is about to wake for no reason.
         loom::stop_exploring();
@@ -201,49 +256,4 @@ fn a_worker_that_wakes_by_itself_retires_its_group() {
         }
         join(second);
     });
-}
-
-type Leaked = (NonNull<()>, unsafe fn(NonNull<()>));
-
-std::thread_local! {
-    /// Loom's threads are coroutines of the one thread that runs the model, so that they all see this.
-    static LEAKED: RefCell<Vec<Leaked>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Explores the schedules of `f` with at most `preemptions` of them. `LOOM_MAX_PREEMPTIONS` above or below 2 moves
-/// that bound as far.
-fn check(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    let bound = (preemptions + model.preemption_bound.unwrap_or(2)).saturating_sub(2);
-    model.preemption_bound = Some(bound);
-    model.max_branches = model.max_branches.max(10_000);
-    let (begin, schedules) = (Clock::now(), std::sync::Arc::new(AtomicUsize::new(0)));
-    let count = std::sync::Arc::clone(&schedules);
-    model.check(move || {
-        count.fetch_add(1, Ordering::Relaxed);
-        f();
-        free();
-    });
-    let (name, n) = (std::thread::current(), schedules.load(Ordering::Relaxed));
-    let (name, time) = (name.name().unwrap_or("model"), begin.elapsed().as_secs_f32());
-    std::eprintln!("{name}: {n} schedules of at most {bound} preemptions in {time:.1} s");
-}
-
-/// A value that lives as long as the run of the model under way, whose threads are joined before it ends.
-fn leak<T>(value: T) -> &'static T {
-    unsafe fn drop_box<T>(at: NonNull<()>) {
-        // SAFETY: `free` hands back what `leak` made.
-        drop(unsafe { Box::from_raw(at.cast::<T>().as_ptr()) });
-    }
-    let at = NonNull::from(Box::leak(Box::new(value)));
-    LEAKED.with_borrow_mut(|all| all.push((at.cast(), drop_box::<T>)));
-    // SAFETY: leaked until the end of the run, and never used mutably before.
-    unsafe { at.as_ref() }
-}
-
-fn free() {
-    for (at, drop) in LEAKED.take() {
-        // SAFETY: the model's closure has ended, and its threads before it.
-        unsafe { drop(at) };
-    }
 }
