@@ -49,8 +49,8 @@ pub use {
     },
     task::{
         coop::{
-            BUDGET, ConsumeBudget, Shield, Unconstrained, YieldNow, consume_budget, shield,
-            unconstrained, yield_now,
+            BUDGET, ConsumeBudget, Shield, Unconstrained, YieldNow, budgeted, consume_budget,
+            shield, unconstrained, yield_now,
         },
         header::{TaskId, TaskInfo},
         join::{AbortHandle, JoinError, JoinHandle, RefLimit},

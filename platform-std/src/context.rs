@@ -1,10 +1,10 @@
 //! The runtime that the calling thread is in, and the free functions that use it.
 
-use core::{cell::Cell, fmt, future::Future};
+use core::{any::Any, cell::Cell, fmt, future::Future};
 
 use filch::{Heap, JoinHandle, Metrics, Spawner, WorkerId, atomic::AtomicU32};
 
-use crate::fork;
+use crate::{fork, host::Host};
 
 /// A runtime behind its host's type: what the free functions need.
 pub(crate) trait Core: Sync {
@@ -14,6 +14,7 @@ pub(crate) trait Core: Sync {
     fn block(&self, word: &AtomicU32, expected: u32);
     fn unblock(&self, word: &AtomicU32);
     fn metrics(&self) -> Metrics<'_>;
+    fn host(&'static self) -> &'static (dyn Any + Send + Sync);
 }
 
 /// A runtime, to spawn onto: a copyable handle that outlives it.
@@ -240,6 +241,11 @@ impl Handle {
     /// The runtime's counters.
     pub fn metrics(&self) -> Metrics<'_> {
         self.core.metrics()
+    }
+
+    /// The host under the runtime, if it is of this type: where a crate with a host of its own keeps what its types need.
+    pub fn host<H: Host>(&self) -> Option<&'static H> {
+        self.core.host().downcast_ref()
     }
 }
 

@@ -18,6 +18,16 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// What the operating system refuses.
     fn new() -> std::io::Result<Self>;
 
+    /// The calling thread has become a worker of the runtime.
+    fn enter(&self, worker: WorkerId) {
+        let _ = worker;
+    }
+
+    /// The calling thread is about to be that worker no longer.
+    fn leave(&self, worker: WorkerId) {
+        let _ = worker;
+    }
+
     /// As [`filch::Platform::now`].
     fn now(&self) -> Instant;
 

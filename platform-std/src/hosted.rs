@@ -113,9 +113,11 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         }
         let before = context::enter(self.lock_dress().handle);
         TOP.set(Here { platform: self.id(), worker, before });
+        self.host.enter(worker);
     }
 
-    fn leave(&self, _: WorkerId) {
+    fn leave(&self, worker: WorkerId) {
+        self.host.leave(worker);
         context::enter(TOP.get().before);
         TOP.set(BELOW.with_borrow_mut(Vec::pop).unwrap_or(NOWHERE));
     }

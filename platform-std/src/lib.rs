@@ -34,7 +34,7 @@ mod stable;
 
 pub use filch::{
     AbortHandle, Instant, JoinError, JoinHandle, Metrics, Panic, TaskId, TaskInfo, Totals,
-    WorkerId, WorkerMetrics, consume_budget, shield, unconstrained, yield_now,
+    WorkerId, WorkerMetrics, budgeted, consume_budget, shield, unconstrained, yield_now,
 };
 
 pub use crate::{

@@ -1,6 +1,12 @@
 //! The runtime: an executor with threads on it.
 
-use core::{any::TypeId, fmt, future::Future, mem::ManuallyDrop, time::Duration};
+use core::{
+    any::{Any, TypeId},
+    fmt,
+    future::Future,
+    mem::ManuallyDrop,
+    time::Duration,
+};
 use std::{io, sync::PoisonError, thread};
 
 use filch::{
@@ -388,5 +394,9 @@ impl<H: Host> Core for Shared<H> {
 
     fn metrics(&self) -> Metrics<'_> {
         self.executor.metrics()
+    }
+
+    fn host(&'static self) -> &'static (dyn Any + Send + Sync) {
+        &self.executor.platform().host
     }
 }

@@ -122,6 +122,39 @@ impl Future for ConsumeBudget {
     }
 }
 
+/// Runs an operation that can be ready at once, on the budget of the task that is being polled: for sockets, channels and
+/// the like. Spends one unit if `op` is ready; if there is none left, `op` is not run, and the task is polled again soon.
+///
+/// An operation that is pending spends nothing, so that a task may wait for any number of them. The budget is found
+/// through the task's own waker, see [`consume_budget`]. Cost: a few loads and a store.
+///
+/// ```
+/// # use core::{task::{Context, Poll, Waker}};
+/// # let mut cx = Context::from_waker(Waker::noop());
+/// # let try_read = || Some(7);
+/// let polled = filch::budgeted(&mut cx, |_| match try_read() {
+///     Some(byte) => Poll::Ready(byte),
+///     None => Poll::Pending, // after it has kept the waker
+/// });
+/// assert_eq!(polled, Poll::Ready(7));
+/// ```
+#[inline]
+pub fn budgeted<T>(cx: &mut Context<'_>, op: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+    // SAFETY: a home's anchor is that of a `'static` scheduler.
+    let budget = anchor_of(cx).and_then(|at| unsafe { (Anchor::ops(at).budget)(at) });
+    if budget.is_some_and(|budget| budget.get() == 0) {
+        cx.waker().wake_by_ref();
+        return Poll::Pending;
+    }
+    let polled = op(cx);
+    if polled.is_ready() {
+        if let Some(budget) = budget.filter(|budget| budget.get() != UNCONSTRAINED) {
+            budget.set(budget.get().saturating_sub(1));
+        }
+    }
+    polled
+}
+
 /// Runs a future without a budget: its ready operations never make it give way. The budget of the task around it stays.
 ///
 /// For a future that is known to be short. A loop over ready operations in here holds its worker for as long as it runs.
