@@ -26,11 +26,13 @@ extern crate alloc;
 pub mod atomic;
 mod bits;
 mod instant;
+mod lock;
 mod metrics;
 mod platform;
 mod queue;
 mod scheduler;
 mod task;
+pub mod time;
 mod trace;
 
 #[cfg(feature = "alloc")]
@@ -58,5 +60,6 @@ pub use {
         pool::{TaskCell, TaskPool},
         spawn::{Builder, Reservation, SpawnError, SpawnErrorKind, Spawner},
     },
+    time::{Elapsed, Interval, MissedTick, Sleep, Timeout, Timers},
     trace::Event,
 };
