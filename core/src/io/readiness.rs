@@ -11,7 +11,11 @@ use super::{
     waiters::{Batch, Place, Waiters},
 };
 use crate::{
-    atomic::{AtomicWord, Ordering, UnsafeCell, Word, maybe_const, spin_loop},
+    atomic::{
+        AtomicWord,
+        Ordering::{self, AcqRel, Acquire, Relaxed, Release},
+        UnsafeCell, Word, maybe_const, spin_loop,
+    },
     bits::Field,
 };
 
@@ -72,7 +76,14 @@ impl Readiness {
     /// If a waker does, after the others have been woken (a second one that panics ends the program, as in any unwinding).
     pub fn set(&self, ready: Ready) {
         let bits = ready.with_implied().to_word();
-        if self.lock_or_mark(|word| (word | bits).wrapping_add(ONE_EDGE)) {
+        let edge = |word: Word| {
+            #[cfg(filch_mutant = "io_edge")]
+            if word | bits == word {
+                return word;
+            }
+            (word | bits).wrapping_add(ONE_EDGE)
+        };
+        if self.lock_or_mark(edge) {
             self.deliver();
         }
     }
@@ -80,7 +91,7 @@ impl Readiness {
     /// What is ready now. From any context. Cost: a load.
     pub fn get(&self) -> Event {
         // Ordering: Acquire pairs with the Release in `lock_or_mark`: what was before the edge is seen.
-        event_of(self.word.load(Ordering::Acquire))
+        event_of(self.word.load(SEE))
     }
 
     /// For poll-style callers: what of [`Direction::interest`] is ready, or the waker of `cx` is kept and woken once when
@@ -133,9 +144,9 @@ impl Readiness {
         let bits = READY.set(0, (event.ready - Ready::CLOSED).to_word());
         // Ordering: Relaxed, it publishes nothing: the counter alone says whether there was an edge, and as a
         // read-modify-write it keeps the release sequence of the last one.
-        let mut word = self.word.load(Ordering::Relaxed);
+        let mut word = self.word.load(Relaxed);
         while cfg!(filch_mutant = "io_clear") || EDGE.get(word) == event.edge {
-            let (set, load) = (Ordering::Relaxed, Ordering::Relaxed);
+            let (set, load) = (Relaxed, Relaxed);
             match self.word.compare_exchange_weak(word, word & !bits, set, load) {
                 Ok(_) => return,
                 Err(now) => word = now,
@@ -154,8 +165,8 @@ impl Readiness {
     pub fn reset(&self) {
         let mut out = Delivery { cell: self, batch: Batch::new(), more: false };
         self.lock();
-        // Ordering: Release, as of an edge: what the old source did is seen by whoever sees none of its bits.
-        self.update(Ordering::Release, |word| READY.set(word, 0).wrapping_add(ONE_EDGE));
+        // Ordering: Relaxed, it publishes nothing; the release sequence of the last edge goes on.
+        self.update(Relaxed, |word| READY.set(word, 0).wrapping_add(ONE_EDGE));
         self.waiters.with_mut(|waiters| {
             for direction in [Direction::Read, Direction::Write] {
                 // SAFETY: INV-WAITERS: we hold the lock. No node.
@@ -210,10 +221,10 @@ impl Readiness {
     /// Takes the lock; the word as of then. An edge is in that word, or its `set` finds the lock and leaves a mark.
     fn lock(&self) -> Word {
         loop {
-            let word = self.word.load(Ordering::Relaxed);
+            let word = self.word.load(Relaxed);
             // Ordering: Acquire pairs with the Release of the unlock before, for the waiters, and with that of the edges
             // in `lock_or_mark`, as in `get`.
-            let (set, load) = (LOCK, Ordering::Relaxed);
+            let (set, load) = (LOCK, Relaxed);
             if word & LOCKED == 0
                 && self.word.compare_exchange_weak(word, word | LOCKED, set, load).is_ok()
             {
@@ -226,17 +237,20 @@ impl Readiness {
     /// Changes the word, and takes the lock if it is free; else leaves a mark, for the holder to deliver. True if taken.
     fn lock_or_mark(&self, change: impl Fn(Word) -> Word) -> bool {
         // Ordering: Release pairs with the Acquire in `get` and `lock`, for what was before an edge; Acquire as in `lock`.
-        let before = self.update(EDGE_ORDER, |word| {
-            change(word) | if word & LOCKED == 0 { LOCKED } else { MARKED }
-        });
+        let before = self
+            .update(SET, |word| change(word) | if word & LOCKED == 0 { LOCKED } else { MARKED });
         before & LOCKED == 0
     }
 
     /// Gives the lock back; delivers what others have left while we had it.
     fn unlock(&self) {
+        #[cfg(filch_mutant = "io_mark")]
+        if self.word.fetch_and(!(LOCKED | MARKED), UNLOCK) != 0 {
+            return;
+        }
         // Ordering: Release pairs with the Acquire of the next lock.
-        let word = self.word.load(Ordering::Relaxed);
-        let (set, load) = (UNLOCK, Ordering::Relaxed);
+        let word = self.word.load(Relaxed);
+        let (set, load) = (UNLOCK, Relaxed);
         if word & MARKED != 0
             || self.word.compare_exchange(word, word & !LOCKED, set, load).is_err()
         {
@@ -251,13 +265,17 @@ impl Readiness {
             out.more = self.take_and_unlock(&mut out.batch);
             out.batch.wake();
             // Whoever holds the lock now delivers the rest.
+            #[cfg(filch_mutant = "io_rest")]
+            if self.word.load(Relaxed) & LOCKED != 0 {
+                out.more = false;
+            }
             out.more = out.more && self.lock_or_mark(|word| word);
         }
     }
 
     /// Takes waiters out into `batch`, and gives the lock back; whether there was no room for all. The caller holds the lock.
     fn take_and_unlock(&self, batch: &mut Batch) -> bool {
-        let mut word = self.word.load(Ordering::Relaxed);
+        let mut word = self.word.load(Relaxed);
         loop {
             let all = self.waiters.with_mut(|waiters| {
                 // SAFETY: INV-WAITERS: we hold the lock.
@@ -265,9 +283,15 @@ impl Readiness {
             });
             // From the very word that the waiters were held against: after an edge or a mark we look again.
             // Ordering: Release pairs with the Acquire of the next lock.
-            let (set, load) = (UNLOCK, Ordering::Relaxed);
+            let (set, load) = (UNLOCK, Relaxed);
             match self.word.compare_exchange(word, word & !(LOCKED | MARKED), set, load) {
                 Ok(_) => return !all,
+                #[cfg(filch_mutant = "io_again")]
+                Err(_) => {
+                    self.word.fetch_and(!(LOCKED | MARKED), UNLOCK);
+                    return !all;
+                }
+                #[cfg(not(filch_mutant = "io_again"))]
                 Err(now) => word = now,
             }
         }
@@ -275,9 +299,9 @@ impl Readiness {
 
     /// Changes the word; what it was.
     fn update(&self, order: Ordering, change: impl Fn(Word) -> Word) -> Word {
-        let mut word = self.word.load(Ordering::Relaxed);
+        let mut word = self.word.load(Relaxed);
         loop {
-            let load = Ordering::Relaxed;
+            let load = Relaxed;
             match self.word.compare_exchange_weak(word, change(word), order, load) {
                 Ok(before) => return before,
                 Err(now) => word = now,
@@ -286,9 +310,14 @@ impl Readiness {
     }
 }
 
-const LOCK: Ordering = Ordering::Acquire;
-const UNLOCK: Ordering = Ordering::Release;
-const EDGE_ORDER: Ordering = Ordering::AcqRel;
+const SEE: Ordering = if cfg!(filch_mutant = "io_see") { Relaxed } else { Acquire };
+const LOCK: Ordering = if cfg!(filch_mutant = "io_lock") { Relaxed } else { Acquire };
+const UNLOCK: Ordering = if cfg!(filch_mutant = "io_unlock") { Relaxed } else { Release };
+const SET: Ordering = match () {
+    _ if cfg!(filch_mutant = "io_publish") => Acquire,
+    _ if cfg!(filch_mutant = "io_join") => Release,
+    _ => AcqRel,
+};
 
 fn event_of(word: Word) -> Event {
     Event { ready: Ready::from_word(READY.get(word)), edge: EDGE.get(word) }
