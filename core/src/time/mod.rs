@@ -25,7 +25,9 @@ mod driver;
 mod interval;
 #[cfg(all(test, filch_loom))]
 mod models;
+mod node;
 mod sleep;
+mod slots;
 mod timeout;
 mod wheel;
 #[cfg(all(test, not(any(filch_loom, filch_shuttle))))]

@@ -11,7 +11,8 @@ use core::{
 
 use super::{
     driver::Timers,
-    wheel::{FIRED, LINKED, Node, Rewake, UNLINKED},
+    node::{FIRED, LINKED, Node, UNLINKED},
+    wheel::Rewake,
 };
 use crate::{atomic::Ordering, instant::Instant};
 
@@ -63,7 +64,7 @@ impl Sleep {
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let (this, node) = self.parts();
         this.deadline = deadline;
-        // Ordering: Acquire pairs with the Release in `Inner::fire`.
+        // Ordering: Acquire pairs with the Release in `Slots::fire`.
         if this.node.state.load(Ordering::Acquire) == LINKED {
             let (timers, wheel) = (this.timers.0, this.wheel);
             // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
@@ -90,7 +91,7 @@ impl Sleep {
     /// As `poll`, without a budget.
     pub(super) fn has_ended(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
         let (this, _) = self.parts();
-        // Ordering: Acquire pairs with the Release in `Inner::fire`.
+        // Ordering: Acquire pairs with the Release in `Slots::fire`.
         match this.node.state.load(Ordering::Acquire) {
             UNLINKED => {
                 this.begin(cx);
@@ -148,7 +149,7 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        // Ordering: Acquire pairs with the Release in `Inner::fire`: the wheel is done with the node.
+        // Ordering: Acquire pairs with the Release in `Slots::fire`: the wheel is done with the node.
         if self.node.state.load(Ordering::Acquire) == LINKED {
             let node = NonNull::from(&self.node);
             // SAFETY: INV-TIMER: we are the owner, and that is its wheel.

@@ -7,7 +7,10 @@ use core::{
 };
 use std::{boxed::Box, collections::BTreeMap, sync::Arc, task::Wake, vec::Vec};
 
-use super::wheel::{Batch, FIRED, LINKED, Node, Wheel};
+use super::{
+    node::{FIRED, LINKED, Node},
+    wheel::{Batch, Wheel},
+};
 use crate::instant::Instant;
 
 const TICK: u32 = 10;
