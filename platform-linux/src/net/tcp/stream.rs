@@ -49,7 +49,7 @@ impl TcpStream {
         connect::connect_first(addrs.to_addrs().resolve().await?).await
     }
 
-    /// Connects to one address. Nothing is allocated.
+    /// Connects to one address.
     ///
     /// # Errors
     /// As [`connect`](Self::connect), the system's error as it is.
