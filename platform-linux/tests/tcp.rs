@@ -2,19 +2,22 @@
 
 mod tcp_common;
 
-use core::{error::Error, future::poll_fn, net::SocketAddr, time::Duration};
+use core::{
+    error::Error,
+    future::poll_fn,
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _},
     net::{self, Shutdown},
     os::fd::AsRawFd,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
 };
 
 use filch_linux::net::{Keepalive, TcpListener, TcpSocket, TcpStream, lookup};
-use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _, future};
+use futures::{AsyncReadExt as _, AsyncWriteExt as _, join, poll};
 use tcp_common::{foreign_pair, listen, local, pair, read_to_end, run, write_all};
 
 #[test]
@@ -66,7 +69,7 @@ fn vectored() {
         let many = vec![IoSlice::new(b"x"); 3_000];
         let n = one.write_vectored(&many).await.unwrap();
         assert!((1..=1_024).contains(&n), "{n}");
-        assert_eq!((&one).write_vectored(&many[..2]).await.unwrap(), 2);
+        assert_eq!(one.write_vectored(&many[..2]).await.unwrap(), 2);
         drop(one);
         assert_eq!(read_to_end(&other).await, vec![b'x'; n + 2]);
     });
@@ -106,18 +109,15 @@ fn closing_through_the_trait_is_half_a_close() {
 fn borrowed_halves() {
     run(2, async {
         let (mut one, other) = pair().await;
-        let (mut reader, mut writer) = one.split();
+        let (mut reader, mut writer) = TcpStream::split(&mut one);
         let echo = async {
             let mut buf = [0; 8];
             let n = other.read(&mut buf).await.unwrap();
             write_all(&other, &buf[..n]).await;
         };
         let mut buf = [0; 8];
-        let (read, ..) = future::zip(
-            reader.read(&mut buf),
-            future::zip(async { writer.write(b"hello").await.unwrap() }, echo),
-        )
-        .await;
+        let (read, wrote, ()) = join!(reader.read(&mut buf), writer.write(b"hello"), echo);
+        assert_eq!(wrote.unwrap(), 5);
         assert_eq!(read.unwrap(), 5);
         writer.close().await.unwrap();
         assert_eq!(reader.as_ref().local_addr().unwrap(), other.peer_addr().unwrap());
@@ -167,7 +167,7 @@ fn halves_find_together() {
         assert_eq!(reader.read(&mut [0; 2]).await.unwrap(), 1);
         let mut buf = [0; 2];
         let mut reading = Box::pin(other.read(&mut buf));
-        assert!(future::poll_once(&mut reading).await.is_none(), "still open");
+        assert!(poll!(&mut reading).is_pending(), "still open");
     });
 }
 
@@ -241,7 +241,7 @@ fn accepting_by_polling() {
     run(1, async {
         let (listener, addr) = listen().await;
         let mut accepting = Box::pin(poll_fn(|cx| listener.poll_accept(cx)));
-        assert!(future::poll_once(&mut accepting).await.is_none());
+        assert!(poll!(&mut accepting).is_pending());
         let stream = TcpStream::connect(addr).await.unwrap();
         let (_, from) = accepting.await.unwrap();
         assert_eq!(from, stream.local_addr().unwrap());

@@ -2,20 +2,20 @@
 
 mod tcp_common;
 
-use core::{future::Future, pin::pin};
+use core::{future::Future, pin::pin, task::Poll};
 use std::{
     io::{Read as _, Write as _},
     thread,
 };
 
 use filch_linux::{net::TcpStream, unconstrained, yield_now};
-use futures_lite::future;
+use futures::poll;
 use tcp_common::{foreign_pair, listen, rng, run, watchdog};
 
 /// Makes new futures, polls each once and drops it, until one is ready at its first poll.
 async fn by_first_polls<F: Future>(mut make: impl FnMut() -> F) -> F::Output {
     loop {
-        if let Some(output) = future::poll_once(pin!(unconstrained(make()))).await {
+        if let Poll::Ready(output) = poll!(pin!(unconstrained(make()))) {
             return output;
         }
         yield_now().await;
@@ -92,7 +92,7 @@ fn a_dropped_wait_leaves_the_next_one_whole() {
             let mut buf = [0; 4];
             let mut waits: Vec<_> = (0..5).map(|_| Box::pin(one.peek_one())).collect();
             for wait in &mut waits {
-                assert!(future::poll_once(wait).await.is_none());
+                assert!(poll!(wait).is_pending());
             }
             drop(waits.remove(usize::from(round % 5)));
             other.write_all(&[round]).unwrap();
@@ -157,7 +157,7 @@ fn connects() {
         });
         for _ in 0..200 {
             let mut connecting = pin!(TcpStream::connect_addr(addr));
-            drop(future::poll_once(connecting.as_mut()).await);
+            drop(poll!(connecting.as_mut()));
         }
         let stream = TcpStream::connect_addr(addr).await.unwrap();
         stream.write(b"last").await.unwrap();

@@ -2,15 +2,12 @@
 
 mod tcp_common;
 
-use std::{
-    net::Shutdown,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use core::{
+    net::SocketAddr,
+    sync::atomic::{AtomicU64, Ordering},
+    task::Poll,
 };
-
-use core::net::SocketAddr;
+use std::{net::Shutdown, sync::Arc};
 
 use fastrand::Rng;
 use filch_linux::net::{TcpListener, TcpStream};
@@ -207,9 +204,9 @@ fn a_slow_reader_holds_the_writer_back() {
         // Until it has to wait, for its peer has read nothing, and not because its budget is spent.
         let wait = loop {
             let mut writing = Box::pin(filch_linux::unconstrained(one.write(&bytes)));
-            match futures_lite::future::poll_once(&mut writing).await {
-                Some(n) => sum += n.unwrap(),
-                None => break writing,
+            match futures::poll!(&mut writing) {
+                Poll::Ready(n) => sum += n.unwrap(),
+                Poll::Pending => break writing,
             }
             assert!(sum < 100_000_000, "somebody buffers without bounds");
         };

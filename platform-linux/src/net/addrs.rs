@@ -35,7 +35,7 @@ pub trait ToSocketAddrs {
 /// Loses nothing. A look-up that has begun runs to its end on its thread.
 ///
 /// ```
-/// # filch_linux::Runtime::new().unwrap().block_on(async {
+/// # filch_linux::builder().build().unwrap().block_on(async {
 /// let addrs = filch_linux::net::lookup("127.0.0.1:80").await?;
 /// assert_eq!(addrs, [([127, 0, 0, 1], 80).into()]);
 /// # Ok::<(), std::io::Error>(())

@@ -10,11 +10,7 @@ use rustix::net::{AddressFamily, SocketType};
 /// Runs a future on a runtime of its own; a hang ends the whole test program.
 pub(crate) fn run<F: Future>(workers: usize, future: F) -> F::Output {
     let _watchdog = watchdog();
-    filch_linux::builder()
-        .workers(workers)
-        .build_on::<filch_linux::Linux>()
-        .unwrap()
-        .block_on(future)
+    filch_linux::builder().workers(workers).build().unwrap().block_on(future)
 }
 
 /// Ends the whole test program if it is not dropped in time: a hang must not look like a slow machine.

@@ -24,7 +24,7 @@ const BACKLOG: u32 = 4_096;
 /// A TCP socket that accepts connections.
 ///
 /// ```
-/// # filch_linux::Runtime::new().unwrap().block_on(async {
+/// # filch_linux::builder().build().unwrap().block_on(async {
 /// use filch_linux::net::{TcpListener, TcpStream};
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;
 /// let addr = listener.local_addr()?;

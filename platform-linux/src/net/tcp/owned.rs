@@ -20,7 +20,7 @@ pub(super) fn split(stream: TcpStream) -> (OwnedReadHalf, OwnedWriteHalf) {
 /// The half to read from, owned: [`TcpStream::into_split`].
 ///
 /// ```
-/// # filch_linux::Runtime::new().unwrap().block_on(async {
+/// # filch_linux::builder().build().unwrap().block_on(async {
 /// # use filch_linux::net::{TcpListener, TcpStream};
 /// # let listener = TcpListener::bind("127.0.0.1:0").await?;
 /// # let addr = listener.local_addr()?;

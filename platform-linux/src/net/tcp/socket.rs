@@ -18,7 +18,7 @@ use super::{
 /// A TCP socket that neither listens nor is connected yet: for the options that have to be set before.
 ///
 /// ```
-/// # filch_linux::Runtime::new().unwrap().block_on(async {
+/// # filch_linux::builder().build().unwrap().block_on(async {
 /// use filch_linux::net::TcpSocket;
 /// let socket = TcpSocket::new_v4()?;
 /// socket.set_reuse_port(true)?;

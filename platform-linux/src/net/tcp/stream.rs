@@ -167,6 +167,8 @@ impl TcpStream {
     }
 
     /// Two halves that borrow the connection, to read and to write at the same time within a task.
+    ///
+    /// Where the extension traits of `futures` are in scope, `stream.split()` is theirs: say `TcpStream::split(&mut stream)`.
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
         split::split(self)
     }
