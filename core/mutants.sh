@@ -43,6 +43,18 @@ idle_count      scheduler::models::models_idle_searchers_hand_over_what_they_mov
 idle_early      scheduler::models::models_idle_claim_against_a_worker_that_wakes_by_itself # claims are counted too late
 idle_retire     scheduler::models::models_idle_a_group_is_retired_while_one_comes_in # a group'"'"'s bit without Release
 idle_hasty      scheduler::models_whole::a_worker_that_wakes_by_itself_retires_its_group # ... taken down, and nobody looks
+io_clear        io::models::models_edge_against_clear                        # an edge since the event is cleared with it
+io_edge         io::models::models_edge_against_clear                        # a bit that is set already is no new edge
+io_see          io::models::models_edge_against_clear                        # who sees the edge does not see what it tells of
+io_publish      io::models::models_edge_against_clear                        # ... the edge publishes nothing
+io_publish      io::models::models_set_against_ready
+io_mark         io::models::models_set_against_poll_ready                    # who registers unlocks, and does not see the mark
+io_mark         io::models::models_two_sets_and_a_registrant
+io_again        io::models::models_two_sets_and_a_registrant                 # ... who delivers
+io_rest         io::models::models_many_waiters_and_a_late_one               # a full batch, and the rest has no mark
+io_lock         io::models::models_set_against_drop                          # the lock without Acquire
+io_unlock       io::models::models_set_against_drop                          # ... its unlock without Release
+io_join         io::models::models_set_against_drop                          # ... taken by an edge without Acquire
 '
 rows() { sed -e 's/#.*//' -e '/^ *$/d' <<<"$table"; }
 

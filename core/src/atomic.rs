@@ -35,6 +35,7 @@ mod backend {
     #[cfg(feature = "atomic-polyfill")]
     pub use atomic_polyfill::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
+    pub(crate) use core::hint::spin_loop;
     pub use core::sync::atomic::{compiler_fence, fence};
 
     /// A cell whose accesses a model checker could watch; here it costs nothing.
@@ -68,6 +69,7 @@ mod backend {
 
     use loom::sync::atomic as loom_atomic;
 
+    pub(crate) use loom::hint::spin_loop;
     pub use loom::{cell::UnsafeCell, sync::atomic::fence};
 
     /// Loom has no compiler fences: it never reorders a thread with itself.
@@ -137,6 +139,7 @@ mod backend {
 
 #[cfg(filch_shuttle)]
 mod backend {
+    pub(crate) use shuttle::hint::spin_loop;
     #[cfg(filch_narrow)]
     pub use shuttle::sync::atomic::AtomicU32 as AtomicWord;
     #[cfg(not(filch_narrow))]
@@ -169,6 +172,7 @@ mod backend {
     }
 }
 
+pub(crate) use backend::spin_loop;
 pub use backend::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, AtomicWord, UnsafeCell, compiler_fence, fence,
 };

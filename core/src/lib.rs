@@ -26,6 +26,7 @@ extern crate alloc;
 pub mod atomic;
 mod bits;
 mod instant;
+pub mod io;
 mod metrics;
 mod platform;
 mod queue;

@@ -12,7 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["atomic", "bits"],
     &["instant", "platform", "metrics", "trace"],
     &["task"],
-    &["queue"],
+    &["queue", "io"],
     &["scheduler"],
 ];
 

@@ -1,0 +1,293 @@
+//! `Async`: any file descriptor that epoll takes.
+
+use core::{
+    fmt,
+    future::poll_fn,
+    mem::ManuallyDrop,
+    pin::pin,
+    ptr,
+    task::{Context, Poll, ready},
+};
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+};
+
+use filch::{budgeted, io::Direction};
+
+use crate::source::{Source, side};
+
+/// An I/O object (a socket, a pipe, a device) whose operations wait in the reactor of the runtime, not in the kernel.
+///
+/// Made in a runtime ([`Handle::block_on`](crate::Handle::block_on), a task), it may be used from any thread and under any
+/// executor. It waits for the runtime's workers to hear of it: when the runtime has ended, operations that would block fail.
+///
+/// - The file descriptor that [`AsFd`] shows must be the same as long as this lives. It may be a reference to one.
+/// - Operations are tried first: one that succeeds at once makes no system call but its own.
+/// - One that is interrupted by a signal is tried again. Each success spends a unit of the task's budget
+///   ([`consume_budget`](crate::consume_budget)).
+/// - Register a socket after `connect` has been called on it: before, it counts as one that has hung up.
+/// - If the file is closed behind its back, the next operations fail; one that waits already is not told.
+///
+/// Cost: making one is two or three system calls, dropping it one, besides `close`; 64 bytes in the runtime.
+///
+/// ```
+/// use std::{io::{Read, Write}, os::unix::net::UnixStream};
+/// # let runtime = filch_linux::builder().workers(1).build().unwrap();
+/// # runtime.block_on(async {
+/// let (a, mut b) = UnixStream::pair()?;
+/// let a = filch_linux::Async::new(a)?;
+/// b.write_all(b"hello")?;
+/// let mut buffer = [0; 16];
+/// let n = a.read_with(|mut a| a.read(&mut buffer)).await?;
+/// assert_eq!(&buffer[..n], b"hello");
+/// # Ok::<_, std::io::Error>(()) }).unwrap();
+/// ```
+pub struct Async<T: AsFd> {
+    source: Source,
+    io: T,
+}
+
+impl<T: AsFd> Async<T> {
+    /// Sets the file's `O_NONBLOCK`, and registers it with the current runtime.
+    ///
+    /// # Errors
+    /// Outside a runtime of this crate; for files of which epoll knows nothing, such as regular ones
+    /// ([`Unsupported`](io::ErrorKind::Unsupported)); for a file descriptor that is registered already
+    /// ([`AlreadyExists`](io::ErrorKind::AlreadyExists)); and what the operating system refuses.
+    pub fn new(io: T) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(io.as_fd(), true)?;
+        Self::from_nonblocking(io)
+    }
+
+    /// As [`new`](Self::new), for a file that is in non-blocking mode already. Otherwise operations block the worker.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_nonblocking(io: T) -> io::Result<Self> {
+        Ok(Self { source: Source::register(io.as_fd())?, io })
+    }
+
+    /// The I/O object. Its file must not be changed for another.
+    pub fn get_ref(&self) -> &T {
+        &self.io
+    }
+
+    /// The I/O object, no longer registered. It stays in non-blocking mode.
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn into_inner(self) -> io::Result<T> {
+        let this = ManuallyDrop::new(self);
+        this.source.deregister(this.io.as_fd());
+        // SAFETY: `this` is not dropped, and not used again; `source` needs no drop.
+        Ok(unsafe { ptr::read(&this.io) })
+    }
+
+    /// Waits until a read may succeed: there is something, or an end, or an error. A hint: it may turn out that a read would
+    /// block; a new object begins as readable.
+    ///
+    /// Any number of tasks may wait. After `Ok` use an operation of this type, or a second wait returns at once.
+    ///
+    /// # Errors
+    /// If the runtime has ended.
+    ///
+    /// # Cancel safety
+    /// Dropping it loses nothing.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.wait(Direction::Read).await
+    }
+
+    /// As [`readable`](Self::readable), for writes.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.wait(Direction::Write).await
+    }
+
+    async fn wait(&self, direction: Direction) -> io::Result<()> {
+        let mut wait = pin!(self.source.readiness().ready(side(direction)));
+        poll_fn(|cx| budgeted(cx, |cx| wait.as_mut().poll(cx))).await;
+        self.source.check()
+    }
+
+    /// Calls `op`, which reads, until it no longer would block. Any number of tasks may do so at a time.
+    ///
+    /// # Errors
+    /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and
+    /// if the runtime has ended while it waited.
+    ///
+    /// # Cancel safety
+    /// Dropping it loses nothing but what `op` loses: it is dropped while it waits, never after a success.
+    pub async fn read_with<R>(&self, op: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        self.operate(Direction::Read, op, |_| false).await
+    }
+
+    /// Calls `op`, which writes, until it no longer would block. Any number of tasks may do so at a time.
+    ///
+    /// # Errors
+    /// As [`read_with`](Self::read_with).
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn write_with<R>(&self, op: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        self.operate(Direction::Write, op, |_| false).await
+    }
+
+    /// As [`read_with`](Self::read_with), for a stream of which `op` reads at most `len` bytes (and returns how many): after
+    /// fewer than that the next read waits without a try, which would find nothing.
+    ///
+    /// For streams alone whose reads end early only when there is no more: TCP, plain pipes. Not for Unix sockets (a read ends at
+    /// bytes that carry files), terminals (at a line), datagrams, TLS in the kernel.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn read_stream_with(
+        &self,
+        len: usize,
+        op: impl FnMut(&T) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        self.operate(Direction::Read, op, |n| (1..len).contains(n)).await
+    }
+
+    /// As [`read_with`](Self::read_with), for poll-style callers: while it is pending one task waits, the last that called.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_read_with<R>(
+        &self,
+        cx: &mut Context<'_>,
+        op: impl FnMut(&T) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_operate(cx, Direction::Read, op, |_| false)
+    }
+
+    /// As [`poll_read_with`](Self::poll_read_with), for writes. The task that waits to write is another than the one that
+    /// waits to read.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_write_with<R>(
+        &self,
+        cx: &mut Context<'_>,
+        op: impl FnMut(&T) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_operate(cx, Direction::Write, op, |_| false)
+    }
+
+    /// [`read_stream_with`](Self::read_stream_with) for poll-style callers.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_read_stream_with(
+        &self,
+        cx: &mut Context<'_>,
+        len: usize,
+        op: impl FnMut(&T) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_operate(cx, Direction::Read, op, |n| (1..len).contains(n))
+    }
+
+    /// Calls `op`, which reads, once (again if a signal interrupts it). From any thread; spends no budget.
+    ///
+    /// # Errors
+    /// Those of `op`; [`WouldBlock`](io::ErrorKind::WouldBlock) makes the next [`readable`](Self::readable) wait.
+    pub fn try_read_with<R>(&self, op: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        self.attempt(Direction::Read, op)
+    }
+
+    /// As [`try_read_with`](Self::try_read_with), for writes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_write_with<R>(&self, op: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        self.attempt(Direction::Write, op)
+    }
+
+    fn attempt<R>(
+        &self,
+        direction: Direction,
+        mut op: impl FnMut(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        // What is seen before the attempt is what it may use up.
+        let event = self.source.readiness().get();
+        self.source
+            .once(self.io.as_fd(), event, direction, || op(&self.io))
+            .unwrap_or_else(|| Err(io::ErrorKind::WouldBlock.into()))
+    }
+
+    async fn operate<R>(
+        &self,
+        direction: Direction,
+        mut op: impl FnMut(&T) -> io::Result<R>,
+        short: impl Fn(&R) -> bool,
+    ) -> io::Result<R> {
+        loop {
+            let event = self.source.readiness().ready(side(direction)).await;
+            let mut op = || op(&self.io);
+            let attempt = |cx: &mut Context<'_>| {
+                self.source.attempt(cx, self.io.as_fd(), event, direction, &mut op)
+            };
+            if let Some(result) = poll_fn(attempt).await {
+                if result.as_ref().is_ok_and(&short) {
+                    self.source.drained(event);
+                }
+                return result;
+            }
+        }
+    }
+
+    #[inline]
+    fn poll_operate<R>(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+        mut op: impl FnMut(&T) -> io::Result<R>,
+        short: impl Fn(&R) -> bool,
+    ) -> Poll<io::Result<R>> {
+        loop {
+            let event = ready!(self.source.readiness().poll_ready(cx, direction));
+            let op = || op(&self.io);
+            if let Some(result) =
+                ready!(self.source.attempt(cx, self.io.as_fd(), event, direction, op))
+            {
+                if result.as_ref().is_ok_and(&short) {
+                    self.source.drained(event);
+                }
+                return Poll::Ready(result);
+            }
+        }
+    }
+}
+
+impl<T: AsFd> Drop for Async<T> {
+    fn drop(&mut self) {
+        // Before the file is closed, whose number may then be another's.
+        self.source.deregister(self.io.as_fd());
+    }
+}
+
+impl<T: AsFd> AsFd for Async<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
+}
+
+impl<T: AsFd> AsRawFd for Async<T> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.io.as_fd().as_raw_fd()
+    }
+}
+
+impl<T: AsFd + fmt::Debug> fmt::Debug for Async<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Async").field(&self.io).finish()
+    }
+}

@@ -1,0 +1,57 @@
+//! The knobs of a runtime with I/O.
+
+use core::time::Duration;
+
+use filch_std::BuildError;
+
+use crate::{Linux, Runtime};
+
+/// The knobs of a runtime: those of [`filch_std::Builder`], by the same names.
+///
+/// ```
+/// let runtime = filch_linux::builder().workers(2).name("server").build()?;
+/// # Ok::<(), filch_linux::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder(filch_std::Builder);
+
+/// The knobs of a runtime, at their defaults.
+pub fn builder() -> Builder {
+    Builder(filch_std::Runtime::builder())
+}
+
+macro_rules! knobs {
+    ($($name:ident($($arg:ident: $type:ty),*);)*) => {
+        impl Builder {
+            $(
+                #[doc = concat!("As [`filch_std::Builder::", stringify!($name), "`].")]
+                pub fn $name(self, $($arg: $type),*) -> Self {
+                    Self(self.0.$name($($arg),*))
+                }
+            )*
+        }
+    };
+}
+
+knobs! {
+    workers(n: usize);
+    name(name: impl Into<String>);
+    stack_size(bytes: usize);
+    stealing(on: bool);
+    lifo_cap(polls: u32);
+    spin_rounds(rounds: u32);
+    sentry(sleep: Option<(Duration, Duration)>);
+    park_timeout(longest: Option<Duration>);
+    poll_limit(limit: Option<Duration>);
+    nesting(depth: u32);
+}
+
+impl Builder {
+    /// Builds the runtime, with an epoll of its own.
+    ///
+    /// # Errors
+    /// [`BuildError`]; threads that were started have ended by then.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        self.0.build_on::<Linux>()
+    }
+}

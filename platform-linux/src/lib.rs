@@ -1,0 +1,57 @@
+//! filch on Linux: the runtime of `filch-std` over one epoll, and I/O types that use it.
+//!
+//! ```
+//! use std::{io::{Read, Write}, os::unix::net::UnixStream};
+//! use filch_linux::Async;
+//!
+//! let runtime = filch_linux::builder().workers(2).build()?;
+//! runtime.block_on(async {
+//!     let (a, b) = UnixStream::pair()?;
+//!     let (a, b) = (Async::new(a)?, Async::new(b)?);
+//!     let echo = filch_linux::spawn(async move {
+//!         let mut byte = [0];
+//!         b.read_with(|mut b| b.read(&mut byte)).await?;
+//!         b.write_with(|mut b| b.write(&byte)).await
+//!     });
+//!     a.write_with(|mut a| a.write(b"!")).await?;
+//!     let mut byte = [0];
+//!     a.read_with(|mut a| a.read(&mut byte)).await?;
+//!     assert_eq!(byte, *b"!");
+//!     echo.await.expect("it does not panic")?;
+//!     Ok::<_, std::io::Error>(())
+//! })?;
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! - [`Async`] makes any file descriptor that epoll takes a source of this kind; the types for sockets, pipes and so on are
+//!   built on it.
+//! - Everything that is not I/O is that of `filch-std`, and is found here by the same names.
+//! - An idle runtime makes no system call, however many sockets it holds.
+
+#![cfg(target_os = "linux")]
+
+mod async_fd;
+mod async_io;
+mod builder;
+mod linux;
+mod macros;
+mod poller;
+mod slab;
+mod source;
+mod token;
+
+pub use filch_std::{
+    AbortHandle, BuildError, Handle, Host, Instant, JoinError, JoinHandle, JoinSet, Metrics,
+    NoRuntime, Panic, SpawnError, SpawnErrorKind, Survivors, TaskId, TaskInfo, Totals, WorkerId,
+    WorkerMetrics, available_workers, block_on, budgeted, consume_budget, payload, resume, shield,
+    spawn, spawn_blocking, spawn_local, spawn_pinned, try_spawn, unconstrained, yield_now,
+};
+
+pub use crate::{
+    async_fd::Async,
+    builder::{Builder, builder},
+    linux::Linux,
+};
+
+/// A runtime whose workers sleep in epoll. Made by [`builder`].
+pub type Runtime = filch_std::Runtime<Linux>;

@@ -1,0 +1,223 @@
+//! The host: workers sleep in epoll, one at a time, the others on their words.
+
+use core::{
+    cell::{Cell, UnsafeCell},
+    fmt,
+    time::Duration,
+};
+use std::{io, num::NonZeroU64, thread};
+
+use filch::{
+    Instant, WorkerId,
+    atomic::{AtomicU32, Ordering},
+};
+use filch_std::{Futex, Host};
+
+use crate::{
+    poller::{Events, Poller},
+    slab::{Key, Slab},
+    token::{Take, Token},
+};
+
+/// How often a worker looks whether the token is free, or is with one who sleeps, before it goes round its loop again.
+const LOOKS: usize = 32;
+
+/// Timeouts have an end; spurious returns are allowed.
+const LONGEST: Duration = Duration::from_secs(3_600);
+
+/// From here on the kernel's allowance for a timeout of epoll is worth a second, shorter wait: see [`Linux::sleep`].
+const ROUGH: Duration = Duration::from_millis(20);
+
+/// The host of a runtime with I/O: one epoll, of which one worker at a time holds the token.
+///
+/// The holder sleeps in epoll, until the very deadline, and an eventfd interrupts it; the others sleep on futexes. What the
+/// holder was told it delivers itself, in `poll_io`, so that the tasks come into its own queue, and then gives the token
+/// up: a worker that is stuck in a long poll keeps I/O from nobody.
+pub struct Linux {
+    /// Time, and sleep on a word.
+    futex: Futex,
+    token: Token,
+    pub(crate) poller: Poller,
+    pub(crate) sources: Slab,
+    /// INV-TOKEN guards it. What is here when the token is given up the next holder delivers.
+    events: UnsafeCell<Events>,
+    workers: AtomicU32,
+    /// Counts the runtimes that have ended on this host: see `Source`.
+    lives: AtomicU32,
+    /// A forked child shares the epoll, and must not change it.
+    process: u32,
+}
+
+// SAFETY: INV-TOKEN: `events`, which alone is not `Sync`, is touched by one thread at a time, and holds plain numbers.
+unsafe impl Sync for Linux {}
+
+thread_local! {
+    /// Whether the last `wait` slept on its word, so that there is nothing to deliver.
+    static SLEPT: Cell<bool> = const { Cell::new(false) };
+    /// Whether the thread's timers are exact.
+    static EXACT: Cell<bool> = const { Cell::new(false) };
+}
+
+// SAFETY:
+// - Sticky wake: on the word, the futex's contract; in epoll, the alarm is an edge that the next wait finds, and whether
+//   it is to be rung is argued in `Token::sleeps`.
+// - Wake from anywhere: fences, loads and one system call.
+// - Clock: that of `Futex`.
+unsafe impl Host for Linux {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            futex: Futex::new()?,
+            token: Token::new(),
+            poller: Poller::new()?,
+            sources: Slab::new(),
+            events: UnsafeCell::new(Events::new()),
+            workers: AtomicU32::new(0),
+            lives: AtomicU32::new(0),
+            process: std::process::id(),
+        })
+    }
+
+    fn enter(&self, _: WorkerId) {
+        // Ordering: a count; see `leave`.
+        self.workers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn leave(&self, me: WorkerId) {
+        // What is buffered stays for the next holder. There is one: before a worker leaves it wakes another, which does not
+        // sleep on its word while we are awake with the token.
+        if self.token.is_held_by(me) {
+            self.token.give_up();
+        }
+        // Ordering: AcqRel makes the last one see the others gone.
+        if self.workers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Nobody asks epoll any more: who waits for a source hears that.
+            // Ordering: Release pairs with the Acquire in `has_ended_since`; the edges of `wake_all` pass it on too.
+            self.lives.fetch_add(1, Ordering::Release);
+            self.sources.wake_all();
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.futex.now()
+    }
+
+    fn wait(&self, me: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        be_exact();
+        for _ in 0..LOOKS {
+            match self.token.take(me) {
+                Take::Held => return self.sleep(me, word, expected, deadline),
+                Take::Watched => {
+                    SLEPT.set(true);
+                    return self.futex.wait(me, word, expected, deadline);
+                }
+                // Ordering: a look; the caller looks again.
+                Take::Busy if word.load(Ordering::Relaxed) != expected => return,
+                Take::Busy => thread::yield_now(),
+            }
+        }
+    }
+
+    fn wake(&self, worker: WorkerId, word: &AtomicU32) {
+        if self.token.sleeps(worker) {
+            self.poller.ring();
+        } else {
+            self.futex.wake(worker, word);
+        }
+    }
+
+    fn poll_io(&self, me: WorkerId) -> usize {
+        let slept = SLEPT.replace(false);
+        if !self.token.is_held_by(me) {
+            if slept || self.token.take(me) != Take::Held {
+                return 0;
+            }
+            // SAFETY: INV-TOKEN: we have just taken it.
+            let events = unsafe { &mut *self.events.get() };
+            if events.is_empty() {
+                // Interrupted or broken, there is nothing.
+                let _ = self.poller.wait(events, Some(Duration::ZERO));
+            }
+        }
+        self.deliver(me)
+    }
+
+    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        self.futex.block(word, expected, deadline);
+    }
+
+    fn unblock(&self, word: &AtomicU32) {
+        self.futex.unblock(word);
+    }
+}
+
+impl Linux {
+    /// Sleeps in epoll, as the holder.
+    ///
+    /// The kernel allows itself to be late by a thousandth of a timeout of epoll (a two-hundredth in a process that is
+    /// nice). So a long sleep ends a little early, and the rest is a sleep of its own.
+    fn sleep(&self, me: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        loop {
+            let left = deadline.map(|end| end - self.now());
+            let longest = left.map(|left| {
+                if left < ROUGH { left } else { (left - left / 128).min(LONGEST) }
+            });
+            // SAFETY: INV-TOKEN: we are the holder. No waker runs while this borrow is alive.
+            let events = unsafe { &mut *self.events.get() };
+            if !events.is_empty() || !self.token.fall_asleep(me, word, expected) {
+                return;
+            }
+            let slept = self.poller.wait(events, longest);
+            self.token.wake_up(me);
+            if slept.is_err() || longest == left {
+                return;
+            }
+        }
+    }
+
+    /// Delivers what the holder was told, and gives the token up; how many events there were.
+    fn deliver(&self, me: WorkerId) -> usize {
+        let mut n = 0;
+        // A waker may do anything, also come here again, and leave nothing to be done.
+        while self.token.is_held_by(me) {
+            // SAFETY: INV-TOKEN; the borrow ends before the waker runs.
+            let Some((key, ready)) = (unsafe { &mut *self.events.get() }).pop() else {
+                self.token.give_up();
+                break;
+            };
+            n += usize::from(self.sources.deliver(Key(key), ready));
+        }
+        n
+    }
+
+    /// Whether the calling process is the one that made the runtime.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    /// How many runtimes have ended here.
+    pub(crate) fn lives(&self) -> u32 {
+        // Ordering: Acquire pairs with the Release in `leave`.
+        self.lives.load(Ordering::Acquire)
+    }
+}
+
+/// The first sleep of a worker's thread: from now on its timeouts end when they should. By default the kernel lets each
+/// sleep, in a futex or in epoll, be 50 microseconds late, to save wake-ups.
+///
+/// Here and not in `enter`, as a thread that only helps while it waits in `block_on` is a worker too, but never sleeps as
+/// one, and is left as it is.
+fn be_exact() {
+    if !EXACT.replace(true) {
+        // One nanosecond, as zero means the default. Where it is refused, timers are late as they were.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    }
+}
+
+impl fmt::Debug for Linux {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Linux")
+            .field("poller", &self.poller)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,290 @@
+//! epoll itself: registration, the wait, and the alarm that ends it.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+};
+
+use core::{mem::MaybeUninit, time::Duration};
+
+use filch::{
+    atomic::{AtomicBool, Ordering},
+    io::Ready,
+};
+use rustix::{
+    event::{EventfdFlags, Timespec, epoll, eventfd},
+    io::Errno,
+};
+
+/// Events that are taken in one call. More are left for the next, which goes round among the sources.
+const BATCH: usize = 256;
+
+/// The key of the alarm; no source has it.
+const ALARM: u64 = u64::MAX;
+
+/// One epoll and its alarm.
+#[derive(Debug)]
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    /// Edge-triggered and never read: each write is an edge, and its counter has room for those of centuries.
+    alarm: OwnedFd,
+    /// Whether the kernel has `epoll_pwait2` (Linux 5.11), as far as is known.
+    exact: AtomicBool,
+}
+
+impl Poller {
+    pub(crate) fn new() -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let key = epoll::EventData::new_u64(ALARM);
+        epoll::add(&epoll, &alarm, key, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        Ok(Self { epoll, alarm, exact: AtomicBool::new(true) })
+    }
+
+    /// From now on events of the file come under this key: those of reading and its end; of writing if `write`.
+    pub(crate) fn add(&self, fd: BorrowedFd<'_>, key: u64, write: bool) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), interest(write))?)
+    }
+
+    /// Changes what is wanted; what is ready is told again.
+    pub(crate) fn modify(&self, fd: BorrowedFd<'_>, key: u64, write: bool) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(key), interest(write))?)
+    }
+
+    pub(crate) fn delete(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, fd)?)
+    }
+
+    /// Ends the wait under way, or the next. Safe in signal handlers: one system call, which leaves `errno` alone.
+    pub(crate) fn ring(&self) {
+        // It cannot fail: see `alarm`.
+        let _ = rustix::io::write(&self.alarm, &1_u64.to_ne_bytes());
+    }
+
+    /// Waits for events, at most so long (`None`: for ever), and puts them into `events`, which is empty.
+    pub(crate) fn wait(&self, events: &mut Events, longest: Option<Duration>) -> Result<(), Errno> {
+        let timeout = longest
+            .map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
+        // Ordering: a memo, of one thread for the others.
+        if self.exact.load(Ordering::Relaxed) && timeout.is_some_and(|t| t.tv_nsec != 0) {
+            match wait_exactly(&self.epoll, events, timeout) {
+                // No such call; or a sandbox that does not know it.
+                Err(Errno::NOSYS | Errno::PERM) => self.exact.store(false, Ordering::Relaxed),
+                result => return result,
+            }
+        }
+        // In milliseconds, rounded up: late rather than early. The same where the timeout is none, or whole seconds.
+        let (found, _) = epoll::wait(&self.epoll, &mut events.buffer, timeout.as_ref())?;
+        (events.next, events.end) = (0, found.len());
+        Ok(())
+    }
+}
+
+fn interest(write: bool) -> epoll::EventFlags {
+    use epoll::EventFlags as E;
+    let read = E::IN | E::PRI | E::RDHUP | E::ET;
+    if write { read | E::OUT } else { read }
+}
+
+/// `epoll_pwait2`, whose timeout is in nanoseconds.
+fn wait_exactly(
+    epoll: &OwnedFd,
+    events: &mut Events,
+    timeout: Option<Timespec>,
+) -> Result<(), Errno> {
+    let timeout = timeout.map(|t| [t.tv_sec, t.tv_nsec]);
+    // SAFETY: the buffer has room for as many events as is said, which are laid out as the kernel's. A timeout is two
+    // 64-bit numbers on every machine. There is no signal mask.
+    let n = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll.as_raw_fd(),
+            events.buffer.as_mut_ptr(),
+            BATCH as libc::c_int,
+            timeout.as_ref().map_or(core::ptr::null(), |t: &[i64; 2]| t.as_ptr()),
+            core::ptr::null::<libc::sigset_t>(),
+            0_usize,
+        )
+    };
+    match usize::try_from(n) {
+        Ok(n) => {
+            (events.next, events.end) = (0, n);
+            Ok(())
+        }
+        Err(_) => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
+    }
+}
+
+/// What epoll returned and nobody has delivered yet.
+pub(crate) struct Events {
+    buffer: [MaybeUninit<epoll::Event>; BATCH],
+    /// INV-EVENTS: the kernel has written those before `end`.
+    end: usize,
+    next: usize,
+}
+
+impl Events {
+    pub(crate) fn new() -> Self {
+        Self { buffer: [const { MaybeUninit::uninit() }; BATCH], end: 0, next: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.next == self.end
+    }
+
+    /// The next event of a source: its key, and what is ready.
+    pub(crate) fn pop(&mut self) -> Option<(u64, Ready)> {
+        while self.next < self.end {
+            // SAFETY: INV-EVENTS.
+            let event = unsafe { self.buffer[self.next].assume_init() };
+            self.next += 1;
+            let (key, flags) = (event.data.u64(), event.flags);
+            if key != ALARM {
+                return Some((key, ready(flags)));
+            }
+        }
+        None
+    }
+}
+
+/// What epoll says, in the terms of the core.
+///
+/// | epoll | core |
+/// |---|---|
+/// | `EPOLLIN` | `READABLE` |
+/// | `EPOLLOUT` | `WRITABLE` |
+/// | `EPOLLPRI` | `PRIORITY`, `READABLE` |
+/// | `EPOLLRDHUP`, `EPOLLHUP`, `EPOLLERR` | `ERROR`, with which come `READABLE` and `WRITABLE` |
+///
+/// `READ_CLOSED` and `WRITE_CLOSED`, which are for good, are never said: Linux takes such ends back (a FIFO finds another
+/// writer, a socket that has hung up connects), and then a source that is for ever ready and would block were a
+/// loop without end. So an end makes operations worthwhile once, and they find out. `ERROR` stays as a mark that not
+/// everything comes as an event any more: see `Source::drained`.
+fn ready(flags: epoll::EventFlags) -> Ready {
+    use epoll::EventFlags as E;
+    let mut ready = Ready::EMPTY;
+    for (flag, bits) in [
+        (E::IN, Ready::READABLE),
+        (E::OUT, Ready::WRITABLE),
+        (E::PRI, Ready::PRIORITY | Ready::READABLE),
+        (E::RDHUP | E::HUP | E::ERR, Ready::ERROR | Ready::READABLE | Ready::WRITABLE),
+    ] {
+        if flags.intersects(flag) {
+            ready |= bits;
+        }
+    }
+    ready
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Write,
+        os::{fd::AsFd, unix::net::UnixStream},
+        time::Instant,
+    };
+
+    use super::*;
+
+    fn drain(events: &mut Events) -> Vec<(u64, Ready)> {
+        core::iter::from_fn(|| events.pop()).collect()
+    }
+
+    /// Both ways to wait.
+    fn pollers() -> [Poller; 2] {
+        let rounded = Poller::new().unwrap();
+        rounded.exact.store(false, Ordering::Relaxed);
+        [Poller::new().unwrap(), rounded]
+    }
+
+    #[test]
+    fn a_wait_is_never_too_short_with_the_new_call_and_with_the_old() {
+        for poller in pollers() {
+            let exact = poller.exact.load(Ordering::Relaxed);
+            let mut events = Events::new();
+            for micros in [0, 1, 300, 1_700, 20_000] {
+                let (time, begin) = (Duration::from_micros(micros), Instant::now());
+                poller.wait(&mut events, Some(time)).unwrap();
+                assert!(begin.elapsed() >= time, "{micros} us, exact: {exact}");
+                assert!(events.is_empty());
+            }
+            // Nothing has changed its mind about the kernel.
+            assert_eq!(poller.exact.load(Ordering::Relaxed), exact);
+        }
+    }
+
+    #[test]
+    fn the_alarm_rings_once_for_each_ring_and_is_no_source() {
+        for poller in pollers() {
+            let mut events = Events::new();
+            for _ in 0..3 {
+                poller.ring();
+                poller.wait(&mut events, None).unwrap();
+                assert!(!events.is_empty());
+                assert_eq!(drain(&mut events), []);
+                poller.wait(&mut events, Some(Duration::from_micros(1))).unwrap();
+                assert!(events.is_empty(), "nobody rang");
+            }
+        }
+    }
+
+    #[test]
+    fn events_come_once_for_each_edge_with_what_is_wanted() {
+        for poller in pollers() {
+            let mut events = Events::new();
+            let mut next = |longest| {
+                poller.wait(&mut events, longest).unwrap();
+                drain(&mut events)
+            };
+            let now = Some(Duration::ZERO);
+            let (a, mut b) = UnixStream::pair().unwrap();
+            poller.add(a.as_fd(), 7, false).unwrap();
+            assert_eq!(next(now), [], "that it can be written to is not asked");
+            b.write_all(b"!").unwrap();
+            assert_eq!(next(None), [(7, Ready::READABLE)]);
+            assert_eq!(next(now), []);
+            b.write_all(b"!").unwrap();
+            assert_eq!(next(None), [(7, Ready::READABLE)]);
+            poller.modify(a.as_fd(), 8, true).unwrap();
+            let both = Ready::READABLE | Ready::WRITABLE;
+            assert_eq!(next(None), [(8, both)]);
+            drop(b);
+            assert_eq!(next(None), [(8, both | Ready::ERROR)]);
+            poller.delete(a.as_fd()).unwrap();
+            assert_eq!(next(now), []);
+        }
+    }
+
+    #[test]
+    fn flags_are_told_apart() {
+        use epoll::EventFlags as E;
+        let both = Ready::READABLE | Ready::WRITABLE;
+        assert_eq!(ready(E::IN), Ready::READABLE);
+        assert_eq!(ready(E::OUT), Ready::WRITABLE);
+        assert_eq!(ready(E::IN | E::OUT), both);
+        assert_eq!(ready(E::PRI), Ready::PRIORITY | Ready::READABLE);
+        for end in [E::RDHUP, E::HUP, E::ERR] {
+            assert_eq!(ready(end), both | Ready::ERROR);
+        }
+        assert_eq!(ready(E::empty()), Ready::EMPTY);
+    }
+
+    #[test]
+    fn a_full_batch_leaves_the_rest_for_the_next() {
+        let poller = Poller::new().unwrap();
+        let mut events = Events::new();
+        let pairs: Vec<_> = (0..BATCH + 10).map(|_| UnixStream::pair().unwrap()).collect();
+        for (key, (a, b)) in pairs.iter().enumerate() {
+            poller.add(a.as_fd(), key as u64, false).unwrap();
+            let mut b = b;
+            b.write_all(b"!").unwrap();
+        }
+        let mut seen = Vec::new();
+        while seen.len() < pairs.len() {
+            poller.wait(&mut events, None).unwrap();
+            seen.extend(drain(&mut events).into_iter().map(|(key, _)| key));
+        }
+        seen.sort_unstable();
+        assert!(seen.iter().copied().eq(0..pairs.len() as u64));
+    }
+}

@@ -1,0 +1,255 @@
+//! Where the cells of sources are: memory that stays what it is, so that a late event finds at worst another source.
+
+use core::ptr;
+use std::{
+    io,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use filch::{
+    atomic::{AtomicPtr, AtomicU32, Ordering},
+    io::{Readiness, Ready},
+};
+
+/// Entries of one chunk.
+const CHUNK: usize = 512;
+/// Chunks, and with them sources: two million, more than a process may have files open by default.
+const CHUNKS: usize = 4_096;
+const NONE: u32 = u32::MAX;
+
+/// One place for a source; one cache line, so that sources next to each other do not disturb each other.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Entry {
+    pub(crate) readiness: Readiness,
+    /// Counts the sources that were here before.
+    generation: AtomicU32,
+    /// The next free entry. Under the slab's lock.
+    next: AtomicU32,
+}
+
+/// 50,000 sources must be cheap.
+const _: () = assert!(size_of::<Entry>() <= 128);
+
+/// Which source: the generation in the high half, the index in the low one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key(pub(crate) u64);
+
+impl Key {
+    fn new(generation: u32, index: u32) -> Self {
+        Self(u64::from(generation) << 32 | u64::from(index))
+    }
+
+    fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    fn index(self) -> usize {
+        self.0 as u32 as usize
+    }
+}
+
+type Chunk = [Entry; CHUNK];
+
+/// Entries in chunks that are never moved nor freed while the slab lives.
+///
+/// INV-SLAB: a chunk's pointer is null, or that of a boxed chunk which goes with the slab.
+pub(crate) struct Slab {
+    chunks: Box<[AtomicPtr<Chunk>]>,
+    free: Mutex<Free>,
+}
+
+struct Free {
+    head: u32,
+    /// Entries that have ever been in use.
+    used: u32,
+}
+
+impl Slab {
+    pub(crate) fn new() -> Self {
+        Self {
+            chunks: (0..CHUNKS).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            free: Mutex::new(Free { head: NONE, used: 0 }),
+        }
+    }
+
+    /// An entry for a new source. It begins as ready for both directions: the first operation finds out.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub(crate) fn insert(&self) -> io::Result<(Key, &Entry)> {
+        let (index, entry) = self.take_free()?;
+        // Events of the source before may have come in until now.
+        entry.readiness.reset();
+        entry.readiness.set(Ready::READABLE | Ready::WRITABLE);
+        // Ordering: it was written under the lock that we took.
+        Ok((Key::new(entry.generation.load(Ordering::Relaxed), index), entry))
+    }
+
+    fn take_free(&self) -> io::Result<(u32, &Entry)> {
+        let mut free = self.lock();
+        if free.head != NONE {
+            let index = free.head;
+            let entry = self.get(index as usize).ok_or_else(exhausted)?;
+            // Ordering: the lock.
+            free.head = entry.next.load(Ordering::Relaxed);
+            return Ok((index, entry));
+        }
+        let index = free.used as usize;
+        let slot = self.chunks.get(index / CHUNK).ok_or_else(exhausted)?;
+        if index % CHUNK == 0 {
+            // Ordering: Release pairs with the Acquire in `get`.
+            slot.store(Box::into_raw(new_chunk()), Ordering::Release);
+        }
+        free.used += 1;
+        Ok((index as u32, self.get(index).ok_or_else(exhausted)?))
+    }
+
+    /// The source is gone: its events go nowhere from now on, and who still waits for it is woken.
+    ///
+    /// The caller has the key from `insert`, and uses it no more.
+    pub(crate) fn remove(&self, key: Key, entry: &Entry) {
+        // Ordering: Release pairs with the Acquire in `deliver`; later keys are given out under the lock.
+        entry.generation.store(key.generation().wrapping_add(1), Ordering::Release);
+        entry.readiness.set(Ready::READABLE | Ready::WRITABLE);
+        let mut free = self.lock();
+        // Ordering: the lock.
+        entry.next.store(free.head, Ordering::Relaxed);
+        free.head = key.index() as u32;
+    }
+
+    /// Tells a source what it is ready for; false if it is gone.
+    ///
+    /// If it goes at this moment, and another takes its place, that one may hear of it. Readiness is a hint: an operation
+    /// finds out.
+    pub(crate) fn deliver(&self, key: Key, ready: Ready) -> bool {
+        // Ordering: Acquire pairs with the Release in `remove`.
+        let entry = self
+            .get(key.index())
+            .filter(|entry| entry.generation.load(Ordering::Acquire) == key.generation());
+        if let Some(entry) = entry {
+            entry.readiness.set(ready);
+        }
+        entry.is_some()
+    }
+
+    /// Wakes all who wait for any source.
+    pub(crate) fn wake_all(&self) {
+        let used = self.lock().used as usize;
+        for entry in (0..used).filter_map(|index| self.get(index)) {
+            entry.readiness.set(Ready::READABLE | Ready::WRITABLE);
+        }
+    }
+
+    fn get(&self, index: usize) -> Option<&Entry> {
+        // Ordering: Acquire pairs with the Release in `take_free`.
+        let chunk = self.chunks.get(index / CHUNK)?.load(Ordering::Acquire);
+        // SAFETY: INV-SLAB.
+        unsafe { chunk.as_ref() }.map(|chunk| &chunk[index % CHUNK])
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Free> {
+        // Nothing panics under it.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cold]
+fn exhausted() -> io::Error {
+    io::Error::other("this runtime has as many sources of I/O as there can be")
+}
+
+fn new_chunk() -> Box<Chunk> {
+    let entry = || Entry {
+        readiness: Readiness::new(),
+        generation: AtomicU32::new(0),
+        next: AtomicU32::new(NONE),
+    };
+    let chunk: Box<[Entry]> = (0..CHUNK).map(|_| entry()).collect();
+    let chunk = Box::into_raw(chunk).cast::<Chunk>();
+    // SAFETY: a boxed slice of `CHUNK` entries.
+    unsafe { Box::from_raw(chunk) }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        for chunk in &mut self.chunks {
+            // Ordering: nobody else is left.
+            let chunk = chunk.load(Ordering::Relaxed);
+            if !chunk.is_null() {
+                // SAFETY: INV-SLAB.
+                drop(unsafe { Box::from_raw(chunk) });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: Ready = Ready::READABLE.union(Ready::WRITABLE);
+
+    fn quiet(entry: &Entry) {
+        entry.readiness.clear(entry.readiness.get());
+        assert!(entry.readiness.get().ready.is_empty());
+    }
+
+    #[test]
+    fn a_stale_event_is_dropped() {
+        let slab = Slab::new();
+        let (old, entry) = slab.insert().unwrap();
+        quiet(entry);
+        assert!(slab.deliver(old, Ready::READABLE));
+        assert_eq!(entry.readiness.get().ready, Ready::READABLE);
+        slab.remove(old, entry);
+        assert!(!slab.deliver(old, Ready::READABLE), "nobody is there");
+
+        let (new, again) = slab.insert().unwrap();
+        assert!(core::ptr::eq(entry, again) && new != old);
+        assert_eq!(again.readiness.get().ready, BOTH, "it begins as any other");
+        quiet(again);
+        assert!(!slab.deliver(old, Ready::READABLE));
+        assert!(again.readiness.get().ready.is_empty());
+        assert!(slab.deliver(new, Ready::WRITABLE));
+        assert_eq!(again.readiness.get().ready, Ready::WRITABLE);
+    }
+
+    #[test]
+    fn generations_wrap() {
+        let slab = Slab::new();
+        let (key, entry) = slab.insert().unwrap();
+        slab.remove(Key::new(u32::MAX, key.index() as u32), entry);
+        assert_eq!(slab.insert().unwrap().0, key);
+    }
+
+    #[test]
+    fn keys_of_nothing_are_dropped() {
+        let slab = Slab::new();
+        for key in [0, 1, CHUNK as u64, (CHUNK * CHUNKS) as u64, u64::MAX - 1] {
+            assert!(!slab.deliver(Key(key), BOTH), "{key}");
+        }
+    }
+
+    #[test]
+    fn entries_are_many_and_are_used_again() {
+        let slab = Slab::new();
+        let n = 3 * CHUNK + 5;
+        let all: Vec<_> = (0..n).map(|_| slab.insert().unwrap()).collect();
+        let mut indices: Vec<_> = all.iter().map(|(key, _)| key.index()).collect();
+        indices.sort_unstable();
+        assert!(indices.into_iter().eq(0..n));
+        for (i, (key, entry)) in all.iter().enumerate() {
+            quiet(entry);
+            if i % 2 == 0 {
+                slab.remove(*key, entry);
+            }
+        }
+        let again: Vec<_> = (0..n.div_ceil(2)).map(|_| slab.insert().unwrap()).collect();
+        assert!(again.iter().all(|(key, _)| key.index() < n && key.generation() == 1));
+        // The others have heard nothing of it.
+        for (key, entry) in all.iter().skip(1).step_by(2) {
+            assert!(entry.readiness.get().ready.is_empty(), "{key:?}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A registered file, and one attempt at an operation on it.
+
+use core::task::{Context, Poll};
+use std::{
+    io::{self, ErrorKind},
+    os::fd::BorrowedFd,
+};
+
+use filch::{
+    atomic::{AtomicBool, Ordering},
+    budgeted,
+    io::{Direction, Event, Readiness, Ready},
+};
+use filch_std::Handle;
+use rustix::io::Errno;
+
+use crate::{
+    Linux,
+    slab::{Entry, Key},
+};
+
+/// A file that is registered with the epoll of a runtime, until `deregister`.
+#[derive(Debug)]
+pub(crate) struct Source {
+    linux: &'static Linux,
+    entry: &'static Entry,
+    key: Key,
+    /// Which of the runtimes on this host; when it has ended, nobody waits for ever.
+    life: u32,
+    /// Whether events of writing are asked for. They are from the first write on that would block: most sources never
+    /// see one, and are spared an event when they are made, and (Unix sockets) one for each read of the peer.
+    write: AtomicBool,
+}
+
+impl Source {
+    /// Registers the file with the current runtime.
+    pub(crate) fn register(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        let linux = Handle::current()
+            .map_err(io::Error::other)?
+            .host::<Linux>()
+            .ok_or_else(|| io::Error::other("this thread is in a runtime without I/O"))?;
+        if !linux.is_ours() {
+            return Err(io::Error::other("the runtime belongs to the parent process"));
+        }
+        let life = linux.lives();
+        let (key, entry) = linux.sources.insert()?;
+        if let Err(error) = linux.poller.add(fd, key.0, false) {
+            linux.sources.remove(key, entry);
+            return Err(explain(error));
+        }
+        Ok(Self { linux, entry, key, life, write: AtomicBool::new(false) })
+    }
+
+    /// Takes the file back from epoll, and wakes who still waits. Once.
+    pub(crate) fn deregister(&self, fd: BorrowedFd<'_>) {
+        if self.linux.is_ours() {
+            // If the file was closed behind our back epoll has forgotten it by itself.
+            let _ = self.linux.poller.delete(fd);
+        }
+        self.linux.sources.remove(self.key, self.entry);
+    }
+
+    pub(crate) fn readiness(&self) -> &'static Readiness {
+        &self.entry.readiness
+    }
+
+    /// An error if nobody will ever wake who waits.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        if self.linux.lives() == self.life {
+            return Ok(());
+        }
+        Err(io::Error::other("the runtime of this source of I/O has shut down"))
+    }
+
+    /// One attempt, on the task's budget, after `event`. `Ready(None)` if it would have blocked: wait for the next event.
+    /// Pending if there is no budget left: the task has been woken.
+    #[inline]
+    pub(crate) fn attempt<R>(
+        &self,
+        cx: &mut Context<'_>,
+        fd: BorrowedFd<'_>,
+        event: Event,
+        direction: Direction,
+        op: impl FnMut() -> io::Result<R>,
+    ) -> Poll<Option<io::Result<R>>> {
+        let mut blocked = false;
+        let polled = budgeted(cx, |_| match self.once(fd, event, direction, op) {
+            Some(result) => Poll::Ready(Some(result)),
+            None => {
+                blocked = true;
+                Poll::Pending
+            }
+        });
+        if blocked { Poll::Ready(None) } else { polled }
+    }
+
+    /// One attempt; `None` if it would have blocked.
+    #[inline]
+    pub(crate) fn once<R>(
+        &self,
+        fd: BorrowedFd<'_>,
+        event: Event,
+        direction: Direction,
+        mut op: impl FnMut() -> io::Result<R>,
+    ) -> Option<io::Result<R>> {
+        loop {
+            match op() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return self.blocked(fd, event, direction).err().map(Err);
+                }
+                result => return Some(result),
+            }
+        }
+    }
+
+    /// The operation would have blocked: the event is used up.
+    fn blocked(&self, fd: BorrowedFd<'_>, event: Event, direction: Direction) -> io::Result<()> {
+        // First, so that a source whose runtime has ended stays ready, and its operations say so. If it ends after this, its
+        // edge is later than the event, and stays.
+        self.check()?;
+        self.readiness().clear(event.only(side(direction)));
+        if direction == Direction::Write { self.ask_for_write(fd) } else { Ok(()) }
+    }
+
+    /// From now on there are events of writing; one at once, if it would no longer block.
+    fn ask_for_write(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        // Ordering: a flag; whoever finds it set waits for events that come in any case.
+        if self.write.load(Ordering::Relaxed) || self.write.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let result = self.linux.poller.modify(fd, self.key.0, true);
+        if result.is_err() {
+            // The next attempt tries again; one that relied on us makes it now.
+            self.write.store(false, Ordering::Relaxed);
+            self.readiness().set(Ready::WRITABLE);
+        }
+        result
+    }
+
+    /// A read has taken less of a stream than it could have: there is nothing left, and the next bytes are an edge. But the
+    /// end of the stream or an error may have come already, with the bytes, and will not come again.
+    pub(crate) fn drained(&self, event: Event) {
+        let now = self.readiness().get();
+        if !now.ready.intersects(Ready::ERROR | Ready::PRIORITY) {
+            // If one comes after this look it is an edge after the event.
+            self.readiness().clear(event.only(side(Direction::Read)));
+        }
+    }
+}
+
+/// What an operation in this direction waits for, and uses up.
+pub(crate) fn side(direction: Direction) -> Ready {
+    match direction {
+        Direction::Read => Ready::READABLE,
+        Direction::Write => Ready::WRITABLE,
+    }
+}
+
+/// What epoll means by its refusals.
+#[cold]
+fn explain(error: io::Error) -> io::Error {
+    match Errno::from_io_error(&error) {
+        Some(Errno::PERM) => io::Error::new(
+            ErrorKind::Unsupported,
+            "epoll takes no file of this kind (a regular file, a folder): use `spawn_blocking`",
+        ),
+        Some(Errno::EXIST) => io::Error::new(
+            ErrorKind::AlreadyExists,
+            "this file descriptor is registered with the runtime already",
+        ),
+        _ => error,
+    }
+}
