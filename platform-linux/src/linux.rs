@@ -158,9 +158,8 @@ impl Linux {
     fn sleep(&self, me: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         loop {
             let left = deadline.map(|end| end - self.now());
-            let longest = left.map(|left| {
-                if left < ROUGH { left } else { (left - left / 128).min(LONGEST) }
-            });
+            let longest =
+                left.map(|left| if left < ROUGH { left } else { (left - left / 128).min(LONGEST) });
             // SAFETY: INV-TOKEN: we are the holder. No waker runs while this borrow is alive.
             let events = unsafe { &mut *self.events.get() };
             if !events.is_empty() || !self.token.fall_asleep(me, word, expected) {

@@ -172,6 +172,33 @@ fn halves_find_together() {
 }
 
 #[test]
+fn bytes_behind_urgent_ones_are_read() {
+    use rustix::net::SendFlags;
+    run(1, async {
+        let (one, other) = pair().await;
+        write_all(&one, b"abc").await;
+        rustix::net::send(&one, b"!", SendFlags::OOB).unwrap();
+        write_all(&one, b"def").await;
+        drop(one);
+        // A read ends before the urgent byte, which is left out, though there is more.
+        assert_eq!(read_to_end(&other).await, b"abcdef");
+    });
+}
+
+#[test]
+fn outside_of_a_runtime_is_an_error() {
+    use futures::executor::block_on;
+    let server = net::TcpListener::bind(local()).unwrap();
+    let addr = server.local_addr().unwrap();
+    assert!(block_on(TcpListener::bind(local())).is_err());
+    assert!(block_on(TcpStream::connect(addr)).is_err());
+    assert!(block_on(TcpStream::connect_addr(addr)).is_err());
+    assert!(block_on(lookup("localhost:80")).is_err());
+    assert!(TcpStream::try_from(net::TcpStream::connect(addr).unwrap()).is_err());
+    assert!(TcpListener::try_from(server).is_err());
+}
+
+#[test]
 fn an_address_in_use_is_named() {
     run(1, async {
         let (_listener, addr) = listen().await;

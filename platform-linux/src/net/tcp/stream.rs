@@ -78,7 +78,7 @@ impl TcpStream {
     /// # Cancel safety
     /// Loses no byte.
     pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.io.read_with(|socket| receive(socket, buf)).await
+        self.io.read_stream_with(buf.len(), |socket| receive(socket, buf)).await
     }
 
     /// As [`read`](Self::read), into several buffers, one after the other.
@@ -89,7 +89,7 @@ impl TcpStream {
     /// # Cancel safety
     /// Loses no byte.
     pub async fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.io.read_with(|socket| receive_vectored(socket, bufs)).await
+        self.io.read_stream_with(room(bufs), |socket| receive_vectored(socket, bufs)).await
     }
 
     /// As [`read`](Self::read), but what it gives can be read again.
@@ -131,7 +131,7 @@ impl TcpStream {
         cx: &mut Context<'_>,
         buf: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        self.io.poll_read_with(cx, |socket| receive(socket, buf))
+        self.io.poll_read_stream_with(cx, buf.len(), |socket| receive(socket, buf))
     }
 
     pub(super) fn poll_receive_vectored(
@@ -139,7 +139,7 @@ impl TcpStream {
         cx: &mut Context<'_>,
         bufs: &mut [IoSliceMut<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.io.poll_read_with(cx, |socket| receive_vectored(socket, bufs))
+        self.io.poll_read_stream_with(cx, room(bufs), |socket| receive_vectored(socket, bufs))
     }
 
     pub(super) fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
@@ -212,6 +212,9 @@ impl TcpStream {
     }
 }
 
+/// How many buffers the system takes at once. `readv` of rustix cuts there too.
+const IOV_MAX: usize = 1_024;
+
 fn receive(socket: &net::TcpStream, buf: &mut [u8]) -> io::Result<usize> {
     received(socket, buf, RecvFlags::empty())
 }
@@ -225,10 +228,15 @@ fn received(socket: &net::TcpStream, buf: &mut [u8], flags: RecvFlags) -> io::Re
 }
 
 fn receive_vectored(socket: &net::TcpStream, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    if bufs.iter().all(|buf| buf.is_empty()) {
+    if room(bufs) == 0 {
         return Ok(0);
     }
     Ok(rustix::io::readv(socket, bufs)?)
+}
+
+/// How much the system reads at most, which may look at so many buffers only.
+fn room(bufs: &[IoSliceMut<'_>]) -> usize {
+    bufs.iter().take(IOV_MAX).map(|buf| buf.len()).sum()
 }
 
 fn send(socket: &net::TcpStream, buf: &[u8]) -> io::Result<usize> {
@@ -236,9 +244,8 @@ fn send(socket: &net::TcpStream, buf: &[u8]) -> io::Result<usize> {
 }
 
 fn send_vectored(socket: &net::TcpStream, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-    /// `IOV_MAX`: more is an error, and not a short write.
-    const MOST: usize = 1_024;
-    let bufs = &bufs[..bufs.len().min(MOST)];
+    // More would be an error, and not a short write.
+    let bufs = &bufs[..bufs.len().min(IOV_MAX)];
     let mut no_control = SendAncillaryBuffer::default();
     Ok(rustix::net::sendmsg(socket, bufs, &mut no_control, SendFlags::NOSIGNAL)?)
 }
