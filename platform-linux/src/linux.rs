@@ -3,9 +3,10 @@
 use core::{
     cell::{Cell, UnsafeCell},
     fmt,
+    num::NonZeroU64,
     time::Duration,
 };
-use std::{io, num::NonZeroU64, thread};
+use std::{io, thread};
 
 use filch::{
     Instant, WorkerId,

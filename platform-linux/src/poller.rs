@@ -123,6 +123,9 @@ pub(crate) struct Events {
     next: usize,
 }
 
+// SAFETY: plain numbers: an event's data could be a pointer, but is a key.
+unsafe impl Send for Events {}
+
 impl Events {
     pub(crate) fn new() -> Self {
         Self { buffer: [const { MaybeUninit::uninit() }; BATCH], end: 0, next: 0 }
