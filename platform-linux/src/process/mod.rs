@@ -14,8 +14,8 @@
 //! like, except to ignore it, since then the system throws exit statuses away. On systems without pidfds (before Linux 5.3) a
 //! thread of the blocking pool waits for each child that is waited for.
 //!
-//! Children start with no signal blocked and with the default action for `SIGPIPE` and for all signals that this process handles,
-//! as the standard library has it.
+//! Children start with the default action for `SIGPIPE` and for all signals that this process handles. As in the standard library
+//! they inherit the signals that the spawning thread blocks; this crate blocks none, in no thread.
 
 mod child;
 mod command;
