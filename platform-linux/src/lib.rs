@@ -33,6 +33,8 @@
 mod async_fd;
 mod async_io;
 mod builder;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 mod linux;
 mod macros;
 pub mod net;
@@ -48,7 +50,7 @@ pub use filch_std::{
     AbortHandle, BuildError, Handle, Host, Instant, JoinError, JoinHandle, JoinSet, Metrics,
     NoRuntime, Panic, SpawnError, SpawnErrorKind, Survivors, TaskId, TaskInfo, Totals, WorkerId,
     WorkerMetrics, available_workers, block_on, budgeted, consume_budget, payload, resume, shield,
-    spawn, spawn_blocking, spawn_local, spawn_pinned, try_spawn, unconstrained, yield_now,
+    spawn, spawn_blocking, spawn_local, spawn_pinned, time, try_spawn, unconstrained, yield_now,
 };
 
 pub use crate::{
