@@ -4,6 +4,7 @@
 mod servers;
 
 use core::{
+    error::Error,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
@@ -233,7 +234,7 @@ fn a_second_signal_ends_it_at_once() {
     assert_eq!(ended.status.signal(), Some(Signal::TERM.as_raw()), "{ended:?}");
 }
 
-/// Each stream that the server has taken is answered; those that it has not are refused with the connection.
+/// Each stream that the server has taken is answered; those that it has not were never sent, or it says so.
 #[test]
 fn http2_ends_in_peace() {
     const STREAMS: usize = 16;
@@ -284,12 +285,20 @@ fn http2_ends_in_peace() {
     server.terminate();
     for client in clients {
         for error in runtime.block_on(client).expect("no panic") {
-            // Never sent, or above the last stream that the server says it has taken.
-            assert!(error.is_canceled(), "{error:?}");
+            assert!(error.is_canceled() || is_refusal(&error), "{error:?}");
         }
     }
     let ended = server.wait();
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+}
+
+/// The server has said which stream was the last that it took, and this one came later. (h2 has another error for streams that
+/// were taken and did not come to their end.)
+fn is_refusal(error: &hyper::Error) -> bool {
+    let h2 = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
+    h2.is_some_and(|h2| {
+        h2.is_go_away() && h2.is_remote() && h2.reason() == Some(h2::Reason::NO_ERROR)
+    })
 }
 
 /// Idle connections of every kind end within the grace, those half shut down too.
