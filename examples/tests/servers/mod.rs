@@ -1,11 +1,11 @@
 //! What the tests of the servers share: the programs, and a client of HTTP/1 that sees every byte.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use core::time::Duration;
+use core::{net::SocketAddr, time::Duration};
 use std::{
     env,
     io::{self, BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::TcpStream,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     sync::mpsc,
