@@ -61,6 +61,6 @@ pub use {
         pool::{TaskCell, TaskPool},
         spawn::{Builder, Reservation, SpawnError, SpawnErrorKind, Spawner},
     },
-    time::{Elapsed, Interval, MissedTick, Sleep, Timeout, Timers},
+    time::{Elapsed, Interval, MissedTick, Sleep, Tick, Timeout, Timers},
     trace::Event,
 };

@@ -35,6 +35,7 @@ mod async_io;
 mod builder;
 mod linux;
 mod macros;
+pub mod net;
 mod poller;
 mod slab;
 mod source;

@@ -1,0 +1,76 @@
+//! Keep-alive probes.
+
+use core::time::Duration;
+use std::{io, os::fd::BorrowedFd};
+
+use rustix::net::sockopt;
+
+/// When a silent connection is probed, and when it is given up. Times are whole seconds, rounded up; what is not set stays as
+/// it was (a new socket has the system's defaults, `net.ipv4.tcp_keepalive_*`).
+///
+/// ```
+/// use core::time::Duration;
+/// use filch_linux::net::Keepalive;
+/// let keepalive = Keepalive::new().idle(Duration::from_secs(60)).count(3);
+/// assert_eq!(keepalive, keepalive.clone());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keepalive {
+    idle: Option<Duration>,
+    interval: Option<Duration>,
+    count: Option<u32>,
+}
+
+impl Keepalive {
+    /// All as it was.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The silence before the first probe, 1 s to 32,767 s.
+    pub fn idle(mut self, time: Duration) -> Self {
+        self.idle = Some(time);
+        self
+    }
+
+    /// The time between probes, 1 s to 32,767 s.
+    pub fn interval(mut self, time: Duration) -> Self {
+        self.interval = Some(time);
+        self
+    }
+
+    /// How many probes go unanswered before the connection is given up, 1 to 127.
+    pub fn count(mut self, probes: u32) -> Self {
+        self.count = Some(probes);
+        self
+    }
+}
+
+/// Switches probes on, as given, or off.
+pub(super) fn set(fd: BorrowedFd<'_>, keepalive: Option<&Keepalive>) -> io::Result<()> {
+    let Some(Keepalive { idle, interval, count }) = keepalive else {
+        return Ok(sockopt::set_socket_keepalive(fd, false)?);
+    };
+    if let Some(time) = idle {
+        sockopt::set_tcp_keepidle(fd, *time)?;
+    }
+    if let Some(time) = interval {
+        sockopt::set_tcp_keepintvl(fd, *time)?;
+    }
+    if let Some(probes) = count {
+        sockopt::set_tcp_keepcnt(fd, *probes)?;
+    }
+    Ok(sockopt::set_socket_keepalive(fd, true)?)
+}
+
+/// What is in force, all three values; `None` if probes are off.
+pub(super) fn get(fd: BorrowedFd<'_>) -> io::Result<Option<Keepalive>> {
+    if !sockopt::socket_keepalive(fd)? {
+        return Ok(None);
+    }
+    Ok(Some(Keepalive {
+        idle: Some(sockopt::tcp_keepidle(fd)?),
+        interval: Some(sockopt::tcp_keepintvl(fd)?),
+        count: Some(sockopt::tcp_keepcnt(fd)?),
+    }))
+}

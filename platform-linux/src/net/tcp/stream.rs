@@ -1,0 +1,287 @@
+//! A connection.
+
+use core::{
+    fmt,
+    net::SocketAddr,
+    task::{Context, Poll},
+};
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    net::{self, Shutdown},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+};
+
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+
+use super::{
+    connect,
+    owned::{self, OwnedReadHalf, OwnedWriteHalf},
+    socket::TcpSocket,
+    split::{self, ReadHalf, WriteHalf},
+};
+use crate::{async_fd::Async, net::addrs::ToSocketAddrs};
+
+/// A TCP connection. Dropping it closes it.
+///
+/// The methods take `&self`, so that tasks may share one connection: any number of them may wait in [`read`](Self::read) and
+/// [`write`](Self::write). The traits of `futures-io` (for `TcpStream`, `&TcpStream` and the halves) keep one waiter for each
+/// direction instead: a later one takes the place of an earlier one.
+///
+/// No write raises `SIGPIPE`. What is ready at once spends the task's budget, see [`filch_std::consume_budget`].
+pub struct TcpStream {
+    io: Async<net::TcpStream>,
+}
+
+impl TcpStream {
+    /// Connects to the first address that answers.
+    ///
+    /// The addresses are tried as RFC 8305 ("happy eyeballs") has it: IPv6 and IPv4 in turns, each with a head start of 250 ms,
+    /// or until the one before has failed; the losers are closed. How long one address takes is up to the system, minutes
+    /// perhaps: put a timeout around it.
+    ///
+    /// # Errors
+    /// The system's, `ConnectionRefused` for instance, with each address in the text if there were several; a name that cannot
+    /// be looked up; the calling thread is in no runtime.
+    ///
+    /// # Cancel safety
+    /// Dropping it closes every socket that it has opened.
+    pub async fn connect(addrs: impl ToSocketAddrs) -> io::Result<Self> {
+        connect::connect_first(addrs.to_addrs().resolve().await?).await
+    }
+
+    /// Connects to one address.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect), the system's error as it is.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn connect_addr(addr: SocketAddr) -> io::Result<Self> {
+        TcpSocket::for_addr(&addr)?.connect(addr).await
+    }
+
+    pub(super) fn from_async(io: Async<net::TcpStream>) -> Self {
+        Self { io }
+    }
+
+    /// The socket is connected, and does not block.
+    pub(super) fn from_nonblocking(socket: net::TcpStream) -> io::Result<Self> {
+        Ok(Self { io: Async::from_nonblocking(socket)? })
+    }
+
+    /// Reads what there is, at least one byte; gives how many, 0 at the end of the stream (or for no room). Cost: one system
+    /// call.
+    ///
+    /// # Errors
+    /// The system's, `ConnectionReset` for instance.
+    ///
+    /// # Cancel safety
+    /// Loses no byte.
+    pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = buf.len();
+        if len == 0 {
+            // The system would wait for a byte, and leave it.
+            return Ok(0);
+        }
+        self.io.read_stream_with(len, |socket| receive(socket, buf, RecvFlags::empty())).await
+    }
+
+    /// As [`read`](Self::read), into several buffers, one after the other.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// Loses no byte.
+    pub async fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let len = room(bufs);
+        if len == 0 {
+            return Ok(0);
+        }
+        self.io.read_stream_with(len, |socket| receive_vectored(socket, bufs)).await
+    }
+
+    /// As [`read`](Self::read), but what it gives can be read again.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// Loses no byte.
+    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        self.io.read_with(|socket| receive(socket, buf, RecvFlags::PEEK)).await
+    }
+
+    /// Writes what there is room for, at least one byte if there is one; gives how many. Cost: one system call.
+    ///
+    /// # Errors
+    /// The system's, `BrokenPipe` and `ConnectionReset` for instance.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready it has written nothing.
+    pub async fn write(&self, buf: &[u8]) -> io::Result<usize> {
+        self.io.write_with(|socket| send(socket, buf)).await
+    }
+
+    /// As [`write`](Self::write), from several buffers, one after the other.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.io.write_with(|socket| send_vectored(socket, bufs)).await
+    }
+
+    pub(super) fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let len = buf.len();
+        if len == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        let receive = |socket: &net::TcpStream| receive(socket, buf, RecvFlags::empty());
+        self.io.poll_read_stream_with(cx, len, receive)
+    }
+
+    pub(super) fn poll_receive_vectored(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let len = room(bufs);
+        if len == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        self.io.poll_read_stream_with(cx, len, |socket| receive_vectored(socket, bufs))
+    }
+
+    pub(super) fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.io.poll_write_with(cx, |socket| send(socket, buf))
+    }
+
+    pub(super) fn poll_send_vectored(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.io.poll_write_with(cx, |socket| send_vectored(socket, bufs))
+    }
+
+    /// Shuts one direction down, or both; does not wait. After `Write` the peer reads the end of the stream when it has read all
+    /// that was written. A connection that the peer has reset counts as shut down.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        match self.io.get_ref().shutdown(how) {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Two halves that borrow the connection, to read and to write at the same time within a task.
+    ///
+    /// Where the extension traits of `futures` are in scope, `stream.split()` is theirs: say `TcpStream::split(&mut stream)`.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        split::split(self)
+    }
+
+    /// Two halves that own the connection, for two tasks. The write half shuts its direction down when it is dropped; both
+    /// together close the connection. Allocates once.
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        owned::split(self)
+    }
+
+    /// The address at this end.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().local_addr()
+    }
+
+    /// The address at the other end.
+    ///
+    /// # Errors
+    /// The system's; the connection has ended.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().peer_addr()
+    }
+
+    /// The error that the socket has kept, if any; it forgets it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.get_ref().take_error()
+    }
+
+    /// The socket of the standard library. It stays non-blocking.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn into_std(self) -> io::Result<net::TcpStream> {
+        self.io.into_inner()
+    }
+}
+
+/// How many buffers the system takes at once. `readv` of rustix cuts there too.
+const IOV_MAX: usize = 1_024;
+
+fn receive(socket: &net::TcpStream, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+    Ok(rustix::net::recv(socket, buf, flags)?.0)
+}
+
+fn receive_vectored(socket: &net::TcpStream, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    Ok(rustix::io::readv(socket, bufs)?)
+}
+
+/// How much the system reads at most, which may look at so many buffers only.
+fn room(bufs: &[IoSliceMut<'_>]) -> usize {
+    bufs.iter().take(IOV_MAX).map(|buf| buf.len()).sum()
+}
+
+fn send(socket: &net::TcpStream, buf: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, buf, SendFlags::NOSIGNAL)?)
+}
+
+fn send_vectored(socket: &net::TcpStream, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    // More would be an error, and not a short write.
+    let bufs = &bufs[..bufs.len().min(IOV_MAX)];
+    let mut no_control = SendAncillaryBuffer::default();
+    Ok(rustix::net::sendmsg(socket, bufs, &mut no_control, SendFlags::NOSIGNAL)?)
+}
+
+impl TryFrom<net::TcpStream> for TcpStream {
+    type Error = io::Error;
+
+    /// Makes the socket non-blocking, and watches it in the current runtime.
+    fn try_from(socket: net::TcpStream) -> io::Result<Self> {
+        Ok(Self { io: Async::new(socket)? })
+    }
+}
+
+impl AsFd for TcpStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.get_ref().as_fd()
+    }
+}
+
+impl AsRawFd for TcpStream {
+    fn as_raw_fd(&self) -> RawFd {
+        self.io.get_ref().as_raw_fd()
+    }
+}
+
+impl fmt::Debug for TcpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.io.get_ref().fmt(f)
+    }
+}

@@ -1,0 +1,135 @@
+//! What the tests of TCP share.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use core::{future::Future, net::SocketAddr, time::Duration};
+use std::{env, net, sync::mpsc, thread};
+
+use filch_linux::net::{TcpListener, TcpStream};
+use rustix::net::{AddressFamily, SocketType};
+
+/// Runs a future on a runtime of its own; a hang ends the whole test program.
+pub(crate) fn run<F: Future>(workers: usize, future: F) -> F::Output {
+    let _watchdog = watchdog();
+    filch_linux::builder().workers(workers).build().unwrap().block_on(future)
+}
+
+/// Ends the whole test program if it is not dropped in time: a hang must not look like a slow machine.
+pub(crate) struct Watchdog(mpsc::Sender<()>);
+
+pub(crate) fn watchdog() -> Watchdog {
+    let (alive, dead) = mpsc::channel();
+    let name = thread::current().name().unwrap_or("a test").to_owned();
+    thread::spawn(move || {
+        if dead.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{name} hangs");
+            std::process::abort();
+        }
+    });
+    Watchdog(alive)
+}
+
+/// Random choices; `FILCH_SEED` repeats those of another run.
+pub(crate) fn rng() -> fastrand::Rng {
+    let seed = match env::var("FILCH_SEED") {
+        Ok(seed) => seed.parse().expect("a number"),
+        Err(_) => fastrand::u64(..),
+    };
+    println!("FILCH_SEED={seed}");
+    fastrand::Rng::with_seed(seed)
+}
+
+pub(crate) fn local() -> SocketAddr {
+    ([127, 0, 0, 1], 0).into()
+}
+
+pub(crate) async fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind(local()).await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    (listener, addr)
+}
+
+/// Both ends of a connection.
+pub(crate) async fn pair() -> (TcpStream, TcpStream) {
+    let (listener, addr) = listen().await;
+    let one = TcpStream::connect(addr).await.unwrap();
+    let (other, from) = listener.accept().await.unwrap();
+    assert_eq!(from, one.local_addr().unwrap());
+    (one, other)
+}
+
+/// One end of a connection, and the other end outside of any runtime.
+pub(crate) async fn foreign_pair() -> (TcpStream, net::TcpStream) {
+    let (one, other) = pair().await;
+    let other = other.into_std().unwrap();
+    other.set_nonblocking(false).unwrap();
+    (one, other)
+}
+
+pub(crate) async fn write_all(stream: &TcpStream, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let n = stream.write(bytes).await.unwrap();
+        bytes = &bytes[n..];
+    }
+}
+
+pub(crate) async fn read_to_end(stream: &TcpStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut buf = [0; 4096];
+    loop {
+        match stream.read(&mut buf).await.unwrap() {
+            0 => return all,
+            n => all.extend(&buf[..n]),
+        }
+    }
+}
+
+/// A listener that answers nobody: one connection fills its backlog, and the system drops what comes after.
+pub(crate) struct Blackhole {
+    pub(crate) addr: SocketAddr,
+    listener: net::TcpListener,
+    _in_the_way: net::TcpStream,
+}
+
+pub(crate) fn blackhole(at: SocketAddr) -> Blackhole {
+    let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let listener = rustix::net::socket(family, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&listener, &at).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let listener = net::TcpListener::from(listener);
+    let addr = listener.local_addr().unwrap();
+    let _in_the_way = net::TcpStream::connect(addr).unwrap();
+    Blackhole { addr, listener, _in_the_way }
+}
+
+impl Blackhole {
+    /// Answers after all: what was in the way, and one more.
+    pub(crate) fn accept_two(self) -> thread::JoinHandle<()> {
+        thread::spawn(move || {
+            drop(self.listener.accept().unwrap());
+            drop(self.listener.accept().unwrap());
+        })
+    }
+}
+
+/// How many sockets are on their way to this address (IPv4).
+pub(crate) fn under_way_to(addr: SocketAddr) -> usize {
+    let to = format!(":{:04X}", addr.port());
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let fields = |line: &str| {
+        let mut fields = line.split_whitespace().skip(2);
+        Some((fields.next()?.to_owned(), fields.next()?.to_owned()))
+    };
+    // State 02 is SYN_SENT.
+    table
+        .lines()
+        .filter_map(fields)
+        .filter(|(peer, state)| peer.ends_with(&to) && state == "02")
+        .count()
+}
+
+/// An address that nobody listens on. The socket keeps it from others.
+pub(crate) fn refusing() -> (SocketAddr, rustix::fd::OwnedFd) {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &local()).unwrap();
+    (rustix::net::getsockname(&socket).unwrap().try_into().unwrap(), socket)
+}
