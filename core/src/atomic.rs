@@ -177,6 +177,17 @@ pub use backend::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, AtomicWord, UnsafeCell, compiler_fence, fence,
 };
 
+/// One round of a wait for somebody who is about to be done; model checkers let the others run.
+#[cold]
+pub(crate) fn spin() {
+    #[cfg(not(any(filch_loom, filch_shuttle)))]
+    core::hint::spin_loop();
+    #[cfg(filch_loom)]
+    loom::thread::yield_now();
+    #[cfg(filch_shuttle)]
+    shuttle::thread::yield_now();
+}
+
 /// The widest integer with native atomics on this target.
 #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
 pub type Word = u64;

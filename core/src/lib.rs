@@ -27,11 +27,13 @@ pub mod atomic;
 mod bits;
 mod instant;
 pub mod io;
+mod lock;
 mod metrics;
 mod platform;
 mod queue;
 mod scheduler;
 mod task;
+pub mod time;
 mod trace;
 
 #[cfg(feature = "alloc")]
@@ -59,5 +61,6 @@ pub use {
         pool::{TaskCell, TaskPool},
         spawn::{Builder, Reservation, SpawnError, SpawnErrorKind, Spawner},
     },
+    time::{Elapsed, Interval, MissedTick, Sleep, Tick, Timeout, Timers},
     trace::Event,
 };

@@ -16,6 +16,7 @@ pub(crate) struct Counters {
     pub(crate) parks: Counter,
     pub(crate) sweeps: Counter,
     pub(crate) rescues: Counter,
+    pub(crate) timers: Counter,
     pub(crate) busy: Counter,
 }
 
@@ -33,6 +34,7 @@ impl Counters {
             parks: Counter::new(),
             sweeps: Counter::new(),
             rescues: Counter::new(),
+            timers: Counter::new(),
             busy: Counter::new(),
         }
     }
@@ -62,6 +64,8 @@ pub struct WorkerMetrics {
     pub sweeps: usize,
     /// Tasks that those sweeps took from the LIFO slot of a worker stuck in a poll.
     pub rescues: usize,
+    /// Timers that the worker has fired.
+    pub timers: usize,
     /// Time spent polling, in microseconds, up to the last tick (at most 128 polls ago) or idle moment.
     pub busy_micros: usize,
     /// Tasks in the worker's ring now.

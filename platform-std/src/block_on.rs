@@ -129,11 +129,31 @@ fn keep(signal: Arc<Signal>) {
 }
 
 /// The thread is in a runtime until this is dropped.
-struct Entered(Option<Handle>);
+struct Entered {
+    before: Option<Handle>,
+    /// It is no worker of that runtime, whose stopped clock does not move while it has something to do.
+    guest: Option<Handle>,
+}
+
+impl Entered {
+    fn new(handle: Handle) -> Self {
+        let guest = handle.core.current_worker().is_none().then_some(handle);
+        if let Some(handle) = guest {
+            // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
+            handle.core.clock().guests.fetch_add(1, Ordering::AcqRel);
+        }
+        Self { before: context::enter(Some(handle)), guest }
+    }
+}
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        context::enter(self.0);
+        context::enter(self.before);
+        if let Some(handle) = self.guest {
+            // Ordering: as above.
+            handle.core.clock().guests.fetch_sub(1, Ordering::AcqRel);
+            handle.core.clock_recheck();
+        }
     }
 }
 
@@ -150,7 +170,7 @@ impl Handle {
         if let Err(kind) = self.check() {
             panic!("{kind}");
         }
-        let _entered = Entered(context::enter(Some(*self)));
+        let _entered = Entered::new(*self);
         let signal = signal(*self);
         let waker = Arc::clone(&signal).into();
         let mut cx = Context::from_waker(&waker);

@@ -1,10 +1,10 @@
 //! The runtime that the calling thread is in, and the free functions that use it.
 
-use core::{any::Any, cell::Cell, fmt, future::Future};
+use core::{any::Any, cell::Cell, fmt, future::Future, sync::atomic::Ordering, time::Duration};
 
-use filch::{Heap, JoinHandle, Metrics, Spawner, WorkerId, atomic::AtomicU32};
+use filch::{Heap, JoinHandle, Metrics, Spawner, Timers, WorkerId, atomic::AtomicU32};
 
-use crate::{fork, host::Host};
+use crate::{clock::Clock, fork, host::Host};
 
 /// A runtime behind its host's type: what the free functions need.
 pub(crate) trait Core: Sync {
@@ -14,6 +14,12 @@ pub(crate) trait Core: Sync {
     fn block(&self, word: &AtomicU32, expected: u32);
     fn unblock(&self, word: &AtomicU32);
     fn metrics(&self) -> Metrics<'_>;
+    fn clock_stop(&self);
+    fn clock_resume(&self);
+    fn clock_advance(&self, by: Duration) -> bool;
+    /// Counts whoever keeps a stopped clock from moving.
+    fn clock(&self) -> &Clock;
+    fn clock_recheck(&self);
     fn host(&'static self) -> &'static (dyn Any + Send + Sync);
 }
 
@@ -26,6 +32,7 @@ pub struct Handle {
     pub(crate) core: &'static dyn Core,
     pub(crate) heap: &'static Heap,
     pub(crate) spawner: Spawner,
+    pub(crate) timers: Timers,
     /// The process in which the runtime has its threads.
     pub(crate) process: u32,
 }
@@ -235,12 +242,22 @@ impl Handle {
         &self,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        self.spawn(blocking::unblock(f))
+        let hold = Hold::new(*self);
+        self.spawn(async move {
+            // Until the task has seen the result, or the clock could move in between.
+            let _hold = hold;
+            blocking::unblock(f).await
+        })
     }
 
     /// The runtime's counters.
     pub fn metrics(&self) -> Metrics<'_> {
         self.core.metrics()
+    }
+
+    /// The runtime's clock and timers.
+    pub fn timers(&self) -> Timers {
+        self.timers
     }
 
     /// The host under the runtime, if it is of this type: where a crate with a host of its own keeps what its types need.
@@ -255,8 +272,27 @@ impl fmt::Debug for Handle {
     }
 }
 
+/// Something that runs outside of the workers: a stopped clock does not move meanwhile.
+struct Hold(Handle);
+
+impl Hold {
+    fn new(handle: Handle) -> Self {
+        // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
+        handle.core.clock().holds.fetch_add(1, Ordering::AcqRel);
+        Self(handle)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // Ordering: as above.
+        self.0.core.clock().holds.fetch_sub(1, Ordering::AcqRel);
+        self.0.core.clock_recheck();
+    }
+}
+
 #[track_caller]
-fn expect_current() -> Handle {
+pub(crate) fn expect_current() -> Handle {
     match Handle::current() {
         Ok(handle) => handle,
         Err(error) => panic!("{error}"),

@@ -1,6 +1,9 @@
 //! The platform of a runtime: threads, thread locals and panics here, sleep and I/O from the host.
 
-use core::cell::{Cell, RefCell};
+use core::{
+    cell::{Cell, RefCell},
+    sync::atomic::Ordering,
+};
 use std::{
     io,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -10,6 +13,7 @@ use std::{
 use filch::{Instant, Panic, Platform, StartError, WorkerEntry, WorkerId, atomic::AtomicU32};
 
 use crate::{
+    clock::{Clock, Due},
     context::{self, Handle},
     host::Host,
     panics,
@@ -18,6 +22,7 @@ use crate::{
 /// A host with threads on it.
 pub(crate) struct Hosted<H> {
     pub(crate) host: H,
+    pub(crate) clock: Clock,
     /// What the next runtime on this platform wants of its threads, and its handle.
     dress: Mutex<Dress>,
     pub(crate) threads: Mutex<Vec<thread::JoinHandle<()>>>,
@@ -36,6 +41,7 @@ impl<H: Host> Hosted<H> {
     pub(crate) fn new(host: H) -> Self {
         Self {
             host,
+            clock: Clock::default(),
             dress: Mutex::default(),
             threads: Mutex::new(Vec::new()),
             refused: Mutex::new(None),
@@ -62,7 +68,37 @@ impl<H: Host> Hosted<H> {
         if let Some(bytes) = dress.stack {
             builder = builder.stack_size(bytes);
         }
-        builder.spawn(move || entry.run())
+        builder.spawn(move || {
+            be_punctual();
+            entry.run();
+        })
+    }
+
+    /// A time by the runtime's clock, by the host's.
+    fn to_host(&self, deadline: Option<Instant>) -> Option<Instant> {
+        deadline.map(|deadline| self.clock.to_host(deadline))
+    }
+
+    /// Wakes the workers whose deadlines a stopped clock has come to.
+    fn wake_due(&self, due: Due) {
+        if due.is_empty() {
+            return;
+        }
+        let handle = self.lock_dress().handle;
+        if let Some(handle) = handle {
+            due.into_iter().for_each(|worker| handle.core.unpark(worker));
+        }
+    }
+
+    pub(crate) fn clock_recheck(&self) {
+        self.wake_due(self.clock.recheck());
+    }
+
+    /// A thread in `block_on` sleeps.
+    pub(crate) fn guest_block(&self, word: &AtomicU32, expected: u32) {
+        self.wake_due(self.clock.guest_sleeps(word, expected));
+        self.host.block(word, expected, None);
+        self.clock.guest_wakes(word);
     }
 }
 
@@ -91,7 +127,7 @@ thread_local! {
 // - Liveness and clock: the host's contract.
 unsafe impl<H: Host> Platform for Hosted<H> {
     fn now(&self) -> Instant {
-        self.host.now()
+        self.clock.now(|| self.host.now())
     }
 
     #[inline]
@@ -113,17 +149,28 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         }
         let before = context::enter(self.lock_dress().handle);
         TOP.set(Here { platform: self.id(), worker, before });
+        // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
+        self.clock.online.fetch_add(1, Ordering::AcqRel);
         self.host.enter(worker);
     }
 
     fn leave(&self, worker: WorkerId) {
         self.host.leave(worker);
+        // Ordering: as in `enter`.
+        self.clock.online.fetch_sub(1, Ordering::AcqRel);
+        self.clock_recheck();
         context::enter(TOP.get().before);
         TOP.set(BELOW.with_borrow_mut(Vec::pop).unwrap_or(NOWHERE));
     }
 
     fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        self.host.wait(worker, word, expected, deadline);
+        if !self.clock.is_stopped() {
+            return self.host.wait(worker, word, expected, self.to_host(deadline));
+        }
+        // If it is this worker that is to wake, its word changes, and it does not sleep.
+        self.wake_due(self.clock.sleep(worker, word, expected, deadline));
+        self.host.wait(worker, word, expected, None);
+        self.clock.wakes(worker);
     }
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
@@ -169,11 +216,21 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     }
 
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        self.host.block(word, expected, deadline);
+        self.host.block(word, expected, self.to_host(deadline));
     }
 
     fn unblock(&self, word: &AtomicU32) {
         self.host.unblock(word);
+    }
+}
+
+/// The thread's timeouts end when they are due: Linux otherwise puts them off by up to 50 us, to save power by waking less
+/// often, which is no gain for a worker that sleeps until its next deadline alone.
+fn be_punctual() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: it takes a number, and concerns this thread alone.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
     }
 }
 

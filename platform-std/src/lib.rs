@@ -16,12 +16,14 @@
 //!
 //! - [`spawn`], [`spawn_pinned`], [`spawn_local`], [`spawn_blocking`] and [`block_on`] use the runtime that the calling
 //!   thread is in; the methods of [`Runtime`] and [`Handle`] of the same names use that one.
+//! - [`time`]: sleeps, timeouts, intervals, and a clock that tests can stop.
 //! - Workers sleep on a futex on Linux, on a condition variable elsewhere; an idle runtime makes no wake-up at all.
 //! - A panic in a task ends that task, and its [`JoinHandle`] says so.
 //! - Channels and locks come from other crates; any that is runtime-agnostic works: `async-channel`, `async-lock`,
 //!   `futures`.
 
 mod block_on;
+mod clock;
 mod context;
 mod fork;
 mod host;
@@ -31,9 +33,10 @@ mod macros;
 mod panics;
 mod runtime;
 mod stable;
+pub mod time;
 
 pub use filch::{
-    AbortHandle, Instant, JoinError, JoinHandle, Metrics, Panic, TaskId, TaskInfo, Totals,
+    AbortHandle, Instant, JoinError, JoinHandle, Metrics, Panic, TaskId, TaskInfo, Timers, Totals,
     WorkerId, WorkerMetrics, budgeted, consume_budget, shield, unconstrained, yield_now,
 };
 
@@ -47,6 +50,7 @@ pub use crate::{
     join_set::JoinSet,
     panics::{payload, resume},
     runtime::{BuildError, Builder, Runtime, Survivors, available_workers},
+    time::{interval, sleep, sleep_until, timeout},
 };
 
 /// The README's code compiles, and its application runs.

@@ -15,6 +15,7 @@ use filch::{
 };
 
 use crate::{
+    clock::Clock,
     context::{Core, Handle, SpawnError},
     fork,
     host::{Futex, Host},
@@ -219,10 +220,13 @@ impl Builder {
             _ => Self::make(kind)?,
         };
         let platform = shared.executor.platform();
+        // The memory may have been a runtime's that stopped its clock.
+        platform.clock.resume(|| platform.host.now());
         let handle = Handle {
             core: shared,
             heap: &shared.heap,
             spawner: shared.executor.spawner(),
+            timers: shared.executor.timers(),
             process: fork::generation(),
         };
         platform.dress(self.name, self.stack, handle);
@@ -371,6 +375,15 @@ impl<H: Host> fmt::Debug for Runtime<H> {
     }
 }
 
+impl<H: Host> Shared<H> {
+    /// Has every worker look around.
+    fn wake_all(&self) {
+        for worker in 0..self.kind.slots {
+            self.executor.unpark_worker(WorkerId::new(worker as u16));
+        }
+    }
+}
+
 impl<H: Host> Core for Shared<H> {
     fn help(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
         self.executor.help_until(done)
@@ -385,7 +398,7 @@ impl<H: Host> Core for Shared<H> {
     }
 
     fn block(&self, word: &AtomicU32, expected: u32) {
-        self.executor.platform().host.block(word, expected, None);
+        self.executor.platform().guest_block(word, expected);
     }
 
     fn unblock(&self, word: &AtomicU32) {
@@ -394,6 +407,32 @@ impl<H: Host> Core for Shared<H> {
 
     fn metrics(&self) -> Metrics<'_> {
         self.executor.metrics()
+    }
+
+    fn clock_stop(&self) {
+        let platform = self.executor.platform();
+        platform.clock.stop(|| platform.host.now());
+        self.wake_all();
+    }
+
+    fn clock_resume(&self) {
+        let platform = self.executor.platform();
+        platform.clock.resume(|| platform.host.now());
+        self.wake_all();
+    }
+
+    fn clock_advance(&self, by: Duration) -> bool {
+        let moved = self.executor.platform().clock.advance(by);
+        self.wake_all();
+        moved
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.executor.platform().clock
+    }
+
+    fn clock_recheck(&self) {
+        self.executor.platform().clock_recheck();
     }
 
     fn host(&'static self) -> &'static (dyn Any + Send + Sync) {

@@ -9,17 +9,17 @@ use std::{
 
 /// Modules of the core, lowest layer first. A module may use those of lower layers, and itself.
 const LAYERS: &[&[&str]] = &[
-    &["atomic", "bits"],
+    &["atomic", "bits", "lock"],
     &["instant", "platform", "metrics", "trace"],
     &["task"],
-    &["queue", "io"],
+    &["queue", "time", "io"],
     &["scheduler"],
 ];
 
 /// Uses within one layer that are part of the design: bit fields are fields of `atomic`'s word, and `platform` is the
 /// face of its layer.
 const WITHIN: &[(&str, &str)] =
-    &[("bits", "atomic"), ("platform", "instant"), ("platform", "trace")];
+    &[("bits", "atomic"), ("lock", "atomic"), ("platform", "instant"), ("platform", "trace")];
 
 /// Crates of atomics, which `atomic` alone may name.
 const ATOMICS: &[&str] = &["loom", "shuttle", "portable_atomic", "atomic_polyfill"];

@@ -20,6 +20,7 @@ pub struct Config {
     pub(crate) poll_limit: Option<u64>,
     pub(crate) nesting: u32,
     pub(crate) spares: u16,
+    pub(crate) tick: u32,
 }
 
 const fn nanos(d: Duration) -> u64 {
@@ -39,6 +40,7 @@ impl Config {
             poll_limit: None,
             nesting: 64,
             spares: 0,
+            tick: 18,
         }
     }
 
@@ -104,6 +106,20 @@ impl Config {
     /// stand in for blocked ones (default: 0).
     pub const fn spares(mut self, slots: u16) -> Self {
         self.spares = slots;
+        self
+    }
+
+    /// How wide a slot of the timer wheel is: rounded down to a power of two of nanoseconds, between 2^10 and 2^30 (default:
+    /// 2^18, about 262 us). No timer fires early or late by it: it is a matter of how often far timers are moved.
+    pub const fn timer_tick(mut self, width: Duration) -> Self {
+        let log = 63 - (nanos(width) | 1).leading_zeros();
+        self.tick = if log < 10 {
+            10
+        } else if log > 30 {
+            30
+        } else {
+            log
+        };
         self
     }
 }

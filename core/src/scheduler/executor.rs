@@ -64,6 +64,8 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) blocked: AtomicU32,
     /// The worker that keeps watch, plus one.
     pub(crate) sentry: AtomicU32,
+    /// Whose wheel the next timer from outside goes to.
+    pub(crate) turn: AtomicU32,
     pub(crate) idle: Line<Idle>,
     pub(crate) injector: Line<Injector>,
     slots: S,
@@ -212,6 +214,7 @@ where
                 helpers: AtomicU32::new(0),
                 blocked: AtomicU32::new(0),
                 sentry: AtomicU32::new(0),
+                turn: AtomicU32::new(0),
                 idle: Line(Idle::new()),
                 injector: Line(Injector::new()),
                 slots,

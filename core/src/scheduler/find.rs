@@ -25,6 +25,7 @@ where
         local.ticks.set(tick);
         // A ring that never empties must not starve the other queues.
         if local.pace.is_due() {
+            self.fire_timers();
             if let Some(ready) = self.take_injector() {
                 return Some(ready);
             }

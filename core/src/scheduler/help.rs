@@ -114,7 +114,10 @@ where
             if !(stand_in || self.others_can_work()) {
                 break false;
             }
-            slot.shared.park.park(&self.platform, id, None);
+            let deadline = worker.next_deadline();
+            slot.shared.park.park(&self.platform, id, deadline);
+            worker.fire_timers();
+            worker.give_away();
         };
         drop(counted);
         if stand_in {

@@ -18,4 +18,5 @@ pub(crate) mod sentry;
 pub(crate) mod shutdown;
 pub(crate) mod slot;
 pub(crate) mod snapshot;
+pub(crate) mod timing;
 pub(crate) mod worker;

@@ -3,7 +3,13 @@
 //! A worker stalls for ever after its first poll, so that each worker is good for one task, and there are as many tasks as
 //! workers: a task that is stranded leaves a worker asleep that nobody will wake, which loom reports as a deadlock.
 
-use core::cell::Cell;
+use core::{
+    cell::Cell,
+    future::Future,
+    pin::Pin,
+    task::{Context, Waker},
+};
+use std::task::Wake;
 
 use loom::{
     sync::{Condvar, Mutex},
@@ -13,7 +19,7 @@ use loom::{
 use crate::{
     Config, Executor, Instant, Platform, Step, TaskPool, WorkerId,
     atomic::{
-        AtomicU32, Ordering,
+        AtomicBool, AtomicU32, Ordering,
         model::{check, check_large, leak},
     },
 };
@@ -49,7 +55,7 @@ impl Board {
 // SAFETY: a context is the worker that it entered; the check and the sleep are one, under the lock.
 unsafe impl Platform for Board {
     fn now(&self) -> Instant {
-        Instant::ZERO
+        NOW
     }
     fn current_worker(&self) -> Option<WorkerId> {
         ME.with(Cell::get)
@@ -60,8 +66,10 @@ unsafe impl Platform for Board {
     fn leave(&self, _: WorkerId) {
         ME.with(|me| me.set(None));
     }
-    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, _: Option<Instant>) {
-        self.sleep(word, expected);
+    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        if deadline.is_none_or(|end| end > NOW) {
+            self.sleep(word, expected);
+        }
     }
     fn wake(&self, _: WorkerId, _: &AtomicU32) {
         self.ring();
@@ -76,6 +84,9 @@ unsafe impl Platform for Board {
         self.ring();
     }
 }
+
+/// The clock stands still.
+const NOW: Instant = Instant::from_nanos(9);
 
 type Whole<const N: usize> = Executor<Board, N, 4>;
 type Pool = TaskPool<640, 4>;
@@ -123,8 +134,33 @@ impl<const N: usize> Model<N> {
         core::mem::forget(worker);
     }
 
+    /// Works until `done`, which its own thread makes true.
+    fn work_until(self, id: u16, done: &AtomicBool) {
+        let worker = self.executor.worker(WorkerId::new(id)).unwrap();
+        while worker.step() != Step::Idle || !done.load(Ordering::Relaxed) {
+            worker.park();
+        }
+        core::mem::forget(worker);
+    }
+
+    /// A timer that is due, and sets the flag when it is fired.
+    fn begin_timer(self, done: &'static AtomicBool) -> Pin<Box<crate::Sleep>> {
+        let mut sleep = Box::pin(self.executor.timers().sleep_until(NOW));
+        let waker = Waker::from(std::sync::Arc::new(Done(done)));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        sleep
+    }
+
     fn start(self, ids: core::ops::Range<u16>) -> Vec<thread::JoinHandle<()>> {
         ids.map(|id| thread::spawn(move || self.work(id))).collect()
+    }
+}
+
+struct Done(&'static AtomicBool);
+
+impl Wake for Done {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -225,6 +261,57 @@ fn shutdown_against_sleep() {
         assert_eq!(survived, Ok(0));
         // The worker may have come too late to work.
         let _ = worker.join().unwrap();
+    });
+}
+
+/// Seen to catch: `timer_tell`.
+#[test]
+fn a_timer_from_outside_against_sleep() {
+    check(3, || {
+        let model = Model::<1>::new();
+        let done = leak(AtomicBool::new(false));
+        let worker = thread::spawn(move || model.work_until(0, done));
+        let sleep = model.begin_timer(done);
+        worker.join().unwrap();
+        assert!(sleep.is_elapsed());
+    });
+}
+
+/// A worker leaves, with a timer in its wheel, while another goes to sleep, or comes.
+///
+/// Seen to catch: `timer_orphan`.
+#[test]
+fn a_worker_that_leaves_its_timers() {
+    check_large(2, || {
+        let model = Model::<2>::new();
+        let done = leak(AtomicBool::new(false));
+        let stays = thread::spawn(move || model.work_until(1, done));
+        let leaves = thread::spawn(move || {
+            let worker = model.executor.worker(WorkerId::new(0)).unwrap();
+            let sleep = model.begin_timer(done);
+            drop(worker);
+            sleep
+        });
+        let sleep = leaves.join().unwrap();
+        stays.join().unwrap();
+        assert!(sleep.is_elapsed());
+    });
+}
+
+/// A timer from outside goes to the wheel of a worker that leaves meanwhile.
+///
+/// Seen to catch: `timer_tell`.
+#[test]
+fn a_timer_for_a_worker_that_leaves() {
+    check_large(1, || {
+        let model = Model::<2>::new();
+        let done = leak(AtomicBool::new(false));
+        let stays = thread::spawn(move || model.work_until(1, done));
+        let leaves = thread::spawn(move || drop(model.executor.worker(WorkerId::new(0)).unwrap()));
+        let sleep = model.begin_timer(done);
+        leaves.join().unwrap();
+        stays.join().unwrap();
+        assert!(sleep.is_elapsed());
     });
 }
 

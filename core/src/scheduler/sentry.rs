@@ -109,6 +109,9 @@ where
             }
             stuck = true;
             self.rescue(other);
+            if other.timed.wheel.is_armed() {
+                self.expire(&other.timed.wheel, executor.platform.now());
+            }
             self.report(i as u16, polls, other);
         }
         // Watch closely while somebody is stuck, else less and less.

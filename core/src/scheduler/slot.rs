@@ -17,6 +17,7 @@ use crate::{
         header::{Header, Ready},
         schedule::{Anchor, Frame},
     },
+    time::Wheel,
 };
 
 /// No context runs the worker.
@@ -35,6 +36,7 @@ pub struct WorkerSlot<const RING: usize = 256> {
     pub(crate) ring: Ring<RING>,
     pub(crate) lifo: LifoSlot,
     pub(crate) shared: Shared,
+    pub(crate) timed: Timed,
     pub(crate) inbox: Inbox,
     pub(crate) counters: Counters,
     pub(crate) local: Local,
@@ -55,6 +57,12 @@ pub(crate) struct Shared {
     pub(crate) watched: AtomicU32,
     pub(crate) since: Cell<u64>,
     pub(crate) reported: AtomicU32,
+}
+
+/// The worker's timers: its own, and now and then somebody's who looks after them.
+#[repr(align(128))]
+pub(crate) struct Timed {
+    pub(crate) wheel: Wheel,
 }
 
 /// What the owner writes and others read.
@@ -82,6 +90,8 @@ pub(crate) struct Local {
     /// Polls in a row from the LIFO slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) searching: Cell<bool>,
+    /// It has slept since it last looked for I/O and timers.
+    pub(crate) slept: Cell<bool>,
     /// Between the two halves of a park.
     pub(crate) announced: Cell<bool>,
     pub(crate) budget: Cell<u32>,
@@ -93,6 +103,10 @@ pub(crate) struct Local {
     pub(crate) watched: Cell<bool>,
     /// How long the sentry sleeps next.
     pub(crate) nap: Cell<u64>,
+    /// Whether a worker that is offline has left timers.
+    pub(crate) orphans: Cell<bool>,
+    /// Whose timers it has looked after last.
+    pub(crate) turn: Cell<usize>,
     /// Nanoseconds of busy time not yet counted as a microsecond.
     pub(crate) busy_rest: Cell<u64>,
 }
@@ -123,6 +137,7 @@ impl<const RING: usize> WorkerSlot<RING> {
                     since: Cell::new(0),
                     reported: AtomicU32::new(0),
                 },
+                timed: Timed { wheel: Wheel::new() },
                 inbox: Inbox::new(),
                 counters: Counters::new(),
                 local: Local::new(),
@@ -187,6 +202,7 @@ impl Local {
             stretch: Cell::new(None),
             streak: Cell::new(0),
             searching: Cell::new(false),
+            slept: Cell::new(false),
             announced: Cell::new(false),
             budget: Cell::new(0),
             frame: Cell::new(null()),
@@ -194,6 +210,8 @@ impl Local {
             locals: Cell::new(0),
             watched: Cell::new(false),
             nap: Cell::new(0),
+            orphans: Cell::new(false),
+            turn: Cell::new(0),
             busy_rest: Cell::new(0),
         }
     }

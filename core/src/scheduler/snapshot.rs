@@ -132,6 +132,7 @@ where
             parks: c.parks.get(),
             sweeps: c.sweeps.get(),
             rescues: c.rescues.get(),
+            timers: c.timers.get(),
             busy_micros: c.busy.get(),
             queue_depth: slot.ring.len() + usize::from(!slot.lifo.is_empty()),
             online: slot.is_online(),

@@ -73,7 +73,10 @@ where
     #[inline]
     pub fn step(&self) -> Step {
         let _nested = self.nest();
-        let step = self.pass();
+        let mut step = self.pass();
+        if step == Step::Idle && self.deliver() > 0 {
+            step = self.pass();
+        }
         if step != Step::Polled {
             // Nobody knows when the next step comes: others must not rely on this worker's search.
             self.rest();
@@ -86,12 +89,14 @@ where
     pub(crate) fn pass(&self) -> Step {
         let slot = self.slot();
         self.end_park();
+        if slot.local.slept.replace(false) {
+            self.deliver();
+            self.fire_timers();
+        }
         if slot.local.in_tick.get() >= TICK {
             self.end_tick();
         }
-        let found = self.find().or_else(|| {
-            (self.executor.platform.poll_io(self.id) > 0).then(|| self.find()).flatten()
-        });
+        let found = self.find().or_else(|| self.fire_timers().then(|| self.find()).flatten());
         match found {
             Some(ready) => {
                 self.rest();
@@ -143,6 +148,7 @@ where
         let _nested = self.nest();
         if let Some(deadline) = self.begin_park() {
             self.slot().shared.park.park(&self.executor.platform, self.id, deadline);
+            self.slot().local.slept.set(true);
             self.end_park();
         } else {
             // There is work, perhaps in the hands of somebody who was interrupted in the midst of taking it.
@@ -171,7 +177,11 @@ where
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        Some(sleep.map(|nanos| executor.platform.now().after_nanos(nanos)))
+        let sleep = sleep.map(|nanos| executor.platform.now().after_nanos(nanos));
+        Some(match (sleep, self.next_deadline()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        })
     }
 
     /// The second half of [`park`](Self::park): the worker is awake. Nothing happens if it did not sleep.
@@ -273,11 +283,20 @@ where
         }
     }
 
-    /// After `TICK` polls: count the time, deliver I/O.
+    /// After `TICK` polls: count the time, deliver I/O, see to the timers.
     #[cold]
     fn end_tick(&self) {
         self.end_stretch();
-        self.executor.platform.poll_io(self.id);
+        self.deliver();
+        self.fire_timers();
+        self.look_after_another();
+    }
+
+    /// Delivers what I/O is ready; how much.
+    fn deliver(&self) -> usize {
+        let mut events = 0;
+        self.on_behalf(&mut || events += self.executor.platform.poll_io(self.id));
+        events
     }
 
     /// Ends the stretch of polls under way: its time goes to the pace and to the metrics, search time does not.
@@ -336,6 +355,7 @@ where
         // SAFETY: we are the worker.
         unsafe { slot.inbox.put_back() };
         executor.leave(self.id, slot);
+        executor.leave_timers(slot);
     }
 }
 

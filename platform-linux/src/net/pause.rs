@@ -1,25 +1,21 @@
-//! Time for the sockets: the one place that knows where it comes from.
+//! Time for the sockets, without a panic where there is no runtime.
 
-use core::{
-    future::{Future, poll_fn},
-    pin::{Pin, pin},
-    task::Poll,
-    time::Duration,
-};
+use core::{future::Future, time::Duration};
+use std::io;
+
+use filch_std::{Handle, time::Timers};
 
 /// Waits so long at least.
-pub(super) async fn sleep(time: Duration) {
-    let _ = filch_std::spawn_blocking(move || std::thread::sleep(time)).await;
+pub(super) async fn sleep(time: Duration) -> io::Result<()> {
+    timers()?.sleep(time).await;
+    Ok(())
 }
 
 /// The future's output, or `None` if it takes longer than this.
-pub(super) async fn within<F: Future>(time: Duration, future: F) -> Option<F::Output> {
-    let (mut future, mut over) = (pin!(future), pin!(sleep(time)));
-    poll_fn(|cx| {
-        if let Poll::Ready(output) = Pin::as_mut(&mut future).poll(cx) {
-            return Poll::Ready(Some(output));
-        }
-        over.as_mut().poll(cx).map(|()| None)
-    })
-    .await
+pub(super) async fn within<F: Future>(time: Duration, future: F) -> io::Result<Option<F::Output>> {
+    Ok(timers()?.timeout(time, future).await.ok())
+}
+
+fn timers() -> io::Result<Timers> {
+    Ok(Handle::current().map_err(io::Error::other)?.timers())
 }

@@ -40,7 +40,7 @@ pub(super) async fn connect_first(addrs: Vec<SocketAddr>) -> io::Result<TcpStrea
         let finished = first_of(&mut under_way);
         let finished = match left.len() {
             0 => Some(finished.await),
-            _ => pause::within(HEAD_START, finished).await,
+            _ => pause::within(HEAD_START, finished).await?,
         };
         match finished {
             Some((attempt, Ok(()))) => return Ok(TcpStream::from_async(attempt.io)),

@@ -43,7 +43,7 @@ impl<'a> Incoming<'a> {
                     self.shortages += 1;
                     let rest = self.rest;
                     self.rest = (rest * 2).min(LONGEST_REST);
-                    pause::sleep(rest).await;
+                    pause::sleep(rest).await?;
                 }
                 Err(error) => return Err(error),
                 Ok(connection) => {

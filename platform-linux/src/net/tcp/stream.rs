@@ -78,7 +78,12 @@ impl TcpStream {
     /// # Cancel safety
     /// Loses no byte.
     pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.io.read_stream_with(buf.len(), |socket| receive(socket, buf)).await
+        let len = buf.len();
+        if len == 0 {
+            // The system would wait for a byte, and leave it.
+            return Ok(0);
+        }
+        self.io.read_stream_with(len, |socket| receive(socket, buf, RecvFlags::empty())).await
     }
 
     /// As [`read`](Self::read), into several buffers, one after the other.
@@ -89,7 +94,11 @@ impl TcpStream {
     /// # Cancel safety
     /// Loses no byte.
     pub async fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.io.read_stream_with(room(bufs), |socket| receive_vectored(socket, bufs)).await
+        let len = room(bufs);
+        if len == 0 {
+            return Ok(0);
+        }
+        self.io.read_stream_with(len, |socket| receive_vectored(socket, bufs)).await
     }
 
     /// As [`read`](Self::read), but what it gives can be read again.
@@ -100,8 +109,10 @@ impl TcpStream {
     /// # Cancel safety
     /// Loses no byte.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let peek = |socket: &net::TcpStream| received(socket, &mut *buf, RecvFlags::PEEK);
-        self.io.read_with(peek).await
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        self.io.read_with(|socket| receive(socket, buf, RecvFlags::PEEK)).await
     }
 
     /// Writes what there is room for, at least one byte if there is one; gives how many. Cost: one system call.
@@ -131,7 +142,12 @@ impl TcpStream {
         cx: &mut Context<'_>,
         buf: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        self.io.poll_read_stream_with(cx, buf.len(), |socket| receive(socket, buf))
+        let len = buf.len();
+        if len == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        let receive = |socket: &net::TcpStream| receive(socket, buf, RecvFlags::empty());
+        self.io.poll_read_stream_with(cx, len, receive)
     }
 
     pub(super) fn poll_receive_vectored(
@@ -139,7 +155,11 @@ impl TcpStream {
         cx: &mut Context<'_>,
         bufs: &mut [IoSliceMut<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.io.poll_read_stream_with(cx, room(bufs), |socket| receive_vectored(socket, bufs))
+        let len = room(bufs);
+        if len == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        self.io.poll_read_stream_with(cx, len, |socket| receive_vectored(socket, bufs))
     }
 
     pub(super) fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
@@ -215,22 +235,11 @@ impl TcpStream {
 /// How many buffers the system takes at once. `readv` of rustix cuts there too.
 const IOV_MAX: usize = 1_024;
 
-fn receive(socket: &net::TcpStream, buf: &mut [u8]) -> io::Result<usize> {
-    received(socket, buf, RecvFlags::empty())
-}
-
-fn received(socket: &net::TcpStream, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
-    if buf.is_empty() {
-        // The system would wait for a byte that it then leaves.
-        return Ok(0);
-    }
+fn receive(socket: &net::TcpStream, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, buf, flags)?.0)
 }
 
 fn receive_vectored(socket: &net::TcpStream, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    if room(bufs) == 0 {
-        return Ok(0);
-    }
     Ok(rustix::io::readv(socket, bufs)?)
 }
 

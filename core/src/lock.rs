@@ -1,0 +1,64 @@
+//! A lock for a few instructions: of the timers, which interrupt handlers never touch.
+
+use core::fmt;
+
+use crate::atomic::{AtomicBool, Ordering, UnsafeCell, maybe_const, spin};
+
+/// A value that one context at a time works on, for some tens of nanoseconds and without calling anything foreign.
+///
+/// Nobody sleeps on it: who finds it taken spins. So it is not for interrupt handlers, which would spin for ever on what
+/// they have interrupted, and never held while user code runs.
+pub(crate) struct Spin<T> {
+    taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: INV-SPIN: whoever set `taken` alone touches the value, until it resets it.
+unsafe impl<T: Send> Sync for Spin<T> {}
+
+impl<T> Spin<T> {
+    maybe_const! {
+        pub(crate) fn new(value: T) -> Self {
+            Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        }
+    }
+
+    /// Works on the value. `f` must not panic, nor run user code.
+    #[inline]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        while !self.take() {
+            spin();
+        }
+        self.run(f)
+    }
+
+    /// As `with`, unless somebody else is at it.
+    pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.take().then(|| self.run(f))
+    }
+
+    #[inline]
+    fn take(&self) -> bool {
+        // Ordering: Acquire pairs with the Release in `run`.
+        self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline]
+    fn run<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: INV-SPIN: we took it.
+        let result = self.value.with_mut(|value| f(unsafe { &mut *value }));
+        #[cfg(not(filch_mutant = "spin_release"))]
+        const GIVE: Ordering = Ordering::Release;
+        #[cfg(filch_mutant = "spin_release")]
+        const GIVE: Ordering = Ordering::Relaxed;
+        // Ordering: Release pairs with the Acquire in `take`.
+        self.taken.store(false, GIVE);
+        result
+    }
+}
+
+impl<T> fmt::Debug for Spin<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Spin")
+    }
+}

@@ -1,0 +1,194 @@
+//! Whose timers are fired when, and by whom.
+//!
+//! A timer goes to the wheel of the worker that first polls it; from elsewhere, to that of some worker. A worker fires its
+//! own wheel when it wakes, when it finds no task, and every tick; it sleeps until its wheel's next deadline. The wheel of a
+//! worker that is offline is everybody's: each sleeps until its next deadline too. The wheel of a worker that is stuck
+//! in a poll is fired by the sentry; where nobody sleeps, by the others at the end of their ticks.
+
+use super::{
+    executor::Scheduler,
+    slot::{Slots, WorkerSlot},
+    worker::Worker,
+};
+use crate::{
+    atomic::{Ordering, fence},
+    instant::Instant,
+    platform::{Platform, WorkerId},
+    time::{Batch, Driver, Sleep, Timeout, Timers, Wheel},
+};
+
+/// By how much a deadline of a busy worker must have passed for another busy one to see to it, in nanoseconds.
+const GRACE: u64 = 2_000_000;
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    /// The executor's clock and timers.
+    pub fn timers(&'static self) -> Timers {
+        Timers(self)
+    }
+
+    /// [`Timers::sleep`].
+    pub fn sleep(&'static self, duration: core::time::Duration) -> Sleep {
+        self.timers().sleep(duration)
+    }
+
+    /// [`Timers::timeout`].
+    pub fn timeout<F: core::future::Future>(
+        &'static self,
+        duration: core::time::Duration,
+        future: F,
+    ) -> Timeout<F> {
+        self.timers().timeout(duration, future)
+    }
+
+    /// The slots whose workers may have timers: all but the spares.
+    fn regular(&self) -> &[WorkerSlot<RING>] {
+        self.slots().get(..self.workers()).unwrap_or_default()
+    }
+
+    /// A worker has left, its timers have not.
+    pub(crate) fn leave_timers(&self, slot: &WorkerSlot<RING>) {
+        // Ordering: after the fence in `Gate::tell_if_closing`, which pairs with the one in `tell`: either we see the
+        // timer, or who added it sees that we have left; and with the one in `Idle::announce`: either we see a sleeper,
+        // or it sees that we have left.
+        if slot.timed.wheel.is_armed() && !cfg!(filch_mutant = "timer_orphan") {
+            self.wake_one();
+        }
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Driver for Scheduler<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    fn now(&self) -> Instant {
+        self.platform.now()
+    }
+
+    fn tick(&self) -> u32 {
+        self.config.tick
+    }
+
+    fn place(&self) -> u16 {
+        match self.working() {
+            Some((id, _)) if id.index() < self.workers() => id.index() as u16,
+            _ => {
+                // Ordering: a spread, no more.
+                let turn = self.turn.fetch_add(1, Ordering::Relaxed) as usize;
+                let n = self.workers();
+                let online = |i: &usize| self.slots().get(*i).is_some_and(WorkerSlot::is_online);
+                (0..n).map(|i| (turn + i) % n).find(online).unwrap_or(0) as u16
+            }
+        }
+    }
+
+    fn wheel(&self, index: u16) -> &Wheel {
+        // SAFETY: `place` gave it, and slots stay.
+        unsafe { &self.slots().get_unchecked(usize::from(index)).timed.wheel }
+    }
+
+    fn tell(&self, index: u16) {
+        let me = self.working().map(|(id, _)| id.index());
+        if me == Some(usize::from(index)) || cfg!(filch_mutant = "timer_tell") {
+            // We look before we sleep.
+            return;
+        }
+        // Ordering: see `leave_timers`.
+        fence(Ordering::SeqCst);
+        match self.slots().get(usize::from(index)) {
+            // Its park word keeps the notice, whatever it is about to do.
+            Some(slot) if slot.is_online() => self.unpark(WorkerId::new(index)),
+            _ => self.wake_one(),
+        }
+    }
+
+    fn spend(&self) -> bool {
+        // SAFETY: it is `'static`, as whoever has `Timers` to call this.
+        unsafe { crate::task::coop::spend_at(core::ptr::NonNull::from(self).cast()) }
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    /// Fires what is due of this worker's timers and of nobody's; whether there was something.
+    pub(crate) fn fire_timers(&self) -> bool {
+        let (executor, slot) = (self.executor, self.slot());
+        let orphans = slot.local.orphans.get();
+        if !slot.timed.wheel.is_armed() && !orphans {
+            return false;
+        }
+        let now = executor.platform.now();
+        let mut fired = self.expire(&slot.timed.wheel, now);
+        if orphans {
+            for left in executor.regular().iter().filter(|slot| !slot.is_online()) {
+                fired |= self.expire(&left.timed.wheel, now);
+            }
+        }
+        fired
+    }
+
+    /// Before a sleep: when it must end for a timer.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let (executor, slot) = (self.executor, self.slot());
+        let tick = executor.config.tick;
+        let mut next = slot.timed.wheel.next(tick);
+        slot.local.orphans.set(false);
+        // Ordering: after the fence in `Idle::announce`, see `leave_timers`.
+        for left in executor.regular().iter().filter(|slot| !slot.is_online()) {
+            if let Some(deadline) = left.timed.wheel.next(tick) {
+                slot.local.orphans.set(true);
+                next = Some(next.map_or(deadline, |next| next.min(deadline)));
+            }
+        }
+        next
+    }
+
+    /// At the end of a tick: sees to one of the others, whose timers nobody may have seen to.
+    pub(crate) fn look_after_another(&self) {
+        let (executor, turn) = (self.executor, &self.slot().local.turn);
+        let n = executor.workers();
+        turn.set((turn.get() + 1) % n.max(1));
+        let Some(other) = executor.regular().get(turn.get()) else { return };
+        if turn.get() == self.id().index() || !other.timed.wheel.is_armed() {
+            return;
+        }
+        let grace = if other.is_online() { GRACE } else { 0 };
+        let now = executor.platform.now();
+        let late = Instant::from_nanos(now.as_nanos().saturating_sub(grace));
+        if other.timed.wheel.is_overdue(late) {
+            self.expire(&other.timed.wheel, now);
+        }
+    }
+
+    /// Fires what is due on a wheel; whether there was something.
+    pub(crate) fn expire(&self, wheel: &Wheel, now: Instant) -> bool {
+        let (executor, slot) = (self.executor, self.slot());
+        let (mut fired, mut more) = (0, true);
+        while more {
+            let mut batch: Batch = Default::default();
+            more = wheel.expire(now, executor.config.tick, &mut batch);
+            self.on_behalf(&mut || {
+                // A waker that panics takes none of the others with it.
+                for waker in batch.iter_mut().filter_map(Option::take) {
+                    fired += 1;
+                    waker.wake();
+                }
+            });
+        }
+        slot.counters.timers.add(fired);
+        fired > 0
+    }
+
+    /// Runs wakers outside of a poll, so that what they wake goes to this worker's own queues; goes on behind one that
+    /// panics.
+    pub(crate) fn on_behalf(&self, wake: &mut dyn FnMut()) {
+        let lifo = &self.slot().lifo;
+        let was = lifo.accept(true);
+        while self.executor.platform.guard(wake).is_err() {}
+        lifo.accept(was);
+    }
+}

@@ -1,0 +1,74 @@
+//! What timers ask of the executor whose workers fire them.
+
+use core::{fmt, future::Future, time::Duration};
+
+use super::{interval::Interval, sleep::Sleep, timeout::Timeout, wheel::Wheel};
+use crate::instant::Instant;
+
+/// The executor's side, filled in by the scheduler.
+pub(crate) trait Driver: Sync {
+    fn now(&self) -> Instant;
+    /// The logarithm of a tick, in nanoseconds.
+    fn tick(&self) -> u32;
+    /// The wheel for a timer that is first polled in the calling context.
+    fn place(&self) -> u16;
+    /// A wheel that `place` gave.
+    fn wheel(&self, index: u16) -> &Wheel;
+    /// A wheel has a deadline before all others: whoever fires it should know.
+    fn tell(&self, index: u16);
+    /// Spends a unit of budget; false if there was none.
+    fn spend(&self) -> bool;
+}
+
+/// The clock and the timers of an executor. See the [module](crate::time).
+///
+/// Copy it to wherever time is needed. From [`Scheduler::timers`](crate::Scheduler::timers); the runtimes over an operating
+/// system have free functions that find the current runtime's.
+#[derive(Clone, Copy)]
+pub struct Timers(pub(crate) &'static dyn Driver);
+
+impl Timers {
+    /// The time on the executor's clock.
+    pub fn now(self) -> Instant {
+        self.0.now()
+    }
+
+    /// Sleeps for `duration` from now on. Zero gives way to what else is ready. Durations beyond the clock's range (584 years)
+    /// never end.
+    ///
+    /// Cost: a look at the clock; about 100 bytes in the caller's future, no allocation.
+    pub fn sleep(self, duration: Duration) -> Sleep {
+        Sleep::new(self, self.now() + duration)
+    }
+
+    /// Sleeps until `deadline`. One that has passed gives way to what else is ready.
+    pub fn sleep_until(self, deadline: Instant) -> Sleep {
+        Sleep::new(self, deadline)
+    }
+
+    /// Gives `future` so much time from now on, see [`Timeout`].
+    pub fn timeout<F: Future>(self, duration: Duration, future: F) -> Timeout<F> {
+        self.timeout_at(self.now() + duration, future)
+    }
+
+    /// Gives `future` time until `deadline`, see [`Timeout`].
+    pub fn timeout_at<F: Future>(self, deadline: Instant, future: F) -> Timeout<F> {
+        Timeout::new(self.sleep_until(deadline), future)
+    }
+
+    /// Ticks now, and then every `period`, see [`Interval`].
+    pub fn interval(self, period: Duration) -> Interval {
+        self.interval_at(self.now(), period)
+    }
+
+    /// Ticks at `first`, and then every `period`, see [`Interval`].
+    pub fn interval_at(self, first: Instant, period: Duration) -> Interval {
+        Interval::new(self, first, period)
+    }
+}
+
+impl fmt::Debug for Timers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timers").field("now", &self.now()).finish()
+    }
+}

@@ -1,0 +1,120 @@
+//! Ticks at a fixed rate.
+
+use core::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use super::{driver::Timers, sleep::Sleep};
+use crate::instant::Instant;
+
+/// What an [`Interval`] does when a tick was asked for only after the next was due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissedTick {
+    /// The ticks that were missed come at once, one after the other, until it has caught up.
+    #[default]
+    Burst,
+    /// The next tick comes a whole period after this late one: the rate holds, the rhythm moves.
+    Delay,
+    /// Ticks that were missed are left out: the rhythm holds.
+    Skip,
+}
+
+/// Ticks every so often. From [`Timers::interval`].
+///
+/// It is a plain value that can be moved; a timer exists only while a [`tick`](Interval::tick) is awaited. A period of
+/// zero ticks whenever it is asked.
+///
+/// ```
+/// # use core::time::Duration;
+/// # async fn example(timers: filch::Timers) {
+/// let mut interval = timers.interval(Duration::from_millis(100)).missed_tick(filch::MissedTick::Skip);
+/// loop {
+///     let due = interval.tick().await;
+///     # let _ = due;
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Interval {
+    timers: Timers,
+    next: Instant,
+    period: Duration,
+    missed: MissedTick,
+}
+
+impl Interval {
+    pub(super) fn new(timers: Timers, first: Instant, period: Duration) -> Self {
+        Self { timers, next: first, period, missed: MissedTick::default() }
+    }
+
+    /// What to do with ticks that were missed (default: [`MissedTick::Burst`]).
+    pub fn missed_tick(mut self, policy: MissedTick) -> Self {
+        self.missed = policy;
+        self
+    }
+
+    /// The time between two ticks.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// The next tick comes at `next`, and the others from there on.
+    pub fn reset_at(&mut self, next: Instant) {
+        self.next = next;
+    }
+
+    /// The next tick comes a period from now.
+    pub fn reset(&mut self) {
+        self.next = self.timers.now() + self.period;
+    }
+
+    /// Waits for the next tick, and gives the time at which it was due.
+    ///
+    /// # Cancel safety
+    /// Dropping it before it is ready loses no tick.
+    pub fn tick(&mut self) -> Tick<'_> {
+        Tick { sleep: self.timers.sleep_until(self.next), interval: self }
+    }
+
+    /// The tick that was due at `next` has come.
+    fn go_on(&mut self) -> Instant {
+        let due = self.next;
+        self.next = match self.missed {
+            MissedTick::Burst => due + self.period,
+            MissedTick::Delay => self.timers.now() + self.period,
+            MissedTick::Skip => self.after(due, self.timers.now()),
+        };
+        due
+    }
+
+    /// The first moment of the rhythm after `now`.
+    fn after(&self, due: Instant, now: Instant) -> Instant {
+        let period = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
+        let missed = now.nanos_since(due).checked_div(period).unwrap_or(0);
+        due.after_nanos(period.saturating_mul(missed.saturating_add(1)))
+    }
+}
+
+/// The future of [`Interval::tick`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Tick<'a> {
+    sleep: Sleep,
+    interval: &'a mut Interval,
+}
+
+impl Future for Tick<'_> {
+    type Output = Instant;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Instant> {
+        // SAFETY: `sleep` is pinned with its `Tick`, `interval` never.
+        let (sleep, interval) = unsafe {
+            let this = self.get_unchecked_mut();
+            (Pin::new_unchecked(&mut this.sleep), &mut *this.interval)
+        };
+        sleep.poll(cx).map(|()| interval.go_on())
+    }
+}

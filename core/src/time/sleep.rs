@@ -1,0 +1,168 @@
+//! A sleep: one deadline in a wheel.
+
+use core::{
+    fmt,
+    future::Future,
+    marker::PhantomPinned,
+    pin::Pin,
+    ptr::NonNull,
+    task::{Context, Poll},
+};
+
+use super::{
+    driver::Timers,
+    node::{FIRED, LINKED, Node, UNLINKED},
+    wheel::Rewake,
+};
+use crate::{atomic::Ordering, instant::Instant};
+
+/// A future that is ready when its deadline has come. From [`Timers::sleep`].
+///
+/// It enters a timer wheel when it is first polled, and leaves it when it is dropped; the node is inside this very value,
+/// which therefore has to be pinned. It may be polled, reset and dropped on any thread, but not in interrupt handlers. If the
+/// executor has no worker it never ends.
+///
+/// Cost of the first poll, of a reset and of a drop: one uncontended lock and some list links each, whatever the number of
+/// timers. A ready one spends a unit of budget.
+///
+/// # Cancel safety
+/// Dropping it loses nothing.
+#[must_use = "futures do nothing unless polled"]
+pub struct Sleep {
+    timers: Timers,
+    deadline: Instant,
+    /// The wheel that the node was put into. INV-TIMER: valid while the node's state is not UNLINKED.
+    wheel: u16,
+    node: Node,
+    _pinned: PhantomPinned,
+}
+
+// SAFETY: INV-TIMER: what others reach of it is the node, under the wheel's lock; wakers are `Send` and `Sync`.
+unsafe impl Send for Sleep {}
+// SAFETY: as above; a shared reference reaches the deadline and the atomic state only.
+unsafe impl Sync for Sleep {}
+
+impl Sleep {
+    pub(super) fn new(timers: Timers, deadline: Instant) -> Self {
+        Self { timers, deadline, wheel: 0, node: Node::new(), _pinned: PhantomPinned }
+    }
+
+    /// When it ends.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Whether it has ended. True from when its deadline was noticed; false before it was ever polled.
+    pub fn is_elapsed(&self) -> bool {
+        // Ordering: says no more than that.
+        self.node.state.load(Ordering::Relaxed) == FIRED
+    }
+
+    /// Gives it another deadline, whether it has ended or not; whoever waits for it waits for that one. From any thread.
+    ///
+    /// Cost: as a drop and a first poll, at most. If it has ended it enters a wheel when it is polled.
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        let (this, node) = self.parts();
+        this.deadline = deadline;
+        // Ordering: Acquire pairs with the Release in `Slots::fire`.
+        if this.node.state.load(Ordering::Acquire) == LINKED {
+            let (timers, wheel) = (this.timers.0, this.wheel);
+            // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
+            let reset = unsafe { timers.wheel(wheel).reset(node, deadline, timers.tick()) };
+            if let Some(first) = reset {
+                if first {
+                    timers.tell(wheel);
+                }
+                return;
+            }
+            // It has fired; the lock has passed on what the wheel did.
+        }
+        // Ordering: it is the owner's alone.
+        this.node.state.store(UNLINKED, Ordering::Relaxed);
+    }
+
+    fn parts(self: Pin<&mut Self>) -> (&mut Self, NonNull<Node>) {
+        // SAFETY: nothing is moved out: the node stays where it is.
+        let this = unsafe { self.get_unchecked_mut() };
+        let node = NonNull::from(&this.node);
+        (this, node)
+    }
+
+    /// As `poll`, without a budget.
+    pub(super) fn has_ended(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
+        let (this, _) = self.parts();
+        // Ordering: Acquire pairs with the Release in `Slots::fire`.
+        match this.node.state.load(Ordering::Acquire) {
+            UNLINKED => {
+                this.begin(cx);
+                false
+            }
+            LINKED => this.update(cx),
+            _ => true,
+        }
+    }
+
+    /// Enters a wheel.
+    fn begin(&mut self, cx: &Context<'_>) {
+        let timers = self.timers.0;
+        self.wheel = timers.place();
+        let waker = cx.waker().clone();
+        let node = NonNull::from(&self.node);
+        // SAFETY: INV-TIMER: it is unlinked; we are pinned, and `drop` unlinks it.
+        let first =
+            unsafe { timers.wheel(self.wheel).insert(node, self.deadline, waker, timers.tick()) };
+        if first {
+            timers.tell(self.wheel);
+        }
+    }
+
+    /// Whether the wheel has fired it meanwhile; if not, it will wake this waker.
+    fn update(&self, cx: &Context<'_>) -> bool {
+        let (wheel, node) = (self.timers.0.wheel(self.wheel), NonNull::from(&self.node));
+        let mut spare = None;
+        loop {
+            // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
+            match unsafe { wheel.rewake(node, cx.waker(), &mut spare) } {
+                Rewake::Done => return false,
+                Rewake::Fired => return true,
+                // Outside of the lock, as wakers are user code.
+                Rewake::Other => spare = Some(cx.waker().clone()),
+            }
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.as_mut().has_ended(cx) {
+            return Poll::Pending;
+        }
+        if !self.timers.0.spend() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        // Ordering: Acquire pairs with the Release in `Slots::fire`: the wheel is done with the node.
+        if self.node.state.load(Ordering::Acquire) == LINKED {
+            let node = NonNull::from(&self.node);
+            // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
+            drop(unsafe { self.timers.0.wheel(self.wheel).remove(node) });
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline)
+            .field("elapsed", &self.is_elapsed())
+            .finish_non_exhaustive()
+    }
+}

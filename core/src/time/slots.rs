@@ -1,0 +1,281 @@
+//! The timer wheel: deadlines in coarse slots, each kept exactly.
+//!
+//! Six levels of 64 slots, after Varghese and Lauck (1987). A slot of level 0 is one tick wide, a slot of the level above as wide
+//! as the whole level below. A deadline's level is the highest digit, to the base 64, in which it differs from the
+//! time that the wheel has seen, so that all of one level comes before all of the next. Deadlines that differ above
+//! the sixth digit wait in a list of their own.
+//!
+//! Slots are coarse, deadlines are not: nodes keep them in nanoseconds, in the slot of the present tick each is compared, and a
+//! worker sleeps until the earliest, not until a tick.
+
+use core::{
+    ptr::{NonNull, null_mut},
+    task::Waker,
+};
+
+use super::{
+    node::{FIRED, Node},
+    wheel::Batch,
+};
+use crate::atomic::Ordering;
+
+/// Models have small stacks.
+const LEVELS: usize = if cfg!(filch_loom) { 1 } else { 6 };
+const DIGIT: u32 = 6;
+const WIDTH: usize = 1 << DIGIT;
+/// The list of what is further away than six digits.
+const FAR: usize = LEVELS * WIDTH;
+/// How many nodes of a coarse slot are looked at for their earliest deadline; of a slot with more, its beginning counts.
+const SCAN: usize = 64;
+
+/// The lists of a wheel, under its lock.
+pub(super) struct Slots {
+    /// The time that the wheel has seen, in ticks.
+    pub(super) elapsed: u64,
+    /// No deadline is before this, in nanoseconds.
+    pub(super) earliest: u64,
+    /// `earliest` was the deadline of a node that has gone.
+    pub(super) stale: bool,
+    pub(super) count: u32,
+    /// Which slots hold nodes, for each level.
+    pub(super) occupied: [u64; LEVELS],
+    /// Circular lists, by their first node.
+    pub(super) heads: [*mut Node; FAR + 1],
+}
+
+// SAFETY: the nodes belong to whoever holds the lock (INV-TIMER).
+unsafe impl Send for Slots {}
+
+impl Slots {
+    pub(super) const fn new() -> Self {
+        Self {
+            elapsed: 0,
+            earliest: u64::MAX,
+            stale: false,
+            count: 0,
+            occupied: [0; LEVELS],
+            heads: [null_mut(); FAR + 1],
+        }
+    }
+
+    /// Where a tick belongs, seen from now.
+    fn slot_of(&self, tick: u64) -> usize {
+        let differs = self.elapsed ^ tick;
+        let level = (63 - (differs | 1).leading_zeros()) / DIGIT;
+        if level as usize >= LEVELS {
+            return FAR;
+        }
+        level as usize * WIDTH + (tick >> (level * DIGIT)) as usize % WIDTH
+    }
+
+    /// # Safety
+    /// The node is in no list, and ours.
+    pub(super) unsafe fn add(&mut self, node: *mut Node, deadline: u64, tick: u32) -> bool {
+        self.count += 1;
+        // SAFETY: the caller's.
+        unsafe { self.place(node, deadline, tick) };
+        let first = deadline < self.earliest;
+        if first {
+            self.earliest = deadline;
+            self.stale = false;
+        }
+        first
+    }
+
+    /// Puts a node at the end of the list that its deadline belongs to.
+    ///
+    /// # Safety
+    /// As for `add`.
+    unsafe fn place(&mut self, node: *mut Node, deadline: u64, tick: u32) {
+        let slot = self.slot_of((deadline >> tick).max(self.elapsed));
+        if slot < FAR {
+            self.occupied[slot / WIDTH] |= 1 << (slot % WIDTH);
+        }
+        let head = self.heads[slot];
+        // SAFETY: the nodes of our lists are linked, and we hold the lock.
+        unsafe {
+            let (next, prev) = if head.is_null() {
+                self.heads[slot] = node;
+                (node, node)
+            } else {
+                let last = Node::with(head, |l| core::mem::replace(&mut l.prev, node));
+                if last != head {
+                    Node::with(last, |l| l.next = node);
+                } else {
+                    Node::with(head, |l| l.next = node);
+                }
+                (head, last)
+            };
+            Node::with(node, |l| {
+                (l.next, l.prev, l.deadline, l.slot) = (next, prev, deadline, slot as u16);
+            });
+        }
+    }
+
+    /// Takes a node out of the wheel.
+    ///
+    /// # Safety
+    /// It is in one of our lists.
+    pub(super) unsafe fn unlink(&mut self, node: *mut Node) -> Option<Waker> {
+        // SAFETY: as in `place`.
+        let (deadline, waker) = unsafe {
+            self.detach(node);
+            Node::with(node, |l| (l.deadline, l.waker.take()))
+        };
+        self.count -= 1;
+        if self.count == 0 {
+            (self.earliest, self.stale) = (u64::MAX, false);
+        } else if deadline <= self.earliest {
+            self.stale = true;
+        }
+        waker
+    }
+
+    /// # Safety
+    /// As for `unlink`.
+    unsafe fn detach(&mut self, node: *mut Node) {
+        // SAFETY: as in `place`; neighbours are linked too.
+        unsafe {
+            let (next, prev, slot) = Node::with(node, |l| (l.next, l.prev, l.slot as usize));
+            if next == node {
+                self.heads[slot] = null_mut();
+                if slot < FAR {
+                    self.occupied[slot / WIDTH] &= !(1 << (slot % WIDTH));
+                }
+                return;
+            }
+            Node::with(next, |l| l.prev = prev);
+            Node::with(prev, |l| l.next = next);
+            if self.heads[slot] == node {
+                self.heads[slot] = next;
+            }
+        }
+    }
+
+    /// The first slot that holds a node, and the tick at which it begins.
+    fn first(&self) -> Option<(usize, u64)> {
+        for level in 0..LEVELS {
+            let occupied = self.occupied[level];
+            if occupied != 0 {
+                let digit = u64::from(occupied.trailing_zeros());
+                let shift = level as u32 * DIGIT;
+                let above = self.elapsed >> (shift + DIGIT) << (shift + DIGIT);
+                return Some((level * WIDTH + digit as usize, above | digit << shift));
+            }
+        }
+        let far = self.elapsed >> (LEVELS as u32 * DIGIT);
+        (!self.heads[FAR].is_null()).then(|| (FAR, (far + 1) << (LEVELS as u32 * DIGIT)))
+    }
+
+    /// Fires what is due, as much as fits; whether there may be more.
+    pub(super) fn expire(&mut self, now: u64, tick: u32, batch: &mut Batch) -> bool {
+        let present = (now >> tick).max(self.elapsed);
+        let mut room = batch.iter_mut();
+        while let Some((slot, begin)) = self.first() {
+            if begin > present {
+                break;
+            }
+            // All that is before the slot is over, so that what it holds now belongs to lower levels.
+            self.elapsed = self.elapsed.max(begin);
+            if slot < WIDTH {
+                if !self.fire(slot, now, &mut room) {
+                    return true;
+                }
+                if begin == present {
+                    // What is left in it is not due yet.
+                    return false;
+                }
+            } else {
+                self.spread(slot, tick);
+            }
+        }
+        self.elapsed = present;
+        false
+    }
+
+    /// Fires what is due in a slot of the lowest level; false if there was no room for all.
+    fn fire<'a>(
+        &mut self,
+        slot: usize,
+        now: u64,
+        room: &mut impl Iterator<Item = &'a mut Option<Waker>>,
+    ) -> bool {
+        let Some(mut node) = NonNull::new(self.heads[slot]) else { return true };
+        // The last to look at; nodes that are not due stay in between.
+        // SAFETY: as in `place`.
+        let last = unsafe { Node::with(node.as_ptr(), |l| l.prev) };
+        loop {
+            // SAFETY: as in `place`.
+            let (deadline, next) = unsafe { Node::with(node.as_ptr(), |l| (l.deadline, l.next)) };
+            let is_last = node.as_ptr() == last;
+            if deadline <= now {
+                let Some(place) = room.next() else {
+                    // The next look begins here.
+                    self.heads[slot] = node.as_ptr();
+                    return false;
+                };
+                // SAFETY: as in `place`; after the state has changed the node is not ours.
+                unsafe {
+                    *place = self.unlink(node.as_ptr());
+                    #[cfg(not(filch_mutant = "timer_fired"))]
+                    const TELL: Ordering = Ordering::Release;
+                    #[cfg(filch_mutant = "timer_fired")]
+                    const TELL: Ordering = Ordering::Relaxed;
+                    // Ordering: Release pairs with the Acquire in `Sleep::poll` and `Sleep::drop`: the owner may free
+                    // the node then.
+                    (*node.as_ptr()).state.store(FIRED, TELL);
+                }
+            }
+            match NonNull::new(next) {
+                Some(next) if !is_last => node = next,
+                _ => return true,
+            }
+        }
+    }
+
+    /// Spreads the nodes of a slot over the levels below.
+    fn spread(&mut self, slot: usize, tick: u32) {
+        // One round: some may come back, to the end of the list of what is far away.
+        let head = self.heads[slot];
+        // SAFETY: as in `place`.
+        let last = unsafe { Node::with(head, |l| l.prev) };
+        loop {
+            let node = self.heads[slot];
+            if node.is_null() {
+                return;
+            }
+            // SAFETY: as in `place`.
+            unsafe {
+                let deadline = Node::with(node, |l| l.deadline);
+                self.detach(node);
+                self.place(node, deadline, tick);
+            }
+            if node == last {
+                return;
+            }
+        }
+    }
+
+    /// Finds the earliest deadline.
+    pub(super) fn look(&mut self, tick: u32) {
+        self.stale = false;
+        self.earliest = u64::MAX;
+        let Some((slot, begin)) = self.first() else { return };
+        let most = if slot < WIDTH { usize::MAX } else { SCAN };
+        let head = self.heads[slot];
+        let (mut node, mut seen) = (head, 0);
+        loop {
+            // SAFETY: as in `place`.
+            let (deadline, next) = unsafe { Node::with(node, |l| (l.deadline, l.next)) };
+            self.earliest = self.earliest.min(deadline);
+            (node, seen) = (next, seen + 1);
+            if node == head {
+                return;
+            }
+            if seen == most {
+                self.earliest = self.earliest.min(begin.saturating_mul(1 << tick));
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A future with a deadline.
+
+use core::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use super::sleep::Sleep;
+use crate::instant::Instant;
+
+/// A future that has until a deadline. From [`Timers::timeout`](super::Timers::timeout).
+///
+/// The future is polled first: one that is ready in time, even if late noticed, gives its output, and one that is ready at once
+/// never enters a timer wheel. When the time is over the result is [`Elapsed`]; the future is dropped with the `Timeout`.
+/// A future that uses up the task's budget in every poll does not keep its deadline from being noticed.
+///
+/// # Cancel safety
+/// That of the future.
+#[must_use = "futures do nothing unless polled"]
+pub struct Timeout<F> {
+    sleep: Sleep,
+    future: F,
+}
+
+/// The time was over before the future was ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed(());
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the time is over")
+    }
+}
+
+impl core::error::Error for Elapsed {}
+
+impl<F: Future> Timeout<F> {
+    pub(super) fn new(sleep: Sleep, future: F) -> Self {
+        Self { sleep, future }
+    }
+
+    /// When the time is over.
+    pub fn deadline(&self) -> Instant {
+        self.sleep.deadline()
+    }
+
+    /// Gives the future time until another deadline.
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        // SAFETY: `sleep` is pinned with its `Timeout`.
+        unsafe { self.map_unchecked_mut(|this| &mut this.sleep) }.reset(deadline);
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: both are pinned with their `Timeout`, and never moved out.
+        let (sleep, future) = unsafe {
+            let this = self.get_unchecked_mut();
+            (Pin::new_unchecked(&mut this.sleep), Pin::new_unchecked(&mut this.future))
+        };
+        if let Poll::Ready(output) = future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        if sleep.has_ended(cx) { Poll::Ready(Err(Elapsed(()))) } else { Poll::Pending }
+    }
+}
+
+impl<F> fmt::Debug for Timeout<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeout").field("sleep", &self.sleep).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,186 @@
+//! The wheel of one worker: its slots, under a lock.
+
+use core::{ptr::NonNull, task::Waker};
+
+use super::{
+    node::{LINKED, Links, Node, UNLINKED},
+    slots::Slots,
+};
+use crate::{
+    atomic::{AtomicU32, Ordering, maybe_const},
+    instant::Instant,
+    lock::Spin,
+};
+
+/// The deadlines of one worker.
+pub(crate) struct Wheel {
+    /// How many nodes it holds: a hint for who does not hold the lock.
+    armed: AtomicU32,
+    inner: Spin<Slots>,
+}
+
+/// What is woken at a time.
+pub(crate) type Batch = [Option<Waker>; 16];
+
+impl Wheel {
+    maybe_const! {
+        pub(crate) fn new() -> Self {
+            Self { armed: AtomicU32::new(0), inner: Spin::new(Slots::new()) }
+        }
+    }
+
+    /// Whether there may be deadlines in it.
+    #[inline(always)]
+    pub(crate) fn is_armed(&self) -> bool {
+        // Ordering: a hint; who adds a deadline that matters tells the worker.
+        self.armed.load(Ordering::Relaxed) > 0
+    }
+
+    /// Adds a node; whether its deadline is before all others.
+    ///
+    /// # Safety
+    /// INV-TIMER: the node is unlinked, the caller its owner, and it will be unlinked before it moves or goes.
+    pub(crate) unsafe fn insert(
+        &self,
+        node: NonNull<Node>,
+        deadline: Instant,
+        waker: Waker,
+        tick: u32,
+    ) -> bool {
+        self.inner.with(|inner| {
+            // SAFETY: the caller's.
+            let first = unsafe {
+                Node::with(node.as_ptr(), |links| links.waker = Some(waker));
+                inner.add(node.as_ptr(), deadline.as_nanos(), tick)
+            };
+            // Ordering: the links pass by the lock; the owner alone reads it without.
+            // SAFETY: the caller's: it is alive.
+            unsafe { node.as_ref() }.state.store(LINKED, Ordering::Relaxed);
+            self.count(inner);
+            first
+        })
+    }
+
+    /// Takes a node out; its waker, unless it has fired.
+    ///
+    /// # Safety
+    /// INV-TIMER: the caller is the node's owner, and the node was put into this wheel.
+    pub(crate) unsafe fn remove(&self, node: NonNull<Node>) -> Option<Waker> {
+        self.inner.with(|inner| {
+            // SAFETY: the caller's: it is alive.
+            if unsafe { node.as_ref() }.state.load(Ordering::Relaxed) != LINKED {
+                return None;
+            }
+            // SAFETY: it is linked, and we hold the lock.
+            let waker = unsafe { inner.unlink(node.as_ptr()) };
+            // Ordering: see `insert`.
+            // SAFETY: as above.
+            unsafe { node.as_ref() }.state.store(UNLINKED, Ordering::Relaxed);
+            self.count(inner);
+            waker
+        })
+    }
+
+    /// Moves a node to another deadline; whether that is before all others, or `None` if it has fired.
+    ///
+    /// # Safety
+    /// As for `remove`.
+    pub(crate) unsafe fn reset(
+        &self,
+        node: NonNull<Node>,
+        deadline: Instant,
+        tick: u32,
+    ) -> Option<bool> {
+        self.inner.with(|inner| {
+            // SAFETY: the caller's: it is alive.
+            if unsafe { node.as_ref() }.state.load(Ordering::Relaxed) != LINKED {
+                return None;
+            }
+            // SAFETY: it is linked, and we hold the lock.
+            unsafe {
+                let waker = inner.unlink(node.as_ptr());
+                Node::with(node.as_ptr(), |links| links.waker = waker);
+                Some(inner.add(node.as_ptr(), deadline.as_nanos(), tick))
+            }
+        })
+    }
+
+    /// Sees to it that a node will wake `waker`: changes places with `spare` if it would wake another and there is one.
+    ///
+    /// # Safety
+    /// As for `remove`.
+    pub(crate) unsafe fn rewake(
+        &self,
+        node: NonNull<Node>,
+        waker: &Waker,
+        spare: &mut Option<Waker>,
+    ) -> Rewake {
+        self.inner.with(|_| {
+            // SAFETY: the caller's: it is alive.
+            if unsafe { node.as_ref() }.state.load(Ordering::Relaxed) != LINKED {
+                return Rewake::Fired;
+            }
+            let change = |links: &mut Links| {
+                if links.waker.as_ref().is_some_and(|old| old.will_wake(waker)) {
+                    Rewake::Done
+                } else if spare.is_some() {
+                    core::mem::swap(&mut links.waker, spare);
+                    Rewake::Done
+                } else {
+                    Rewake::Other
+                }
+            };
+            // SAFETY: it is linked, and we hold the lock.
+            unsafe { Node::with(node.as_ptr(), change) }
+        })
+    }
+
+    /// Takes the wakers of nodes whose deadlines are not after `now`, as many as fit; whether there may be more.
+    pub(crate) fn expire(&self, now: Instant, tick: u32, batch: &mut Batch) -> bool {
+        self.inner.with(|inner| {
+            if inner.earliest > now.as_nanos() {
+                return false;
+            }
+            let more = inner.expire(now.as_nanos(), tick, batch);
+            if !more {
+                inner.look(tick);
+            }
+            self.count(inner);
+            more
+        })
+    }
+
+    /// The earliest deadline, or a moment before it at which the wheel wants to be looked at.
+    pub(crate) fn next(&self, tick: u32) -> Option<Instant> {
+        if !self.is_armed() {
+            return None;
+        }
+        self.inner.with(|inner| {
+            if inner.stale {
+                inner.look(tick);
+            }
+            (inner.earliest < u64::MAX).then(|| Instant::from_nanos(inner.earliest))
+        })
+    }
+
+    /// Whether a deadline is, or may be, before `now`; false if somebody is at the wheel.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.is_armed()
+            && self.inner.try_with(|inner| inner.earliest <= now.as_nanos()) == Some(true)
+    }
+
+    fn count(&self, inner: &Slots) {
+        // Ordering: a hint, written under the lock.
+        self.armed.store(inner.count, Ordering::Relaxed);
+    }
+}
+
+/// What `Wheel::rewake` found.
+pub(crate) enum Rewake {
+    /// The node will wake this one.
+    Done,
+    /// It would wake another, and there was no spare.
+    Other,
+    /// It has fired.
+    Fired,
+}

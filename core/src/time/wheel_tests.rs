@@ -1,0 +1,297 @@
+//! The wheel against a sorted map: random insertions, resets, cancellations and steps of the clock.
+
+use core::{
+    ptr::NonNull,
+    sync::atomic::{AtomicU64, Ordering},
+    task::Waker,
+};
+use std::{boxed::Box, collections::BTreeMap, sync::Arc, task::Wake, vec::Vec};
+
+use super::{
+    node::{FIRED, LINKED, Node},
+    wheel::{Batch, Wheel},
+};
+use crate::instant::Instant;
+
+const TICK: u32 = 10;
+
+/// Counts how often a timer was fired.
+#[derive(Default)]
+struct Count(AtomicU64);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct Timer {
+    node: Box<Node>,
+    count: Arc<Count>,
+}
+
+impl Timer {
+    fn new() -> Self {
+        Self { node: Box::new(Node::new()), count: Arc::default() }
+    }
+    fn at(&self) -> NonNull<Node> {
+        NonNull::from(&*self.node)
+    }
+    fn state(&self) -> u32 {
+        self.node.state.load(Ordering::Relaxed)
+    }
+    fn insert(&self, wheel: &Wheel, deadline: u64) -> bool {
+        let waker = Waker::from(Arc::clone(&self.count));
+        // SAFETY: it is boxed, and every test takes it out, or lets it fire, before it goes.
+        unsafe { wheel.insert(self.at(), Instant::from_nanos(deadline), waker, TICK) }
+    }
+    fn remove(&self, wheel: &Wheel) -> bool {
+        // SAFETY: it was put into this wheel.
+        unsafe { wheel.remove(self.at()) }.is_some()
+    }
+    fn reset(&self, wheel: &Wheel, deadline: u64) -> Option<bool> {
+        // SAFETY: as above.
+        unsafe { wheel.reset(self.at(), Instant::from_nanos(deadline), TICK) }
+    }
+}
+
+/// Fires all that is due; how many there were.
+fn expire(wheel: &Wheel, now: u64) -> usize {
+    let mut fired = 0;
+    loop {
+        let mut batch = Batch::default();
+        let more = wheel.expire(Instant::from_nanos(now), TICK, &mut batch);
+        for waker in batch.into_iter().flatten() {
+            waker.wake();
+            fired += 1;
+        }
+        if !more {
+            return fired;
+        }
+    }
+}
+
+fn next(wheel: &Wheel) -> u64 {
+    wheel.next(TICK).map_or(u64::MAX, Instant::as_nanos)
+}
+
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+    /// Of any size, each size as likely as the next.
+    fn any(&mut self) -> u64 {
+        let bits = self.below(63);
+        self.below(1 << bits)
+    }
+}
+
+/// Deadlines in order, with who waits for them.
+type Model = BTreeMap<(u64, usize), ()>;
+
+struct Trial {
+    wheel: Wheel,
+    timers: Vec<Timer>,
+    deadlines: Vec<Option<u64>>,
+    model: Model,
+    now: u64,
+    fired: u64,
+}
+
+impl Trial {
+    fn new(timers: usize) -> Self {
+        Self {
+            wheel: Wheel::new(),
+            timers: (0..timers).map(|_| Timer::new()).collect(),
+            deadlines: vec![None; timers],
+            model: Model::new(),
+            now: 0,
+            fired: 0,
+        }
+    }
+
+    fn is_earliest(&self, deadline: u64) -> bool {
+        self.model.first_key_value().is_none_or(|((first, _), ())| deadline < *first)
+    }
+
+    /// Inserts or resets a timer.
+    fn set(&mut self, i: usize, deadline: u64) {
+        let first = match self.deadlines[i] {
+            None => self.timers[i].insert(&self.wheel, deadline),
+            Some(old) => {
+                self.model.remove(&(old, i));
+                self.timers[i].reset(&self.wheel, deadline).expect("it has not fired")
+            }
+        };
+        // The wheel may keep a deadline that has gone for the earliest, and then need not say so of another.
+        assert!(
+            !first || self.is_earliest(deadline),
+            "told of a deadline that is not the earliest"
+        );
+        assert!(next(&self.wheel) <= deadline);
+        self.deadlines[i] = Some(deadline);
+        self.model.insert((deadline, i), ());
+    }
+
+    fn cancel(&mut self, i: usize) {
+        let deadline = self.deadlines[i].take();
+        assert_eq!(self.timers[i].remove(&self.wheel), deadline.is_some());
+        if let Some(deadline) = deadline {
+            self.model.remove(&(deadline, i));
+        }
+    }
+
+    /// Moves the clock; exactly what is due must fire.
+    fn advance(&mut self, to: u64) {
+        self.now = to;
+        let due: Vec<_> = self.model.range(..=(to, usize::MAX)).map(|(key, ())| *key).collect();
+        let before: Vec<_> =
+            due.iter().map(|(_, i)| self.timers[*i].count.0.load(Ordering::Relaxed)).collect();
+        assert_eq!(expire(&self.wheel, to), due.len(), "at {to}");
+        for ((deadline, i), before) in due.into_iter().zip(before) {
+            assert_eq!(self.timers[i].state(), FIRED, "timer {i} of {deadline} at {to}");
+            assert_eq!(self.timers[i].count.0.load(Ordering::Relaxed), before + 1);
+            self.deadlines[i] = None;
+            self.model.remove(&(deadline, i));
+            self.fired += 1;
+        }
+        // What the wheel wants to be woken for is in the future, and not after the next deadline.
+        let first = self.model.first_key_value().map_or(u64::MAX, |((first, _), ())| *first);
+        let next = next(&self.wheel);
+        assert!(next > to && next <= first, "{next} at {to}, and {first} is the next");
+        assert_eq!(self.wheel.is_armed(), !self.model.is_empty());
+    }
+
+    fn step(&mut self, rng: &mut Rng) {
+        let i = rng.below(self.timers.len() as u64) as usize;
+        match rng.below(16) {
+            0..8 => {
+                let deadline = match rng.below(8) {
+                    // The past, the same moment for many, the end of time.
+                    0 => self.now.saturating_sub(rng.any()),
+                    1 => (self.now / 1_000 + rng.below(3)) * 1_000,
+                    2 if rng.below(50) == 0 => u64::MAX - rng.below(3),
+                    _ => self.now.saturating_add(rng.any() >> rng.below(30)),
+                };
+                // What never comes is never fired, and never asked for.
+                if deadline < u64::MAX {
+                    self.set(i, deadline);
+                }
+            }
+            8..12 => self.cancel(i),
+            12..15 => {
+                let to = match rng.below(4) {
+                    // The moment that the wheel asks for, the one before, or any.
+                    0 => next(&self.wheel).min(self.now.saturating_add(1 << 40)),
+                    1 => next(&self.wheel).saturating_sub(1).min(self.now.saturating_add(1 << 40)),
+                    2 => self.now.saturating_add(rng.below(1 << 14)),
+                    _ => self.now.saturating_add(rng.any() >> rng.below(24).max(12)),
+                };
+                self.advance(to.max(self.now));
+            }
+            _ => self.advance(self.now),
+        }
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        for timer in &self.timers {
+            timer.remove(&self.wheel);
+        }
+    }
+}
+
+fn trial(seed: u64, timers: usize, steps: u32) -> u64 {
+    println!("seed {seed:#x}, {timers} timers");
+    let mut rng = Rng(seed);
+    let mut trial = Trial::new(timers);
+    for _ in 0..steps {
+        trial.step(&mut rng);
+    }
+    trial.fired
+}
+
+/// A million operations in all.
+#[test]
+fn agrees_with_a_sorted_map() {
+    let steps = if cfg!(miri) { 100 } else { 125_000 };
+    for (seed, timers) in
+        [(1, 1), (2, 2), (3, 5), (4, 20), (5, 70), (6, 300), (7, 1_000), (8, 5_000)]
+    {
+        let fired = trial(u64::wrapping_mul(seed, 0x9E37_79B9_7F4A_7C15), timers, steps);
+        assert!(fired > 0);
+    }
+}
+
+#[test]
+fn equal_deadlines_fire_in_the_order_of_their_insertion() {
+    struct Log(Arc<std::sync::Mutex<Vec<usize>>>, usize);
+    impl Wake for Log {
+        fn wake(self: Arc<Self>) {
+            self.0.lock().unwrap().push(self.1);
+        }
+    }
+    let log = Arc::default();
+    let wheel = Wheel::new();
+    let nodes: Vec<_> = (0..100).map(|_| Box::new(Node::new())).collect();
+    for (i, node) in nodes.iter().enumerate() {
+        let waker = Waker::from(Arc::new(Log(Arc::clone(&log), i)));
+        // SAFETY: they are boxed, and fire below.
+        unsafe { wheel.insert(NonNull::from(&**node), Instant::from_nanos(1 << 30), waker, TICK) };
+        // The wheel moves on in between.
+        expire(&wheel, (i as u64) << 20);
+    }
+    assert_eq!(expire(&wheel, (1 << 30) - 1), 0);
+    assert_eq!(expire(&wheel, 1 << 30), 100);
+    assert!(log.lock().unwrap().iter().copied().eq(0..100));
+}
+
+/// Many nodes of one tick are due at different moments of it.
+#[test]
+fn within_a_tick_each_fires_at_its_own_moment() {
+    let wheel = Wheel::new();
+    let timers: Vec<_> = (0..1 << TICK).map(|_| Timer::new()).collect();
+    for (i, timer) in timers.iter().enumerate() {
+        timer.insert(&wheel, (5 << TICK) + i as u64);
+    }
+    for now in 0..1 << TICK {
+        assert_eq!(next(&wheel), (5 << TICK) + now);
+        assert_eq!(expire(&wheel, (5 << TICK) + now), 1);
+    }
+    assert!(!wheel.is_armed());
+}
+
+#[test]
+fn a_deadline_at_the_end_of_time_asks_for_nothing() {
+    let wheel = Wheel::new();
+    let timer = Timer::new();
+    assert!(!timer.insert(&wheel, u64::MAX));
+    assert_eq!(wheel.next(TICK), None);
+    assert_eq!(expire(&wheel, u64::MAX - 1), 0);
+    assert_eq!(timer.state(), LINKED);
+    assert!(timer.remove(&wheel));
+}
+
+/// What is cancelled at once, as most timeouts are, leaves no wake-up behind.
+#[test]
+fn a_cancelled_timer_is_not_waited_for() {
+    let wheel = Wheel::new();
+    let (far, near) = (Timer::new(), Timer::new());
+    far.insert(&wheel, 1 << 50);
+    for i in 0..100 {
+        assert!(near.insert(&wheel, (1 << 30) + i));
+        assert!(near.remove(&wheel));
+        assert_eq!(next(&wheel), 1 << 50);
+    }
+    far.remove(&wheel);
+    assert_eq!(wheel.next(TICK), None);
+}

@@ -1,0 +1,508 @@
+//! Sleeps, timeouts and intervals on executors whose clock the test moves, and on threads.
+#![cfg(not(any(filch_loom, filch_shuttle)))]
+
+mod common;
+
+use core::{
+    future::{Future, pending, poll_fn, ready},
+    pin::{Pin, pin},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+use std::{
+    sync::{Arc, Mutex},
+    task::Wake,
+    thread,
+};
+
+use common::{Log, Sim, output, pool, quiet, threads};
+use filch::{Config, Instant, MissedTick, Sleep, Step, TaskPool, Timers, yield_now};
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn at(d: Duration) -> Instant {
+    Instant::ZERO + d
+}
+
+impl Sim {
+    fn timers(&self) -> Timers {
+        self.executor.timers()
+    }
+
+    /// The clock stands at `t` from now on.
+    fn set_clock(&self, t: Instant) {
+        self.executor.platform().advance(t - self.timers().now());
+        assert_eq!(self.timers().now(), t);
+    }
+
+    /// How long a worker that goes to sleep now would sleep.
+    fn sleeps_until(&self, worker: u16) -> Option<Instant> {
+        self.on(worker, |worker| {
+            let deadline = worker.begin_park().expect("there is no task");
+            worker.end_park();
+            deadline
+        })
+    }
+}
+
+/// Counts wakes.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+impl Wakes {
+    fn count(&self) -> usize {
+        self.0.load(SeqCst)
+    }
+}
+
+fn poll_with<F: Future>(future: Pin<&mut F>, wakes: &Arc<Wakes>) -> Poll<F::Output> {
+    let waker = Waker::from(Arc::clone(wakes));
+    future.poll(&mut Context::from_waker(&waker))
+}
+
+#[test]
+fn a_sleep_ends_at_its_deadline_to_the_nanosecond() {
+    let sim = Sim::new(1);
+    let handle = sim.executor.spawn(pool(), sim.executor.sleep(ms(5))).unwrap();
+    sim.run(0);
+    assert_eq!(sim.sleeps_until(0), Some(at(ms(5))));
+    sim.set_clock(Instant::from_nanos(4_999_999));
+    sim.run(0);
+    assert!(!handle.is_finished());
+    sim.set_clock(Instant::from_nanos(5_000_000));
+    sim.run(0);
+    assert!(handle.is_finished());
+    assert_eq!(sim.sleeps_until(0), None);
+}
+
+#[test]
+fn a_worker_sleeps_until_the_earliest_of_its_deadlines() {
+    let sim = Sim::new(2);
+    for (i, n) in [70, 3, 3_600_000, 4].into_iter().enumerate() {
+        sim.executor.spawn(pool(), sim.executor.sleep(ms(n))).unwrap().detach();
+        sim.run((i % 2) as u16);
+    }
+    assert_eq!(sim.sleeps_until(0), Some(at(ms(70))));
+    assert_eq!(sim.sleeps_until(1), Some(at(ms(3))));
+    // The platform's clock moves on to the deadline.
+    sim.on(1, |worker| worker.park());
+    assert_eq!(sim.timers().now(), at(ms(3)));
+    sim.run(1);
+    assert_eq!(sim.sleeps_until(1), Some(at(ms(4))));
+}
+
+/// Polls a sleep for the first time on worker `on`.
+fn begin(sim: &Sim, on: u16, mut sleep: Pin<Box<Sleep>>) -> Pin<Box<Sleep>> {
+    let mut handle = sim
+        .executor
+        .spawn(pool(), async move {
+            assert!(poll_with(sleep.as_mut(), &Arc::default()).is_pending());
+            Some(sleep)
+        })
+        .unwrap();
+    sim.run(on);
+    output(&mut handle).unwrap().unwrap()
+}
+
+#[test]
+fn a_sleep_is_cancelled_and_reset_from_anywhere() {
+    let sim = Sim::new(2);
+    let timers = sim.timers();
+    // On another worker.
+    let sleep = begin(&sim, 0, Box::pin(timers.sleep(ms(10))));
+    assert_eq!(sim.sleeps_until(0), Some(at(ms(10))));
+    let mut moved = begin(&sim, 0, Box::pin(timers.sleep(ms(20))));
+    let task = async move {
+        drop(sleep);
+        moved.as_mut().reset(at(ms(7)));
+        Some(moved)
+    };
+    let mut handle = sim.executor.spawn(pool(), task).unwrap();
+    sim.run(1);
+    let mut moved = output(&mut handle).unwrap().unwrap();
+    // Worker 0 has been told that a deadline came closer: it looks again before it sleeps.
+    assert_eq!(sim.sleeps_until(0), Some(at(ms(7))));
+    // On a thread that is no worker.
+    thread::scope(|scope| {
+        scope.spawn(|| moved.as_mut().reset(at(ms(9))));
+    });
+    assert_eq!(sim.sleeps_until(0), Some(at(ms(9))));
+    thread::scope(|scope| {
+        scope.spawn(move || drop(moved));
+    });
+    assert_eq!(sim.sleeps_until(0), None);
+}
+
+#[test]
+fn a_worker_in_its_sleep_hears_of_an_earlier_deadline() {
+    let executor = threads(1, quiet());
+    let timers = executor.timers();
+    let wakes = Arc::<Wakes>::default();
+    let mut late = pin!(timers.sleep(Duration::from_secs(3_600)));
+    assert!(poll_with(late.as_mut(), &wakes).is_pending());
+    let mut soon = pin!(timers.sleep(ms(1)));
+    assert!(poll_with(soon.as_mut(), &wakes).is_pending());
+    // A hang, if the worker slept for the hour.
+    while wakes.count() == 0 {
+        thread::yield_now();
+    }
+    assert!(soon.is_elapsed() && !late.is_elapsed());
+    common::stop(executor);
+}
+
+#[test]
+fn a_sleep_can_be_used_again() {
+    let sim = Sim::new(1);
+    let wakes = Arc::<Wakes>::default();
+    let mut sleep = pin!(sim.executor.sleep(ms(1)));
+    for round in 1..=3 {
+        assert!(poll_with(sleep.as_mut(), &wakes).is_pending());
+        sim.set_clock(at(ms(round)));
+        sim.run(0);
+        assert!(sleep.is_elapsed());
+        assert_eq!(wakes.count() as u64, round);
+        assert!(poll_with(sleep.as_mut(), &wakes).is_ready());
+        sleep.as_mut().reset(at(ms(round + 1)));
+        assert!(!sleep.is_elapsed());
+    }
+}
+
+#[test]
+fn a_sleep_wakes_the_last_that_asked() {
+    let sim = Sim::new(1);
+    let (first, second) = (Arc::<Wakes>::default(), Arc::<Wakes>::default());
+    let mut sleep = pin!(sim.executor.sleep(ms(1)));
+    for wakes in [&first, &first, &second, &first, &second] {
+        assert!(poll_with(sleep.as_mut(), wakes).is_pending());
+    }
+    assert_eq!(Arc::strong_count(&first), 1, "the wakers that were replaced are dropped");
+    sim.set_clock(at(ms(1)));
+    sim.run(0);
+    assert_eq!((first.count(), second.count()), (0, 1));
+    assert_eq!(Arc::strong_count(&second), 1);
+}
+
+#[test]
+fn timers_of_a_worker_that_leaves_are_fired_by_another() {
+    let sim = Sim::new(2);
+    let handle = sim.executor.spawn(pool(), sim.executor.sleep(ms(5))).unwrap();
+    sim.run(0);
+    assert_eq!(sim.sleeps_until(1), None);
+    sim.detach(0);
+    assert_eq!(sim.sleeps_until(1), Some(at(ms(5))));
+    sim.set_clock(at(ms(5)));
+    sim.run(1);
+    assert!(handle.is_finished());
+    // And with nobody there, by the next that comes.
+    let handle = sim.executor.spawn(pool(), sim.executor.sleep(ms(5))).unwrap();
+    sim.run(1);
+    sim.detach(1);
+    sim.set_clock(at(ms(10)));
+    sim.attach(0);
+    assert_eq!(sim.sleeps_until(0), Some(at(ms(10))));
+    sim.run(0);
+    assert!(handle.is_finished());
+}
+
+/// A worker that never finds its queues empty looks at its wheel all the same.
+#[test]
+fn a_busy_worker_fires_its_timers() {
+    let sim = Sim::new(1);
+    let (executor, handle) =
+        (sim.executor, sim.executor.spawn(pool(), sim.executor.sleep(ms(5))).unwrap());
+    sim.run(0);
+    let busy = async move {
+        loop {
+            executor.platform().advance(Duration::from_micros(10));
+            yield_now().await;
+        }
+    };
+    executor.spawn(pool(), busy).unwrap().detach();
+    let mut late = None;
+    for _ in 0..2_000 {
+        assert_eq!(sim.step(0), Step::Polled);
+        late = late.or_else(|| handle.is_finished().then(|| sim.timers().now()));
+    }
+    let late = late.expect("fired") - at(ms(5));
+    assert!(late <= ms(3), "{late:?} late");
+}
+
+/// The other worker is stuck in a poll that ends only when a timer of its own wheel has fired.
+#[test]
+fn timers_of_a_stuck_worker_are_fired_by_the_sentry() {
+    let executor = threads(2, Config::new());
+    let fired = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&fired);
+    let stuck = async move {
+        let wakes = Arc::<Wakes>::default();
+        let mut sleep = pin!(executor.sleep(ms(1)));
+        poll_fn(|_| {
+            assert!(poll_with(sleep.as_mut(), &wakes).is_pending());
+            while wakes.count() == 0 {
+                thread::yield_now();
+            }
+            Poll::Ready(())
+        })
+        .await;
+        seen.store(true, SeqCst);
+    };
+    executor.spawn(pool(), stuck).unwrap().join().unwrap();
+    assert!(fired.load(SeqCst));
+    common::stop(executor);
+}
+
+/// Nobody sleeps, so that there is no sentry; another busy worker looks after the stuck one.
+#[test]
+fn timers_of_a_stuck_worker_are_fired_by_busy_ones() {
+    let sim = Sim::new(2);
+    let handle = sim.executor.spawn(pool(), sim.executor.sleep(ms(5))).unwrap();
+    sim.run(0);
+    let executor = sim.executor;
+    let busy = async move {
+        loop {
+            executor.platform().advance(Duration::from_micros(10));
+            yield_now().await;
+        }
+    };
+    executor.spawn(pool(), busy).unwrap().detach();
+    // Worker 0 does nothing from here on.
+    for _ in 0..2_000 {
+        assert_eq!(sim.step(1), Step::Polled);
+    }
+    assert!(handle.is_finished());
+}
+
+#[test]
+fn what_a_timer_wakes_stays_on_its_worker() {
+    let sim = Sim::new(2);
+    let handle = sim.executor.spawn(pool(), sim.executor.sleep(ms(1))).unwrap();
+    sim.run(0);
+    sim.set_clock(at(ms(1)));
+    sim.on(0, |worker| worker.park());
+    assert_eq!(sim.step(0), Step::Polled);
+    assert!(handle.is_finished());
+    let metrics: Vec<_> = sim.executor.metrics().workers().map(|(_, m)| m).collect();
+    assert_eq!((metrics[0].timers, metrics[0].lifo_hits), (1, 1), "{metrics:?}");
+}
+
+#[test]
+fn a_waker_that_panics_takes_no_other_timer_with_it() {
+    struct Bomb;
+    impl Wake for Bomb {
+        fn wake(self: Arc<Self>) {
+            std::panic::panic_any("a waker that panics");
+        }
+    }
+    let sim = Sim::new(1);
+    let wakes = Arc::<Wakes>::default();
+    let mut sleeps: Vec<_> = (0..40).map(|_| Box::pin(sim.executor.sleep(ms(1)))).collect();
+    for (i, sleep) in sleeps.iter_mut().enumerate() {
+        let waker =
+            if i % 3 == 0 { Waker::from(Arc::new(Bomb)) } else { Arc::clone(&wakes).into() };
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    sim.set_clock(at(ms(1)));
+    sim.run(0);
+    assert_eq!(wakes.count(), 26);
+    assert!(sleeps.iter().all(|sleep| sleep.is_elapsed()));
+}
+
+#[test]
+fn a_timeout_gives_the_output_or_the_time() {
+    let sim = Sim::new(1);
+    let timers = sim.timers();
+    let both = async move {
+        let ready = timers.timeout(Duration::ZERO, ready(7)).await;
+        let late = timers.timeout(ms(2), pending::<()>()).await;
+        let in_time = timers.timeout(ms(5), timers.sleep(ms(4))).await;
+        (ready, late.is_err(), in_time, timers.now())
+    };
+    let mut handle = sim.executor.spawn(pool(), both).unwrap();
+    for t in [2, 5, 6] {
+        sim.run(0);
+        sim.set_clock(at(ms(t)));
+    }
+    sim.run(0);
+    assert_eq!(output(&mut handle).unwrap(), (Ok(7), true, Ok(()), at(ms(6))));
+}
+
+/// A future that is ready for something in every poll uses the budget up, and its deadline comes all the same.
+#[test]
+fn a_timeout_ends_a_future_that_uses_up_its_budget() {
+    let sim = Sim::new(1);
+    let executor = sim.executor;
+    let hog = poll_fn(move |cx| {
+        executor.platform().advance(ms(1));
+        while executor.spend_budget() {}
+        cx.waker().wake_by_ref();
+        Poll::<()>::Pending
+    });
+    let mut handle = executor.spawn(pool(), executor.timeout(ms(10), hog)).unwrap();
+    assert!(sim.on(0, |worker| worker.run_for(1_000)) < 1_000);
+    assert!(output(&mut handle).unwrap().is_err());
+}
+
+#[test]
+fn ended_sleeps_spend_budget() {
+    let sim = Sim::new(1);
+    let timers = sim.timers();
+    let (polls, count) = (Arc::new(AtomicUsize::new(0)), 1_000_usize);
+    let seen = Arc::clone(&polls);
+    let mut sleeps: Vec<_> = (0..count).map(|_| Box::pin(timers.sleep(ms(1)))).collect();
+    let wakes = Arc::default();
+    for sleep in &mut sleeps {
+        assert!(poll_with(sleep.as_mut(), &wakes).is_pending());
+    }
+    sim.set_clock(at(ms(1)));
+    sim.run(0);
+    let task = async move {
+        let mut all = pin!(async {
+            for sleep in sleeps {
+                sleep.await;
+            }
+        });
+        poll_fn(|cx| {
+            seen.fetch_add(1, SeqCst);
+            all.as_mut().poll(cx)
+        })
+        .await;
+    };
+    let handle = sim.executor.spawn(pool(), task).unwrap();
+    sim.run(0);
+    assert!(handle.is_finished());
+    assert_eq!(polls.load(SeqCst), count.div_ceil(filch::BUDGET as usize));
+}
+
+/// Ticks every 10 ms; somebody comes at each of `visits` and takes what is due. What is given.
+fn ticks(policy: MissedTick, visits: &[u64]) -> Vec<u64> {
+    let sim = Sim::new(1);
+    let timers = sim.timers();
+    let log = Log::new();
+    let seen = log.clone();
+    let task = async move {
+        let mut interval = timers.interval(ms(10)).missed_tick(policy);
+        loop {
+            seen.push(interval.tick().await.as_nanos() / 1_000_000);
+        }
+    };
+    sim.executor.spawn(pool(), task).unwrap().detach();
+    for visit in visits {
+        sim.set_clock(at(ms(*visit)));
+        sim.run(0);
+    }
+    log.take()
+}
+
+#[test]
+fn intervals_keep_their_policy() {
+    let visits = [0, 10, 45, 50, 55, 60];
+    assert_eq!(ticks(MissedTick::Burst, &visits), [0, 10, 20, 30, 40, 50, 60]);
+    assert_eq!(ticks(MissedTick::Delay, &visits), [0, 10, 20, 55]);
+    assert_eq!(ticks(MissedTick::Skip, &visits), [0, 10, 20, 50, 60]);
+}
+
+#[test]
+fn an_interval_loses_no_tick_that_was_not_taken() {
+    let sim = Sim::new(1);
+    let mut interval = sim.timers().interval_at(at(ms(10)), ms(10));
+    let wakes = Arc::default();
+    for _ in 0..3 {
+        assert!(poll_with(pin!(interval.tick()), &wakes).is_pending());
+    }
+    sim.set_clock(at(ms(10)));
+    let mut tick = Box::pin(interval.tick());
+    assert!(poll_with(tick.as_mut(), &wakes).is_pending());
+    sim.run(0);
+    assert_eq!(poll_with(tick.as_mut(), &wakes), Poll::Ready(at(ms(10))));
+    drop(tick);
+    assert!(poll_with(pin!(interval.tick()), &wakes).is_pending());
+    interval.reset();
+    assert!(poll_with(pin!(interval.tick()), &wakes).is_pending());
+    assert_eq!(sim.sleeps_until(0), None, "no tick is awaited");
+}
+
+#[test]
+fn far_deadlines_saturate() {
+    let sim = Sim::new(1);
+    let wakes = Arc::default();
+    let mut forever = pin!(sim.executor.sleep(Duration::MAX));
+    assert_eq!(forever.deadline(), Instant::MAX);
+    assert!(poll_with(forever.as_mut(), &wakes).is_pending());
+    assert_eq!(sim.sleeps_until(0), None);
+    let mut interval = sim.timers().interval_at(Instant::MAX, Duration::MAX);
+    assert!(poll_with(pin!(interval.tick()), &wakes).is_pending());
+}
+
+fn random(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed;
+    move |below| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    }
+}
+
+/// Sleeps of random lengths on three workers, reset and dropped at random: none is early, all that stay end.
+#[test]
+fn random_sleeps_are_never_early() {
+    let seed = 0xF11C;
+    println!("seed {seed:#x}");
+    let mut random = random(seed);
+    let sim = Sim::new(3);
+    static MEMORY: TaskPool<512, 4096> = TaskPool::new();
+    let timers = sim.timers();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (mut handles, mut live) = (Vec::new(), 0);
+    for i in 0..3_000 {
+        let deadline = timers.now().after_nanos(random(50_000_000));
+        let (log, again) = (Arc::clone(&log), random(4) == 0);
+        let task = async move {
+            let mut sleep = pin!(timers.sleep_until(deadline));
+            let mut last = deadline;
+            sleep.as_mut().await;
+            if again {
+                last = last.after_nanos(1_000_000);
+                sleep.as_mut().reset(last);
+                sleep.await;
+            }
+            log.lock().unwrap().push(timers.now().nanos_since(last));
+            assert!(timers.now() >= last);
+        };
+        let handle = sim.executor.spawn(&MEMORY, task).unwrap();
+        if random(5) == 0 {
+            handles.push(handle)
+        } else {
+            live += 1;
+            handle.detach()
+        }
+        sim.on(random(3) as u16, |worker| worker.run_for(3));
+        sim.executor.platform().advance(Duration::from_nanos(random(40_000)));
+        if i % 7 == 0 {
+            if let Some(handle) = handles.pop() {
+                handle.abort();
+            }
+        }
+    }
+    sim.settle();
+    handles.iter().for_each(filch::JoinHandle::abort);
+    sim.settle();
+    let mut vain = 0;
+    while let Some(next) = (0..3).filter_map(|i| sim.sleeps_until(i)).min() {
+        sim.set_clock(next.max(timers.now()));
+        vain += u32::from(sim.settle() == 0);
+    }
+    // A slot of many timers far away is taken apart when it begins.
+    assert!(vain < 10, "workers were woken {vain} times for nothing");
+    let late = log.lock().unwrap();
+    assert!(late.len() >= live, "{} of {live} ended", late.len());
+}

@@ -1,0 +1,363 @@
+//! The reactor: sources beyond their runtime, memory that is used again, workers that are stuck, forks.
+
+mod common;
+
+use core::{
+    future::pending,
+    pin::pin,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+use std::{
+    io::{self, Read, Write},
+    os::unix::net::UnixStream,
+    sync::Arc,
+    thread,
+};
+
+use common::{Flag, runtime, until, watchdog};
+use filch_linux::{Async, Handle, Linux, Runtime, spawn};
+
+fn pair() -> (Async<UnixStream>, Async<UnixStream>) {
+    let (a, b) = UnixStream::pair().unwrap();
+    (Async::new(a).unwrap(), Async::new(b).unwrap())
+}
+
+async fn read_byte(io: &Async<UnixStream>) -> io::Result<u8> {
+    let mut byte = [0];
+    io.read_with(|mut io| io.read(&mut byte)).await.map(|_| byte[0])
+}
+
+async fn write_byte(io: &Async<UnixStream>, byte: u8) -> io::Result<()> {
+    io.write_with(|mut io| io.write(&[byte])).await.map(drop)
+}
+
+fn host(rt: &Runtime) -> &'static Linux {
+    rt.handle().host::<Linux>().unwrap()
+}
+
+#[test]
+fn sources_outlive_their_runtime_and_say_so() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    let (a, b) = rt.block_on(async { pair() });
+    // One that waits on another thread when the runtime ends.
+    let waiting = Flag::new();
+    let waits = thread::spawn({
+        let waiting = waiting.clone();
+        move || {
+            futures::executor::block_on(async {
+                let mut read = pin!(read_byte(&b));
+                let mut cx = Context::from_waker(Waker::noop());
+                assert!(read.as_mut().poll(&mut cx).is_pending());
+                waiting.set();
+                let error = read.await.unwrap_err();
+                assert!(error.to_string().contains("shut down"), "{error}");
+            });
+            b
+        }
+    });
+    waiting.block();
+    drop(rt);
+    let b = waits.join().unwrap();
+    futures::executor::block_on(async {
+        // What can be done at once is done; what would block fails, again and again.
+        write_byte(&a, 7).await.unwrap();
+        assert_eq!(read_byte(&b).await.unwrap(), 7);
+        for _ in 0..3 {
+            read_byte(&b).await.unwrap_err();
+            b.readable().await.unwrap_err();
+        }
+        while a.try_write_with(|mut io| io.write(&[0; 4_096])).is_ok() {}
+        write_byte(&a, 7).await.unwrap_err();
+    });
+    // Not even the next runtime in the same memory takes them for its own.
+    let rt = runtime(2);
+    rt.block_on(async {
+        let (c, d) = pair();
+        write_byte(&c, 1).await.unwrap();
+        assert_eq!(read_byte(&d).await.unwrap(), 1);
+        write_byte(&a, 7).await.unwrap_err();
+    });
+}
+
+#[test]
+fn memory_is_used_again_with_sources_left_open() {
+    let _watchdog = watchdog();
+    let mut left = Vec::new();
+    let mut hosts = std::collections::BTreeSet::new();
+    for round in 0..200_u32 {
+        // A shape of its own, so that no other test has its memory.
+        let rt = filch_linux::builder().workers(2).nesting(29).build().unwrap();
+        hosts.insert(core::ptr::from_ref(host(&rt)).addr());
+        rt.block_on(async {
+            let (a, b) = pair();
+            let (flag, (c, d)) = (Flag::new(), pair());
+            let stuck = spawn({
+                let flag = flag.clone();
+                async move {
+                    flag.set();
+                    read_byte(&d).await
+                }
+            });
+            flag.wait().await;
+            let echo = spawn(async move {
+                let byte = read_byte(&b).await?;
+                write_byte(&b, byte).await?;
+                Ok::<_, io::Error>(b)
+            });
+            write_byte(&a, round as u8).await.unwrap();
+            assert_eq!(read_byte(&a).await.unwrap(), round as u8);
+            // Some outlive the runtime; a task is left waiting; an event is on its way.
+            write_byte(&c, 1).await.unwrap();
+            if round % 10 == 0 {
+                left.push((a, echo.await.unwrap().unwrap()));
+            }
+            drop((c, stuck));
+        });
+    }
+    assert_eq!(hosts.len(), 1, "the memory is used again");
+    for (a, b) in left {
+        futures::executor::block_on(async {
+            write_byte(&a, 1).await.unwrap();
+            assert_eq!(read_byte(&b).await.unwrap(), 1);
+        });
+    }
+}
+
+#[test]
+fn many_sources_come_and_go_while_others_are_told() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    let stop = Arc::new(AtomicBool::new(false));
+    // Traffic on some, while others are made and dropped with events on their way: stale ones hit nobody.
+    let traffic: Vec<_> = (0..4)
+        .map(|_| {
+            let stop = Arc::clone(&stop);
+            rt.spawn(async move {
+                let (a, b) = pair();
+                let echo = spawn(async move {
+                    while let Ok(byte @ 1..) = read_byte(&b).await {
+                        write_byte(&b, byte).await.unwrap();
+                    }
+                });
+                let mut rounds = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    write_byte(&a, 1 + (rounds % 255) as u8).await.unwrap();
+                    assert_eq!(read_byte(&a).await.unwrap(), 1 + (rounds % 255) as u8);
+                    rounds += 1;
+                }
+                drop(a);
+                echo.await.unwrap();
+                rounds
+            })
+        })
+        .collect();
+    rt.block_on(async {
+        for round in 0..3_000 {
+            let (a, b) = pair();
+            let mut wait = pin!(read_byte(&b));
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(wait.as_mut().poll(&mut cx).is_pending());
+            write_byte(&a, 1).await.unwrap();
+            if round % 2 == 0 {
+                assert_eq!(wait.await.unwrap(), 1);
+            }
+        }
+    });
+    stop.store(true, Ordering::Relaxed);
+    for task in traffic {
+        assert!(rt.block_on(task).unwrap() > 0);
+    }
+}
+
+/// The one who sleeps in epoll is put to work, for long: another hears of I/O.
+#[test]
+fn a_worker_in_a_long_poll_keeps_io_from_nobody() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    for _ in 0..50 {
+        let (a, b) = rt.block_on(async { pair() });
+        let done = Arc::new(AtomicBool::new(false));
+        let started = Flag::new();
+        // Two may be asleep by now, one of them in epoll.
+        until(|| rt.metrics().totals().parked == 2);
+        let reader = rt.spawn({
+            let done = Arc::clone(&done);
+            async move {
+                assert_eq!(read_byte(&b).await.unwrap(), 9);
+                done.store(true, Ordering::SeqCst);
+            }
+        });
+        until(|| rt.metrics().totals().parked == 2);
+        // Does not give way until the other has heard.
+        let long = rt.spawn({
+            let (done, started) = (Arc::clone(&done), started.clone());
+            async move {
+                started.set();
+                while !done.load(Ordering::SeqCst) {
+                    thread::yield_now();
+                }
+            }
+        });
+        started.block();
+        a.get_ref().write_all(&[9]).unwrap();
+        for task in [reader, long] {
+            // Not by `block_on`, which would lend a hand.
+            until(|| task.is_finished());
+        }
+    }
+}
+
+#[test]
+fn workers_wake_each_other_in_and_out_of_epoll() {
+    let _watchdog = watchdog();
+    let rt = runtime(3);
+    // Bytes go round through sockets, tokens through tasks: sleepers of both kinds are woken by both kinds of events.
+    let rounds = Arc::new(AtomicUsize::new(0));
+    let tasks: Vec<_> = (0..6)
+        .map(|_| {
+            let rounds = Arc::clone(&rounds);
+            rt.spawn(async move {
+                let (a, b) = pair();
+                for i in 0..1_000 {
+                    let (io, flag) = (&a, Flag::new());
+                    let task = spawn({
+                        let flag = flag.clone();
+                        async move {
+                            flag.wait().await;
+                            i
+                        }
+                    });
+                    let write = async {
+                        write_byte(io, 1).await.unwrap();
+                        flag.set();
+                        task.await.unwrap()
+                    };
+                    let (byte, back) = futures::join!(read_byte(&b), write);
+                    assert_eq!((byte.unwrap(), back), (1, i));
+                    rounds.fetch_add(1, Ordering::SeqCst);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        rt.block_on(task).unwrap();
+    }
+    assert_eq!(rounds.load(Ordering::SeqCst), 6_000);
+}
+
+#[test]
+fn a_blocking_wait_inside_a_task_goes_on_with_io() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    // The only worker waits in sync code, three deep, and hears of what ends each wait in the one within.
+    let (mut peer, b) = UnixStream::pair().unwrap();
+    let reading = Flag::new();
+    let task = rt.spawn({
+        let reading = reading.clone();
+        async move {
+            let (c, d) = pair();
+            let inner = spawn(async move {
+                let b = Async::new(b).unwrap();
+                let byte = filch_linux::block_on(async {
+                    reading.set();
+                    read_byte(&b).await.unwrap()
+                });
+                write_byte(&c, byte + 1).await.unwrap();
+            });
+            let outer = spawn(async move { filch_linux::block_on(read_byte(&d)).unwrap() });
+            let byte = filch_linux::block_on(outer).unwrap();
+            inner.await.unwrap();
+            byte
+        }
+    });
+    reading.block();
+    until(|| rt.metrics().totals().parked == 1);
+    peer.write_all(&[3]).unwrap();
+    // Not by `block_on`, which would lend a hand.
+    until(|| task.is_finished());
+    assert_eq!(rt.block_on(task).unwrap(), 4);
+}
+
+#[test]
+fn a_forked_child_takes_nothing_from_its_parent() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    rt.block_on(async {
+        let (a, b) = pair();
+        // It waits, so that it must hear from epoll.
+        let mut read = pin!(read_byte(&b));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(read.as_mut().poll(&mut cx).is_pending());
+        // SAFETY: the child touches its copy of the source, and the epoll through it, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let refused = Async::new(UnixStream::pair().unwrap().0).is_err();
+            // SAFETY: the copy of a value that this process has to itself, and of which the other copy is never used here.
+            drop(unsafe { core::ptr::read(&b) });
+            // SAFETY: ends the child without anything that belongs to the parent.
+            unsafe { libc::_exit(if refused { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child just made.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+        write_byte(&a, 5).await.unwrap();
+        assert_eq!(read.await.unwrap(), 5);
+    });
+}
+
+#[test]
+fn signal_handlers_wake_whoever_sleeps_in_epoll() {
+    static WAKER: std::sync::OnceLock<Waker> = std::sync::OnceLock::new();
+    static HITS: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn handler(_: libc::c_int) {
+        HITS.fetch_add(1, Ordering::SeqCst);
+        if let Some(waker) = WAKER.get() {
+            waker.wake_by_ref();
+        }
+    }
+    let _watchdog = watchdog();
+    // SAFETY: the handler touches atomics and a waker, whose wakes are safe in handlers.
+    let before = unsafe { libc::signal(libc::SIGUSR2, handler as *const () as usize) };
+    assert_ne!(before, libc::SIG_ERR);
+    let rt = runtime(1);
+    let polls = Arc::new(AtomicUsize::new(0));
+    let task = rt.spawn({
+        let polls = Arc::clone(&polls);
+        core::future::poll_fn(move |cx| {
+            WAKER.get_or_init(|| cx.waker().clone());
+            polls.fetch_add(1, Ordering::SeqCst);
+            Poll::<()>::Pending
+        })
+    });
+    until(|| WAKER.get().is_some());
+    // The worker's own thread, in its sleep, or between: each hit leads to a poll after it.
+    let worker = rt.spawn(async {
+        // SAFETY: no preconditions.
+        unsafe { libc::pthread_self() }
+    });
+    let worker = rt.block_on(worker).unwrap();
+    for i in 1..=2_000 {
+        let seen = polls.load(Ordering::SeqCst);
+        // SAFETY: the worker's thread lives as long as the runtime.
+        assert_eq!(unsafe { libc::pthread_kill(worker, libc::SIGUSR2) }, 0);
+        until(|| HITS.load(Ordering::SeqCst) == i);
+        until(|| polls.load(Ordering::SeqCst) > seen);
+    }
+    task.abort();
+}
+
+#[test]
+fn handles_find_the_host() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let found = rt.block_on(async { Handle::current().unwrap().host::<Linux>().is_some() });
+    assert!(found);
+    assert!(core::ptr::eq(host(&rt), rt.host()));
+    drop(rt.spawn(pending::<()>()));
+    assert!(!format!("{:?}", host(&rt)).is_empty());
+    assert!(rt.shutdown(Duration::ZERO).len() <= 1);
+}

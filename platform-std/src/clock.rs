@@ -1,0 +1,181 @@
+//! A runtime's clock, which tests can stop.
+//!
+//! A stopped clock moves by itself when nothing is runnable, to the next deadline: when every worker sleeps, every thread in
+//! `block_on` waits, and no blocking closure runs. All of that is seen here, in the platform, by who sleeps on a word that
+//! nobody has changed: the scheduler's own promise, that nobody sleeps while a task is queued, makes it the whole truth.
+
+use core::{
+    ptr::NonNull,
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    time::Duration,
+};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use filch::{Instant, WorkerId, atomic::AtomicU32};
+
+/// The host's clock, shifted or stopped.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    stopped: AtomicBool,
+    /// When the clock was stopped, in nanoseconds, and moved since.
+    stands: AtomicU64,
+    /// How far it is ahead of the host's, wrapping.
+    ahead: AtomicU64,
+    /// Threads that are workers, threads in `block_on` that are not, blocking closures.
+    pub(crate) online: AtomicUsize,
+    pub(crate) guests: AtomicUsize,
+    pub(crate) holds: AtomicUsize,
+    sleepers: Mutex<Sleepers>,
+}
+
+/// Who sleeps: workers while the clock stands, threads in `block_on` always.
+#[derive(Debug, Default)]
+struct Sleepers {
+    workers: Vec<(WorkerId, Instant, Bed)>,
+    guests: Vec<Bed>,
+}
+
+/// The word that somebody sleeps on, for as long as it is as expected.
+///
+/// INV-BED: whoever sleeps takes its bed away before the word goes.
+#[derive(Clone, Copy, Debug)]
+struct Bed {
+    word: NonNull<AtomicU32>,
+    expected: u32,
+}
+
+// SAFETY: it is read through an atomic, see INV-BED.
+unsafe impl Send for Bed {}
+
+impl Bed {
+    fn is_slept_in(&self) -> bool {
+        // Ordering: Acquire, as every look at the word.
+        // SAFETY: INV-BED.
+        unsafe { self.word.as_ref() }.load(Ordering::Acquire) == self.expected
+    }
+}
+
+/// The workers whose deadlines have come, to be woken outside of the lock.
+pub(crate) type Due = Vec<WorkerId>;
+
+impl Clock {
+    /// The time, by the host's.
+    #[inline]
+    pub(crate) fn now(&self, host: impl Fn() -> Instant) -> Instant {
+        // Ordering: Acquire pairs with the Release in `stop`, `resume` and `advance`.
+        if self.stopped.load(Ordering::Acquire) {
+            return Instant::from_nanos(self.stands.load(Ordering::Acquire));
+        }
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        Instant::from_nanos(host().as_nanos().wrapping_add(ahead))
+    }
+
+    /// A deadline on this clock, on the host's.
+    pub(crate) fn to_host(&self, deadline: Instant) -> Instant {
+        match deadline {
+            Instant::MAX => deadline,
+            _ => {
+                let ahead = self.ahead.load(Ordering::Relaxed);
+                Instant::from_nanos(deadline.as_nanos().wrapping_sub(ahead))
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_stopped(&self) -> bool {
+        // Ordering: see `now`.
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Stops the clock. The workers are to be woken, so that they sleep by the stopped one.
+    pub(crate) fn stop(&self, host: impl Fn() -> Instant) {
+        let mut sleepers = self.lock();
+        if !self.is_stopped() {
+            sleepers.workers.clear();
+            self.stands.store(self.now(host).as_nanos(), Ordering::Release);
+            // Ordering: Release pairs with the Acquire in `now`.
+            self.stopped.store(true, Ordering::Release);
+        }
+    }
+
+    /// Lets it go on from where it stands. The workers are to be woken.
+    pub(crate) fn resume(&self, host: impl Fn() -> Instant) {
+        let _sleepers = self.lock();
+        if self.is_stopped() {
+            let stands = self.stands.load(Ordering::Relaxed);
+            self.ahead.store(stands.wrapping_sub(host().as_nanos()), Ordering::Relaxed);
+            // Ordering: Release pairs with the Acquire in `now`.
+            self.stopped.store(false, Ordering::Release);
+        }
+    }
+
+    /// Moves it; false if it is not stopped. The workers are to be woken.
+    pub(crate) fn advance(&self, by: Duration) -> bool {
+        let _sleepers = self.lock();
+        let stopped = self.is_stopped();
+        if stopped {
+            let stands = Instant::from_nanos(self.stands.load(Ordering::Relaxed)) + by;
+            self.stands.store(stands.as_nanos(), Ordering::Release);
+        }
+        stopped
+    }
+
+    /// A worker goes to sleep on a word, while the clock stands. Who is to be woken then, perhaps it itself.
+    pub(crate) fn sleep(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) -> Due {
+        let mut sleepers = self.lock();
+        let bed = Bed { word: NonNull::from(word), expected };
+        sleepers.workers.push((worker, deadline.unwrap_or(Instant::MAX), bed));
+        self.go_on(&mut sleepers)
+    }
+
+    /// It is awake.
+    pub(crate) fn wakes(&self, worker: WorkerId) {
+        self.lock().workers.retain(|(sleeper, ..)| *sleeper != worker);
+    }
+
+    /// A thread in `block_on` goes to sleep on a word. Who is to be woken then.
+    pub(crate) fn guest_sleeps(&self, word: &AtomicU32, expected: u32) -> Due {
+        let mut sleepers = self.lock();
+        sleepers.guests.push(Bed { word: NonNull::from(word), expected });
+        self.go_on(&mut sleepers)
+    }
+
+    /// It is awake.
+    pub(crate) fn guest_wakes(&self, word: &AtomicU32) {
+        self.lock().guests.retain(|bed| bed.word != NonNull::from(word));
+    }
+
+    /// Somebody has gone who might have had something to do. Who is to be woken then.
+    pub(crate) fn recheck(&self) -> Due {
+        if self.is_stopped() { self.go_on(&mut self.lock()) } else { Due::new() }
+    }
+
+    /// If the clock stands and nothing is runnable, moves it to the next deadline; whose it is.
+    fn go_on(&self, sleepers: &mut Sleepers) -> Due {
+        let count = |n: &AtomicUsize| n.load(Ordering::Acquire);
+        let guests = sleepers.guests.iter().filter(|bed| bed.is_slept_in()).count();
+        let workers = sleepers.workers.iter().filter(|(.., bed)| bed.is_slept_in()).count();
+        let asleep = workers >= count(&self.online)
+            && guests >= count(&self.guests)
+            && count(&self.holds) == 0;
+        let next = sleepers.workers.iter().map(|(_, deadline, _)| *deadline).min();
+        let Some(next) = next.filter(|next| asleep && self.is_stopped() && *next < Instant::MAX)
+        else {
+            return Due::new();
+        };
+        // Ordering: see `stop`.
+        self.stands.fetch_max(next.as_nanos(), Ordering::Release);
+        let is_due = |(_, deadline, _): &&(_, Instant, _)| *deadline <= next;
+        sleepers.workers.iter().filter(is_due).map(|(worker, ..)| *worker).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sleepers> {
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

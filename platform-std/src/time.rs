@@ -1,0 +1,129 @@
+//! Time in the current runtime: sleeps, timeouts, intervals, and a clock that tests can stop.
+//!
+//! ```
+//! use core::time::Duration;
+//! use filch_std::time;
+//!
+//! let runtime = filch_std::Runtime::new().unwrap();
+//! runtime.block_on(async {
+//!     time::sleep(Duration::from_millis(1)).await;
+//!     let slow = core::future::pending::<()>();
+//!     assert!(time::timeout(Duration::from_millis(1), slow).await.is_err());
+//! });
+//! ```
+
+use core::{future::Future, time::Duration};
+
+use crate::context::expect_current;
+
+pub use filch::{Elapsed, Instant, Interval, MissedTick, Sleep, Tick, Timeout, Timers};
+
+/// The time on the current runtime's clock.
+///
+/// # Panics
+/// If the calling thread is in no runtime; so do all functions here.
+#[track_caller]
+pub fn now() -> Instant {
+    expect_current().timers().now()
+}
+
+/// Sleeps for `duration` from now on: [`Timers::sleep`].
+///
+/// # Panics
+/// If the calling thread is in no runtime.
+#[track_caller]
+pub fn sleep(duration: Duration) -> Sleep {
+    expect_current().timers().sleep(duration)
+}
+
+/// Sleeps until `deadline`: [`Timers::sleep_until`].
+///
+/// # Panics
+/// If the calling thread is in no runtime.
+#[track_caller]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    expect_current().timers().sleep_until(deadline)
+}
+
+/// Gives `future` so much time from now on: [`Timers::timeout`].
+///
+/// # Panics
+/// If the calling thread is in no runtime.
+#[track_caller]
+pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
+    expect_current().timers().timeout(duration, future)
+}
+
+/// Gives `future` time until `deadline`: [`Timers::timeout_at`].
+///
+/// # Panics
+/// If the calling thread is in no runtime.
+#[track_caller]
+pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
+    expect_current().timers().timeout_at(deadline, future)
+}
+
+/// Ticks now, and then every `period`: [`Timers::interval`].
+///
+/// # Panics
+/// If the calling thread is in no runtime.
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    expect_current().timers().interval(period)
+}
+
+/// Ticks at `first`, and then every `period`: [`Timers::interval_at`].
+///
+/// # Panics
+/// If the calling thread is in no runtime.
+#[track_caller]
+pub fn interval_at(first: Instant, period: Duration) -> Interval {
+    expect_current().timers().interval_at(first, period)
+}
+
+/// Stops the current runtime's clock, for tests: from now on it moves only when nothing is runnable, then at once to the
+/// next deadline, and by [`advance`].
+///
+/// Nothing is runnable when all workers sleep, threads in `block_on` wait, and no closure of `spawn_blocking` runs.
+/// Other threads, and what is on its way through the operating system, are not seen: a test that waits for real I/O with
+/// a timeout may find the timeout to come first. The sentry sleeps by the same clock, so that while a poll lasts nobody sees to
+/// what waits behind it. A clock that stands already is left alone.
+///
+/// ```
+/// use core::time::Duration;
+/// use filch_std::time;
+///
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// runtime.block_on(async {
+///     time::pause();
+///     let begin = time::now();
+///     time::sleep(Duration::from_secs(86_400)).await;
+///     assert_eq!(time::now() - begin, Duration::from_secs(86_400));
+/// });
+/// ```
+///
+/// # Panics
+/// If the calling thread is in no runtime.
+#[track_caller]
+pub fn pause() {
+    expect_current().core.clock_stop();
+}
+
+/// Lets the current runtime's clock go on from where it stands. Nothing happens if it was not stopped.
+///
+/// # Panics
+/// If the calling thread is in no runtime.
+#[track_caller]
+pub fn resume() {
+    expect_current().core.clock_resume();
+}
+
+/// Moves the current runtime's stopped clock by `duration` at once, over all deadlines on the way; false if it is not
+/// stopped. The timers that are due fire as soon as the workers come to them: await something to see them.
+///
+/// # Panics
+/// If the calling thread is in no runtime.
+#[track_caller]
+pub fn advance(duration: Duration) -> bool {
+    expect_current().core.clock_advance(duration)
+}

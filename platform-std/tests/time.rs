@@ -1,0 +1,227 @@
+//! Time in a runtime: with any waker and combinator, and with the clock stopped.
+
+mod common;
+
+use core::{
+    pin::pin,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    time::Duration,
+};
+use std::{sync::Arc, thread, time};
+
+use common::watchdog;
+use filch_std::{
+    Runtime, spawn,
+    time::{MissedTick, advance, interval, now, pause, resume, sleep, sleep_until, timeout},
+};
+use futures_util::{
+    FutureExt, StreamExt,
+    future::{Either, join_all, select},
+    stream::FuturesUnordered,
+};
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().unwrap()
+}
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// By the operating system's clock too.
+#[test]
+fn sleeps_are_never_early() {
+    let _watchdog = watchdog();
+    let runtime = runtime(2);
+    let sleeps = (0..300_u64).map(|i| {
+        runtime.spawn(async move {
+            let (begin, host, length) =
+                (now(), time::Instant::now(), Duration::from_micros(i * 97));
+            sleep(length).await;
+            assert!(now() - begin >= length && host.elapsed() >= length, "{length:?}");
+        })
+    });
+    let sleeps: Vec<_> = sleeps.collect();
+    for mut sleep in sleeps {
+        sleep.join().unwrap();
+    }
+}
+
+#[test]
+fn sleeps_work_in_combinators() {
+    let _watchdog = watchdog();
+    let runtime = runtime(2);
+    runtime.block_on(async {
+        join_all((0..100).map(|i| sleep(ms(i % 10)))).await;
+        let (short, long) = (pin!(sleep(ms(1))), pin!(sleep(HOUR)));
+        assert!(matches!(select(short, long).await, Either::Left(_)));
+        let mut any: FuturesUnordered<_> =
+            [HOUR, ms(2), HOUR].map(|d| sleep(d).map(move |()| d)).into_iter().collect();
+        assert_eq!(any.next().await, Some(ms(2)));
+    });
+}
+
+/// The waker is a plain thread's.
+#[test]
+fn sleeps_work_under_a_foreign_executor() {
+    let _watchdog = watchdog();
+    let runtime = runtime(1);
+    let timers = runtime.handle().timers();
+    let begin = timers.now();
+    futures_executor::block_on(async {
+        timers.sleep(ms(3)).await;
+        assert!(timers.timeout(ms(1), core::future::pending::<()>()).await.is_err());
+    });
+    assert!(timers.now() - begin >= ms(4));
+}
+
+#[test]
+#[should_panic(expected = "no filch runtime")]
+fn outside_of_a_runtime_there_is_no_time() {
+    drop(sleep(ms(1)));
+}
+
+#[test]
+fn a_stopped_clock_moves_to_the_next_deadline_when_nothing_is_runnable() {
+    let _watchdog = watchdog();
+    for workers in [1, 2, 4] {
+        let runtime = runtime(workers);
+        let host = time::Instant::now();
+        runtime.block_on(async {
+            pause();
+            let begin = now();
+            let tasks: Vec<_> = (1..=100_u32)
+                .map(|i| {
+                    spawn(async move {
+                        let before = now();
+                        sleep(i * HOUR).await;
+                        now() - before
+                    })
+                })
+                .collect();
+            for (i, task) in (1_u32..).zip(tasks) {
+                assert_eq!(task.await.unwrap(), i * HOUR, "{workers} workers");
+            }
+            // To spawn them took no time, and none has passed beyond the last, but for the sentry's naps.
+            assert!(now() - begin < 100 * HOUR + ms(1_000));
+        });
+        assert!(host.elapsed() < HOUR);
+    }
+}
+
+#[test]
+fn a_stopped_clock_stands_while_something_runs() {
+    let _watchdog = watchdog();
+    let runtime = runtime(2);
+    runtime.block_on(async {
+        pause();
+        let late = spawn(sleep(ms(1)));
+        // A thread in `block_on` that does not wait.
+        let begin = now();
+        thread::sleep(ms(20));
+        assert_eq!(now(), begin);
+        assert!(!late.is_finished());
+        // A worker in a poll.
+        let still = spawn(async {
+            let begin = now();
+            thread::sleep(ms(20));
+            now() == begin
+        });
+        assert!(still.await.unwrap());
+        late.await.unwrap();
+        // A closure that blocks.
+        let begin = now();
+        let blocked = timeout(HOUR, filch_std::spawn_blocking(|| thread::sleep(ms(20))));
+        blocked.await.expect("the hour has not passed").unwrap();
+        assert_eq!(now(), begin);
+    });
+}
+
+/// The thread in `block_on` was asleep when the clock was stopped.
+#[test]
+fn a_clock_is_stopped_by_a_task_while_all_else_sleeps() {
+    let _watchdog = watchdog();
+    let runtime = runtime(2);
+    let far = runtime.spawn(runtime.handle().timers().sleep(HOUR));
+    runtime
+        .block_on(runtime.spawn(async {
+            thread::sleep(ms(20));
+            pause();
+            let begin = now();
+            sleep(2 * HOUR).await;
+            assert_eq!(now() - begin, 2 * HOUR);
+        }))
+        .unwrap();
+    assert!(far.is_finished());
+}
+
+#[test]
+fn a_stopped_clock_is_moved_by_hand_and_goes_on() {
+    let _watchdog = watchdog();
+    let runtime = runtime(2);
+    runtime.block_on(async {
+        assert!(!advance(HOUR), "it is not stopped");
+        pause();
+        let begin = now();
+        let done = spawn(sleep_until(begin + HOUR));
+        assert!(advance(2 * HOUR));
+        assert_eq!(now() - begin, 2 * HOUR);
+        done.await.unwrap();
+        resume();
+        // From where it stood, never back, and not by leaps any more.
+        assert!(now() - begin >= 2 * HOUR);
+        let (before, host) = (now(), time::Instant::now());
+        sleep(ms(5)).await;
+        assert!(now() - before >= ms(5) && host.elapsed() >= ms(5));
+        assert!(now() - begin < 3 * HOUR);
+    });
+}
+
+#[test]
+fn the_clock_of_a_new_runtime_goes() {
+    let _watchdog = watchdog();
+    // In the memory of one whose clock was stopped.
+    for _ in 0..3 {
+        let runtime = runtime(3);
+        runtime.block_on(async {
+            let host = time::Instant::now();
+            sleep(ms(3)).await;
+            assert!(host.elapsed() >= ms(3));
+            pause();
+            sleep(HOUR).await;
+        });
+    }
+}
+
+/// Runs of a program of several tasks by a stopped clock give the same times each.
+#[test]
+fn programs_of_timers_are_reproducible() {
+    let _watchdog = watchdog();
+    let run = || {
+        let runtime = Runtime::builder().workers(2).sentry(None).build().unwrap();
+        runtime.block_on(async {
+            pause();
+            let begin = now();
+            let ticks = Arc::new(AtomicUsize::new(0));
+            let seen = Arc::clone(&ticks);
+            let ticker = spawn(async move {
+                let mut interval = interval(ms(100)).missed_tick(MissedTick::Skip);
+                loop {
+                    interval.tick().await;
+                    seen.fetch_add(1, SeqCst);
+                }
+            });
+            let slow = timeout(ms(1_050), core::future::pending::<()>()).await;
+            assert!(slow.is_err());
+            let ticked = ticks.load(SeqCst);
+            ticker.abort();
+            assert!(ticker.await.is_err());
+            (ticked, now() - begin)
+        })
+    };
+    for _ in 0..20 {
+        assert_eq!(run(), (11, ms(1_050)));
+    }
+}
