@@ -76,7 +76,6 @@ impl Token {
     pub(crate) fn fall_asleep(&self, me: WorkerId, word: &AtomicU32, expected: u32) -> bool {
         // Ordering: Dekker with `sleeps`, see there: announce, fence, check.
         self.0.store(asleep(me), Ordering::Relaxed);
-        #[cfg(not(filch_mutant = "token_sleep"))]
         fence(Ordering::SeqCst);
         if word.load(Ordering::Relaxed) == expected {
             return true;
@@ -108,7 +107,6 @@ impl Token {
         // - That one first, in `fall_asleep`: we see the worker asleep, or a later state, which says that it woke up.
         // - That one first, in `take`: we see the state that it read, or a later one. It was another's, and what `worker`
         //   had written before is older; so we do not take it to be in epoll, and wake it at its word.
-        #[cfg(not(filch_mutant = "token_wake"))]
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) == asleep(worker)
     }
