@@ -1,0 +1,179 @@
+//! A child process.
+
+use core::fmt;
+use std::{
+    io,
+    process::{self, ExitStatus, Output},
+};
+
+use filch_std::Handle;
+use futures_util::future::try_join;
+
+use super::{exit::Exit, orphans};
+use crate::{
+    pipe::{Receiver, Sender},
+    signal::SignalKind,
+};
+
+/// A child process: [`Command::spawn`](super::Command::spawn).
+///
+/// Dropping it closes its streams. A child that still runs then lives on, or is killed if
+/// [`kill_on_drop`](super::Command::kill_on_drop) was set; in both cases a task of the runtime waits for its end, so that it does
+/// not stay as a zombie. If the runtime ends first, the next child that is started or dropped looks after it, at the latest the
+/// end of this process.
+pub struct Child {
+    /// Where to write its input, if that is piped. [`wait`](Self::wait) closes it.
+    pub stdin: Option<Sender>,
+    /// Where to read its output, if that is piped.
+    pub stdout: Option<Receiver>,
+    /// Where to read its errors, if they are piped.
+    pub stderr: Option<Receiver>,
+    /// `None` in `drop` alone.
+    running: Option<Running>,
+    handle: Handle,
+    kill_on_drop: bool,
+}
+
+/// A child, to be reaped, and what tells of its end.
+pub(super) struct Running {
+    pub(super) process: orphans::Orphan,
+    exit: Exit,
+}
+
+impl Running {
+    /// The child's end.
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.exit.wait(&mut self.process).await
+    }
+}
+
+impl Child {
+    pub(super) fn new(
+        mut process: process::Child,
+        handle: Handle,
+        kill_on_drop: bool,
+    ) -> io::Result<Self> {
+        let streams = (process.stdin.take(), process.stdout.take(), process.stderr.take());
+        let exit = Exit::watch(process.id(), handle);
+        let running = Some(Running { process: orphans::Orphan::new(process), exit });
+        // From here on an error drops the child: nobody has heard of it, so it is killed.
+        let mut child =
+            Self { stdin: None, stdout: None, stderr: None, running, handle, kill_on_drop: true };
+        child.stdin = streams.0.map(Sender::try_from).transpose()?;
+        child.stdout = streams.1.map(Receiver::try_from).transpose()?;
+        child.stderr = streams.2.map(Receiver::try_from).transpose()?;
+        child.kill_on_drop = kill_on_drop;
+        Ok(child)
+    }
+
+    /// Closes its input, and waits for its end. Later calls give the same status at once.
+    ///
+    /// # Errors
+    /// If its status was lost: the process ignores `SIGCHLD`, or has waited for it in another way. If the runtime has ended.
+    ///
+    /// # Cancel safety
+    /// Loses nothing but the input's closing: call it again.
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        drop(self.stdin.take());
+        self.running().wait().await
+    }
+
+    /// Its status, if it has ended. Does not wait.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.running().process.try_wait()
+    }
+
+    /// Closes its input, reads its output and its errors to their ends, as far as they are piped, and waits for its end. All of it
+    /// must fit into memory.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait), and as reads from pipes.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops the child and what it wrote.
+    pub async fn wait_with_output(mut self) -> io::Result<Output> {
+        drop(self.stdin.take());
+        let (stdout, stderr) = try_join(read(self.stdout.take()), read(self.stderr.take())).await?;
+        let status = self.wait().await?;
+        Ok(Output { status, stdout, stderr })
+    }
+
+    /// Kills it (`SIGKILL`). It has not ended when this returns: [`wait`](Self::wait) for it. One that has ended already is left
+    /// alone.
+    ///
+    /// # Errors
+    /// The system's: a child that has changed its user cannot be killed.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.signal(SignalKind::from_raw(libc::SIGKILL))
+    }
+
+    /// Sends it a signal. One that has ended already gets none.
+    ///
+    /// ```
+    /// use filch_linux::{process::Command, signal::SignalKind};
+    /// use std::os::unix::process::ExitStatusExt;
+    /// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+    /// let mut child = Command::new("sleep").arg("1000").spawn()?;
+    /// child.signal(SignalKind::terminate())?;
+    /// assert_eq!(child.wait().await?.signal(), Some(15));
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn signal(&mut self, signal: SignalKind) -> io::Result<()> {
+        self.running().process.signal(signal)
+    }
+
+    /// Its process id, until its end has been seen: from then on the number may be another's.
+    pub fn id(&self) -> Option<u32> {
+        self.running.as_ref().and_then(|running| running.process.id())
+    }
+
+    fn running(&mut self) -> &mut Running {
+        match &mut self.running {
+            Some(running) => running,
+            None => unreachable!("a child is only without its process in `drop`"),
+        }
+    }
+}
+
+async fn read(pipe: Option<Receiver>) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    if let Some(pipe) = pipe {
+        pipe.read_to_end(&mut all).await?;
+    }
+    Ok(all)
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let Some(mut running) = self.running.take() else { return };
+        if self.kill_on_drop {
+            // Where that is refused it lives on.
+            let _ = running.process.signal(SignalKind::from_raw(libc::SIGKILL));
+        }
+        if running.process.is_running() {
+            // If the runtime has ended, or ends before the child does, the future is dropped, and the child with it becomes an
+            // orphan.
+            let wait = async move { drop(running.wait().await) };
+            drop(self.handle.try_spawn(wait).map(filch_std::JoinHandle::detach));
+        }
+    }
+}
+
+impl fmt::Debug for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child")
+            .field("id", &self.id())
+            .field("stdin", &self.stdin)
+            .field("stdout", &self.stdout)
+            .field("stderr", &self.stderr)
+            .field("kill_on_drop", &self.kill_on_drop)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,159 @@
+//! How to start a child.
+
+use std::{
+    ffi::OsStr,
+    io,
+    path::Path,
+    process::{self, ExitStatus, Output, Stdio},
+};
+
+use filch_std::Handle;
+
+use super::{child::Child, orphans};
+use crate::Linux;
+
+/// A program to start, and how: the standard library's [`process::Command`] with an end that can be awaited.
+///
+/// What is not here is there: [`as_std_mut`](Self::as_std_mut).
+#[derive(Debug)]
+pub struct Command {
+    std: process::Command,
+    /// Whether the caller has said what the three streams are.
+    set: [bool; 3],
+    kill_on_drop: bool,
+}
+
+impl Command {
+    /// A program by its name (looked for in `PATH`) or path, without arguments. As in the standard library it inherits environment,
+    /// directory and streams.
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        process::Command::new(program).into()
+    }
+
+    /// One more argument.
+    pub fn arg(&mut self, arg: impl AsRef<OsStr>) -> &mut Self {
+        self.std.arg(arg);
+        self
+    }
+
+    /// More arguments.
+    pub fn args(&mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> &mut Self {
+        self.std.args(args);
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn env(&mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> &mut Self {
+        self.std.env(key, value);
+        self
+    }
+
+    /// Takes an environment variable away.
+    pub fn env_remove(&mut self, key: impl AsRef<OsStr>) -> &mut Self {
+        self.std.env_remove(key);
+        self
+    }
+
+    /// Takes all environment variables away.
+    pub fn env_clear(&mut self) -> &mut Self {
+        self.std.env_clear();
+        self
+    }
+
+    /// The directory that it starts in.
+    pub fn current_dir(&mut self, dir: impl AsRef<Path>) -> &mut Self {
+        self.std.current_dir(dir);
+        self
+    }
+
+    /// Its standard input. [`Stdio::piped`] makes [`Child::stdin`].
+    pub fn stdin(&mut self, stdin: impl Into<Stdio>) -> &mut Self {
+        self.set[0] = true;
+        self.std.stdin(stdin);
+        self
+    }
+
+    /// Its standard output. [`Stdio::piped`] makes [`Child::stdout`].
+    pub fn stdout(&mut self, stdout: impl Into<Stdio>) -> &mut Self {
+        self.set[1] = true;
+        self.std.stdout(stdout);
+        self
+    }
+
+    /// Its standard error. [`Stdio::piped`] makes [`Child::stderr`].
+    pub fn stderr(&mut self, stderr: impl Into<Stdio>) -> &mut Self {
+        self.set[2] = true;
+        self.std.stderr(stderr);
+        self
+    }
+
+    /// Whether dropping the [`Child`] kills it (default: no).
+    pub fn kill_on_drop(&mut self, kill: bool) -> &mut Self {
+        self.kill_on_drop = kill;
+        self
+    }
+
+    /// The standard library's command.
+    pub fn as_std(&self) -> &process::Command {
+        &self.std
+    }
+
+    /// The standard library's command: user, process group, `pre_exec` and so on.
+    pub fn as_std_mut(&mut self) -> &mut process::Command {
+        &mut self.std
+    }
+
+    /// Starts it. This blocks until the child has begun to run the program: about as long as `fork` and `exec` take, a
+    /// millisecond or so.
+    ///
+    /// # Errors
+    /// The calling thread is in no runtime of this crate (nothing is started); the program is not found, and whatever else the
+    /// operating system refuses.
+    pub fn spawn(&mut self) -> io::Result<Child> {
+        let handle = Handle::current().map_err(io::Error::other)?;
+        if handle.host::<Linux>().is_none() {
+            return Err(io::Error::other("this thread is in a runtime without I/O"));
+        }
+        orphans::reap();
+        Child::new(self.std.spawn()?, handle, self.kill_on_drop)
+    }
+
+    /// Starts it, and waits for its end.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn), and as [`Child::wait`].
+    ///
+    /// # Cancel safety
+    /// Dropping it drops the child, which lives on unless [`kill_on_drop`](Self::kill_on_drop) says otherwise.
+    pub async fn status(&mut self) -> io::Result<ExitStatus> {
+        self.spawn()?.wait().await
+    }
+
+    /// Starts it, and waits for its end; gives what it wrote. Without other instructions its input is empty, and output and error
+    /// are captured; the command keeps it so. All that it writes must fit into memory.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn), and as [`Child::wait_with_output`].
+    ///
+    /// # Cancel safety
+    /// As [`status`](Self::status).
+    pub async fn output(&mut self) -> io::Result<Output> {
+        if !self.set[0] {
+            self.stdin(Stdio::null());
+        }
+        if !self.set[1] {
+            self.stdout(Stdio::piped());
+        }
+        if !self.set[2] {
+            self.stderr(Stdio::piped());
+        }
+        self.spawn()?.wait_with_output().await
+    }
+}
+
+impl From<process::Command> for Command {
+    /// [`output`](Command::output) replaces the streams that were set before.
+    fn from(std: process::Command) -> Self {
+        Self { std, set: [false; 3], kill_on_drop: false }
+    }
+}

@@ -1,0 +1,25 @@
+//! Child processes.
+//!
+//! ```
+//! use filch_linux::process::Command;
+//! # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+//! let output = Command::new("echo").arg("hello").output().await?;
+//! assert!(output.status.success());
+//! assert_eq!(output.stdout, b"hello\n");
+//! # Ok::<(), std::io::Error>(())
+//! # }).unwrap();
+//! ```
+//!
+//! A child's end is an event of its pidfd, which epoll watches: no signal is needed, and programs may do about `SIGCHLD` what they
+//! like, except to ignore it, since then the system throws exit statuses away. On systems without pidfds (before Linux 5.3) a
+//! thread of the blocking pool waits for each child that is waited for.
+//!
+//! Children start with the default action for `SIGPIPE` and for all signals that this process handles. As in the standard library
+//! they inherit the signals that the spawning thread blocks; this crate blocks none, in no thread.
+
+mod child;
+mod command;
+mod exit;
+mod orphans;
+
+pub use self::{child::Child, command::Command};
