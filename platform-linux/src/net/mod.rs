@@ -2,11 +2,15 @@
 
 mod addrs;
 mod failures;
+mod mmsg;
 mod pause;
 mod tcp;
+mod udp;
 
 pub use addrs::{Addrs, ToSocketAddrs, lookup};
+pub use mmsg::{Inbound, Outbound};
 pub use tcp::{
     Incoming, Keepalive, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpListener,
     TcpSocket, TcpStream, WriteHalf,
 };
+pub use udp::UdpSocket;
