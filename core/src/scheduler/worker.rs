@@ -293,7 +293,7 @@ where
     }
 
     /// Delivers what I/O is ready; how much.
-    fn deliver(&self) -> usize {
+    pub(crate) fn deliver(&self) -> usize {
         let mut events = 0;
         self.on_behalf(&mut || events += self.executor.platform.poll_io(self.id));
         events
