@@ -16,7 +16,7 @@ use loom::{sync::Notify, thread};
 use super::{Direction, Event, Readiness, Ready, WaitReady};
 use crate::atomic::{
     AtomicUsize, UnsafeCell,
-    model::{check, leak},
+    model::{check, check_large, leak},
 };
 
 extern crate alloc;
@@ -192,7 +192,7 @@ fn models_set_against_wait_ready() {
 /// Whoever sees the edge sees what was written before it, also when another has woken in its place.
 #[test]
 fn models_set_against_ready() {
-    check(2, || {
+    check_large(2, || {
         struct Shared {
             cell: Readiness,
             data: [UnsafeCell<usize>; 2],

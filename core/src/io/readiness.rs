@@ -189,7 +189,10 @@ impl Readiness {
     ) -> Poll<Event> {
         // Cloned before the lock, dropped after it.
         let mut spare = Some(waker.clone());
-        let event = event_of(self.lock()).only(interest);
+        let seen = event_of(self.lock());
+        #[cfg(filch_mutant = "io_blind")]
+        let seen = seen.only(Ready::EMPTY);
+        let event = seen.only(interest);
         let old = self.waiters.with_mut(|waiters| {
             // SAFETY: INV-WAITERS: we hold the lock; the caller's.
             unsafe {
@@ -283,12 +286,12 @@ impl Readiness {
             });
             // From the very word that the waiters were held against: after an edge or a mark we look again.
             // Ordering: Release pairs with the Acquire of the next lock.
-            let (set, load) = (UNLOCK, Relaxed);
+            let (set, load) = (DELIVERED, Relaxed);
             match self.word.compare_exchange(word, word & !(LOCKED | MARKED), set, load) {
                 Ok(_) => return !all,
                 #[cfg(filch_mutant = "io_again")]
                 Err(_) => {
-                    self.word.fetch_and(!(LOCKED | MARKED), UNLOCK);
+                    self.word.fetch_and(!(LOCKED | MARKED), DELIVERED);
                     return !all;
                 }
                 #[cfg(not(filch_mutant = "io_again"))]
@@ -313,6 +316,7 @@ impl Readiness {
 const SEE: Ordering = if cfg!(filch_mutant = "io_see") { Relaxed } else { Acquire };
 const LOCK: Ordering = if cfg!(filch_mutant = "io_lock") { Relaxed } else { Acquire };
 const UNLOCK: Ordering = if cfg!(filch_mutant = "io_unlock") { Relaxed } else { Release };
+const DELIVERED: Ordering = if cfg!(filch_mutant = "io_delivered") { Relaxed } else { Release };
 const SET: Ordering = match () {
     _ if cfg!(filch_mutant = "io_publish") => Acquire,
     _ if cfg!(filch_mutant = "io_join") => Release,
@@ -352,3 +356,7 @@ impl fmt::Debug for Readiness {
         f.debug_struct("Readiness").field("ready", &self.get().ready).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(any(filch_loom, filch_shuttle))))]
+#[path = "readiness_tests.rs"]
+mod tests;
