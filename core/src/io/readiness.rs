@@ -45,8 +45,10 @@ const ONE_EDGE: Word = EDGE.bit(0);
 /// # The lock
 ///
 /// The waiters are guarded by a bit of the word, which `set` only tries: when it is taken, `set` leaves a mark, and the
-/// holder wakes in its place (after the delegation in `AtomicWaker` of the `futures` crate). Tasks spin for it, for no
-/// longer than a walk over the list. No waker is cloned, woken or dropped under it.
+/// holder wakes in its place (after the delegation in `AtomicWaker` of the `futures` crate). Tasks spin for it, for a walk
+/// over the list and one more for each edge that comes meanwhile. So a task must not wait for one that it keeps from
+/// running: tasks of an interrupt handler's executor share no cell with those that it interrupts. No waker is cloned, woken
+/// or dropped under the lock.
 pub struct Readiness {
     word: AtomicWord,
     /// INV-WAITERS: touched by whoever has set `LOCKED`.
