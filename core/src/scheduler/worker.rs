@@ -3,6 +3,7 @@
 use core::{fmt, marker::PhantomData};
 
 use super::{
+    adapt::TICK,
     executor::Scheduler,
     help::Nested,
     slot::{Slots, WorkerSlot},
@@ -19,9 +20,6 @@ use crate::{
     },
     trace::Event,
 };
-
-/// Polls in a tick; then come clock, I/O and pace.
-const TICK: u32 = 128;
 
 /// What one pass of the loop did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
