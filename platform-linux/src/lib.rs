@@ -33,6 +33,8 @@
 mod async_fd;
 mod async_io;
 mod builder;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 mod linux;
 mod macros;
 pub mod net;

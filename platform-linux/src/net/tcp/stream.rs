@@ -29,7 +29,7 @@ use crate::{async_fd::Async, net::addrs::ToSocketAddrs};
 ///
 /// No write raises `SIGPIPE`. What is ready at once spends the task's budget, see [`filch_std::consume_budget`].
 pub struct TcpStream {
-    io: Async<net::TcpStream>,
+    pub(super) io: Async<net::TcpStream>,
 }
 
 impl TcpStream {
