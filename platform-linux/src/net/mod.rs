@@ -6,6 +6,7 @@ mod mmsg;
 mod pause;
 mod tcp;
 mod udp;
+pub mod unix;
 
 pub use addrs::{Addrs, ToSocketAddrs, lookup};
 pub use mmsg::{Inbound, Outbound};
@@ -14,3 +15,4 @@ pub use tcp::{
     TcpSocket, TcpStream, WriteHalf,
 };
 pub use udp::UdpSocket;
+pub use unix::{UnixDatagram, UnixListener, UnixStream};
