@@ -9,7 +9,6 @@ use filch_examples::{
     server::Server,
 };
 use filch_linux::net::TcpStream;
-use futures_util::AsyncWriteExt;
 
 const HELP: &str = "\
 Usage: echo [--addr HOST:PORT] [--workers N] [--grace S]
@@ -53,7 +52,7 @@ async fn echo(stream: TcpStream) -> io::Result<()> {
     loop {
         match stream.read(&mut buffer).await? {
             0 => return stream.shutdown(Shutdown::Write),
-            n => (&stream).write_all(&buffer[..n]).await?,
+            n => stream.write_all(&buffer[..n]).await?,
         }
     }
 }

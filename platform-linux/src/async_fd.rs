@@ -211,6 +211,11 @@ impl<T: AsFd> Async<T> {
         self.attempt(Direction::Write, op)
     }
 
+    #[cfg(test)]
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
     fn attempt<R>(
         &self,
         direction: Direction,

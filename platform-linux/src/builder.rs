@@ -15,9 +15,14 @@ use crate::{Linux, Runtime};
 #[derive(Clone, Debug)]
 pub struct Builder(filch_std::Builder);
 
-/// The knobs of a runtime, at their defaults.
+/// Looks for work, each but a moment after the one before, that a worker makes before it sleeps. Few: the next task is likely
+/// to come from epoll, which is asked only then, and answers at once if it has something.
+const SPIN_ROUNDS: u32 = 4;
+
+/// The knobs of a runtime, at their defaults: those of `filch-std`, but that workers look for work fewer times before they
+/// go to sleep ([`spin_rounds`](Builder::spin_rounds), 4), as epoll hears of I/O sooner than they.
 pub fn builder() -> Builder {
-    Builder(filch_std::Runtime::builder())
+    Builder(filch_std::Runtime::builder().spin_rounds(SPIN_ROUNDS))
 }
 
 macro_rules! knobs {

@@ -48,9 +48,10 @@ mod token;
 
 pub use filch_std::{
     AbortHandle, BuildError, Handle, Host, Instant, JoinError, JoinHandle, JoinSet, Metrics,
-    NoRuntime, Panic, SpawnError, SpawnErrorKind, Survivors, TaskId, TaskInfo, Totals, WorkerId,
-    WorkerMetrics, available_workers, block_on, budgeted, consume_budget, payload, resume, shield,
-    spawn, spawn_blocking, spawn_local, spawn_pinned, time, try_spawn, unconstrained, yield_now,
+    NoRuntime, Panic, SpawnError, SpawnErrorKind, Survivors, TaskId, TaskInfo, Timers, Totals,
+    WorkerId, WorkerMetrics, available_workers, block_on, budgeted, consume_budget, interval,
+    payload, resume, shield, sleep, sleep_until, spawn, spawn_blocking, spawn_local, spawn_pinned,
+    time, timeout, try_spawn, unconstrained, yield_now,
 };
 
 pub use crate::{
@@ -61,3 +62,8 @@ pub use crate::{
 
 /// A runtime whose workers sleep in epoll. Made by [`builder`].
 pub type Runtime = filch_std::Runtime<Linux>;
+
+/// The README's code compiles, and its application runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -3,7 +3,6 @@
 use core::{
     cell::{Cell, UnsafeCell},
     fmt,
-    num::NonZeroU64,
     time::Duration,
 };
 use std::{io, thread};
@@ -33,7 +32,7 @@ const ROUGH: Duration = Duration::from_millis(20);
 ///
 /// The holder sleeps in epoll, until the very deadline, and an eventfd interrupts it; the others sleep on futexes. What the
 /// holder was told it delivers itself, in `poll_io`, so that the tasks come into its own queue, and then gives the token
-/// up: a worker that is stuck in a long poll keeps I/O from nobody.
+/// up: a worker that is stuck in a long poll keeps I/O from nobody, for as long as there is a sentry to take its place.
 pub struct Linux {
     /// Time, and sleep on a word.
     futex: Futex,
@@ -55,8 +54,6 @@ unsafe impl Sync for Linux {}
 thread_local! {
     /// Whether the last `wait` slept on its word, so that there is nothing to deliver.
     static SLEPT: Cell<bool> = const { Cell::new(false) };
-    /// Whether the thread's timers are exact.
-    static EXACT: Cell<bool> = const { Cell::new(false) };
 }
 
 // SAFETY:
@@ -103,7 +100,6 @@ unsafe impl Host for Linux {
     }
 
     fn wait(&self, me: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        be_exact();
         for _ in 0..LOOKS {
             match self.token.take(me) {
                 Take::Held => return self.sleep(me, word, expected, deadline),
@@ -154,8 +150,9 @@ unsafe impl Host for Linux {
 impl Linux {
     /// Sleeps in epoll, as the holder.
     ///
-    /// The kernel allows itself to be late by a thousandth of a timeout of epoll (a two-hundredth in a process that is
-    /// nice). So a long sleep ends a little early, and the rest is a sleep of its own.
+    /// Besides the slack of a thread's timers, which the runtime turns off, the kernel allows itself to be late by a thousandth
+    /// of a timeout of epoll (a two-hundredth in a process that is nice). So a long sleep ends a little early, and the rest is
+    /// a sleep of its own.
     fn sleep(&self, me: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         loop {
             let left = deadline.map(|end| end - self.now());
@@ -198,18 +195,6 @@ impl Linux {
     pub(crate) fn lives(&self) -> u32 {
         // Ordering: Acquire pairs with the Release in `leave`.
         self.lives.load(Ordering::Acquire)
-    }
-}
-
-/// The first sleep of a worker's thread: from now on its timeouts end when they should. By default the kernel lets each
-/// sleep, in a futex or in epoll, be 50 microseconds late, to save wake-ups.
-///
-/// Here and not in `enter`, as a thread that only helps while it waits in `block_on` is a worker too, but never sleeps as
-/// one, and is left as it is.
-fn be_exact() {
-    if !EXACT.replace(true) {
-        // One nanosecond, as zero means the default. Where it is refused, timers are late as they were.
-        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     }
 }
 

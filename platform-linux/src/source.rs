@@ -172,3 +172,136 @@ fn explain(error: io::Error) -> io::Error {
         _ => error,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::{
+        future::Future,
+        pin::pin,
+        sync::atomic::{AtomicUsize, Ordering::SeqCst},
+        task::Waker,
+    };
+    use std::{
+        io::{Read, Write},
+        os::{fd::AsFd, unix::net::UnixStream},
+        thread,
+    };
+
+    use super::*;
+    use crate::Async;
+
+    fn on_runtime(test: impl Future<Output = ()>) {
+        crate::builder().workers(2).build().unwrap().block_on(test);
+    }
+
+    fn pair() -> (Async<UnixStream>, Async<UnixStream>) {
+        let (a, b) = UnixStream::pair().unwrap();
+        (Async::new(a).unwrap(), Async::new(b).unwrap())
+    }
+
+    #[test]
+    fn events_for_nothing_lead_to_attempts_and_to_nothing_else() {
+        const ALL: [Ready; 4] =
+            [Ready::READABLE, Ready::ERROR, Ready::PRIORITY.union(Ready::READABLE), Ready::ALL];
+        on_runtime(async {
+            let (a, b) = pair();
+            let (linux, key) = (b.source().linux, b.source().key);
+            let attempts = &AtomicUsize::new(0);
+            let mut byte = [0];
+            let mut read = pin!(b.read_with(|mut io| {
+                attempts.fetch_add(1, SeqCst);
+                io.read(&mut byte)
+            }));
+            let mut cx = Context::from_waker(Waker::noop());
+            for i in 1..=100 {
+                assert!(read.as_mut().poll(&mut cx).is_pending());
+                // One that says it is closed for good would be tried for ever; the poller never says so.
+                let ready = ALL[i % ALL.len()] - Ready::READ_CLOSED - Ready::WRITE_CLOSED;
+                assert_eq!(attempts.load(SeqCst), i);
+                assert!(linux.sources.deliver(key, ready));
+            }
+            // And from another thread, at any moment.
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    (0..10_000).for_each(|_| assert!(linux.sources.deliver(key, Ready::ERROR)));
+                });
+                for _ in 0..1_000 {
+                    assert!(read.as_mut().poll(&mut cx).is_pending());
+                }
+            });
+            a.write_with(|mut io| io.write(b"!")).await.unwrap();
+            assert_eq!(read.await.unwrap(), 1);
+        });
+    }
+
+    #[test]
+    fn a_source_hears_nothing_that_was_meant_for_the_one_before() {
+        on_runtime(async {
+            let (a, b) = pair();
+            let (linux, old) = (b.source().linux, b.source().key);
+            drop((a, b));
+            // In the same two entries, in whatever order.
+            let (a, b) = pair();
+            let mut byte = [0];
+            for io in [&a, &b] {
+                assert_ne!(io.source().key, old);
+                io.try_read_with(|mut io| io.read(&mut byte)).unwrap_err();
+            }
+            assert!(!linux.sources.deliver(old, Ready::READABLE));
+            for io in [&a, &b] {
+                assert!(!io.source().readiness().get().ready.intersects(Ready::READABLE));
+            }
+        });
+    }
+
+    #[test]
+    fn a_short_read_uses_the_event_up_but_not_the_end_nor_a_later_event() {
+        on_runtime(async {
+            let (_a, b) = pair();
+            let (linux, key) = (b.source().linux, b.source().key);
+            let is_ready = || b.source().readiness().get().ready.intersects(Ready::READABLE);
+            b.source().drained(b.source().readiness().get());
+            assert!(!is_ready());
+
+            linux.sources.deliver(key, Ready::READABLE);
+            let seen = b.source().readiness().get();
+            linux.sources.deliver(key, Ready::READABLE);
+            b.source().drained(seen);
+            assert!(is_ready(), "another event has come");
+            b.source().drained(b.source().readiness().get());
+            assert!(!is_ready());
+
+            linux.sources.deliver(key, Ready::READABLE | Ready::ERROR);
+            b.source().drained(b.source().readiness().get());
+            assert!(is_ready(), "the end will not come again");
+        });
+    }
+
+    #[test]
+    fn events_of_writing_are_asked_for_when_a_write_would_block() {
+        on_runtime(async {
+            let (a, b) = pair();
+            let asked = || a.source().write.load(Ordering::Relaxed);
+            a.write_with(|mut io| io.write(b"!")).await.unwrap();
+            assert!(!asked());
+            while a.try_write_with(|mut io| io.write(&[0; 4_096])).is_ok() {}
+            assert!(asked());
+            let mut buffer = vec![0; 1 << 20];
+            let read = b.read_with(|mut io| io.read(&mut buffer));
+            let (wrote, read) = futures::join!(a.write_with(|mut io| io.write(b"!")), read);
+            assert!(wrote.is_ok() && read.is_ok());
+        });
+    }
+
+    #[test]
+    fn a_refusal_is_explained() {
+        let error = |errno: Errno| explain(errno.into());
+        assert_eq!(error(Errno::PERM).kind(), ErrorKind::Unsupported);
+        assert_eq!(error(Errno::EXIST).kind(), ErrorKind::AlreadyExists);
+        assert_eq!(error(Errno::NOSPC).raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+        on_runtime(async {
+            let (a, _b) = pair();
+            assert!(Source::register(a.as_fd()).is_err());
+        });
+    }
+}

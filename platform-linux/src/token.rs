@@ -30,6 +30,8 @@ fn is_asleep(state: u32) -> bool {
 /// So whoever sleeps on its word has seen a worker that would hear of I/O. When that one wakes up and has something else
 /// to do it gives the token up, and the next that goes to sleep takes it.
 ///
+/// The models are in `platform-linux/models`.
+///
 /// INV-TOKEN: what the token guards is touched only by the worker that it names. It goes from one to the next by `give_up`
 /// and `take`.
 #[derive(Debug)]
@@ -112,7 +114,7 @@ impl Token {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::*;
 

@@ -17,7 +17,7 @@ use std::{
 };
 
 use common::{Flag, runtime, until, watchdog};
-use filch_linux::{Async, Handle, Linux, Runtime, spawn};
+use filch_linux::{Async, Handle, Linux, Runtime, WorkerId, spawn};
 
 fn pair() -> (Async<UnixStream>, Async<UnixStream>) {
     let (a, b) = UnixStream::pair().unwrap();
@@ -172,17 +172,40 @@ fn many_sources_come_and_go_while_others_are_told() {
     }
 }
 
-/// The one who sleeps in epoll is put to work, for long: another hears of I/O.
+/// Sends both workers to sleep, this one first, so that it is the one who sleeps in epoll.
+fn put_to_sleep(rt: &Runtime, first: u16) {
+    let hold = |worker: u16| {
+        let (held, release) = (Flag::new(), Flag::new());
+        let task = rt.handle().spawn_pinned(WorkerId::new(worker), {
+            let (held, release) = (held.clone(), release.clone());
+            async move {
+                held.set();
+                release.block();
+            }
+        });
+        drop(task.unwrap());
+        held.block();
+        release
+    };
+    let (first, second) = (hold(first), hold(1 - first));
+    first.set();
+    // The pauses are no synchronisation: they make it likely that the sleepers are where the test wants them.
+    until(|| rt.metrics().totals().parked == 1);
+    thread::sleep(Duration::from_millis(1));
+    second.set();
+    until(|| rt.metrics().totals().parked == 2);
+    thread::sleep(Duration::from_millis(30));
+}
+
+/// The one who sleeps in epoll, or the other, is put to work, for long: another hears of I/O.
 #[test]
 fn a_worker_in_a_long_poll_keeps_io_from_nobody() {
     let _watchdog = watchdog();
     let rt = runtime(2);
-    for _ in 0..50 {
+    for round in 0..20 {
         let (a, b) = rt.block_on(async { pair() });
         let done = Arc::new(AtomicBool::new(false));
         let started = Flag::new();
-        // Two may be asleep by now, one of them in epoll.
-        until(|| rt.metrics().totals().parked == 2);
         let reader = rt.spawn({
             let done = Arc::clone(&done);
             async move {
@@ -190,7 +213,7 @@ fn a_worker_in_a_long_poll_keeps_io_from_nobody() {
                 done.store(true, Ordering::SeqCst);
             }
         });
-        until(|| rt.metrics().totals().parked == 2);
+        put_to_sleep(&rt, round % 2);
         // Does not give way until the other has heard.
         let long = rt.spawn({
             let (done, started) = (Arc::clone(&done), started.clone());
@@ -279,6 +302,39 @@ fn a_blocking_wait_inside_a_task_goes_on_with_io() {
     // Not by `block_on`, which would lend a hand.
     until(|| task.is_finished());
     assert_eq!(rt.block_on(task).unwrap(), 4);
+}
+
+#[test]
+fn a_worker_that_blocks_too_deep_to_help_keeps_no_events_to_itself() {
+    let _watchdog = watchdog();
+    let rt = filch_linux::builder().workers(1).nesting(1).build().unwrap();
+    for _ in 0..20 {
+        let (mut x, a) = UnixStream::pair().unwrap();
+        let (mut y, b) = UnixStream::pair().unwrap();
+        let (first, second) = (Flag::new(), Flag::new());
+        let task = rt.spawn({
+            let (first, second) = (first.clone(), second.clone());
+            async move {
+                let (a, b) = (Async::new(a).unwrap(), Async::new(b).unwrap());
+                let read = move |io: Async<UnixStream>, flag: Flag| async move {
+                    flag.set();
+                    read_byte(&io).await.unwrap()
+                };
+                // Each within the one before; the innermost is too deep.
+                let task = spawn(async move {
+                    let inner = spawn(async move { filch_linux::block_on(read(b, second)) });
+                    filch_linux::block_on(read(a, first)) + filch_linux::block_on(inner).unwrap()
+                });
+                filch_linux::block_on(task).unwrap()
+            }
+        });
+        first.block();
+        second.block();
+        x.write_all(&[3]).unwrap();
+        y.write_all(&[4]).unwrap();
+        until(|| task.is_finished());
+        assert_eq!(rt.block_on(task).unwrap(), 7);
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::{
 };
 
 use filch_linux::net::{TcpListener, TcpSocket, TcpStream};
+use filch_std::time;
 use futures::poll;
 use tcp_common::{blackhole, listen, local, refusing, run, under_way_to, watchdog};
 
@@ -52,14 +53,26 @@ fn a_dead_address_is_passed_over() {
     });
 }
 
+/// How long it takes by the runtime's clock, which stands while there is something to do.
+async fn elapsed<T>(future: impl Future<Output = T>) -> (T, Duration) {
+    time::pause();
+    let begin = time::now();
+    let output = future.await;
+    let took = time::now() - begin;
+    time::resume();
+    (output, took)
+}
+
 #[test]
 fn a_silent_address_does_not_hold_up_the_next() {
     run(1, async {
         let silent = blackhole(local());
         let (dead, _socket) = refusing();
         let (_listener, alive) = listen().await;
-        let stream = TcpStream::connect([silent.addr, dead, alive]).await.unwrap();
-        assert_eq!(stream.peer_addr().unwrap(), alive);
+        let connecting = TcpStream::connect([silent.addr, silent.addr, dead, alive]);
+        let (stream, took) = elapsed(connecting).await;
+        assert_eq!(stream.unwrap().peer_addr().unwrap(), alive);
+        assert_eq!(took, Duration::from_millis(500), "a head start for each that is silent");
         assert_eq!(under_way_to(silent.addr), 0, "the loser is closed");
     });
 }
@@ -89,8 +102,9 @@ fn families_take_turns() {
         let silent = [blackhole(v6), blackhole(v6), blackhole(v6)].map(|hole| (hole.addr, hole));
         let (_listener, alive) = listen().await;
         let addrs = [silent[0].0, silent[1].0, silent[2].0, alive];
-        let stream = TcpStream::connect(addrs).await.unwrap();
-        assert_eq!(stream.peer_addr().unwrap(), alive);
+        let (stream, took) = elapsed(TcpStream::connect(addrs)).await;
+        assert_eq!(stream.unwrap().peer_addr().unwrap(), alive);
+        assert_eq!(took, Duration::from_millis(250), "it was the second");
     });
 }
 
@@ -117,8 +131,10 @@ fn a_late_answer_connects() {
     run(1, async {
         let silent = blackhole(local());
         let addr = silent.addr;
-        let mut connecting = Box::pin(TcpStream::connect_addr(addr));
-        assert!(poll!(&mut connecting).is_pending());
+        let (dead, _socket) = refusing();
+        let mut connecting = Box::pin(TcpStream::connect([addr, dead]));
+        let (waited, _) = elapsed(time::timeout(Duration::from_secs(1), &mut connecting)).await;
+        assert!(waited.is_err(), "the refusal is not the end of it");
         // Room in the backlog: the system tries again by itself, a second later perhaps.
         let accepting = silent.accept_two();
         let stream = connecting.await.unwrap();

@@ -39,7 +39,7 @@ pub(super) struct Slots {
     pub(super) count: u32,
     /// Which slots hold nodes, for each level.
     pub(super) occupied: [u64; LEVELS],
-    /// Circular lists, by their first node.
+    /// Circular lists, by their first node. INV-SLOT: every slot here is from `slot_of` or `first`, and so at most `FAR`.
     pub(super) heads: [*mut Node; FAR + 1],
 }
 
@@ -68,6 +68,12 @@ impl Slots {
         level as usize * WIDTH + (tick >> (level * DIGIT)) as usize % WIDTH
     }
 
+    #[inline(always)]
+    fn head(&mut self, slot: usize) -> &mut *mut Node {
+        // SAFETY: INV-SLOT.
+        unsafe { self.heads.get_unchecked_mut(slot) }
+    }
+
     /// # Safety
     /// The node is in no list, and ours.
     pub(super) unsafe fn add(&mut self, node: *mut Node, deadline: u64, tick: u32) -> bool {
@@ -88,14 +94,14 @@ impl Slots {
     /// As for `add`.
     unsafe fn place(&mut self, node: *mut Node, deadline: u64, tick: u32) {
         let slot = self.slot_of((deadline >> tick).max(self.elapsed));
-        if slot < FAR {
-            self.occupied[slot / WIDTH] |= 1 << (slot % WIDTH);
+        if let Some(level) = self.occupied.get_mut(slot / WIDTH) {
+            *level |= 1 << (slot % WIDTH);
         }
-        let head = self.heads[slot];
+        let head = *self.head(slot);
         // SAFETY: the nodes of our lists are linked, and we hold the lock.
         unsafe {
             let (next, prev) = if head.is_null() {
-                self.heads[slot] = node;
+                *self.head(slot) = node;
                 (node, node)
             } else {
                 let last = Node::with(head, |l| core::mem::replace(&mut l.prev, node));
@@ -138,16 +144,16 @@ impl Slots {
         unsafe {
             let (next, prev, slot) = Node::with(node, |l| (l.next, l.prev, l.slot as usize));
             if next == node {
-                self.heads[slot] = null_mut();
-                if slot < FAR {
-                    self.occupied[slot / WIDTH] &= !(1 << (slot % WIDTH));
+                *self.head(slot) = null_mut();
+                if let Some(level) = self.occupied.get_mut(slot / WIDTH) {
+                    *level &= !(1 << (slot % WIDTH));
                 }
                 return;
             }
             Node::with(next, |l| l.prev = prev);
             Node::with(prev, |l| l.next = next);
-            if self.heads[slot] == node {
-                self.heads[slot] = next;
+            if *self.head(slot) == node {
+                *self.head(slot) = next;
             }
         }
     }
@@ -200,7 +206,7 @@ impl Slots {
         now: u64,
         room: &mut impl Iterator<Item = &'a mut Option<Waker>>,
     ) -> bool {
-        let Some(mut node) = NonNull::new(self.heads[slot]) else { return true };
+        let Some(mut node) = NonNull::new(*self.head(slot)) else { return true };
         // The last to look at; nodes that are not due stay in between.
         // SAFETY: as in `place`.
         let last = unsafe { Node::with(node.as_ptr(), |l| l.prev) };
@@ -211,7 +217,7 @@ impl Slots {
             if deadline <= now {
                 let Some(place) = room.next() else {
                     // The next look begins here.
-                    self.heads[slot] = node.as_ptr();
+                    *self.head(slot) = node.as_ptr();
                     return false;
                 };
                 // SAFETY: as in `place`; after the state has changed the node is not ours.
@@ -236,11 +242,11 @@ impl Slots {
     /// Spreads the nodes of a slot over the levels below.
     fn spread(&mut self, slot: usize, tick: u32) {
         // One round: some may come back, to the end of the list of what is far away.
-        let head = self.heads[slot];
+        let head = *self.head(slot);
         // SAFETY: as in `place`.
         let last = unsafe { Node::with(head, |l| l.prev) };
         loop {
-            let node = self.heads[slot];
+            let node = *self.head(slot);
             if node.is_null() {
                 return;
             }
@@ -262,7 +268,7 @@ impl Slots {
         self.earliest = u64::MAX;
         let Some((slot, begin)) = self.first() else { return };
         let most = if slot < WIDTH { usize::MAX } else { SCAN };
-        let head = self.heads[slot];
+        let head = *self.head(slot);
         let (mut node, mut seen) = (head, 0);
         loop {
             // SAFETY: as in `place`.

@@ -2,11 +2,17 @@
 
 mod addrs;
 mod failures;
+mod mmsg;
 mod pause;
 mod tcp;
+mod udp;
+pub mod unix;
 
 pub use addrs::{Addrs, ToSocketAddrs, lookup};
+pub use mmsg::{Inbound, Outbound};
 pub use tcp::{
     Incoming, Keepalive, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpListener,
     TcpSocket, TcpStream, WriteHalf,
 };
+pub use udp::UdpSocket;
+pub use unix::{UnixDatagram, UnixListener, UnixStream};

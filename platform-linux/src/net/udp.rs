@@ -1,0 +1,308 @@
+//! UDP.
+
+use core::{
+    fmt,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    task::{Context, Poll},
+};
+use std::{
+    io, net,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+};
+
+use super::{
+    addrs::ToSocketAddrs,
+    failures::Failures,
+    mmsg::{self, Inbound, Outbound},
+};
+use crate::Async;
+
+/// A UDP socket. Dropping it closes it.
+///
+/// The methods take `&self`, so that tasks may share one socket: any number of them may wait to send and to receive. What is ready
+/// at once spends the task's budget, see [`filch_std::consume_budget`].
+///
+/// A datagram is received whole: what there is no room for is lost. One that nobody listens for makes the sender's next operation
+/// fail with `ConnectionRefused`, if its socket is connected.
+///
+/// Options that are not here can be set before, on a socket of the standard library's (or any other), from which this one is made by
+/// `TryFrom`.
+///
+/// ```
+/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// use filch_linux::net::UdpSocket;
+/// let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
+/// a.send_to(b"hello", b.local_addr()?).await?;
+/// let mut buffer = [0; 1500];
+/// let (len, from) = b.recv_from(&mut buffer).await?;
+/// assert_eq!((&buffer[..len], from), (&b"hello"[..], a.local_addr()?));
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
+pub struct UdpSocket {
+    io: Async<net::UdpSocket>,
+}
+
+impl UdpSocket {
+    /// A socket at the first of the addresses that can be had.
+    ///
+    /// # Errors
+    /// `AddrInUse` and whatever else the system says, with each address in the text; a name that cannot be looked up; the
+    /// calling thread is in no runtime.
+    ///
+    /// # Cancel safety
+    /// Dropping it closes what it has opened.
+    pub async fn bind(addrs: impl ToSocketAddrs) -> io::Result<Self> {
+        let mut failures = Failures::default();
+        for addr in addrs.to_addrs().resolve().await? {
+            match net::UdpSocket::bind(addr).and_then(Self::try_from) {
+                Ok(socket) => return Ok(socket),
+                Err(error) => failures.push(addr, error),
+            }
+        }
+        Err(failures.into_error("cannot bind to"))
+    }
+
+    /// From now on it sends to this peer, and receives from it alone. Nothing is sent, nobody is asked: only the first of the
+    /// addresses that the system finds a way to is taken.
+    ///
+    /// # Errors
+    /// The system's, with each address in the text; a name that cannot be looked up.
+    ///
+    /// # Cancel safety
+    /// Dropping it leaves the socket as it was.
+    pub async fn connect(&self, addrs: impl ToSocketAddrs) -> io::Result<()> {
+        let mut failures = Failures::default();
+        for addr in addrs.to_addrs().resolve().await? {
+            match self.io.get_ref().connect(addr) {
+                Ok(()) => return Ok(()),
+                Err(error) => failures.push(addr, error),
+            }
+        }
+        Err(failures.into_error("cannot connect to"))
+    }
+
+    /// Sends a datagram to the peer that it is connected to; gives its length. Cost: one system call.
+    ///
+    /// # Errors
+    /// The system's: one that is too long, a peer that refuses, no peer.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready it has sent nothing.
+    pub async fn send(&self, payload: &[u8]) -> io::Result<usize> {
+        self.io.write_with(|socket| socket.send(payload)).await
+    }
+
+    /// Receives a datagram from the peer that it is connected to; gives its length. Cost: one system call.
+    ///
+    /// # Errors
+    /// The system's: a peer that refuses.
+    ///
+    /// # Cancel safety
+    /// Loses no datagram.
+    pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.io.read_with(|socket| socket.recv(buf)).await
+    }
+
+    /// Sends a datagram to an address; gives its length. Cost: one system call.
+    ///
+    /// # Errors
+    /// The system's.
+    ///
+    /// # Cancel safety
+    /// As [`send`](Self::send).
+    pub async fn send_to(&self, payload: &[u8], to: SocketAddr) -> io::Result<usize> {
+        self.io.write_with(|socket| socket.send_to(payload, to)).await
+    }
+
+    /// Receives a datagram; gives its length and where it came from. Cost: one system call.
+    ///
+    /// # Errors
+    /// The system's.
+    ///
+    /// # Cancel safety
+    /// Loses no datagram.
+    pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io.read_with(|socket| socket.recv_from(buf)).await
+    }
+
+    /// As [`recv_from`](Self::recv_from), but the datagram stays to be received.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// Loses no datagram.
+    pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io.read_with(|socket| socket.peek_from(buf)).await
+    }
+
+    /// Sends several datagrams with one system call: the first of them, at least one and at most 32; gives how many. Call it
+    /// again with the rest. (None for none.)
+    ///
+    /// # Errors
+    /// What keeps the first one from being sent. Of a later one the next call tells, whose first it is.
+    ///
+    /// # Cancel safety
+    /// As [`send`](Self::send).
+    ///
+    /// ```
+    /// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+    /// # use filch_linux::net::UdpSocket;
+    /// use filch_linux::net::{Inbound, Outbound};
+    /// # let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
+    /// let to = b.local_addr()?;
+    /// assert_eq!(a.send_many(&[Outbound::to(b"one", to), Outbound::to(b"two", to)]).await?, 2);
+    ///
+    /// let mut buffers = [[0; 1500]; 8];
+    /// let mut datagrams = buffers.each_mut().map(|buffer| Inbound::new(buffer));
+    /// let n = b.recv_many(&mut datagrams).await?;
+    /// for datagram in &datagrams[..n] {
+    ///     println!("{:?} from {:?}", datagram.payload(), datagram.from());
+    /// }
+    /// # assert_eq!(datagrams[0].payload(), b"one");
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn send_many(&self, datagrams: &[Outbound<'_>]) -> io::Result<usize> {
+        if datagrams.is_empty() {
+            return Ok(0);
+        }
+        self.io.write_with(|socket| mmsg::send(socket, datagrams)).await
+    }
+
+    /// Receives several datagrams with one system call: as many as there are, at least one and at most 32; gives how many. They are
+    /// in the first places. (None if there is room for none.)
+    ///
+    /// # Errors
+    /// The system's. One that comes after a datagram is told by the next call.
+    ///
+    /// # Cancel safety
+    /// Loses no datagram.
+    pub async fn recv_many(&self, datagrams: &mut [Inbound<'_>]) -> io::Result<usize> {
+        if datagrams.is_empty() {
+            return Ok(0);
+        }
+        self.io.read_with(|socket| mmsg::receive(socket, datagrams)).await
+    }
+
+    /// As [`send_to`](Self::send_to), for one caller at a time: a later one takes the place of an earlier one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_send_to(
+        &self,
+        cx: &mut Context<'_>,
+        payload: &[u8],
+        to: SocketAddr,
+    ) -> Poll<io::Result<usize>> {
+        self.io.poll_write_with(cx, |socket| socket.send_to(payload, to))
+    }
+
+    /// As [`recv_from`](Self::recv_from), for one caller at a time: a later one takes the place of an earlier one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_recv_from(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<(usize, SocketAddr)>> {
+        self.io.poll_read_with(cx, |socket| socket.recv_from(buf))
+    }
+
+    /// The error that the socket has kept, if any; it forgets it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.get_ref().take_error()
+    }
+
+    /// The socket of the standard library. It stays non-blocking.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn into_std(self) -> io::Result<net::UdpSocket> {
+        self.io.into_inner()
+    }
+}
+
+/// Methods of the standard library's socket, under the same names.
+macro_rules! options {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) -> $out:ty;)+) => {
+        impl UdpSocket {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// The system's.
+                pub fn $name(&self, $($arg: $type),*) -> io::Result<$out> {
+                    self.io.get_ref().$name($($arg),*)
+                }
+            )+
+        }
+    };
+}
+
+options! {
+    /// Its own address.
+    local_addr() -> SocketAddr;
+    /// The address of the peer that it is connected to.
+    peer_addr() -> SocketAddr;
+    /// Whether it may send to broadcast addresses (`SO_BROADCAST`).
+    broadcast() -> bool;
+    /// Lets it send to broadcast addresses, or not.
+    set_broadcast(on: bool) -> ();
+    /// How many routers a datagram passes at most (`IP_TTL`).
+    ttl() -> u32;
+    /// Sets how many routers a datagram passes at most.
+    set_ttl(hops: u32) -> ();
+    /// Receives what is sent to this group, by the interface with that address (`0.0.0.0`: one that the system chooses).
+    join_multicast_v4(group: &Ipv4Addr, interface: &Ipv4Addr) -> ();
+    /// As `join_multicast_v4`, for IPv6, by the interface's index (0: one that the system chooses).
+    join_multicast_v6(group: &Ipv6Addr, interface: u32) -> ();
+    /// Takes `join_multicast_v4` back.
+    leave_multicast_v4(group: &Ipv4Addr, interface: &Ipv4Addr) -> ();
+    /// Takes `join_multicast_v6` back.
+    leave_multicast_v6(group: &Ipv6Addr, interface: u32) -> ();
+    /// Whether this host hears what it sends to a group (`IP_MULTICAST_LOOP`).
+    multicast_loop_v4() -> bool;
+    /// Sets whether this host hears what it sends to a group.
+    set_multicast_loop_v4(on: bool) -> ();
+    /// Whether this host hears what it sends to an IPv6 group (`IPV6_MULTICAST_LOOP`).
+    multicast_loop_v6() -> bool;
+    /// Sets whether this host hears what it sends to an IPv6 group.
+    set_multicast_loop_v6(on: bool) -> ();
+    /// How many routers a datagram to a group passes at most (`IP_MULTICAST_TTL`).
+    multicast_ttl_v4() -> u32;
+    /// Sets how many routers a datagram to a group passes at most.
+    set_multicast_ttl_v4(hops: u32) -> ();
+}
+
+impl TryFrom<net::UdpSocket> for UdpSocket {
+    type Error = io::Error;
+
+    /// Makes the socket non-blocking, and watches it in the current runtime.
+    fn try_from(socket: net::UdpSocket) -> io::Result<Self> {
+        Ok(Self { io: Async::new(socket)? })
+    }
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
+}
+
+impl AsRawFd for UdpSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.io.as_raw_fd()
+    }
+}
+
+impl fmt::Debug for UdpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.io.get_ref().fmt(f)
+    }
+}

@@ -1,0 +1,104 @@
+//! Addresses, from the standard library's to the system's, and errors that name them.
+
+use std::{
+    io,
+    os::{linux::net::SocketAddrExt as _, unix::net::SocketAddr},
+};
+
+use rustix::{
+    fd::OwnedFd,
+    net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType},
+};
+
+use crate::net::failures::Failure;
+
+/// A new socket, which does not block.
+pub(super) fn socket(kind: SocketType) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?)
+}
+
+/// For the system. Unnamed addresses are of no use there.
+pub(super) fn for_system(addr: &SocketAddr) -> io::Result<SocketAddrUnix> {
+    if let Some(path) = addr.as_pathname() {
+        return Ok(SocketAddrUnix::new(path)?);
+    }
+    if let Some(name) = addr.as_abstract_name() {
+        return Ok(SocketAddrUnix::new_abstract_name(name)?);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "this address has no name"))
+}
+
+/// The address of a socket that has none.
+pub(super) fn unnamed() -> io::Result<SocketAddr> {
+    SocketAddr::from_pathname("")
+}
+
+/// Whether the system gave an address without a name. (What rustix makes of it is an abstract name; and a path of full length, which
+/// the system allows, makes it panic. The standard library reads both as they are.)
+pub(super) fn is_unnamed(addr: Option<&SocketAddrAny>) -> bool {
+    addr.is_none_or(|addr| addr.addr_len() as usize <= size_of::<libc::sa_family_t>())
+}
+
+/// Gives a socket its address.
+pub(super) fn bind(socket: &OwnedFd, addr: &SocketAddr) -> io::Result<()> {
+    let result = rustix::net::bind(socket, &for_system(addr)?).map_err(io::Error::from);
+    result.map_err(|error| {
+        let hint = match addr.as_pathname() {
+            Some(_) if error.kind() == io::ErrorKind::AddrInUse => {
+                " (there is such a file; if no program listens there any more, remove it)"
+            }
+            _ => "",
+        };
+        Failure::new(format!("cannot bind to {}{hint}", Name(addr)), error).into()
+    })
+}
+
+/// The error of a connection to this address.
+pub(super) fn cannot_connect(addr: &SocketAddr, error: io::Error) -> io::Error {
+    Failure::new(format!("cannot connect to {}", Name(addr)), error).into()
+}
+
+/// The error of a datagram to this address.
+pub(super) fn cannot_send(addr: &SocketAddr, error: io::Error) -> io::Error {
+    Failure::new(format!("cannot send to {}", Name(addr)), error).into()
+}
+
+/// An address in an error's text: a path as it is, an abstract name with an `@` before it.
+struct Name<'a>(&'a SocketAddr);
+
+impl core::fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        if let Some(path) = self.0.as_pathname() {
+            return path.display().fmt(f);
+        }
+        match self.0.as_abstract_name() {
+            Some(name) => write!(f, "@{}", name.escape_ascii()),
+            None => f.write_str("no address"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_stay_what_they_are() {
+        for len in [1, 50, 106] {
+            let path = "p".repeat(len);
+            let addr = for_system(&SocketAddr::from_pathname(&path).unwrap()).unwrap();
+            assert_eq!(addr.path_bytes(), Some(path.as_bytes()));
+            assert!(!is_unnamed(Some(&addr.into())));
+        }
+        for name in [&b"name"[..], b"", b"\0with zeros\0", &[b'n'; 107]] {
+            let addr = for_system(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
+            assert_eq!(addr.abstract_name(), Some(name));
+            assert!(!is_unnamed(Some(&addr.into())));
+        }
+        assert!(unnamed().unwrap().is_unnamed());
+        assert!(for_system(&unnamed().unwrap()).is_err());
+        assert!(is_unnamed(None));
+        assert!(is_unnamed(Some(&SocketAddrUnix::new_unnamed().into())));
+    }
+}

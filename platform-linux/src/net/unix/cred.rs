@@ -1,0 +1,41 @@
+//! Who is at the other end.
+
+use core::mem;
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd},
+};
+
+/// Who connected, or listens, at the other end, as the kernel noted then: [`UnixStream::peer_cred`](super::UnixStream::peer_cred).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PeerCred {
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+    /// Process; `None` if it is in a namespace that this process does not see. The process may have ended, and its number be
+    /// another's: do not decide by it who may do what.
+    pub pid: Option<u32>,
+}
+
+/// `SO_PEERCRED`. (That of rustix takes for granted that there is a process id.)
+pub(super) fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
+    // SAFETY: three numbers.
+    let mut cred: libc::ucred = unsafe { mem::zeroed() };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: a place of our own, and its length.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut cred).cast(),
+            &raw mut len,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let pid = u32::try_from(cred.pid).ok().filter(|pid| *pid != 0);
+    Ok(PeerCred { uid: cred.uid, gid: cred.gid, pid })
+}

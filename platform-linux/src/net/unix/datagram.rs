@@ -1,0 +1,271 @@
+//! Datagrams.
+
+use core::{
+    fmt,
+    task::{Context, Poll},
+    time::Duration,
+};
+use std::{
+    io,
+    net::Shutdown,
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+        unix::net::{self, SocketAddr},
+    },
+    path::Path,
+};
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, socketpair,
+};
+
+use super::addr;
+use crate::{Async, net::pause};
+
+/// A Unix socket for datagrams. Dropping it closes it; the file of its path, if it has one, stays: see [the module](super).
+///
+/// Unlike UDP it loses nothing: who sends to a socket that has not received enough yet waits, and everything arrives in order. But
+/// one is received whole: what there is no room for is lost.
+///
+/// The methods take `&self`, so that tasks may share one socket: any number of them may wait to send and to receive. What is ready
+/// at once spends the task's budget, see [`filch_std::consume_budget`].
+///
+/// ```
+/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// let (a, b) = filch_linux::net::UnixDatagram::pair()?;
+/// a.send(b"one").await?;
+/// a.send(b"two").await?;
+/// let mut buffer = [0; 16];
+/// assert_eq!(b.recv(&mut buffer).await?, 3);
+/// assert_eq!(&buffer[..3], b"one");
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
+pub struct UnixDatagram {
+    io: Async<net::UnixDatagram>,
+}
+
+impl UnixDatagram {
+    /// A socket with this path, whose file it makes.
+    ///
+    /// # Errors
+    /// `AddrInUse` if there is such a file, be it that its socket is closed: see [the module](super). What else the system says,
+    /// with the path in the text; the calling thread is in no runtime.
+    pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
+        Self::bind_addr(&SocketAddr::from_pathname(path)?)
+    }
+
+    /// As [`bind`](Self::bind), also to abstract names.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn bind_addr(addr: &SocketAddr) -> io::Result<Self> {
+        let socket = addr::socket(SocketType::DGRAM)?;
+        addr::bind(&socket, addr)?;
+        Ok(Self { io: Async::from_nonblocking(socket.into())? })
+    }
+
+    /// A socket without a name, which can send, but to which nobody can reply.
+    ///
+    /// # Errors
+    /// The system's; the calling thread is in no runtime.
+    pub fn unbound() -> io::Result<Self> {
+        Ok(Self { io: Async::from_nonblocking(addr::socket(SocketType::DGRAM)?.into())? })
+    }
+
+    /// Two sockets that are connected to each other.
+    ///
+    /// # Errors
+    /// The system's; the calling thread is in no runtime.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (one, other) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+        let watched = |fd: rustix::fd::OwnedFd| Async::from_nonblocking(fd.into());
+        Ok((Self { io: watched(one)? }, Self { io: watched(other)? }))
+    }
+
+    /// From now on it sends to this socket, and receives from it alone. Nothing is sent.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file, `ConnectionRefused` if its socket is closed, and whatever else the system says, with the
+    /// path in the text.
+    pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.connect_addr(&SocketAddr::from_pathname(path)?)
+    }
+
+    /// As [`connect`](Self::connect), also to abstract names.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn connect_addr(&self, addr: &SocketAddr) -> io::Result<()> {
+        let to = addr::for_system(addr)?;
+        rustix::net::connect(self.io.get_ref(), &to)
+            .map_err(|error| addr::cannot_connect(addr, error.into()))
+    }
+
+    /// Sends a datagram to the socket that it is connected to; gives its length. Waits until there is room. Cost: one system call.
+    ///
+    /// # Errors
+    /// The system's: one that is too long, a peer that is closed (`ConnectionRefused`, `ConnectionReset`), no peer.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready it has sent nothing.
+    pub async fn send(&self, payload: &[u8]) -> io::Result<usize> {
+        self.io.write_with(|socket| send(socket, payload)).await
+    }
+
+    /// Sends a datagram to the socket at this path; gives its length. Waits until there is room. Cost: one system call.
+    ///
+    /// The system does not tell when there is room at a socket that this one is not connected to, unless it takes a datagram of
+    /// this one: so it is tried again after 1 ms, then after 2, up to 100. [`connect`](Self::connect) if that is too late.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and as [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    /// As [`send`](Self::send).
+    pub async fn send_to(&self, payload: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
+        self.send_to_addr(payload, &SocketAddr::from_pathname(path)?).await
+    }
+
+    /// As [`send_to`](Self::send_to), also to abstract names.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn send_to_addr(&self, payload: &[u8], addr: &SocketAddr) -> io::Result<usize> {
+        let to = addr::for_system(addr)?;
+        let mut rest = Duration::from_millis(1);
+        loop {
+            // Before the attempt, after which there must be no wait that could be dropped.
+            filch_std::consume_budget().await;
+            match self.io.try_write_with(|socket| send_to(socket, payload, &to)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return result.map_err(|error| addr::cannot_send(addr, error)),
+            }
+            if let Some(result) = pause::within(rest, self.io.writable()).await? {
+                result?;
+            }
+            rest = (rest * 2).min(Duration::from_millis(100));
+        }
+    }
+
+    /// Receives a datagram; gives its length. Cost: one system call.
+    ///
+    /// # Errors
+    /// The system's.
+    ///
+    /// # Cancel safety
+    /// Loses no datagram.
+    pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.io.read_with(|socket| receive(socket, buf)).await
+    }
+
+    /// Receives a datagram; gives its length and where it came from. Cost: one system call.
+    ///
+    /// # Errors
+    /// The system's.
+    ///
+    /// # Cancel safety
+    /// Loses no datagram.
+    pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io.read_with(|socket| socket.recv_from(buf)).await
+    }
+
+    /// As [`send`](Self::send), for one caller at a time: a later one takes the place of an earlier one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_send(&self, cx: &mut Context<'_>, payload: &[u8]) -> Poll<io::Result<usize>> {
+        self.io.poll_write_with(cx, |socket| send(socket, payload))
+    }
+
+    /// As [`recv`](Self::recv), for one caller at a time: a later one takes the place of an earlier one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.io.poll_read_with(cx, |socket| receive(socket, buf))
+    }
+
+    /// Its own address.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().local_addr()
+    }
+
+    /// The address that it is connected to.
+    ///
+    /// # Errors
+    /// The system's; it is connected to none.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().peer_addr()
+    }
+
+    /// Shuts one direction down, or both. After `Read` a receive gives 0 when there is nothing left; who sends is told.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.io.get_ref().shutdown(how)
+    }
+
+    /// The error that the socket has kept, if any; it forgets it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.get_ref().take_error()
+    }
+
+    /// The socket of the standard library. It stays non-blocking.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn into_std(self) -> io::Result<net::UnixDatagram> {
+        self.io.into_inner()
+    }
+}
+
+fn send(socket: &net::UnixDatagram, payload: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, payload, SendFlags::NOSIGNAL)?)
+}
+
+fn send_to(socket: &net::UnixDatagram, payload: &[u8], to: &SocketAddrUnix) -> io::Result<usize> {
+    Ok(rustix::net::sendto(socket, payload, SendFlags::NOSIGNAL, to)?)
+}
+
+fn receive(socket: &net::UnixDatagram, buf: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::net::recv(socket, buf, RecvFlags::empty())?.0)
+}
+
+impl TryFrom<net::UnixDatagram> for UnixDatagram {
+    type Error = io::Error;
+
+    /// Makes the socket non-blocking, and watches it in the current runtime.
+    fn try_from(socket: net::UnixDatagram) -> io::Result<Self> {
+        Ok(Self { io: Async::new(socket)? })
+    }
+}
+
+impl AsFd for UnixDatagram {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
+}
+
+impl AsRawFd for UnixDatagram {
+    fn as_raw_fd(&self) -> RawFd {
+        self.io.as_raw_fd()
+    }
+}
+
+impl fmt::Debug for UnixDatagram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.io.get_ref().fmt(f)
+    }
+}

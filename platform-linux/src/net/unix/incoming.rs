@@ -1,0 +1,61 @@
+//! Accepting without end.
+
+use core::time::Duration;
+use std::{io, os::unix::net::SocketAddr};
+
+use rustix::io::Errno;
+
+use super::{listener::UnixListener, stream::UnixStream};
+use crate::net::pause;
+
+/// The first rest, and the longest.
+const REST: Duration = Duration::from_millis(10);
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
+/// The connections of a listener, one after the other: [`UnixListener::incoming`].
+///
+/// Where the process or the system has no more descriptors or memory, it rests and tries again, for a server that lives on until
+/// others have ended: 10 ms at first, doubled each time, 1 s at most.
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    listener: &'a UnixListener,
+    rest: Duration,
+}
+
+impl<'a> Incoming<'a> {
+    pub(super) fn new(listener: &'a UnixListener) -> Self {
+        Self { listener, rest: REST }
+    }
+
+    /// The next connection, and where it comes from. There is no end of them.
+    ///
+    /// # Errors
+    /// Those of [`UnixListener::accept`], except shortages, which it waits out.
+    ///
+    /// # Cancel safety
+    /// Loses no connection. One dropped during a rest forgets the rest.
+    pub async fn next(&mut self) -> io::Result<(UnixStream, SocketAddr)> {
+        loop {
+            match self.listener.accept().await {
+                Err(error) if is_shortage(&error) => {
+                    let rest = self.rest;
+                    self.rest = (rest * 2).min(LONGEST_REST);
+                    pause::sleep(rest).await?;
+                }
+                Err(error) => return Err(error),
+                Ok(connection) => {
+                    self.rest = REST;
+                    return Ok(connection);
+                }
+            }
+        }
+    }
+}
+
+/// Something ran out that may come back: descriptors, memory, what a user may watch.
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::NOSPC)
+    )
+}

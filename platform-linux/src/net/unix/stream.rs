@@ -1,0 +1,305 @@
+//! A connection.
+
+use core::{
+    fmt,
+    task::{Context, Poll},
+    time::Duration,
+};
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    net::Shutdown,
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+        unix::net::{self, SocketAddr},
+    },
+    path::Path,
+};
+
+use rustix::{
+    io::Errno,
+    net::{
+        AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
+        socketpair,
+    },
+};
+
+use super::{
+    addr,
+    cred::{self, PeerCred},
+    owned::{self, OwnedReadHalf, OwnedWriteHalf},
+    split::{self, ReadHalf, WriteHalf},
+};
+use crate::{Async, net::pause};
+
+/// How many buffers the system takes at once.
+const IOV_MAX: usize = 1_024;
+
+/// A connection between Unix sockets. Dropping it closes it.
+///
+/// The methods take `&self`, so that tasks may share one connection: any number of them may wait in [`read`](Self::read) and
+/// [`write`](Self::write). The traits of `futures-io` (for `UnixStream`, `&UnixStream` and the halves) keep one waiter for each
+/// direction instead: a later one takes the place of an earlier one.
+///
+/// No write raises `SIGPIPE`. What is ready at once spends the task's budget, see [`filch_std::consume_budget`].
+pub struct UnixStream {
+    io: Async<net::UnixStream>,
+}
+
+impl UnixStream {
+    /// Connects to the socket at this path. Waits while the listener's backlog is full, for as long as that takes: put a timeout
+    /// around it.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file, `ConnectionRefused` if nobody listens there any more, and whatever else the system says,
+    /// with the path in the text; the calling thread is in no runtime.
+    ///
+    /// # Cancel safety
+    /// Dropping it closes the socket.
+    pub async fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
+        Self::connect_addr(&SocketAddr::from_pathname(path)?).await
+    }
+
+    /// As [`connect`](Self::connect), also to abstract names.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn connect_addr(addr: &SocketAddr) -> io::Result<Self> {
+        let socket = addr::socket(SocketType::STREAM)?;
+        let to = addr::for_system(addr)?;
+        let mut rest = Duration::from_millis(1);
+        loop {
+            match rustix::net::connect(&socket, &to) {
+                Ok(()) => return Self::from_nonblocking(socket.into()),
+                // The backlog is full. A connection is made at once or not at all, so there is nothing to be told by epoll.
+                Err(Errno::AGAIN) => {
+                    pause::sleep(rest).await?;
+                    rest = (rest * 2).min(Duration::from_millis(100));
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(addr::cannot_connect(addr, error.into())),
+            }
+        }
+    }
+
+    /// Two sockets that are connected to each other.
+    ///
+    /// # Errors
+    /// The system's; the calling thread is in no runtime.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (one, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok((Self::from_nonblocking(one.into())?, Self::from_nonblocking(other.into())?))
+    }
+
+    /// The socket is connected, and does not block.
+    pub(super) fn from_nonblocking(socket: net::UnixStream) -> io::Result<Self> {
+        Ok(Self { io: Async::from_nonblocking(socket)? })
+    }
+
+    /// Reads what there is, at least one byte; gives how many, 0 at the end of the stream (or for no room). Files that come with
+    /// the bytes are closed. Cost: one system call.
+    ///
+    /// # Errors
+    /// The system's, `ConnectionReset` for instance.
+    ///
+    /// # Cancel safety
+    /// Loses no byte.
+    pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.io.read_with(|socket| receive(socket, buf, RecvFlags::empty())).await
+    }
+
+    /// As [`read`](Self::read), into several buffers, one after the other.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// Loses no byte.
+    pub async fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.io.read_with(|socket| receive_vectored(socket, bufs)).await
+    }
+
+    /// As [`read`](Self::read), but what it gives can be read again.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// Loses no byte.
+    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.io.read_with(|socket| receive(socket, buf, RecvFlags::PEEK)).await
+    }
+
+    /// Writes what there is room for, at least one byte if there is one; gives how many. Cost: one system call.
+    ///
+    /// # Errors
+    /// The system's, `BrokenPipe` and `ConnectionReset` for instance.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready it has written nothing.
+    pub async fn write(&self, buf: &[u8]) -> io::Result<usize> {
+        self.io.write_with(|socket| send(socket, buf)).await
+    }
+
+    /// As [`write`](Self::write), from several buffers, one after the other.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.io.write_with(|socket| send_vectored(socket, bufs)).await
+    }
+
+    pub(super) fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        self.io.poll_read_with(cx, |socket| receive(socket, buf, RecvFlags::empty()))
+    }
+
+    pub(super) fn poll_receive_vectored(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.io.poll_read_with(cx, |socket| receive_vectored(socket, bufs))
+    }
+
+    pub(super) fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.io.poll_write_with(cx, |socket| send(socket, buf))
+    }
+
+    pub(super) fn poll_send_vectored(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.io.poll_write_with(cx, |socket| send_vectored(socket, bufs))
+    }
+
+    /// Shuts one direction down, or both; does not wait. After `Write` the peer reads the end of the stream when it has read all
+    /// that was written. A connection that has ended counts as shut down.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        match self.io.get_ref().shutdown(how) {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Two halves that borrow the connection, to read and to write at the same time within a task.
+    ///
+    /// Where the extension traits of `futures` are in scope, `stream.split()` is theirs: say `UnixStream::split(&mut stream)`.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        split::split(self)
+    }
+
+    /// Two halves that own the connection, for two tasks. The write half shuts its direction down when it is dropped; both
+    /// together close the connection. Allocates once.
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        owned::split(self)
+    }
+
+    /// Who is at the other end: who connected to the listener, or who made it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn peer_cred(&self) -> io::Result<PeerCred> {
+        cred::peer_cred(self)
+    }
+
+    /// The address at this end; without a name, unless this end comes from a listener.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().local_addr()
+    }
+
+    /// The address at the other end; without a name, unless that is a listener's.
+    ///
+    /// # Errors
+    /// The system's; the connection has ended.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().peer_addr()
+    }
+
+    /// The error that the socket has kept, if any; it forgets it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.get_ref().take_error()
+    }
+
+    /// The socket of the standard library. It stays non-blocking.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn into_std(self) -> io::Result<net::UnixStream> {
+        self.io.into_inner()
+    }
+}
+
+// A short read does not mean that there is nothing left: it ends where files come with the bytes, or another sender's bytes begin.
+
+fn receive(socket: &net::UnixStream, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+    if buf.is_empty() {
+        // The system would wait for a byte, and leave it.
+        return Ok(0);
+    }
+    Ok(rustix::net::recv(socket, buf, flags)?.0)
+}
+
+fn receive_vectored(socket: &net::UnixStream, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    if bufs.iter().take(IOV_MAX).all(|buf| buf.is_empty()) {
+        return Ok(0);
+    }
+    Ok(rustix::io::readv(socket, bufs)?)
+}
+
+fn send(socket: &net::UnixStream, buf: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, buf, SendFlags::NOSIGNAL)?)
+}
+
+fn send_vectored(socket: &net::UnixStream, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    // More would be an error, and not a short write.
+    let bufs = &bufs[..bufs.len().min(IOV_MAX)];
+    let mut no_control = SendAncillaryBuffer::default();
+    Ok(rustix::net::sendmsg(socket, bufs, &mut no_control, SendFlags::NOSIGNAL)?)
+}
+
+impl TryFrom<net::UnixStream> for UnixStream {
+    type Error = io::Error;
+
+    /// Makes the socket non-blocking, and watches it in the current runtime.
+    fn try_from(socket: net::UnixStream) -> io::Result<Self> {
+        Ok(Self { io: Async::new(socket)? })
+    }
+}
+
+impl AsFd for UnixStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
+}
+
+impl AsRawFd for UnixStream {
+    fn as_raw_fd(&self) -> RawFd {
+        self.io.as_raw_fd()
+    }
+}
+
+impl fmt::Debug for UnixStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.io.get_ref().fmt(f)
+    }
+}

@@ -1,0 +1,306 @@
+//! UDP: datagrams arrive whole, by one and by many, and receives that are dropped lose none.
+
+mod os_common;
+
+use core::{
+    net::{Ipv4Addr, SocketAddr},
+    pin::pin,
+    task::Poll,
+};
+use std::{collections::BTreeMap, io::ErrorKind, net, sync::Arc};
+
+use filch_linux::net::{Inbound, Outbound, UdpSocket};
+use os_common::{once, rng, run};
+
+async fn bind() -> (UdpSocket, SocketAddr) {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let addr = socket.local_addr().unwrap();
+    (socket, addr)
+}
+
+async fn pair() -> (UdpSocket, UdpSocket) {
+    let ((one, at_one), (other, at_other)) = (bind().await, bind().await);
+    one.connect(at_other).await.unwrap();
+    other.connect(at_one).await.unwrap();
+    (one, other)
+}
+
+#[test]
+fn datagrams_arrive_whole() {
+    let mut rng = rng();
+    run(2, async {
+        let (one, other) = pair().await;
+        assert_eq!(one.peer_addr().unwrap(), other.local_addr().unwrap());
+        let echo = filch_linux::spawn(async move {
+            let mut buf = [0; 2_000];
+            loop {
+                match other.recv(&mut buf).await.unwrap() {
+                    0 => return,
+                    n => assert_eq!(other.send(&buf[..n]).await.unwrap(), n),
+                }
+            }
+        });
+        for _ in 0..5_000 {
+            let data: Vec<u8> = (0..rng.usize(1..1_500)).map(|_| rng.u8(..)).collect();
+            assert_eq!(one.send(&data).await.unwrap(), data.len());
+            let mut buf = [0; 1_500];
+            let n = one.recv(&mut buf).await.unwrap();
+            assert_eq!(&buf[..n], &data[..]);
+        }
+        // One without a byte is one, and no end.
+        assert_eq!(one.send(b"").await.unwrap(), 0);
+        echo.await.unwrap();
+    });
+}
+
+#[test]
+fn any_peer_if_there_is_none() {
+    run(2, async {
+        let (server, at) = bind().await;
+        let server = Arc::new(server);
+        // Several tasks serve one socket.
+        let serving: Vec<_> = (0..3)
+            .map(|_| {
+                let server = Arc::clone(&server);
+                filch_linux::spawn(async move {
+                    let mut served = 0_usize;
+                    loop {
+                        let mut buf = [0; 64];
+                        let (n, from) = server.recv_from(&mut buf).await.unwrap();
+                        if &buf[..n] == b"stop" {
+                            return served;
+                        }
+                        server.send_to(&buf[..n], from).await.unwrap();
+                        served += 1;
+                    }
+                })
+            })
+            .collect();
+        let asking: Vec<_> = (0..20_u8)
+            .map(|client| {
+                filch_linux::spawn(async move {
+                    let (socket, _) = bind().await;
+                    for n in 0..100 {
+                        socket.send_to(&[client, n], at).await.unwrap();
+                        let mut buf = [0; 64];
+                        assert_eq!(socket.peek_from(&mut buf).await.unwrap(), (2, at));
+                        assert_eq!(socket.recv_from(&mut buf).await.unwrap(), (2, at));
+                        assert_eq!(buf[..2], [client, n]);
+                    }
+                })
+            })
+            .collect();
+        for asking in asking {
+            asking.await.unwrap();
+        }
+        let (client, _) = bind().await;
+        let mut served = 0;
+        for _ in &serving {
+            client.send_to(b"stop", at).await.unwrap();
+        }
+        for serving in serving {
+            served += serving.await.unwrap();
+        }
+        assert_eq!(served, 2_000);
+    });
+}
+
+#[test]
+fn many_with_one_call() {
+    let mut rng = rng();
+    run(2, async {
+        let (receiver, at) = bind().await;
+        let ((one, at_one), (other, at_other)) = (bind().await, bind().await);
+        // So many fit into the receiver's buffer for certain.
+        for round in 0..200_u32 {
+            let count = rng.usize(1..=60);
+            let data: Vec<Vec<u8>> = (0..count)
+                .map(|i| {
+                    let mut bytes = vec![rng.u8(..); rng.usize(8..200)];
+                    bytes[..4].copy_from_slice(&round.to_le_bytes());
+                    bytes[4..8].copy_from_slice(&(i as u32).to_le_bytes());
+                    bytes
+                })
+                .collect();
+            let mut sent = BTreeMap::new();
+            for (half, socket, from) in
+                [(&data[..count / 2], &one, at_one), (&data[count / 2..], &other, at_other)]
+            {
+                let datagrams: Vec<_> = half.iter().map(|bytes| Outbound::to(bytes, at)).collect();
+                let mut rest = &datagrams[..];
+                while !rest.is_empty() {
+                    let n = socket.send_many(rest).await.unwrap();
+                    assert!((1..=32).contains(&n));
+                    rest = &rest[n..];
+                }
+                sent.extend(half.iter().map(|bytes| (bytes.clone(), from)));
+            }
+            let mut received = BTreeMap::new();
+            while received.len() < count {
+                let mut buffers = vec![[0; 256]; rng.usize(1..50)];
+                let mut datagrams: Vec<_> =
+                    buffers.iter_mut().map(|buffer| Inbound::new(buffer)).collect();
+                let n = receiver.recv_many(&mut datagrams).await.unwrap();
+                assert!((1..=datagrams.len().min(32)).contains(&n));
+                for datagram in &datagrams[..n] {
+                    assert!(!datagram.is_truncated());
+                    received.insert(datagram.payload().to_vec(), datagram.from().unwrap());
+                }
+                for datagram in &datagrams[n..] {
+                    assert_eq!((datagram.payload(), datagram.from()), (&b""[..], None));
+                }
+            }
+            assert_eq!(received, sent);
+        }
+    });
+}
+
+#[test]
+fn many_on_connected_sockets_and_odd_ones() {
+    run(1, async {
+        let (one, other) = pair().await;
+        assert_eq!(one.send_many(&[]).await.unwrap(), 0);
+        assert_eq!(one.recv_many(&mut []).await.unwrap(), 0);
+        let payloads = [&b"short"[..], b"", b"longer than its room"];
+        assert_eq!(one.send_many(&payloads.map(Outbound::new)).await.unwrap(), 3);
+        let mut buffers = [[0; 8]; 5];
+        let mut datagrams = buffers.each_mut().map(|buffer| Inbound::new(buffer));
+        assert_eq!(other.recv_many(&mut datagrams).await.unwrap(), 3);
+        let got = datagrams.each_ref().map(|d| (d.payload(), d.is_truncated(), d.from()));
+        let from = Some(one.local_addr().unwrap());
+        assert_eq!(got[0], (&b"short"[..], false, from));
+        assert_eq!(got[1], (&b""[..], false, from));
+        assert_eq!(got[2], (&b"longer t"[..], true, from));
+        let waiting = pin!(other.recv_many(&mut datagrams));
+        assert!(once(waiting).await.is_pending());
+        // IPv6, where there is any.
+        if let Ok(six) = UdpSocket::bind("[::1]:0").await {
+            let at = six.local_addr().unwrap();
+            assert_eq!(six.send_many(&[Outbound::to(b"six", at)]).await.unwrap(), 1);
+            let mut buffer = [0; 8];
+            let mut datagram = [Inbound::new(&mut buffer)];
+            assert_eq!(six.recv_many(&mut datagram).await.unwrap(), 1);
+            assert_eq!((datagram[0].payload(), datagram[0].from()), (&b"six"[..], Some(at)));
+        }
+        // The first that cannot be sent is an error; of a later one the next call tells.
+        let too_long = vec![0; 70_000];
+        let batch = [Outbound::new(b"fine"), Outbound::new(&too_long)];
+        assert_eq!(one.send_many(&batch).await.unwrap(), 1);
+        let error = one.send_many(&batch[1..]).await.unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+    });
+}
+
+#[test]
+fn dropped_receives_lose_nothing() {
+    run(2, async {
+        let (one, other) = pair().await;
+        let sending = filch_linux::spawn(async move {
+            let mut buf = [0; 8];
+            for n in 0..20_000_u32 {
+                one.send(&n.to_le_bytes()).await.unwrap();
+                // One at a time, so that none is lost for want of room.
+                one.recv(&mut buf).await.unwrap();
+            }
+        });
+        for n in 0..20_000_u32 {
+            let mut buf = [0; 8];
+            let first = once(pin!(other.recv(&mut buf))).await;
+            let len = match first {
+                Poll::Ready(len) => len,
+                Poll::Pending => other.recv(&mut buf).await,
+            };
+            assert_eq!(len.unwrap(), 4);
+            assert_eq!(buf[..4], n.to_le_bytes());
+            other.send(b"ok").await.unwrap();
+        }
+        sending.await.unwrap();
+    });
+}
+
+#[test]
+fn errors_say_what_is_wrong() {
+    run(1, async {
+        let (socket, at) = bind().await;
+        let error = UdpSocket::bind(at).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AddrInUse);
+        assert!(error.to_string().contains(&at.to_string()), "{error}");
+        assert!(socket.send(b"to whom?").await.is_err());
+        // The first address that can be had.
+        let other = UdpSocket::bind([at, ([127, 0, 0, 1], 0).into()]).await.unwrap();
+        assert_ne!(other.local_addr().unwrap(), at);
+        // Nobody is there any more.
+        other.connect(at).await.unwrap();
+        drop(socket);
+        other.send(b"anybody there?").await.unwrap();
+        let refused = other.recv(&mut [0; 8]).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        assert!(other.take_error().unwrap().is_none());
+    });
+    let std = net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let error = UdpSocket::try_from(std).unwrap_err();
+    assert!(error.to_string().contains("runtime"), "{error}");
+}
+
+#[test]
+fn options_are_kept() {
+    run(1, async {
+        let (socket, at) = bind().await;
+        assert!(!socket.broadcast().unwrap());
+        socket.set_broadcast(true).unwrap();
+        assert!(socket.broadcast().unwrap());
+        socket.set_ttl(7).unwrap();
+        socket.set_multicast_ttl_v4(8).unwrap();
+        assert_eq!((socket.ttl().unwrap(), socket.multicast_ttl_v4().unwrap()), (7, 8));
+        socket.set_multicast_loop_v4(false).unwrap();
+        assert!(!socket.multicast_loop_v4().unwrap());
+        let text = format!("{socket:?}");
+        assert!(text.contains(&at.to_string()), "{text}");
+        let std = socket.into_std().unwrap();
+        assert_eq!(std.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(UdpSocket::try_from(std).unwrap().local_addr().unwrap(), at);
+    });
+}
+
+#[test]
+fn groups_are_joined_and_left() {
+    run(1, async {
+        let socket = UdpSocket::bind("0.0.0.0:0").await.unwrap();
+        let group = Ipv4Addr::new(239, 255, 70, 71);
+        socket.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST).unwrap();
+        // By the loopback interface too, so that no network is needed.
+        let sender = net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let interface = libc::in_addr { s_addr: u32::from(Ipv4Addr::LOCALHOST).to_be() };
+        // SAFETY: an option of a socket of our own, of the type that it has.
+        let set = unsafe {
+            libc::setsockopt(
+                std::os::fd::AsRawFd::as_raw_fd(&sender),
+                libc::IPPROTO_IP,
+                libc::IP_MULTICAST_IF,
+                (&raw const interface).cast(),
+                size_of::<libc::in_addr>() as libc::socklen_t,
+            )
+        };
+        assert_eq!(set, 0);
+        let to = (group, socket.local_addr().unwrap().port());
+        sender.send_to(b"all of you", to).unwrap();
+        let mut buf = [0; 16];
+        assert_eq!(socket.recv(&mut buf).await.unwrap(), 10);
+        socket.leave_multicast_v4(&group, &Ipv4Addr::LOCALHOST).unwrap();
+        assert!(socket.leave_multicast_v4(&group, &Ipv4Addr::LOCALHOST).is_err());
+    });
+}
+
+#[test]
+fn poll_style_callers() {
+    run(2, async {
+        let ((one, _), (other, at)) = (bind().await, bind().await);
+        let receiving = filch_linux::spawn(async move {
+            let mut buf = [0; 8];
+            core::future::poll_fn(|cx| other.poll_recv_from(cx, &mut buf)).await.unwrap()
+        });
+        filch_linux::yield_now().await;
+        core::future::poll_fn(|cx| one.poll_send_to(cx, b"polled", at)).await.unwrap();
+        assert_eq!(receiving.await.unwrap(), (6, one.local_addr().unwrap()));
+    });
+}
