@@ -52,12 +52,15 @@ io_edge         io::models::models_edge_against_clear                        # a
 io_see          io::models::models_edge_against_clear                        # who sees the edge does not see what it tells of
 io_publish      io::models::models_edge_against_clear                        # ... the edge publishes nothing
 io_publish      io::models::models_set_against_ready
+io_blind        io::models::models_set_against_poll_ready                    # who registers does not look again
+io_blind        io::models::models_set_against_wait_ready
 io_mark         io::models::models_set_against_poll_ready                    # who registers unlocks, and does not see the mark
 io_mark         io::models::models_two_sets_and_a_registrant
 io_again        io::models::models_two_sets_and_a_registrant                 # ... who delivers
 io_rest         io::models::models_many_waiters_and_a_late_one               # a full batch, and the rest has no mark
 io_lock         io::models::models_set_against_drop                          # the lock without Acquire
 io_unlock       io::models::models_set_against_drop                          # ... its unlock without Release
+io_delivered    io::models::models_set_against_drop                          # ... by who delivers
 io_join         io::models::models_set_against_drop                          # ... taken by an edge without Acquire
 '
 rows() { sed -e 's/#.*//' -e '/^ *$/d' <<<"$table"; }

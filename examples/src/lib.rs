@@ -1,7 +1,10 @@
-//! The parts of the example `checksum` which have nothing to do with filch: its command line,
-//! the walk over folders and the spelling of names. They are a library so that they have unit
-//! tests; what shows filch at work is all in `checksum/main.rs`.
+//! What the examples have beside the things that they show: command lines, spelling, a walk over folders, the text of metrics; and
+//! what the servers share.
 
 pub mod args;
+pub mod exposition;
 pub mod names;
+pub mod options;
+#[cfg(target_os = "linux")]
+pub mod server;
 pub mod walk;

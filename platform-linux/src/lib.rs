@@ -33,6 +33,8 @@
 mod async_fd;
 mod async_io;
 mod builder;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 mod linux;
 mod macros;
 pub mod net;
@@ -61,3 +63,8 @@ pub use crate::{
 
 /// A runtime whose workers sleep in epoll. Made by [`builder`].
 pub type Runtime = filch_std::Runtime<Linux>;
+
+/// The README's code compiles, and its application runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

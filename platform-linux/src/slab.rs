@@ -29,7 +29,7 @@ pub(crate) struct Entry {
 }
 
 /// 50,000 sources must be cheap.
-const _: () = assert!(size_of::<Entry>() <= 128);
+const _: () = assert!(size_of::<Entry>() <= 64);
 
 /// Which source: the generation in the high half, the index in the low one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! An idle runtime with open sockets makes no system call that sleeps: its workers make no context switch.
+//! An idle runtime with open sockets and far timers makes no system call that sleeps: its workers make no context switch.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::watchdog;
-use filch_linux::{Async, Runtime, WorkerId};
+use filch_linux::{Async, Runtime, WorkerId, timeout};
 
 const NAME: &str = "idler";
 
@@ -52,7 +52,7 @@ fn settle(runtime: &Runtime) -> BTreeMap<String, (u64, u64)> {
 }
 
 #[test]
-fn an_idle_runtime_with_sockets_makes_no_context_switch() {
+fn an_idle_runtime_with_sockets_and_timers_makes_no_context_switch() {
     let _watchdog = watchdog();
     let runtime = filch_linux::builder().workers(2).name(NAME).build().unwrap();
     let (mut peers, mut tasks) = (Vec::new(), Vec::new());
@@ -62,9 +62,10 @@ fn an_idle_runtime_with_sockets_makes_no_context_switch() {
         tasks.push(runtime.spawn(async move {
             let a = Async::new(a)?;
             let mut byte = [0];
-            // A first byte, then a long wait for the second.
+            // A first byte, then a long wait for the second, with a deadline far away.
             a.read_with(|mut a| a.read(&mut byte)).await?;
-            a.read_with(|mut a| a.read(&mut byte)).await?;
+            let second = a.read_with(|mut a| a.read(&mut byte));
+            timeout(Duration::from_secs(3_600), second).await.map_err(std::io::Error::other)??;
             Ok::<_, std::io::Error>(byte[0])
         }));
     }
@@ -73,7 +74,7 @@ fn an_idle_runtime_with_sockets_makes_no_context_switch() {
     }
     let before = settle(&runtime);
     assert_eq!(before.len(), 2, "{before:?}");
-    thread::sleep(Duration::from_secs(3));
+    thread::sleep(Duration::from_secs(5));
     assert_eq!(switches(), before, "somebody woke up");
 
     // They sleep, and are not dead: each hears of a task, and one of I/O.

@@ -305,7 +305,6 @@ fn a_blocking_wait_inside_a_task_goes_on_with_io() {
 }
 
 #[test]
-#[ignore = "the core does not yet ask for I/O after the sleep of a worker that is too deep in to help"]
 fn a_worker_that_blocks_too_deep_to_help_keeps_no_events_to_itself() {
     let _watchdog = watchdog();
     let rt = filch_linux::builder().workers(1).nesting(1).build().unwrap();

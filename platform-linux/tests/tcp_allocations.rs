@@ -12,7 +12,7 @@ use core::{
 use std::alloc::System;
 
 use filch_linux::net::{TcpListener, TcpStream};
-use futures::{AsyncReadExt as _, AsyncWriteExt as _};
+use futures::{AsyncReadExt, AsyncWriteExt};
 use tcp_common::{listen, pair, run};
 
 /// Counts calls while the count is on.
@@ -88,8 +88,8 @@ fn nothing_is_allocated() {
         let mut by_trait = &one;
         steady("the traits of futures-io", async || {
             for _ in 0..1_000 {
-                by_trait.write_all(b"hello").await.unwrap();
-                by_trait.read_exact(&mut buf[..5]).await.unwrap();
+                AsyncWriteExt::write_all(&mut by_trait, b"hello").await.unwrap();
+                AsyncReadExt::read_exact(&mut by_trait, &mut buf[..5]).await.unwrap();
             }
         })
         .await;

@@ -52,8 +52,3 @@ pub use crate::{
     runtime::{BuildError, Builder, Runtime, Survivors, available_workers},
     time::{interval, sleep, sleep_until, timeout},
 };
-
-/// The README's code compiles, and its application runs.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;

@@ -352,7 +352,6 @@ fn block_on_deeper_than_all_stand_ins_ends() {
 }
 
 #[test]
-#[ignore = "a known hang: a budget that is used up is not renewed within a poll, and this executor never ends its poll"]
 fn a_foreign_block_on_in_a_task_has_no_end_of_its_budget() {
     struct Unpark(thread::Thread);
     impl std::task::Wake for Unpark {

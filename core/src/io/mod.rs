@@ -58,8 +58,6 @@
 #[cfg(all(test, filch_loom))]
 mod models;
 mod readiness;
-#[cfg(all(test, not(any(filch_loom, filch_shuttle))))]
-mod readiness_tests;
 mod ready;
 mod wait;
 mod waiters;

@@ -45,8 +45,10 @@ const ONE_EDGE: Word = EDGE.bit(0);
 /// # The lock
 ///
 /// The waiters are guarded by a bit of the word, which `set` only tries: when it is taken, `set` leaves a mark, and the
-/// holder wakes in its place (after the delegation in `AtomicWaker` of the `futures` crate). Tasks spin for it, for no
-/// longer than a walk over the list. No waker is cloned, woken or dropped under it.
+/// holder wakes in its place (after the delegation in `AtomicWaker` of the `futures` crate). Tasks spin for it, for a walk
+/// over the list and one more for each edge that comes meanwhile. So a task must not wait for one that it keeps from
+/// running: tasks of an interrupt handler's executor share no cell with those that it interrupts. No waker is cloned, woken
+/// or dropped under the lock.
 pub struct Readiness {
     word: AtomicWord,
     /// INV-WAITERS: touched by whoever has set `LOCKED`.
@@ -189,7 +191,10 @@ impl Readiness {
     ) -> Poll<Event> {
         // Cloned before the lock, dropped after it.
         let mut spare = Some(waker.clone());
-        let event = event_of(self.lock()).only(interest);
+        let seen = event_of(self.lock());
+        #[cfg(filch_mutant = "io_blind")]
+        let seen = seen.only(Ready::EMPTY);
+        let event = seen.only(interest);
         let old = self.waiters.with_mut(|waiters| {
             // SAFETY: INV-WAITERS: we hold the lock; the caller's.
             unsafe {
@@ -283,12 +288,12 @@ impl Readiness {
             });
             // From the very word that the waiters were held against: after an edge or a mark we look again.
             // Ordering: Release pairs with the Acquire of the next lock.
-            let (set, load) = (UNLOCK, Relaxed);
+            let (set, load) = (DELIVERED, Relaxed);
             match self.word.compare_exchange(word, word & !(LOCKED | MARKED), set, load) {
                 Ok(_) => return !all,
                 #[cfg(filch_mutant = "io_again")]
                 Err(_) => {
-                    self.word.fetch_and(!(LOCKED | MARKED), UNLOCK);
+                    self.word.fetch_and(!(LOCKED | MARKED), DELIVERED);
                     return !all;
                 }
                 #[cfg(not(filch_mutant = "io_again"))]
@@ -313,6 +318,7 @@ impl Readiness {
 const SEE: Ordering = if cfg!(filch_mutant = "io_see") { Relaxed } else { Acquire };
 const LOCK: Ordering = if cfg!(filch_mutant = "io_lock") { Relaxed } else { Acquire };
 const UNLOCK: Ordering = if cfg!(filch_mutant = "io_unlock") { Relaxed } else { Release };
+const DELIVERED: Ordering = if cfg!(filch_mutant = "io_delivered") { Relaxed } else { Release };
 const SET: Ordering = match () {
     _ if cfg!(filch_mutant = "io_publish") => Acquire,
     _ if cfg!(filch_mutant = "io_join") => Release,
@@ -352,3 +358,7 @@ impl fmt::Debug for Readiness {
         f.debug_struct("Readiness").field("ready", &self.get().ready).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(any(filch_loom, filch_shuttle))))]
+#[path = "readiness_tests.rs"]
+mod tests;

@@ -4,6 +4,8 @@ use core::cell::Cell;
 
 /// How long a task may wait in the injector while workers are busy, in nanoseconds.
 const TARGET: u64 = 1_000_000;
+/// Polls in a tick; then come clock, I/O and pace.
+pub(crate) const TICK: u32 = 128;
 const SHORTEST: u32 = 8;
 const LONGEST: u32 = 255;
 
@@ -30,6 +32,11 @@ impl Pace {
         let left = self.left.get();
         self.left.set(if left == 0 { self.interval.get() - 1 } else { left - 1 });
         left == 0
+    }
+
+    /// Whether a tick takes longer than `TARGET`, so that it is too long for I/O to wait for its end.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.interval.get() < TICK
     }
 
     /// `polls` took `nanos` in all.

@@ -29,8 +29,8 @@ use crate::{
 /// EXECUTOR.run(WorkerId::new(core_id))?;
 /// ```
 ///
-/// See [`Scheduler`] for what it can do. Memory: about 2.9 KiB for each worker on 64-bit targets with the default ring of
-/// 256 tasks.
+/// See [`Scheduler`] for what it can do. Memory: about 6 KiB for each worker on 64-bit targets with the default ring of
+/// 256 tasks: the ring and the timer wheel are half of it each.
 pub type Executor<P, const N: usize, const RING: usize = 256> =
     Scheduler<P, [WorkerSlot<RING>; N], RING>;
 

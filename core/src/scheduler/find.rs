@@ -23,9 +23,12 @@ where
         let local = &self.slot().local;
         let tick = local.ticks.get().wrapping_add(1);
         local.ticks.set(tick);
-        // A ring that never empties must not starve the other queues.
+        // A ring that never empties must not starve timers, I/O and the other queues.
         if local.pace.is_due() {
             self.fire_timers();
+            if local.pace.is_slow() {
+                self.deliver();
+            }
             if let Some(ready) = self.take_injector() {
                 return Some(ready);
             }

@@ -116,6 +116,7 @@ where
             }
             let deadline = worker.next_deadline();
             slot.shared.park.park(&self.platform, id, deadline);
+            worker.deliver();
             worker.fire_timers();
             worker.give_away();
         };

@@ -5,6 +5,8 @@
 //! worker that is offline is everybody's: each sleeps until its next deadline too. The wheel of a worker that is stuck
 //! in a poll is fired by the sentry; where nobody sleeps, by the others at the end of their ticks.
 
+use core::{future::Future, task::Waker, time::Duration};
+
 use super::{
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
@@ -14,6 +16,7 @@ use crate::{
     atomic::{Ordering, fence},
     instant::Instant,
     platform::{Platform, WorkerId},
+    task::coop::spend_by,
     time::{Batch, Driver, Sleep, Timeout, Timers, Wheel},
 };
 
@@ -30,16 +33,12 @@ where
     }
 
     /// [`Timers::sleep`].
-    pub fn sleep(&'static self, duration: core::time::Duration) -> Sleep {
+    pub fn sleep(&'static self, duration: Duration) -> Sleep {
         self.timers().sleep(duration)
     }
 
     /// [`Timers::timeout`].
-    pub fn timeout<F: core::future::Future>(
-        &'static self,
-        duration: core::time::Duration,
-        future: F,
-    ) -> Timeout<F> {
+    pub fn timeout<F: Future>(&'static self, duration: Duration, future: F) -> Timeout<F> {
         self.timers().timeout(duration, future)
     }
 
@@ -104,9 +103,8 @@ where
         }
     }
 
-    fn spend(&self) -> bool {
-        // SAFETY: it is `'static`, as whoever has `Timers` to call this.
-        unsafe { crate::task::coop::spend_at(core::ptr::NonNull::from(self).cast()) }
+    fn spend(&self, waker: &Waker) -> bool {
+        spend_by(waker)
     }
 }
 

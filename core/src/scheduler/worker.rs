@@ -3,6 +3,7 @@
 use core::{fmt, marker::PhantomData};
 
 use super::{
+    adapt::TICK,
     executor::Scheduler,
     help::Nested,
     slot::{Slots, WorkerSlot},
@@ -19,9 +20,6 @@ use crate::{
     },
     trace::Event,
 };
-
-/// Polls in a tick; then come clock, I/O and pace.
-const TICK: u32 = 128;
 
 /// What one pass of the loop did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,7 +291,7 @@ where
     }
 
     /// Delivers what I/O is ready; how much.
-    fn deliver(&self) -> usize {
+    pub(crate) fn deliver(&self) -> usize {
         let mut events = 0;
         self.on_behalf(&mut || events += self.executor.platform.poll_io(self.id));
         events

@@ -5,7 +5,7 @@ use core::{
     future::Future,
     pin::Pin,
     ptr::NonNull,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use super::{
@@ -37,6 +37,13 @@ pub(crate) unsafe fn spend_at(anchor: NonNull<Anchor>) -> bool {
             true
         }
     }
+}
+
+/// Spends one unit of the poll of the task that `waker` wakes; false if there was none left. A waker of another kind has no
+/// budget: who polls with it (a foreign `block_on` inside a task, which never ends its poll) must not wait for more.
+pub(crate) fn spend_by(waker: &Waker) -> bool {
+    // SAFETY: a waker of ours holds a reference, and a home's anchor is that of a `'static` scheduler.
+    header_of(waker).is_none_or(|task| unsafe { spend_at(task.as_ref().home().anchor()) })
 }
 
 fn anchor_of(cx: &Context<'_>) -> Option<NonNull<Anchor>> {
@@ -113,8 +120,7 @@ impl Future for ConsumeBudget {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // SAFETY: a home's anchor is that of a `'static` scheduler.
-        if anchor_of(cx).is_none_or(|anchor| unsafe { spend_at(anchor) }) {
+        if spend_by(cx.waker()) {
             return Poll::Ready(());
         }
         cx.waker().wake_by_ref();

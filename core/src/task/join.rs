@@ -348,8 +348,7 @@ impl<T> Future for JoinHandle<T> {
         if !state.is_complete() && self.register(task, cx.waker()).is_ok() {
             return Poll::Pending;
         }
-        // SAFETY: INV-HANDLE: the home is that of a spawned task, its anchor that of a `'static` scheduler.
-        if unsafe { !coop::spend_at(task.as_ref().home().anchor()) } {
+        if !coop::spend_by(cx.waker()) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

@@ -1,6 +1,6 @@
 //! What timers ask of the executor whose workers fire them.
 
-use core::{fmt, future::Future, time::Duration};
+use core::{fmt, future::Future, task::Waker, time::Duration};
 
 use super::{interval::Interval, sleep::Sleep, timeout::Timeout, wheel::Wheel};
 use crate::instant::Instant;
@@ -16,8 +16,8 @@ pub(crate) trait Driver: Sync {
     fn wheel(&self, index: u16) -> &Wheel;
     /// A wheel has a deadline before all others: whoever fires it should know.
     fn tell(&self, index: u16);
-    /// Spends a unit of budget; false if there was none.
-    fn spend(&self) -> bool;
+    /// Spends a unit of the budget of the task that it wakes; false if there was none.
+    fn spend(&self, waker: &Waker) -> bool;
 }
 
 /// The clock and the timers of an executor. See the [module](crate::time).

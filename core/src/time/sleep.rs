@@ -139,7 +139,7 @@ impl Future for Sleep {
         if !self.as_mut().has_ended(cx) {
             return Poll::Pending;
         }
-        if !self.timers.0.spend() {
+        if !self.timers.0.spend(cx.waker()) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

@@ -1,6 +1,8 @@
 //! TCP.
 
 mod connect;
+#[cfg(feature = "hyper")]
+mod hyper;
 mod incoming;
 mod keepalive;
 mod listener;

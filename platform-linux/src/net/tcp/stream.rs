@@ -29,7 +29,7 @@ use crate::{async_fd::Async, net::addrs::ToSocketAddrs};
 ///
 /// No write raises `SIGPIPE`. What is ready at once spends the task's budget, see [`filch_std::consume_budget`].
 pub struct TcpStream {
-    io: Async<net::TcpStream>,
+    pub(super) io: Async<net::TcpStream>,
 }
 
 impl TcpStream {
@@ -135,6 +135,38 @@ impl TcpStream {
     /// As there.
     pub async fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.io.write_with(|socket| send_vectored(socket, bufs)).await
+    }
+
+    /// Reads until the buffer is full.
+    ///
+    /// # Errors
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the stream ends before; else as [`read`](Self::read).
+    ///
+    /// # Cancel safety
+    /// None: dropped before it is ready it may have read some of the bytes.
+    pub async fn read_exact(&self, mut buf: &mut [u8]) -> io::Result<()> {
+        while !buf.is_empty() {
+            match self.read(buf).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => buf = buf.get_mut(n..).unwrap_or_default(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of the buffer.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    ///
+    /// # Cancel safety
+    /// None: dropped before it is ready it may have written some of the bytes.
+    pub async fn write_all(&self, mut buf: &[u8]) -> io::Result<()> {
+        while !buf.is_empty() {
+            let n = self.write(buf).await?;
+            buf = buf.get(n..).unwrap_or_default();
+        }
+        Ok(())
     }
 
     pub(super) fn poll_receive(

@@ -1,0 +1,44 @@
+//! What there is to ask for.
+
+use core::time::Duration;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::Path,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::IntoResponse,
+    routing::{get, post},
+};
+use filch_examples::exposition;
+use filch_linux::{Handle, time};
+
+/// The longest sleep that can be asked for, in milliseconds.
+const LONGEST: u64 = 60_000;
+
+pub(crate) fn router() -> Router {
+    Router::new()
+        .route("/", get(async || "hello, world\n"))
+        .route("/echo", post(async |body: Body| body))
+        .route("/sleep/{ms}", get(sleep))
+        .route("/metrics", get(metrics))
+}
+
+async fn sleep(Path(ms): Path<u64>) -> Result<String, (StatusCode, String)> {
+    if ms > LONGEST {
+        let refusal = format!("not longer than {LONGEST} ms\n");
+        return Err((StatusCode::BAD_REQUEST, refusal));
+    }
+    time::sleep(Duration::from_millis(ms)).await;
+    Ok(format!("slept {ms} ms\n"))
+}
+
+async fn metrics() -> impl IntoResponse {
+    match Handle::current() {
+        Ok(runtime) => {
+            let text = exposition::text(&runtime.metrics());
+            ([(CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}

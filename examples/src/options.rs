@@ -1,0 +1,218 @@
+//! The command lines of the servers: options with a value each, nothing else.
+
+use core::{
+    error::Error,
+    fmt::{self, Display, Formatter},
+    num::NonZero,
+    time::Duration,
+};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    process::ExitCode,
+};
+
+use crate::names::quote;
+
+/// What an option holds.
+pub trait Value {
+    /// What a valid text is, to end the sentence "invalid value for --x: must be".
+    const MUST_BE: &'static str;
+
+    /// The value of a text, if it is one.
+    fn parse(text: &str) -> Option<Self>
+    where
+        Self: Sized;
+}
+
+/// A place for an option's value, of any type.
+pub trait Slot {
+    /// Takes the value of this text, or says what it must be.
+    fn set(&mut self, text: &str) -> Result<(), &'static str>;
+}
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Request {
+    /// To print the help.
+    Help,
+    /// To run; the slots are filled.
+    Run,
+}
+
+/// What is wrong with the command line.
+#[derive(Debug, PartialEq, Eq)]
+pub enum UsageError {
+    /// No option, or one that does not exist.
+    Unknown(OsString),
+    /// An option is the last argument.
+    MissingValue(String),
+    /// The value is not of the option's kind: option, value, what it must be.
+    Invalid(String, String, &'static str),
+}
+
+/// The exit status of a program that was given wrong arguments.
+const USAGE: u8 = 2;
+
+/// [`parse`]s the program's own arguments. If it is not to run it says why, or prints the help, and gives the exit status.
+pub fn read(name: &str, help: &str, options: &mut [(&str, &mut dyn Slot)]) -> Result<(), ExitCode> {
+    match parse(env::args_os().skip(1), options) {
+        Ok(Request::Run) => Ok(()),
+        Ok(Request::Help) => {
+            print!("{help}");
+            Err(ExitCode::SUCCESS)
+        }
+        Err(error) => Err(refuse(name, &error.to_string())),
+    }
+}
+
+/// Says what is wrong with the arguments, and where to read more.
+pub fn refuse(name: &str, why: &str) -> ExitCode {
+    eprintln!("{name}: {why}\nTry '{name} --help'.");
+    ExitCode::from(USAGE)
+}
+
+/// Reads the arguments, without the name of the program, into the slots of the options with these names. `--name VALUE` and
+/// `--name=VALUE` are the same; the last of several counts.
+pub fn parse(
+    args: impl IntoIterator<Item = OsString>,
+    options: &mut [(&str, &mut dyn Slot)],
+) -> Result<Request, UsageError> {
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        let text = arg.to_string_lossy();
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (&*text, None),
+        };
+        if text == "--help" {
+            return Ok(Request::Help);
+        }
+        let known = |(option, _): &&mut (&str, _)| name.strip_prefix("--") == Some(*option);
+        let Some((_, slot)) = options.iter_mut().find(known) else {
+            return Err(UsageError::Unknown(arg));
+        };
+        let name = name.to_owned();
+        let value = match value.or_else(|| Some(args.next()?.to_string_lossy().into_owned())) {
+            Some(value) => value,
+            None => return Err(UsageError::MissingValue(name)),
+        };
+        if let Err(must_be) = slot.set(&value) {
+            return Err(UsageError::Invalid(name, value, must_be));
+        }
+    }
+    Ok(Request::Run)
+}
+
+impl<T: Value> Slot for T {
+    fn set(&mut self, text: &str) -> Result<(), &'static str> {
+        *self = T::parse(text).ok_or(T::MUST_BE)?;
+        Ok(())
+    }
+}
+
+/// Where to listen or to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort(pub String);
+
+impl Value for HostPort {
+    const MUST_BE: &'static str = "HOST:PORT";
+
+    fn parse(text: &str) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        // An IPv6 address without brackets would be one with a port by accident.
+        let bare = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
+        (!host.is_empty() && !bare && port.parse::<u16>().is_ok()).then(|| Self(text.to_owned()))
+    }
+}
+
+/// A value that has no default.
+impl Value for Option<HostPort> {
+    const MUST_BE: &'static str = HostPort::MUST_BE;
+
+    fn parse(text: &str) -> Option<Self> {
+        HostPort::parse(text).map(Some)
+    }
+}
+
+/// A number of workers; without one it is that of the processors.
+impl Value for Option<NonZero<usize>> {
+    const MUST_BE: &'static str = "1 or more";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().map(Some)
+    }
+}
+
+/// A time in seconds.
+impl Value for Duration {
+    const MUST_BE: &'static str = "a number of seconds above 0, at most 86400";
+
+    fn parse(text: &str) -> Option<Self> {
+        let time = Self::try_from_secs_f64(text.parse().ok()?).ok()?;
+        (!time.is_zero() && time <= Self::from_secs(86_400)).then_some(time)
+    }
+}
+
+impl Display for UsageError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(arg) => write!(f, "unknown option {}", quote(arg)),
+            Self::MissingValue(name) => write!(f, "option {name} needs a value"),
+            Self::Invalid(name, value, must_be) => {
+                write!(
+                    f,
+                    "invalid value {} for {name}: must be {must_be}",
+                    quote(OsStr::new(value))
+                )
+            }
+        }
+    }
+}
+
+impl Error for UsageError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(args: &[&str]) -> Result<(HostPort, Option<NonZero<usize>>, Duration), UsageError> {
+        let mut values = (HostPort("a:1".into()), None, Duration::from_secs(10));
+        let (addr, workers, grace) = (&mut values.0, &mut values.1, &mut values.2);
+        let args = args.iter().map(OsString::from);
+        parse(args, &mut [("addr", addr), ("workers", workers), ("grace", grace)])?;
+        Ok(values)
+    }
+
+    #[test]
+    fn options_have_values() {
+        assert_eq!(read(&[]), Ok((HostPort("a:1".into()), None, Duration::from_secs(10))));
+        assert_eq!(
+            read(&["--workers", "3", "--addr=[::1]:0", "--grace=1", "--grace", "0.5"]),
+            Ok((HostPort("[::1]:0".into()), NonZero::new(3), Duration::from_millis(500)))
+        );
+        let help = ["--grace=1", "--help", "--wrong"].map(OsString::from);
+        let mut grace = Duration::ZERO;
+        assert_eq!(parse(help, &mut [("grace", &mut grace)]), Ok(Request::Help));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (args, message) in [
+            (&["--workers", "0"][..], "invalid value 0 for --workers: must be 1 or more"),
+            (&["--addr=here"], "invalid value here for --addr: must be HOST:PORT"),
+            (&["--addr", "::1"], "invalid value '::1' for --addr: must be HOST:PORT"),
+            (&["--addr", ":80"], "invalid value ':80' for --addr: must be HOST:PORT"),
+            (&["--addr", "a:65536"], "invalid value 'a:65536' for --addr: must be HOST:PORT"),
+            (&["--grace"], "option --grace needs a value"),
+            (&["--gr=1"], "unknown option --gr=1"),
+            (&["there"], "unknown option there"),
+            (&["addr", "a:1"], "unknown option addr"),
+        ] {
+            assert_eq!(read(args).unwrap_err().to_string(), message);
+        }
+        for grace in ["0", "-1", "NaN", "inf", "", "1s", "1e9"] {
+            assert!(matches!(read(&["--grace", grace]), Err(UsageError::Invalid(..))), "{grace}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! [hyper](https://docs.rs/hyper) on this runtime (feature `hyper`): its traits of I/O, tasks and time.
+//!
+//! - [`TcpStream`](crate::net::TcpStream), owned or by reference, is a stream of hyper's as it is: reads go straight into
+//!   hyper's buffer, writes are vectored, and there is no wrapper between. [`Io`] is for other streams, of TLS for instance.
+//! - [`Executor`] spawns hyper's tasks, which HTTP/2 needs; [`Timer`] is for its timeouts.
+//!
+//! A server, and a client that talks to it:
+//!
+//! ```
+//! use core::convert::Infallible;
+//! use filch_linux::{hyper::{Executor, Timer}, net::{TcpListener, TcpStream}};
+//! use http_body_util::{BodyExt, Empty, Full};
+//! use hyper::{Request, Response, body::{Bytes, Incoming}, client, server, service::service_fn};
+//!
+//! async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+//!     Ok(Response::new(Full::from("hello")))
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn core::error::Error + Send + Sync>> {
+//! let runtime = filch_linux::builder().workers(2).build()?;
+//! let body = runtime.block_on(async {
+//!     let listener = TcpListener::bind("127.0.0.1:0").await?;
+//!     let addr = listener.local_addr()?;
+//!     filch_linux::spawn(async move {
+//!         let (stream, _from) = listener.accept().await?;
+//!         let mut http = server::conn::http1::Builder::new();
+//!         let connection = http.timer(Timer::new()).serve_connection(stream, service_fn(hello));
+//!         connection.await.map_err(std::io::Error::other)
+//!     })
+//!     .detach();
+//!
+//!     let stream = TcpStream::connect(addr).await?;
+//!     let (mut sender, connection) = client::conn::http1::handshake(stream).await?;
+//!     filch_linux::spawn(connection).detach();
+//!     let request = Request::get("/").header("host", "localhost").body(Empty::<Bytes>::new())?;
+//!     let response = sender.send_request(request).await?;
+//!     Ok::<_, Box<dyn core::error::Error + Send + Sync>>(response.into_body().collect().await?.to_bytes())
+//! })?;
+//! assert_eq!(body, "hello");
+//! # Ok(()) }
+//! ```
+//!
+//! With HTTP/2 the builders take [`Executor::new()`](Executor::new): `server::conn::http2::Builder::new(Executor::new())`, and the
+//! same for the client. So does `hyper-util`, whose `server::conn::auto` tells the versions apart.
+//!
+//! # axum
+//!
+//! A `Router` is a service, which hyper serves after
+//! `service_fn(move |request| router.clone().call(request))` (`call` is of the trait `tower_service::Service`). Do without axum's feature
+//! `tokio`, and so without `axum::serve`: its `Listener` could be written for a listener of ours, but it spawns on tokio's runtime and
+//! sleeps on tokio's timers. The program `examples/httpd` has a `serve` with a graceful shutdown.
+
+mod executor;
+mod io;
+mod timer;
+
+pub use self::{
+    executor::Executor,
+    io::Io,
+    timer::{Sleep, Timer},
+};
+
+pub(crate) use self::io::streams;
