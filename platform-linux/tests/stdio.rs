@@ -181,15 +181,17 @@ fn terminals() {
     assert!(child.wait().unwrap().success());
 
     // The other side is not opened anew: that would be another terminal.
-    let child = copy(keyboard.try_clone().unwrap(), Stdio::piped());
+    let mut child = copy(keyboard.try_clone().unwrap(), Stdio::piped());
     (&program).write_all(b"typed\n").unwrap();
-    let mut errors = BufReader::new(child.stderr.unwrap());
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
     line.clear();
     errors.read_line(&mut line).unwrap();
     assert_eq!(line, "Stdin(Pool) Stderr(Reopened)\n");
     line.clear();
     errors.read_line(&mut line).unwrap();
     assert_eq!(line.trim_end(), "a line", "the echo of what was typed first");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]
