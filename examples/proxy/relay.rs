@@ -27,7 +27,7 @@ impl Proxy {
         let server = match self.connect().await {
             Ok(server) => server,
             Err(error) => {
-                eprintln!("proxy: {}: {}", self.to.0, reason(&error));
+                eprintln!("proxy: {}", reason(&error));
                 return reset_on_close(&client);
             }
         };
@@ -48,7 +48,8 @@ impl Proxy {
         let server = match time::timeout(self.connect_timeout, connecting).await {
             Ok(server) => server?,
             Err(_) => {
-                let why = format!("no answer within {:?}", self.connect_timeout);
+                let (to, limit) = (&self.to.0, self.connect_timeout);
+                let why = format!("cannot connect to {to}: no answer within {limit:?}");
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
         };

@@ -4,13 +4,13 @@
 mod common;
 
 use core::{future::Future, net::SocketAddr, time::Duration};
-use std::{io, os::unix::net::UnixStream};
+use std::{io, os::unix::net};
 
 use axum::{Router, extract::Query, routing};
 use filch_linux::{
     Async, JoinHandle,
     hyper::{Executor, Io, Sleep, Timer},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpStream, UnixStream},
     spawn, time,
 };
 use futures::{AsyncReadExt, AsyncWriteExt, future::try_join_all};
@@ -120,11 +120,28 @@ fn http2_runs_streams_side_by_side() -> Result<(), Error> {
     })
 }
 
+#[test]
+fn unix_sockets_serve_too() -> Result<(), Error> {
+    run(2, async {
+        let (here, there) = UnixStream::pair()?;
+        let served = spawn(http1::Builder::new().serve_connection(there, service_fn(echo)));
+        let (mut sender, connection) = client::conn::http1::handshake(here).await?;
+        let connection = spawn(connection);
+        for i in 0..20 {
+            sender.ready().await?;
+            ask(i, |request| sender.send_request(request)).await?;
+        }
+        drop(sender);
+        connection.await??;
+        Ok(served.await??)
+    })
+}
+
 /// The streams that are wrapped know nothing of hyper; without a timer nothing else of the runtime is needed.
 #[test]
 fn other_streams_are_wrapped() -> Result<(), Error> {
     run(2, async {
-        let (here, there) = UnixStream::pair()?;
+        let (here, there) = net::UnixStream::pair()?;
         let (here, there) = (Io::new(Async::new(here)?), Io::new(Async::new(there)?));
         let served = spawn(http1::Builder::new().serve_connection(there, service_fn(echo)));
         let (mut sender, connection) = client::conn::http1::handshake(here).await?;

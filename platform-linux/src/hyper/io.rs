@@ -4,10 +4,14 @@ use core::{
     pin::Pin,
     task::{Context, Poll, ready},
 };
-use std::io::{self, IoSlice, IoSliceMut};
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    os::fd::AsFd,
+};
 
 use futures_io::{AsyncRead, AsyncWrite};
 use hyper::rt::{Read, ReadBufCursor, Write};
+use rustix::net::RecvFlags;
 
 /// hyper's traits for a type and for references to it, from its methods `poll_fill` and `poll_send`, `poll_send_vectored` and
 /// `shutdown`.
@@ -58,6 +62,17 @@ macro_rules! streams {
 }
 
 pub(crate) use streams;
+
+/// Receives into the buffer as it is; gives how many bytes.
+pub(crate) fn receive(socket: impl AsFd, buf: &mut ReadBufCursor<'_>) -> io::Result<usize> {
+    // SAFETY: the system writes to it, and nobody reads it.
+    let room = unsafe { buf.as_mut() };
+    let ((filled, _), _) = rustix::net::recv(socket, room, RecvFlags::empty())?;
+    let n = filled.len();
+    // SAFETY: that many bytes the system has written.
+    unsafe { buf.advance(n) };
+    Ok(n)
+}
 
 /// A stream of one kind as one of the other: what reads and writes by `futures-io` becomes one of hyper's, and the reverse.
 ///

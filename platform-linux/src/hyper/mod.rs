@@ -1,7 +1,7 @@
 //! [hyper](https://docs.rs/hyper) on this runtime (feature `hyper`): its traits of I/O, tasks and time.
 //!
-//! - [`TcpStream`](crate::net::TcpStream), owned or by reference, is a stream of hyper's as it is: reads go straight into
-//!   hyper's buffer, writes are vectored, and there is no wrapper between. [`Io`] is for other streams, of TLS for instance.
+//! - [`TcpStream`](crate::net::TcpStream) and [`UnixStream`](crate::net::UnixStream), owned or by reference, are streams of
+//!   hyper's as they are: reads go straight into hyper's buffer, writes are vectored, and there is no wrapper between. [`Io`] is for other streams, of TLS for instance.
 //! - [`Executor`] spawns hyper's tasks, which HTTP/2 needs; [`Timer`] is for its timeouts.
 //!
 //! A server, and a client that talks to it:
@@ -60,4 +60,4 @@ pub use self::{
     timer::{Sleep, Timer},
 };
 
-pub(crate) use self::io::streams;
+pub(crate) use self::io::{receive, streams};

@@ -4,13 +4,12 @@ use core::{
     pin::Pin,
     task::{Context, Poll},
 };
-use std::{io, net};
+use std::io;
 
 use hyper::rt::ReadBufCursor;
-use rustix::net::RecvFlags;
 
 use super::stream::TcpStream;
-use crate::hyper::streams;
+use crate::hyper::{receive, streams};
 
 streams!(TcpStream, &TcpStream);
 
@@ -22,14 +21,4 @@ impl TcpStream {
         }
         self.io.poll_read_stream_with(cx, len, |socket| receive(socket, &mut buf)).map_ok(drop)
     }
-}
-
-fn receive(socket: &net::TcpStream, buf: &mut ReadBufCursor<'_>) -> io::Result<usize> {
-    // SAFETY: the system writes to it, and nobody reads it.
-    let room = unsafe { buf.as_mut() };
-    let ((filled, _), _) = rustix::net::recv(socket, room, RecvFlags::empty())?;
-    let n = filled.len();
-    // SAFETY: that many bytes the system has written.
-    unsafe { buf.advance(n) };
-    Ok(n)
 }

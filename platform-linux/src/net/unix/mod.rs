@@ -8,6 +8,8 @@
 mod addr;
 mod cred;
 mod datagram;
+#[cfg(feature = "hyper")]
+mod hyper;
 mod incoming;
 mod listener;
 mod owned;

@@ -42,7 +42,7 @@ const IOV_MAX: usize = 1_024;
 ///
 /// No write raises `SIGPIPE`. What is ready at once spends the task's budget, see [`filch_std::consume_budget`].
 pub struct UnixStream {
-    io: Async<net::UnixStream>,
+    pub(super) io: Async<net::UnixStream>,
 }
 
 impl UnixStream {
