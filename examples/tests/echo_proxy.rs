@@ -16,7 +16,7 @@ use filch_linux::{
     net::{TcpListener, TcpStream},
     time, yield_now,
 };
-use futures_util::{AsyncWriteExt, future::join};
+use futures_util::future::join;
 use rustix::net::{AddressFamily, SocketType};
 
 use servers::{Server, output, watchdog};
@@ -41,7 +41,7 @@ fn runtime() -> Runtime {
 
 /// Writes so many bytes of a stream, in chunks of random sizes, with rests.
 async fn send(to: &TcpStream, stream: u64, end: u64, rng: &mut fastrand::Rng) -> io::Result<()> {
-    let (mut to, mut from) = (to, 0);
+    let (to, mut from) = (to, 0);
     while from < end {
         let most = if rng.u8(..) == 0 { 100_000 } else { 3_000 };
         let len = rng.u64(1..=most).min(end - from);
@@ -193,7 +193,7 @@ impl Plan {
 
     async fn client(self, addr: SocketAddr, mut rng: fastrand::Rng) {
         let stream = TcpStream::connect_addr(addr).await.unwrap();
-        (&stream).write_all(&self.head()).await.unwrap();
+        stream.write_all(&self.head()).await.unwrap();
         let (up, down) = (2 * self.id, 2 * self.id + 1);
         match self.end {
             End::Whole => whole(&stream, (up, self.up), (down, self.down), rng).await,
