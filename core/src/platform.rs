@@ -231,6 +231,13 @@ pub unsafe trait Platform: Sync + 'static {
         0
     }
 
+    /// Whether I/O would go unheard while the workers that are awake are in polls: there is some to be heard of, and nobody
+    /// sleeps where it is heard. Asked before a poll, when the worker comes from its sleep, so that a sleeper can be woken to
+    /// take that place. A hint; a load or two.
+    fn is_unwatched(&self) -> bool {
+        false
+    }
+
     /// Runs `poll` and contains a panic, where the platform unwinds. The default is for platforms where panics abort: it lets
     /// a panic pass, which then ends the program.
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {

@@ -44,6 +44,7 @@ pub mod process;
 pub mod signal;
 mod slab;
 mod source;
+pub mod stdio;
 mod token;
 
 pub use filch_std::{

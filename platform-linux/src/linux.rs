@@ -138,6 +138,14 @@ unsafe impl Host for Linux {
         self.deliver(me)
     }
 
+    fn is_unwatched(&self) -> bool {
+        self.token.is_free() && !self.sources.is_empty()
+    }
+
+    fn has_io(&self) -> bool {
+        self.poller.has_events()
+    }
+
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         self.futex.block(word, expected, deadline);
     }

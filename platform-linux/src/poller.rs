@@ -12,7 +12,7 @@ use filch::{
     io::Ready,
 };
 use rustix::{
-    event::{EventfdFlags, Timespec, epoll, eventfd},
+    event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll},
     io::Errno,
 };
 
@@ -59,6 +59,12 @@ impl Poller {
     pub(crate) fn ring(&self) {
         // It cannot fail: see `alarm`.
         let _ = rustix::io::write(&self.alarm, &1_u64.to_ne_bytes());
+    }
+
+    /// Whether there are events that nobody has been told of.
+    pub(crate) fn has_events(&self) -> bool {
+        let mut polled = [PollFd::new(&self.epoll, PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
     }
 
     /// Waits for events, at most so long (`None`: for ever), and puts them into `events`, which is empty.

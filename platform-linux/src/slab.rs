@@ -57,6 +57,8 @@ type Chunk = [Entry; CHUNK];
 pub(crate) struct Slab {
     chunks: Box<[AtomicPtr<Chunk>]>,
     free: Mutex<Free>,
+    /// How many sources there are.
+    live: AtomicU32,
 }
 
 struct Free {
@@ -70,6 +72,7 @@ impl Slab {
         Self {
             chunks: (0..CHUNKS).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
             free: Mutex::new(Free { head: NONE, used: 0 }),
+            live: AtomicU32::new(0),
         }
     }
 
@@ -79,6 +82,8 @@ impl Slab {
     /// If there are too many.
     pub(crate) fn insert(&self) -> io::Result<(Key, &Entry)> {
         let (index, entry) = self.take_free()?;
+        // Ordering: a count.
+        self.live.fetch_add(1, Ordering::Relaxed);
         // Events of the source before may have come in until now.
         entry.readiness.reset();
         entry.readiness.set(Ready::READABLE | Ready::WRITABLE);
@@ -112,10 +117,16 @@ impl Slab {
         // Ordering: Release pairs with the Acquire in `deliver`; later keys are given out under the lock.
         entry.generation.store(key.generation().wrapping_add(1), Ordering::Release);
         entry.readiness.set(Ready::READABLE | Ready::WRITABLE);
+        self.live.fetch_sub(1, Ordering::Relaxed);
         let mut free = self.lock();
         // Ordering: the lock.
         entry.next.store(free.head, Ordering::Relaxed);
         free.head = key.index() as u32;
+    }
+
+    /// Whether there are no sources. A hint.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live.load(Ordering::Relaxed) == 0
     }
 
     /// Tells a source what it is ready for; false if it is gone.

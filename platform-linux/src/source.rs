@@ -53,10 +53,12 @@ impl Source {
 
     /// Takes the file back from epoll, and wakes who still waits. Once.
     pub(crate) fn deregister(&self, fd: BorrowedFd<'_>) {
-        if self.linux.is_ours() {
-            // If the file was closed behind our back epoll has forgotten it by itself.
-            let _ = self.linux.poller.delete(fd);
+        if !self.linux.is_ours() {
+            // The locks may have been taken by threads that the child has not got.
+            return;
         }
+        // If the file was closed behind our back epoll has forgotten it by itself.
+        let _ = self.linux.poller.delete(fd);
         self.linux.sources.remove(self.key, self.entry);
     }
 
@@ -66,10 +68,12 @@ impl Source {
 
     /// An error if nobody will ever wake who waits.
     pub(crate) fn check(&self) -> io::Result<()> {
-        if self.linux.lives() == self.life {
+        if self.linux.lives() == self.life && self.linux.is_ours() {
             return Ok(());
         }
-        Err(io::Error::other("the runtime of this source of I/O has shut down"))
+        Err(io::Error::other(
+            "the runtime of this source of I/O has shut down, or is the parent process's",
+        ))
     }
 
     /// One attempt, on the task's budget, after `event`. `Ready(None)` if it would have blocked: wait for the next event.

@@ -69,6 +69,11 @@ impl Token {
         }
     }
 
+    /// Whether nobody has it. A hint.
+    pub(crate) fn is_free(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == FREE
+    }
+
     pub(crate) fn is_held_by(&self, me: WorkerId) -> bool {
         // Ordering: only `me`, the caller, writes this state, so that it reads its own write or that of another.
         self.0.load(Ordering::Relaxed) == awake(me)

@@ -446,6 +446,14 @@ fn many_senders_fill_a_slow_receiver() {
                 })
             })
             .collect();
+        // All try in vain for a while, and do nothing else.
+        let handle = filch_linux::Handle::current().unwrap();
+        let polls = || handle.metrics().workers().map(|(_, worker)| worker.polls).sum::<usize>();
+        let before = polls();
+        filch_linux::sleep(core::time::Duration::from_millis(200)).await;
+        let busy = polls() - before;
+        println!("{busy} polls");
+        assert!(busy < 500, "{busy} polls of ten tasks that wait");
         let mut counts = [0; 11];
         for _ in 0..filled + 500 {
             let mut buf = [0; 8];

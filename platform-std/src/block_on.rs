@@ -13,7 +13,7 @@ use filch::{
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::context::{self, Handle};
+use crate::context::{self, Guest, Handle};
 
 /// Runs a future on the calling thread, in the current runtime.
 ///
@@ -131,29 +131,19 @@ fn keep(signal: Arc<Signal>) {
 /// The thread is in a runtime until this is dropped.
 struct Entered {
     before: Option<Handle>,
-    /// It is no worker of that runtime, whose stopped clock does not move while it has something to do.
-    guest: Option<Handle>,
+    /// A stopped clock does not move while it has something to do.
+    _guest: Option<Guest>,
 }
 
 impl Entered {
     fn new(handle: Handle) -> Self {
-        let guest = handle.core.current_worker().is_none().then_some(handle);
-        if let Some(handle) = guest {
-            // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
-            handle.core.clock().guests.fetch_add(1, Ordering::AcqRel);
-        }
-        Self { before: context::enter(Some(handle)), guest }
+        Self { _guest: Guest::new(handle), before: context::enter(Some(handle)) }
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
         context::enter(self.before);
-        if let Some(handle) = self.guest {
-            // Ordering: as above.
-            handle.core.clock().guests.fetch_sub(1, Ordering::AcqRel);
-            handle.core.clock_recheck();
-        }
     }
 }
 

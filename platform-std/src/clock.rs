@@ -19,7 +19,7 @@ pub(crate) struct Clock {
     stopped: AtomicBool,
     /// When the clock was stopped, in nanoseconds, and moved since.
     stands: AtomicU64,
-    /// How far it is ahead of the host's, wrapping.
+    /// How far it is ahead of the host's: an `i64`.
     ahead: AtomicU64,
     /// Threads that are workers, threads in `block_on` that are not, blocking closures.
     pub(crate) online: AtomicUsize,
@@ -62,12 +62,20 @@ impl Clock {
     /// The time, by the host's.
     #[inline]
     pub(crate) fn now(&self, host: impl Fn() -> Instant) -> Instant {
-        // Ordering: Acquire pairs with the Release in `stop`, `resume` and `advance`.
-        if self.stopped.load(Ordering::Acquire) {
-            return Instant::from_nanos(self.stands.load(Ordering::Acquire));
+        loop {
+            if self.is_stopped() {
+                return Instant::from_nanos(self.stands.load(Ordering::Acquire));
+            }
+            let now = Instant::from_nanos(host().as_nanos().saturating_add_signed(self.ahead()));
+            // If it was stopped in between, at a time that is over by now, it would seem to go back.
+            if !self.is_stopped() {
+                return now;
+            }
         }
-        let ahead = self.ahead.load(Ordering::Relaxed);
-        Instant::from_nanos(host().as_nanos().wrapping_add(ahead))
+    }
+
+    fn ahead(&self) -> i64 {
+        self.ahead.load(Ordering::Relaxed) as i64
     }
 
     /// A deadline on this clock, on the host's.
@@ -75,15 +83,15 @@ impl Clock {
         match deadline {
             Instant::MAX => deadline,
             _ => {
-                let ahead = self.ahead.load(Ordering::Relaxed);
-                Instant::from_nanos(deadline.as_nanos().wrapping_sub(ahead))
+                let behind = self.ahead().saturating_neg();
+                Instant::from_nanos(deadline.as_nanos().saturating_add_signed(behind))
             }
         }
     }
 
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
-        // Ordering: see `now`.
+        // Ordering: Acquire pairs with the Release in `stop`, `resume` and `advance`.
         self.stopped.load(Ordering::Acquire)
     }
 
@@ -93,7 +101,7 @@ impl Clock {
         if !self.is_stopped() {
             sleepers.workers.clear();
             self.stands.store(self.now(host).as_nanos(), Ordering::Release);
-            // Ordering: Release pairs with the Acquire in `now`.
+            // Ordering: Release pairs with the Acquire in `is_stopped`.
             self.stopped.store(true, Ordering::Release);
         }
     }
@@ -104,7 +112,7 @@ impl Clock {
         if self.is_stopped() {
             let stands = self.stands.load(Ordering::Relaxed);
             self.ahead.store(stands.wrapping_sub(host().as_nanos()), Ordering::Relaxed);
-            // Ordering: Release pairs with the Acquire in `now`.
+            // Ordering: Release pairs with the Acquire in `is_stopped`.
             self.stopped.store(false, Ordering::Release);
         }
     }
@@ -127,11 +135,12 @@ impl Clock {
         word: &AtomicU32,
         expected: u32,
         deadline: Option<Instant>,
+        has_io: &dyn Fn() -> bool,
     ) -> Due {
         let mut sleepers = self.lock();
         let bed = Bed { word: NonNull::from(word), expected };
         sleepers.workers.push((worker, deadline.unwrap_or(Instant::MAX), bed));
-        self.go_on(&mut sleepers)
+        self.go_on(&mut sleepers, has_io)
     }
 
     /// It is awake.
@@ -140,10 +149,15 @@ impl Clock {
     }
 
     /// A thread in `block_on` goes to sleep on a word. Who is to be woken then.
-    pub(crate) fn guest_sleeps(&self, word: &AtomicU32, expected: u32) -> Due {
+    pub(crate) fn guest_sleeps(
+        &self,
+        word: &AtomicU32,
+        expected: u32,
+        has_io: &dyn Fn() -> bool,
+    ) -> Due {
         let mut sleepers = self.lock();
         sleepers.guests.push(Bed { word: NonNull::from(word), expected });
-        self.go_on(&mut sleepers)
+        self.go_on(&mut sleepers, has_io)
     }
 
     /// It is awake.
@@ -152,12 +166,15 @@ impl Clock {
     }
 
     /// Somebody has gone who might have had something to do. Who is to be woken then.
-    pub(crate) fn recheck(&self) -> Due {
-        if self.is_stopped() { self.go_on(&mut self.lock()) } else { Due::new() }
+    pub(crate) fn recheck(&self, has_io: &dyn Fn() -> bool) -> Due {
+        if self.is_stopped() { self.go_on(&mut self.lock(), has_io) } else { Due::new() }
     }
 
     /// If the clock stands and nothing is runnable, moves it to the next deadline; whose it is.
-    fn go_on(&self, sleepers: &mut Sleepers) -> Due {
+    fn go_on(&self, sleepers: &mut Sleepers, has_io: &dyn Fn() -> bool) -> Due {
+        if !self.is_stopped() {
+            return Due::new();
+        }
         let count = |n: &AtomicUsize| n.load(Ordering::Acquire);
         let guests = sleepers.guests.iter().filter(|bed| bed.is_slept_in()).count();
         let workers = sleepers.workers.iter().filter(|(.., bed)| bed.is_slept_in()).count();
@@ -165,8 +182,7 @@ impl Clock {
             && guests >= count(&self.guests)
             && count(&self.holds) == 0;
         let next = sleepers.workers.iter().map(|(_, deadline, _)| *deadline).min();
-        let Some(next) = next.filter(|next| asleep && self.is_stopped() && *next < Instant::MAX)
-        else {
+        let Some(next) = next.filter(|next| asleep && *next < Instant::MAX && !has_io()) else {
             return Due::new();
         };
         // Ordering: see `stop`.

@@ -1,6 +1,13 @@
 //! The runtime that the calling thread is in, and the free functions that use it.
 
-use core::{any::Any, cell::Cell, fmt, future::Future, sync::atomic::Ordering, time::Duration};
+use core::{
+    any::Any,
+    cell::{Cell, RefCell},
+    fmt,
+    future::Future,
+    sync::atomic::Ordering,
+    time::Duration,
+};
 
 use filch::{Heap, JoinHandle, Metrics, Spawner, Timers, WorkerId, atomic::AtomicU32};
 
@@ -39,6 +46,43 @@ pub struct Handle {
 
 thread_local! {
     static CURRENT: Cell<Option<Handle>> = const { Cell::new(None) };
+    /// The clocks of the runtimes in whose `block_on` the thread is without being a worker, by address.
+    static GUEST_OF: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether the thread is in a `block_on` of the runtime with this clock, and no worker of it.
+pub(crate) fn is_guest(clock: &Clock) -> bool {
+    // In the destructor of another thread-local value it may be gone, and `block_on` with it.
+    GUEST_OF
+        .try_with(|all| all.borrow().contains(&core::ptr::from_ref(clock).addr()))
+        .unwrap_or(false)
+}
+
+/// The thread is a guest of the handle's runtime, while this lives; `None` if it is one already, or a worker.
+pub(crate) struct Guest(Handle);
+
+impl Guest {
+    pub(crate) fn new(handle: Handle) -> Option<Self> {
+        let clock = handle.core.clock();
+        if handle.core.current_worker().is_some() || is_guest(clock) {
+            return None;
+        }
+        GUEST_OF.with_borrow_mut(|all| all.push(core::ptr::from_ref(clock).addr()));
+        // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
+        clock.guests.fetch_add(1, Ordering::AcqRel);
+        Some(Self(handle))
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let clock = self.0.core.clock();
+        let address = core::ptr::from_ref(clock).addr();
+        GUEST_OF.with_borrow_mut(|all| all.retain(|guest| *guest != address));
+        // Ordering: as above.
+        clock.guests.fetch_sub(1, Ordering::AcqRel);
+        self.0.core.clock_recheck();
+    }
 }
 
 /// The calling thread is in this runtime from now on; gives the one before.

@@ -43,6 +43,16 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
         0
     }
 
+    /// As [`filch::Platform::is_unwatched`].
+    fn is_unwatched(&self) -> bool {
+        false
+    }
+
+    /// Whether I/O is ready of which no worker has been told: asked before a stopped clock moves.
+    fn has_io(&self) -> bool {
+        false
+    }
+
     /// As [`filch::Platform::block`].
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>);
 

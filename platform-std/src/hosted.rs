@@ -68,10 +68,25 @@ impl<H: Host> Hosted<H> {
         if let Some(bytes) = dress.stack {
             builder = builder.stack_size(bytes);
         }
-        builder.spawn(move || {
+        // Until it is a worker it may have something to do as well as one.
+        // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
+        self.clock.holds.fetch_add(1, Ordering::AcqRel);
+        let handle = dress.handle;
+        let started = builder.spawn(move || {
             be_punctual();
+            STARTING.set(true);
             entry.run();
-        })
+            if let Some(handle) = handle.filter(|_| STARTING.replace(false)) {
+                // It was refused, and never entered.
+                handle.core.clock().holds.fetch_sub(1, Ordering::AcqRel);
+                handle.core.clock_recheck();
+            }
+        });
+        if started.is_err() {
+            self.clock.holds.fetch_sub(1, Ordering::AcqRel);
+            self.clock_recheck();
+        }
+        started
     }
 
     /// A time by the runtime's clock, by the host's.
@@ -91,14 +106,7 @@ impl<H: Host> Hosted<H> {
     }
 
     pub(crate) fn clock_recheck(&self) {
-        self.wake_due(self.clock.recheck());
-    }
-
-    /// A thread in `block_on` sleeps.
-    pub(crate) fn guest_block(&self, word: &AtomicU32, expected: u32) {
-        self.wake_due(self.clock.guest_sleeps(word, expected));
-        self.host.block(word, expected, None);
-        self.clock.guest_wakes(word);
+        self.wake_due(self.clock.recheck(&|| self.host.has_io()));
     }
 }
 
@@ -116,6 +124,8 @@ const NOWHERE: Here = Here { platform: core::ptr::null(), worker: WorkerId::new(
 thread_local! {
     /// The innermost worker that the thread is; without a destructor, so that signal handlers may read it.
     static TOP: Cell<Here> = const { Cell::new(NOWHERE) };
+    /// The thread was started for a worker, and is not one yet.
+    static STARTING: Cell<bool> = const { Cell::new(false) };
     /// Those around it: a worker of one runtime that helps another is both.
     static BELOW: RefCell<Vec<Here>> = const { RefCell::new(Vec::new()) };
 }
@@ -151,6 +161,9 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         TOP.set(Here { platform: self.id(), worker, before });
         // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
         self.clock.online.fetch_add(1, Ordering::AcqRel);
+        if STARTING.replace(false) {
+            self.clock.holds.fetch_sub(1, Ordering::AcqRel);
+        }
         self.host.enter(worker);
     }
 
@@ -168,7 +181,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
             return self.host.wait(worker, word, expected, self.to_host(deadline));
         }
         // If it is this worker that is to wake, its word changes, and it does not sleep.
-        self.wake_due(self.clock.sleep(worker, word, expected, deadline));
+        self.wake_due(self.clock.sleep(worker, word, expected, deadline, &|| self.host.has_io()));
         self.host.wait(worker, word, expected, None);
         self.clock.wakes(worker);
     }
@@ -202,6 +215,10 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         self.host.poll_io(worker)
     }
 
+    fn is_unwatched(&self) -> bool {
+        self.host.is_unwatched()
+    }
+
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         panics::contain(poll)
     }
@@ -216,7 +233,12 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     }
 
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        if !context::is_guest(&self.clock) {
+            return self.host.block(word, expected, self.to_host(deadline));
+        }
+        self.wake_due(self.clock.guest_sleeps(word, expected, &|| self.host.has_io()));
         self.host.block(word, expected, self.to_host(deadline));
+        self.clock.guest_wakes(word);
     }
 
     fn unblock(&self, word: &AtomicU32) {

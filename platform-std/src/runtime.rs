@@ -345,6 +345,9 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         // A forked child: the threads are the parent's, there is nothing to wait for.
         return Survivors::new();
     }
+    // The patience is real time.
+    executor.platform().clock.resume(|| executor.platform().host.now());
+    shared.wake_all();
     let mut survivors = Survivors::new();
     let deadline = executor.platform().now() + patience;
     if executor.shutdown(deadline, |task| survivors.push(task)).is_err() {
@@ -398,7 +401,7 @@ impl<H: Host> Core for Shared<H> {
     }
 
     fn block(&self, word: &AtomicU32, expected: u32) {
-        self.executor.platform().guest_block(word, expected);
+        self.executor.platform().block(word, expected, None);
     }
 
     fn unblock(&self, word: &AtomicU32) {

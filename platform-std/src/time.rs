@@ -27,7 +27,8 @@ pub fn now() -> Instant {
     expect_current().timers().now()
 }
 
-/// Sleeps for `duration` from now on: [`Timers::sleep`].
+/// Sleeps for `duration` from now on: [`Timers::sleep`]. It is the runtime's workers who end it: polled elsewhere (in `block_on` on a
+/// thread of one's own, under another executor) it never ends if the runtime has been shut down meanwhile.
 ///
 /// # Panics
 /// If the calling thread is in no runtime.
@@ -86,7 +87,7 @@ pub fn interval_at(first: Instant, period: Duration) -> Interval {
 ///
 /// Nothing is runnable when all workers sleep, threads in `block_on` wait, and no closure of `spawn_blocking` runs.
 /// Other threads, and what is on its way through the operating system, are not seen: a test that waits for real I/O with
-/// a timeout may find the timeout to come first. The sentry sleeps by the same clock, so that while a poll lasts nobody sees to
+/// a timeout may find the timeout to come first (what has arrived already, on a runtime that hears of I/O, comes before it). The sentry sleeps by the same clock, so that while a poll lasts nobody sees to
 /// what waits behind it. A clock that stands already is left alone.
 ///
 /// ```

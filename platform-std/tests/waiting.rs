@@ -342,7 +342,6 @@ fn an_aborted_task_that_blocks_ends_when_it_lets_go() {
 }
 
 #[test]
-#[ignore = "a known hang: no stand-in is left, so that the last level sleeps, and nobody runs what it waits for"]
 fn block_on_deeper_than_all_stand_ins_ends() {
     let _watchdog = watchdog();
     let rt = Runtime::builder().workers(1).nesting(8).build().unwrap();

@@ -66,7 +66,8 @@ impl Config {
     }
 
     /// The sentry's shortest and longest sleep between two sweeps (default: 500 us to 10 ms), or `None` for no sentry:
-    /// a task in the LIFO slot of a worker that is stuck in a poll then waits for the end of that poll.
+    /// a task in the LIFO slot of a worker that is stuck in a poll, its timers, and I/O that it was the one to hear of, then
+    /// wait for the end of that poll, even while others sleep.
     pub const fn sentry(mut self, sleep: Option<(Duration, Duration)>) -> Self {
         self.sentry = match sleep {
             Some((shortest, longest)) => Some((nanos(shortest), nanos(longest))),

@@ -24,21 +24,22 @@ where
     /// so that no more threads work than there are workers, and only through a spare slot
     /// ([`Config::spares`](crate::Config::spares)). Not for interrupt handlers.
     ///
-    /// Returns whether `done` holds. On a worker false means that helping is nested too deep and nobody could stand in;
-    /// elsewhere that there is nothing to help with.
+    /// On a worker that is nested too deep a stand-in takes over; where none can be had, it nests deeper all the same, as there
+    /// is nobody else to make `done` true.
+    ///
+    /// Returns whether `done` holds. Always true on a worker; elsewhere false means that there is nothing to help with.
     pub fn help_until(&'static self, mut done: impl FnMut() -> bool) -> bool {
-        self.help(&mut done)
+        self.help(&mut done, true)
     }
 
-    fn help(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
+    /// `insist`: rather nest deeper than give up.
+    fn help(&'static self, done: &mut dyn FnMut() -> bool, insist: bool) -> bool {
         match self.working() {
             Some((id, slot)) => {
                 let _nested = Nested::enter(self, id, slot);
-                if slot.local.depth.get() <= self.config.nesting {
-                    self.help_on(id, done)
-                } else {
-                    self.block_worker(id, slot, done)
-                }
+                (slot.local.depth.get() > self.config.nesting && self.block_worker(id, slot, done))
+                    || ((insist || slot.local.depth.get() <= self.config.nesting)
+                        && self.help_on(id, done))
             }
             None => self.help_from_outside(done),
         }
@@ -186,7 +187,7 @@ where
 
     pub(crate) unsafe fn op_help(anchor: NonNull<Anchor>, done: &mut dyn FnMut() -> bool) -> bool {
         // SAFETY: the table is this type's.
-        unsafe { Self::of(anchor) }.help(done)
+        unsafe { Self::of(anchor) }.help(done, false)
     }
 
     pub(crate) unsafe fn op_block(anchor: NonNull<Anchor>, word: &AtomicU32) {

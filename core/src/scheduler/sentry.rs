@@ -9,10 +9,12 @@
 use super::{
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
+    timing::GRACE,
     worker::Worker,
 };
 use crate::{
     atomic::Ordering,
+    instant::Instant,
     platform::{Platform, WorkerId},
     trace::Event,
 };
@@ -86,6 +88,21 @@ where
         executor.sentry.store(0, Ordering::Release);
     }
 
+    /// About to poll after an idle moment: if there is something that only this worker would see to (its timers, I/O that
+    /// nobody waits for), and nobody keeps watch, a sleeper is woken to do so. It is once for each nap of that one.
+    #[inline]
+    pub(crate) fn cover_poll(&self) {
+        let executor = self.executor;
+        // Ordering: hints, as in `cover_lifo`.
+        if executor.config.sentry.is_some()
+            && executor.sentry.load(Ordering::Relaxed) == 0
+            && executor.idle.any_parked()
+            && (self.slot().timed.wheel.is_armed() || executor.platform.is_unwatched())
+        {
+            executor.wake_one();
+        }
+    }
+
     /// The worker kept watch, and now has something else to do: wakes a sleeper to keep it.
     #[cold]
     pub(crate) fn hand_watch_over(&self) {
@@ -99,36 +116,40 @@ where
     fn sweep(&self) {
         let (executor, slot) = (self.executor, self.slot());
         slot.counters.sweeps.add(1);
+        let now = executor.platform.now();
+        let late = Instant::from_nanos(now.as_nanos().saturating_sub(GRACE));
         let mut stuck = false;
         for (i, other) in executor.slots().iter().enumerate() {
+            // Also of a worker that is neither in a poll nor asleep, but in a long waker, or stepped by hand.
+            let mut helped =
+                other.timed.wheel.is_overdue(late) && self.expire(&other.timed.wheel, now);
             let polls = other.lifo.polls.load(Ordering::Relaxed);
             let in_poll = polls & 1 == 1 && i != self.id().index();
             // Ordering: `swept` is the sentry's alone.
             if !in_poll || other.shared.swept.swap(polls, Ordering::Relaxed) != polls {
+                stuck |= helped;
                 continue;
             }
-            stuck = true;
-            self.rescue(other);
-            if other.timed.wheel.is_armed() {
-                self.expire(&other.timed.wheel, executor.platform.now());
-            }
+            helped |= self.rescue(other);
+            helped |= self.expire(&other.timed.wheel, now);
+            stuck |= helped;
             self.report(i as u16, polls, other);
         }
-        // Watch closely while somebody is stuck, else less and less.
+        // Watch closely while somebody needs it, else less and less.
         let nap = &slot.local.nap;
         nap.set(if stuck { 0 } else { nap.get().saturating_mul(2) });
     }
 
-    /// Takes the task that waits behind a long poll.
-    fn rescue(&self, stuck: &WorkerSlot<RING>) {
+    /// Takes the task that waits behind a long poll; whether there was one.
+    fn rescue(&self, stuck: &WorkerSlot<RING>) -> bool {
         if !self.executor.config.stealing {
-            return;
+            return false;
         }
-        if let Some(ready) = stuck.lifo.take() {
-            self.slot().counters.rescues.add(1);
-            // Into the own ring, and another sleeper is told: it becomes the sentry when it finds nothing.
-            self.executor.push_ring(self.slot(), ready);
-        }
+        let Some(ready) = stuck.lifo.take() else { return false };
+        self.slot().counters.rescues.add(1);
+        // Into the own ring, and another sleeper is told: it becomes the sentry when it finds nothing.
+        self.executor.push_ring(self.slot(), ready);
+        true
     }
 
     /// Tells of a poll over the limit, once for each poll.

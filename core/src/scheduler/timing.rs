@@ -20,8 +20,9 @@ use crate::{
     time::{Batch, Driver, Sleep, Timeout, Timers, Wheel},
 };
 
-/// By how much a deadline of a busy worker must have passed for another busy one to see to it, in nanoseconds.
-const GRACE: u64 = 2_000_000;
+/// By how much a deadline must have passed for another worker than its own to see to it, in nanoseconds, if that one is
+/// not known to be stuck.
+pub(crate) const GRACE: u64 = 2_000_000;
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where

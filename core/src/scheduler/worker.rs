@@ -242,6 +242,7 @@ where
         local.budget.set(BUDGET);
         local.in_tick.set(local.in_tick.get() + 1);
         if local.stretch.get().is_none() {
+            self.cover_poll();
             local.stretch.set(Some((executor.platform.now().as_nanos(), local.in_tick.get() - 1)));
         }
         slot.counters.polls.add(1);

@@ -84,7 +84,10 @@ impl Interval {
         let due = self.next;
         self.next = match self.missed {
             MissedTick::Burst => due + self.period,
-            MissedTick::Delay => self.timers.now() + self.period,
+            MissedTick::Delay => match self.timers.now() {
+                now if now >= due + self.period => now + self.period,
+                _ => due + self.period,
+            },
             MissedTick::Skip => self.after(due, self.timers.now()),
         };
         due

@@ -98,9 +98,12 @@ impl Wheel {
             }
             // SAFETY: it is linked, and we hold the lock.
             unsafe {
+                // Whoever sleeps until then need not hear of a later one.
+                let before = inner.earliest;
                 let waker = inner.unlink(node.as_ptr());
                 Node::with(node.as_ptr(), |links| links.waker = waker);
-                Some(inner.add(node.as_ptr(), deadline.as_nanos(), tick))
+                inner.add(node.as_ptr(), deadline.as_nanos(), tick);
+                Some(deadline.as_nanos() < before)
             }
         })
     }

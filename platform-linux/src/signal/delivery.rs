@@ -21,12 +21,19 @@ const SIGNALS: usize = 65;
 ///
 /// - INV-BELL: once it is not [`NO_BELL`] it is an eventfd, which is never closed and never replaced: a handler may be about to
 ///   write to it at any time. A forked child shares it with its parent; then a ring may be for nothing, which is harmless.
-/// - INV-BEFORE: null, or a leaked action whose handler is a function.
+/// - INV-BEFORE: null, or an action whose handler is a function, never freed, as a handler may be about to call it.
 #[derive(Debug)]
 pub(super) struct Line {
     count: AtomicU32,
     bell: AtomicI32,
-    before: AtomicPtr<libc::sigaction>,
+    before: AtomicPtr<Before>,
+}
+
+/// An action that our handler calls.
+struct Before {
+    action: libc::sigaction,
+    /// The one that was called until then, so that leak checkers see it.
+    _older: *mut Before,
 }
 
 const NO_BELL: i32 = -1;
@@ -128,7 +135,12 @@ fn install(signal: c_int, line: &Line) -> io::Result<libc::sigaction> {
     let ours = on_signal as *const () as libc::sighandler_t;
     // (Ours is there already if somebody has put it back: it must not call itself.)
     let calls_on = ![libc::SIG_DFL, libc::SIG_IGN, ours].contains(&before.sa_sigaction);
-    let calls_on = if calls_on { Box::into_raw(Box::new(before)) } else { null_mut() };
+    // Ordering: Relaxed: written under the lock that the caller holds.
+    let older = line.before.load(Ordering::Relaxed);
+    let calls_on = match calls_on {
+        true => Box::into_raw(Box::new(Before { action: before, _older: older })),
+        false => null_mut(),
+    };
     // Before our handler, which is to find it. (It stays when the action is restored: a handler may be under way.)
     // Ordering: Release pairs with the Acquire in `on_signal`.
     line.before.store(calls_on, Ordering::Release);
@@ -165,7 +177,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: INV-BEFORE.
     if let Some(before) = unsafe { line.before.load(Ordering::Acquire).as_ref() } {
         // SAFETY: the program's own handler for this signal, called as the system would.
-        unsafe { call(before, signal, info, context) };
+        unsafe { call(&before.action, signal, info, context) };
     }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };

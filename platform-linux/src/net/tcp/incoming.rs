@@ -31,8 +31,8 @@ impl<'a> Incoming<'a> {
     /// The next connection, and where it comes from. There is no end of them.
     ///
     /// # Errors
-    /// Those of [`TcpListener::accept`], except shortages, which it waits out. After an error more connections may come, but
-    /// errors that are left speak of a listener that is broken (closed behind its back, or shut down).
+    /// Those of [`TcpListener::accept`], except shortages, which it waits out, and connections that are lost or refused before they
+    /// are accepted. What is left speaks of a listener that is broken (closed behind its back, or shut down).
     ///
     /// # Cancel safety
     /// Loses no connection. One dropped during a rest forgets the rest.
@@ -45,6 +45,8 @@ impl<'a> Incoming<'a> {
                     self.rest = (rest * 2).min(LONGEST_REST);
                     pause::sleep(rest).await?;
                 }
+                // The peer gave up, or a firewall said no: that one is gone, the others are not.
+                Err(error) if is_lost(&error) => {}
                 Err(error) => return Err(error),
                 Ok(connection) => {
                     self.rest = REST;
@@ -58,6 +60,10 @@ impl<'a> Incoming<'a> {
     pub fn shortages(&self) -> u64 {
         self.shortages
     }
+}
+
+fn is_lost(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::CONNABORTED | Errno::PERM))
 }
 
 /// Something ran out that may come back: descriptors, memory, what a user may watch.

@@ -40,7 +40,7 @@ impl TcpStream {
     /// perhaps: put a timeout around it.
     ///
     /// # Errors
-    /// The system's, `ConnectionRefused` for instance, with each address in the text if there were several; a name that cannot
+    /// The system's, `ConnectionRefused` for instance, with each address in the text, and the last one's own error as the source; a name that cannot
     /// be looked up; the calling thread is in no runtime.
     ///
     /// # Cancel safety

@@ -15,8 +15,9 @@ use std::{
     path::Path,
 };
 
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, socketpair,
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, socketpair},
 };
 
 use super::addr;
@@ -116,8 +117,8 @@ impl UnixDatagram {
 
     /// Sends a datagram to the socket at this path; gives its length. Waits until there is room. Cost: one system call.
     ///
-    /// The system does not tell when there is room at a socket that this one is not connected to, unless it takes a datagram of
-    /// this one: so it is tried again after 1 ms, then after 2, up to 100. [`connect`](Self::connect) if that is too late.
+    /// The system does not tell when there is room at a socket that this one is not connected to: so it is tried again after 1 ms,
+    /// then after 2, up to 100. [`connect`](Self::connect) if that is too late.
     ///
     /// # Errors
     /// As [`send`](Self::send), and as [`connect`](Self::connect).
@@ -141,14 +142,15 @@ impl UnixDatagram {
         loop {
             // Before the attempt, after which there must be no wait that could be dropped.
             filch_std::consume_budget().await;
-            match self.io.try_write_with(|socket| send_to(socket, payload, &to)) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => return result.map_err(|error| addr::cannot_send(addr, error)),
+            match rustix::net::sendto(&self.io, payload, SendFlags::NOSIGNAL, &to) {
+                // Epoll is of no use: it knows of our own buffer only, and every attempt in vain is an edge of it.
+                Err(Errno::AGAIN) => {
+                    pause::sleep(rest).await?;
+                    rest = (rest * 2).min(Duration::from_millis(100));
+                }
+                Err(Errno::INTR) => {}
+                result => return result.map_err(|error| addr::cannot_send(addr, error.into())),
             }
-            if let Some(result) = pause::within(rest, self.io.writable()).await? {
-                result?;
-            }
-            rest = (rest * 2).min(Duration::from_millis(100));
         }
     }
 
@@ -233,10 +235,6 @@ impl UnixDatagram {
 
 fn send(socket: &net::UnixDatagram, payload: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, payload, SendFlags::NOSIGNAL)?)
-}
-
-fn send_to(socket: &net::UnixDatagram, payload: &[u8], to: &SocketAddrUnix) -> io::Result<usize> {
-    Ok(rustix::net::sendto(socket, payload, SendFlags::NOSIGNAL, to)?)
 }
 
 fn receive(socket: &net::UnixDatagram, buf: &mut [u8]) -> io::Result<usize> {

@@ -1,0 +1,147 @@
+//! Sockets, pipes and signals in use call the global allocator not once; nor do new ones, when there have been as many before.
+//!
+//! One test in a process of its own: the count is the process's.
+
+mod os_common;
+
+use core::{
+    alloc::{GlobalAlloc, Layout},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+};
+use std::{
+    alloc::System,
+    os::{linux::net::SocketAddrExt as _, unix::net::SocketAddr},
+};
+
+use filch_linux::{
+    net::{Inbound, Outbound, UdpSocket, UnixDatagram, UnixListener, UnixStream},
+    pipe::pipe,
+    signal::{SignalKind, signal},
+};
+use os_common::run;
+
+/// Counts calls while the count is on.
+struct Counting;
+
+static ON: AtomicBool = AtomicBool::new(false);
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+fn count() {
+    if ON.load(SeqCst) {
+        CALLS.fetch_add(1, SeqCst);
+    }
+}
+
+// SAFETY: the system's allocator, and a counter.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(p, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Runs `f` to warm up, then counts the allocator's calls while it runs again.
+async fn steady(what: &str, mut f: impl AsyncFnMut()) {
+    f().await;
+    CALLS.store(0, SeqCst);
+    ON.store(true, SeqCst);
+    f().await;
+    ON.store(false, SeqCst);
+    assert_eq!(CALLS.load(SeqCst), 0, "{what}");
+}
+
+#[test]
+fn nothing_is_allocated() {
+    run(2, async {
+        let mut buf = [0; 64];
+        let (sender, receiver) = pipe().unwrap();
+        let (back_sender, back_receiver) = pipe().unwrap();
+        let echo = filch_linux::spawn(async move {
+            let mut buf = [0; 64];
+            loop {
+                match receiver.read(&mut buf).await.unwrap() {
+                    0 => return,
+                    n => assert_eq!(back_sender.write(&buf[..n]).await.unwrap(), n),
+                }
+            }
+        });
+        steady("pipes", async || {
+            for _ in 0..1_000 {
+                sender.write(b"hello").await.unwrap();
+                assert_eq!(back_receiver.read(&mut buf).await.unwrap(), 5);
+            }
+        })
+        .await;
+        drop(sender);
+        echo.await.unwrap();
+
+        let (one, other) = UnixStream::pair().unwrap();
+        let (mut reader, mut writer) = other.into_split();
+        steady("streams", async || {
+            for _ in 0..1_000 {
+                one.write(b"hello").await.unwrap();
+                let n = reader.read(&mut buf).await.unwrap();
+                writer.write(&buf[..n]).await.unwrap();
+                assert_eq!(one.read(&mut buf).await.unwrap(), 5);
+            }
+        })
+        .await;
+
+        let name = format!("filch-test-allocations-{}", std::process::id());
+        let addr = SocketAddr::from_abstract_name(name).unwrap();
+        let listener = UnixListener::bind_addr(&addr).unwrap();
+        steady("connections", async || {
+            for _ in 0..50 {
+                drop(UnixStream::connect_addr(&addr).await.unwrap());
+                drop(listener.accept().await.unwrap());
+            }
+        })
+        .await;
+
+        let (one, other) = UnixDatagram::pair().unwrap();
+        let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let at = udp.local_addr().unwrap();
+        steady("datagrams", async || {
+            for _ in 0..1_000 {
+                one.send(b"hello").await.unwrap();
+                assert_eq!(other.recv(&mut buf).await.unwrap(), 5);
+                udp.send_to(b"hello", at).await.unwrap();
+                assert_eq!(udp.recv_from(&mut buf).await.unwrap(), (5, at));
+            }
+        })
+        .await;
+        let mut buffers = [[0; 64]; 8];
+        let mut room = buffers.each_mut().map(|buffer| Inbound::new(buffer));
+        steady("many datagrams", async || {
+            for _ in 0..1_000 {
+                let sent = udp.send_many(&[Outbound::to(b"hello", at); 8]).await.unwrap();
+                let mut received = 0;
+                while received < sent {
+                    received += udp.recv_many(&mut room).await.unwrap();
+                }
+            }
+        })
+        .await;
+
+        let kind = SignalKind::window_change();
+        let mut listener = signal(kind).unwrap();
+        steady("signals", async || {
+            for _ in 0..1_000 {
+                // SAFETY: to this process, which ignores it but for us.
+                assert_eq!(unsafe { libc::raise(kind.as_raw()) }, 0);
+                listener.recv().await.unwrap();
+            }
+        })
+        .await;
+    });
+}
