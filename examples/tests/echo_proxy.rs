@@ -41,7 +41,7 @@ fn runtime() -> Runtime {
 
 /// Writes so many bytes of a stream, in chunks of random sizes, with rests.
 async fn send(to: &TcpStream, stream: u64, end: u64, rng: &mut fastrand::Rng) -> io::Result<()> {
-    let (to, mut from) = (to, 0);
+    let mut from = 0;
     while from < end {
         let most = if rng.u8(..) == 0 { 100_000 } else { 3_000 };
         let len = rng.u64(1..=most).min(end - from);

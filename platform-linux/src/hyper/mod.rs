@@ -45,10 +45,10 @@
 //!
 //! # axum
 //!
-//! A `Router` is a service, which hyper serves after
-//! `service_fn(move |request| router.clone().call(request))` (`call` is of the trait `tower_service::Service`). Do without axum's feature
-//! `tokio`, and so without `axum::serve`: its `Listener` could be written for a listener of ours, but it spawns on tokio's runtime and
-//! sleeps on tokio's timers. The program `examples/httpd` has a `serve` with a graceful shutdown.
+//! A `Router` is a service, which hyper serves as `service_fn(move |request| router.clone().call(request))` (`call` is of the trait
+//! `tower_service::Service`). Do without axum's feature `tokio`, and so without `axum::serve`: a listener of ours could have its trait
+//! `Listener`, over streams with tokio's traits of I/O, but it spawns onto tokio's runtime and finds none. The program
+//! `examples/httpd` shows the same with timeouts and an orderly end.
 
 mod executor;
 mod io;
