@@ -73,6 +73,8 @@ impl Http {
         let service = service_fn(|request| respond(self.router.clone(), &closing, request));
         let mut http = http1::Builder::new();
         http.timer(Timer::new()).header_read_timeout(self.header_timeout);
+        // A client that has sent its last request may say so, and waits for the answer all the same.
+        http.half_close(true);
         let mut connection = pin!(http.serve_connection(stream, service));
         if let Either::Left(_) = select(connection.as_mut(), pin!(closing.begun())).await {
             return;

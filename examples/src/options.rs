@@ -205,7 +205,7 @@ mod tests {
             (&["--addr", ":80"], "invalid value ':80' for --addr: must be HOST:PORT"),
             (&["--addr", "a:65536"], "invalid value 'a:65536' for --addr: must be HOST:PORT"),
             (&["--grace"], "option --grace needs a value"),
-            (&["--gr=1"], "unknown option --gr=1"),
+            (&["--gr=1"], "unknown option '--gr=1'"),
             (&["there"], "unknown option there"),
             (&["addr", "a:1"], "unknown option addr"),
         ] {
