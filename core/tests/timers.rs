@@ -408,6 +408,11 @@ fn intervals_keep_their_policy() {
     assert_eq!(ticks(MissedTick::Burst, &visits), [0, 10, 20, 30, 40, 50, 60]);
     assert_eq!(ticks(MissedTick::Delay, &visits), [0, 10, 20, 55]);
     assert_eq!(ticks(MissedTick::Skip, &visits), [0, 10, 20, 50, 60]);
+    // Late by less than a period is not missed.
+    let visits = [0, 10, 21, 30, 45];
+    for policy in [MissedTick::Burst, MissedTick::Delay, MissedTick::Skip] {
+        assert_eq!(ticks(policy, &visits), [0, 10, 20, 30, 40]);
+    }
 }
 
 #[test]

@@ -417,3 +417,92 @@ fn handles_find_the_host() {
     assert!(!format!("{:?}", host(&rt)).is_empty());
     assert!(rt.shutdown(Duration::ZERO).len() <= 1);
 }
+
+/// All slept; one worker is called to a poll that ends only when a byte has been heard of, which it was the one to hear of.
+#[test]
+fn io_is_heard_of_by_others_when_a_worker_is_stuck_after_an_idle_moment() {
+    let _watchdog = watchdog();
+    for worker in [0, 1].map(WorkerId::new) {
+        let rt = runtime(2);
+        let (a, mut peer) = UnixStream::pair().unwrap();
+        let a = rt.block_on(async { Async::new(a).unwrap() });
+        let over = Arc::new(AtomicBool::new(false));
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| futures::executor::block_on(read_byte(&a)));
+            until(|| rt.metrics().totals().parked == 2);
+            let seen = Arc::clone(&over);
+            let begun = Flag::new();
+            let stuck = rt.handle().spawn_pinned(worker, {
+                let begun = begun.clone();
+                async move {
+                    begun.set();
+                    while !seen.load(Ordering::SeqCst) {
+                        thread::yield_now();
+                    }
+                }
+            });
+            begun.block();
+            peer.write_all(&[7]).unwrap();
+            assert_eq!(reader.join().unwrap().unwrap(), 7);
+            over.store(true, Ordering::SeqCst);
+            stuck.unwrap().join().unwrap();
+        });
+    }
+}
+
+/// What has arrived comes before a stopped clock's next deadline.
+#[test]
+fn a_stopped_clock_waits_for_io_that_is_ready() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    for _ in 0..50 {
+        let read = rt.spawn(async {
+            let (a, b) = pair();
+            filch_linux::time::pause();
+            filch_linux::sleep(Duration::from_millis(1)).await;
+            write_byte(&a, 7).await.unwrap();
+            let read = filch_linux::timeout(Duration::from_secs(60), read_byte(&b)).await;
+            filch_linux::time::resume();
+            read
+        });
+        assert_eq!(rt.block_on(read).unwrap().expect("in time").unwrap(), 7);
+    }
+}
+
+/// A child that drops what it has inherited, while threads of the parent were at it.
+#[test]
+fn a_forked_child_drops_sources_without_a_lock() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let handle = *rt.handle();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                handle.block_on(async {
+                    while !over.load(Ordering::SeqCst) {
+                        drop(pair());
+                    }
+                });
+            });
+        }
+        for _ in 0..200 {
+            let (a, b) = rt.block_on(async { pair() });
+            // SAFETY: the child makes system calls only, as this test says.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: as above; no destructor runs but those of the sources.
+                unsafe {
+                    libc::alarm(10);
+                    drop((a, b));
+                    libc::_exit(0);
+                }
+            }
+            let mut status = 0;
+            // SAFETY: our child.
+            unsafe { libc::waitpid(child, &mut status, 0) };
+            assert!(libc::WIFEXITED(status), "the child hangs in the drop of a source");
+        }
+        over.store(true, Ordering::SeqCst);
+    });
+}

@@ -1,4 +1,6 @@
 //! Signals: who hears of them, and what stays as it was for everybody else.
+// ThreadSanitizer puts signals off until a thread comes to a call that it knows to block.
+#![cfg(not(filch_tsan))]
 
 mod os_common;
 

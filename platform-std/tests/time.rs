@@ -4,19 +4,20 @@ mod common;
 
 use core::{
     pin::pin,
-    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     time::Duration,
 };
 use std::{sync::Arc, thread, time};
 
-use common::watchdog;
+use common::{until, watchdog};
 use filch_std::{
-    Runtime, spawn,
+    Runtime, WorkerId, spawn,
     time::{MissedTick, advance, interval, now, pause, resume, sleep, sleep_until, timeout},
 };
 use futures_util::{
     FutureExt, StreamExt,
     future::{Either, join_all, select},
+    poll,
     stream::FuturesUnordered,
 };
 
@@ -224,4 +225,147 @@ fn programs_of_timers_are_reproducible() {
     for _ in 0..20 {
         assert_eq!(run(), (11, ms(1_050)));
     }
+}
+
+/// The threads of a runtime that has come to rest.
+fn rest(runtime: &Runtime, workers: usize) {
+    until(|| runtime.metrics().totals().parked == workers);
+}
+
+/// All slept; one worker is called to a poll that ends only when a timer of its own wheel has fired. Somebody must be woken to
+/// keep watch, since all the others sleep without a timeout.
+#[test]
+fn timers_of_a_worker_that_is_stuck_after_an_idle_moment_are_fired() {
+    let _watchdog = watchdog();
+    for worker in [0, 1].map(WorkerId::new) {
+        let runtime = runtime(2);
+        let timers = runtime.handle().timers();
+        let begun = runtime.handle().spawn_pinned(worker, async move {
+            let mut sleep = Box::pin(timers.sleep(ms(50)));
+            assert!(poll!(&mut sleep).is_pending());
+            Some(sleep)
+        });
+        let sleep = runtime.block_on(begun.unwrap()).unwrap().unwrap();
+        rest(&runtime, 2);
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        let stuck = runtime.handle().spawn_pinned(worker, async move {
+            while !seen.load(SeqCst) {
+                thread::yield_now();
+            }
+        });
+        futures_executor::block_on(sleep);
+        over.store(true, SeqCst);
+        stuck.unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn a_stopped_clock_knows_a_thread_once_however_it_waits() {
+    let _watchdog = watchdog();
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        pause();
+        let begin = now();
+        filch_std::block_on(async { sleep(HOUR).await });
+        spawn(sleep(HOUR)).join().unwrap();
+        assert!(now() - begin >= 2 * HOUR && now() - begin < 3 * HOUR);
+    });
+}
+
+#[test]
+fn patience_is_real_time() {
+    let _watchdog = watchdog();
+    let runtime = runtime(1);
+    runtime.block_on(async { pause() });
+    let forever = runtime.spawn(core::future::pending::<()>());
+    assert_eq!(runtime.shutdown(ms(20)).len(), 1);
+    assert!(forever.is_finished());
+}
+
+/// The stand-in for a worker that waits too deep is on its way, and will find a task.
+#[test]
+fn a_stopped_clock_waits_for_threads_that_are_about_to_work() {
+    let _watchdog = watchdog();
+    for _ in 0..10 {
+        let runtime = Runtime::builder().workers(1).nesting(0).build().unwrap();
+        runtime.block_on(async {
+            pause();
+            let begin = now();
+            let outer = spawn(async move {
+                let task = spawn(async move { now() - begin });
+                filch_std::block_on(sleep(HOUR));
+                task.await.unwrap()
+            });
+            assert!(outer.await.unwrap() < HOUR);
+        });
+    }
+}
+
+/// All spares stand in for others, so that nobody can for the last.
+#[test]
+fn a_worker_that_waits_too_deep_without_a_stand_in_fires_its_timers() {
+    let _watchdog = watchdog();
+    let runtime = Runtime::builder().workers(2).nesting(0).build().unwrap();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let (all, seen) = (Arc::new(AtomicBool::new(false)), Arc::clone(&waiting));
+    let last = runtime.handle().spawn_pinned(WorkerId::new(1), async move {
+        while seen.load(SeqCst) < 9 {
+            thread::yield_now();
+        }
+        filch_std::block_on(sleep(ms(5)));
+    });
+    let others: Vec<_> = (0..9)
+        .map(|_| {
+            let (waiting, all) = (Arc::clone(&waiting), Arc::clone(&all));
+            runtime.spawn(async move {
+                filch_std::block_on(async {
+                    waiting.fetch_add(1, SeqCst);
+                    while !all.load(SeqCst) {
+                        sleep(ms(1)).await;
+                    }
+                });
+            })
+        })
+        .collect();
+    last.unwrap().join().unwrap();
+    all.store(true, SeqCst);
+    others.into_iter().for_each(|mut other| other.join().unwrap());
+}
+
+#[test]
+fn far_deadlines_stay_far_when_the_clock_goes_on() {
+    let _watchdog = watchdog();
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        pause();
+        thread::sleep(ms(5));
+        resume();
+    });
+    let timers = runtime.handle().timers();
+    let end = filch_std::Instant::from_nanos(u64::MAX - 1);
+    runtime.spawn(async move { timers.sleep_until(end).await }).detach();
+    rest(&runtime, 1);
+    let parks = || runtime.metrics().workers().map(|(_, m)| m.parks).sum::<usize>();
+    let before = parks();
+    thread::sleep(ms(50));
+    assert!(parks() - before <= 2, "{} parks while idle", parks() - before);
+}
+
+/// The worker need not look at a deadline that has moved away.
+#[test]
+fn a_reset_to_a_later_time_wakes_nobody() {
+    let _watchdog = watchdog();
+    let runtime = runtime(1);
+    let timers = runtime.handle().timers();
+    let mut sleep = Box::pin(timers.sleep(HOUR));
+    futures_executor::block_on(async { assert!(poll!(&mut sleep).is_pending()) });
+    rest(&runtime, 1);
+    let parks = || runtime.metrics().workers().map(|(_, m)| m.parks).sum::<usize>();
+    let before = parks();
+    for i in 2..100 {
+        sleep.as_mut().reset(timers.now() + i * HOUR);
+        thread::yield_now();
+    }
+    assert!(parks() - before <= 2, "{} parks", parks() - before);
 }

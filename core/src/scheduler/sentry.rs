@@ -56,9 +56,11 @@ where
     pub(crate) fn keep_watch(&self) -> Option<u64> {
         let executor = self.executor;
         let (shortest, longest) = executor.config.sentry?;
-        let others_awake =
-            executor.idle.parked(executor) < executor.online.load(Ordering::Relaxed) as usize;
-        if !others_awake {
+        // Those who sleep in a join too deep to help in see to themselves.
+        // Ordering: hints.
+        let asleep =
+            executor.idle.parked(executor) + executor.blocked.load(Ordering::Relaxed) as usize;
+        if asleep >= executor.online.load(Ordering::Relaxed) as usize {
             return None;
         }
         // Ordering: Acquire pairs with the Release in `leave_watch`: `swept` passes from one sentry to the next.
