@@ -71,7 +71,7 @@ unsafe impl Host for Linux {
             events: UnsafeCell::new(Events::new()),
             workers: AtomicU32::new(0),
             lives: AtomicU32::new(0),
-            process: std::process::id(),
+            process: filch_std::fork::generation(),
         })
     }
 
@@ -196,7 +196,7 @@ impl Linux {
 
     /// Whether the calling process is the one that made the runtime.
     pub(crate) fn is_ours(&self) -> bool {
-        self.process == std::process::id()
+        self.process == filch_std::fork::generation()
     }
 
     /// How many runtimes have ended here.

@@ -6,8 +6,9 @@ use std::sync::Once;
 /// How many forks lie between this process and the one that first asked.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The process, as far as forks are concerned. One load.
-pub(crate) fn generation() -> u32 {
+/// The process, as far as forks are concerned: a number that is another in a forked child, for hosts whose files and locks a
+/// child must leave alone. It counts from the first runtime that was built on. One load.
+pub fn generation() -> u32 {
     // Ordering: a forked child has one thread, and it wrote the count itself.
     FORKS.load(Ordering::Relaxed)
 }

@@ -25,7 +25,7 @@
 mod block_on;
 mod clock;
 mod context;
-mod fork;
+pub mod fork;
 mod host;
 mod hosted;
 mod join_set;
