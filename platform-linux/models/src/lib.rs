@@ -10,6 +10,7 @@
 #![cfg(all(test, filch_loom))]
 
 #[path = "../../src/token.rs"]
+#[allow(dead_code, reason = "the models use a part of it")]
 mod token;
 
 use std::sync::Arc;
