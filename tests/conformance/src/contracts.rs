@@ -88,7 +88,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         } else if me.index() == (target + 1) % N {
             let platform = self.executor.platform();
             let mut dice = Dice::new(target + 1);
-            for round in 1..=self.port.wakes {
+            for round in 1..=self.chases() {
                 lane.data.store(round.wrapping_mul(3), Ordering::Relaxed);
                 // Ordering: Release pairs with the Acquire of the sleeper's look.
                 lane.word.store(round, Ordering::Release);
@@ -109,10 +109,15 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         }
     }
 
+    /// Each core has its share of the wakes.
+    fn chases(&self) -> u32 {
+        self.port.wakes / N as u32
+    }
+
     fn be_chased(&self, me: WorkerId) -> bool {
         let (platform, lane) = (self.executor.platform(), &self.lanes[me.index()]);
         let (mut ordered, mut at) = (true, 0);
-        while at < self.port.wakes {
+        while at < self.chases() {
             while lane.word.load(Ordering::Acquire) == at {
                 platform.wait(me, &lane.word, at, None);
             }

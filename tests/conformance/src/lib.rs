@@ -51,7 +51,7 @@ pub struct Port {
     pub stirs: Option<usize>,
     /// Whether panics unwind here.
     pub unwinds: bool,
-    /// How many wakes from core to core, in each of the checks that count them.
+    /// How many wakes from core to core, in each of the checks that count them, all cores together.
     pub wakes: u32,
     /// How many tasks live at the same time: as many as the memory holds that [`Suite::tasks`] gets, at most.
     pub tasks: u32,
