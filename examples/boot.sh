@@ -8,6 +8,8 @@
 #   riscv32      the same source: four harts of rv32imac
 #   riscv32imc   the same source: one hart without compare-and-swap
 #   x86_64       four cores of a PC
+#   thumbv7m     one Cortex-M3: Arm's mps2-an385
+#   thumbv6m     one Cortex-M0 without compare-and-swap, 16 KiB of memory: micro:bit
 #
 # Features: `delay` lets time pass between the last check and the halt; `hostile` runs all over a platform that is as
 # unhelpful as the contract allows; `mutant` is a platform that loses wake-ups, and must fail. The last line is
@@ -54,16 +56,27 @@ x86_64)
         -device isa-debug-exit,iobase=0xf4,iosize=4)
     success=33
     ;;
+thumbv7m)
+    package=qemu-system-arm folder=cortex-m target=thumbv7m-none-eabi script=mps2.ld
+    qemu=(qemu-system-arm -M mps2-an385 -semihosting-config enable=on,target=native "${machine[@]}")
+    ;;
+thumbv6m)
+    package=qemu-system-arm folder=cortex-m target=thumbv6m-none-eabi script=microbit.ld
+    qemu=(qemu-system-arm -M microbit -semihosting-config enable=on,target=native "${machine[@]}")
+    ;;
 *)
-    echo "no such kernel: $kernel (have: riscv64 riscv32 riscv32imc x86_64)" >&2
+    echo "no such kernel: $kernel (have: riscv64 riscv32 riscv32imc x86_64 thumbv7m thumbv6m)" >&2
     exit 2
     ;;
 esac
 
 install rustc-web cargo-web rust-web-src rust-web-llvm lld-22 "$package"
 out=$PWD/../target/kernels
+binary=kernel-${folder#kernel-}
 (
     cd "$folder"
+    # In place of what the configurations say, see cortex-m/.cargo/config.toml.
+    [[ ! ${script-} ]] || export RUSTFLAGS="-Clink-arg=-T$script"
     RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc \
         /usr/bin/cargo build --quiet --release --features "$features" --target "$target" --target-dir "$out"
 )
@@ -82,7 +95,7 @@ fi
 
 # A lost wake-up is a hang: the limit turns it into a failure.
 status=0
-timeout --foreground "${BOOT_LIMIT:-100}" "${qemu[@]}" -kernel "$out/$target/release/$folder" \
+timeout --foreground "${BOOT_LIMIT:-100}" "${qemu[@]}" -kernel "$out/$target/release/$binary" \
     <&"$typed" | tee "$log" || status=${PIPESTATUS[0]}
 verdict=$(tail -n 1 "$log")
 if ((status != success)); then

@@ -54,23 +54,16 @@ impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel
 
     async fn spawn_some(&'static self, tasks: u32) {
         RAN.store(0, Ordering::Relaxed);
-        let mut spawned = 0;
         for _ in 0..tasks {
-            let task = async {
-                filch::yield_now().await;
-                RAN.fetch_add(1, Ordering::AcqRel);
-            };
-            if self.spawn(task).is_some() {
-                spawned += 1;
-            } else {
-                // No memory at the moment: those before go first.
+            // No memory at the moment: those before go first.
+            while self.spawn(ran()).is_none() {
                 filch::yield_now().await;
             }
         }
-        while RAN.load(Ordering::Acquire) < spawned {
+        while RAN.load(Ordering::Acquire) < tasks {
             filch::yield_now().await;
         }
-        (self.print)(format_args!("{spawned} tasks have run"));
+        (self.print)(format_args!("{tasks} tasks have run"));
     }
 
     fn show_metrics(&self) {
@@ -82,4 +75,9 @@ impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel
         ));
         self.figures();
     }
+}
+
+async fn ran() {
+    filch::yield_now().await;
+    RAN.fetch_add(1, Ordering::AcqRel);
 }

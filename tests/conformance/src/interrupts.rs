@@ -61,6 +61,11 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         }
     }
 
+    /// How many interrupts each of the checks raises.
+    fn strikes(&self) -> u32 {
+        (self.port.wakes / 10).min(1_000)
+    }
+
     /// How many interrupts have come to on_interrupt.
     fn interrupts(&self) -> u32 {
         self.lanes.iter().fold(0, |n, lane| n.wrapping_add(lane.interrupts.load(Ordering::Relaxed)))
@@ -93,7 +98,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             Some(alarm) => {
                 self.on_each(me, what, || {
                     let mut dice = Dice::new(me.index() + 31);
-                    for _ in 0..self.port.wakes / 10 {
+                    for _ in 0..self.strikes() {
                         let at = word.load(Ordering::Acquire);
                         alarm(dice.below(20_000));
                         dice.pause(1_500);
@@ -123,13 +128,13 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         let what = "interrupt handlers wake tasks";
         if let Some(raise) = self.port.raise {
             let mut seen = 0;
-            for _ in 0..self.port.wakes / 10 {
+            for _ in 0..self.strikes() {
                 self.forget_interrupts();
                 raise();
                 self.cell.ready(Ready::READABLE).await;
                 seen += 1;
             }
-            self.check(what, seen == self.port.wakes / 10);
+            self.check(what, seen == self.strikes());
             self.provoke(memory).await;
         } else {
             self.skip(what, "no hook");
@@ -137,7 +142,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         let what = "interrupt handlers wake tasks while their core sleeps";
         if let Some(alarm) = self.port.alarm {
             let mut dice = Dice::new(7);
-            for _ in 0..self.port.wakes / 20 {
+            for _ in 0..self.strikes() {
                 self.forget_interrupts();
                 alarm(dice.below(50_000));
                 self.cell.ready(Ready::READABLE).await;
@@ -167,7 +172,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             }
         };
         let Some(waiting) = self.spawn(memory, waiting) else { return };
-        let (before, enough) = (self.interrupts(), self.port.wakes / 50);
+        let (before, enough) = (self.interrupts(), self.strikes() / 5);
         self.provoking.store(true, Ordering::Relaxed);
         let mut sound = true;
         // Spawns and steals come with the bursts, parks with the sleeps between.
