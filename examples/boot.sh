@@ -8,6 +8,7 @@
 #   riscv32      the same source: four harts of rv32imac
 #   riscv32imc   the same source: one hart without compare-and-swap
 #   x86_64       four cores of a PC
+#   aarch64      four 64-bit Arm cores, QEMU's virt board
 #   thumbv7m     one Cortex-M3: Arm's mps2-an385
 #   thumbv6m     one Cortex-M0 without compare-and-swap, 16 KiB of memory: micro:bit
 #
@@ -56,6 +57,11 @@ x86_64)
         -device isa-debug-exit,iobase=0xf4,iosize=4)
     success=33
     ;;
+aarch64)
+    package=qemu-system-arm folder=kernel-aarch64 target=aarch64-unknown-none-softfloat
+    qemu=(qemu-system-aarch64 -M virt,gic-version=2 -cpu cortex-a72 -smp 4 -m 64M
+        -semihosting-config enable=on,target=native "${machine[@]}")
+    ;;
 thumbv7m)
     package=qemu-system-arm folder=cortex-m target=thumbv7m-none-eabi script=mps2.ld
     qemu=(qemu-system-arm -M mps2-an385 -semihosting-config enable=on,target=native "${machine[@]}")
@@ -65,7 +71,7 @@ thumbv6m)
     qemu=(qemu-system-arm -M microbit -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
 *)
-    echo "no such kernel: $kernel (have: riscv64 riscv32 riscv32imc x86_64 thumbv7m thumbv6m)" >&2
+    echo "no such kernel: $kernel (have: riscv64 riscv32 riscv32imc x86_64 aarch64 thumbv7m thumbv6m)" >&2
     exit 2
     ;;
 esac
