@@ -1,10 +1,21 @@
 #!/usr/bin/env bash
-# Builds a kernel with filch in it and boots it in QEMU, without a display.
+# Builds a kernel with filch in it and boots it in QEMU, without a display: the conformance suite, a demonstration, and
+# a shell on the serial line.
 #
-#   examples/boot.sh riscv64 [FEATURE]...    four RISC-V harts, QEMU's virt board
+#   examples/boot.sh KERNEL [FEATURE]...
 #
-# Features: `delay` lets time pass between the last check and the halt; `mutant` is a platform that loses wake-ups, and
-# must fail. The last line is "N passed, N failed", and the exit status says the same. Installs what is missing (Debian).
+#   riscv64      four harts of rv64imac, QEMU's virt board
+#   riscv32      the same source: four harts of rv32imac
+#   riscv32imc   the same source: one hart without compare-and-swap
+#   x86_64       four cores of a PC
+#   aarch64      four 64-bit Arm cores, QEMU's virt board
+#   thumbv7m     one Cortex-M3: Arm's mps2-an385
+#   thumbv6m     one Cortex-M0 without compare-and-swap, 16 KiB of memory: micro:bit
+#
+# Features: `delay` lets time pass between the last check and the halt; `hostile` runs all over a platform that is as
+# unhelpful as the contract allows; `mutant` is a platform that loses wake-ups, and must fail. The last line is
+# "N passed, N failed", and the exit status says the same. What goes to the shell is in BOOT_INPUT; BOOT_INPUT=- is the
+# terminal. Installs what is missing (Debian).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_TARGET
@@ -21,34 +32,80 @@ install() {
     DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
-kernel=${1:?which kernel? riscv64}
+kernel=${1:?which kernel? See the head of this file}
 shift
 features=$(IFS=,; echo "$*")
+shell=$'spawn 20\nsleep 5\nmetrics\nexit\n'
+success=0
+machine=(-display none -monitor none -serial stdio -no-reboot)
 case $kernel in
 riscv64)
-    install rustc-web cargo-web rust-web-src rust-web-llvm lld-22 qemu-system-misc
-    folder=kernel-riscv64 target=riscv64imac-unknown-none-elf
-    qemu=(qemu-system-riscv64 -M virt -smp 4 -m 64M -bios none)
+    package=qemu-system-misc folder=kernel-riscv64 target=riscv64imac-unknown-none-elf
+    qemu=(qemu-system-riscv64 -M virt -smp 4 -m 64M -bios none "${machine[@]}")
+    ;;
+riscv32)
+    package=qemu-system-misc folder=kernel-riscv64 target=riscv32imac-unknown-none-elf
+    qemu=(qemu-system-riscv32 -M virt -smp 4 -m 64M -bios none "${machine[@]}")
+    ;;
+riscv32imc)
+    package=qemu-system-misc folder=kernel-riscv64 target=riscv32imc-unknown-none-elf
+    qemu=(qemu-system-riscv32 -M virt -cpu rv32,a=off -smp 1 -m 64M -bios none "${machine[@]}")
+    ;;
+x86_64)
+    package=qemu-system-x86 folder=kernel-x86_64 target=x86_64-unknown-none
+    qemu=(qemu-system-x86_64 -M q35 -smp 4 -m 64M -nodefaults "${machine[@]}"
+        -device isa-debug-exit,iobase=0xf4,iosize=4)
+    success=33
+    ;;
+aarch64)
+    package=qemu-system-arm folder=kernel-aarch64 target=aarch64-unknown-none-softfloat
+    qemu=(qemu-system-aarch64 -M virt,gic-version=2 -cpu cortex-a72 -smp 4 -m 64M
+        -semihosting-config enable=on,target=native "${machine[@]}")
+    ;;
+thumbv7m)
+    package=qemu-system-arm folder=cortex-m target=thumbv7m-none-eabi script=mps2.ld
+    qemu=(qemu-system-arm -M mps2-an385 -semihosting-config enable=on,target=native "${machine[@]}")
+    ;;
+thumbv6m)
+    package=qemu-system-arm folder=cortex-m target=thumbv6m-none-eabi script=microbit.ld
+    qemu=(qemu-system-arm -M microbit -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
 *)
-    echo "no such kernel: $kernel (have: riscv64)" >&2
+    echo "no such kernel: $kernel (have: riscv64 riscv32 riscv32imc x86_64 aarch64 thumbv7m thumbv6m)" >&2
     exit 2
     ;;
 esac
 
+install rustc-web cargo-web rust-web-src rust-web-llvm lld-22 "$package"
 out=$PWD/../target/kernels
+binary=kernel-${folder#kernel-}
 (
     cd "$folder"
+    # In place of what the configurations say, see cortex-m/.cargo/config.toml.
+    [[ ! ${script-} ]] || export RUSTFLAGS="-Clink-arg=-T$script"
     RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc \
-        /usr/bin/cargo build --quiet --release --features "$features" --target-dir "$out"
+        /usr/bin/cargo build --quiet --release --features "$features" --target "$target" --target-dir "$out"
 )
+
+# What is typed. The line stays open, as this very shell holds both ends of it.
+log=$out/$kernel.log
+if [[ ${BOOT_INPUT-} == - ]]; then
+    exec {typed}<&0
+else
+    line=$(mktemp -u)
+    mkfifo "$line"
+    exec {typed}<>"$line"
+    rm "$line"
+    printf %s "${BOOT_INPUT-$shell}" >&"$typed"
+fi
+
 # A lost wake-up is a hang: the limit turns it into a failure.
 status=0
-timeout --foreground "${BOOT_LIMIT:-60}" "${qemu[@]}" -nographic -no-reboot \
-    -kernel "$out/$target/release/$folder" </dev/null | tee "$out/$kernel.log" || status=${PIPESTATUS[0]}
-verdict=$(tail -n 1 "$out/$kernel.log")
-if ((status)); then
+timeout --foreground "${BOOT_LIMIT:-100}" "${qemu[@]}" -kernel "$out/$target/release/$binary" \
+    <&"$typed" | tee "$log" || status=${PIPESTATUS[0]}
+verdict=$(tail -n 1 "$log")
+if ((status != success)); then
     echo "boot: $kernel ended with status $status" >&2
-    exit "$status"
+    exit $((status ? status : 1))
 fi
 [[ $verdict =~ ^[1-9][0-9]*\ passed,\ 0\ failed ]] || { echo "boot: no verdict" >&2; exit 1; }

@@ -1,42 +1,64 @@
 //! QEMU's `virt` board as a platform: the page that a port takes.
 
-use core::{
-    arch::asm,
-    sync::atomic::{AtomicU32, AtomicUsize, Ordering},
+use core::{arch::asm, cell::Cell, hint::spin_loop};
+
+use filch::{
+    Event, Instant, Platform, WorkerId,
+    atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
 };
 
-use filch::{Instant, Platform, WorkerId};
-
-/// The CLINT's software interrupt of each hart, its timer compare, and its time.
-const MSIP: usize = 0x0200_0000;
-const MTIMECMP: usize = 0x0200_4000;
-const MTIME: usize = 0x0200_BFF8;
-/// `mtime` counts at 10 MHz.
-const NANOS: u64 = 100;
-const UART: *mut u8 = 0x1000_0000 as *mut u8;
-const SIFIVE_TEST: *mut u32 = 0x0010_0000 as *mut u32;
+use crate::{SERIAL, SUITE, boot::HARTS, devices};
 
 pub struct Board;
 
-/// How often a hart came out of a `wfi`.
-pub static HALTS: AtomicUsize = AtomicUsize::new(0);
+/// A hart's timer: it goes off for the earlier of the two.
+struct Timer {
+    /// When the sleep under way ends.
+    deadline: Cell<u64>,
+    /// When a test wants an interrupt.
+    alarm: Cell<u64>,
+}
 
-fn hart() -> usize {
+/// INV-OWN-HART: each hart touches its own, with interrupts masked.
+struct Timers([Timer; HARTS]);
+
+// SAFETY: INV-OWN-HART.
+unsafe impl Sync for Timers {}
+
+const OFF: u64 = u64::MAX;
+static TIMERS: Timers =
+    Timers([const { Timer { deadline: Cell::new(OFF), alarm: Cell::new(OFF) } }; HARTS]);
+/// A test wants an interrupt of this hart.
+static RAISED: [AtomicBool; HARTS] = [const { AtomicBool::new(false) }; HARTS];
+/// How often a hart came out of a `wfi`.
+static HALTS: AtomicUsize = AtomicUsize::new(0);
+
+pub fn hart() -> usize {
     let id;
     // SAFETY: reads a register.
     unsafe { asm!("csrr {}, mhartid", out(reg) id, options(nomem, nostack)) };
     id
 }
 
+/// Machine interrupts off (`csrci`) and on (`csrsi`): bit 3 of `mstatus`.
+fn mask() {
+    // SAFETY: this hart's own; `unmask` follows.
+    unsafe { asm!("csrci mstatus, 8", options(nostack)) };
+}
+
+pub fn unmask() {
+    // SAFETY: the handlers are there since boot.
+    unsafe { asm!("csrsi mstatus, 8", options(nostack)) };
+}
+
 // SAFETY:
 // - Identity: hart `w` is worker `w`, and enters it once.
 // - Guard: the default, which calls once; panics abort.
-// - Sticky wake: interrupts stay masked; one that comes between the check and the `wfi` stays pending, and the `wfi` falls
-//   through. It is cleared after the `wfi` only, and the core looks at the word again then.
+// - Sticky wake: `wait` masks interrupts, checks, and halts. An interrupt that comes in between stays pending, and ends the
+//   `wfi` masked as it is. One that came before the check found the word changed already.
 unsafe impl Platform for Board {
     fn now(&self) -> Instant {
-        // SAFETY: the CLINT's time register.
-        Instant::from_nanos(unsafe { (MTIME as *const u64).read_volatile() } * NANOS)
+        Instant::from_nanos(devices::time() * devices::TICK)
     }
 
     fn current_worker(&self) -> Option<WorkerId> {
@@ -44,66 +66,95 @@ unsafe impl Platform for Board {
     }
 
     fn wait(&self, w: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        let ticks = deadline.map_or(u64::MAX, |end| end.as_nanos().div_ceil(NANOS));
-        // SAFETY: this hart's own timer and software interrupt.
-        unsafe {
-            ((MTIMECMP + 8 * w.index()) as *mut u64).write_volatile(ticks);
+        mask();
+        if word.load(Ordering::Acquire) == expected {
+            set_timer(w.index(), |timer| {
+                timer
+                    .deadline
+                    .set(deadline.map_or(OFF, |end| end.as_nanos().div_ceil(devices::TICK)));
+            });
             if cfg!(feature = "mutant") {
-                halt_carelessly(w, word, expected);
-            } else if word.load(Ordering::Acquire) == expected {
-                delay();
-                asm!("wfi", options(nostack));
-                HALTS.fetch_add(1, Ordering::Relaxed);
+                unmask();
             }
-            ((MSIP + 4 * w.index()) as *mut u32).write_volatile(0);
+            delay();
+            // SAFETY: halts until an interrupt is pending.
+            unsafe { asm!("wfi", options(nostack)) };
+            mask();
+            HALTS.fetch_add(1, Ordering::Relaxed);
+            set_timer(w.index(), |timer| timer.deadline.set(OFF));
         }
+        unmask();
     }
 
     fn wake(&self, w: WorkerId, _: &AtomicU32) {
-        // SAFETY: that hart's software interrupt. The fence orders the word before the interrupt.
-        unsafe {
-            asm!("fence rw, ow", options(nostack));
-            ((MSIP + 4 * w.index()) as *mut u32).write_volatile(1);
-        }
+        devices::set_software(w.index(), true);
     }
-}
 
-/// What a platform must not do: take the interrupt between check and halt, as a handler would with interrupts enabled, and
-/// sleep all the same.
-unsafe fn halt_carelessly(w: WorkerId, word: &AtomicU32, expected: u32) {
-    if word.load(Ordering::Acquire) == expected {
-        delay();
-        // SAFETY: this hart's own software interrupt.
-        unsafe {
-            ((MSIP + 4 * w.index()) as *mut u32).write_volatile(0);
-            asm!("wfi", options(nostack));
-        }
+    fn event(&self, _: Option<WorkerId>, event: Event) {
+        SUITE.on_event(event);
     }
 }
 
 fn delay() {
     if cfg!(feature = "delay") {
-        (0..500).for_each(|_| core::hint::spin_loop());
+        (0..500).for_each(|_| spin_loop());
     }
 }
 
-/// The serial line, one line at a time.
-pub struct Console;
+/// Changes what the hart's timer is for, with interrupts masked.
+fn set_timer(hart: usize, change: impl FnOnce(&Timer)) {
+    let timer = &TIMERS.0[hart];
+    change(timer);
+    devices::set_timer(hart, timer.deadline.get().min(timer.alarm.get()));
+}
 
-impl core::fmt::Write for Console {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        // SAFETY: the UART's transmit register; QEMU's is always ready.
-        text.bytes().for_each(|byte| unsafe { UART.write_volatile(byte) });
-        Ok(())
+pub fn on_timer() {
+    let hart = hart();
+    let due = |cell: &Cell<u64>| {
+        let due = cell.get() <= devices::time();
+        if due {
+            cell.set(OFF);
+        }
+        due
+    };
+    let mut alarmed = false;
+    set_timer(hart, |timer| {
+        due(&timer.deadline);
+        alarmed = due(&timer.alarm);
+    });
+    if alarmed {
+        SUITE.on_interrupt();
     }
 }
 
-/// Ends QEMU with this status.
-pub fn exit(status: u32) -> ! {
-    let word = if status == 0 { 0x5555 } else { status << 16 | 0x3333 };
-    // SAFETY: the board's power switch.
-    unsafe { SIFIVE_TEST.write_volatile(word) };
-    loop {
-        core::hint::spin_loop();
+/// A wake: the word has changed before. Nothing is left to do but to take the interrupt back.
+pub fn on_software() {
+    let hart = hart();
+    devices::set_software(hart, false);
+    if RAISED[hart].swap(false, Ordering::Acquire) {
+        SUITE.on_interrupt();
     }
+}
+
+pub fn on_external() {
+    devices::on_external(|byte| SERIAL.on_byte(byte));
+}
+
+/// The suite's hook: an interrupt on this hart, now.
+pub fn raise() {
+    let hart = hart();
+    RAISED[hart].store(true, Ordering::Release);
+    devices::set_software(hart, true);
+}
+
+/// The suite's hook: an interrupt on this hart, after so many nanoseconds.
+pub fn alarm(nanos: u32) {
+    mask();
+    let at = devices::time() + u64::from(nanos) / devices::TICK;
+    set_timer(hart(), |timer| timer.alarm.set(at));
+    unmask();
+}
+
+pub fn halts() -> usize {
+    HALTS.load(Ordering::Relaxed)
 }

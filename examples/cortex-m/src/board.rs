@@ -1,0 +1,186 @@
+//! A Cortex-M as a platform: one core, wakes from interrupt handlers.
+
+use core::{arch::asm, cell::Cell, hint::spin_loop};
+
+use filch::{
+    Event, Instant, Platform, WorkerId,
+    atomic::{AtomicU32, AtomicUsize, Ordering},
+};
+
+use crate::{SUITE, devices};
+
+pub struct Board;
+
+/// What the machine's timer and clock are about, in ticks. INV-MASKED: touched with interrupts masked.
+struct Clock {
+    /// When the sleep under way ends.
+    deadline: Cell<u64>,
+    /// When a test wants an interrupt.
+    alarm: Cell<u64>,
+    /// The last reading.
+    last: Cell<u64>,
+}
+
+// SAFETY: INV-MASKED, and there is one core.
+unsafe impl Sync for Clock {}
+
+const OFF: u64 = u64::MAX;
+static CLOCK: Clock = Clock { deadline: Cell::new(OFF), alarm: Cell::new(OFF), last: Cell::new(0) };
+/// How often the core came out of a `wfi`.
+static HALTS: AtomicUsize = AtomicUsize::new(0);
+
+/// Masks interrupts; true if they were not.
+fn mask() -> bool {
+    let masked: u32;
+    // SAFETY: interrupts off; whoever calls this sees to `unmask`.
+    unsafe { asm!("mrs {}, PRIMASK", "cpsid i", out(reg) masked, options(nostack)) };
+    masked & 1 == 0
+}
+
+fn unmask() {
+    // SAFETY: the handlers are there since reset.
+    unsafe { asm!("cpsie i", options(nostack)) };
+}
+
+fn masked<R>(f: impl FnOnce() -> R) -> R {
+    let unmasked = mask();
+    let result = f();
+    if unmasked {
+        unmask();
+    }
+    result
+}
+
+// SAFETY:
+// - Identity: there is one core.
+// - Guard: the default, which calls once; panics abort.
+// - Sticky wake: `wait` masks interrupts, checks, and halts. A handler that would change the word in between stays pending,
+//   which ends the `wfi`, and runs when interrupts are unmasked.
+unsafe impl Platform for Board {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(masked(ticks) * devices::TICK)
+    }
+
+    fn current_worker(&self) -> Option<WorkerId> {
+        Some(WorkerId::new(0))
+    }
+
+    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        mask();
+        if word.load(Ordering::Acquire) == expected {
+            set_timer(|clock| {
+                clock
+                    .deadline
+                    .set(deadline.map_or(OFF, |end| end.as_nanos().div_ceil(devices::TICK)));
+            });
+            if cfg!(feature = "mutant") {
+                unmask();
+            }
+            delay();
+            // SAFETY: halts until an interrupt is pending, masked or not.
+            unsafe { asm!("dsb", "wfi", options(nostack)) };
+            mask();
+            HALTS.fetch_add(1, Ordering::Relaxed);
+            set_timer(|clock| clock.deadline.set(OFF));
+        }
+        unmask();
+    }
+
+    /// The one core is awake: it is here.
+    fn wake(&self, _: WorkerId, _: &AtomicU32) {}
+
+    fn event(&self, _: Option<WorkerId>, event: Event) {
+        SUITE.on_event(event);
+    }
+}
+
+fn delay() {
+    if cfg!(feature = "delay") {
+        (0..500).for_each(|_| spin_loop());
+    }
+}
+
+/// The time in ticks: the machine's counter, which has 32 bits, and how often it has turned over. With interrupts masked.
+fn ticks() -> u64 {
+    let (last, low) = (CLOCK.last.get(), u64::from(devices::counter()));
+    let turns = (last >> 32) + u64::from(low < last & 0xFFFF_FFFF);
+    CLOCK.last.set(turns << 32 | low);
+    turns << 32 | low
+}
+
+/// Changes what the timer is for, with interrupts masked. It goes off at least once in a turn of the counter.
+fn set_timer(change: impl FnOnce(&Clock)) {
+    change(&CLOCK);
+    let next = CLOCK.deadline.get().min(CLOCK.alarm.get());
+    let left = next.saturating_sub(ticks()).clamp(1, 1 << 31);
+    devices::set_timer(left as u32);
+}
+
+pub fn on_timer() {
+    let due = |cell: &Cell<u64>| {
+        let due = cell.get() <= ticks();
+        if due {
+            cell.set(OFF);
+        }
+        due
+    };
+    let alarmed = masked(|| {
+        devices::quench_timer();
+        let mut alarmed = false;
+        set_timer(|clock| {
+            due(&clock.deadline);
+            alarmed = due(&clock.alarm);
+        });
+        alarmed
+    });
+    if alarmed {
+        SUITE.on_interrupt();
+    }
+}
+
+pub fn on_pending() {
+    SUITE.on_interrupt();
+}
+
+/// The suite's hook: an interrupt, now: PendSV, which comes before the next instruction but one.
+pub fn raise() {
+    const CONTROL: *mut u32 = 0xE000_ED04 as *mut u32;
+    // SAFETY: the interrupt control and state register; other bits mean nothing when written as zero.
+    unsafe {
+        CONTROL.write_volatile(1 << 28);
+        asm!("dsb", "isb", options(nostack));
+    }
+}
+
+/// The suite's hook: an interrupt after so many nanoseconds.
+pub fn alarm(nanos: u32) {
+    masked(|| {
+        let at = ticks() + u64::from(nanos) / devices::TICK;
+        set_timer(|clock| clock.alarm.set(at));
+    });
+}
+
+pub fn halts() -> usize {
+    HALTS.load(Ordering::Relaxed)
+}
+
+/// Atomics without compare-and-swap: interrupts masked.
+#[cfg(not(target_has_atomic = "ptr"))]
+mod critical {
+    use critical_section::{Impl, RawRestoreState};
+
+    struct Masked;
+    critical_section::set_impl!(Masked);
+
+    // SAFETY: one core, and interrupts masked between the two.
+    unsafe impl Impl for Masked {
+        unsafe fn acquire() -> RawRestoreState {
+            super::mask()
+        }
+        unsafe fn release(unmasked: RawRestoreState) {
+            if unmasked {
+                super::unmask();
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The devices of the two machines, and what they have in common.
+
+use core::{arch::asm, hint::spin_loop};
+
+#[cfg(target_has_atomic = "ptr")]
+pub use mps2::*;
+#[cfg(not(target_has_atomic = "ptr"))]
+pub use nrf51::*;
+
+fn read(at: usize) -> u32 {
+    // SAFETY: a register of the machine.
+    unsafe { (at as *const u32).read_volatile() }
+}
+
+fn write(at: usize, value: u32) {
+    // SAFETY: a register of the machine, which changes no memory.
+    unsafe { (at as *mut u32).write_volatile(value) };
+}
+
+/// The interrupt controller: which interrupts are enabled, which pending.
+const NVIC_ENABLE: usize = 0xE000_E100;
+#[cfg_attr(target_has_atomic = "ptr", expect(dead_code, reason = "a counting timer is never late"))]
+const NVIC_PEND: usize = 0xE000_E200;
+
+/// Ends QEMU by semihosting: status 0, or 1.
+pub fn exit(status: u32) -> ! {
+    let reason = if status == 0 { 0x2_0026 } else { 0x2_0023 };
+    // SAFETY: SYS_EXIT.
+    unsafe { asm!("bkpt 0xAB", in("r0") 0x18, in("r1") reason, options(nostack)) };
+    loop {
+        spin_loop();
+    }
+}
+
+/// The board of Arm's application note 385: a Cortex-M3 at 25 MHz, with the timers and UARTs of the CMSDK.
+#[cfg(target_has_atomic = "ptr")]
+mod mps2 {
+    use super::{NVIC_ENABLE, read, write};
+
+    /// Nanoseconds in a tick.
+    pub const TICK: u64 = 40;
+    /// Interrupts: of the second timer, and of what the first UART receives.
+    pub const TIMER: usize = 9;
+    pub const SERIAL: usize = 0;
+
+    const CLOCK: usize = 0x4000_0000;
+    const ALARM: usize = 0x4000_1000;
+    const UART: usize = 0x4000_4000;
+
+    pub fn set_up() {
+        // The first timer counts down for ever.
+        write(CLOCK + 8, u32::MAX);
+        write(CLOCK, 1);
+        // The second one once, and then interrupts.
+        write(ALARM + 8, 0);
+        write(ALARM, 1 | 8);
+        write(UART + 0x10, 16);
+        write(UART + 8, 1 | 2 | 8);
+        write(NVIC_ENABLE, 1 << TIMER);
+    }
+
+    pub fn counter() -> u32 {
+        !read(CLOCK + 4)
+    }
+
+    pub fn set_timer(left: u32) {
+        write(ALARM + 4, left);
+    }
+
+    pub fn quench_timer() {
+        write(ALARM + 0xC, 1);
+    }
+
+    pub fn enable_serial() {
+        write(NVIC_ENABLE, 1 << SERIAL);
+    }
+
+    pub fn on_serial(mut take: impl FnMut(u8)) {
+        write(UART + 0xC, 2);
+        while read(UART + 4) & 2 != 0 {
+            take(read(UART) as u8);
+        }
+    }
+
+    pub fn put(byte: u8) {
+        while read(UART + 4) & 1 != 0 {}
+        write(UART, byte.into());
+    }
+}
+
+/// Nordic's nRF51 of the micro:bit: a Cortex-M0 with 16 KiB of memory.
+#[cfg(not(target_has_atomic = "ptr"))]
+mod nrf51 {
+    use super::{NVIC_ENABLE, NVIC_PEND, read, write};
+
+    /// Nanoseconds in a tick.
+    pub const TICK: u64 = 1_000;
+    /// Interrupts: of the first timer, and of the UART.
+    pub const TIMER: usize = 8;
+    pub const SERIAL: usize = 2;
+
+    const CLOCK: usize = 0x4000_8000;
+    /// Tells the counter: into the second compare register.
+    const CAPTURE: usize = CLOCK + 0x44;
+    const CAPTURED: usize = CLOCK + 0x544;
+    const COMPARE: usize = CLOCK + 0x540;
+    const COMPARED: usize = CLOCK + 0x140;
+    const UART: usize = 0x4000_2000;
+    const RECEIVED: usize = UART + 0x108;
+    const SENT: usize = UART + 0x11C;
+
+    pub fn set_up() {
+        // 32 bits, 16 MHz divided by 2^4, an interrupt when the first compare register is reached.
+        write(CLOCK + 0x508, 3);
+        write(CLOCK + 0x510, 4);
+        write(CLOCK + 0x304, 1 << 16);
+        write(CLOCK, 1);
+        write(UART + 0x500, 4);
+        write(UART + 0x304, 1 << 2);
+        write(UART, 1);
+        write(UART + 8, 1);
+        write(NVIC_ENABLE, 1 << TIMER);
+    }
+
+    pub fn counter() -> u32 {
+        write(CAPTURE, 1);
+        read(CAPTURED)
+    }
+
+    pub fn set_timer(left: u32) {
+        let end = counter().wrapping_add(left);
+        write(COMPARE, end);
+        // It compares when the counter moves: an end that has gone by meanwhile would come a turn later.
+        if counter().wrapping_sub(end) < 1 << 31 {
+            write(NVIC_PEND, 1 << TIMER);
+        }
+    }
+
+    pub fn quench_timer() {
+        write(COMPARED, 0);
+    }
+
+    pub fn enable_serial() {
+        write(NVIC_ENABLE, 1 << SERIAL);
+    }
+
+    pub fn on_serial(mut take: impl FnMut(u8)) {
+        while read(RECEIVED) != 0 {
+            write(RECEIVED, 0);
+            take(read(UART + 0x518) as u8);
+        }
+    }
+
+    pub fn put(byte: u8) {
+        write(SENT, 0);
+        write(UART + 0x51C, byte.into());
+        while read(SENT) == 0 {}
+    }
+}

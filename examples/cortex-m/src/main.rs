@@ -1,0 +1,78 @@
+//! filch on one small core without an operating system, under QEMU: the conformance suite, a demonstration, a shell.
+//!
+//! A Cortex-M3, and a Cortex-M0 without compare-and-swap and with 16 KiB of memory.
+#![no_std]
+#![no_main]
+
+mod board;
+mod boot;
+mod devices;
+
+use board::Board;
+use filch::{Config, Executor, TaskPool, WorkerId};
+use filch_conformance::{Port, Suite};
+use filch_kernel::{Console, Kernel, Serial};
+
+#[cfg(not(feature = "hostile"))]
+type Machine = Board;
+#[cfg(feature = "hostile")]
+type Machine = filch_conformance::Hostile<Board>;
+
+const fn machine() -> Machine {
+    #[cfg(not(feature = "hostile"))]
+    return Board;
+    #[cfg(feature = "hostile")]
+    return filch_conformance::Hostile::new(Board, 7);
+}
+
+/// Room in the worker's ring: so little that it overflows.
+const RING: usize = 4;
+
+/// No timeout at all: a wake-up that is lost stays lost, and the boot hangs.
+const CONFIG: Config = Config::new().sentry(None).spin_rounds(0);
+
+const PORT: Port = Port {
+    raise: Some(board::raise),
+    alarm: Some(board::alarm),
+    halts: Some(board::halts),
+    stirs: if cfg!(feature = "hostile") { None } else { Some(0) },
+    wakes: if cfg!(any(feature = "delay", feature = "hostile")) { 5_000 } else { 20_000 },
+    tasks: 8,
+    ..Port::new(|line| CONSOLE.line(line))
+};
+
+static EXECUTOR: Executor<Machine, 1, RING> = Executor::with_config(machine(), CONFIG);
+static SUITE: Suite<Machine, 1, RING> = Suite::new(&EXECUTOR, PORT);
+static TASKS: TaskPool<224, 12> = TaskPool::new();
+static MAIN: TaskPool<2_048, 1> = TaskPool::new();
+static CONSOLE: Console = Console::new(devices::put);
+static SERIAL: Serial = Serial::new();
+static KERNEL: Kernel<Machine, TaskPool<224, 12>, 1, RING> = Kernel {
+    executor: &EXECUTOR,
+    suite: &SUITE,
+    memory: &TASKS,
+    tasks: 8,
+    serial: &SERIAL,
+    print: |line| CONSOLE.line(line),
+    exit: devices::exit,
+};
+
+/// From reset.
+fn kernel_main() -> ! {
+    devices::set_up();
+    let me = WorkerId::new(0);
+    SUITE.contracts(me, &TASKS);
+    devices::enable_serial();
+    match EXECUTOR.spawn(&MAIN, KERNEL.main()) {
+        Ok(task) => task.detach(),
+        Err(error) => panic!("{error}"),
+    }
+    let end = EXECUTOR.run(me);
+    panic!("the executor has ended: {end:?}");
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    CONSOLE.force(format_args!("{info}\n0 passed, 1 failed"));
+    devices::exit(101)
+}

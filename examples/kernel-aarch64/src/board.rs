@@ -1,0 +1,156 @@
+//! QEMU's `virt` board for Arm as a platform: the page that a port takes.
+
+use core::{arch::asm, cell::Cell, hint::spin_loop};
+
+use filch::{
+    Event, Instant, Platform, WorkerId,
+    atomic::{AtomicU32, AtomicUsize, Ordering},
+};
+
+use crate::{SERIAL, SUITE, boot::CORES, devices};
+
+pub struct Board;
+
+/// A core's timer: it goes off for the earlier of the two.
+struct Timer {
+    /// When the sleep under way ends.
+    deadline: Cell<u64>,
+    /// When a test wants an interrupt.
+    alarm: Cell<u64>,
+}
+
+/// INV-OWN-CORE: each core touches its own, with interrupts masked.
+struct Timers([Timer; CORES]);
+
+// SAFETY: INV-OWN-CORE.
+unsafe impl Sync for Timers {}
+
+const OFF: u64 = u64::MAX;
+static TIMERS: Timers =
+    Timers([const { Timer { deadline: Cell::new(OFF), alarm: Cell::new(OFF) } }; CORES]);
+/// How often a core came out of a `wfi`.
+static HALTS: AtomicUsize = AtomicUsize::new(0);
+
+/// The calling core's number, which boot has left in a register for it.
+fn core() -> usize {
+    let id;
+    // SAFETY: reads a register.
+    unsafe { asm!("mrs {}, tpidr_el1", out(reg) id, options(nomem, nostack)) };
+    id
+}
+
+fn mask() {
+    // SAFETY: this core's own; `unmask` follows.
+    unsafe { asm!("msr daifset, #2", options(nostack)) };
+}
+
+pub fn unmask() {
+    // SAFETY: the handlers are there since boot.
+    unsafe { asm!("msr daifclr, #2", options(nostack)) };
+}
+
+// SAFETY:
+// - Identity: core `w` is worker `w`, and enters it once.
+// - Guard: the default, which calls once; panics abort.
+// - Sticky wake: `wait` masks interrupts, checks, and halts. An interrupt that comes in between stays pending, and ends the
+//   `wfi` masked as it is. One that came before the check found the word changed already.
+unsafe impl Platform for Board {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(devices::time() * devices::TICK)
+    }
+
+    fn current_worker(&self) -> Option<WorkerId> {
+        Some(WorkerId::new(core() as u16))
+    }
+
+    fn wait(&self, w: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        mask();
+        if word.load(Ordering::Acquire) == expected {
+            set_timer(w.index(), |timer| {
+                timer
+                    .deadline
+                    .set(deadline.map_or(OFF, |end| end.as_nanos().div_ceil(devices::TICK)));
+            });
+            if cfg!(feature = "mutant") {
+                unmask();
+            }
+            delay();
+            // SAFETY: halts until an interrupt is pending.
+            unsafe { asm!("dsb sy", "wfi", options(nostack)) };
+            mask();
+            HALTS.fetch_add(1, Ordering::Relaxed);
+            set_timer(w.index(), |timer| timer.deadline.set(OFF));
+        }
+        unmask();
+    }
+
+    fn wake(&self, w: WorkerId, _: &AtomicU32) {
+        devices::send(w.index(), devices::WAKE);
+    }
+
+    fn event(&self, _: Option<WorkerId>, event: Event) {
+        SUITE.on_event(event);
+    }
+}
+
+fn delay() {
+    if cfg!(feature = "delay") {
+        (0..500).for_each(|_| spin_loop());
+    }
+}
+
+/// Changes what the core's timer is for, with interrupts masked.
+fn set_timer(core: usize, change: impl FnOnce(&Timer)) {
+    let timer = &TIMERS.0[core];
+    change(timer);
+    devices::set_timer(timer.deadline.get().min(timer.alarm.get()));
+}
+
+pub extern "C" fn on_interrupt() {
+    let mut struck = false;
+    devices::take_interrupts(|interrupt| match interrupt {
+        // The word has changed before: nothing is left to do.
+        devices::WAKE => {}
+        devices::RAISE => struck = true,
+        devices::TIMER => struck |= on_timer(),
+        devices::SERIAL => devices::on_serial(|byte| SERIAL.on_byte(byte)),
+        other => panic!("interrupt {other}"),
+    });
+    if struck {
+        SUITE.on_interrupt();
+    }
+}
+
+/// Whether it was a test's.
+fn on_timer() -> bool {
+    let due = |cell: &Cell<u64>| {
+        let due = cell.get() <= devices::time();
+        if due {
+            cell.set(OFF);
+        }
+        due
+    };
+    let mut alarmed = false;
+    set_timer(core(), |timer| {
+        due(&timer.deadline);
+        alarmed = due(&timer.alarm);
+    });
+    alarmed
+}
+
+/// The suite's hook: an interrupt on this core, now.
+pub fn raise() {
+    devices::send(core(), devices::RAISE);
+}
+
+/// The suite's hook: an interrupt on this core, after so many nanoseconds.
+pub fn alarm(nanos: u32) {
+    mask();
+    let at = devices::time() + u64::from(nanos) / devices::TICK;
+    set_timer(core(), |timer| timer.alarm.set(at));
+    unmask();
+}
+
+pub fn halts() -> usize {
+    HALTS.load(Ordering::Relaxed)
+}

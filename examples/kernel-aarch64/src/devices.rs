@@ -1,0 +1,108 @@
+//! QEMU's `virt` board for Arm: interrupt controller (GICv2), generic timer, UART (PL011), the way out.
+
+use core::{arch::asm, hint::spin_loop};
+
+/// Nanoseconds in a tick of the generic timer.
+pub const TICK: u64 = 16;
+
+/// Interrupts: from core to core, the virtual timer, the UART.
+pub const WAKE: u32 = 0;
+pub const RAISE: u32 = 1;
+pub const TIMER: u32 = 27;
+pub const SERIAL: u32 = 33;
+
+const DISTRIBUTOR: usize = 0x0800_0000;
+const INTERFACE: usize = 0x0801_0000;
+const UART: usize = 0x0900_0000;
+
+fn read(at: usize) -> u32 {
+    // SAFETY: a register of the board.
+    unsafe { (at as *const u32).read_volatile() }
+}
+
+fn write(at: usize, value: u32) {
+    // SAFETY: a register of the board, which changes no memory.
+    unsafe { (at as *mut u32).write_volatile(value) };
+}
+
+/// What each core does: its interrupts are let through.
+pub fn set_up_core() {
+    let frequency: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(nomem, nostack)) };
+    assert!(frequency * TICK == 1_000_000_000, "the timer runs at {frequency} Hz");
+    write(DISTRIBUTOR, 1);
+    write(DISTRIBUTOR + 0x100, 1 << WAKE | 1 << RAISE | 1 << TIMER);
+    write(INTERFACE + 4, 0xFF);
+    write(INTERFACE, 1);
+}
+
+pub fn time() -> u64 {
+    let ticks;
+    // SAFETY: reads a register; not before what comes before.
+    unsafe { asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack)) };
+    ticks
+}
+
+/// The timer's interrupt is there from this time on; `u64::MAX`: not at all.
+pub fn set_timer(at: u64) {
+    let on = u64::from(at != u64::MAX);
+    // SAFETY: this core's timer.
+    unsafe {
+        asm!("msr cntv_cval_el0, {}", "msr cntv_ctl_el0, {}", "isb", in(reg) at, in(reg) on, options(nostack));
+    }
+}
+
+/// Interrupts a core, which then sees what was written before.
+pub fn send(core: usize, interrupt: u32) {
+    // SAFETY: a barrier.
+    unsafe { asm!("dsb ish", options(nostack)) };
+    write(DISTRIBUTOR + 0xF00, 1 << (16 + core) | interrupt);
+    // SAFETY: as above: the interrupt is on its way.
+    unsafe { asm!("dsb sy", "isb", options(nostack)) };
+}
+
+/// Takes the interrupts that are pending.
+pub fn take_interrupts(mut handle: impl FnMut(u32)) {
+    loop {
+        let taken = read(INTERFACE + 0xC);
+        if taken & 0x3FF >= 1_020 {
+            return;
+        }
+        handle(taken & 0x3FF);
+        write(INTERFACE + 0x10, taken);
+    }
+}
+
+/// What the UART receives interrupts core 0 from now on.
+pub fn enable_uart() {
+    // SAFETY: one byte of a register for each interrupt: its cores.
+    unsafe { ((DISTRIBUTOR + 0x800 + SERIAL as usize) as *mut u8).write_volatile(1) };
+    write(DISTRIBUTOR + 0x104, 1 << (SERIAL - 32));
+    write(UART + 0x38, 1 << 4);
+}
+
+/// Hands over the bytes that the UART has received.
+pub fn on_serial(mut take: impl FnMut(u8)) {
+    write(UART + 0x44, 1 << 4);
+    while read(UART + 0x18) & 1 << 4 == 0 {
+        take(read(UART) as u8);
+    }
+}
+
+pub fn put(byte: u8) {
+    while read(UART + 0x18) & 1 << 5 != 0 {
+        spin_loop();
+    }
+    write(UART, byte.into());
+}
+
+/// Ends QEMU with this status, by semihosting.
+pub fn exit(status: u32) -> ! {
+    let reason = [0x2_0026_u64, status.into()];
+    // SAFETY: SYS_EXIT, which reads the reason.
+    unsafe { asm!("hlt #0xF000", in("x0") 0x18, in("x1") &raw const reason, options(nostack)) };
+    loop {
+        spin_loop();
+    }
+}

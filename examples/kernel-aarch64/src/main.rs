@@ -1,0 +1,82 @@
+//! filch on four 64-bit Arm cores without an operating system, under QEMU: the conformance suite, a demonstration, a shell.
+//!
+//! Written from docs/porting.md.
+#![no_std]
+#![no_main]
+
+mod board;
+mod boot;
+mod devices;
+
+use board::Board;
+use boot::CORES;
+use filch::{Config, Executor, TaskPool, WorkerId};
+use filch_conformance::{Port, Suite};
+use filch_kernel::{Console, Kernel, Serial};
+
+#[cfg(not(feature = "hostile"))]
+type Machine = Board;
+#[cfg(feature = "hostile")]
+type Machine = filch_conformance::Hostile<Board>;
+
+const fn machine() -> Machine {
+    #[cfg(not(feature = "hostile"))]
+    return Board;
+    #[cfg(feature = "hostile")]
+    return filch_conformance::Hostile::new(Board, 7);
+}
+
+/// No timeout at all: a wake-up that is lost stays lost, and the boot hangs.
+const CONFIG: Config = Config::new().sentry(None).spin_rounds(0);
+
+const PORT: Port = Port {
+    raise: Some(board::raise),
+    alarm: Some(board::alarm),
+    halts: Some(board::halts),
+    stirs: if cfg!(feature = "hostile") { None } else { Some(0) },
+    wakes: if cfg!(any(feature = "delay", feature = "hostile")) { 5_000 } else { 100_000 },
+    ..Port::new(|line| CONSOLE.line(line))
+};
+
+static EXECUTOR: Executor<Machine, CORES> = Executor::with_config(machine(), CONFIG);
+static SUITE: Suite<Machine, CORES> = Suite::new(&EXECUTOR, PORT);
+static TASKS: TaskPool<256, 72> = TaskPool::new();
+static MAIN: TaskPool<2_048, 1> = TaskPool::new();
+static CONSOLE: Console = Console::new(devices::put);
+static SERIAL: Serial = Serial::new();
+static KERNEL: Kernel<Machine, TaskPool<256, 72>, CORES> = Kernel {
+    executor: &EXECUTOR,
+    suite: &SUITE,
+    memory: &TASKS,
+    tasks: 64,
+    serial: &SERIAL,
+    print: |line| CONSOLE.line(line),
+    exit: devices::exit,
+};
+
+/// Every core, from boot; the first one starts the others.
+extern "C" fn core_main(core: usize) {
+    devices::set_up_core();
+    if core == 0 {
+        boot::start_cores();
+    }
+    board::unmask();
+    let me = WorkerId::new(core as u16);
+    SUITE.contracts(me, &TASKS);
+    if core == 0 {
+        devices::enable_uart();
+        match EXECUTOR.spawn(&MAIN, KERNEL.main()) {
+            Ok(task) => task.detach(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    if let Err(error) = EXECUTOR.run(me) {
+        panic!("core {core}: {error}");
+    }
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    CONSOLE.force(format_args!("{info}\n0 passed, 1 failed"));
+    devices::exit(101)
+}

@@ -1,0 +1,154 @@
+//! A PC as a platform: the page that a port takes.
+
+use core::{arch::asm, cell::Cell, hint::spin_loop};
+
+use filch::{
+    Event, Instant, Platform, WorkerId,
+    atomic::{AtomicU32, AtomicUsize, Ordering},
+};
+
+use crate::{SERIAL, SUITE, boot::CORES, devices, lapic};
+
+pub struct Board;
+
+/// A core's timer: it goes off for the earlier of the two, in nanoseconds.
+struct Timer {
+    /// When the sleep under way ends.
+    deadline: Cell<u64>,
+    /// When a test wants an interrupt.
+    alarm: Cell<u64>,
+}
+
+/// INV-OWN-CORE: each core touches its own, with interrupts masked.
+struct Timers([Timer; CORES]);
+
+// SAFETY: INV-OWN-CORE.
+unsafe impl Sync for Timers {}
+
+const OFF: u64 = u64::MAX;
+static TIMERS: Timers =
+    Timers([const { Timer { deadline: Cell::new(OFF), alarm: Cell::new(OFF) } }; CORES]);
+/// How often a core came out of a `hlt`.
+static HALTS: AtomicUsize = AtomicUsize::new(0);
+
+/// The calling core's number, which `devices::set_up_core` has left where GS points.
+fn core() -> usize {
+    let id;
+    // SAFETY: reads what GS points to.
+    unsafe { asm!("mov {}, gs:[0]", out(reg) id, options(nostack, readonly, preserves_flags)) };
+    id
+}
+
+fn mask() {
+    // SAFETY: this core's own; `unmask` follows.
+    unsafe { asm!("cli", options(nostack)) };
+}
+
+pub fn unmask() {
+    // SAFETY: the handlers are there.
+    unsafe { asm!("sti", options(nostack)) };
+}
+
+// SAFETY:
+// - Identity: core `w` is worker `w`, and enters it once.
+// - Guard: the default, which calls once; panics abort.
+// - Sticky wake: `wait` masks interrupts, checks, and halts by `sti; hlt`: the first takes effect after the second only, so
+//   that an interrupt that came in between ends the halt. One that came before the check found the word changed already.
+unsafe impl Platform for Board {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(lapic::now())
+    }
+
+    fn current_worker(&self) -> Option<WorkerId> {
+        Some(WorkerId::new(core() as u16))
+    }
+
+    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        mask();
+        if word.load(Ordering::Acquire) == expected {
+            set_timer(|timer| timer.deadline.set(deadline.map_or(OFF, Instant::as_nanos)));
+            if cfg!(feature = "mutant") {
+                unmask();
+            }
+            delay();
+            // SAFETY: halts until an interrupt, whose handler returns.
+            unsafe { asm!("sti; hlt", options(nostack)) };
+            mask();
+            HALTS.fetch_add(1, Ordering::Relaxed);
+            set_timer(|timer| timer.deadline.set(OFF));
+        }
+        unmask();
+    }
+
+    fn wake(&self, w: WorkerId, _: &AtomicU32) {
+        lapic::send(w.index(), lapic::WAKE);
+    }
+
+    fn event(&self, _: Option<WorkerId>, event: Event) {
+        SUITE.on_event(event);
+    }
+}
+
+fn delay() {
+    if cfg!(feature = "delay") {
+        (0..500).for_each(|_| spin_loop());
+    }
+}
+
+/// Changes what the core's timer is for, with interrupts masked.
+fn set_timer(change: impl FnOnce(&Timer)) {
+    let timer = &TIMERS.0[core()];
+    change(timer);
+    lapic::set_timer(timer.deadline.get().min(timer.alarm.get()));
+}
+
+pub extern "C" fn on_timer() {
+    lapic::end_of_interrupt();
+    let now = lapic::now();
+    let due = |cell: &Cell<u64>| {
+        let due = cell.get() <= now;
+        if due {
+            cell.set(OFF);
+        }
+        due
+    };
+    let mut alarmed = false;
+    set_timer(|timer| {
+        due(&timer.deadline);
+        alarmed = due(&timer.alarm);
+    });
+    if alarmed {
+        SUITE.on_interrupt();
+    }
+}
+
+/// The word has changed before: nothing is left to do.
+pub extern "C" fn on_wake() {
+    lapic::end_of_interrupt();
+}
+
+pub extern "C" fn on_raise() {
+    lapic::end_of_interrupt();
+    SUITE.on_interrupt();
+}
+
+pub extern "C" fn on_serial() {
+    lapic::end_of_interrupt();
+    devices::on_serial(|byte| SERIAL.on_byte(byte));
+}
+
+/// The suite's hook: an interrupt on this core, now.
+pub fn raise() {
+    lapic::send(core(), lapic::RAISE);
+}
+
+/// The suite's hook: an interrupt on this core, after so many nanoseconds.
+pub fn alarm(nanos: u32) {
+    mask();
+    set_timer(|timer| timer.alarm.set(lapic::now() + u64::from(nanos)));
+    unmask();
+}
+
+pub fn halts() -> usize {
+    HALTS.load(Ordering::Relaxed)
+}

@@ -1,0 +1,78 @@
+//! What the example kernels share: after the conformance suite a demonstration, a shell on the serial line, the figures of
+//! each core, and a verdict. A kernel adds its boot code and its platform.
+#![no_std]
+
+mod channel;
+mod console;
+mod demo;
+mod shell;
+
+use core::fmt;
+
+use filch::{Executor, Memory, Platform};
+use filch_conformance::Suite;
+
+pub use crate::{
+    channel::Channel,
+    console::{Console, Serial},
+};
+
+/// A kernel: an executor, the suite over it, and a serial line.
+pub struct Kernel<P: Platform, M: Memory + 'static, const N: usize, const RING: usize = 256> {
+    /// Its executor.
+    pub executor: &'static Executor<P, N, RING>,
+    /// The suite over the executor.
+    pub suite: &'static Suite<P, N, RING>,
+    /// Memory for the tasks of suite and demonstration.
+    pub memory: &'static M,
+    /// How many tasks the demonstration may have at the same time.
+    pub tasks: u32,
+    /// What comes in on the serial line.
+    pub serial: &'static Serial,
+    /// Prints a line.
+    pub print: fn(fmt::Arguments<'_>),
+    /// Ends the machine with this status.
+    pub exit: fn(u32) -> !,
+}
+
+impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel<P, M, N, RING> {
+    /// All that the kernel does once its workers run: to be spawned as a task.
+    pub async fn main(&'static self) {
+        self.suite.tasks(self.memory).await;
+        self.demonstrate().await;
+        self.shell().await;
+        self.figures();
+        self.verdict();
+    }
+
+    /// What each core has done.
+    fn figures(&self) {
+        (self.print)(format_args!("core    polls   steals   stolen    parks   timers"));
+        for (core, m) in self.executor.metrics().workers() {
+            (self.print)(format_args!(
+                "{:4} {:8} {:8} {:8} {:8} {:8}",
+                core.index(),
+                m.polls,
+                m.steals,
+                m.stolen,
+                m.parks,
+                m.timers
+            ));
+        }
+    }
+
+    /// Prints how many checks have passed and failed, and ends the machine with the number of failures.
+    pub fn verdict(&self) -> ! {
+        let (passed, failed) = self.suite.verdict();
+        (self.print)(format_args!("{passed} passed, {failed} failed"));
+        (self.exit)(failed)
+    }
+}
+
+impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> fmt::Debug
+    for Kernel<P, M, N, RING>
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernel").field("cores", &N).finish_non_exhaustive()
+    }
+}

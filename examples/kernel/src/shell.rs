@@ -1,0 +1,83 @@
+//! A shell on the serial line.
+
+use core::time::Duration;
+
+use filch::{
+    Memory, Platform,
+    atomic::{AtomicU32, Ordering},
+};
+
+use crate::Kernel;
+
+static RAN: AtomicU32 = AtomicU32::new(0);
+
+impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel<P, M, N, RING> {
+    /// Reads commands until `exit`.
+    pub(crate) async fn shell(&'static self) {
+        (self.print)(format_args!("shell: help, spawn N, sleep MS, metrics, exit"));
+        let mut commands = 0;
+        loop {
+            let mut buffer = [0; 32];
+            let line = self.read_line(&mut buffer).await;
+            (self.print)(format_args!("> {line}"));
+            let mut words = line.split_ascii_whitespace();
+            let Some(command) = words.next() else { continue };
+            let number = words.next().and_then(|word| word.parse().ok()).unwrap_or(1);
+            commands += 1;
+            match command {
+                "spawn" => self.spawn_some(number).await,
+                "sleep" => self.executor.sleep(Duration::from_millis(number.into())).await,
+                "metrics" => self.show_metrics(),
+                "exit" => break,
+                _ => (self.print)(format_args!("have: help, spawn N, sleep MS, metrics, exit")),
+            }
+        }
+        self.suite.check("the shell has run what came on the serial line", commands > 0);
+    }
+
+    async fn read_line<'a>(&self, buffer: &'a mut [u8]) -> &'a str {
+        let mut len = 0;
+        loop {
+            match self.serial.read().await {
+                b'\n' | b'\r' => break,
+                byte if len < buffer.len() && byte.is_ascii_graphic() || byte == b' ' => {
+                    if let Some(place) = buffer.get_mut(len) {
+                        *place = byte;
+                        len += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        core::str::from_utf8(&buffer[..len]).unwrap_or_default()
+    }
+
+    async fn spawn_some(&'static self, tasks: u32) {
+        RAN.store(0, Ordering::Relaxed);
+        for _ in 0..tasks {
+            // No memory at the moment: those before go first.
+            while self.spawn(ran()).is_none() {
+                filch::yield_now().await;
+            }
+        }
+        while RAN.load(Ordering::Acquire) < tasks {
+            filch::yield_now().await;
+        }
+        (self.print)(format_args!("{tasks} tasks have run"));
+    }
+
+    fn show_metrics(&self) {
+        let metrics = self.executor.metrics();
+        let totals = metrics.totals();
+        (self.print)(format_args!(
+            "{} spawned, {} completed, {} live, {} cores asleep",
+            totals.spawned, totals.completed, totals.live, totals.parked
+        ));
+        self.figures();
+    }
+}
+
+async fn ran() {
+    filch::yield_now().await;
+    RAN.fetch_add(1, Ordering::AcqRel);
+}

@@ -1,0 +1,190 @@
+//! The contract of `Platform`, method by method, without a scheduler.
+
+use core::time::Duration;
+
+use filch::{Memory, Platform, Step, WorkerId, atomic::Ordering};
+
+use crate::{Dice, Suite};
+
+impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
+    /// The contract of each method of the platform. To be called once in each context that is to be a worker, before it
+    /// enters: all `N` at the same time, as they wait for each other. Needs `memory` for five small tasks.
+    pub fn contracts(&'static self, me: WorkerId, memory: &'static impl Memory) {
+        let platform = self.executor.platform();
+        platform.enter(me);
+        self.on_each(me, "each context is the worker of its number", || {
+            platform.current_worker() == Some(me)
+        });
+        self.on_each(me, "the clock goes on, and never back", || self.clock_goes_on());
+        self.on_each(me, "a wait for a word that has changed returns", || {
+            // The word is 0. If one does not return, the suite hangs.
+            (0..100).for_each(|_| platform.wait(me, &self.lanes[me.index()].word, 1, None));
+            true
+        });
+        self.on_each(me, "a wait ends at its deadline, and sleeps until then", || {
+            self.deadlines(me)
+        });
+        self.on_each(me, "a poll runs once under guard", || {
+            let mut calls = 0;
+            let contained = platform.guard(&mut || calls += 1);
+            contained.is_ok() && calls == 1
+        });
+        if N > 1 {
+            for target in 0..N {
+                let what = format_args!("wakes from core to core all arrive: core {target}");
+                self.on_each(me, what, || self.chased(me, target));
+                self.reset(me);
+            }
+            self.on_each(me, "wakes of all by all arrive", || self.crowd(me));
+        } else if me.index() == 0 {
+            self.skip("wakes from core to core", "there is one core");
+        }
+        self.interrupt_contracts(me);
+        platform.leave(me);
+        self.offline(me, memory);
+        self.meet();
+    }
+
+    fn clock_goes_on(&self) -> bool {
+        let platform = self.executor.platform();
+        let (first, mut last) = (platform.now(), platform.now());
+        let mut steady = first <= last;
+        // A clock that stands still hangs here.
+        for reads in 0_u32.. {
+            let now = platform.now();
+            steady &= last <= now;
+            last = now;
+            if reads >= 1_000 && now > first {
+                break;
+            }
+        }
+        steady
+    }
+
+    fn deadlines(&self, me: WorkerId) -> bool {
+        let (platform, word) = (self.executor.platform(), &self.lanes[me.index()].word);
+        let mut slept = true;
+        for millis in [0, 1, 5, 20] {
+            let deadline = platform.now() + Duration::from_millis(millis);
+            let mut waits = 0_u32;
+            loop {
+                platform.wait(me, word, 0, Some(deadline));
+                waits += 1;
+                if platform.now() >= deadline {
+                    break;
+                }
+            }
+            // Returns for no reason are allowed, but a wait that never sleeps is none.
+            slept &= waits < 2_000 || self.port.stirs.is_none();
+        }
+        slept
+    }
+
+    /// One core wakes another, which goes to sleep again as soon as it has seen it: most wakes come while it is about to.
+    fn chased(&self, me: WorkerId, target: usize) -> bool {
+        let lane = &self.lanes[target];
+        if me.index() == target {
+            self.be_chased(me)
+        } else if me.index() == (target + 1) % N {
+            let platform = self.executor.platform();
+            let mut dice = Dice::new(target + 1);
+            for round in 1..=self.chases() {
+                lane.data.store(round.wrapping_mul(3), Ordering::Relaxed);
+                // Ordering: Release pairs with the Acquire of the sleeper's look.
+                lane.word.store(round, Ordering::Release);
+                let id = WorkerId::new(target as u16);
+                platform.wake(id, &lane.word);
+                if dice.below(4) == 0 {
+                    platform.wake(id, &lane.word);
+                }
+                // Ordering: the sleeper is done with this round.
+                while lane.seen.load(Ordering::Acquire) != round {
+                    platform.relax(0);
+                }
+                dice.pause(1_000);
+            }
+            true
+        } else {
+            true
+        }
+    }
+
+    /// Each core has its share of the wakes.
+    fn chases(&self) -> u32 {
+        self.port.wakes / N as u32
+    }
+
+    fn be_chased(&self, me: WorkerId) -> bool {
+        let (platform, lane) = (self.executor.platform(), &self.lanes[me.index()]);
+        let (mut ordered, mut at) = (true, 0);
+        while at < self.chases() {
+            while lane.word.load(Ordering::Acquire) == at {
+                platform.wait(me, &lane.word, at, None);
+            }
+            at = lane.word.load(Ordering::Acquire);
+            ordered &= lane.data.load(Ordering::Relaxed) == at.wrapping_mul(3);
+            lane.seen.store(at, Ordering::Release);
+        }
+        ordered
+    }
+
+    /// Every core wakes all others, each sleeps until all have.
+    fn crowd(&self, me: WorkerId) -> bool {
+        let (platform, own) = (self.executor.platform(), &self.lanes[me.index()].word);
+        let mut dice = Dice::new(me.index() + 17);
+        let rounds = self.port.wakes / 100;
+        for round in 1..=rounds {
+            dice.pause(300);
+            for other in (0..N).filter(|other| *other != me.index()) {
+                let word = &self.lanes[other].word;
+                word.fetch_add(1, Ordering::Release);
+                platform.wake(WorkerId::new(other as u16), word);
+            }
+            loop {
+                let seen = own.load(Ordering::Acquire);
+                if seen >= round * (N as u32 - 1) {
+                    break;
+                }
+                platform.wait(me, own, seen, None);
+            }
+        }
+        self.meet();
+        let all = own.load(Ordering::Acquire) == rounds * (N as u32 - 1);
+        self.reset(me);
+        all
+    }
+
+    pub(crate) fn reset(&self, me: WorkerId) {
+        let lane = &self.lanes[me.index()];
+        lane.word.store(0, Ordering::Release);
+        lane.seen.store(0, Ordering::Release);
+    }
+
+    /// A worker goes offline with tasks in its queue: another one runs them. Where there is one core, it comes back.
+    fn offline(&'static self, me: WorkerId, memory: &'static impl Memory) {
+        let (leaver, heir) = (N - 1, 0);
+        self.on_each(me, "a worker that goes offline leaves its tasks to others", || {
+            if me.index() == leaver && !self.leave_behind(me, memory) {
+                return false;
+            }
+            self.meet();
+            if me.index() != heir {
+                return true;
+            }
+            let Ok(worker) = self.executor.worker(me) else { return false };
+            let polls = (0..100).filter(|_| worker.step() == Step::Polled).count();
+            let totals = self.executor.metrics().totals();
+            polls == 4 && totals.live == 0
+        });
+    }
+
+    fn leave_behind(&'static self, me: WorkerId, memory: &'static impl Memory) -> bool {
+        let Ok(worker) = self.executor.worker(me) else { return false };
+        let spawner = self.executor.spawner();
+        let parent = spawner.spawn_pinned(memory, me, async move {
+            // In a poll, so that they go to this worker's own queues.
+            (0..4).all(|_| spawner.spawn(memory, async {}).is_ok())
+        });
+        parent.is_ok() && worker.step() == Step::Polled
+    }
+}

@@ -1,0 +1,210 @@
+//! Wakes from interrupt handlers, on the core that they interrupt.
+
+use core::time::Duration;
+
+use filch::{
+    Event, Memory, Platform, WorkerId,
+    atomic::{AtomicU32, Ordering},
+    io::Ready,
+};
+
+use crate::{Dice, Suite};
+
+/// How often interrupts were raised in the midst of what.
+pub(crate) struct Struck {
+    spawns: AtomicU32,
+    steals: AtomicU32,
+    parks: AtomicU32,
+}
+
+impl Struck {
+    pub(crate) const fn new() -> Self {
+        Self { spawns: AtomicU32::new(0), steals: AtomicU32::new(0), parks: AtomicU32::new(0) }
+    }
+}
+
+impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
+    /// What the handler of the interrupts does that [`Port::raise`](crate::Port::raise) and
+    /// [`Port::alarm`](crate::Port::alarm) raise.
+    pub fn on_interrupt(&self) {
+        let platform = self.executor.platform();
+        if let Some(me) = platform.current_worker() {
+            if let Some(lane) = self.lanes.get(me.index()) {
+                lane.interrupts.fetch_add(1, Ordering::Relaxed);
+                lane.word.fetch_add(1, Ordering::Release);
+                platform.wake(me, &lane.word);
+            }
+        }
+        self.cell.set(Ready::READABLE);
+    }
+
+    /// To be called by [`Platform::event`]: for one check, interrupts come where a worker spawns, steals and goes to sleep.
+    #[inline]
+    pub fn on_event(&self, event: Event) {
+        // Ordering: a flag alone.
+        if self.provoking.load(Ordering::Relaxed) {
+            self.strike(event);
+        }
+    }
+
+    #[cold]
+    fn strike(&self, event: Event) {
+        let count = match event {
+            Event::Spawn(_) => &self.struck.spawns,
+            Event::Steal { .. } => &self.struck.steals,
+            Event::Park => &self.struck.parks,
+            _ => return,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        if let Some(raise) = self.port.raise {
+            raise();
+        }
+    }
+
+    /// How many interrupts each of the checks raises.
+    fn strikes(&self) -> u32 {
+        (self.port.wakes / 10).min(1_000)
+    }
+
+    /// How many interrupts have come to on_interrupt.
+    fn interrupts(&self) -> u32 {
+        self.lanes.iter().fold(0, |n, lane| n.wrapping_add(lane.interrupts.load(Ordering::Relaxed)))
+    }
+
+    /// The contract of `wake` in interrupt handlers.
+    pub(crate) fn interrupt_contracts(&self, me: WorkerId) {
+        let platform = self.executor.platform();
+        let word = &self.lanes[me.index()].word;
+        let sleep_from = |at: u32| {
+            while word.load(Ordering::Acquire) == at {
+                platform.wait(me, word, at, None);
+            }
+        };
+        let what = "an interrupt handler's wake before the wait is kept";
+        match self.port.raise {
+            Some(raise) => self.on_each(me, what, || {
+                for _ in 0..200 {
+                    let at = word.load(Ordering::Acquire);
+                    raise();
+                    sleep_from(at);
+                }
+                true
+            }),
+            None if me.index() == 0 => self.skip(what, "no hook"),
+            None => {}
+        }
+        let what = "an interrupt handler's wake ends the wait of its own core";
+        match self.port.alarm {
+            Some(alarm) => {
+                self.on_each(me, what, || {
+                    let mut dice = Dice::new(me.index() + 31);
+                    for _ in 0..self.strikes() {
+                        let at = word.load(Ordering::Acquire);
+                        alarm(dice.below(20_000));
+                        dice.pause(1_500);
+                        sleep_from(at);
+                    }
+                    true
+                });
+                self.on_each(me, "an interrupt does not cost a sleep its deadline", || {
+                    let at = word.load(Ordering::Acquire);
+                    let deadline = platform.now() + Duration::from_millis(5);
+                    alarm(500_000);
+                    while platform.now() < deadline {
+                        let seen = word.load(Ordering::Acquire);
+                        platform.wait(me, word, seen, Some(deadline));
+                    }
+                    word.load(Ordering::Acquire) != at
+                });
+            }
+            None if me.index() == 0 => self.skip(what, "no hook"),
+            None => {}
+        }
+        self.reset(me);
+    }
+
+    /// A task that waits for interrupts, woken by their handlers.
+    pub(crate) async fn interrupt_tasks(&'static self, memory: &'static impl Memory) {
+        let what = "interrupt handlers wake tasks";
+        if let Some(raise) = self.port.raise {
+            let mut seen = 0;
+            for _ in 0..self.strikes() {
+                self.forget_interrupts();
+                raise();
+                self.cell.ready(Ready::READABLE).await;
+                seen += 1;
+            }
+            self.check(what, seen == self.strikes());
+            self.provoke(memory).await;
+        } else {
+            self.skip(what, "no hook");
+        }
+        let what = "interrupt handlers wake tasks while their core sleeps";
+        if let Some(alarm) = self.port.alarm {
+            let mut dice = Dice::new(7);
+            for _ in 0..self.strikes() {
+                self.forget_interrupts();
+                alarm(dice.below(50_000));
+                self.cell.ready(Ready::READABLE).await;
+            }
+            self.check(what, true);
+        } else {
+            self.skip(what, "no hook");
+        }
+    }
+
+    fn forget_interrupts(&self) {
+        self.cell.clear(self.cell.get());
+    }
+
+    /// Interrupts at each spawn, each steal and each park, whose handlers wake a task: on the core that is in the midst of it.
+    async fn provoke(&'static self, memory: &'static impl Memory) {
+        static STOP: AtomicU32 = AtomicU32::new(0);
+        static WOKEN: AtomicU32 = AtomicU32::new(0);
+        STOP.store(0, Ordering::Relaxed);
+        WOKEN.store(0, Ordering::Relaxed);
+        self.forget_interrupts();
+        let waiting = async move {
+            while STOP.load(Ordering::Acquire) == 0 {
+                let event = self.cell.ready(Ready::READABLE).await;
+                self.cell.clear(event);
+                WOKEN.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let Some(waiting) = self.spawn(memory, waiting) else { return };
+        let (before, enough) = (self.interrupts(), self.strikes() / 5);
+        self.provoking.store(true, Ordering::Relaxed);
+        let mut sound = true;
+        // Spawns and steals come with the bursts, parks with the sleeps between.
+        for _ in 0..2_000 {
+            sound &= self.burst(memory, self.port.tasks / 2, 300).await;
+            self.executor.sleep(Duration::from_micros(100)).await;
+            let struck = &self.struck;
+            let least = |count: &AtomicU32| count.load(Ordering::Relaxed) >= enough;
+            let stole = N == 1 || struck.steals.load(Ordering::Relaxed) >= 20;
+            if least(&struck.spawns) && least(&struck.parks) && stole {
+                break;
+            }
+        }
+        self.provoking.store(false, Ordering::Relaxed);
+        STOP.store(1, Ordering::Release);
+        self.cell.set(Ready::READABLE);
+        sound &= waiting.await.is_ok();
+        let count = |count: &AtomicU32| count.load(Ordering::Relaxed);
+        let Struck { spawns, steals, parks } = &self.struck;
+        let (spawns, steals, parks) = (count(spawns), count(steals), count(parks));
+        let came = self.interrupts().wrapping_sub(before);
+        (self.port.print)(format_args!(
+            "     {came} interrupts: {spawns} at a spawn, {steals} at a steal, {parks} at a park"
+        ));
+        self.check(
+            "interrupt handlers wake in the midst of spawns, steals and parks of their own core",
+            sound
+                && spawns >= enough
+                && parks >= enough
+                && (N == 1 || steals >= 20)
+                && came >= enough
+                && WOKEN.load(Ordering::Relaxed) > 0,
+        );
+    }
+}
