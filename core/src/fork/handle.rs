@@ -91,6 +91,9 @@ impl<'w> Fork<'w> {
         RB: Send,
     {
         let Some((bay, at)) = self.place() else { return self.join_in_place(a, b) };
+        if bay.deque.is_deep(at) && !bay.deque.is_asked() {
+            return self.join_in_place(a, b);
+        }
         let forked = Forked::new(b);
         // SAFETY: INV-BAY: we are the worker; `at` is the bottom. The job stays until it is taken back or done, also if `a`
         // panics (`Pending`).
@@ -125,6 +128,11 @@ impl<'w> Fork<'w> {
     {
         let rest = InPlace { fork: self, b: Some(b) };
         let ra = a(self);
+        if let Some(bay) = self.bay {
+            if bay.deque.is_asked() {
+                bay.answer();
+            }
+        }
         (ra, rest.run())
     }
 

@@ -46,9 +46,19 @@ struct Public {
 
 struct Own {
     bottom: Cell<usize>,
-    /// Where there is room up to: `top` as it was seen last, and `CAP`.
+    /// Up to where a push need not look: `top` as it was seen last, and `SHALLOW`.
     limit: Cell<usize>,
+    /// From where on the owner need not push: see `is_deep`. Out of reach at first.
+    deep: Cell<usize>,
+    /// Pushes above `limit` since somebody asked.
+    spills: Cell<u32>,
 }
+
+/// After how many pushes above its `limit` that nobody has asked for a deque is deep.
+const SPILLS: u32 = if cfg!(filch_loom) { 1 } else { 512 };
+
+/// Further than any index is from `top`.
+const FAR: usize = usize::MAX / 4;
 
 // SAFETY: INV-DEQUE-OWNER for `own`; jobs are handed out once each (INV-DEQUE-SLOT), and `T` may change threads.
 unsafe impl<T: Send, const CAP: usize> Sync for Deque<T, CAP> {}
@@ -78,13 +88,20 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         assert!(CAP.is_power_of_two() && CAP >= 2, "a deque's capacity is a power of two");
         CAP - 1
     };
+    /// How many jobs that wait are enough while nobody wants any.
+    const SHALLOW: usize = if CAP < 8 { CAP } else { CAP / 8 };
 
     maybe_const! {
         pub(crate) fn new() -> Self {
             Self {
                 top: Line(AtomicUsize::new(0)),
                 public: Line(Public { split: AtomicUsize::new(0), asked: AtomicBool::new(false) }),
-                own: Line(Own { bottom: Cell::new(0), limit: Cell::new(CAP) }),
+                own: Line(Own {
+                    bottom: Cell::new(0),
+                    limit: Cell::new(Self::SHALLOW),
+                    deep: Cell::new(FAR),
+                    spills: Cell::new(0),
+                }),
                 slots: array_of!(AtomicPtr::new(core::ptr::null_mut()); CAP),
             }
         }
@@ -97,7 +114,8 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         deque.top.0.store(index, Ordering::Relaxed);
         deque.public.0.split.store(index, Ordering::Relaxed);
         deque.own.0.bottom.set(index);
-        deque.own.0.limit.set(index.wrapping_add(CAP));
+        deque.own.0.limit.set(index.wrapping_add(Self::SHALLOW));
+        deque.own.0.deep.set(index.wrapping_add(FAR));
         deque
     }
 
@@ -124,7 +142,7 @@ impl<T, const CAP: usize> Deque<T, CAP> {
     #[inline(always)]
     pub(crate) unsafe fn push(&self, at: usize, job: NonNull<T>) -> bool {
         let own = &self.own.0;
-        if at == own.limit.get() && !self.find_room(at) {
+        if at_or_above(at, own.limit.get()) && !self.find_room(at) {
             return false;
         }
         // Ordering: published by `publish`.
@@ -137,11 +155,27 @@ impl<T, const CAP: usize> Deque<T, CAP> {
     #[inline(never)]
     fn find_room(&self, at: usize) -> bool {
         // Ordering: Acquire pairs with the Release in `steal`: a thief's read of its slot comes before our next write there.
-        let limit = self.top.0.load(Ordering::Acquire).wrapping_add(CAP);
+        let top = self.top.0.load(Ordering::Acquire);
+        let own = &self.own.0;
+        own.limit.set(top.wrapping_add(Self::SHALLOW));
+        own.spills.set(own.spills.get().saturating_add(1));
+        if own.spills.get() >= SPILLS {
+            own.deep.set(own.limit.get());
+        }
+        #[cfg(not(filch_mutant = "deque_room"))]
+        let room = CAP;
         #[cfg(filch_mutant = "deque_room")]
-        let limit = limit.wrapping_add(1);
-        self.own.0.limit.set(limit);
-        at != limit
+        let room = CAP + 1;
+        at.wrapping_sub(top) < room
+    }
+
+    /// Whether enough jobs wait below `at`, the bottom, for as long as nobody asks: then what would be pushed may as well run
+    /// in place, which is cheaper.
+    ///
+    /// That takes many pushes that were for nothing, so that a few large jobs are in the deque, however deep.
+    #[inline(always)]
+    pub(crate) fn is_deep(&self, at: usize) -> bool {
+        at_or_above(at, self.own.0.deep.get())
     }
 
     /// Takes the job at `at` back; false if it was stolen. Without a fence if it is private.
@@ -264,7 +298,14 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         self.public.0.asked.load(Ordering::Relaxed)
     }
 
-    /// The owner has seen it.
+    /// The owner has seen that somebody asked: all jobs count again.
+    pub(crate) fn wake_up(&self) {
+        let own = &self.own.0;
+        own.spills.set(0);
+        own.deep.set(own.bottom.get().wrapping_add(FAR));
+    }
+
+    /// The owner forgets that somebody asked.
     pub(crate) fn unask(&self) {
         self.public.0.asked.store(false, Ordering::Relaxed);
     }
@@ -379,6 +420,30 @@ mod tests {
         pair.push(4);
         pair.publish(1);
         assert_eq!(pair.steal(), Some(3));
+    }
+
+    #[test]
+    fn a_deque_is_deep_after_many_pushes_that_nobody_asked_for() {
+        let deque = Deque::<u32, 64>::new();
+        let mut job = 0;
+        let job = NonNull::from(&mut job);
+        let fill = || {
+            let mut most = 0;
+            while most < 64 && !deque.is_deep(most) {
+                // SAFETY: one thread; the job stays.
+                assert!(unsafe { deque.push(most, job) });
+                most += 1;
+            }
+            // SAFETY: as above, newest first.
+            assert!((0..most).rev().all(|at| unsafe { deque.take(at) }));
+            most
+        };
+        assert_eq!([fill(), fill(), fill()], [64; 3], "a few jobs all wait");
+        let rounds = (0..).take_while(|_| fill() == 64).count();
+        assert!(rounds < SPILLS as usize, "{rounds}");
+        assert_eq!([fill(), fill()], [8; 2]);
+        deque.wake_up();
+        assert_eq!(fill(), 64, "somebody has asked");
     }
 
     #[test]

@@ -84,6 +84,7 @@ where
 
     /// See [`Bay::answer`].
     fn answer(&self, bay: &Bay) -> bool {
+        bay.deque.wake_up();
         let mut hungry = self.hungry(bay);
         if hungry == 0 {
             bay.deque.unask();
