@@ -15,7 +15,7 @@ use std::{
 };
 
 use common::runtime;
-use filch_std::{JoinError, parallel};
+use filch_std::{JoinError, Runtime, parallel};
 use parallel::Fork;
 
 fn fib(fork: Fork<'_>, n: u32) -> u64 {
@@ -163,6 +163,36 @@ fn after_the_end_a_run_is_the_callers_own_work() {
     let me = thread::current().id();
     let who = handle.fork(|fork| fork.join(|_| thread::current().id(), |_| thread::current().id()));
     assert_eq!(who, (me, me));
+}
+
+/// Every wait is too deep: who waits for a job sleeps, and a stand-in takes its place.
+#[test]
+fn waits_that_may_not_help_have_stand_ins() {
+    for nesting in [0, 1] {
+        let _watchdog = common::watchdog();
+        let runtime = Runtime::builder().workers(3).nesting(nesting).build().unwrap();
+        for _ in 0..30 {
+            assert_eq!(runtime.handle().fork(|fork| fib(fork, 18)), 2_584);
+        }
+        assert_eq!(runtime.block_on(runtime.spawn(async { 7 })).unwrap(), 7);
+    }
+}
+
+/// A job waits for a task in sync code: the jobs that its worker has forked before do not wait with it.
+#[test]
+fn a_job_may_wait_for_a_task() {
+    for workers in [1, 2, 4] {
+        let runtime = runtime(workers);
+        let handle = *runtime.handle();
+        let sum = handle.fork(|fork| {
+            fork.map_reduce(
+                0..200,
+                |i| handle.block_on(handle.spawn(async move { i })).unwrap(),
+                |a, b| a + b,
+            )
+        });
+        assert_eq!(sum, Some(19_900));
+    }
 }
 
 /// The case of seed document 001: four jobs of uneven length, split finely. Its static partition keeps one worker busy for

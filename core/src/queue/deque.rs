@@ -230,6 +230,10 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         self.top.0.store(next, Ordering::Relaxed);
         public.store(next, LOWER);
         self.own.0.bottom.set(next);
+        if ours {
+            // Somebody was to have it, and is without.
+            self.ask();
+        }
         ours
     }
 

@@ -10,8 +10,9 @@
 //! them itself, if all others are busy with tasks, so that a run is never slower than on one worker. A worker that waits
 //! for a job takes pieces of that job, then other jobs, and no task: its caller may hold a lock.
 //!
-//! An owner that finds nobody without work forgets that it was asked. It looks again after a fence, which pairs with that of
-//! `Idle::announce`: either it sees the sleeper's bit, or the sleeper, which asks after its own fence, asks after that.
+//! An owner forgets that it was asked before it looks who is without work, with a fence between. One that goes to sleep sets
+//! its bit, fences, and asks: either the owner sees the bit, or it is asked anew. If something is public already the owner
+//! leaves it at that; then whoever takes the last public job, a thief or the owner itself, asks again for those that are left.
 
 use core::{mem::ManuallyDrop, ptr::NonNull};
 
@@ -85,30 +86,18 @@ where
     /// See [`Bay::answer`].
     fn answer(&self, bay: &Bay) -> bool {
         bay.deque.wake_up();
-        let mut hungry = self.hungry(bay);
-        if hungry == 0 {
-            bay.deque.unask();
-            // Ordering: pairs with the fences of `Idle::announce` and of `wait_for`: see the module's text.
-            fence(Ordering::SeqCst);
-            #[cfg(not(filch_mutant = "jobs_unask"))]
-            {
-                hungry = self.hungry(bay);
-            }
-            if hungry == 0 {
-                return false;
-            }
-            bay.deque.ask();
-        }
-        if bay.deque.is_public() {
-            // On its way to somebody; whoever takes the last of it asks again for the others.
-            bay.deque.unask();
+        // Forgotten first: whoever asks from here on is heard at the next fork.
+        bay.deque.unask();
+        // Ordering: pairs with the fences of `Idle::announce`, `sleep_for` and `steal_job`: see the module's text.
+        #[cfg(not(filch_mutant = "jobs_unask"))]
+        fence(Ordering::SeqCst);
+        let hungry = self.hungry(bay);
+        // What is public already is on its way to somebody.
+        if hungry == 0 || bay.deque.is_public() || self.publish(bay, hungry) {
             return false;
         }
-        if !self.publish(bay, hungry) {
-            return true;
-        }
-        bay.deque.unask();
-        false
+        bay.deque.ask();
+        true
     }
 
     /// Makes up to `n` of the calling worker's jobs public, and sees to it that somebody takes them; false if there is none.
@@ -146,6 +135,9 @@ where
             }
             match deque.steal() {
                 Steal::Success(job) => {
+                    // Ordering: pairs with the fence in `answer`: either its owner sees that the job is gone, or we see that
+                    // the owner has forgotten who asked.
+                    fence(Ordering::SeqCst);
                     if !deque.is_public() && (self.idle.any_parked() || self.idle.searching() > 1) {
                         deque.ask();
                     }
