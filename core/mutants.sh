@@ -21,6 +21,18 @@ ring_half       queue::models::models_ring_pushes_against_a_thief            # a
 ring_room       queue::models::models_ring_thief_with_tasks_of_its_own       # a thief claims more than fits its own ring
 stack_push      queue::models::models_stack_pushes_against_take_all          # a task is published before it is linked
 stack_push      queue::models::models_stack_inbox_pushes_against_its_worker
+job_done        scheduler::models_jobs::a_stolen_job_against_its_owner       # a job is done before its outcome is written
+job_asleep      scheduler::models_jobs::a_stolen_job_against_its_owner       # its thief does not see that the owner sleeps
+jobs_look       scheduler::models_jobs::jobs_become_public_against_sleep     # who parks does not look at the jobs
+jobs_notify     scheduler::models_jobs::jobs_become_public_against_sleep     # nobody hears of jobs that become public
+jobs_unask      scheduler::models_jobs::who_goes_to_sleep_has_asked          # an owner forgets who asks that moment
+deque_publish   queue::models_deque::models_deque_pushes_and_takes_against_a_thief # jobs are made public before they are written
+deque_publish   queue::models_deque::models_deque_private_part_against_a_thief
+deque_lower     queue::models_deque::models_deque_takes_against_a_thief      # ... by the store that lowers the split
+deque_take_fence queue::models_deque::models_deque_takes_against_a_thief     # no store-load fence of the owner
+deque_steal_fence queue::models_deque::models_deque_takes_against_a_thief    # ... of the thief
+deque_last      queue::models_deque::models_deque_two_thieves_and_the_last_jobs # the last job is taken without an exchange
+deque_room      queue::models_deque::models_deque_of_two_is_full             # a push goes over the oldest job
 injector_unlock queue::models::models_injector_leaves_tasks_behind           # the consumers'"'"' lock publishes nothing
 free_tag        queue::models::models_free_list_hands_no_slot_out_twice      # ABA on the free list
 free_give       queue::models::models_free_list_hands_over                   # a slot comes back without an order

@@ -25,6 +25,7 @@ extern crate alloc;
 
 pub mod atomic;
 mod bits;
+mod fork;
 mod instant;
 pub mod io;
 mod lock;
@@ -39,6 +40,7 @@ mod trace;
 #[cfg(feature = "alloc")]
 pub use task::heap::Heap;
 pub use {
+    fork::{handle::Fork, scope::Scope},
     instant::Instant,
     metrics::{Totals, WorkerMetrics},
     platform::{Panic, PanicVtable, Platform, StartError, WorkerEntry, WorkerId},

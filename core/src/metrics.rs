@@ -17,6 +17,7 @@ pub(crate) struct Counters {
     pub(crate) sweeps: Counter,
     pub(crate) rescues: Counter,
     pub(crate) timers: Counter,
+    pub(crate) jobs: Counter,
     pub(crate) busy: Counter,
 }
 
@@ -35,6 +36,7 @@ impl Counters {
             sweeps: Counter::new(),
             rescues: Counter::new(),
             timers: Counter::new(),
+            jobs: Counter::new(),
             busy: Counter::new(),
         }
     }
@@ -66,6 +68,8 @@ pub struct WorkerMetrics {
     pub rescues: usize,
     /// Timers that the worker has fired.
     pub timers: usize,
+    /// Fork-join jobs that it has stolen and run.
+    pub jobs: usize,
     /// Time spent polling, in microseconds, up to the last tick (at most 128 polls ago) or idle moment.
     pub busy_micros: usize,
     /// Tasks in the worker's ring now.

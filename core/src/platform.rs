@@ -245,6 +245,12 @@ pub unsafe trait Platform: Sync + 'static {
         Ok(())
     }
 
+    /// Goes on with a panic that [`guard`](Self::guard) has contained, in the calling context: a fork-join run that ends by a
+    /// panic of one of its jobs. The default panics with the message.
+    fn resume(&self, panic: Panic) -> ! {
+        panic!("{}", panic.message().unwrap_or("a job has panicked"))
+    }
+
     /// The `round`th look for work found none: a spin hint at first, later an OS yield.
     fn relax(&self, round: u32) {
         let _ = round;

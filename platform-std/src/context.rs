@@ -9,7 +9,7 @@ use core::{
     time::Duration,
 };
 
-use filch::{Heap, JoinHandle, Metrics, Spawner, Timers, WorkerId, atomic::AtomicU32};
+use filch::{Fork, Heap, JoinHandle, Metrics, Spawner, Timers, WorkerId, atomic::AtomicU32};
 
 use crate::{clock::Clock, fork, host::Host};
 
@@ -28,6 +28,8 @@ pub(crate) trait Core: Sync {
     fn clock(&self) -> &Clock;
     fn clock_recheck(&self);
     fn host(&'static self) -> &'static (dyn Any + Send + Sync);
+    /// Calls `f` once, if the calling thread is a worker; else says false.
+    fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool;
 }
 
 /// A runtime, to spawn onto: a copyable handle that outlives it.

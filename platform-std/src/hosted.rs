@@ -223,6 +223,10 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         panics::contain(poll)
     }
 
+    fn resume(&self, panic: Panic) -> ! {
+        panics::resume(panic)
+    }
+
     fn relax(&self, round: u32) {
         // A few spins, longer and longer; then the core may be somebody else's.
         if round < 6 {

@@ -17,6 +17,7 @@
 //! - [`spawn`], [`spawn_pinned`], [`spawn_local`], [`spawn_blocking`] and [`block_on`] use the runtime that the calling
 //!   thread is in; the methods of [`Runtime`] and [`Handle`] of the same names use that one.
 //! - [`time`]: sleeps, timeouts, intervals, and a clock that tests can stop.
+//! - [`parallel`]: fork-join on the same workers.
 //! - Workers sleep on a futex on Linux, on a condition variable elsewhere; an idle runtime makes no wake-up at all.
 //! - A panic in a task ends that task, and its [`JoinHandle`] says so.
 //! - Channels and locks come from other crates; any that is runtime-agnostic works: `async-channel`, `async-lock`,
@@ -31,6 +32,7 @@ mod hosted;
 mod join_set;
 mod macros;
 mod panics;
+pub mod parallel;
 mod runtime;
 mod stable;
 pub mod time;

@@ -10,7 +10,7 @@ use core::{
 use std::{io, sync::PoisonError, thread};
 
 use filch::{
-    Config, Heap, JoinHandle, Metrics, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlot,
+    Config, Fork, Heap, JoinHandle, Metrics, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlot,
     atomic::AtomicU32,
 };
 
@@ -440,5 +440,9 @@ impl<H: Host> Core for Shared<H> {
 
     fn host(&'static self) -> &'static (dyn Any + Send + Sync) {
         &self.executor.platform().host
+    }
+
+    fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool {
+        self.executor.fork(f).is_ok()
     }
 }

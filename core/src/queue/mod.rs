@@ -4,8 +4,11 @@
 //! the ring holds pointers in fixed slots. So queueing a task can never fail.
 
 pub(crate) mod chain;
+pub(crate) mod deque;
 pub(crate) mod inbox;
 pub(crate) mod injector;
 #[cfg(all(test, filch_loom))]
 mod models;
+#[cfg(all(test, filch_loom))]
+mod models_deque;
 pub(crate) mod ring;

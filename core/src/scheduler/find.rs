@@ -144,7 +144,7 @@ impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
     S: Slots<RING>,
 {
-    /// Whether there is a task that worker `me` could take from the injector or from another's ring.
+    /// Whether there is a task that worker `me` could take from the injector or from another's ring, or a job of another.
     pub(crate) fn has_work(&self, me: WorkerId) -> bool {
         !self.injector.is_empty()
             || (self.config.stealing
@@ -152,6 +152,6 @@ where
                     .slots()
                     .iter()
                     .enumerate()
-                    .any(|(i, slot)| i != me.index() && !slot.ring.is_empty()))
+                    .any(|(i, slot)| i != me.index() && (!slot.ring.is_empty() || slot.has_jobs())))
     }
 }

@@ -78,11 +78,16 @@ where
         }
         let Some(worker) = spare(self) else { return false };
         let _counted = Counted::up(&self.helpers);
+        // No jobs: they may be long, and what it waits for be done.
+        let guest = &worker.slot().local.guest;
+        guest.set(true);
         while self.idle.any_parked() && worker.pass() == Step::Polled {
             if done() {
+                guest.set(false);
                 return true;
             }
         }
+        guest.set(false);
         drop(worker);
         done()
     }
@@ -97,6 +102,7 @@ where
         let worker = ManuallyDrop::new(Worker::new(self, id));
         worker.end_park();
         worker.give_away();
+        self.publish_all(&slot.bay);
         let counted = Counted::up(&self.blocked);
         // Ordering: pairs with the fences of those who read `blocked` in order to wake us: `call`, `Worker::drop`.
         fence(Ordering::SeqCst);
@@ -123,12 +129,17 @@ where
         };
         drop(counted);
         if stand_in {
-            self.surplus.fetch_add(1, Ordering::Relaxed);
-            for i in self.workers()..self.slots().len() {
-                self.unpark(WorkerId::new(i as u16));
-            }
+            self.dismiss_stand_in();
         }
         helped
+    }
+
+    /// One stand-in is no longer needed.
+    pub(crate) fn dismiss_stand_in(&self) {
+        self.surplus.fetch_add(1, Ordering::Relaxed);
+        for i in self.workers()..self.slots().len() {
+            self.unpark(WorkerId::new(i as u16));
+        }
     }
 
     /// Whether a worker is left that neither sleeps in a join too deep to help in, nor is about to leave.
@@ -139,7 +150,7 @@ where
 
     /// Has a worker started in a spare slot. The slot is taken for it at once: a thread that helps must not come between,
     /// nor another worker start a second stand-in there, or one of the blocked would wait for nobody.
-    fn start_stand_in(&'static self) -> bool {
+    pub(crate) fn start_stand_in(&'static self) -> bool {
         unsafe fn enter<P: Platform, S, const RING: usize>(at: NonNull<()>, id: WorkerId)
         where
             S: Slots<RING>,
@@ -216,10 +227,10 @@ where
 }
 
 /// Counts one up for as long as it lives.
-struct Counted<'a>(&'a AtomicU32);
+pub(crate) struct Counted<'a>(&'a AtomicU32);
 
 impl<'a> Counted<'a> {
-    fn up(count: &'a AtomicU32) -> Self {
+    pub(crate) fn up(count: &'a AtomicU32) -> Self {
         // Ordering: AcqRel pairs with the Acquires in `others_can_work`.
         count.fetch_add(1, Ordering::AcqRel);
         Self(count)

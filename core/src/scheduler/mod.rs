@@ -2,14 +2,19 @@
 
 pub(crate) mod adapt;
 pub(crate) mod admit;
+pub(crate) mod bay;
 pub(crate) mod config;
 pub(crate) mod dispatch;
 pub(crate) mod executor;
 pub(crate) mod find;
 pub(crate) mod help;
 pub(crate) mod idle;
+pub(crate) mod job;
+pub(crate) mod jobs;
 #[cfg(all(test, filch_loom))]
 mod models;
+#[cfg(all(test, filch_loom))]
+mod models_jobs;
 #[cfg(all(test, filch_loom))]
 mod models_whole;
 pub(crate) mod park;

@@ -29,21 +29,29 @@ loom::thread_local! {
 }
 
 /// A platform that keeps its contract and no more: what orders the word's changes is the core's business.
-struct Board {
-    lock: Mutex<()>,
+pub(super) struct Board {
+    /// How many sleep.
+    lock: Mutex<u32>,
     news: Condvar,
 }
 
 impl Board {
     fn new() -> Self {
-        Self { lock: Mutex::new(()), news: Condvar::new() }
+        Self { lock: Mutex::new(0), news: Condvar::new() }
     }
 
     fn sleep(&self, word: &AtomicU32, expected: u32) {
         let mut guard = self.lock.lock().unwrap();
         while word.load(Ordering::Relaxed) == expected {
+            *guard += 1;
             guard = self.news.wait(guard).unwrap();
+            *guard -= 1;
         }
+    }
+
+    /// Whether somebody sleeps; who asks sees what that one did before.
+    pub(super) fn is_quiet(&self) -> bool {
+        *self.lock.lock().unwrap() > 0
     }
 
     fn ring(&self) {
@@ -88,11 +96,11 @@ unsafe impl Platform for Board {
 /// The clock stands still.
 const NOW: Instant = Instant::from_nanos(9);
 
-type Whole<const N: usize> = Executor<Board, N, 4>;
+pub(super) type Whole<const N: usize> = Executor<Board, N, 4>;
 type Pool = TaskPool<640, 4>;
 
-struct Model<const N: usize> {
-    executor: &'static Whole<N>,
+pub(super) struct Model<const N: usize> {
+    pub(super) executor: &'static Whole<N>,
     pool: &'static Pool,
 }
 
@@ -104,7 +112,7 @@ impl<const N: usize> Clone for Model<N> {
 impl<const N: usize> Copy for Model<N> {}
 
 impl<const N: usize> Model<N> {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         // Without LIFO slots, whose tasks wait for the end of a poll by design; without a sentry, since there is no time.
         let config = Config::new().spin_rounds(0).sentry(None).lifo_cap(0);
         Self {
@@ -151,7 +159,7 @@ impl<const N: usize> Model<N> {
         sleep
     }
 
-    fn start(self, ids: core::ops::Range<u16>) -> Vec<thread::JoinHandle<()>> {
+    pub(super) fn start(self, ids: core::ops::Range<u16>) -> Vec<thread::JoinHandle<()>> {
         ids.map(|id| thread::spawn(move || self.work(id))).collect()
     }
 }
@@ -164,7 +172,7 @@ impl Wake for Done {
     }
 }
 
-fn join(threads: Vec<thread::JoinHandle<()>>) {
+pub(super) fn join(threads: Vec<thread::JoinHandle<()>>) {
     threads.into_iter().for_each(|t| t.join().unwrap());
 }
 

@@ -7,7 +7,7 @@ use core::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
-use super::{adapt::Pace, park::ParkWord, rng::Rng};
+use super::{adapt::Pace, bay::Bay, park::ParkWord, rng::Rng};
 use crate::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicWord, Ordering, compiler_fence, maybe_const},
     metrics::Counters,
@@ -38,6 +38,7 @@ pub struct WorkerSlot<const RING: usize = 256> {
     pub(crate) shared: Shared,
     pub(crate) timed: Timed,
     pub(crate) inbox: Inbox,
+    pub(crate) bay: Bay,
     pub(crate) counters: Counters,
     pub(crate) local: Local,
 }
@@ -107,6 +108,10 @@ pub(crate) struct Local {
     pub(crate) orphans: Cell<bool>,
     /// Whose timers it has looked after last.
     pub(crate) turn: Cell<usize>,
+    /// It is a thread that helps while it waits.
+    pub(crate) guest: Cell<bool>,
+    /// When it last looked for I/O and timers between two jobs.
+    pub(crate) looked: Cell<u64>,
     /// Nanoseconds of busy time not yet counted as a microsecond.
     pub(crate) busy_rest: Cell<u64>,
 }
@@ -139,10 +144,16 @@ impl<const RING: usize> WorkerSlot<RING> {
                 },
                 timed: Timed { wheel: Wheel::new() },
                 inbox: Inbox::new(),
+                bay: Bay::new(),
                 counters: Counters::new(),
                 local: Local::new(),
             }
         }
+    }
+
+    /// Whether others could take jobs of this worker's.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.bay.deque.is_public() && !cfg!(filch_mutant = "jobs_look")
     }
 
     /// Whether a context runs the worker.
@@ -212,6 +223,8 @@ impl Local {
             nap: Cell::new(0),
             orphans: Cell::new(false),
             turn: Cell::new(0),
+            guest: Cell::new(false),
+            looked: Cell::new(0),
             busy_rest: Cell::new(0),
         }
     }

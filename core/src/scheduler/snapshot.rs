@@ -133,6 +133,7 @@ where
             sweeps: c.sweeps.get(),
             rescues: c.rescues.get(),
             timers: c.timers.get(),
+            jobs: c.jobs.get(),
             busy_micros: c.busy.get(),
             queue_depth: slot.ring.len() + usize::from(!slot.lifo.is_empty()),
             online: slot.is_online(),

@@ -25,7 +25,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
-    /// It polled a task.
+    /// It polled a task, or ran a piece of another worker's fork-join run.
     Polled,
     /// There was nothing to do.
     Idle,
@@ -36,7 +36,7 @@ pub enum Step {
 /// The calling context as a worker of an executor, to be stepped by hand. See [`Scheduler::worker`].
 ///
 /// Dropping it takes the worker offline: queued tasks go to the others; local tasks are cancelled; pinned ones wait for
-/// the worker to come back.
+/// the worker to come back. Dropped in the midst of a fork-join run of its own, it stays online, and is of no use any more.
 ///
 /// It is neither `Send` nor `Sync`: it *is* the context that it was made in.
 pub struct Worker<P: Platform, S, const RING: usize = 256>
@@ -101,6 +101,7 @@ where
                 self.poll(ready);
                 Step::Polled
             }
+            None if self.run_job() => Step::Polled,
             None => {
                 self.end_stretch();
                 if self.executor.settle() { Step::Stopped } else { Step::Idle }
@@ -161,12 +162,14 @@ where
         let (executor, local) = (self.executor, &self.slot().local);
         self.end_park();
         self.end_stretch();
+        executor.publish_all(&self.slot().bay);
         local.announced.set(true);
         let look = executor.idle.announce(executor, self.id, local.searching.replace(false));
         if (look && executor.has_work(self.id)) || self.must_stay() {
             self.wake_up();
             return None;
         }
+        executor.ask_all();
         self.slot().counters.parks.add(1);
         executor.platform.event(Some(self.id), Event::Park);
         let watch = self.keep_watch();
@@ -344,6 +347,10 @@ where
     fn drop(&mut self) {
         let (executor, slot) = (self.executor, self.slot());
         self.end_park();
+        if slot.bay.roots.get() > 0 {
+            // Others may not enter (INV-BAY): frames below us have jobs in the deque.
+            return;
+        }
         self.retire_locals();
         self.end_stretch();
         self.rest();

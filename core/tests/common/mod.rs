@@ -48,6 +48,12 @@ fn leave(platform: usize, worker: WorkerId) {
     assert_eq!(left, Some((platform, worker)), "workers are left in the order of their entry");
 }
 
+/// A panic has left the innermost context, or nobody will: it is that of this platform.
+pub(crate) fn forget_context<P>(platform: *const P) {
+    let last = HERE.with_borrow_mut(Vec::pop);
+    assert_eq!(last.map(|(at, _)| at), Some(platform.addr()));
+}
+
 // Panics, contained.
 
 type Payload = Box<dyn Any + Send>;

@@ -1,0 +1,310 @@
+//! The handle of a fork-join run, and `join`.
+
+use core::fmt;
+
+use super::job::Forked;
+use crate::{
+    platform::Platform,
+    scheduler::{bay::Bay, executor::Scheduler, slot::Slots},
+};
+
+/// No place in a deque: all is run in place.
+const ALONE: usize = usize::MAX;
+
+/// The right to fork on the worker that runs the calling code, from [`Scheduler::fork`]; closures that are forked get one of
+/// their own.
+///
+/// It is two words, to be passed down by value. It belongs to one context: it is neither `Send` nor `Sync`.
+///
+/// Nothing here allocates; a job lives on the stack of the worker that forks it. A fork that nobody steals costs about as much
+/// as a call through a pointer: it touches no line that others write, and needs no fence. A worker has room for 64 jobs
+/// that wait; what is forked beyond runs in place.
+///
+/// ```
+/// use filch::Fork;
+///
+/// fn sum(fork: Fork<'_>, numbers: &[u64]) -> u64 {
+///     if numbers.len() <= 2 {
+///         return numbers.iter().sum();
+///     }
+///     let (left, right) = numbers.split_at(numbers.len() / 2);
+///     let (a, b) = fork.join(|fork| sum(fork, left), |fork| sum(fork, right));
+///     a + b
+/// }
+///
+/// assert_eq!(sum(Fork::alone(), &[1, 2, 3, 4, 5]), 15);
+/// ```
+#[derive(Clone, Copy)]
+pub struct Fork<'w> {
+    /// None only if `at` is `ALONE`.
+    bay: Option<&'w Bay>,
+    /// The bottom of the deque, as far as this handle knows.
+    at: usize,
+}
+
+impl Fork<'static> {
+    /// A handle of no worker: everything is run in place, one after the other.
+    pub const fn alone() -> Self {
+        Self { bay: None, at: ALONE }
+    }
+}
+
+impl<'w> Fork<'w> {
+    /// A handle for the calling worker, whose bay this is (INV-BAY).
+    pub(super) fn of(bay: &'w Bay) -> Self {
+        // SAFETY: INV-BAY.
+        Self { bay: Some(bay), at: unsafe { bay.deque.bottom() } }
+    }
+
+    /// The bay, and the place where the next job goes; none if all is run in place.
+    #[inline(always)]
+    pub(super) fn place(self) -> Option<(&'w Bay, usize)> {
+        if self.at == ALONE {
+            return None;
+        }
+        let bay = self.bay?;
+        // SAFETY: INV-BAY.
+        let bottom = unsafe { bay.deque.bottom() };
+        // That this handle knows its place spares a fork the wait for a word that was written just before; it may have
+        // moved up, with a job that was stolen.
+        Some((bay, if self.at == bottom { self.at } else { moved(bottom) }))
+    }
+
+    pub(super) fn bay(self) -> Option<&'w Bay> {
+        self.bay
+    }
+
+    /// Runs both closures, `b` on another worker if one is without work, and returns both outcomes.
+    ///
+    /// `a` runs at once, in the calling context; then `b`, unless another worker has taken it: then this one works on pieces of
+    /// `b` and on other jobs until it is done, and sleeps if there are none. It runs no tasks meanwhile. So a lock may be held
+    /// across the call, as long as no job of any fork-join run on the executor takes it.
+    ///
+    /// # Panics
+    /// With the panic of `a`, else of `b`; both have run to their end by then. Where a panic cannot be contained
+    /// ([`Platform::guard`]), it ends the program if it comes from a stolen job.
+    #[inline]
+    pub fn join<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(Fork<'_>) -> RA + Send,
+        B: FnOnce(Fork<'_>) -> RB + Send,
+        RB: Send,
+    {
+        let Some((bay, at)) = self.place() else { return self.join_in_place(a, b) };
+        if bay.deque.is_deep(at) && !bay.deque.is_asked() {
+            return self.join_in_place(a, b);
+        }
+        let forked = Forked::new(b);
+        // SAFETY: INV-BAY: we are the worker; `at` is the bottom. The job stays until it is taken back or done, also if `a`
+        // panics (`Pending`).
+        if !unsafe { bay.deque.push(at, forked.as_job()) } {
+            // SAFETY: nobody else has the job.
+            return self.join_in_place(a, unsafe { forked.closure() });
+        }
+        if bay.deque.is_asked() {
+            bay.answer();
+        }
+        let pending = Pending { bay, at, forked: &forked };
+        let ra = a(Fork { bay: Some(bay), at: at.wrapping_add(1) });
+        core::mem::forget(pending);
+        // SAFETY: we pushed it at `at`; INV-DEQUE-ORDER: what `a` forked has been joined, or stolen.
+        if !unsafe { bay.deque.take(at) } {
+            return (ra, finish(bay, &forked));
+        }
+        if bay.deque.is_asked() {
+            bay.answer();
+        }
+        // SAFETY: INV-FORKED: the job is ours.
+        let b = unsafe { forked.closure() };
+        (ra, b(Fork { bay: Some(bay), at }))
+    }
+
+    /// One after the other.
+    #[inline]
+    fn join_in_place<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(Fork<'_>) -> RA,
+        B: FnOnce(Fork<'_>) -> RB,
+    {
+        let rest = InPlace { fork: self, b: Some(b) };
+        let ra = a(self);
+        if let Some(bay) = self.bay {
+            if bay.deque.is_asked() {
+                bay.answer();
+            }
+        }
+        (ra, rest.run())
+    }
+
+    /// Whether a worker is without work, and this one has no job for it that waits already: then the caller should fork.
+    ///
+    /// Meant for loops that fork only if somebody is there to help. Costs one load if there is nobody.
+    #[inline]
+    pub fn is_wanted(self) -> bool {
+        match self.bay {
+            Some(bay) if self.at != ALONE && bay.deque.is_asked() => bay.answer(),
+            _ => false,
+        }
+    }
+}
+
+#[cold]
+fn moved(bottom: usize) -> usize {
+    bottom
+}
+
+/// The outcome of a job that was stolen.
+#[cold]
+#[inline(never)]
+fn finish<B, R>(bay: &Bay, forked: &Forked<B, R>) -> R
+where
+    B: FnOnce(Fork<'_>) -> R + Send,
+    R: Send,
+{
+    bay.wait(&forked.job);
+    // SAFETY: INV-JOB: it is done, and we are its owner.
+    match unsafe { forked.job.take_panic() } {
+        // SAFETY: INV-FORKED: it has not panicked.
+        None => unsafe { forked.outcome() },
+        Some(panic) => bay.resume(panic),
+    }
+}
+
+/// Lives while `a` runs: if that panics, `b` runs to its end before the stack goes.
+struct Pending<'a, B, R>
+where
+    B: FnOnce(Fork<'_>) -> R + Send,
+    R: Send,
+{
+    bay: &'a Bay,
+    at: usize,
+    forked: &'a Forked<B, R>,
+}
+
+impl<B, R> Drop for Pending<'_, B, R>
+where
+    B: FnOnce(Fork<'_>) -> R + Send,
+    R: Send,
+{
+    #[inline(always)]
+    fn drop(&mut self) {
+        // By value, for the fields to stay in registers.
+        finish_after_panic(self.bay, self.at, self.forked);
+    }
+}
+
+/// Side `a` has panicked: sees to it that `b` runs to its end.
+#[cold]
+#[inline(never)]
+fn finish_after_panic<B, R>(bay: &Bay, at: usize, forked: &Forked<B, R>)
+where
+    B: FnOnce(Fork<'_>) -> R + Send,
+    R: Send,
+{
+    // SAFETY: as in `join`.
+    let ours = unsafe { bay.deque.take(at) };
+    if !ours {
+        bay.wait(&forked.job);
+    }
+    // The first panic goes on; what comes of `b` is dropped.
+    drop(bay.guard(&mut || {
+        if ours {
+            // SAFETY: INV-FORKED: the job is ours; the guard calls once.
+            drop(unsafe { forked.closure() }(Fork::of(bay)));
+            return;
+        }
+        // SAFETY: INV-JOB: it is done, and we are its owner.
+        match unsafe { forked.job.take_panic() } {
+            // SAFETY: INV-FORKED.
+            None => drop(unsafe { forked.outcome() }),
+            Some(panic) => drop(panic),
+        }
+    }));
+}
+
+/// The second side of a fork in place: run even if the first panics, where that can be contained.
+struct InPlace<'w, B, R>
+where
+    B: FnOnce(Fork<'_>) -> R,
+{
+    fork: Fork<'w>,
+    b: Option<B>,
+}
+
+impl<B, R> InPlace<'_, B, R>
+where
+    B: FnOnce(Fork<'_>) -> R,
+{
+    #[inline(always)]
+    fn run(mut self) -> R {
+        match self.b.take() {
+            Some(b) => b(self.fork),
+            None => unreachable!("`b` is there until it runs"),
+        }
+    }
+}
+
+impl<B, R> Drop for InPlace<'_, B, R>
+where
+    B: FnOnce(Fork<'_>) -> R,
+{
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(b) = self.b.take() {
+            run_after_panic(self.fork, b);
+        }
+    }
+}
+
+#[cold]
+fn run_after_panic<B, R>(fork: Fork<'_>, b: B)
+where
+    B: FnOnce(Fork<'_>) -> R,
+{
+    let mut b = Some(b);
+    let mut run = || drop(b.take().map(|b| b(fork)));
+    match fork.bay {
+        Some(bay) => drop(bay.guard(&mut run)),
+        None => run(),
+    }
+}
+
+impl fmt::Debug for Fork<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fork").field("alone", &(self.at == ALONE)).finish_non_exhaustive()
+    }
+}
+
+/// The worker is in a fork-join run.
+struct Root<'w>(&'w Bay);
+
+impl Drop for Root<'_> {
+    fn drop(&mut self) {
+        self.0.roots.set(self.0.roots.get() - 1);
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    /// Begins a fork-join run on the calling worker, from a task, a job, or between two steps; nests. Not for interrupt
+    /// handlers. If nobody could help, as on an executor of one worker or without stealing, everything runs in place.
+    ///
+    /// # Errors
+    /// The closure, if the calling context is no worker: it may then be run with [`Fork::alone`], or on a worker, in a task.
+    pub fn fork<F, R>(&'static self, f: F) -> Result<R, F>
+    where
+        F: FnOnce(Fork<'_>) -> R,
+    {
+        let Some((_, slot)) = self.working() else { return Err(f) };
+        let bay = &slot.bay;
+        bay.roots.set(bay.roots.get() + 1);
+        let root = Root(bay);
+        let mut fork = Fork::of(root.0);
+        if self.workers() == 1 || !self.config.stealing {
+            fork.at = ALONE;
+        }
+        Ok(f(fork))
+    }
+}

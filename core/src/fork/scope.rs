@@ -1,0 +1,235 @@
+//! `scope`: any number of jobs that borrow, joined at the end.
+
+use core::{
+    cell::{Cell, UnsafeCell},
+    fmt,
+    marker::PhantomData,
+    mem::{MaybeUninit, align_of, size_of},
+    ptr::NonNull,
+};
+
+use super::handle::Fork;
+use crate::{
+    platform::Panic,
+    scheduler::{bay::Bay, job::Job},
+};
+
+/// How many jobs of a scope can wait, or be elsewhere, at a time.
+const ROOM: usize = 16;
+/// The largest closure that can, in words.
+const WORDS: usize = 8;
+
+/// Where jobs are spawned that all end before [`Fork::scope`] returns.
+///
+/// It holds room for 16 jobs whose closures have at most eight words each, about 1.8 KiB on the stack. When that is used up, a
+/// spawn first runs the newest job that still waits; a closure that is too large runs at once. So a spawned closure runs in
+/// the spawning context or in another worker's, now or later.
+pub struct Scope<'w, 'env> {
+    fork: Fork<'w>,
+    slots: [UnsafeCell<MaybeUninit<Slot>>; ROOM],
+    /// A bit for each slot that is free.
+    free: Cell<u16>,
+    /// INV-SCOPE: the slots in use, in the order of their pushes: `[0, used)`. All in front of one that was stolen were stolen.
+    order: [Cell<u8>; ROOM],
+    used: Cell<usize>,
+    /// The first panic of a job.
+    panic: Cell<Option<Panic>>,
+    env: PhantomData<Cell<&'env ()>>,
+}
+
+/// A job with its closure, in a slot that is in use (INV-SCOPE).
+#[repr(C)]
+struct Slot {
+    /// First, so that a pointer to it is a pointer to the whole.
+    job: Job,
+    at: usize,
+    closure: [MaybeUninit<usize>; WORDS],
+}
+
+impl<'w> Fork<'w> {
+    /// Runs `body`, which may spawn jobs that borrow what lives outside of the scope, and returns when all of them have ended.
+    ///
+    /// # Panics
+    /// With the panic of `body`, else with the first of a job that was seen; all jobs have run to their end by then.
+    ///
+    /// ```
+    /// let mut squares = [0; 4];
+    /// filch::Fork::alone().scope(|scope| {
+    ///     for (i, square) in squares.iter_mut().enumerate() {
+    ///         scope.spawn(move |_| *square = i * i);
+    ///     }
+    /// });
+    /// assert_eq!(squares, [0, 1, 4, 9]);
+    /// ```
+    ///
+    /// A scope stays where it is: a job, or a side of a [`join`](Fork::join), opens one of its own.
+    ///
+    /// ```compile_fail
+    /// filch::Fork::alone().scope(|scope| {
+    ///     scope.fork().join(|_| scope.spawn(|_| {}), |_| {});
+    /// });
+    /// ```
+    pub fn scope<'env, F, R>(self, body: F) -> R
+    where
+        F: FnOnce(&Scope<'_, 'env>) -> R + Send,
+    {
+        let scope = Scope {
+            fork: self,
+            slots: [const { UnsafeCell::new(MaybeUninit::uninit()) }; ROOM],
+            free: Cell::new(u16::MAX),
+            order: [const { Cell::new(0) }; ROOM],
+            used: Cell::new(0),
+            panic: Cell::new(None),
+            env: PhantomData,
+        };
+        let end = End(&scope);
+        let outcome = body(&scope);
+        drop(end);
+        match (scope.panic.take(), self.bay()) {
+            (Some(panic), Some(bay)) => bay.resume(panic),
+            _ => outcome,
+        }
+    }
+}
+
+/// Waits for all jobs, whether the body has returned or panicked.
+struct End<'a, 'w, 'env>(&'a Scope<'w, 'env>);
+
+impl Drop for End<'_, '_, '_> {
+    fn drop(&mut self) {
+        if let Some(bay) = self.0.fork.bay() {
+            while self.0.settle_newest(bay, true) {}
+        }
+    }
+}
+
+impl<'w, 'env> Scope<'w, 'env> {
+    /// The handle that the scope was opened with, for forks in its body.
+    pub fn fork(&self) -> Fork<'w> {
+        self.fork
+    }
+
+    /// Spawns a job. What it returns must go through what it borrows.
+    pub fn spawn<F>(&self, f: F)
+    where
+        F: FnOnce(Fork<'_>) + Send + 'env,
+    {
+        let Some((bay, _)) = self.fork.place() else { return self.run_now(f) };
+        if size_of::<F>() > size_of::<[usize; WORDS]>() || align_of::<F>() > align_of::<usize>() {
+            return self.run_now(f);
+        }
+        let Some(index) = self.find_slot(bay) else { return self.run_now(f) };
+        let slot = self.slot(index);
+        // SAFETY: INV-BAY.
+        let at = unsafe { bay.deque.bottom() };
+        // SAFETY: the slot is free, and ours; the closure fits.
+        unsafe {
+            let closure = [MaybeUninit::uninit(); WORDS];
+            slot.write(Slot { job: Job::new(run::<F>), at, closure });
+            (&raw mut (*slot.as_ptr()).closure).cast::<F>().write(f);
+        }
+        // SAFETY: INV-BAY; the job stays until it is settled, by `End` at the latest. INV-DEQUE-ORDER: forks are joined in the
+        // reverse order, since neither `Scope` nor a `Fork` can get into a side of a `join` or the body of another scope, which
+        // are `Send`.
+        if !unsafe { bay.deque.push(at, slot.cast()) } {
+            // SAFETY: nobody else knows of the job.
+            let f = unsafe { (&raw mut (*slot.as_ptr()).closure).cast::<F>().read() };
+            return self.run_now(f);
+        }
+        self.free.set(self.free.get() & !(1 << index));
+        self.order[self.used.get()].set(index as u8);
+        self.used.set(self.used.get() + 1);
+        if bay.deque.is_asked() {
+            bay.answer();
+        }
+    }
+
+    fn slot(&self, index: usize) -> NonNull<Slot> {
+        NonNull::from(&self.slots[index]).cast()
+    }
+
+    /// A free slot; runs the newest job for it if there is none.
+    fn find_slot(&self, bay: &Bay) -> Option<usize> {
+        if self.free.get() == 0 && !self.settle_newest(bay, false) {
+            // All were stolen: those that are done are free.
+            let used = self.used.replace(0);
+            for n in 0..used {
+                let index = usize::from(self.order[n].get());
+                if !self.settle_stolen(index) {
+                    self.order[self.used.get()].set(index as u8);
+                    self.used.set(self.used.get() + 1);
+                }
+            }
+        }
+        let free = self.free.get();
+        (free != 0).then(|| free.trailing_zeros() as usize)
+    }
+
+    /// Takes the newest job back and runs it, or waits for it if it was stolen and `wait`; false if nothing was done.
+    fn settle_newest(&self, bay: &Bay, wait: bool) -> bool {
+        let Some(last) = self.used.get().checked_sub(1) else { return false };
+        let index = usize::from(self.order[last].get());
+        // SAFETY: INV-SCOPE: a slot in use; only `Cell`s and atomics of it change.
+        let slot = unsafe { self.slot(index).as_ref() };
+        // SAFETY: INV-BAY; INV-DEQUE-ORDER: the newest of ours, and what was forked after it has been joined.
+        if unsafe { bay.deque.take(slot.at) } {
+            let job = self.slot(index).cast();
+            self.used.set(last);
+            // SAFETY: the job is ours; once.
+            self.keep(bay.guard(&mut || unsafe { Job::run(job, bay) }).err());
+            self.free.set(self.free.get() | 1 << index);
+            return true;
+        }
+        if wait {
+            bay.wait(&slot.job);
+            self.used.set(last);
+            self.settle_stolen(index);
+        }
+        wait
+    }
+
+    /// Frees the slot of a stolen job, if it is done.
+    fn settle_stolen(&self, index: usize) -> bool {
+        // SAFETY: INV-SCOPE: a slot in use.
+        let slot = unsafe { self.slot(index).as_ref() };
+        let done = slot.job.is_done();
+        if done {
+            // SAFETY: INV-JOB: it is done, and we are its owner; the slot is free afterwards.
+            self.keep(unsafe { slot.job.take_panic() });
+            self.free.set(self.free.get() | 1 << index);
+        }
+        done
+    }
+
+    fn run_now<F: FnOnce(Fork<'_>)>(&self, f: F) {
+        let Some(bay) = self.fork.bay() else { return f(self.fork) };
+        let mut f = Some(f);
+        let run = &mut || {
+            if let Some(f) = f.take() {
+                f(self.fork);
+            }
+        };
+        self.keep(bay.guard(run).err());
+    }
+
+    /// Keeps the first panic.
+    fn keep(&self, panic: Option<Panic>) {
+        if let Some(first) = self.panic.take().or(panic) {
+            self.panic.set(Some(first));
+        }
+    }
+}
+
+/// See `Job::new`.
+unsafe fn run<F: FnOnce(Fork<'_>)>(job: NonNull<Job>, bay: &Bay) {
+    let slot = job.cast::<Slot>().as_ptr();
+    // SAFETY: `spawn` has put an `F` there; contract of `run`: once.
+    let f = unsafe { (&raw mut (*slot).closure).cast::<F>().read() };
+    f(Fork::of(bay));
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("jobs", &self.used.get()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,228 @@
+//! Loom models of the deque, over the real code.
+//!
+//! Each job has a payload in a checked cell, as in `models`: a hand-over without an order is seen as a race, a job that
+//! comes out twice as one that is empty.
+
+use core::ptr::NonNull;
+
+use loom::{sync::Arc, thread};
+
+use super::deque::{Deque, Steal};
+use crate::atomic::{
+    UnsafeCell,
+    model::{check, leak},
+};
+
+type Job = UnsafeCell<Option<usize>>;
+
+fn job(n: usize) -> NonNull<Job> {
+    let job = leak(UnsafeCell::new(None));
+    // SAFETY: nobody else knows of it.
+    job.with_mut(|p| unsafe { *p = Some(n) });
+    NonNull::from(job)
+}
+
+/// Runs the job: takes the number out.
+fn run(job: NonNull<Job>) -> usize {
+    // SAFETY: jobs live until the end of the model; whoever got this one has it alone, or loom reports a race.
+    let n = unsafe { job.as_ref() }.with_mut(|p| unsafe { (*p).take() });
+    n.expect("a job came out twice")
+}
+
+/// The owner's side.
+struct Owner<const CAP: usize> {
+    deque: Arc<Deque<Job, CAP>>,
+    held: Vec<(usize, NonNull<Job>)>,
+    next: usize,
+    /// Done by the owner: taken back, or for want of room.
+    done: Vec<usize>,
+    /// Known to be stolen.
+    lost: usize,
+}
+
+impl<const CAP: usize> Owner<CAP> {
+    fn new(index: usize) -> Self {
+        let deque = Arc::new(Deque::starting_at(index));
+        Self { deque, held: vec![], next: 0, done: vec![], lost: 0 }
+    }
+
+    fn push(&mut self) {
+        let job = job(self.next);
+        self.next += 1;
+        // SAFETY: there is one `Owner` of each deque; jobs live until the end of the model.
+        unsafe {
+            let at = self.deque.bottom();
+            if self.deque.push(at, job) {
+                self.held.push((at, job));
+            } else {
+                self.done.push(run(job));
+            }
+        }
+    }
+
+    fn publish(&mut self, n: usize) {
+        // SAFETY: as above.
+        let _ = unsafe { self.deque.publish(n) };
+    }
+
+    fn take(&mut self) {
+        let (at, job) = self.held.pop().expect("a script takes what it has pushed");
+        // SAFETY: as above; the newest job.
+        if unsafe { self.deque.take(at) } {
+            self.done.push(run(job));
+        } else {
+            self.lost += 1;
+        }
+    }
+}
+
+/// An owner against thieves that make `tries` attempts each.
+fn deque_model<const CAP: usize>(
+    begin: usize,
+    thieves: usize,
+    tries: usize,
+    before: impl Fn(&mut Owner<CAP>),
+    script: impl Fn(&mut Owner<CAP>),
+) {
+    let mut owner = Owner::<CAP>::new(begin);
+    before(&mut owner);
+    let threads: Vec<_> = (0..thieves)
+        .map(|_| {
+            let victim = Arc::clone(&owner.deque);
+            thread::spawn(move || {
+                let steal = |_| match victim.steal() {
+                    Steal::Success(job) => Some(run(job)),
+                    Steal::Empty | Steal::Retry => None,
+                };
+                (0..tries).filter_map(steal).collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    script(&mut owner);
+    while !owner.held.is_empty() {
+        owner.take();
+    }
+    let mut stolen = vec![];
+    for thread in threads {
+        let got = thread.join().unwrap();
+        assert!(got.is_sorted(), "out of order: {got:?}");
+        stolen.extend(got);
+    }
+    assert_eq!(stolen.len(), owner.lost);
+    assert!(!owner.deque.is_public());
+    let mut all = owner.done;
+    all.extend(stolen);
+    all.sort_unstable();
+    assert_eq!(all, (0..owner.next).collect::<Vec<_>>());
+}
+
+/// The last index but one before they wrap.
+const NEAR_WRAP: usize = usize::MAX - 1;
+
+/// The plain Chase-Lev deque: all is public at once.
+///
+/// Seen to catch: `deque_publish`, `deque_last`.
+#[test]
+fn models_deque_pushes_and_takes_against_a_thief() {
+    check(3, || {
+        deque_model::<4>(
+            NEAR_WRAP,
+            1,
+            2,
+            |_| {},
+            |owner| {
+                owner.push();
+                owner.publish(1);
+                owner.push();
+                owner.publish(1);
+                owner.take();
+                owner.push();
+                owner.publish(1);
+            },
+        );
+    });
+}
+
+/// Three jobs, and two are taken at each end.
+///
+/// Seen to catch: `deque_take_fence`, `deque_steal_fence`, `deque_last`, `deque_lower`.
+#[test]
+fn models_deque_takes_against_a_thief() {
+    check(3, || {
+        deque_model::<4>(
+            NEAR_WRAP,
+            1,
+            2,
+            |_| {},
+            |owner| {
+                (0..3).for_each(|_| owner.push());
+                owner.publish(3);
+                owner.take();
+                owner.take();
+            },
+        );
+    });
+}
+
+/// Two thieves and an owner for the last two.
+///
+/// Seen to catch: `deque_last`, `deque_take_fence`.
+#[test]
+fn models_deque_two_thieves_and_the_last_jobs() {
+    let before = |owner: &mut Owner<4>| {
+        (0..2).for_each(|_| owner.push());
+        owner.publish(2);
+    };
+    check(2, move || {
+        deque_model::<4>(0, 2, 1, before, |owner| {
+            owner.take();
+            owner.take();
+        });
+    });
+}
+
+/// The split: what is private is out of reach, and published while a thief looks.
+///
+/// Seen to catch: `deque_publish`.
+#[test]
+fn models_deque_private_part_against_a_thief() {
+    check(3, || {
+        deque_model::<4>(
+            NEAR_WRAP,
+            1,
+            2,
+            |_| {},
+            |owner| {
+                owner.push();
+                owner.push();
+                owner.publish(1);
+                owner.take();
+                owner.push();
+                owner.publish(2);
+            },
+        );
+    });
+}
+
+/// A full deque: slots are used again while a thief reads the oldest.
+///
+/// Seen to catch: `deque_room`.
+#[test]
+fn models_deque_of_two_is_full() {
+    check(3, || {
+        deque_model::<2>(
+            NEAR_WRAP,
+            1,
+            2,
+            |_| {},
+            |owner| {
+                owner.push();
+                owner.push();
+                owner.publish(2);
+                owner.push();
+                owner.push();
+                owner.publish(1);
+            },
+        );
+    });
+}

@@ -1,0 +1,122 @@
+//! A fork-join job, as the scheduler sees it: something to run once, and a word that says when it is over.
+
+use core::{mem::MaybeUninit, ptr::NonNull};
+
+use super::bay::Bay;
+use crate::{
+    atomic::{AtomicU32, Ordering, UnsafeCell, maybe_const},
+    platform::{Panic, WorkerId},
+};
+
+/// The job is over, and its outcome written.
+const DONE: u32 = 1;
+/// Its owner sleeps, or is about to.
+const ASLEEP: u32 = 2;
+/// It has panicked.
+const FAILED: u32 = 4;
+/// Above these bits: the worker that stole it, plus one.
+const THIEF: u32 = 16;
+
+/// The first field of whatever holds a job's closure, on the stack of the worker that forked it.
+///
+/// | from | by | to |
+/// |---|---|---|
+/// | 0 | its thief | thief |
+/// | not done | its owner, who is about to sleep | asleep |
+/// | not done | its thief | done, perhaps failed; the job may be gone at once |
+///
+/// INV-JOB: a job that was stolen is run once, by its thief; its owner stays until it is done, and does not touch outcome or
+/// panic before. A job that was taken back is its owner's alone, and the word means nothing.
+#[repr(C)]
+pub(crate) struct Job {
+    /// # Safety
+    /// Called once, with the job itself and the bay of the calling worker.
+    run: unsafe fn(NonNull<Job>, &Bay),
+    state: AtomicU32,
+    panic: UnsafeCell<MaybeUninit<Panic>>,
+}
+
+// SAFETY: INV-JOB; whoever makes a job sees to it that its closure and its outcome may change threads.
+unsafe impl Send for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Job {}
+
+impl Job {
+    maybe_const! {
+        #[inline(always)]
+        pub(crate) fn new(run: unsafe fn(NonNull<Job>, &Bay)) -> Self {
+            Self { run, state: AtomicU32::new(0), panic: UnsafeCell::new(MaybeUninit::uninit()) }
+        }
+    }
+
+    /// Runs it, as its thief; `finish` must follow.
+    ///
+    /// # Safety
+    /// The caller has stolen the job, and is the worker of this bay.
+    pub(crate) unsafe fn run(this: NonNull<Self>, bay: &Bay) {
+        // SAFETY: the caller's; INV-JOB keeps it alive.
+        unsafe { (this.as_ref().run)(this, bay) }
+    }
+
+    /// Says who has stolen it: where its pieces are.
+    pub(crate) fn stolen_by(&self, thief: WorkerId) {
+        // Ordering: a hint. A read-modify-write: the owner may have written that it sleeps.
+        self.state.fetch_or((thief.index() as u32 + 1) << THIEF, Ordering::Relaxed);
+    }
+
+    /// Who has stolen it, if that one has said so yet.
+    pub(crate) fn thief(&self) -> Option<WorkerId> {
+        let state = self.state.load(Ordering::Relaxed);
+        (state >> THIEF).checked_sub(1).map(|id| WorkerId::new(id as u16))
+    }
+
+    /// Its thief is done with it, the outcome is written. True if the owner is to be unparked; the job is gone.
+    ///
+    /// # Safety
+    /// The caller has run the job.
+    #[must_use]
+    pub(crate) unsafe fn finish(this: NonNull<Self>, panic: Option<Panic>) -> bool {
+        // SAFETY: INV-JOB: its owner waits, until the word says done.
+        let job = unsafe { this.as_ref() };
+        let mut news = DONE;
+        if let Some(panic) = panic {
+            // SAFETY: INV-JOB: ours until then.
+            job.panic.with_mut(|p| unsafe { p.write(MaybeUninit::new(panic)) });
+            news |= FAILED;
+        }
+        // Ordering: Release pairs with the Acquires in `is_done` and `fall_asleep`: the owner sees the outcome. What the
+        // owner did before it slept is of no interest here.
+        #[cfg(not(filch_mutant = "job_done"))]
+        const TELL: Ordering = Ordering::Release;
+        #[cfg(filch_mutant = "job_done")]
+        const TELL: Ordering = Ordering::Relaxed;
+        job.state.fetch_or(news, TELL) & ASLEEP != 0
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        // Ordering: Acquire pairs with the Release in `finish`.
+        self.state.load(Ordering::Acquire) & DONE != 0
+    }
+
+    /// The owner is about to sleep, and wants to be unparked. False if the job is done.
+    #[must_use]
+    pub(crate) fn fall_asleep(&self) -> bool {
+        // Ordering: Acquire pairs with the Release in `finish`. One word, so that either we see the end of the job, or who
+        // ends it sees us.
+        #[cfg(not(filch_mutant = "job_asleep"))]
+        return self.state.fetch_or(ASLEEP, Ordering::Acquire) & DONE == 0;
+        #[cfg(filch_mutant = "job_asleep")]
+        return !self.is_done();
+    }
+
+    /// The panic of a job that is done, if it had one.
+    ///
+    /// # Safety
+    /// The caller is the owner, has seen it done, and takes the panic once.
+    pub(crate) unsafe fn take_panic(&self) -> Option<Panic> {
+        // Ordering: `is_done` came before.
+        let failed = self.state.load(Ordering::Relaxed) & FAILED != 0;
+        // SAFETY: written before the word said so; the caller's.
+        failed.then(|| self.panic.with(|p| unsafe { (*p).assume_init_read() }))
+    }
+}

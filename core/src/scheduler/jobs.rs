@@ -1,0 +1,306 @@
+//! Fork-join jobs: who is given some, who takes them, and how one waits for another's.
+//!
+//! A worker that forks keeps its jobs private until somebody asks (`Deque::ask`): a worker that looks for work and finds
+//! none, one that goes to sleep, one that waits for a job. At its next fork or join the owner sees that it was asked,
+//! makes jobs public, and notifies as for a task (rule 1 in the README). So public jobs are covered by the same proof as
+//! tasks in a ring; private ones need none, since their owner runs them.
+//!
+//! **Fairness.** A worker looks for tasks first, its own, the injector's and others', before each job that it steals, so a
+//! task waits for the end of one job at most, as it would for a poll. Jobs need no such rule: whoever has forked them runs
+//! them itself, if all others are busy with tasks, so that a run is never slower than on one worker. A worker that waits
+//! for a job takes pieces of that job, then other jobs, and no task: its caller may hold a lock.
+//!
+//! An owner forgets that it was asked before it looks who is without work, with a fence between. One that goes to sleep sets
+//! its bit, fences, and asks: either the owner sees the bit, or it is asked anew. If something is public already the owner
+//! leaves it at that; then whoever takes the last public job, a thief or the owner itself, asks again for those that are left.
+
+use core::{mem::ManuallyDrop, ptr::NonNull};
+
+use super::{
+    bay::{Bay, BayOps},
+    executor::Scheduler,
+    help::Counted,
+    job::Job,
+    slot::{Slots, WorkerSlot},
+    worker::Worker,
+};
+use crate::{
+    atomic::{Ordering, fence},
+    platform::{Panic, Platform, WorkerId},
+    queue::deque::Steal,
+    task::schedule::Anchor,
+};
+
+/// How often a worker that runs one job after the other looks for I/O and timers, in nanoseconds.
+const LOOK: u64 = 100_000;
+
+/// How far a waiter follows those that wait for each other, to find who has pieces of its job.
+const HOPS: usize = 8;
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    pub(crate) const BAY: &'static BayOps = &BayOps {
+        answer: Self::op_answer,
+        wait: Self::op_wait,
+        guard: Self::op_guard,
+        resume: Self::op_resume,
+    };
+
+    unsafe fn op_answer(anchor: NonNull<Anchor>, bay: &Bay) -> bool {
+        // SAFETY: the table is this type's.
+        unsafe { Self::of(anchor) }.answer(bay)
+    }
+
+    unsafe fn op_wait(anchor: NonNull<Anchor>, me: WorkerId, job: &Job) {
+        // SAFETY: the table is this type's.
+        unsafe { Self::of(anchor) }.wait_for(me, job);
+    }
+
+    /// The slot of a worker that exists.
+    fn slot_of(&self, worker: WorkerId) -> &WorkerSlot<RING> {
+        debug_assert!(worker.index() < self.slots().len());
+        // SAFETY: slots stay, and ids of workers come from slots.
+        unsafe { self.slots().get_unchecked(worker.index()) }
+    }
+
+    unsafe fn op_guard(anchor: NonNull<Anchor>, f: &mut dyn FnMut()) -> Result<(), Panic> {
+        // SAFETY: the table is this type's.
+        unsafe { Self::of(anchor) }.platform.guard(f)
+    }
+
+    unsafe fn op_resume(anchor: NonNull<Anchor>, panic: Panic) -> ! {
+        // SAFETY: the table is this type's.
+        unsafe { Self::of(anchor) }.platform.resume(panic)
+    }
+
+    /// How many workers would take a job of this one's now.
+    fn hungry(&self, bay: &Bay) -> usize {
+        // Ordering: hints; see the module's text for the look that counts.
+        self.idle.searching() as usize
+            + self.idle.parked(self)
+            + bay.waiting.load(Ordering::Relaxed) as usize
+    }
+
+    /// See [`Bay::answer`].
+    fn answer(&self, bay: &Bay) -> bool {
+        bay.deque.wake_up();
+        // Forgotten first: whoever asks from here on is heard at the next fork.
+        bay.deque.unask();
+        // Ordering: pairs with the fences of `Idle::announce`, `sleep_for` and `steal_job`: see the module's text.
+        #[cfg(not(filch_mutant = "jobs_unask"))]
+        fence(Ordering::SeqCst);
+        let hungry = self.hungry(bay);
+        // What is public already is on its way to somebody.
+        if hungry == 0 || bay.deque.is_public() || self.publish(bay, hungry) {
+            return false;
+        }
+        bay.deque.ask();
+        true
+    }
+
+    /// Makes up to `n` of the calling worker's jobs public, and sees to it that somebody takes them; false if there is none.
+    fn publish(&self, bay: &Bay, n: usize) -> bool {
+        // SAFETY: INV-BAY: the bay is the calling worker's.
+        if unsafe { bay.deque.publish(n) } == 0 {
+            return false;
+        }
+        // With the fence that also orders `publish` before the look at `sleeper`.
+        #[cfg(not(filch_mutant = "jobs_notify"))]
+        self.notify();
+        // Ordering: after that fence, which pairs with the one in `sleep_for`; AcqRel for nothing but the exchange.
+        if bay.sleeper.load(Ordering::Relaxed) != 0 {
+            if let Some(id) = bay.sleeper.swap(0, Ordering::Relaxed).checked_sub(1) {
+                self.unpark(WorkerId::new(id as u16));
+            }
+        }
+        true
+    }
+
+    /// The calling worker turns to something that may take long, with jobs that only it can see: others shall see them too.
+    pub(crate) fn publish_all(&self, bay: &Bay) {
+        if bay.roots.get() > 0 {
+            self.publish(bay, usize::MAX);
+        }
+    }
+
+    /// Steals one job of a worker, or asks that one to publish some.
+    fn steal_job(&self, victim: WorkerId) -> Option<(NonNull<Job>, WorkerId)> {
+        let deque = &self.slot_of(victim).bay.deque;
+        loop {
+            if !deque.is_public() {
+                deque.ask();
+                return None;
+            }
+            match deque.steal() {
+                Steal::Success(job) => {
+                    // Ordering: pairs with the fence in `answer`: either its owner sees that the job is gone, or we see that
+                    // the owner has forgotten who asked.
+                    fence(Ordering::SeqCst);
+                    if !deque.is_public() && (self.idle.any_parked() || self.idle.searching() > 1) {
+                        deque.ask();
+                    }
+                    return Some((job, victim));
+                }
+                Steal::Empty => return None,
+                Steal::Retry => {}
+            }
+        }
+    }
+
+    /// Steals a job of any worker but this.
+    fn steal_any_job(
+        &self,
+        me: WorkerId,
+        slot: &WorkerSlot<RING>,
+    ) -> Option<(NonNull<Job>, WorkerId)> {
+        let n = self.slots().len();
+        let mut victim = slot.local.rng.below(n as u32) as usize;
+        for _ in 0..n {
+            if victim != me.index() {
+                if let Some(found) = self.steal_job(WorkerId::new(victim as u16)) {
+                    return Some(found);
+                }
+            }
+            victim = if victim + 1 == n { 0 } else { victim + 1 };
+        }
+        None
+    }
+
+    /// Asks all workers to publish jobs: the caller is about to sleep.
+    pub(crate) fn ask_all(&self) {
+        self.slots().iter().for_each(|slot| slot.bay.deque.ask());
+    }
+
+    /// Runs a job that the calling worker has stolen from `owner`.
+    fn run_stolen(
+        &self,
+        me: WorkerId,
+        slot: &WorkerSlot<RING>,
+        (job, owner): (NonNull<Job>, WorkerId),
+    ) {
+        let bay = &slot.bay;
+        // SAFETY: INV-JOB: it is ours, and its owner waits for us.
+        unsafe { job.as_ref() }.stolen_by(me);
+        bay.depth.set(bay.depth.get() + 1);
+        bay.roots.set(bay.roots.get() + 1);
+        // SAFETY: as above, once; the bay is ours.
+        let outcome = self.platform.guard(&mut || unsafe { Job::run(job, bay) });
+        bay.roots.set(bay.roots.get() - 1);
+        bay.depth.set(bay.depth.get() - 1);
+        slot.counters.jobs.add(1);
+        // SAFETY: we have run it.
+        if unsafe { Job::finish(job, outcome.err()) } {
+            self.unpark(owner);
+        }
+    }
+
+    /// See [`Bay::wait`].
+    fn wait_for(&'static self, me: WorkerId, job: &Job) {
+        let slot = self.slot_of(me);
+        let mut round = 0;
+        let thief = loop {
+            match job.thief() {
+                Some(thief) => break thief,
+                None if job.is_done() => return,
+                // It has taken the job this moment.
+                None => self.platform.relax(round.min(5)),
+            }
+            round += 1;
+        };
+        let theirs = &self.slot_of(thief).bay;
+        let before = slot.bay.waits_for.swap(thief.index() as u32 + 1, Ordering::Relaxed);
+        // Ordering: pairs with the fence in `answer`, by the one in `sleep_for`.
+        theirs.waiting.fetch_add(1, Ordering::Relaxed);
+        round = 0;
+        while !job.is_done() {
+            let deep = slot.bay.depth.get() >= self.config.nesting;
+            if deep {
+                self.block_for(me, slot, job);
+            } else if let Some(found) =
+                self.leapfrog(me, thief).or_else(|| self.steal_any_job(me, slot))
+            {
+                // Busy, for as long as that takes.
+                theirs.waiting.fetch_sub(1, Ordering::Relaxed);
+                self.run_stolen(me, slot, found);
+                theirs.waiting.fetch_add(1, Ordering::Relaxed);
+                round = 0;
+            } else if round < self.config.spin_rounds {
+                self.platform.relax(round);
+                round += 1;
+            } else {
+                self.sleep_for(me, slot, theirs, job);
+                round = 0;
+            }
+        }
+        theirs.waiting.fetch_sub(1, Ordering::Relaxed);
+        slot.bay.waits_for.store(before, Ordering::Relaxed);
+    }
+
+    /// A piece of a job that `thief` has stolen: from its deque, or from that of whom it waits for in turn.
+    fn leapfrog(&self, me: WorkerId, mut thief: WorkerId) -> Option<(NonNull<Job>, WorkerId)> {
+        for _ in 0..HOPS {
+            if thief == me {
+                return None;
+            }
+            if let Some(found) = self.steal_job(thief) {
+                return Some(found);
+            }
+            thief = self.slot_of(thief).bay.waits_for()?;
+        }
+        None
+    }
+
+    /// Sleeps until the job is done, or its thief has published pieces of it. May return early.
+    ///
+    /// The worker is not announced as asleep: it can take no task, and whoever had one would rely on it.
+    fn sleep_for(&self, me: WorkerId, slot: &WorkerSlot<RING>, theirs: &Bay, job: &Job) {
+        theirs.sleeper.store(me.index() as u32 + 1, Ordering::Relaxed);
+        // Ordering: pairs with the fence of `notify` in `publish`: either that one sees us, or we see what is public; and with
+        // the one in `answer`: either that one sees that we wait, or we ask after it has forgotten that it was asked.
+        fence(Ordering::SeqCst);
+        theirs.deque.ask();
+        if job.fall_asleep() && !theirs.deque.is_public() {
+            slot.shared.park.park(&self.platform, me, None);
+        }
+    }
+
+    /// Too deep to help: has a stand-in started, and sleeps until the job is done.
+    #[cold]
+    fn block_for(&'static self, me: WorkerId, slot: &WorkerSlot<RING>, job: &Job) {
+        ManuallyDrop::new(Worker::new(self, me)).give_away();
+        let counted = Counted::up(&self.blocked);
+        let stand_in = self.start_stand_in();
+        while job.fall_asleep() {
+            slot.shared.park.park(&self.platform, me, None);
+        }
+        drop(counted);
+        if stand_in {
+            self.dismiss_stand_in();
+        }
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    /// A searcher that has found no task runs a job of another worker, if there is one.
+    pub(crate) fn run_job(&self) -> bool {
+        let (executor, slot) = (self.executor, self.slot());
+        if !slot.local.searching.get() || slot.local.guest.get() {
+            return false;
+        }
+        let Some(found) = executor.steal_any_job(self.id(), slot) else { return false };
+        self.rest();
+        executor.run_stolen(self.id(), slot, found);
+        let now = executor.platform.now().as_nanos();
+        if now.saturating_sub(slot.local.looked.get()) >= LOOK {
+            slot.local.looked.set(now);
+            // The next pass looks for I/O and timers.
+            slot.local.slept.set(true);
+        }
+        true
+    }
+}

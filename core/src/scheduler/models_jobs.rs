@@ -1,0 +1,164 @@
+//! Models of fork-join on the whole scheduler: the real workers, deques and waits.
+//!
+//! As in `models_whole`, a worker stalls for ever after the first thing that it has done: a job that nobody takes leaves
+//! somebody asleep, or waiting for it, which loom reports as a deadlock.
+
+use loom::{
+    sync::{Condvar, Mutex},
+    thread,
+};
+
+use super::models_whole::{Model, join};
+use crate::{
+    Fork, WorkerId,
+    atomic::{
+        UnsafeCell,
+        model::{check_large, leak},
+    },
+};
+
+/// Something that comes true once.
+struct Flag {
+    value: Mutex<bool>,
+    news: Condvar,
+}
+
+impl Flag {
+    fn leak() -> &'static Self {
+        leak(Self { value: Mutex::new(false), news: Condvar::new() })
+    }
+
+    fn set(&self) {
+        *self.value.lock().unwrap() = true;
+        self.news.notify_all();
+    }
+
+    fn is_set(&self) -> bool {
+        *self.value.lock().unwrap()
+    }
+
+    fn wait(&self) {
+        let mut value = self.value.lock().unwrap();
+        while !*value {
+            value = self.news.wait(value).unwrap();
+        }
+    }
+}
+
+/// What a job leaves behind, in a checked cell.
+struct Outcome(UnsafeCell<u32>);
+
+// SAFETY: loom looks after it.
+unsafe impl Sync for Outcome {}
+
+impl Outcome {
+    fn leak() -> &'static Self {
+        leak(Self(UnsafeCell::new(0)))
+    }
+
+    fn set(&self) {
+        // SAFETY: loom reports a race.
+        self.0.with_mut(|p| unsafe { *p = 7 });
+    }
+
+    fn assert_set(&self) {
+        // SAFETY: as above.
+        assert_eq!(self.0.with(|p| unsafe { *p }), 7);
+    }
+}
+
+/// Worker 0 begins a fork-join run, in a thread of its own.
+fn fork(model: Model<2>, f: impl FnOnce(Fork<'_>) + Send + 'static) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        let worker = model.executor.worker(WorkerId::new(0)).unwrap();
+        assert!(model.executor.fork(f).is_ok());
+        core::mem::forget(worker);
+    })
+}
+
+/// Worker 1 sleeps.
+fn asleep(model: Model<2>) -> Vec<thread::JoinHandle<()>> {
+    loom::stop_exploring();
+    let thief = model.start(1..2);
+    while model.executor.metrics().totals().parked == 0 {
+        thread::yield_now();
+    }
+    loom::explore();
+    thief
+}
+
+/// A sleeper is woken for a job, and ends it while its owner goes to sleep in the join.
+///
+/// Seen to catch: `job_done`, `job_asleep`, `jobs_notify`, `deque_publish`.
+#[test]
+fn a_stolen_job_against_its_owner() {
+    check_large(2, || {
+        let model = Model::<2>::new();
+        let thief = asleep(model);
+        let (begun, outcome) = (Flag::leak(), Outcome::leak());
+        let owner = fork(model, move |fork| {
+            fork.join(
+                |_| begun.wait(),
+                |_| {
+                    begun.set();
+                    outcome.set();
+                },
+            );
+            outcome.assert_set();
+        });
+        join(vec![owner]);
+        join(thief);
+    });
+}
+
+/// Jobs become public while another goes to sleep. Their owner goes to sleep too, as in a wait in sync code.
+///
+/// Seen to catch: `jobs_look`, `jobs_notify`, `idle_fence`, `idle_recheck`.
+#[test]
+fn jobs_become_public_against_sleep() {
+    check_large(2, || {
+        let model = Model::<2>::new();
+        let thief = model.start(1..2);
+        let ran = Flag::leak();
+        let owner = fork(model, move |fork| {
+            fork.join(
+                |_| {
+                    let bay = &model.executor.slots()[0].bay;
+                    model.executor.publish_all(bay);
+                    ran.wait();
+                },
+                |_| ran.set(),
+            );
+        });
+        join(vec![owner]);
+        join(thief);
+    });
+}
+
+/// The owner forgets that it was asked, since nobody is without work, while another goes to sleep: at its next fork it
+/// must know.
+///
+/// Seen to catch: `jobs_unask`, `jobs_notify`.
+#[test]
+fn who_goes_to_sleep_has_asked() {
+    check_large(2, || {
+        let model = Model::<2>::new();
+        let thief = model.start(1..2);
+        let ran = Flag::leak();
+        let owner = fork(model, move |fork| {
+            model.executor.slots()[0].bay.deque.ask();
+            fork.join(
+                |fork| {
+                    // Until the other sleeps for good, or has been faster.
+                    while !(ran.is_set() || model.executor.platform().is_quiet()) {
+                        thread::yield_now();
+                    }
+                    fork.join(|_| ran.wait(), |_| {});
+                },
+                |_| ran.set(),
+            );
+        });
+        join(vec![owner]);
+        join(thief);
+    });
+}
