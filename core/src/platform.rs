@@ -246,7 +246,8 @@ pub unsafe trait Platform: Sync + 'static {
     }
 
     /// Goes on with a panic that [`guard`](Self::guard) has contained, in the calling context: a fork-join run that ends by a
-    /// panic of one of its jobs. The default panics with the message.
+    /// panic of one of its jobs. The default panics with the message. A kernel whose `guard` is the default never comes
+    /// here; if it wants no panic linked at all, `loop {}` will do.
     fn resume(&self, panic: Panic) -> ! {
         panic!("{}", panic.message().unwrap_or("a job has panicked"))
     }
