@@ -149,6 +149,42 @@ pub fn alarm(nanos: u32) {
     unmask();
 }
 
+/// How many instructions are left until the test's interrupt.
+static STEPS: AtomicU32 = AtomicU32::new(0);
+
+/// The suite's hook: an interrupt on this core, after so many instructions: by the processor's single steps.
+pub fn after(steps: u32) {
+    STEPS.store(steps, Ordering::Relaxed);
+    // SAFETY: the trap flag, whose handler is `on_step`.
+    unsafe {
+        if steps > 0 {
+            asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
+        } else {
+            asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq");
+        }
+    }
+}
+
+/// After each instruction. `frame`: where it goes on, the segment, the flags.
+pub extern "C" fn on_step(frame: &mut [u64; 3]) {
+    const HLT: u8 = 0xF4;
+    let [at, _, flags] = frame;
+    let left = STEPS.load(Ordering::Relaxed);
+    if left > 1 {
+        return STEPS.store(left - 1, Ordering::Relaxed);
+    }
+    // Single steps come also where no interrupt can: where they are masked, and between `sti` and `hlt`.
+    // SAFETY: the next instruction.
+    if *flags & 0x200 == 0 || unsafe { (*at as *const u8).read() } == HLT {
+        return;
+    }
+    *flags &= !0x100;
+    if left == 1 {
+        STEPS.store(0, Ordering::Relaxed);
+        SUITE.on_interrupt();
+    }
+}
+
 pub fn halts() -> usize {
     HALTS.load(Ordering::Relaxed)
 }

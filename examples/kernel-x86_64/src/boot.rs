@@ -16,6 +16,7 @@ unsafe extern "C" {
     pub fn on_raise_entry();
     pub fn on_timer_entry();
     pub fn on_serial_entry();
+    pub fn on_step_entry();
     pub fn on_nothing_entry();
     pub fn on_fault_entry();
 }
@@ -111,6 +112,8 @@ global_asm!(
     ".globl \\name",
     "\\name: push %rax; push %rcx; push %rdx; push %rsi; push %rdi; push %r8; push %r9; push %r10; push %r11",
     "cld",
+    // Where it goes on, and with which flags.
+    "leaq 72(%rsp), %rdi",
     "call \\handler",
     "pop %r11; pop %r10; pop %r9; pop %r8; pop %rdi; pop %rsi; pop %rdx; pop %rcx; pop %rax",
     "iretq",
@@ -119,6 +122,7 @@ global_asm!(
     "entry on_raise_entry, {raise}",
     "entry on_timer_entry, {timer}",
     "entry on_serial_entry, {serial}",
+    "entry on_step_entry, {step}",
     ".globl on_nothing_entry",
     "on_nothing_entry: iretq",
     ".globl on_fault_entry",
@@ -144,6 +148,7 @@ global_asm!(
     raise = sym crate::board::on_raise,
     timer = sym crate::board::on_timer,
     serial = sym crate::board::on_serial,
+    step = sym crate::board::on_step,
     fault = sym fault,
     options(att_syntax),
 );

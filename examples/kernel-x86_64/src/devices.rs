@@ -36,7 +36,8 @@ fn gate(handler: unsafe extern "C" fn()) -> Gate {
 
 /// What the first core does once.
 pub fn set_up_machine() {
-    let handlers: [(u8, unsafe extern "C" fn()); 5] = [
+    let handlers: [(u8, unsafe extern "C" fn()); 6] = [
+        (1, boot::on_step_entry),
         (lapic::TIMER, boot::on_timer_entry),
         (lapic::WAKE, boot::on_wake_entry),
         (lapic::RAISE, boot::on_raise_entry),

@@ -32,6 +32,7 @@ const CONFIG: Config = Config::new().sentry(None).spin_rounds(0);
 const PORT: Port = Port {
     raise: Some(board::raise),
     alarm: Some(board::alarm),
+    after: Some(board::after),
     halts: Some(board::halts),
     // Timer and clock are measured, and the timer may come a little early.
     stirs: if cfg!(feature = "hostile") { None } else { Some(1) },

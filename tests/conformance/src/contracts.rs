@@ -42,6 +42,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         self.interrupt_contracts(me);
         platform.leave(me);
         self.offline(me, memory);
+        self.stepped(me, memory);
         self.meet();
     }
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use filch::{
-    Event, Memory, Platform, WorkerId,
+    Event, Memory, Platform, Step, WorkerId,
     atomic::{AtomicU32, Ordering},
     io::Ready,
 };
@@ -121,6 +121,84 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             None => {}
         }
         self.reset(me);
+    }
+
+    /// Interrupts after every single instruction of a push and of a park, whose handlers wake a task.
+    pub(crate) fn stepped(&'static self, me: WorkerId, memory: &'static impl Memory) {
+        let what = "an interrupt handler may wake after any instruction of a push and of a park";
+        match self.port.after.filter(|_| self.port.halts.is_some() && self.port.alarm.is_some()) {
+            Some(after) => self.on_each(me, what, || {
+                me.index() != 0 || self.after_each_instruction(after, memory)
+            }),
+            None if me.index() == 0 => self.skip(what, "no hook"),
+            None => {}
+        }
+    }
+
+    fn after_each_instruction(&'static self, after: fn(u32), memory: &'static impl Memory) -> bool {
+        static WOKEN: AtomicU32 = AtomicU32::new(0);
+        let executor = self.executor;
+        let Ok(worker) = executor.worker(WorkerId::new(0)) else { return false };
+        let waiting = async move {
+            loop {
+                let event = self.cell.ready(Ready::READABLE).await;
+                self.cell.clear(event);
+                WOKEN.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        self.forget_interrupts();
+        let Ok(waiting) = executor.spawn(memory, waiting) else { return false };
+        while worker.step() == Step::Polled {}
+
+        let push = || {
+            let parent = executor.spawn(memory, async move {
+                let child = executor.spawn(memory, filch::yield_now());
+                filch::yield_now().await;
+                child.is_ok()
+            });
+            parent.is_ok() && worker.step() == Step::Polled
+        };
+        let halts = || self.port.halts.map_or(0, |halts| halts());
+        // Struck before it masks interrupts, it must not sleep; struck later, the alarm ends its sleep.
+        let park = || {
+            let before = halts();
+            if let Some(alarm) = self.port.alarm {
+                alarm(50_000_000);
+            }
+            worker.park();
+            halts() == before
+        };
+        let scenarios: [&dyn Fn() -> bool; 2] = [&push, &park];
+        let (mut sound, mut instructions) = (true, [0; 2]);
+        for (scenario, instructions) in scenarios.into_iter().zip(&mut instructions) {
+            let (mut beyond, mut first_beyond) = (0, None);
+            for step in 1..20_000 {
+                let (woken, came) = (WOKEN.load(Ordering::Relaxed), self.interrupts());
+                after(step);
+                let struck = scenario() && self.interrupts() != came;
+                after(0);
+                while worker.step() == Step::Polled {}
+                if struck {
+                    (*instructions, beyond) = (step, 0);
+                    sound &= WOKEN.load(Ordering::Relaxed) > woken;
+                } else {
+                    beyond += 1;
+                    first_beyond.get_or_insert(step);
+                }
+                if beyond == 5 {
+                    break;
+                }
+            }
+            // Not every run is equally long. But one that ended far before the others has lost a wake.
+            sound &= first_beyond.is_some_and(|first| first + 100 > *instructions);
+        }
+        (self.port.print)(format_args!(
+            "     after each of {} instructions of a push, {} of a park",
+            instructions[0], instructions[1]
+        ));
+        waiting.abort();
+        while worker.step() == Step::Polled {}
+        sound && waiting.is_finished() && instructions.iter().all(|n| *n > 50)
     }
 
     /// A task that waits for interrupts, woken by their handlers.

@@ -42,6 +42,9 @@ pub struct Port {
     pub raise: Option<fn()>,
     /// As `raise`, after about so many nanoseconds: by a timer. The platform's own deadlines must not suffer by it.
     pub alarm: Option<fn(u32)>,
+    /// As `raise`, on the first core and after so many instructions, as soon as interrupts are enabled; 0 calls it off. For
+    /// machines that can single-step.
+    pub after: Option<fn(u32)>,
     /// Wakes the waker in a context that is no worker: another thread, a core without a worker.
     pub foreign: Option<fn(core::task::Waker)>,
     /// How often cores have come out of their halt so far, all together.
@@ -64,6 +67,7 @@ impl Port {
             print,
             raise: None,
             alarm: None,
+            after: None,
             foreign: None,
             halts: None,
             stirs: Some(0),
