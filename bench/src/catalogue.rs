@@ -3,7 +3,7 @@
 use crate::{
     args::Args,
     meter::Figure,
-    peers,
+    peers, queues,
     workloads::{self, Run},
 };
 
@@ -24,8 +24,10 @@ struct Family {
     run: fn(workload: &str, peer: &str, run: Run) -> Option<Vec<Figure>>,
 }
 
-const FAMILIES: &[Family] =
-    &[Family { workloads: workloads::NAMES, peers: executors, run: workloads::run }];
+const FAMILIES: &[Family] = &[
+    Family { workloads: workloads::NAMES, peers: executors, run: workloads::run },
+    Family { workloads: queues::NAMES, peers: queues::peers, run: queues::run },
+];
 
 /// Workloads in which memory plays no part.
 const NO_MEMORY: &[&str] = &[
@@ -37,6 +39,9 @@ const NO_MEMORY: &[&str] = &[
     "mem_per_task",
     "timer_lateness",
     "idle_cost",
+    "queue_push_pop",
+    "queue_steal",
+    "queue_steal_contended",
 ];
 
 fn executors(workload: &str, workers: usize) -> Vec<&'static str> {

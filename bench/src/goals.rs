@@ -53,6 +53,9 @@ const GOALS: &[Goal] = &[
     goal("timer_lateness", "p50", None, AtMost(10.0)),
     goal("timer_lateness", "p99", None, AtMost(500.0)),
     goal("idle_cost", "switches", None, AtMost(0.0)),
+    goal("queue_push_pop", "time", None, AtMost(10.0)),
+    goal("queue_steal", "time", None, AtMost(2.5)),
+    goal("queue_steal_contended", "time", None, AtMost(20.0)),
 ];
 
 /// The goals of a row.

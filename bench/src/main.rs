@@ -10,6 +10,7 @@ mod goals;
 mod limits;
 mod meter;
 mod peers;
+mod queues;
 mod report;
 mod rounds;
 mod table;
