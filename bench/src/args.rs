@@ -25,6 +25,8 @@ pub(crate) enum Task {
     Compare(Args),
     /// What this program asks of itself.
     Measure(Order),
+    /// What a measuring process asks of another one.
+    Serve(Order),
 }
 
 /// What is to be compared.
@@ -79,16 +81,14 @@ pub(crate) fn read(from: impl IntoIterator<Item = OsString>) -> Result<Task, lex
                 }
             }
             // Followed by the names of a workload and of a peer.
-            Arg::Long("measure") => {
-                let workload = parser.value()?.string()?;
-                order = Some((workload, parser.value()?.string()?));
-            }
+            Arg::Long("measure") => order = Some((Task::Measure as Ask, names(&mut parser)?)),
+            Arg::Long("serve") => order = Some((Task::Serve as Ask, names(&mut parser)?)),
             _ => return Err(arg.unexpected()),
         }
     }
-    if let Some((workload, peer)) = order {
+    if let Some((ask, (workload, peer))) = order {
         let workers = args.workers.first().copied().unwrap_or(1);
-        return Ok(Task::Measure(Order { workload, peer, workers, quick: args.quick }));
+        return Ok(ask(Order { workload, peer, workers, quick: args.quick }));
     }
     if args.workers.contains(&0) {
         return Err("a peer needs at least one worker".into());
@@ -100,6 +100,13 @@ pub(crate) fn read(from: impl IntoIterator<Item = OsString>) -> Result<Task, lex
     args.rounds = rounds.unwrap_or(if args.quick { 3 } else { 7 }).max(1);
     check(&args)?;
     Ok(Task::Compare(args))
+}
+
+type Ask = fn(Order) -> Task;
+
+/// Of a workload and a peer.
+fn names(parser: &mut Parser) -> Result<(String, String), lexopt::Error> {
+    Ok((parser.value()?.string()?, parser.value()?.string()?))
 }
 
 fn check(args: &Args) -> Result<(), lexopt::Error> {

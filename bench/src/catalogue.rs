@@ -3,7 +3,7 @@
 use crate::{
     args::Args,
     meter::Figure,
-    peers, queues,
+    net, peers, queues,
     workloads::{self, Run},
 };
 
@@ -27,9 +27,10 @@ struct Family {
 const FAMILIES: &[Family] = &[
     Family { workloads: workloads::NAMES, peers: executors, run: workloads::run },
     Family { workloads: queues::NAMES, peers: queues::peers, run: queues::run },
+    Family { workloads: net::NAMES, peers: net::peers, run: net::run },
 ];
 
-/// Workloads in which memory plays no part.
+/// Workloads that are not measured with a second allocator: memory plays no part in them, or a small one.
 const NO_MEMORY: &[&str] = &[
     "yield_many",
     "wake_latency",
@@ -42,6 +43,10 @@ const NO_MEMORY: &[&str] = &[
     "queue_push_pop",
     "queue_steal",
     "queue_steal_contended",
+    "tcp_echo_1",
+    "tcp_echo_64",
+    "tcp_echo_512",
+    "http_hello",
 ];
 
 fn executors(workload: &str, workers: usize) -> Vec<&'static str> {

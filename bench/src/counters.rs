@@ -6,6 +6,8 @@ use core::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
+use serde::{Deserialize, Serialize};
+
 /// Threads with a line of their own; the others share the last one.
 const LINES: usize = 128;
 
@@ -66,7 +68,7 @@ impl Counters {
 }
 
 /// What all threads have counted so far.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Totals {
     pub(crate) allocations: u64,
     pub(crate) allocated: u64,

@@ -1,6 +1,6 @@
 //! What filch has set itself, row by row.
 
-use Bound::{AtLeast, AtMost, OfPeer};
+use Bound::{AtLeast, AtLeastOfPeer, AtMost, OfPeer};
 
 /// What a figure is to be.
 #[derive(Clone, Copy, Debug)]
@@ -9,6 +9,8 @@ pub(crate) enum Bound {
     AtLeast(f64),
     /// At most so many times the figure of that peer.
     OfPeer(f64, &'static str),
+    /// At least so many times the figure of that peer.
+    AtLeastOfPeer(f64, &'static str),
 }
 
 /// A goal for a metric, for one number of workers or for any.
@@ -56,6 +58,26 @@ const GOALS: &[Goal] = &[
     goal("queue_push_pop", "time", None, AtMost(10.0)),
     goal("queue_steal", "time", None, AtMost(2.5)),
     goal("queue_steal_contended", "time", None, AtMost(20.0)),
+    goal("tcp_echo_1", "cpu", Some(1), OfPeer(0.95, "tokio")),
+    goal("tcp_echo_1", "cpu", Some(2), OfPeer(0.8, "tokio")),
+    goal("tcp_echo_1", "rate", Some(1), AtLeastOfPeer(1.0, "tokio")),
+    goal("tcp_echo_1", "rate", Some(2), AtLeastOfPeer(1.2, "tokio")),
+    goal("tcp_echo_1", "p99", None, OfPeer(1.0, "tokio")),
+    goal("tcp_echo_64", "cpu", Some(1), OfPeer(0.95, "tokio")),
+    goal("tcp_echo_64", "cpu", Some(2), OfPeer(0.8, "tokio")),
+    goal("tcp_echo_64", "rate", Some(1), AtLeastOfPeer(1.0, "tokio")),
+    goal("tcp_echo_64", "rate", Some(2), AtLeastOfPeer(1.2, "tokio")),
+    goal("tcp_echo_64", "p99", None, OfPeer(1.0, "tokio")),
+    goal("tcp_echo_512", "cpu", Some(1), OfPeer(0.95, "tokio")),
+    goal("tcp_echo_512", "cpu", Some(2), OfPeer(0.8, "tokio")),
+    goal("tcp_echo_512", "rate", Some(1), AtLeastOfPeer(1.0, "tokio")),
+    goal("tcp_echo_512", "rate", Some(2), AtLeastOfPeer(1.2, "tokio")),
+    goal("tcp_echo_512", "p99", None, OfPeer(1.0, "tokio")),
+    goal("http_hello", "cpu", Some(1), OfPeer(0.95, "tokio")),
+    goal("http_hello", "cpu", Some(2), OfPeer(0.8, "tokio")),
+    goal("http_hello", "rate", Some(1), AtLeastOfPeer(1.0, "tokio")),
+    goal("http_hello", "rate", Some(2), AtLeastOfPeer(1.25, "tokio")),
+    goal("http_hello", "p99", None, OfPeer(1.0, "tokio")),
 ];
 
 /// The goals of a row.

@@ -68,7 +68,7 @@ impl Limits {
         let name = match row.workload {
             "spawn_join_outside" | "spawn_many_remote" | "injector_fairness" => LINE,
             "wake_latency" => WAKE,
-            "tcp_echo" | "http_hello" => LOOPBACK,
+            name if crate::net::NAMES.contains(&name) => LOOPBACK,
             "uneven" | "lifo_stall" | "mem_per_task" | "timer_lateness" | "idle_cost" => {
                 return None;
             }

@@ -9,6 +9,7 @@ mod futex;
 mod goals;
 mod limits;
 mod meter;
+mod net;
 mod peers;
 mod queues;
 mod report;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Task::Measure(order)) => child::measure(&order),
+        Ok(Task::Serve(order)) => net::serve(&order),
         Ok(Task::Compare(args)) => match compare(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

@@ -1,7 +1,7 @@
 //! Measures passes of a workload inside of a measuring process.
 
 use core::{mem::MaybeUninit, time::Duration};
-use std::time::Instant;
+use std::{sync::OnceLock, time::Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +32,7 @@ pub(crate) struct Effort {
 
 impl Effort {
     /// For how long passes are repeated.
-    fn time(self) -> Duration {
+    pub(crate) fn time(self) -> Duration {
         Duration::from_millis(if self.quick { 60 } else { 300 })
     }
 
@@ -43,25 +43,32 @@ impl Effort {
 }
 
 /// What a process has used up at a moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Usage {
-    at: Instant,
+    /// Since some moment in the life of this process.
+    wall: Duration,
     cpu: Duration,
     switches: u64,
     counted: counters::Totals,
 }
 
+static BEGIN: OnceLock<Instant> = OnceLock::new();
+
 impl Usage {
     pub(crate) fn now() -> Self {
-        let at = Instant::now();
-        Self { at, cpu: cpu_time(), switches: switches(), counted: counters::totals() }
+        let wall = BEGIN.get_or_init(Instant::now).elapsed();
+        Self { wall, cpu: cpu_time(), switches: switches(), counted: counters::totals() }
     }
 
     /// What has been used since, in figures per operation.
     pub(crate) fn since(self, operations: f64) -> Vec<Figure> {
-        let now = Self::now();
+        self.until(&Self::now(), operations)
+    }
+
+    /// What was used up to then.
+    pub(crate) fn until(self, now: &Self, operations: f64) -> Vec<Figure> {
         let per_op = |from: u64, to: u64| (to - from) as f64 / operations;
-        let wall = (now.at - self.at).as_nanos() as f64 / operations;
+        let wall = (now.wall - self.wall).as_nanos() as f64 / operations;
         let mut time = Figure::new("time", "ns", wall);
         let (from, to) = (&self.counted, &now.counted);
         time.allocs_per_op = Some(per_op(from.allocations, to.allocations));

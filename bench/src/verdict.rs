@@ -26,7 +26,7 @@ pub(crate) fn print(row: &Row, summaries: &[Summary]) {
 
 fn line(filch: &Summary, peers: &[&Summary], all: &[Summary], goal: &Goal) -> Option<String> {
     let ours = filch.metric(goal.metric)?.median;
-    let lower_wins = !matches!(goal.bound, Bound::AtLeast(_));
+    let lower_wins = matches!(goal.bound, Bound::AtMost(_) | Bound::OfPeer(..));
     let lead = |theirs: f64| if lower_wins { theirs / ours } else { ours / theirs };
     let theirs = |peer: &Summary| peer.metric(goal.metric).map(|metric| lead(metric.median));
     let best = peers
@@ -53,19 +53,20 @@ fn line(filch: &Summary, peers: &[&Summary], all: &[Summary], goal: &Goal) -> Op
 }
 
 fn against_goal(ours: f64, all: &[Summary], filch: &Summary, goal: &Goal) -> String {
-    let (sign, bound, met) = match goal.bound {
-        Bound::AtMost(bound) => ("<=", bound, ours <= bound),
-        Bound::AtLeast(bound) => (">=", bound, ours >= bound),
-        Bound::OfPeer(times, peer) => {
-            let found = all.iter().find(|other| {
-                other.peer == peer && (other.allocator == filch.allocator || peer == BARE_THREAD)
-            });
-            let Some(theirs) = found.and_then(|other| other.metric(goal.metric)) else {
-                return format!("goal {times} x {peer}: not measured");
-            };
-            let bound = times * theirs.median;
-            ("<=", bound, ours <= bound)
-        }
+    let of_peer = |times: f64, name| {
+        let is_it = |other: &&Summary| {
+            other.peer == name && (other.allocator == filch.allocator || name == BARE_THREAD)
+        };
+        Some(times * all.iter().find(is_it)?.metric(goal.metric)?.median)
+    };
+    let bound = match goal.bound {
+        Bound::AtMost(bound) | Bound::AtLeast(bound) => Some(bound),
+        Bound::OfPeer(times, name) | Bound::AtLeastOfPeer(times, name) => of_peer(times, name),
+    };
+    let Some(bound) = bound else { return "goal: its peer was not measured".into() };
+    let (sign, met) = match goal.bound {
+        Bound::AtMost(_) | Bound::OfPeer(..) => ("<=", ours <= bound),
+        Bound::AtLeast(_) | Bound::AtLeastOfPeer(..) => (">=", ours >= bound),
     };
     let met = if met { "met" } else { "MISSED" };
     format!("goal {sign} {}: {met}, {}", number(bound), number(ours))
