@@ -2,6 +2,7 @@
 
 use crate::{
     args::Args,
+    fork,
     meter::Figure,
     net, peers, queues,
     workloads::{self, Run},
@@ -27,6 +28,7 @@ struct Family {
 const FAMILIES: &[Family] = &[
     Family { workloads: workloads::NAMES, peers: executors, run: workloads::run },
     Family { workloads: queues::NAMES, peers: queues::peers, run: queues::run },
+    Family { workloads: fork::NAMES, peers: fork::peers, run: fork::run },
     Family { workloads: net::NAMES, peers: net::peers, run: net::run },
 ];
 
@@ -43,6 +45,9 @@ const NO_MEMORY: &[&str] = &[
     "queue_push_pop",
     "queue_steal",
     "queue_steal_contended",
+    "fork_fib",
+    "fork_tree_small",
+    "fork_tree_large",
     "tcp_echo_1",
     "tcp_echo_64",
     "tcp_echo_512",

@@ -5,6 +5,7 @@ mod args;
 mod catalogue;
 mod child;
 mod counters;
+mod fork;
 mod futex;
 mod goals;
 mod limits;
