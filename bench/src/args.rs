@@ -15,6 +15,8 @@ Measure filch and its peers, and say where filch stands.
   --rounds N        how often each peer is measured (default: 7, quick: 3)
   --quick           a tenth of the work: figures to see that it runs
   --json FILE       write all figures there
+  --from FILE       measure nothing; take the figures that --json wrote
+  --readme FILE     put a table of the figures there, between its two marks
   --list            print the workloads and their peers, and exit
   --help            print this help, and exit
 ";
@@ -39,6 +41,8 @@ pub(crate) struct Args {
     pub(crate) rounds: usize,
     pub(crate) quick: bool,
     pub(crate) json: Option<PathBuf>,
+    pub(crate) from: Option<PathBuf>,
+    pub(crate) readme: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,8 @@ pub(crate) fn read(from: impl IntoIterator<Item = OsString>) -> Result<Task, lex
             Arg::Long("rounds") => rounds = Some(parser.value()?.parse()?),
             Arg::Long("quick") => args.quick = true,
             Arg::Long("json") => args.json = Some(parser.value()?.into()),
+            Arg::Long("from") => args.from = Some(parser.value()?.into()),
+            Arg::Long("readme") => args.readme = Some(parser.value()?.into()),
             Arg::Long("alloc") => {
                 allocators = match parser.value()?.string()?.as_str() {
                     "malloc" => vec![Malloc],

@@ -13,6 +13,7 @@ mod meter;
 mod net;
 mod peers;
 mod queues;
+mod readme;
 mod report;
 mod rounds;
 mod table;
@@ -50,6 +51,20 @@ fn main() -> ExitCode {
 }
 
 fn compare(args: &Args) -> Result<(), Box<dyn core::error::Error>> {
+    let lines = match &args.from {
+        Some(path) => report::from_json(&std::fs::read_to_string(path)?)?,
+        None => measure(args)?,
+    };
+    if let Some(path) = &args.json {
+        std::fs::write(path, report::to_json(&lines)?)?;
+    }
+    if let Some(path) = &args.readme {
+        readme::update(path, &lines)?;
+    }
+    Ok(())
+}
+
+fn measure(args: &Args) -> Result<Vec<report::Line>, Box<dyn core::error::Error>> {
     let limits = limits::Limits::ask(args.quick)?;
     println!("{limits}");
     let mut lines = limits.lines();
@@ -62,8 +77,5 @@ fn compare(args: &Args) -> Result<(), Box<dyn core::error::Error>> {
         verdict::print(&row, &summary);
         lines.extend(report::lines(&row, &summary, &limits));
     }
-    if let Some(path) = &args.json {
-        std::fs::write(path, report::to_json(&lines)?)?;
-    }
-    Ok(())
+    Ok(lines)
 }

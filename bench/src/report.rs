@@ -1,11 +1,11 @@
 //! The file of all figures.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{catalogue::Row, limits::Limits, rounds::Summary};
 
 /// One figure of the file.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
     pub(crate) workload: String,
     pub(crate) peer: String,
@@ -46,4 +46,9 @@ pub(crate) fn lines(row: &Row, summaries: &[Summary], limits: &Limits) -> Vec<Li
 pub(crate) fn to_json(lines: &[Line]) -> serde_json::Result<String> {
     let lines: Vec<String> = lines.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
     Ok(format!("[\n{}\n]\n", lines.join(",\n")))
+}
+
+/// The figures of a file.
+pub(crate) fn from_json(text: &str) -> serde_json::Result<Vec<Line>> {
+    serde_json::from_str(text)
 }

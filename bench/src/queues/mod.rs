@@ -141,7 +141,7 @@ fn steal_contended<Q: Queue>(run: Run) -> Vec<Figure> {
     // Ordering: a wish; nothing else is passed.
     stop.store(true, Ordering::Relaxed);
     drop(owner.join());
-    vec![Figure::new("time", "ns", spent.as_nanos() as f64 / stolen as f64)]
+    vec![Figure::new("time", "ns", spent.as_nanos() as f64 / stolen.max(1) as f64)]
 }
 
 fn own<Q: Queue>(mut queue: Q, stop: &AtomicBool) {
