@@ -24,6 +24,9 @@
 extern crate alloc;
 
 pub mod atomic;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod bits;
 mod fork;
 mod instant;

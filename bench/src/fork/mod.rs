@@ -1,0 +1,61 @@
+//! Fork and join: what a join costs that nobody steals, and what two workers gain.
+
+mod chili;
+mod fib;
+mod rayon;
+mod sequential;
+mod tree;
+
+use crate::{meter::Figure, workloads::Run};
+
+pub(crate) const NAMES: &[&str] = &["fork_fib", "fork_tree_small", "fork_tree_large"];
+
+/// A pool that forks and joins.
+pub(crate) trait Fork: Sized {
+    /// What joins are called on; passed down, or empty if the pool is found by the thread.
+    type Scope<'a>;
+
+    fn start(workers: usize) -> Self;
+
+    /// Runs a computation on the pool.
+    fn enter<R: Send>(&self, run: impl FnOnce(&mut Self::Scope<'_>) -> R + Send) -> R;
+
+    /// Runs two closures, at the same time if a worker is free.
+    fn join<A: Send, B: Send>(
+        scope: &mut Self::Scope<'_>,
+        a: impl FnOnce(&mut Self::Scope<'_>) -> A + Send,
+        b: impl FnOnce(&mut Self::Scope<'_>) -> B + Send,
+    ) -> (A, B);
+}
+
+pub(crate) fn peers(_: &str, workers: usize) -> Vec<&'static str> {
+    let mut peers = vec!["rayon", "chili"];
+    if workers == 1 {
+        peers.push("sequential");
+    }
+    peers
+}
+
+pub(crate) fn run(workload: &str, peer: &str, run: Run) -> Option<Vec<Figure>> {
+    Some(match peer {
+        "rayon" => measure::<rayon::Rayon>(workload, run),
+        "chili" => measure::<chili::Chili>(workload, run),
+        "sequential" => measure::<sequential::Sequential>(workload, run),
+        _ => return None,
+    })
+}
+
+fn measure<F: Fork>(workload: &str, run: Run) -> Vec<Figure> {
+    match workload {
+        "fork_fib" => fib::run::<F>(run),
+        "fork_tree_small" => tree::small::<F>(run),
+        _ => tree::large::<F>(run),
+    }
+}
+
+/// What forking adds: the time of all workers beyond that of the plain computation, per join; and how much sooner it is done than
+/// that.
+fn figures(workers: usize, joins: usize, plain: f64, forked: f64) -> Vec<Figure> {
+    let added = (forked * workers as f64 - plain) / joins as f64;
+    vec![Figure::new("added", "ns", added), Figure::new("speedup", "x", plain / forked)]
+}

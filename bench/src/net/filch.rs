@@ -1,0 +1,52 @@
+//! filch's sockets.
+
+use std::{io, net};
+
+use filch_linux::{
+    Runtime,
+    net::{TcpListener, TcpStream},
+};
+use hyper::{server::conn::http1, service::service_fn};
+
+use super::hello;
+
+pub(crate) fn echo(listener: net::TcpListener, workers: usize) {
+    serve(listener, workers, |stream| async move {
+        // A connection that breaks is the client's affair.
+        drop(back(stream).await);
+    });
+}
+
+async fn back(stream: TcpStream) -> io::Result<()> {
+    let mut buffer = [0; 1024];
+    loop {
+        match stream.read(&mut buffer).await? {
+            0 => return Ok(()),
+            n => stream.write_all(&buffer[..n]).await?,
+        }
+    }
+}
+
+pub(crate) fn hello(listener: net::TcpListener, workers: usize) {
+    serve(listener, workers, |stream| async move {
+        let http = http1::Builder::new();
+        drop(http.serve_connection(stream, service_fn(hello::hello)).await);
+    });
+}
+
+fn serve<F>(listener: net::TcpListener, workers: usize, serve: fn(TcpStream) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let runtime = filch_linux::builder().workers(workers).build().expect("the runtime starts");
+    runtime
+        .spawn(async move {
+            let listener = TcpListener::try_from(listener).expect("it is a listener");
+            while let Ok((stream, _)) = listener.accept().await {
+                filch_linux::spawn(serve(stream)).detach();
+            }
+        })
+        .detach();
+    // It serves until the process ends.
+    core::mem::forget::<Runtime>(runtime);
+}

@@ -1,0 +1,69 @@
+//! Tokio's sockets.
+
+use core::future::pending;
+use std::{io, net, thread};
+
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    runtime::{Builder, Handle},
+};
+
+use super::hello;
+
+pub(crate) fn multi_thread(workers: usize) -> Handle {
+    let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    let runtime = runtime.expect("the runtime starts");
+    let handle = runtime.handle().clone();
+    // It serves until the process ends.
+    core::mem::forget(runtime);
+    handle
+}
+
+pub(crate) fn current_thread() -> Handle {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("the runtime starts");
+    let handle = runtime.handle().clone();
+    thread::spawn(move || runtime.block_on(pending::<()>()));
+    handle
+}
+
+pub(crate) fn echo(runtime: Handle, listener: net::TcpListener) {
+    serve(runtime, listener, |stream| async move {
+        // A connection that breaks is the client's affair.
+        drop(back(stream).await);
+    });
+}
+
+async fn back(mut stream: TcpStream) -> io::Result<()> {
+    let mut buffer = [0; 1024];
+    loop {
+        match stream.read(&mut buffer).await? {
+            0 => return Ok(()),
+            n => stream.write_all(&buffer[..n]).await?,
+        }
+    }
+}
+
+pub(crate) fn hello(runtime: Handle, listener: net::TcpListener) {
+    serve(runtime, listener, |stream| async move {
+        let http = http1::Builder::new();
+        let stream = TokioIo::new(stream);
+        drop(http.serve_connection(stream, service_fn(hello::hello)).await);
+    });
+}
+
+fn serve<F>(runtime: Handle, listener: net::TcpListener, serve: fn(TcpStream) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    drop(runtime.spawn(async move {
+        listener.set_nonblocking(true).expect("it is a socket");
+        let listener = TcpListener::from_std(listener).expect("it is a listener");
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream));
+        }
+    }));
+}

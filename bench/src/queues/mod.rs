@@ -1,0 +1,158 @@
+//! The queues by themselves: what a worker and a thief do with them.
+
+mod crossbeam;
+mod filch;
+mod st3_fifo;
+mod st3_lifo;
+
+use core::{
+    hint::black_box,
+    ptr::NonNull,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+use std::{sync::Arc, thread, time::Instant};
+
+use crate::{
+    meter::{Figure, passes, percentile},
+    workloads::Run,
+};
+
+pub(crate) const NAMES: &[&str] = &["queue_push_pop", "queue_steal", "queue_steal_contended"];
+
+/// A bounded queue with one owner, from which others steal about half.
+pub(crate) trait Queue: Send + Sized + 'static {
+    /// What thieves have of it.
+    type Victim: Send + Sync + 'static;
+    /// A pointer.
+    type Item: Send + 'static;
+
+    /// A queue with room for 256 items.
+    fn new() -> (Self, Self::Victim);
+    fn item() -> Self::Item;
+    fn has_room(&mut self) -> bool;
+    /// # Safety
+    /// There is room.
+    unsafe fn push(&mut self, item: Self::Item);
+    fn pop(&mut self) -> Option<Self::Item>;
+    /// Steals half into this queue, which is empty: the first item, and how many there were in all.
+    fn steal(&mut self, from: &Self::Victim) -> Option<(Self::Item, usize)>;
+}
+
+/// What the peers queue: as large as filch's items.
+#[derive(Debug)]
+pub(crate) struct Pointer(#[expect(dead_code, reason = "it is only passed on")] NonNull<u64>);
+
+// SAFETY: nothing is behind it.
+unsafe impl Send for Pointer {}
+
+/// Who measures what: nothing here takes a number of workers.
+pub(crate) fn peers(_: &str, workers: usize) -> Vec<&'static str> {
+    if workers == 1 {
+        vec![crate::peers::FILCH, "st3-fifo", "st3-lifo", "crossbeam-fifo"]
+    } else {
+        Vec::new()
+    }
+}
+
+pub(crate) fn run(workload: &str, peer: &str, run: Run) -> Option<Vec<Figure>> {
+    Some(match peer {
+        crate::peers::FILCH => measure::<filch::Ring>(workload, run),
+        "st3-fifo" => measure::<st3_fifo::Fifo>(workload, run),
+        "st3-lifo" => measure::<st3_lifo::Lifo>(workload, run),
+        "crossbeam-fifo" => measure::<crossbeam::Fifo>(workload, run),
+        _ => return None,
+    })
+}
+
+fn measure<Q: Queue>(workload: &str, run: Run) -> Vec<Figure> {
+    match workload {
+        "queue_push_pop" => push_pop::<Q>(run),
+        "queue_steal" => steal::<Q>(run),
+        _ => steal_contended::<Q>(run),
+    }
+}
+
+/// The owner alone: half a queue in, then out.
+fn push_pop<Q: Queue>(run: Run) -> Vec<Figure> {
+    const ITEMS: usize = 128;
+    const TIMES: usize = 100;
+    let (mut queue, _victim) = Q::new();
+    let mut items: Vec<Q::Item> = (0..ITEMS).map(|_| Q::item()).collect();
+    passes(run.effort, ITEMS * TIMES, || {
+        for _ in 0..TIMES {
+            // SAFETY: the queue is empty.
+            items.drain(..).for_each(|item| unsafe { queue.push(item) });
+            items.extend(core::iter::from_fn(|| queue.pop()));
+        }
+    })
+}
+
+/// A thief alone. An operation is an item.
+fn steal<Q: Queue>(run: Run) -> Vec<Figure> {
+    const PAIRS: usize = 16;
+    const ITEMS: usize = 128;
+    let mut pairs: Vec<_> = (0..PAIRS).map(|_| (Q::new(), Q::new().0)).collect();
+    let mut items: Vec<Q::Item> = (0..PAIRS * ITEMS).map(|_| Q::item()).collect();
+    let mut times = Vec::new();
+    for _ in 0..run.effort.scale(20_000) {
+        for ((from, _), _) in &mut pairs {
+            // SAFETY: the queue is empty.
+            items.drain(items.len() - ITEMS..).for_each(|item| unsafe { from.push(item) });
+        }
+        let mut stolen = 0;
+        let begin = Instant::now();
+        for ((_, victim), to) in &mut pairs {
+            if let Some((first, n)) = to.steal(victim) {
+                items.push(first);
+                stolen += n;
+            }
+        }
+        times.push(begin.elapsed().as_nanos() as f64 / stolen as f64);
+        for ((from, _), to) in &mut pairs {
+            items.extend(core::iter::from_fn(|| from.pop()));
+            items.extend(core::iter::from_fn(|| to.pop()));
+        }
+    }
+    vec![Figure::new("time", "ns", percentile(&mut times, 50.0))]
+}
+
+/// A thief who steals from a queue that its owner pushes to and pops from all the while. An operation is an item that is stolen;
+/// only the time of the steals that got something counts, as the others may have come while the owner's thread was off its core.
+fn steal_contended<Q: Queue>(run: Run) -> Vec<Figure> {
+    let time = Duration::from_millis(if run.effort.quick { 50 } else { 300 });
+    let (owner, victim) = Q::new();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let owner = thread::spawn(move || own(owner, &stopped));
+    let mut thief = Q::new().0;
+    let (mut stolen, mut spent) = (0, Duration::ZERO);
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        let at = Instant::now();
+        let some = black_box(thief.steal(&victim));
+        if let Some((_, n)) = some {
+            spent += at.elapsed();
+            stolen += n;
+        }
+        // Meanwhile the owner goes on.
+        while thief.pop().map(black_box).is_some() {}
+    }
+    // Ordering: a wish; nothing else is passed.
+    stop.store(true, Ordering::Relaxed);
+    drop(owner.join());
+    vec![Figure::new("time", "ns", spent.as_nanos() as f64 / stolen.max(1) as f64)]
+}
+
+fn own<Q: Queue>(mut queue: Q, stop: &AtomicBool) {
+    // Ordering: see `steal_contended`.
+    while !stop.load(Ordering::Relaxed) {
+        for _ in 0..4 {
+            if queue.has_room() {
+                // SAFETY: only this thread pushes.
+                unsafe { queue.push(Q::item()) };
+            }
+        }
+        drop(black_box(queue.pop()));
+    }
+}

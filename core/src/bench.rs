@@ -1,0 +1,77 @@
+//! The ring by itself, for `filch-bench`. No part of the interface: it may change or go at any time.
+
+use alloc::sync::Arc;
+use core::ptr::NonNull;
+
+use crate::{
+    queue::ring::{Overflow, Ring as Queue},
+    task::header::{Header, Ready},
+};
+
+/// As large as a worker's own.
+const CAP: usize = 256;
+
+/// What stands for a task: a pointer to no header, as the ring itself does not look at headers. (A ring that sheds a chain does.)
+#[derive(Debug)]
+pub struct Item(NonNull<Header>);
+
+// SAFETY: nothing is behind it.
+unsafe impl Send for Item {}
+
+impl Item {
+    /// One like all others.
+    pub const fn dangling() -> Self {
+        Self(NonNull::dangling())
+    }
+}
+
+/// A ring, for the one thread that pushes and pops.
+#[derive(Debug)]
+pub struct Owner(Arc<Queue<CAP>>);
+
+/// A ring, for those who steal from it.
+#[derive(Clone, Debug)]
+pub struct Victim(Arc<Queue<CAP>>);
+
+/// A new ring.
+pub fn ring() -> (Owner, Victim) {
+    let ring = Arc::new(Queue::new());
+    (Owner(Arc::clone(&ring)), Victim(ring))
+}
+
+impl Owner {
+    /// How many items fit.
+    pub fn room(&mut self) -> usize {
+        // SAFETY: INV-RING-OWNER: there is one `Owner`, borrowed mutably.
+        unsafe { self.0.room() }
+    }
+
+    /// Adds an item.
+    ///
+    /// # Safety
+    /// There is room.
+    #[inline]
+    pub unsafe fn push(&mut self, item: Item) {
+        // SAFETY: as in `room`. The ring has room, so that it sheds no chain, which alone would follow the pointer.
+        match unsafe { self.0.push(Ready::from_raw(item.0)) } {
+            Overflow::None => {}
+            Overflow::One(_) | Overflow::Chain(_) => unreachable!("the ring has room"),
+        }
+    }
+
+    /// Takes the oldest item.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Item> {
+        // SAFETY: as in `room`.
+        unsafe { self.0.pop() }.map(|ready| Item(ready.into_raw()))
+    }
+
+    /// Steals half of what is in another ring: the first item, and how many there were in all.
+    #[inline]
+    pub fn steal(&mut self, from: &Victim) -> Option<(Item, usize)> {
+        assert!(!Arc::ptr_eq(&self.0, &from.0), "a ring does not steal from itself");
+        // SAFETY: as in `room`; the rings are two.
+        let (first, n) = unsafe { from.0.steal_into(&self.0) }?;
+        Some((Item(first.into_raw()), n))
+    }
+}
