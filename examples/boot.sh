@@ -101,7 +101,7 @@ fi
 
 # A lost wake-up is a hang: the limit turns it into a failure.
 status=0
-timeout --foreground "${BOOT_LIMIT:-100}" "${qemu[@]}" -kernel "$out/$target/release/$binary" \
+timeout --foreground "${BOOT_LIMIT:-200}" "${qemu[@]}" -kernel "$out/$target/release/$binary" \
     <&"$typed" | tee "$log" || status=${PIPESTATUS[0]}
 verdict=$(tail -n 1 "$log")
 if ((status != success)); then
