@@ -21,7 +21,8 @@ use core::{cell::Cell, fmt, ptr::NonNull};
 
 use crate::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, array_of, fence, maybe_const};
 
-#[repr(align(128))]
+// Models have executors on small stacks.
+#[cfg_attr(not(filch_loom), repr(align(128)))]
 struct Line<T>(T);
 
 /// A deque of at most `CAP` jobs.

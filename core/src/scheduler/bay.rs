@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// How many jobs of one worker can wait to be stolen. What is forked beyond is run in place.
-pub(crate) const JOBS: usize = if cfg!(filch_loom) { 4 } else { 64 };
+pub(crate) const JOBS: usize = if cfg!(filch_loom) { 2 } else { 64 };
 
 /// One worker's part in fork-join.
 ///
