@@ -18,6 +18,7 @@ use filch::{
     atomic::{AtomicU32, Ordering},
 };
 use shuttle::{
+    scheduler::{PctScheduler, RandomScheduler, ReplayScheduler},
     sync::{Arc, Condvar, Mutex},
     thread,
 };
@@ -120,12 +121,16 @@ impl<const N: usize> System<N> {
 }
 
 fn check(f: fn()) {
-    if let Ok(schedule) = std::env::var("SHUTTLE_REPLAY") {
-        return shuttle::replay(f, &schedule);
-    }
     let n = std::env::var("SHUTTLE_ITERATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000);
-    shuttle::check_random(f, n);
-    shuttle::check_pct(f, n, 3);
+    // An executor is made on the stack, and is larger than shuttle's stacks.
+    let mut config = shuttle::Config::new();
+    config.stack_size = 1 << 18;
+    if let Ok(schedule) = std::env::var("SHUTTLE_REPLAY") {
+        shuttle::Runner::new(ReplayScheduler::new_from_encoded(&schedule), config).run(f);
+        return;
+    }
+    shuttle::Runner::new(RandomScheduler::new(n), config.clone()).run(f);
+    shuttle::Runner::new(PctScheduler::new(3, n), config).run(f);
 }
 
 /// A flag that one task waits for and another sets.
