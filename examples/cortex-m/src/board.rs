@@ -1,6 +1,6 @@
 //! A Cortex-M as a platform: one core, wakes from interrupt handlers.
 
-use core::{arch::asm, cell::Cell, hint::spin_loop};
+use core::{arch::asm, cell::Cell};
 
 use filch::{
     Event, Instant, Platform, WorkerId,
@@ -76,7 +76,9 @@ unsafe impl Platform for Board {
             if cfg!(feature = "mutant") {
                 unmask();
             }
-            delay();
+            if cfg!(feature = "delay") {
+                filch_conformance::linger(self);
+            }
             // SAFETY: halts until an interrupt is pending, masked or not.
             unsafe { asm!("dsb", "wfi", options(nostack)) };
             mask();
@@ -91,12 +93,6 @@ unsafe impl Platform for Board {
 
     fn event(&self, _: Option<WorkerId>, event: Event) {
         SUITE.on_event(event);
-    }
-}
-
-fn delay() {
-    if cfg!(feature = "delay") {
-        (0..500).for_each(|_| spin_loop());
     }
 }
 

@@ -1,6 +1,6 @@
 //! QEMU's `virt` board for Arm as a platform: the page that a port takes.
 
-use core::{arch::asm, cell::Cell, hint::spin_loop};
+use core::{arch::asm, cell::Cell};
 
 use filch::{
     Event, Instant, Platform, WorkerId,
@@ -74,7 +74,9 @@ unsafe impl Platform for Board {
             if cfg!(feature = "mutant") {
                 unmask();
             }
-            delay();
+            if cfg!(feature = "delay") {
+                filch_conformance::linger(self);
+            }
             // SAFETY: halts until an interrupt is pending.
             unsafe { asm!("dsb sy", "wfi", options(nostack)) };
             mask();
@@ -90,12 +92,6 @@ unsafe impl Platform for Board {
 
     fn event(&self, _: Option<WorkerId>, event: Event) {
         SUITE.on_event(event);
-    }
-}
-
-fn delay() {
-    if cfg!(feature = "delay") {
-        (0..500).for_each(|_| spin_loop());
     }
 }
 

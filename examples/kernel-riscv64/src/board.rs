@@ -1,6 +1,6 @@
 //! QEMU's `virt` board as a platform: the page that a port takes.
 
-use core::{arch::asm, cell::Cell, hint::spin_loop};
+use core::{arch::asm, cell::Cell};
 
 use filch::{
     Event, Instant, Platform, WorkerId,
@@ -76,7 +76,9 @@ unsafe impl Platform for Board {
             if cfg!(feature = "mutant") {
                 unmask();
             }
-            delay();
+            if cfg!(feature = "delay") {
+                filch_conformance::linger(self);
+            }
             // SAFETY: halts until an interrupt is pending.
             unsafe { asm!("wfi", options(nostack)) };
             mask();
@@ -92,12 +94,6 @@ unsafe impl Platform for Board {
 
     fn event(&self, _: Option<WorkerId>, event: Event) {
         SUITE.on_event(event);
-    }
-}
-
-fn delay() {
-    if cfg!(feature = "delay") {
-        (0..500).for_each(|_| spin_loop());
     }
 }
 

@@ -13,8 +13,8 @@
 //! a while: `Config::new().sentry(None).spin_rounds(0)`.
 //!
 //! A platform that checks the word and then sleeps, with a gap between, passes all of this most of the time: the gap is a
-//! few instructions wide. Widen it: let the platform spin some hundred times between the two (the kernels under `examples/` do
-//! so under their feature `delay`), and run the suite again. It also should run over [`Hostile`], which does with wakes and
+//! few instructions wide. Widen it: let the platform [`linger`] between the two (the kernels under `examples/` do so under
+//! their feature `delay`), and run the suite again. It also should run over [`Hostile`], which does with wakes and
 //! clocks all that the contract allows.
 #![no_std]
 
@@ -23,7 +23,7 @@ mod hostile;
 mod interrupts;
 mod tasks;
 
-use core::fmt;
+use core::{fmt, hint, time::Duration};
 
 use filch::{
     Executor, Platform, WorkerId,
@@ -31,6 +31,16 @@ use filch::{
     io::Readiness,
 };
 pub use hostile::Hostile;
+
+/// Lets so much time pass, by the platform's clock, that an interrupt which the suite has asked for comes in between: for
+/// the gap between a platform's last look at the word and its halt, where no interrupt may get lost. By the clock and not by
+/// a count, as emulated machines run at any speed and have their interrupts late.
+pub fn linger(platform: &impl Platform) {
+    let end = platform.now() + Duration::from_micros(200);
+    while platform.now() < end {
+        hint::spin_loop();
+    }
+}
 
 /// What the suite asks of a port beyond its [`Platform`]. What is `None` is skipped, and a line says so.
 #[derive(Clone, Copy, Debug)]
