@@ -3,6 +3,7 @@
 # a shell on the serial line.
 #
 #   examples/boot.sh KERNEL [FEATURE]...
+#   examples/boot.sh --lint KERNEL [FEATURE]...     Clippy, and no boot
 #
 #   riscv64      four harts of rv64imac, QEMU's virt board
 #   riscv32      the same source: four harts of rv32imac
@@ -32,6 +33,11 @@ install() {
     DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
+lint=
+if [[ ${1-} == --lint ]]; then
+    lint=1
+    shift
+fi
 kernel=${1:?which kernel? See the head of this file}
 shift
 features=$(IFS=,; echo "$*")
@@ -76,16 +82,29 @@ thumbv6m)
     ;;
 esac
 
-install rustc-web cargo-web rust-web-src rust-web-llvm lld-22 "$package"
+install rustc-web cargo-web rust-web-src rust-web-llvm lld-22
 out=$PWD/../target/kernels
 binary=kernel-${folder#kernel-}
-(
+
+# Debian's cargo, which finds its own Clippy and not rustup's.
+kernel_cargo() (
     cd "$folder"
     # In place of what the configurations say, see cortex-m/.cargo/config.toml.
     [[ ! ${script-} ]] || export RUSTFLAGS="-Clink-arg=-T$script"
-    RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc \
-        /usr/bin/cargo build --quiet --release --features "$features" --target "$target" --target-dir "$out"
+    local command=$1
+    shift
+    PATH=/usr/bin:$PATH RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc \
+        /usr/bin/cargo "$command" --quiet --release --features "$features" --target "$target" --target-dir "$out" "$@"
 )
+
+if [[ $lint ]]; then
+    install rust-web-clippy
+    kernel_cargo clippy -- -D warnings -D unsafe_op_in_unsafe_fn -D clippy::undocumented_unsafe_blocks \
+        -D clippy::std_instead_of_core
+    exit
+fi
+install "$package"
+kernel_cargo build
 
 # What is typed. The line stays open, as this very shell holds both ends of it.
 log=$out/$kernel.log

@@ -28,7 +28,9 @@ struct Gate([u32; 4]);
 /// INV-IDT: written by the first core before the others start.
 static mut GATES: [Gate; 256] = [Gate([0; 4]); 256];
 
-fn gate(handler: unsafe extern "C" fn()) -> Gate {
+type Handler = unsafe extern "C" fn();
+
+fn gate(handler: Handler) -> Gate {
     let at = handler as usize;
     // The segment of code in long mode; present, an interrupt gate.
     Gate([at as u32 & 0xFFFF | 24 << 16, at as u32 & 0xFFFF_0000 | 0x8E00, (at >> 32) as u32, 0])
@@ -36,7 +38,8 @@ fn gate(handler: unsafe extern "C" fn()) -> Gate {
 
 /// What the first core does once.
 pub fn set_up_machine() {
-    let handlers: [(u8, unsafe extern "C" fn()); 6] = [
+    let faults = (0..32).map(|vector| (vector, boot::on_fault_entry as Handler));
+    let handlers: [(u8, Handler); 6] = [
         (1, boot::on_step_entry),
         (lapic::TIMER, boot::on_timer_entry),
         (lapic::WAKE, boot::on_wake_entry),
@@ -46,10 +49,7 @@ pub fn set_up_machine() {
     ];
     // SAFETY: INV-IDT.
     unsafe {
-        for vector in 0..32 {
-            GATES[vector] = gate(boot::on_fault_entry);
-        }
-        for (vector, handler) in handlers {
+        for (vector, handler) in faults.chain(handlers) {
             GATES[usize::from(vector)] = gate(handler);
         }
     }

@@ -45,7 +45,7 @@ fn stamp() -> u64 {
 
 /// Monotonic nanoseconds.
 pub fn now() -> u64 {
-    (u128::from(stamp()) * u128::from(NANOS.load(Ordering::Relaxed)) >> 32) as u64
+    ((u128::from(stamp()) * u128::from(NANOS.load(Ordering::Relaxed))) >> 32) as u64
 }
 
 /// The calling core's controller begins to take interrupts.
@@ -72,7 +72,7 @@ pub fn calibrate() {
 /// The timer's interrupt comes at `at` on the clock, or some time before.
 pub fn set_timer(at: u64) {
     let nanos = at.saturating_sub(now());
-    let ticks = u128::from(nanos) * u128::from(TICKS.load(Ordering::Relaxed)) >> 32;
+    let ticks = (u128::from(nanos) * u128::from(TICKS.load(Ordering::Relaxed))) >> 32;
     let ticks = if at == u64::MAX { 0 } else { ticks.clamp(1, u32::MAX.into()) };
     write(TIMER_COUNT, ticks as u32);
 }
