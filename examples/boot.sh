@@ -3,20 +3,21 @@
 # a shell on the serial line.
 #
 #   examples/boot.sh KERNEL [FEATURE]...
-#   examples/boot.sh --lint KERNEL [FEATURE]...     Clippy, and no boot
+#   examples/boot.sh --lint KERNEL      Clippy, and no boot
 #
-#   riscv64      four harts of rv64imac, QEMU's virt board
-#   riscv32      the same source: four harts of rv32imac
+#   riscv64      four harts of rv64imac, and one that is no worker, QEMU's virt board
+#   riscv32      the same source: as many harts of rv32imac
 #   riscv32imc   the same source: one hart without compare-and-swap
-#   x86_64       four cores of a PC
-#   aarch64      four 64-bit Arm cores, QEMU's virt board
+#   x86_64       four cores of a PC, and one that is no worker
+#   aarch64      four 64-bit Arm cores, QEMU's virt board; a fifth one starts them as workers
 #   thumbv7m     one Cortex-M3: Arm's mps2-an385
 #   thumbv6m     one Cortex-M0 without compare-and-swap, 16 KiB of memory: micro:bit
 #
 # Features: `delay` lets time pass between the last check and the halt; `hostile` runs all over a platform that is as
-# unhelpful as the contract allows; `mutant` is a platform that loses wake-ups, and must fail. The last line is
-# "N passed, N failed", and the exit status says the same. What goes to the shell is in BOOT_INPUT; BOOT_INPUT=- is the
-# terminal. Installs what is missing (Debian).
+# unhelpful as the contract allows; `mutant` is a platform that loses wake-ups in the gap before the halt, `deaf` (riscv,
+# x86_64) one that loses some from core to core: both must fail. The last line is "N passed, N failed", and the exit
+# status says the same. What goes to the shell is in BOOT_INPUT; BOOT_INPUT=- is the terminal. Installs what is missing
+# (Debian).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_TARGET
@@ -47,11 +48,11 @@ machine=(-display none -monitor none -serial stdio -no-reboot)
 case $kernel in
 riscv64)
     package=qemu-system-misc folder=kernel-riscv64 target=riscv64imac-unknown-none-elf
-    qemu=(qemu-system-riscv64 -M virt -smp 4 -m 64M -bios none "${machine[@]}")
+    qemu=(qemu-system-riscv64 -M virt -smp 5 -m 64M -bios none "${machine[@]}")
     ;;
 riscv32)
     package=qemu-system-misc folder=kernel-riscv64 target=riscv32imac-unknown-none-elf
-    qemu=(qemu-system-riscv32 -M virt -smp 4 -m 64M -bios none "${machine[@]}")
+    qemu=(qemu-system-riscv32 -M virt -smp 5 -m 64M -bios none "${machine[@]}")
     ;;
 riscv32imc)
     package=qemu-system-misc folder=kernel-riscv64 target=riscv32imc-unknown-none-elf
@@ -59,13 +60,13 @@ riscv32imc)
     ;;
 x86_64)
     package=qemu-system-x86 folder=kernel-x86_64 target=x86_64-unknown-none
-    qemu=(qemu-system-x86_64 -M q35 -smp 4 -m 64M -nodefaults "${machine[@]}"
+    qemu=(qemu-system-x86_64 -M q35 -smp 5 -m 64M -nodefaults "${machine[@]}"
         -device isa-debug-exit,iobase=0xf4,iosize=4)
     success=33
     ;;
 aarch64)
     package=qemu-system-arm folder=kernel-aarch64 target=aarch64-unknown-none-softfloat
-    qemu=(qemu-system-aarch64 -M virt,gic-version=2 -cpu cortex-a72 -smp 4 -m 64M
+    qemu=(qemu-system-aarch64 -M virt,gic-version=2 -cpu cortex-a72 -smp 5 -m 64M
         -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
 thumbv7m)
@@ -99,8 +100,9 @@ kernel_cargo() (
 
 if [[ $lint ]]; then
     install rust-web-clippy
-    kernel_cargo clippy -- -D warnings -D unsafe_op_in_unsafe_fn -D clippy::undocumented_unsafe_blocks \
-        -D clippy::std_instead_of_core
+    lints=(-D warnings -D unsafe_op_in_unsafe_fn -D clippy::undocumented_unsafe_blocks -D clippy::std_instead_of_core)
+    kernel_cargo clippy -- "${lints[@]}"
+    kernel_cargo clippy --all-features -- "${lints[@]}"
     exit
 fi
 install "$package"

@@ -1,13 +1,17 @@
 //! QEMU's `virt` board as a platform: the page that a port takes.
 
-use core::{arch::asm, cell::Cell};
+use core::{arch::asm, cell::Cell, task::Waker};
 
 use filch::{
     Event, Instant, Platform, WorkerId,
     atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
 };
 
-use crate::{SERIAL, SUITE, boot::HARTS, devices};
+use crate::{
+    MAILBOX, SERIAL, SUITE,
+    boot::{ALL, HARTS},
+    devices,
+};
 
 pub struct Board;
 
@@ -20,18 +24,22 @@ struct Timer {
 }
 
 /// INV-OWN-HART: each hart touches its own, with interrupts masked.
-struct Timers([Timer; HARTS]);
+struct Timers([Timer; ALL]);
 
 // SAFETY: INV-OWN-HART.
 unsafe impl Sync for Timers {}
 
 const OFF: u64 = u64::MAX;
 static TIMERS: Timers =
-    Timers([const { Timer { deadline: Cell::new(OFF), alarm: Cell::new(OFF) } }; HARTS]);
+    Timers([const { Timer { deadline: Cell::new(OFF), alarm: Cell::new(OFF) } }; ALL]);
 /// A test wants an interrupt of this hart.
-static RAISED: [AtomicBool; HARTS] = [const { AtomicBool::new(false) }; HARTS];
+static RAISED: [AtomicBool; ALL] = [const { AtomicBool::new(false) }; ALL];
 /// How often a hart came out of a `wfi`.
 static HALTS: AtomicUsize = AtomicUsize::new(0);
+/// How many wakes there were from one hart to another.
+static WAKES: AtomicUsize = AtomicUsize::new(0);
+/// The hart that is no worker: the platform sleeps and wakes there all the same.
+const SPARE: WorkerId = WorkerId::new(HARTS as u16);
 
 pub fn hart() -> usize {
     let id;
@@ -52,7 +60,7 @@ pub fn unmask() {
 }
 
 // SAFETY:
-// - Identity: hart `w` is worker `w`, and enters it once.
+// - Identity: hart `w` is worker `w`, and enters it once; the last hart is none.
 // - Guard: the default, which calls once; panics abort.
 // - Sticky wake: `wait` masks interrupts, checks, and halts. An interrupt that comes in between stays pending, and ends the
 //   `wfi` masked as it is. One that came before the check found the word changed already.
@@ -62,7 +70,7 @@ unsafe impl Platform for Board {
     }
 
     fn current_worker(&self) -> Option<WorkerId> {
-        Some(WorkerId::new(hart() as u16))
+        (hart() < HARTS).then(|| WorkerId::new(hart() as u16))
     }
 
     fn wait(&self, w: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
@@ -89,6 +97,13 @@ unsafe impl Platform for Board {
     }
 
     fn wake(&self, w: WorkerId, _: &AtomicU32) {
+        // A broken platform, on purpose.
+        if cfg!(feature = "deaf")
+            && w.index() != hart()
+            && WAKES.fetch_add(1, Ordering::Relaxed) % 64 == 63
+        {
+            return;
+        }
         devices::set_software(w.index(), true);
     }
 
@@ -149,6 +164,17 @@ pub fn alarm(nanos: u32) {
     let at = devices::time() + u64::from(nanos) / devices::TICK;
     set_timer(hart(), |timer| timer.alarm.set(at));
     unmask();
+}
+
+/// The suite's hook: the spare hart wakes this.
+pub fn foreign(waker: Waker) {
+    MAILBOX.put(waker, |word| Board.wake(SPARE, word));
+}
+
+/// What the spare hart does.
+pub fn deliver() -> ! {
+    // SAFETY: called by that one hart, once.
+    unsafe { MAILBOX.deliver(|word, seen| Board.wait(SPARE, word, seen, None)) }
 }
 
 pub fn halts() -> usize {

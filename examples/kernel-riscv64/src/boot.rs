@@ -6,6 +6,8 @@ use crate::board;
 
 /// Harts that the executor has workers for: one, where atomics are made by masking interrupts.
 pub const HARTS: usize = if cfg!(target_has_atomic = "ptr") { 4 } else { 1 };
+/// And one that is no worker, where there are several.
+pub const ALL: usize = if HARTS > 1 { HARTS + 1 } else { HARTS };
 
 // All harts come to `_start`. QEMU's memory is zero at reset, so that `.bss` needs no clearing, and no hart needs to wait
 // for another to do it.
@@ -28,7 +30,7 @@ global_asm!(
     ".globl _start",
     "_start:",
     "csrr a0, mhartid",
-    "li t0, {harts}",
+    "li t0, {all}",
     "bgeu a0, t0, 2f",
     // A stack of 64 KiB each.
     "la sp, _stacks",
@@ -58,7 +60,7 @@ global_asm!(
     "mret",
     wide = const size_of::<usize>() / 8,
     word = const size_of::<usize>(),
-    harts = const HARTS,
+    all = const ALL,
     main = sym crate::hart_main,
     trap = sym trap,
 );

@@ -12,7 +12,7 @@ use board::Board;
 use boot::HARTS;
 use filch::{Config, Executor, TaskPool, WorkerId};
 use filch_conformance::{Port, Suite};
-use filch_kernel::{Console, Kernel, Serial};
+use filch_kernel::{Console, Kernel, Mailbox, Serial};
 
 #[cfg(not(feature = "hostile"))]
 type Machine = Board;
@@ -32,6 +32,7 @@ const CONFIG: Config = Config::new().sentry(None).spin_rounds(0);
 const PORT: Port = Port {
     raise: Some(board::raise),
     alarm: Some(board::alarm),
+    foreign: if HARTS > 1 { Some(board::foreign) } else { None },
     halts: Some(board::halts),
     stirs: if cfg!(feature = "hostile") { None } else { Some(0) },
     wakes: if cfg!(any(feature = "delay", feature = "hostile")) { 5_000 } else { 100_000 },
@@ -44,6 +45,7 @@ static TASKS: TaskPool<256, 72> = TaskPool::new();
 static MAIN: TaskPool<2_048, 1> = TaskPool::new();
 static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
+static MAILBOX: Mailbox = Mailbox::new();
 static KERNEL: Kernel<Machine, TaskPool<256, 72>, HARTS> = Kernel {
     executor: &EXECUTOR,
     suite: &SUITE,
@@ -57,6 +59,9 @@ static KERNEL: Kernel<Machine, TaskPool<256, 72>, HARTS> = Kernel {
 /// Every hart, from boot.
 extern "C" fn hart_main(hart: usize) {
     board::unmask();
+    if hart == HARTS {
+        board::deliver();
+    }
     let me = WorkerId::new(hart as u16);
     SUITE.contracts(me, &TASKS);
     if hart == 0 {

@@ -1,13 +1,17 @@
 //! A PC as a platform: the page that a port takes.
 
-use core::{arch::asm, cell::Cell};
+use core::{arch::asm, cell::Cell, task::Waker};
 
 use filch::{
     Event, Instant, Platform, WorkerId,
     atomic::{AtomicU32, AtomicUsize, Ordering},
 };
 
-use crate::{SERIAL, SUITE, boot::CORES, devices, lapic};
+use crate::{
+    MAILBOX, SERIAL, SUITE,
+    boot::{ALL, CORES},
+    devices, lapic,
+};
 
 pub struct Board;
 
@@ -20,16 +24,20 @@ struct Timer {
 }
 
 /// INV-OWN-CORE: each core touches its own, with interrupts masked.
-struct Timers([Timer; CORES]);
+struct Timers([Timer; ALL]);
 
 // SAFETY: INV-OWN-CORE.
 unsafe impl Sync for Timers {}
 
 const OFF: u64 = u64::MAX;
 static TIMERS: Timers =
-    Timers([const { Timer { deadline: Cell::new(OFF), alarm: Cell::new(OFF) } }; CORES]);
+    Timers([const { Timer { deadline: Cell::new(OFF), alarm: Cell::new(OFF) } }; ALL]);
 /// How often a core came out of a `hlt`.
 static HALTS: AtomicUsize = AtomicUsize::new(0);
+/// How many wakes there were from one core to another.
+static WAKES: AtomicUsize = AtomicUsize::new(0);
+/// The core that is no worker: the platform sleeps and wakes there all the same.
+const SPARE: WorkerId = WorkerId::new(CORES as u16);
 
 /// The calling core's number, which `devices::set_up_core` has left where GS points.
 fn core() -> usize {
@@ -50,7 +58,7 @@ pub fn unmask() {
 }
 
 // SAFETY:
-// - Identity: core `w` is worker `w`, and enters it once.
+// - Identity: core `w` is worker `w`, and enters it once; the last core is none.
 // - Guard: the default, which calls once; panics abort.
 // - Sticky wake: `wait` masks interrupts, checks, and halts by `sti; hlt`: the first takes effect after the second only, so
 //   that an interrupt that came in between ends the halt. One that came before the check found the word changed already.
@@ -60,7 +68,7 @@ unsafe impl Platform for Board {
     }
 
     fn current_worker(&self) -> Option<WorkerId> {
-        Some(WorkerId::new(core() as u16))
+        (core() < CORES).then(|| WorkerId::new(core() as u16))
     }
 
     fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
@@ -83,6 +91,13 @@ unsafe impl Platform for Board {
     }
 
     fn wake(&self, w: WorkerId, _: &AtomicU32) {
+        // A broken platform, on purpose.
+        if cfg!(feature = "deaf")
+            && w.index() != core()
+            && WAKES.fetch_add(1, Ordering::Relaxed) % 64 == 63
+        {
+            return;
+        }
         lapic::send(w.index(), lapic::WAKE);
     }
 
@@ -179,6 +194,17 @@ pub extern "C" fn on_step(frame: &mut [u64; 3]) {
         STEPS.store(0, Ordering::Relaxed);
         SUITE.on_interrupt();
     }
+}
+
+/// The suite's hook: the spare core wakes this.
+pub fn foreign(waker: Waker) {
+    MAILBOX.put(waker, |word| Board.wake(SPARE, word));
+}
+
+/// What the spare core does.
+pub fn deliver() -> ! {
+    // SAFETY: called by that one core, once.
+    unsafe { MAILBOX.deliver(|word, seen| Board.wait(SPARE, word, seen, None)) }
 }
 
 pub fn halts() -> usize {

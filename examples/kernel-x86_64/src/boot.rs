@@ -5,6 +5,8 @@ use core::arch::global_asm;
 
 /// Cores that the executor has workers for.
 pub const CORES: usize = 4;
+/// And one that is no worker.
+pub const ALL: usize = CORES + 1;
 /// Where a core wakes up, in real mode: below 1 MiB, on a page.
 pub const TRAMPOLINE: usize = 0x8000;
 
@@ -79,7 +81,7 @@ global_asm!(
     "cpuid",
     "movl %ebx, %edi",
     "shrl $24, %edi",
-    "cmpl ${cores}, %edi",
+    "cmpl ${all}, %edi",
     "jae 4f",
     // A stack of 64 KiB each.
     "leal 1(%edi), %eax",
@@ -142,7 +144,7 @@ global_asm!(
     "directories: .skip 16384",
     ".text",
     at = const TRAMPOLINE,
-    cores = const CORES,
+    all = const ALL,
     main = sym crate::core_main,
     wake = sym crate::board::on_wake,
     raise = sym crate::board::on_raise,

@@ -60,7 +60,7 @@ pub fn set_up_machine() {
 
 /// What each core does: its number, its descriptor table, its interrupt controller.
 pub fn set_up_core(core: usize) {
-    static NUMBERS: [usize; boot::CORES] = [0, 1, 2, 3];
+    static NUMBERS: [usize; boot::ALL] = [0, 1, 2, 3, 4];
     #[repr(C, packed)]
     struct Pointer(u16, u64);
     let number = addr_of!(NUMBERS[core]) as u64;
@@ -80,7 +80,7 @@ pub fn start_cores() {
     let len = end as usize - from as usize;
     // SAFETY: nobody else is below 1 MiB.
     unsafe { core::ptr::copy(from.cast::<u8>(), boot::TRAMPOLINE as *mut u8, len) };
-    (1..boot::CORES).for_each(|core| lapic::start(core, boot::TRAMPOLINE >> 12));
+    (1..boot::ALL).for_each(|core| lapic::start(core, boot::TRAMPOLINE >> 12));
 }
 
 /// Waits, by channel 2 of the interval timer, which counts at 1,193,182 Hz. At most 54 ms.

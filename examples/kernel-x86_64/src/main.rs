@@ -12,7 +12,7 @@ use board::Board;
 use boot::CORES;
 use filch::{Config, Executor, TaskPool, WorkerId};
 use filch_conformance::{Port, Suite};
-use filch_kernel::{Console, Kernel, Serial};
+use filch_kernel::{Console, Kernel, Mailbox, Serial};
 
 #[cfg(not(feature = "hostile"))]
 type Machine = Board;
@@ -33,6 +33,7 @@ const PORT: Port = Port {
     raise: Some(board::raise),
     alarm: Some(board::alarm),
     after: Some(board::after),
+    foreign: Some(board::foreign),
     halts: Some(board::halts),
     // Timer and clock are measured, and the timer may come a little early.
     stirs: if cfg!(feature = "hostile") { None } else { Some(1) },
@@ -46,6 +47,7 @@ static TASKS: TaskPool<256, 72> = TaskPool::new();
 static MAIN: TaskPool<2_048, 1> = TaskPool::new();
 static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
+static MAILBOX: Mailbox = Mailbox::new();
 static KERNEL: Kernel<Machine, TaskPool<256, 72>, CORES> = Kernel {
     executor: &EXECUTOR,
     suite: &SUITE,
@@ -67,6 +69,9 @@ extern "C" fn core_main(core: usize) {
         devices::start_cores();
     }
     board::unmask();
+    if core == CORES {
+        board::deliver();
+    }
     let me = WorkerId::new(core as u16);
     SUITE.contracts(me, &TASKS);
     if core == 0 {

@@ -5,6 +5,7 @@
 mod channel;
 mod console;
 mod demo;
+mod mailbox;
 mod shell;
 
 use core::fmt;
@@ -15,6 +16,7 @@ use filch_conformance::Suite;
 pub use crate::{
     channel::Channel,
     console::{Console, Serial},
+    mailbox::Mailbox,
 };
 
 /// A kernel: an executor, the suite over it, and a serial line.

@@ -130,7 +130,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             Some(after) => self.on_each(me, what, || {
                 me.index() != 0 || self.after_each_instruction(after, memory)
             }),
-            None if me.index() == 0 => self.skip(what, "no hook"),
+            None if me.index() == 0 => self.skip(what, "no hook, which needs single steps"),
             None => {}
         }
     }
