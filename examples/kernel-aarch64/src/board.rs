@@ -3,11 +3,15 @@
 use core::{arch::asm, cell::Cell};
 
 use filch::{
-    Event, Instant, Platform, WorkerId,
+    Event, Instant, Platform, StartError, WorkerEntry, WorkerId,
     atomic::{AtomicU32, AtomicUsize, Ordering},
 };
 
-use crate::{SERIAL, SUITE, boot::CORES, devices};
+use crate::{
+    SERIAL, SUITE,
+    boot::{ALL, CORES},
+    cores, devices,
+};
 
 pub struct Board;
 
@@ -20,14 +24,14 @@ struct Timer {
 }
 
 /// INV-OWN-CORE: each core touches its own, with interrupts masked.
-struct Timers([Timer; CORES]);
+struct Timers([Timer; ALL]);
 
 // SAFETY: INV-OWN-CORE.
 unsafe impl Sync for Timers {}
 
 const OFF: u64 = u64::MAX;
 static TIMERS: Timers =
-    Timers([const { Timer { deadline: Cell::new(OFF), alarm: Cell::new(OFF) } }; CORES]);
+    Timers([const { Timer { deadline: Cell::new(OFF), alarm: Cell::new(OFF) } }; ALL]);
 /// How often a core came out of a `wfi`.
 static HALTS: AtomicUsize = AtomicUsize::new(0);
 
@@ -50,7 +54,8 @@ pub fn unmask() {
 }
 
 // SAFETY:
-// - Identity: core `w` is worker `w`, and enters it once.
+// - Identity: core `w` is worker `w`, and enters it once at a time; the last core is none.
+// - Start: on a core that was off, once.
 // - Guard: the default, which calls once; panics abort.
 // - Sticky wake: `wait` masks interrupts, checks, and halts. An interrupt that comes in between stays pending, and ends the
 //   `wfi` masked as it is. One that came before the check found the word changed already.
@@ -60,7 +65,7 @@ unsafe impl Platform for Board {
     }
 
     fn current_worker(&self) -> Option<WorkerId> {
-        Some(WorkerId::new(core() as u16))
+        (core() < CORES).then(|| WorkerId::new(core() as u16))
     }
 
     fn wait(&self, w: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
@@ -88,6 +93,10 @@ unsafe impl Platform for Board {
 
     fn wake(&self, w: WorkerId, _: &AtomicU32) {
         devices::send(w.index(), devices::WAKE);
+    }
+
+    fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
+        cores::start(entry)
     }
 
     fn event(&self, _: Option<WorkerId>, event: Event) {

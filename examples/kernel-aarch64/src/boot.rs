@@ -1,17 +1,19 @@
 //! From reset to `core_main`, on every core: exception level 1, with the MMU on, since exclusive loads and stores need Normal
 //! memory. And the way into the interrupt handler.
 
-use core::arch::{asm, global_asm};
+use core::arch::global_asm;
 
 /// Cores that the executor has workers for.
 pub const CORES: usize = 4;
+/// And one that is no worker.
+pub const ALL: usize = CORES + 1;
 
 unsafe extern "C" {
-    fn _start();
+    pub fn _start();
 }
 
-// QEMU's memory is zero at reset, so that `.bss` needs no clearing. Every core comes to `_start`: the first one from reset, the
-// others by `start_cores`.
+// QEMU's memory is zero at reset, so that `.bss` needs no clearing. Every core comes to `_start`: the first one from reset, all of
+// them when they are turned on.
 global_asm!(
     ".text",
     ".globl _start",
@@ -105,25 +107,4 @@ global_asm!(
 
 extern "C" fn fault(syndrome: usize, at: usize) -> ! {
     panic!("exception: syndrome {syndrome:#x} at {at:#x}");
-}
-
-/// Starts the other cores, by the firmware's PSCI.
-pub fn start_cores() {
-    const CPU_ON: usize = 0xC400_0003;
-    for core in 1..CORES {
-        let entry = _start as *const () as usize;
-        let result: isize;
-        // SAFETY: the core comes to `_start`, on a stack of its own.
-        unsafe {
-            asm!(
-                "hvc #0",
-                inlateout("x0") CPU_ON => result,
-                in("x1") core,
-                in("x2") entry,
-                in("x3") 0,
-                clobber_abi("C"),
-            );
-        }
-        assert!(result == 0, "core {core} does not start: {result}");
-    }
 }

@@ -6,13 +6,14 @@
 
 mod board;
 mod boot;
+mod cores;
 mod devices;
 
 use board::Board;
 use boot::CORES;
 use filch::{Config, Executor, TaskPool, WorkerId};
 use filch_conformance::{Port, Suite};
-use filch_kernel::{Console, Kernel, Serial};
+use filch_kernel::{Console, Kernel, Mailbox, Serial};
 
 #[cfg(not(feature = "hostile"))]
 type Machine = Board;
@@ -32,6 +33,7 @@ const CONFIG: Config = Config::new().sentry(None).spin_rounds(0);
 const PORT: Port = Port {
     raise: Some(board::raise),
     alarm: Some(board::alarm),
+    foreign: Some(cores::foreign),
     halts: Some(board::halts),
     stirs: if cfg!(feature = "hostile") { None } else { Some(0) },
     wakes: if cfg!(any(feature = "delay", feature = "hostile")) { 5_000 } else { 100_000 },
@@ -44,6 +46,7 @@ static TASKS: TaskPool<256, 72> = TaskPool::new();
 static MAIN: TaskPool<2_048, 1> = TaskPool::new();
 static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
+static MAILBOX: Mailbox = Mailbox::new();
 static KERNEL: Kernel<Machine, TaskPool<256, 72>, CORES> = Kernel {
     executor: &EXECUTOR,
     suite: &SUITE,
@@ -54,25 +57,32 @@ static KERNEL: Kernel<Machine, TaskPool<256, 72>, CORES> = Kernel {
     exit: devices::exit,
 };
 
-/// Every core, from boot; the first one starts the others.
+/// Every core, whenever it is turned on: for the contracts first, then as a worker.
 extern "C" fn core_main(core: usize) {
     devices::set_up_core();
-    if core == 0 {
-        boot::start_cores();
-    }
     board::unmask();
-    let me = WorkerId::new(core as u16);
-    SUITE.contracts(me, &TASKS);
-    if core == 0 {
-        devices::enable_uart();
-        match EXECUTOR.spawn(&MAIN, KERNEL.main()) {
-            Ok(task) => task.detach(),
-            Err(error) => panic!("{error}"),
+    if core == CORES {
+        cores::be_spare(start_workers);
+    }
+    if let Some(entry) = cores::entry(core) {
+        entry.run();
+    } else {
+        if core == 0 {
+            cores::turn_on();
         }
+        SUITE.contracts(WorkerId::new(core as u16), &TASKS);
     }
-    if let Err(error) = EXECUTOR.run(me) {
-        panic!("core {core}: {error}");
+    cores::turn_off(core);
+}
+
+/// On the core that is no worker.
+fn start_workers() {
+    devices::enable_uart();
+    match EXECUTOR.spawn(&MAIN, KERNEL.main()) {
+        Ok(task) => task.detach(),
+        Err(error) => panic!("{error}"),
     }
+    SUITE.start();
 }
 
 #[panic_handler]

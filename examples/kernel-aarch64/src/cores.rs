@@ -1,0 +1,132 @@
+//! Cores on and off, by the firmware's PSCI; the core that is no worker, and starts the others as workers.
+
+use core::{arch::asm, cell::UnsafeCell, hint::spin_loop, task::Waker};
+
+use filch::{
+    Platform, StartError, WorkerEntry, WorkerId,
+    atomic::{AtomicBool, AtomicU32, Ordering},
+};
+
+use crate::{
+    MAILBOX,
+    board::Board,
+    boot::{_start, ALL, CORES},
+};
+
+const CPU_OFF: usize = 0x8400_0002;
+const CPU_ON: usize = 0xC400_0003;
+/// PSCI's answer for a core that is on.
+const ALREADY_ON: i32 = -4;
+
+/// The core that is no worker: the platform sleeps and wakes there all the same.
+const SPARE: WorkerId = WorkerId::new(CORES as u16);
+
+/// What a core finds when it comes out of reset.
+struct Desk {
+    /// The core is off, or about to be, and nobody starts it.
+    off: AtomicBool,
+    /// INV-DESK: belongs to whoever took `off` back, until the core is on; then to the core.
+    entry: UnsafeCell<Option<WorkerEntry>>,
+}
+
+// SAFETY: INV-DESK, and an entry is `Send`.
+unsafe impl Sync for Desk {}
+
+static DESKS: [Desk; CORES] =
+    [const { Desk { off: AtomicBool::new(false), entry: UnsafeCell::new(None) } }; CORES];
+/// How many cores have been turned off.
+static GONE: AtomicU32 = AtomicU32::new(0);
+
+/// Turns the other cores on, for the first time.
+pub fn turn_on() {
+    for core in 1..ALL {
+        let result = turn_on_one(core);
+        assert!(result == 0, "core {core} does not start: {result}");
+    }
+}
+
+/// The platform's way to start a worker: on the core of its number, which must be off.
+pub fn start(entry: WorkerEntry) -> Result<(), StartError> {
+    let core = entry.worker().index();
+    let desk = DESKS.get(core).ok_or(StartError::Unsupported)?;
+    // Ordering: Acquire pairs with the Release in `turn_off`.
+    if !desk.off.swap(false, Ordering::Acquire) {
+        return Err(StartError::Refused(ALREADY_ON));
+    }
+    // SAFETY: INV-DESK.
+    unsafe { *desk.entry.get() = Some(entry) };
+    loop {
+        match turn_on_one(core) {
+            0 => return Ok(()),
+            // It has said that it goes, and has not quite.
+            ALREADY_ON => spin_loop(),
+            error => {
+                // SAFETY: INV-DESK.
+                unsafe { *desk.entry.get() = None };
+                desk.off.store(true, Ordering::Release);
+                return Err(StartError::Refused(error));
+            }
+        }
+    }
+}
+
+/// What this core has been started for; nothing when it comes for the first time. By each core when it comes.
+pub fn entry(core: usize) -> Option<WorkerEntry> {
+    let desk = DESKS.get(core)?;
+    // SAFETY: INV-DESK: this is the core, and it is on. What was written before `CPU_ON` it sees.
+    unsafe { (*desk.entry.get()).take() }
+}
+
+/// Turns this core off.
+pub fn turn_off(core: usize) -> ! {
+    // Ordering: Release pairs with the Acquire in `start`.
+    DESKS[core].off.store(true, Ordering::Release);
+    // Ordering: Release pairs with the Acquire in `start_workers`.
+    GONE.fetch_add(1, Ordering::Release);
+    Board.wake(SPARE, &GONE);
+    let result = psci(CPU_OFF, [0; 3]);
+    panic!("core {core} stays on: {result}");
+}
+
+/// The suite's hook: the spare core wakes this.
+pub fn foreign(waker: Waker) {
+    MAILBOX.put(waker, |word| Board.wake(SPARE, word));
+}
+
+/// What the spare core does: once all others are off it calls `start_workers`, and then wakes for the suite.
+pub fn be_spare(start_workers: impl FnOnce()) -> ! {
+    loop {
+        // Ordering: Acquire pairs with the Release in `turn_off`.
+        let gone = GONE.load(Ordering::Acquire);
+        if gone == CORES as u32 {
+            break;
+        }
+        Board.wait(SPARE, &GONE, gone, None);
+    }
+    start_workers();
+    // SAFETY: called by that one core, once.
+    unsafe { MAILBOX.deliver(|word, seen| Board.wait(SPARE, word, seen, None)) }
+}
+
+fn turn_on_one(core: usize) -> i32 {
+    psci(CPU_ON, [core, _start as *const () as usize, 0])
+}
+
+fn psci(function: usize, arguments: [usize; 3]) -> i32 {
+    let [x1, x2, x3] = arguments;
+    let result: isize;
+    // SAFETY: the core in question comes to `_start`, on a stack of its own, and sees what was written before; or this one is
+    // off, which comes back at most by an error.
+    unsafe {
+        asm!(
+            "dsb sy",
+            "hvc #0",
+            inlateout("x0") function => result,
+            in("x1") x1,
+            in("x2") x2,
+            in("x3") x3,
+            clobber_abi("C"),
+        );
+    }
+    result as i32
+}
