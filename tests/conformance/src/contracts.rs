@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use filch::{Memory, Platform, Step, WorkerId, atomic::Ordering};
 
-use crate::{Dice, Suite};
+use crate::{Dice, Lane, Suite};
 
 impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
     /// The contract of each method of the platform. To be called once in each context that is to be a worker, before it
@@ -106,7 +106,17 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             }
             true
         } else {
+            self.keep_away(me, lane);
             true
+        }
+    }
+
+    /// Sleeps while two others need the processors, of which an emulated machine may have fewer than cores. That a sleep ends
+    /// at its deadline has been seen before.
+    fn keep_away(&self, me: WorkerId, target: &Lane) {
+        let (platform, own) = (self.executor.platform(), &self.lanes[me.index()].word);
+        while target.seen.load(Ordering::Acquire) < self.chases() {
+            platform.wait(me, own, 0, Some(platform.now() + Duration::from_millis(10)));
         }
     }
 
