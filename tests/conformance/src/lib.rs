@@ -18,6 +18,11 @@
 //! clocks all that the contract allows.
 #![no_std]
 
+/// The code in the page on porting compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/porting.md")]
+struct Porting;
+
 mod contracts;
 mod hostile;
 mod interrupts;
