@@ -137,7 +137,8 @@ impl Guest {
 
     /// Tells the disk, if the guest has asked for a block.
     pub(crate) fn deliver(&self) -> bool {
-        let asked = self.asked.swap(false, Ordering::AcqRel);
+        // Ordering: the worker alone asks and delivers.
+        let asked = self.asked.swap(false, Ordering::Relaxed);
         if asked {
             self.disk.set(Ready::READABLE);
         }
@@ -154,7 +155,7 @@ impl Guest {
             return;
         }
         match self.processor().run() {
-            Exit::Asks => self.asked.store(self.blocks() < BLOCKS, Ordering::Release),
+            Exit::Asks => self.asked.store(self.blocks() < BLOCKS, Ordering::Relaxed),
             Exit::Halts => self.lock().halted = true,
             Exit::Kicked => {
                 self.kicks.fetch_add(1, Ordering::Relaxed);
@@ -166,7 +167,8 @@ impl Guest {
     fn halt(&self, left: impl Fn() -> Option<Duration>) -> bool {
         let mut state = self.lock();
         loop {
-            if self.processor().exit_request().load(Ordering::Acquire) != 0 {
+            // Ordering: a flag alone; `forget_kick` acquires.
+            if self.processor().exit_request().load(Ordering::Relaxed) != 0 {
                 self.kicks.fetch_add(1, Ordering::Relaxed);
                 return false;
             }
