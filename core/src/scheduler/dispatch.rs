@@ -63,8 +63,9 @@ where
         // Without stealing, others can take what left for the injector, and no more.
         let shared = self.config.stealing || !matches!(overflow, Overflow::None);
         self.keep(overflow, slot);
-        // An only worker is awake: it is here.
-        if shared && self.slots().len() > 1 {
+        // An only worker is awake: it is here. Ordering: a hint. One that comes online this very moment may miss the task if
+        // it finds nothing and sleeps before our push reaches it; the task is this worker's then, as it was before.
+        if shared && self.online.load(Ordering::Relaxed) > 1 {
             self.notify();
         }
     }

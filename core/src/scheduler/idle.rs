@@ -57,6 +57,7 @@ impl Idle {
     }
 
     /// How many search.
+    #[inline]
     pub(crate) fn searching(&self) -> u32 {
         // Ordering: callers that decide by it put a SeqCst fence before: see the README.
         self.searching.load(Ordering::Relaxed)

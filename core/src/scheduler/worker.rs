@@ -186,10 +186,15 @@ where
     }
 
     /// The second half of [`park`](Self::park): the worker is awake. Nothing happens if it did not sleep.
+    #[inline(always)]
     pub fn end_park(&self) {
-        if !self.slot().local.announced.get() {
-            return;
+        if self.slot().local.announced.get() {
+            self.stand_up();
         }
+    }
+
+    #[cold]
+    fn stand_up(&self) {
         self.executor.platform.event(Some(self.id), Event::Unpark);
         let unclaimed = self.wake_up();
         self.leave_watch(unclaimed);
