@@ -63,11 +63,18 @@ where
         // Without stealing, others can take what left for the injector, and no more.
         let shared = self.config.stealing || !matches!(overflow, Overflow::None);
         self.keep(overflow, slot);
-        // An only worker is awake: it is here. Ordering: a hint. One that comes online this very moment may miss the task if
-        // it finds nothing and sleeps before our push reaches it; the task is this worker's then, as it was before.
-        if shared && self.online.load(Ordering::Relaxed) > 1 {
+        if shared && self.has_company() {
             self.notify();
         }
+    }
+
+    /// Whether there may be somebody to wake: an only worker is awake, as it is here.
+    #[inline]
+    fn has_company(&self) -> bool {
+        // Ordering: a hint. A worker that comes online this very moment may miss a task that is being pushed, and sleep. It
+        // keeps watch then, and looks again when its nap ends; without sentries, it must be seen.
+        let alone = self.online.load(Ordering::Relaxed) <= 1 && self.config.sentry.is_some();
+        self.slots().len() > 1 && !alone
     }
 
     /// What did not fit into a worker's ring goes to the injector.
