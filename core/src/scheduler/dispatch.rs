@@ -60,10 +60,20 @@ where
     pub(crate) fn push_ring(&self, slot: &WorkerSlot<RING>, ready: Ready) {
         // SAFETY: INV-RING-OWNER: we are the worker, and no interrupt on it gets here.
         let overflow = unsafe { slot.ring.push(ready) };
-        // Without stealing, others can take what left for the injector, and no more.
-        let shared = self.config.stealing || !matches!(overflow, Overflow::None);
+        if let Overflow::None = overflow {
+            // Without stealing, others can take what left for the injector, and no more.
+            if self.config.stealing && self.has_company() {
+                self.notify();
+            }
+        } else {
+            self.shed(overflow, slot);
+        }
+    }
+
+    #[cold]
+    fn shed(&self, overflow: Overflow, slot: &WorkerSlot<RING>) {
         self.keep(overflow, slot);
-        if shared && self.has_company() {
+        if self.has_company() {
             self.notify();
         }
     }
@@ -119,7 +129,14 @@ where
     /// There is work that any worker can take.
     #[inline]
     pub(crate) fn notify(&self) {
-        if let Some(worker) = self.idle.notify(self, self.sentry()) {
+        if self.idle.must_notify() {
+            self.wake_for_work();
+        }
+    }
+
+    #[cold]
+    fn wake_for_work(&self) {
+        if let Some(worker) = self.idle.claim_any(self, self.sentry()) {
             self.unpark(worker);
         }
     }

@@ -29,10 +29,7 @@ where
         local.ticks.set(tick);
         // A ring that never empties must not starve timers, I/O and the other queues.
         if local.pace.is_due() {
-            self.fire_timers();
-            if local.pace.is_slow() {
-                self.deliver();
-            }
+            self.look_up();
         }
         if tick % LOOK == 0 {
             if let Some(ready) = self.take_injector(0) {
@@ -45,6 +42,15 @@ where
             }
         }
         self.take_own().or_else(|| self.take_inbox()).or_else(|| self.take_others())
+    }
+
+    /// In the midst of a tick: timers, and I/O if polls take long.
+    #[cold]
+    fn look_up(&self) {
+        self.fire_timers();
+        if self.slot().local.pace.is_slow() {
+            self.deliver();
+        }
     }
 
     /// LIFO slot, capped, then ring.

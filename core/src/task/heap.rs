@@ -33,6 +33,7 @@ const SMALL: usize = 7;
 const CLASSES: usize = SMALL + 4 * 22;
 
 /// The size of a class's slots.
+#[inline(always)]
 const fn class_size(class: usize) -> usize {
     if class < SMALL {
         64 + 32 * class
@@ -42,7 +43,8 @@ const fn class_size(class: usize) -> usize {
     }
 }
 
-/// The first class whose slots hold `size` bytes.
+/// The first class whose slots hold `size` bytes. Called with constants, it is one.
+#[inline(always)]
 const fn class_of(size: usize) -> usize {
     if size <= 64 {
         0

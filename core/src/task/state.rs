@@ -167,13 +167,13 @@ impl Snapshot {
         Self(field.set(self.0, value))
     }
     const fn ref_inc(self) -> Self {
-        if self.refs_saturated() { self } else { self.with(REFS, self.refs() + 1) }
+        if self.refs_saturated() { self } else { Self(REFS.inc(self.0)) }
     }
     const fn ref_dec(self) -> Self {
-        if self.refs_saturated() { self } else { self.with(REFS, self.refs().saturating_sub(1)) }
+        if self.refs_saturated() || self.refs() == 0 { self } else { Self(REFS.dec(self.0)) }
     }
     const fn wake_inc(self) -> Self {
-        if self.wakes() == WAKES.max() { self } else { self.with(WAKES, self.wakes() + 1) }
+        if self.wakes() == WAKES.max() { self } else { Self(WAKES.inc(self.0)) }
     }
 
     /// A waker is woken and kept.
