@@ -82,14 +82,12 @@ fn spawn_detached(n: usize) {
 
 /// Each task spawns the next.
 fn chained_spawn(n: usize) {
-    fn link(left: usize, end: Waker) -> impl Future<Output = ()> + Send {
-        async move {
-            match left.checked_sub(1) {
-                Some(left) => start(left, end),
-                None => {
-                    *ENDED.lock().expect("no panic under the lock") = true;
-                    end.wake();
-                }
+    async fn link(left: usize, end: Waker) {
+        match left.checked_sub(1) {
+            Some(left) => start(left, end),
+            None => {
+                *ENDED.lock().expect("no panic under the lock") = true;
+                end.wake();
             }
         }
     }

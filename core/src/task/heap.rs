@@ -1,4 +1,4 @@
-//! Tasks in slabs from the global allocator: size classes that grow by doubling chunks and are recycled for ever.
+//! Tasks in slabs from the global allocator: size classes that grow by quarters and are recycled for ever.
 
 use core::{alloc::Layout, fmt, ptr::NonNull};
 
@@ -10,9 +10,11 @@ use crate::atomic::{AtomicPtr, Ordering};
 
 /// Chunks have at least this alignment; a task may ask for no more.
 const ALIGN: usize = 128;
-/// A class's first chunk is about this large, each later one twice the one before.
-const FIRST_CHUNK: usize = 4096;
-const CHUNKS: usize = 28;
+/// About as large as a class's first four chunks together.
+const FIRST_CHUNKS: usize = 4096;
+/// Chunks in a doubling of a class, as a power of two: no more than a fifth of a class is ever idle for its growth.
+const PARTS: u32 = 2;
+const CHUNKS: usize = 26 << PARTS;
 
 /// Memory for any number of tasks of any size, by feature `alloc`.
 ///
@@ -64,7 +66,11 @@ impl Heap {
         let mut class = 0;
         while class < CLASSES {
             let size = class_size(class);
-            let first = if size >= FIRST_CHUNK { 0 } else { (FIRST_CHUNK / size).ilog2() };
+            let first = if size > FIRST_CHUNKS >> PARTS {
+                0
+            } else {
+                (FIRST_CHUNKS / size).ilog2() - PARTS
+            };
             classes[class] = Home::grown(size, Chunks::new(first));
             class += 1;
         }
@@ -107,7 +113,7 @@ impl fmt::Debug for Heap {
     }
 }
 
-/// The chunks of one class: chunk `k` has `2^(first + k)` slots.
+/// The chunks of one class: the first four have `2^first` slots each, the next four twice as many, and so on.
 ///
 /// INV-CHUNK: a chunk pointer that is not null points to that many slots for ever; their bytes began as zeros, which is
 /// what a vacant header is.
@@ -124,9 +130,26 @@ impl Chunks {
     /// Which chunk, and where in it.
     #[inline]
     fn locate(&self, index: u32) -> (usize, usize) {
-        let shifted = u64::from(index) + (1 << self.first);
-        let chunk = shifted.ilog2() - self.first;
-        (chunk as usize, (shifted - (1 << (self.first + chunk))) as usize)
+        // Counted so that a doubling begins at each power of two.
+        let shifted = u64::from(index) + (1 << (self.first + PARTS));
+        let parts = shifted.ilog2() - PARTS;
+        let part = (shifted >> parts) as usize & ((1 << PARTS) - 1);
+        let chunk = ((parts - self.first) as usize) << PARTS | part;
+        (chunk, (shifted & ((1 << parts) - 1)) as usize)
+    }
+
+    /// How many slots a chunk has.
+    #[inline]
+    fn slots(&self, chunk: usize) -> usize {
+        1 << (self.first as usize + (chunk >> PARTS))
+    }
+
+    /// The index of a chunk's first slot.
+    #[inline]
+    fn begin(&self, chunk: usize) -> usize {
+        let slots = self.slots(chunk);
+        let part = chunk & ((1 << PARTS) - 1);
+        ((slots - (1 << self.first)) << PARTS) + part * slots
     }
 
     /// Makes sure that there is memory for slot `index`.
@@ -139,8 +162,7 @@ impl Chunks {
 
     #[cold]
     fn grow(&self, pointer: &AtomicPtr<Header>, chunk: usize, stride: usize) -> bool {
-        let slots = 1_usize << (self.first as usize + chunk);
-        let Some(size) = slots.checked_mul(stride) else { return false };
+        let Some(size) = self.slots(chunk).checked_mul(stride) else { return false };
         let Ok(layout) = Layout::from_size_align(size, ALIGN) else { return false };
         // SAFETY: the size is not zero: strides and slot counts are at least one.
         let fresh = unsafe { alloc::alloc::alloc_zeroed(layout) };
@@ -180,10 +202,10 @@ impl Chunks {
         loop {
             // Ordering: as in `slot`.
             let base = self.chunks.get(chunk).map_or(0, |c| c.load(Ordering::Acquire).addr());
-            let slots = 1_usize << (self.first as usize + chunk);
-            if address >= base && address - base < slots * stride || chunk == 0 {
-                let before = slots - (1 << self.first);
-                return (before + (address - base) / stride) as u32;
+            // Wraps to a large number where the slot is below the chunk.
+            let offset = address.wrapping_sub(base);
+            if offset < self.slots(chunk) * stride || chunk == 0 {
+                return (self.begin(chunk) + offset / stride) as u32;
             }
             chunk -= 1;
         }
