@@ -202,10 +202,8 @@ impl Chunks {
         loop {
             // Ordering: as in `slot`.
             let base = self.chunks.get(chunk).map_or(0, |c| c.load(Ordering::Acquire).addr());
-            // Wraps to a large number where the slot is below the chunk.
-            let offset = address.wrapping_sub(base);
-            if offset < self.slots(chunk) * stride || chunk == 0 {
-                return (self.begin(chunk) + offset / stride) as u32;
+            if address >= base && address - base < self.slots(chunk) * stride || chunk == 0 {
+                return (self.begin(chunk) + (address - base) / stride) as u32;
             }
             chunk -= 1;
         }
