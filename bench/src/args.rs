@@ -17,6 +17,7 @@ Measure filch and its peers, and say where filch stands.
   --json FILE       write all figures there
   --from FILE       measure nothing; take the figures that --json wrote
   --readme FILE     put a table of the figures there, between its two marks
+  --charts FOLDER   draw a chart of each goal's figures there
   --list            print the workloads and their peers, and exit
   --help            print this help, and exit
 ";
@@ -43,6 +44,7 @@ pub(crate) struct Args {
     pub(crate) json: Option<PathBuf>,
     pub(crate) from: Option<PathBuf>,
     pub(crate) readme: Option<PathBuf>,
+    pub(crate) charts: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,7 @@ pub(crate) fn read(from: impl IntoIterator<Item = OsString>) -> Result<Task, lex
             Arg::Long("json") => args.json = Some(parser.value()?.into()),
             Arg::Long("from") => args.from = Some(parser.value()?.into()),
             Arg::Long("readme") => args.readme = Some(parser.value()?.into()),
+            Arg::Long("charts") => args.charts = Some(parser.value()?.into()),
             Arg::Long("alloc") => {
                 allocators = match parser.value()?.string()?.as_str() {
                     "malloc" => vec![Malloc],

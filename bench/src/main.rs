@@ -3,6 +3,7 @@
 mod alloc;
 mod args;
 mod catalogue;
+mod charts;
 mod child;
 mod counters;
 mod fork;
@@ -60,6 +61,9 @@ fn compare(args: &Args) -> Result<(), Box<dyn core::error::Error>> {
     }
     if let Some(path) = &args.readme {
         readme::update(path, &lines)?;
+    }
+    if let Some(folder) = &args.charts {
+        println!("{} charts in {}", charts::write(folder, &lines)?, folder.display());
     }
     Ok(())
 }

@@ -39,6 +39,18 @@ impl Field {
         (word & !(self.max() << self.shift)) | (value << self.shift)
     }
 
+    /// `word` with the field one higher; it must not be at its maximum.
+    #[inline(always)]
+    pub(crate) const fn inc(self, word: Word) -> Word {
+        word + (1 << self.shift)
+    }
+
+    /// `word` with the field one lower; it must not be 0.
+    #[inline(always)]
+    pub(crate) const fn dec(self, word: Word) -> Word {
+        word - (1 << self.shift)
+    }
+
     /// One bit of the field, in place.
     pub(crate) const fn bit(self, index: u32) -> Word {
         assert!(index < self.width);
@@ -58,5 +70,7 @@ mod tests {
         assert_eq!((low.get(word), high.get(word)), (5, 21));
         assert_eq!(low.get(high.set(word, high.max())), 5);
         assert_eq!(high.bit(0), 8);
+        assert_eq!(high.inc(word), high.set(word, 22));
+        assert_eq!(low.dec(word), low.set(word, 4));
     }
 }

@@ -176,6 +176,7 @@ impl Handle {
         CURRENT.get().ok_or(NoRuntime)
     }
 
+    #[inline]
     pub(crate) fn check(&self) -> Result<(), SpawnErrorKind> {
         if self.process == fork::generation() { Ok(()) } else { Err(SpawnErrorKind::Forked) }
     }
@@ -337,6 +338,7 @@ impl Drop for Hold {
     }
 }
 
+#[inline]
 #[track_caller]
 pub(crate) fn expect_current() -> Handle {
     match Handle::current() {

@@ -219,6 +219,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         self.host.is_unwatched()
     }
 
+    #[inline(always)]
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         panics::contain(poll)
     }

@@ -11,6 +11,7 @@ type Payload = Box<dyn Any + Send>;
 static VTABLE: PanicVtable = PanicVtable { drop: drop_payload, message };
 
 /// Runs `f` and contains a panic.
+#[inline(always)]
 pub(crate) fn contain(f: &mut dyn FnMut()) -> Result<(), Panic> {
     panic::catch_unwind(AssertUnwindSafe(f)).map_err(|payload: Payload| {
         let payload = NonNull::from(Box::leak(Box::new(payload)));

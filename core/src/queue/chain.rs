@@ -27,6 +27,7 @@ impl Chain {
         self.len
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -52,6 +53,7 @@ impl Chain {
         self.len += 1;
     }
 
+    #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<Ready> {
         let task = NonNull::new(self.head)?;
         self.head = link(task).load(Ordering::Relaxed);
@@ -99,6 +101,7 @@ impl Stack {
         }
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         // Ordering: Acquire pairs with the Release of `take_all`'s swap: who sees the stack emptied sees what its
         // taker did before. For "no task is overlooked" callers put a SeqCst fence before (see `scheduler::idle`).

@@ -34,8 +34,8 @@ impl Config {
         Self {
             stealing: true,
             lifo_cap: 3,
-            spin_rounds: 32,
-            sentry: Some((500_000, 10_000_000)),
+            spin_rounds: 6,
+            sentry: Some((400_000, 10_000_000)),
             park_timeout: None,
             poll_limit: None,
             nesting: 64,
@@ -59,13 +59,13 @@ impl Config {
     }
 
     /// How many times an idle worker looks again, by [`Platform::relax`](crate::Platform::relax), before it goes to
-    /// sleep (default: 32; 0 on kernels that want it).
+    /// sleep (default: 6; 0 on kernels that want it).
     pub const fn spin_rounds(mut self, rounds: u32) -> Self {
         self.spin_rounds = rounds;
         self
     }
 
-    /// The sentry's shortest and longest sleep between two sweeps (default: 500 us to 10 ms), or `None` for no sentry:
+    /// The sentry's shortest and longest sleep between two sweeps (default: 400 us to 10 ms), or `None` for no sentry:
     /// a task in the LIFO slot of a worker that is stuck in a poll, its timers, and I/O that it was the one to hear of, then
     /// wait for the end of that poll, even while others sleep.
     pub const fn sentry(mut self, sleep: Option<(Duration, Duration)>) -> Self {

@@ -60,13 +60,31 @@ where
     pub(crate) fn push_ring(&self, slot: &WorkerSlot<RING>, ready: Ready) {
         // SAFETY: INV-RING-OWNER: we are the worker, and no interrupt on it gets here.
         let overflow = unsafe { slot.ring.push(ready) };
-        // Without stealing, others can take what left for the injector, and no more.
-        let shared = self.config.stealing || !matches!(overflow, Overflow::None);
+        if let Overflow::None = overflow {
+            // Without stealing, others can take what left for the injector, and no more.
+            if self.config.stealing && self.has_company() {
+                self.notify();
+            }
+        } else {
+            self.shed(overflow, slot);
+        }
+    }
+
+    #[cold]
+    fn shed(&self, overflow: Overflow, slot: &WorkerSlot<RING>) {
         self.keep(overflow, slot);
-        // An only worker is awake: it is here.
-        if shared && self.slots().len() > 1 {
+        if self.has_company() {
             self.notify();
         }
+    }
+
+    /// Whether there may be somebody to wake: an only worker is awake, as it is here.
+    #[inline]
+    fn has_company(&self) -> bool {
+        // Ordering: a hint. A worker that comes online this very moment may miss a task that is being pushed, and sleep. It
+        // keeps watch then, and looks again when its nap ends; without sentries, it must be seen.
+        let alone = self.online.load(Ordering::Relaxed) <= 1 && self.config.sentry.is_some();
+        self.slots().len() > 1 && !alone
     }
 
     /// What did not fit into a worker's ring goes to the injector.
@@ -111,7 +129,14 @@ where
     /// There is work that any worker can take.
     #[inline]
     pub(crate) fn notify(&self) {
-        if let Some(worker) = self.idle.notify(self, self.sentry()) {
+        if self.idle.must_notify() {
+            self.wake_for_work();
+        }
+    }
+
+    #[cold]
+    fn wake_for_work(&self) {
+        if let Some(worker) = self.idle.claim_any(self, self.sentry()) {
             self.unpark(worker);
         }
     }

@@ -12,24 +12,27 @@ use crate::{
     trace::Event,
 };
 
+/// Polls between looks into the injector of a worker that has tasks of its own. It then takes one task: one that goes to
+/// the end of a full ring may as well have waited.
+const LOOK: u32 = 8;
+
 impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
 where
     S: Slots<RING>,
 {
     /// The next task: now and then from the injector and the inbox, else LIFO slot, ring, inbox, injector, another
     /// worker's ring, the injector again.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self) -> Option<Ready> {
         let local = &self.slot().local;
         let tick = local.ticks.get().wrapping_add(1);
         local.ticks.set(tick);
         // A ring that never empties must not starve timers, I/O and the other queues.
         if local.pace.is_due() {
-            self.fire_timers();
-            if local.pace.is_slow() {
-                self.deliver();
-            }
-            if let Some(ready) = self.take_injector() {
+            self.look_up();
+        }
+        if tick % LOOK == 0 {
+            if let Some(ready) = self.take_injector(0) {
                 return Some(ready);
             }
         }
@@ -39,6 +42,15 @@ where
             }
         }
         self.take_own().or_else(|| self.take_inbox()).or_else(|| self.take_others())
+    }
+
+    /// In the midst of a tick: timers, and I/O if polls take long.
+    #[cold]
+    fn look_up(&self) {
+        self.fire_timers();
+        if self.slot().local.pace.is_slow() {
+            self.deliver();
+        }
     }
 
     /// LIFO slot, capped, then ring.
@@ -66,8 +78,9 @@ where
         unsafe { self.slot().inbox.pop() }
     }
 
+    #[inline(never)]
     fn take_others(&self) -> Option<Ready> {
-        if let Some(ready) = self.take_injector() {
+        if let Some(ready) = self.take_injector(usize::MAX) {
             return Some(ready);
         }
         if !self.executor.config.stealing || self.executor.slots().len() == 1 {
@@ -82,17 +95,19 @@ where
             }
             local.searching.set(true);
         }
-        self.steal().or_else(|| self.take_injector())
+        self.steal().or_else(|| self.take_injector(usize::MAX))
     }
 
-    /// A batch: its first task to run, the rest into the own ring, where thieves see them.
-    fn take_injector(&self) -> Option<Ready> {
+    /// A batch: its first task to run, the rest, `most` of them, into the own ring, where thieves see them.
+    #[inline]
+    fn take_injector(&self, most: usize) -> Option<Ready> {
+        if self.executor.injector.is_empty() { None } else { self.take_batch(most) }
+    }
+
+    fn take_batch(&self, most: usize) -> Option<Ready> {
         let (executor, slot) = (self.executor, self.slot());
-        if executor.injector.is_empty() {
-            return None;
-        }
         // SAFETY: INV-RING-OWNER: we are the worker.
-        let room = unsafe { slot.ring.room() };
+        let room = unsafe { slot.ring.room() }.min(most);
         let workers = executor.online.load(Ordering::Relaxed) as usize;
         let mut more = false;
         let ready = executor.injector.pop_batch(workers, room, |ready| {

@@ -57,6 +57,7 @@ impl Idle {
     }
 
     /// How many search.
+    #[inline]
     pub(crate) fn searching(&self) -> u32 {
         // Ordering: callers that decide by it put a SeqCst fence before: see the README.
         self.searching.load(Ordering::Relaxed)
@@ -135,19 +136,21 @@ impl Idle {
         }
     }
 
-    /// Claims one sleeper, if there is work that nobody looks for: nobody searches. The work was queued before.
-    /// `last` is claimed only if no other sleeps.
+    /// Whether a sleeper must be claimed for work that was queued before: nobody searches, and somebody sleeps.
     #[inline]
-    pub(crate) fn notify(&self, leaves: &impl Leaves, last: Option<WorkerId>) -> Option<WorkerId> {
+    pub(crate) fn must_notify(&self) -> bool {
         self.fence();
         // Ordering: Relaxed, after the fence.
-        if self.searching() != 0 || !self.any_parked() {
-            return None;
-        }
-        self.claim_any(leaves, last)
+        self.searching() == 0 && self.any_parked()
     }
 
-    /// Claims one sleeper, whoever searches.
+    /// [`must_notify`](Self::must_notify), and then [`claim_any`](Self::claim_any).
+    #[cfg(all(test, filch_loom))]
+    pub(crate) fn notify(&self, leaves: &impl Leaves, last: Option<WorkerId>) -> Option<WorkerId> {
+        self.must_notify().then(|| self.claim_any(leaves, last)).flatten()
+    }
+
+    /// Claims one sleeper, whoever searches. `last` is claimed only if no other sleeps.
     pub(crate) fn claim_any(
         &self,
         leaves: &impl Leaves,

@@ -120,7 +120,7 @@ where
         slot.counters.sweeps.add(1);
         let now = executor.platform.now();
         let late = Instant::from_nanos(now.as_nanos().saturating_sub(GRACE));
-        let mut stuck = false;
+        let (mut stuck, mut waits) = (false, false);
         for (i, other) in executor.slots().iter().enumerate() {
             // Also of a worker that is neither in a poll nor asleep, but in a long waker, or stepped by hand.
             let mut helped =
@@ -130,6 +130,7 @@ where
             // Ordering: `swept` is the sentry's alone.
             if !in_poll || other.shared.swept.swap(polls, Ordering::Relaxed) != polls {
                 stuck |= helped;
+                waits |= in_poll && !other.lifo.is_empty();
                 continue;
             }
             helped |= self.rescue(other);
@@ -137,9 +138,9 @@ where
             stuck |= helped;
             self.report(i as u16, polls, other);
         }
-        // Watch closely while somebody needs it, else less and less.
+        // Watch closely while somebody needs it, or may at the next sweep, else less and less.
         let nap = &slot.local.nap;
-        nap.set(if stuck { 0 } else { nap.get().saturating_mul(2) });
+        nap.set(if stuck || waits { 0 } else { nap.get().saturating_mul(2) });
     }
 
     /// Takes the task that waits behind a long poll; whether there was one.

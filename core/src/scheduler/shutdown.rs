@@ -66,6 +66,7 @@ impl Gate {
         self.outside.load(Ordering::Acquire) / ONE
     }
 
+    #[inline]
     fn stage(&self) -> u32 {
         // Ordering: Acquire pairs with the AcqRel in `advance`.
         self.stage.load(Ordering::Acquire)

@@ -234,8 +234,15 @@ impl LifoSlot {
     /// Puts a task in, and takes the one before out. Only the owner.
     #[inline]
     pub(crate) fn put(&self, ready: Ready) -> Option<Ready> {
-        // Ordering: AcqRel; Release gives the task to the sentry's Acquire in `take`.
-        Self::ready(self.task.swap(ready.into_raw().as_ptr(), Ordering::AcqRel))
+        let task = ready.into_raw().as_ptr();
+        // Only the owner fills the slot: found empty, it stays so, and a store costs less than a swap.
+        if self.is_empty() {
+            // Ordering: Release gives the task to the sentry's Acquire in `take`.
+            self.task.store(task, Ordering::Release);
+            return None;
+        }
+        // Ordering: as above; Acquire is for the one taken out, as in `take`.
+        Self::ready(self.task.swap(task, Ordering::AcqRel))
     }
 
     /// Takes the task out. The owner, or the sentry.

@@ -44,6 +44,7 @@ where
     S: Slots<RING>,
 {
     pub(crate) executor: &'static Scheduler<P, S, RING>,
+    slot: &'static WorkerSlot<RING>,
     id: WorkerId,
     not_send: PhantomData<*mut ()>,
 }
@@ -53,7 +54,9 @@ where
     S: Slots<RING>,
 {
     pub(crate) fn new(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> Self {
-        Self { executor, id, not_send: PhantomData }
+        // SAFETY: `attach` has checked that there is such a slot.
+        let slot = unsafe { executor.slots().get_unchecked(id.index()) };
+        Self { executor, slot, id, not_send: PhantomData }
     }
 
     /// Which worker this is.
@@ -63,8 +66,7 @@ where
 
     #[inline(always)]
     pub(crate) fn slot(&self) -> &'static WorkerSlot<RING> {
-        // SAFETY: `attach` has checked that there is such a slot.
-        unsafe { self.executor.slots().get_unchecked(self.id.index()) }
+        self.slot
     }
 
     /// One pass of the loop: finds one task and polls it. Never blocks.
@@ -87,9 +89,8 @@ where
     pub(crate) fn pass(&self) -> Step {
         let slot = self.slot();
         self.end_park();
-        if slot.local.slept.replace(false) {
-            self.deliver();
-            self.fire_timers();
+        if slot.local.slept.get() {
+            self.after_sleep();
         }
         if slot.local.in_tick.get() >= TICK {
             self.end_tick();
@@ -107,6 +108,14 @@ where
                 if self.executor.settle() { Step::Stopped } else { Step::Idle }
             }
         }
+    }
+
+    /// What came while the worker slept is there for it alone to see to.
+    #[cold]
+    fn after_sleep(&self) {
+        self.slot().local.slept.set(false);
+        self.deliver();
+        self.fire_timers();
     }
 
     /// In a poll of this very worker, the loop is a nested one.
@@ -186,10 +195,15 @@ where
     }
 
     /// The second half of [`park`](Self::park): the worker is awake. Nothing happens if it did not sleep.
+    #[inline(always)]
     pub fn end_park(&self) {
-        if !self.slot().local.announced.get() {
-            return;
+        if self.slot().local.announced.get() {
+            self.stand_up();
         }
+    }
+
+    #[cold]
+    fn stand_up(&self) {
         self.executor.platform.event(Some(self.id), Event::Unpark);
         let unclaimed = self.wake_up();
         self.leave_watch(unclaimed);
@@ -217,14 +231,17 @@ where
     #[inline]
     pub(crate) fn rest(&self) {
         let local = &self.slot().local;
-        if local.searching.replace(false) {
+        if local.searching.get() {
+            local.searching.set(false);
             self.stop_searching();
         }
-        if local.watched.replace(false) {
+        if local.watched.get() {
+            local.watched.set(false);
             self.hand_watch_over();
         }
     }
 
+    #[cold]
     pub(crate) fn stop_searching(&self) {
         let executor = self.executor;
         if executor.idle.stop_searching()
@@ -245,8 +262,7 @@ where
         local.budget.set(BUDGET);
         local.in_tick.set(local.in_tick.get() + 1);
         if local.stretch.get().is_none() {
-            self.cover_poll();
-            local.stretch.set(Some((executor.platform.now().as_nanos(), local.in_tick.get() - 1)));
+            self.begin_stretch();
         }
         slot.counters.polls.add(1);
         slot.lifo.count_poll();
@@ -267,6 +283,15 @@ where
             Polled::Again(ready) if ready.pin().is_some() => slot.inbox.push(ready),
             Polled::Again(ready) => executor.push_ring(slot, ready),
         }
+    }
+
+    /// The first poll after an idle moment or a tick.
+    #[cold]
+    fn begin_stretch(&self) {
+        self.cover_poll();
+        let local = &self.slot().local;
+        let now = self.executor.platform.now().as_nanos();
+        local.stretch.set(Some((now, local.in_tick.get() - 1)));
     }
 
     fn count_completion(&self, is_local: bool) {

@@ -79,6 +79,7 @@ pub struct YieldNow {
 impl Future for YieldNow {
     type Output = ();
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if core::mem::replace(&mut self.yielded, true) {
             return Poll::Ready(());

@@ -152,6 +152,7 @@ impl Ready {
     }
 
     /// The worker that the task is pinned to.
+    #[inline]
     pub(crate) fn pin(&self) -> Option<WorkerId> {
         if self.header().state.load().is_pinned() {
             // SAFETY: a `Ready` holds a reference.

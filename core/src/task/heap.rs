@@ -1,4 +1,4 @@
-//! Tasks in slabs from the global allocator: size classes that grow by doubling chunks and are recycled for ever.
+//! Tasks in slabs from the global allocator: size classes that grow by quarters and are recycled for ever.
 
 use core::{alloc::Layout, fmt, ptr::NonNull};
 
@@ -10,9 +10,11 @@ use crate::atomic::{AtomicPtr, Ordering};
 
 /// Chunks have at least this alignment; a task may ask for no more.
 const ALIGN: usize = 128;
-/// A class's first chunk is about this large, each later one twice the one before.
-const FIRST_CHUNK: usize = 4096;
-const CHUNKS: usize = 28;
+/// About as large as a class's first four chunks together.
+const FIRST_CHUNKS: usize = 4096;
+/// Chunks in a doubling of a class, as a power of two: no more than a fifth of a class is ever idle for its growth.
+const PARTS: u32 = 2;
+const CHUNKS: usize = 26 << PARTS;
 
 /// Memory for any number of tasks of any size, by feature `alloc`.
 ///
@@ -33,6 +35,7 @@ const SMALL: usize = 7;
 const CLASSES: usize = SMALL + 4 * 22;
 
 /// The size of a class's slots.
+#[inline(always)]
 const fn class_size(class: usize) -> usize {
     if class < SMALL {
         64 + 32 * class
@@ -42,7 +45,8 @@ const fn class_size(class: usize) -> usize {
     }
 }
 
-/// The first class whose slots hold `size` bytes.
+/// The first class whose slots hold `size` bytes. Called with constants, it is one.
+#[inline(always)]
 const fn class_of(size: usize) -> usize {
     if size <= 64 {
         0
@@ -62,7 +66,11 @@ impl Heap {
         let mut class = 0;
         while class < CLASSES {
             let size = class_size(class);
-            let first = if size >= FIRST_CHUNK { 0 } else { (FIRST_CHUNK / size).ilog2() };
+            let first = if size > FIRST_CHUNKS >> PARTS {
+                0
+            } else {
+                (FIRST_CHUNKS / size).ilog2() - PARTS
+            };
             classes[class] = Home::grown(size, Chunks::new(first));
             class += 1;
         }
@@ -105,7 +113,7 @@ impl fmt::Debug for Heap {
     }
 }
 
-/// The chunks of one class: chunk `k` has `2^(first + k)` slots.
+/// The chunks of one class: the first four have `2^first` slots each, the next four twice as many, and so on.
 ///
 /// INV-CHUNK: a chunk pointer that is not null points to that many slots for ever; their bytes began as zeros, which is
 /// what a vacant header is.
@@ -122,9 +130,26 @@ impl Chunks {
     /// Which chunk, and where in it.
     #[inline]
     fn locate(&self, index: u32) -> (usize, usize) {
-        let shifted = u64::from(index) + (1 << self.first);
-        let chunk = shifted.ilog2() - self.first;
-        (chunk as usize, (shifted - (1 << (self.first + chunk))) as usize)
+        // Counted so that a doubling begins at each power of two.
+        let shifted = u64::from(index) + (1 << (self.first + PARTS));
+        let parts = shifted.ilog2() - PARTS;
+        let part = (shifted >> parts) as usize & ((1 << PARTS) - 1);
+        let chunk = ((parts - self.first) as usize) << PARTS | part;
+        (chunk, (shifted & ((1 << parts) - 1)) as usize)
+    }
+
+    /// How many slots a chunk has.
+    #[inline]
+    fn slots(&self, chunk: usize) -> usize {
+        1 << (self.first as usize + (chunk >> PARTS))
+    }
+
+    /// The index of a chunk's first slot.
+    #[inline]
+    fn begin(&self, chunk: usize) -> usize {
+        let slots = self.slots(chunk);
+        let part = chunk & ((1 << PARTS) - 1);
+        ((slots - (1 << self.first)) << PARTS) + part * slots
     }
 
     /// Makes sure that there is memory for slot `index`.
@@ -137,8 +162,7 @@ impl Chunks {
 
     #[cold]
     fn grow(&self, pointer: &AtomicPtr<Header>, chunk: usize, stride: usize) -> bool {
-        let slots = 1_usize << (self.first as usize + chunk);
-        let Some(size) = slots.checked_mul(stride) else { return false };
+        let Some(size) = self.slots(chunk).checked_mul(stride) else { return false };
         let Ok(layout) = Layout::from_size_align(size, ALIGN) else { return false };
         // SAFETY: the size is not zero: strides and slot counts are at least one.
         let fresh = unsafe { alloc::alloc::alloc_zeroed(layout) };
@@ -178,10 +202,8 @@ impl Chunks {
         loop {
             // Ordering: as in `slot`.
             let base = self.chunks.get(chunk).map_or(0, |c| c.load(Ordering::Acquire).addr());
-            let slots = 1_usize << (self.first as usize + chunk);
-            if address >= base && address - base < slots * stride || chunk == 0 {
-                let before = slots - (1 << self.first);
-                return (before + (address - base) / stride) as u32;
+            if address >= base && address - base < self.slots(chunk) * stride || chunk == 0 {
+                return (self.begin(chunk) + (address - base) / stride) as u32;
             }
             chunk -= 1;
         }

@@ -334,7 +334,7 @@ impl<T> JoinHandle<T> {
         // handle's reference goes with `joined`.
         unsafe {
             (task.as_ref().vtable().take_output)(task, output.as_mut_ptr().cast());
-            carry_out(task.as_ref().state.apply(Snapshot::joined), task);
+            carry_out(task.as_ref().state.drop_complete(), task);
             output.assume_init()
         }
     }

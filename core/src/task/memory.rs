@@ -112,6 +112,7 @@ impl Home {
     }
 
     /// Bytes from one slot to the next.
+    #[inline]
     fn stride(&self) -> usize {
         // Ordering: fixed before the first slot was taken; see `fix` and `bind_first`.
         self.stride.load(Ordering::Relaxed)

@@ -22,7 +22,7 @@ pub(crate) enum Polled {
 }
 
 /// Polls the task once, every call into user code inside `guard`.
-#[inline]
+#[inline(always)]
 pub(crate) fn poll(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), Panic>) -> Polled {
     let task = ready.as_ptr();
     let header = ready.header();
@@ -44,6 +44,9 @@ pub(crate) fn poll(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), 
             unsafe { (header.vtable().fail)(task, JoinError::Cancelled) };
             complete(ready, guard)
         }
+        // Ordering: `load` has Acquire, and the next poll's has again. Nothing is published: what the poll did goes with
+        // the `Ready`, through the queue.
+        Ok(()) if header.state.load().is_again(before.wakes()) => Polled::Again(ready),
         Ok(()) => match header.state.apply(|s| s.pending(before.wakes())) {
             Pend::Idle => {
                 // The reference went with the transition.
@@ -136,7 +139,7 @@ fn wake_joiner(task: NonNull<Header>, guard: impl Fn(&mut dyn FnMut()) -> Result
 fn release(task: NonNull<Header>) {
     // SAFETY: our reference; complete, so the act is never `Schedule`.
     unsafe {
-        let act = task.as_ref().state.apply(Snapshot::drop_ref);
+        let act = task.as_ref().state.drop_complete();
         debug_assert!(act != Act::Schedule);
         carry_out(act, task);
     }

@@ -167,13 +167,13 @@ impl Snapshot {
         Self(field.set(self.0, value))
     }
     const fn ref_inc(self) -> Self {
-        if self.refs_saturated() { self } else { self.with(REFS, self.refs() + 1) }
+        if self.refs_saturated() { self } else { Self(REFS.inc(self.0)) }
     }
     const fn ref_dec(self) -> Self {
-        if self.refs_saturated() { self } else { self.with(REFS, self.refs().saturating_sub(1)) }
+        if self.refs_saturated() || self.refs() == 0 { self } else { Self(REFS.dec(self.0)) }
     }
     const fn wake_inc(self) -> Self {
-        if self.wakes() == WAKES.max() { self } else { self.with(WAKES, self.wakes() + 1) }
+        if self.wakes() == WAKES.max() { self } else { Self(WAKES.inc(self.0)) }
     }
 
     /// A waker is woken and kept.
@@ -271,6 +271,15 @@ impl Snapshot {
         }
     }
 
+    /// Whether a poll that began with `seen` wakes must be repeated without even a transition: it was woken, and there is
+    /// room to count many more wakes before [`pending`](Self::pending) must count anew.
+    #[inline]
+    pub(crate) const fn is_again(self, seen: Word) -> bool {
+        #[cfg(filch_mutant = "pending_seen")]
+        let seen = self.wakes();
+        !self.must_cancel() && self.wakes() != seen && self.wakes() <= WAKES.max() / 2
+    }
+
     /// A poll that began with `seen` wakes returned `Pending`. Only the holder of the `Ready`.
     ///
     /// | from | to | pend |
@@ -350,12 +359,6 @@ impl Snapshot {
         }
     }
 
-    /// The join handle has taken or dropped the output, and goes.
-    #[inline]
-    pub(crate) const fn joined(self) -> (Self, Act) {
-        Self(self.0 & !JOIN_INTEREST).drop_ref()
-    }
-
     /// A shield is raised; it holds a reference. Saturates, and then stays shielded.
     pub(crate) const fn shield_enter(self) -> (Self, ()) {
         let deeper = if self.shield() == SHIELD.max() { self.shield() } else { self.shield() + 1 };
@@ -423,6 +426,18 @@ impl State {
         return Snapshot(self.0.load(Ordering::Acquire));
         #[cfg(filch_mutant = "state_load")]
         return Snapshot(self.0.load(Ordering::Relaxed));
+    }
+
+    /// Drops a reference of a task that is complete.
+    #[inline]
+    pub(crate) fn drop_complete(&self) -> Act {
+        // References come from references, and from `upgrade`, which refuses a task that is complete: nobody can take
+        // another beside the last one.
+        // Ordering: `load` has Acquire, which pairs with the Release in `apply` of those who dropped theirs.
+        if self.load().refs() == 1 {
+            return Act::Free;
+        }
+        self.apply(Snapshot::drop_ref)
     }
 
     /// Applies a transition, and publishes it even where it changes nothing: a repeated wake must still hand over

@@ -182,7 +182,11 @@ fn ends_of_polls() {
     for seen in [1, 2, 3, WAKES.max() - 1, WAKES.max()] {
         check(
             |m| owned(m) && m.wakes >= seen,
-            |s| s.pending(seen),
+            |s| {
+                let (next, pend) = s.pending(seen);
+                assert!(!s.is_again(seen) || pend == Pend::Again, "{s:?}");
+                (next, pend)
+            },
             |m| {
                 if m.cancelled && m.shield == 0 {
                     (m, Pend::Cancel)
@@ -223,7 +227,18 @@ fn joins() {
         let (next, act) = Model { interest: false, ..m }.dropped();
         (next, Ok(act))
     });
-    check(referenced, Snapshot::joined, |m| Model { interest: false, ..m }.dropped());
+}
+
+#[test]
+fn the_last_reference_of_a_complete_task_goes_without_a_transition() {
+    let state = State::vacant();
+    for refs in [1, 2, 3, REFS.max()] {
+        let complete = Snapshot(0).with(LIFE, COMPLETE).with(REFS, refs);
+        state.publish(complete);
+        let act = state.drop_complete();
+        assert_eq!(act, complete.drop_ref().1, "{refs} references");
+        assert_eq!(state.load().refs(), if refs == 1 { 1 } else { complete.drop_ref().0.refs() });
+    }
 }
 
 #[test]

@@ -41,8 +41,17 @@ pub(crate) fn header_of(waker: &Waker) -> Option<NonNull<Header>> {
 /// # Safety
 /// The act comes from a transition of this header's state that the caller was entitled to; the caller's reference, if
 /// the transition consumed one, is not used again.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn carry_out(act: Act, header: NonNull<Header>) {
+    if act != Act::None {
+        // SAFETY: the caller's.
+        unsafe { schedule_or_free(act, header) }
+    }
+}
+
+/// # Safety
+/// As for [`carry_out`].
+unsafe fn schedule_or_free(act: Act, header: NonNull<Header>) {
     match act {
         Act::None => {}
         Act::Schedule => {

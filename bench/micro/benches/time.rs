@@ -1,0 +1,16 @@
+//! The time of the hot paths: `cargo bench -p filch-micro`.
+
+use divan::{Bencher, counter::ItemsCount};
+
+fn main() {
+    divan::main();
+}
+
+/// Operations in a run: enough to make light of the runtime's start.
+const TIMES: usize = 100_000;
+
+#[divan::bench(args = filch_micro::PATHS.iter().map(|path| path.0))]
+fn path(bencher: Bencher<'_, '_>, name: &str) {
+    let Some((_, run)) = filch_micro::PATHS.iter().find(|path| path.0 == name) else { return };
+    bencher.counter(ItemsCount::new(TIMES)).bench(|| run(TIMES));
+}
