@@ -162,7 +162,7 @@ impl fmt::Debug for Panic {
 /// The machine under an executor: a clock, who am I, wait, wake, and what else it can do.
 ///
 /// Everything that a lost wake-up could hide in stays in the core, where a model checker sees it: the core owns the
-/// park words, a platform only waits and wakes on them, like a futex. Six methods have no default and make a port.
+/// park words, a platform only waits and wakes on them, like a futex. Four methods have no default and make a port.
 ///
 /// | method | called from | may block |
 /// |---|---|---|
