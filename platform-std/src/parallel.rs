@@ -16,11 +16,12 @@ use core::{
 };
 use std::{
     panic::{catch_unwind, resume_unwind},
+    sync::{Mutex, PoisonError},
     thread::{self, Thread},
 };
 
-use filch::JoinError;
 pub use filch::{Fork, Scope};
+use filch::{JoinError, WorkerId};
 
 use crate::context::{Handle, expect_current};
 
@@ -97,6 +98,39 @@ impl Handle {
             (None, Some(f)) => f(Fork::alone()),
             (None, None) => unreachable!("a closure that ran has an outcome"),
         }
+    }
+
+    /// Calls `f` once on each worker of the runtime, in that worker's thread, and waits until all have; what they return, in the
+    /// order of the workers. For what threads have of their own: caches, counters, pages to touch first.
+    ///
+    /// A worker comes to it between two polls: one that is in a long poll delays the broadcast, and one that leaves
+    /// meanwhile may be left out. `f` must take no lock that is held across a fork, and must not wait for another broadcast. Where no
+    /// worker can run it, in a runtime that has shut down, in another broadcast, or in a forked child, there are no outcomes.
+    ///
+    /// # Panics
+    /// With the first panic of `f`; it has run on all workers by then.
+    ///
+    /// ```
+    /// let runtime = filch_std::Runtime::builder().workers(3).build()?;
+    /// let names = runtime.handle().broadcast(|worker| format!("worker {}", worker.index()));
+    /// assert_eq!(names, ["worker 0", "worker 1", "worker 2"]);
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    pub fn broadcast<F, R>(&self, f: F) -> Vec<R>
+    where
+        F: Fn(WorkerId) -> R + Sync,
+        R: Send,
+    {
+        let outcomes = Mutex::new(Vec::new());
+        let lock = || outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = |worker| {
+            let outcome = f(worker);
+            lock().push((worker, outcome));
+        };
+        self.fork(|_| self.core.broadcast(&run));
+        let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        outcomes.sort_by_key(|(worker, _)| worker.index());
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
     /// As a task. The thread does not help meanwhile: as soon as there are jobs, no worker is idle whose place it could take.
@@ -295,6 +329,19 @@ where
     here(|fork| fork.map_reduce(range, &map, &reduce))
 }
 
+/// Calls `f` once on each worker of the current runtime, and waits until all have: [`Handle::broadcast`].
+///
+/// # Panics
+/// If the calling thread is in no runtime; with the first panic of `f`.
+#[track_caller]
+pub fn broadcast<F, R>(f: F) -> Vec<R>
+where
+    F: Fn(WorkerId) -> R + Sync,
+    R: Send,
+{
+    expect_current().broadcast(f)
+}
+
 /// A fork-join run as a task of its own: the caller awaits it, and its worker goes on with other tasks.
 ///
 /// What the closures use they must own: a future that borrowed could be leaked in the midst of the run, and what it
@@ -353,4 +400,38 @@ where
     RB: Send + 'static,
 {
     offload(|fork| fork.join(|_| a(), |fork| inside(fork, b)))
+}
+
+/// [`scope`] for tasks: the body and its jobs run as a fork-join run of its own, and the caller's worker goes on with other
+/// tasks. What they use they own or share; to borrow, let the closure of [`offload`] own the data, and open the scope in it.
+///
+/// # Errors
+/// As [`offload`].
+///
+/// # Panics
+/// As [`offload`].
+///
+/// ```
+/// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// let sum = Arc::new(AtomicU32::new(0));
+/// let shared = Arc::clone(&sum);
+/// let scope = runtime.block_on(async {
+///     filch_std::parallel::offload_scope(move |scope| {
+///         for n in 1..=4 {
+///             let sum = Arc::clone(&shared);
+///             scope.spawn(move |_| drop(sum.fetch_add(n, Ordering::Relaxed)));
+///         }
+///     })
+///     .await
+/// });
+/// assert_eq!((scope.is_ok(), sum.load(Ordering::Relaxed)), (true, 10));
+/// ```
+#[track_caller]
+pub fn offload_scope<F, R>(body: F) -> impl Future<Output = Result<R, JoinError>> + Send
+where
+    F: FnOnce(&Scope<'_, 'static>) -> R + Send + 'static,
+    R: Send + 'static,
+{
+    offload(|fork| fork.scope(body))
 }

@@ -5,6 +5,7 @@ use core::{
     fmt,
     future::Future,
     mem::ManuallyDrop,
+    sync::atomic::Ordering,
     time::Duration,
 };
 use std::{io, sync::PoisonError, thread};
@@ -444,5 +445,14 @@ impl<H: Host> Core for Shared<H> {
 
     fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool {
         self.executor.fork(f).is_ok()
+    }
+
+    fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool {
+        // A new runtime's workers may be on their way still.
+        // Ordering: Acquire pairs with the Releases in `Hosted`: who has entered is seen to be online.
+        while self.executor.platform().starting.load(Ordering::Acquire) > 0 {
+            thread::yield_now();
+        }
+        self.executor.broadcast(f).is_ok()
     }
 }

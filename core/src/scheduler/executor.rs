@@ -3,6 +3,7 @@
 use core::{cell::Cell, fmt, future::Future, ptr::NonNull};
 
 use super::{
+    broadcast::Call,
     config::Config,
     idle::{Idle, Leaves},
     shutdown::Gate,
@@ -66,6 +67,8 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) sentry: AtomicU32,
     /// Whose wheel the next timer from outside goes to.
     pub(crate) turn: AtomicU32,
+    /// The broadcast under way.
+    pub(crate) call: AtomicPtr<Call>,
     pub(crate) idle: Line<Idle>,
     pub(crate) injector: Line<Injector>,
     slots: S,
@@ -215,6 +218,7 @@ where
                 blocked: AtomicU32::new(0),
                 sentry: AtomicU32::new(0),
                 turn: AtomicU32::new(0),
+                call: AtomicPtr::new(core::ptr::null_mut()),
                 idle: Line(Idle::new()),
                 injector: Line(Injector::new()),
                 slots,
@@ -331,6 +335,7 @@ where
         self.platform.leave(id);
         // Ordering: Release pairs with the Acquire in `attach`.
         slot.shared.status.store(OFFLINE, Ordering::Release);
+        self.decline_call(slot);
         // Ordering: Release pairs with the Acquire in `shutdown`, which waits for all to leave.
         self.online.fetch_sub(1, Ordering::AcqRel);
         self.gate.tell_if_closing(&self.platform);

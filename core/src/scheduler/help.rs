@@ -123,6 +123,7 @@ where
             }
             let deadline = worker.next_deadline();
             slot.shared.park.park(&self.platform, id, deadline);
+            worker.answer_call();
             worker.deliver();
             worker.fire_timers();
             worker.give_away();

@@ -215,6 +215,8 @@ where
         theirs.waiting.fetch_add(1, Ordering::Relaxed);
         round = 0;
         while !job.is_done() {
+            // Its caller may be whom we wait for.
+            self.answer_call(me, slot);
             let deep = slot.bay.depth.get() >= self.config.nesting;
             if deep {
                 self.block_for(me, slot, job);
@@ -273,6 +275,7 @@ where
         let counted = Counted::up(&self.blocked);
         let stand_in = self.start_stand_in();
         while job.fall_asleep() {
+            self.answer_call(me, slot);
             slot.shared.park.park(&self.platform, me, None);
         }
         drop(counted);
