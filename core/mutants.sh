@@ -33,6 +33,7 @@ deque_publish   queue::models_deque::models_deque_private_part_against_a_thief
 deque_lower     queue::models_deque::models_deque_takes_against_a_thief      # ... by the store that lowers the split
 deque_take_fence queue::models_deque::models_deque_takes_against_a_thief     # no store-load fence of the owner
 deque_steal_fence queue::models_deque::models_deque_takes_against_a_thief    # ... of the thief
+deque_still     queue::models_deque::models_deque_a_thief_takes_pieces_of_one_job # who waits takes jobs of other runs
 deque_last      queue::models_deque::models_deque_two_thieves_and_the_last_jobs # the last job is taken without an exchange
 deque_room      queue::models_deque::models_deque_of_two_is_full             # a push goes over the oldest job
 injector_unlock queue::models::models_injector_leaves_tasks_behind           # the consumers'"'"' lock publishes nothing

@@ -175,6 +175,18 @@ impl Builder {
         self
     }
 
+    /// As [`Config::job_slice`].
+    pub fn job_slice(mut self, slice: Duration) -> Self {
+        self.config = self.config.job_slice(slice);
+        self
+    }
+
+    /// As [`Config::job_workers`].
+    pub fn job_workers(mut self, most: u16) -> Self {
+        self.config = self.config.job_workers(most);
+        self
+    }
+
     /// Builds the runtime over futexes (condition variables where there are none).
     ///
     /// # Errors

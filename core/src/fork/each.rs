@@ -8,7 +8,8 @@ impl Fork<'_> {
     /// Calls `f` with each index of the range, once, on any worker.
     ///
     /// The range is run through in order for as long as everybody has work, and cut in half, the rest of it, when somebody has
-    /// none: no fork is paid for that nobody wants. It looks after each call, which costs one load.
+    /// none: no fork is paid for that nobody wants. It looks after each call, which costs one load. A worker that took a piece
+    /// gives back what is left of it after a while, if other work waits: see [`Config::job_slice`](crate::Config::job_slice).
     ///
     /// # Panics
     /// With the first panic of `f` in a half; the other half runs to its end.
@@ -25,7 +26,7 @@ impl Fork<'_> {
     where
         F: Fn(usize) + Sync,
     {
-        each(self, range, &f);
+        Body { map: &f, reduce: &|(), ()| () }.run(self, range, Turn::new(false));
     }
 
     /// As [`for_each`](Self::for_each), over the elements of a slice.
@@ -34,7 +35,9 @@ impl Fork<'_> {
         T: Send,
         F: Fn(&mut T) + Sync,
     {
-        each_mut(self, slice, &f);
+        let elements = Elements(slice.as_mut_ptr());
+        // SAFETY: the loop calls once with each index; the slice is borrowed until it ends.
+        self.for_each(0..slice.len(), |i| f(unsafe { elements.get(i) }));
     }
 
     /// Maps each index of the range, and reduces the results, in the order of the indices: `reduce` need be associative, and
@@ -54,75 +57,148 @@ impl Fork<'_> {
         M: Fn(usize) -> T + Sync,
         R: Fn(T, T) -> T + Sync,
     {
-        mapped(self, range, &map, &reduce)
+        Body { map: &map, reduce: &reduce }.run(self, range, Turn::new(false)).0
     }
 }
 
-/// The two halves of a range of two or more.
-fn halves(range: Range<usize>) -> (Range<usize>, Range<usize>) {
-    let middle = range.start + range.len() / 2;
-    (range.start..middle, middle..range.end)
-}
+/// The elements of a slice, for a loop over its indices.
+struct Elements<T>(*mut T);
 
-fn each<F: Fn(usize) + Sync>(fork: Fork<'_>, mut range: Range<usize>, f: &F) {
-    loop {
-        if range.len() > 1 && fork.is_wanted() {
-            let (left, right) = halves(range);
-            fork.join(|fork| each(fork, left, f), |fork| each(fork, right, f));
-            return;
-        }
-        match range.next() {
-            Some(i) => f(i),
-            None => return,
-        }
+// SAFETY: as a `&mut [T]`: each index is one call's.
+unsafe impl<T: Send> Sync for Elements<T> {}
+
+impl<T> Elements<T> {
+    /// # Safety
+    /// The index is in the slice, whose borrow lives, and nobody else has or will have this element.
+    unsafe fn get<'a>(&self, i: usize) -> &'a mut T {
+        // SAFETY: the caller's.
+        unsafe { &mut *self.0.add(i) }
     }
 }
 
-fn each_mut<T: Send, F: Fn(&mut T) + Sync>(fork: Fork<'_>, mut slice: &mut [T], f: &F) {
-    loop {
-        if slice.len() > 1 && fork.is_wanted() {
-            let (left, right) = slice.split_at_mut(slice.len() / 2);
-            fork.join(|fork| each_mut(fork, left, f), |fork| each_mut(fork, right, f));
-            return;
-        }
-        match slice.split_first_mut() {
-            Some((first, rest)) => {
-                f(first);
-                slice = rest;
+/// What a loop does.
+struct Body<'f, M, R> {
+    map: &'f M,
+    reduce: &'f R,
+}
+
+impl<M, R> Clone for Body<'_, M, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M, R> Copy for Body<'_, M, R> {}
+
+impl<M, R> Body<'_, M, R> {
+    /// Runs through the range until it ends or the turn does: the result so far, and the end of the range that is left.
+    fn run<T>(
+        self,
+        fork: Fork<'_>,
+        mut range: Range<usize>,
+        mut turn: Turn,
+    ) -> (Option<T>, Range<usize>)
+    where
+        T: Send,
+        M: Fn(usize) -> T + Sync,
+        R: Fn(T, T) -> T + Sync,
+    {
+        let mut sum = None;
+        loop {
+            if turn.is_over(fork) {
+                return (sum, range);
             }
-            None => return,
+            let next;
+            if range.len() > 1 && fork.is_wanted() {
+                (next, range) = self.split(fork, range, turn.may_end());
+            } else {
+                match range.next() {
+                    Some(i) => next = Some((self.map)(i)),
+                    None => return (sum, range),
+                }
+            }
+            sum = self.add(sum, next);
+        }
+    }
+
+    /// As `run`, of a range of two or more, in halves.
+    fn split<T>(
+        self,
+        fork: Fork<'_>,
+        range: Range<usize>,
+        may_end: bool,
+    ) -> (Option<T>, Range<usize>)
+    where
+        T: Send,
+        M: Fn(usize) -> T + Sync,
+        R: Fn(T, T) -> T + Sync,
+    {
+        let Range { start, end } = range;
+        let middle = start + (end - start) / 2;
+        let home = fork.worker();
+        let ((a, left), (b, right)) = fork.join(
+            |fork| self.run(fork, start..middle, Turn::new(may_end)),
+            |fork| {
+                // What a thief gives back comes to us, whoever we are.
+                let may_end = if fork.worker() == home { may_end } else { fork.is_at_bottom() };
+                self.run(fork, middle..end, Turn::new(may_end))
+            },
+        );
+        if !left.is_empty() && right.start == middle {
+            return (a, left.start..right.end);
+        }
+        // With two parts left, one has to come to its end here; the other may be given back by who stole it.
+        let rest = self.run(fork, left, Turn::new(false)).0;
+        (self.add(self.add(a, rest), b), right)
+    }
+
+    fn add<T>(self, a: Option<T>, b: Option<T>) -> Option<T>
+    where
+        R: Fn(T, T) -> T,
+    {
+        match (a, b) {
+            (Some(a), Some(b)) => Some((self.reduce)(a, b)),
+            (a, b) => a.or(b),
         }
     }
 }
 
-fn mapped<T, M, R>(fork: Fork<'_>, mut range: Range<usize>, map: &M, reduce: &R) -> Option<T>
-where
-    T: Send,
-    M: Fn(usize) -> T + Sync,
-    R: Fn(T, T) -> T + Sync,
-{
-    let mut sum = None;
-    loop {
-        let next = if range.len() > 1 && fork.is_wanted() {
-            let (left, right) = halves(core::mem::take(&mut range));
-            let (a, b) = fork.join(
-                |fork| mapped(fork, left, map, reduce),
-                |fork| mapped(fork, right, map, reduce),
-            );
-            added(a, b, reduce)
-        } else {
-            match range.next() {
-                Some(i) => Some(map(i)),
-                None => return sum,
-            }
-        };
-        sum = added(sum, next, reduce);
-    }
+/// How long a worker may stay in a piece of a loop that it has stolen. The time is looked at every so many calls, from 1 to 2^16,
+/// for the looks to be about `STRIDE` apart.
+struct Turn {
+    /// Calls until the next look.
+    calls: u32,
+    /// Calls from look to look; zero for a turn without end.
+    stride: u32,
+    looked: u64,
 }
 
-fn added<T>(a: Option<T>, b: Option<T>, reduce: &impl Fn(T, T) -> T) -> Option<T> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(reduce(a, b)),
-        (a, b) => a.or(b),
+/// Nanoseconds.
+const STRIDE: u64 = 20_000;
+
+impl Turn {
+    fn new(may_end: bool) -> Self {
+        Self { calls: 1, stride: may_end.into(), looked: 0 }
+    }
+
+    fn may_end(&self) -> bool {
+        self.stride > 0
+    }
+
+    #[inline(always)]
+    fn is_over(&mut self, fork: Fork<'_>) -> bool {
+        if self.stride == 0 {
+            return false;
+        }
+        self.calls -= 1;
+        self.calls == 0 && self.look(fork)
+    }
+
+    #[cold]
+    fn look(&mut self, fork: Fork<'_>) -> bool {
+        let (over, now) = fork.is_due();
+        let slow = now.saturating_sub(self.looked) > STRIDE;
+        self.stride = if slow { (self.stride / 2).max(1) } else { (self.stride * 2).min(1 << 16) };
+        (self.calls, self.looked) = (self.stride, now);
+        over
     }
 }

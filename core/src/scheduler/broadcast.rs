@@ -172,8 +172,10 @@ where
         let Call { run, closure, ref ran, .. } = *unsafe { call.as_ref() };
         slot.local.called.set(true);
         let was = slot.lifo.accept(true);
+        slot.bay.mix(true);
         // SAFETY: INV-CALL, for the closure too.
         let outcome = self.platform.guard(&mut || unsafe { run(closure, me) });
+        slot.bay.mix(false);
         slot.lifo.accept(was);
         slot.local.called.set(false);
         // Ordering: passed on by the count.

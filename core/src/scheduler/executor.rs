@@ -61,6 +61,8 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) surplus: AtomicU32,
     /// Threads that work in a spare slot for as long as they wait.
     pub(crate) helpers: AtomicU32,
+    /// Workers whose loops are in jobs of others.
+    pub(crate) thieves: AtomicU32,
     /// Workers that sleep in a join too deep to help in.
     pub(crate) blocked: AtomicU32,
     /// The worker that keeps watch, plus one.
@@ -215,6 +217,7 @@ where
                 online: AtomicU32::new(0),
                 surplus: AtomicU32::new(0),
                 helpers: AtomicU32::new(0),
+                thieves: AtomicU32::new(0),
                 blocked: AtomicU32::new(0),
                 sentry: AtomicU32::new(0),
                 turn: AtomicU32::new(0),
