@@ -429,8 +429,8 @@ fn give_back(sim: &Mine<Sim>, rest: impl Fn(usize) + Sync) -> Vec<usize> {
 fn a_piece_of_a_loop_is_given_back_after_its_slice() {
     let sim = Mine::new(Sim::new(2));
     let rest = Mutex::new(Vec::new());
-    assert_eq!(give_back(&sim, |i| rest.lock().unwrap().push(i)), (60..70).collect::<Vec<_>>());
-    let wanted: Vec<_> = (0..19).chain(21..60).chain(70..100).collect();
+    assert_eq!(give_back(&sim, |i| rest.lock().unwrap().push(i)), (60..71).collect::<Vec<_>>());
+    let wanted: Vec<_> = (0..19).chain(21..60).chain(71..100).collect();
     assert_eq!(rest.into_inner().unwrap(), wanted);
     let sim = Mine::new(Sim::with(2, quiet().job_slice(Duration::MAX)));
     assert_eq!(give_back(&sim, |_| {}), (60..100).collect::<Vec<_>>());

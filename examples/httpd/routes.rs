@@ -38,16 +38,11 @@ async fn sleep(Path(ms): Path<u64>) -> Result<String, (StatusCode, String)> {
     Ok(format!("slept {ms} ms\n"))
 }
 
-/// On all workers at once, beside the other requests: the task that asks gives its worker back meanwhile.
-async fn sum() -> Result<String, (StatusCode, String)> {
-    let run = parallel::offload(|fork| {
-        let numbers = NUMBERS.as_slice();
-        fork.map_reduce(0..numbers.len(), |i| numbers[i], u64::wrapping_add)
-    });
-    match run.await {
-        Ok(sum) => Ok(format!("{}\n", sum.unwrap_or(0))),
-        Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))),
-    }
+/// On all workers at once, in turn with the other requests.
+async fn sum() -> String {
+    let numbers = NUMBERS.as_slice();
+    let sum = parallel::map_reduce_async(0..numbers.len(), |i| numbers[i], u64::wrapping_add);
+    format!("{}\n", sum.await.unwrap_or(0))
 }
 
 async fn metrics() -> impl IntoResponse {

@@ -2,7 +2,8 @@
 //!
 //! [`join`], [`for_each`] and the like run on the calling worker at once, in the manner of rayon; from a thread that is no
 //! worker they run as a task, and the thread waits. They block their caller until all is done: in a task they are one long
-//! poll. [`offload`] is for tasks: the run becomes a task of its own, and the caller's worker goes on with others.
+//! poll. [`for_each_async`] and [`map_reduce_async`] are for tasks: loops that take turns with other tasks. With [`offload`]
+//! any run becomes a task of its own, and the caller's worker goes on with others.
 //!
 //! Kernels of computation that fork often take the handle that [`run`] gives them, [`Fork`], and pass it down: that spares
 //! each fork a look at a thread local.
@@ -340,6 +341,54 @@ where
     R: Send,
 {
     expect_current().broadcast(f)
+}
+
+/// [`for_each`] for tasks: it takes turns with the other tasks of its worker, however long the loop.
+///
+/// Each poll runs a part of the loop on all workers that are free, for about [`Builder::job_slice`](crate::Builder::job_slice) if
+/// other work waits. Nothing of it is under way between two polls: so it may borrow, and cancel safety is that calls which
+/// have not been made are not made.
+///
+/// # Panics
+/// As [`for_each`].
+pub async fn for_each_async<F>(range: Range<usize>, f: F)
+where
+    F: Fn(usize) + Sync,
+{
+    map_reduce_async(range, f, |(), ()| ()).await;
+}
+
+/// [`map_reduce`] for tasks: as [`for_each_async`].
+///
+/// # Panics
+/// As [`for_each`].
+///
+/// ```
+/// use filch_std::parallel;
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// let numbers: Vec<u64> = (0..1_000).collect();
+/// let sum = parallel::map_reduce_async(0..numbers.len(), |i| numbers[i], |a, b| a + b);
+/// assert_eq!(runtime.block_on(sum), Some(499_500));
+/// ```
+pub async fn map_reduce_async<T, M, R>(mut range: Range<usize>, map: M, reduce: R) -> Option<T>
+where
+    T: Send,
+    M: Fn(usize) -> T + Sync,
+    R: Fn(T, T) -> T + Sync,
+{
+    let mut sum = None;
+    loop {
+        let (part, left) = here(|fork| fork.map_reduce_slice(range, &map, &reduce));
+        sum = match (sum, part) {
+            (Some(sum), Some(part)) => Some(reduce(sum, part)),
+            (sum, part) => sum.or(part),
+        };
+        if left.is_empty() {
+            return sum;
+        }
+        range = left;
+        filch::yield_now().await;
+    }
 }
 
 /// A fork-join run as a task of its own: the caller awaits it, and its worker goes on with other tasks.

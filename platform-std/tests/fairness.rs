@@ -128,7 +128,7 @@ fn a_lock_may_be_held_across_a_join() {
     let _watchdog = common::watchdog();
     let runtime = runtime(3);
     let handle = *runtime.handle();
-    for _ in 0..20 {
+    for _ in 0..5 {
         let lock = Mutex::new(());
         let flags = [const { AtomicBool::new(false) }; 3];
         let [stolen, waits, released] = &flags;
@@ -158,7 +158,7 @@ fn a_lock_may_be_held_across_a_join() {
                 fork.join(
                     // The other side is there to be taken for a while.
                     |_| {
-                        (0..1_000).for_each(|_| thread::yield_now());
+                        (0..200).for_each(|_| thread::yield_now());
                         set(released);
                     },
                     |_| drop(lock.lock().unwrap()),
@@ -175,7 +175,7 @@ fn what_is_given_back_comes_in_order() {
     for workers in [2, 4] {
         for slice in [Duration::ZERO, Duration::from_micros(20)] {
             let runtime = Runtime::builder().workers(workers).job_slice(slice).build().unwrap();
-            for _ in 0..20 {
+            for _ in 0..5 {
                 let list = runtime.handle().fork(|fork| {
                     fork.map_reduce(
                         0..500,
@@ -198,4 +198,47 @@ fn what_is_given_back_comes_in_order() {
             }
         }
     }
+}
+
+/// As many loops as there are workers, each in a task: in their async form they take turns with the others.
+#[test]
+fn loops_in_tasks_take_turns_with_other_tasks() {
+    const CALLS: usize = 20_000;
+    let _watchdog = common::watchdog();
+    let runtime = runtime(2);
+    let (begun, served) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let loops: Vec<_> = (0..2)
+        .map(|_| {
+            let (begun, served) = (Arc::clone(&begun), Arc::clone(&served));
+            runtime.spawn(async move {
+                let text = String::from("borrowed");
+                let call = |i: usize| {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    let begin = Instant::now();
+                    let pause = Duration::from_micros(50);
+                    while !served.load(Ordering::Relaxed) && begin.elapsed() < pause {}
+                    i + text.len()
+                };
+                parallel::map_reduce_async(0..CALLS, call, |a, b| a + b).await
+            })
+        })
+        .collect();
+    wait_for(|| begun.load(Ordering::Relaxed) > 10);
+    let calls = runtime.spawn({
+        let begun = Arc::clone(&begun);
+        async move {
+            let before = begun.load(Ordering::Relaxed);
+            for _ in 0..50 {
+                filch_std::yield_now().await;
+            }
+            begun.load(Ordering::Relaxed) - before
+        }
+    });
+    let calls = runtime.block_on(calls).unwrap();
+    served.store(true, Ordering::Relaxed);
+    for task in loops {
+        assert_eq!(runtime.block_on(task).unwrap(), Some(CALLS * (CALLS - 1) / 2 + 8 * CALLS));
+    }
+    println!("50 turns took {calls} of {} calls", 2 * CALLS);
+    assert!(calls < CALLS, "a task has waited for {calls} calls in 50 turns");
 }

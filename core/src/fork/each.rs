@@ -26,7 +26,7 @@ impl Fork<'_> {
     where
         F: Fn(usize) + Sync,
     {
-        Body { map: &f, reduce: &|(), ()| () }.run(self, range, Turn::new(false));
+        Body { map: &f, reduce: &|(), ()| () }.run(self, range, Turn::ENDLESS);
     }
 
     /// As [`for_each`](Self::for_each), over the elements of a slice.
@@ -57,7 +57,35 @@ impl Fork<'_> {
         M: Fn(usize) -> T + Sync,
         R: Fn(T, T) -> T + Sync,
     {
-        Body { map: &map, reduce: &reduce }.run(self, range, Turn::new(false)).0
+        Body { map: &map, reduce: &reduce }.run(self, range, Turn::ENDLESS).0
+    }
+
+    /// As [`map_reduce`](Self::map_reduce), but ends early, after [`Config::job_slice`](crate::Config::job_slice), if other work
+    /// waits for the calling worker: the result so far, and the end of the range that is left. It has made some progress, and
+    /// nothing of it goes on when it returns.
+    ///
+    /// For tasks: one that yields whenever something is left shares its worker with others however long the loop is, and
+    /// may borrow, and be dropped in between.
+    ///
+    /// # Panics
+    /// As `for_each`.
+    ///
+    /// ```
+    /// let (sum, left) = filch::Fork::alone().map_reduce_slice(1..5, |i| i, |a, b| a + b);
+    /// assert_eq!((sum, left.len()), (Some(10), 0));
+    /// ```
+    pub fn map_reduce_slice<T, M, R>(
+        self,
+        range: Range<usize>,
+        map: M,
+        reduce: R,
+    ) -> (Option<T>, Range<usize>)
+    where
+        T: Send,
+        M: Fn(usize) -> T + Sync,
+        R: Fn(T, T) -> T + Sync,
+    {
+        Body { map: &map, reduce: &reduce }.run(self, range, Turn::new())
     }
 }
 
@@ -109,7 +137,7 @@ impl<M, R> Body<'_, M, R> {
             }
             let next;
             if range.len() > 1 && fork.is_wanted() {
-                (next, range) = self.split(fork, range, turn.may_end());
+                (next, range) = self.split(fork, range, turn.begun(fork));
             } else {
                 match range.next() {
                     Some(i) => next = Some((self.map)(i)),
@@ -121,12 +149,7 @@ impl<M, R> Body<'_, M, R> {
     }
 
     /// As `run`, of a range of two or more, in halves.
-    fn split<T>(
-        self,
-        fork: Fork<'_>,
-        range: Range<usize>,
-        may_end: bool,
-    ) -> (Option<T>, Range<usize>)
+    fn split<T>(self, fork: Fork<'_>, range: Range<usize>, turn: Turn) -> (Option<T>, Range<usize>)
     where
         T: Send,
         M: Fn(usize) -> T + Sync,
@@ -136,18 +159,22 @@ impl<M, R> Body<'_, M, R> {
         let middle = start + (end - start) / 2;
         let home = fork.worker();
         let ((a, left), (b, right)) = fork.join(
-            |fork| self.run(fork, start..middle, Turn::new(may_end)),
+            |fork| self.run(fork, start..middle, turn.of_calls(2)),
             |fork| {
                 // What a thief gives back comes to us, whoever we are.
-                let may_end = if fork.worker() == home { may_end } else { fork.is_at_bottom() };
-                self.run(fork, middle..end, Turn::new(may_end))
+                let turn = match fork.worker() == home {
+                    true => turn.of_calls(1),
+                    false if fork.is_at_bottom() => Turn::new(),
+                    false => Turn::ENDLESS,
+                };
+                self.run(fork, middle..end, turn)
             },
         );
         if !left.is_empty() && right.start == middle {
             return (a, left.start..right.end);
         }
         // With two parts left, one has to come to its end here; the other may be given back by who stole it.
-        let rest = self.run(fork, left, Turn::new(false)).0;
+        let rest = self.run(fork, left, Turn::ENDLESS).0;
         (self.add(self.add(a, rest), b), right)
     }
 
@@ -162,13 +189,16 @@ impl<M, R> Body<'_, M, R> {
     }
 }
 
-/// How long a worker may stay in a piece of a loop that it has stolen. The time is looked at every so many calls, from 1 to 2^16,
-/// for the looks to be about `STRIDE` apart.
+/// How long a worker may stay in a piece of a loop. The time is looked at every so many calls, from 1 to 2^16, for the looks to be
+/// about `STRIDE` apart.
+#[derive(Clone, Copy)]
 struct Turn {
     /// Calls until the next look.
     calls: u32,
     /// Calls from look to look; zero for a turn without end.
     stride: u32,
+    /// When it began, in nanoseconds: with the first look.
+    since: u64,
     looked: u64,
 }
 
@@ -176,12 +206,24 @@ struct Turn {
 const STRIDE: u64 = 20_000;
 
 impl Turn {
-    fn new(may_end: bool) -> Self {
-        Self { calls: 1, stride: may_end.into(), looked: 0 }
+    const ENDLESS: Self = Self { calls: 0, stride: 0, since: 0, looked: 0 };
+
+    /// The first look comes after the first call, for there to be some progress in any case.
+    fn new() -> Self {
+        Self { calls: 2, stride: 1, since: u64::MAX, looked: 0 }
     }
 
-    fn may_end(&self) -> bool {
-        self.stride > 0
+    /// The turn, which has begun by now.
+    fn begun(&mut self, fork: Fork<'_>) -> Self {
+        if self.stride > 0 && self.since == u64::MAX {
+            self.look(fork);
+        }
+        *self
+    }
+
+    /// The same turn, for a part: 2 for some progress in any case, 1 for none if it is over.
+    fn of_calls(self, calls: u32) -> Self {
+        Self { calls, stride: self.stride.min(1), ..self }
     }
 
     #[inline(always)]
@@ -195,10 +237,11 @@ impl Turn {
 
     #[cold]
     fn look(&mut self, fork: Fork<'_>) -> bool {
-        let (over, now) = fork.is_due();
+        let (over, now) = fork.is_due(self.since);
         let slow = now.saturating_sub(self.looked) > STRIDE;
         self.stride = if slow { (self.stride / 2).max(1) } else { (self.stride * 2).min(1 << 16) };
         (self.calls, self.looked) = (self.stride, now);
+        self.since = self.since.min(now);
         over
     }
 }

@@ -85,8 +85,8 @@ impl<'w> Fork<'w> {
     }
 
     /// See [`Bay::is_due`].
-    pub(super) fn is_due(self) -> (bool, u64) {
-        self.bay.map_or((false, 0), Bay::is_due)
+    pub(super) fn is_due(self, since: u64) -> (bool, u64) {
+        self.bay.map_or((false, 0), |bay| bay.is_due(since))
     }
 
     /// Runs both closures, `b` on another worker if one is without work, and returns both outcomes.

@@ -33,8 +33,6 @@ pub(crate) struct Bay {
     pub(crate) depth: Cell<u32>,
     /// The stolen job that it is in the midst of was stolen by its loop, with nothing else on the stack.
     pub(crate) bottom: Cell<bool>,
-    /// Since when it has been in that one, in nanoseconds.
-    pub(crate) since: Cell<u64>,
 }
 
 /// The scheduler behind a bay, without its types.
@@ -53,7 +51,7 @@ pub(crate) struct BayOps {
     /// See [`Bay::wait`].
     pub(crate) wait: unsafe fn(NonNull<Anchor>, WorkerId, &Job),
     /// See [`Bay::is_due`].
-    pub(crate) is_due: unsafe fn(NonNull<Anchor>, WorkerId, &Bay) -> (bool, u64),
+    pub(crate) is_due: unsafe fn(NonNull<Anchor>, WorkerId, u64) -> (bool, u64),
     pub(crate) guard: Guard,
     pub(crate) resume: unsafe fn(NonNull<Anchor>, Panic) -> !,
 }
@@ -72,7 +70,6 @@ impl Bay {
                 roots: Cell::new(0),
                 depth: Cell::new(0),
                 bottom: Cell::new(false),
-                since: Cell::new(0),
             }
         }
     }
@@ -128,13 +125,14 @@ impl Bay {
         unsafe { (ops.resume)(anchor, panic) }
     }
 
-    /// Whether the loop of this worker, which has stolen the job under way, should have its turn; and the time, in nanoseconds.
+    /// Whether the loop of this worker, which has been in a piece of a run since that time, in nanoseconds, should have its turn;
+    /// and what time it is.
     #[cold]
     #[inline(never)]
-    pub(crate) fn is_due(&self) -> (bool, u64) {
+    pub(crate) fn is_due(&self, since: u64) -> (bool, u64) {
         let Seat { anchor, ops, me } = self.seat();
         // SAFETY: as above.
-        unsafe { (ops.is_due)(anchor, me, self) }
+        unsafe { (ops.is_due)(anchor, me, since) }
     }
 
     /// The worker turns to something else on top of the run that it is in, if it is in one, or back.

@@ -61,9 +61,9 @@ where
         unsafe { Self::of(anchor) }.wait_for(me, job);
     }
 
-    unsafe fn op_is_due(anchor: NonNull<Anchor>, me: WorkerId, bay: &Bay) -> (bool, u64) {
+    unsafe fn op_is_due(anchor: NonNull<Anchor>, me: WorkerId, since: u64) -> (bool, u64) {
         // SAFETY: the table is this type's.
-        unsafe { Self::of(anchor) }.is_due(me, bay)
+        unsafe { Self::of(anchor) }.is_due(me, since)
     }
 
     /// The slot of a worker that exists.
@@ -304,12 +304,12 @@ where
     }
 
     /// See [`Bay::is_due`]. While another sleeps, that one would take the tasks that wait, and hear of I/O and timers.
-    fn is_due(&self, me: WorkerId, bay: &Bay) -> (bool, u64) {
+    fn is_due(&self, me: WorkerId, since: u64) -> (bool, u64) {
         let slot = self.slot_of(me);
         let now = self.platform.now().as_nanos();
         // SAFETY: INV-BAY: the caller is the worker.
         let own = !slot.lifo.is_empty() || unsafe { !slot.inbox.is_empty() };
-        let over = now.saturating_sub(bay.since.get()) >= self.config.job_slice;
+        let over = now.saturating_sub(since) >= self.config.job_slice;
         (over && (own || !self.idle.any_parked()), now)
     }
 }
@@ -331,7 +331,6 @@ where
         self.rest();
         // A worker that waits in sync code has something below.
         let bottom = slot.local.frame.get().is_null() && slot.bay.roots.get() == 0;
-        slot.bay.since.set(executor.platform.now().as_nanos());
         let counted = Counted::up(&executor.thieves);
         executor.run_stolen(self.id(), slot, found, bottom);
         drop(counted);
