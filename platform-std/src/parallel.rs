@@ -2,8 +2,17 @@
 //!
 //! [`join`], [`for_each`] and the like run on the calling worker at once, in the manner of rayon; from a thread that is no
 //! worker they run as a task, and the thread waits. They block their caller until all is done: in a task they are one long
-//! poll. [`for_each_async`] and [`map_reduce_async`] are for tasks: loops that take turns with other tasks. With [`offload`]
-//! any run becomes a task of its own, and the caller's worker goes on with others.
+//! poll. Tasks have forms to await, which give the worker back:
+//!
+//! | blocks, and borrows | in a task | what it uses |
+//! |---|---|---|
+//! | [`for_each`], [`map_reduce`] | [`for_each_async`], [`map_reduce_async`] | borrowed: nothing is under way between two polls |
+//! | [`join`] | [`join_async`] | its own: it runs as a task, which goes on if the future is leaked |
+//! | [`scope`] | [`scope_async`] | as above |
+//! | [`run`] | [`offload`] | as above |
+//!
+//! Why not borrow in all of them: a future may be leaked, or dropped, while its jobs run on other workers. A future whose
+//! drop waits for them is sound only if it is dropped, which nobody can promise, and it would block its worker.
 //!
 //! Kernels of computation that fork often take the handle that [`run`] gives them, [`Fork`], and pass it down: that spares
 //! each fork a look at a thread local.
@@ -433,12 +442,12 @@ where
 /// ```
 /// let runtime = filch_std::Runtime::new().unwrap();
 /// let both = runtime.block_on(async {
-///     filch_std::parallel::offload_join(|| 6 * 7, || "b").await
+///     filch_std::parallel::join_async(|| 6 * 7, || "b").await
 /// });
 /// assert_eq!(both.unwrap(), (42, "b"));
 /// ```
 #[track_caller]
-pub fn offload_join<A, B, RA, RB>(
+pub fn join_async<A, B, RA, RB>(
     a: A,
     b: B,
 ) -> impl Future<Output = Result<(RA, RB), JoinError>> + Send
@@ -466,7 +475,7 @@ where
 /// let sum = Arc::new(AtomicU32::new(0));
 /// let shared = Arc::clone(&sum);
 /// let scope = runtime.block_on(async {
-///     filch_std::parallel::offload_scope(move |scope| {
+///     filch_std::parallel::scope_async(move |scope| {
 ///         for n in 1..=4 {
 ///             let sum = Arc::clone(&shared);
 ///             scope.spawn(move |_| drop(sum.fetch_add(n, Ordering::Relaxed)));
@@ -477,7 +486,7 @@ where
 /// assert_eq!((scope.is_ok(), sum.load(Ordering::Relaxed)), (true, 10));
 /// ```
 #[track_caller]
-pub fn offload_scope<F, R>(body: F) -> impl Future<Output = Result<R, JoinError>> + Send
+pub fn scope_async<F, R>(body: F) -> impl Future<Output = Result<R, JoinError>> + Send
 where
     F: FnOnce(&Scope<'_, 'static>) -> R + Send + 'static,
     R: Send + 'static,

@@ -148,7 +148,7 @@ fn a_task_that_awaits_a_run_gives_its_worker_back() {
     let (before, a, b, after) = (note("before"), note("a"), note("b"), note("after"));
     let task = runtime.spawn(async move {
         before();
-        parallel::offload_join(a, b).await.unwrap();
+        parallel::join_async(a, b).await.unwrap();
         after();
     });
     runtime.block_on(task).unwrap();

@@ -306,6 +306,9 @@ where
     /// Begins a fork-join run on the calling worker, from a task, a job, or between two steps; nests. Not for interrupt
     /// handlers. If nobody could help, as on an executor of one worker or without stealing, everything runs in place.
     ///
+    /// It blocks its worker until the run is over. A task that is not to do so spawns another one for the run, and awaits that;
+    /// or, for a loop, calls [`Fork::map_reduce_slice`] and yields in between.
+    ///
     /// # Errors
     /// The closure, if the calling context is no worker: it may then be run with [`Fork::alone`], or on a worker, in a task.
     pub fn fork<F, R>(&'static self, f: F) -> Result<R, F>
