@@ -17,23 +17,20 @@
 //! Kernels of computation that fork often take the handle that [`run`] gives them, [`Fork`], and pass it down: that spares
 //! each fork a look at a thread local.
 
-use core::{
-    cell::Cell,
-    future::Future,
-    ops::Range,
-    panic::AssertUnwindSafe,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use core::{cell::Cell, ops::Range, panic::AssertUnwindSafe, sync::atomic::Ordering};
 use std::{
     panic::{catch_unwind, resume_unwind},
-    sync::{Mutex, PoisonError},
-    thread::{self, Thread},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 pub use filch::{Fork, Scope};
-use filch::{JoinError, WorkerId};
+use filch::{WorkerId, atomic::AtomicU32};
 
-use crate::context::{Handle, expect_current};
+use crate::context::{Core, Handle, expect_current};
+
+mod tasks;
+
+pub use tasks::{for_each_async, join_async, map_reduce_async, offload, scope_async};
 
 thread_local! {
     /// The handle of the fork-join run that the thread is in. INV-HERE: it is there only while that run, or a job of it, is
@@ -131,6 +128,9 @@ impl Handle {
         F: Fn(WorkerId) -> R + Sync,
         R: Send,
     {
+        if self.check().is_err() {
+            return Vec::new();
+        }
         let outcomes = Mutex::new(Vec::new());
         let lock = || outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         let run = |worker| {
@@ -146,8 +146,9 @@ impl Handle {
     /// As a task. The thread does not help meanwhile: as soon as there are jobs, no worker is idle whose place it could take.
     #[cold]
     fn fork_from_outside(&self, run: &mut (dyn FnMut(Fork<'_>) + Send)) {
-        let (core, done) = (self.core, Done::new());
-        let lent = done.lend(run);
+        let core = self.core;
+        let done = Arc::new(Done { core, over: AtomicU32::new(0) });
+        let lent = Lent::new(run, &done);
         // If it is refused, the future is dropped unused, like that of a task that is cancelled before it runs.
         drop(self.try_spawn(async move {
             let lent = lent;
@@ -160,48 +161,45 @@ impl Handle {
 
 /// Tells a thread that what it has lent is not used any more.
 struct Done {
-    thread: Thread,
-    over: AtomicBool,
+    core: &'static dyn Core,
+    over: AtomicU32,
 }
 
 /// A closure that a thread has lent. INV-LENT: the thread stays until this has been dropped.
 struct Lent {
     run: *mut (dyn FnMut(Fork<'_>) + Send),
-    done: *const Done,
+    /// Shared, since the word is used when the thread may have gone.
+    done: Arc<Done>,
 }
 
 // SAFETY: the closure is `Send`; `Done` is `Sync`.
 unsafe impl Send for Lent {}
 
-impl Done {
-    fn new() -> Self {
-        Self { thread: thread::current(), over: AtomicBool::new(false) }
-    }
-
-    /// The caller must go on to `wait`, without a panic before.
-    fn lend(&self, run: &mut (dyn FnMut(Fork<'_>) + Send)) -> Lent {
+impl Lent {
+    /// The caller must go on to `Done::wait`, without a panic before.
+    fn new(run: &mut (dyn FnMut(Fork<'_>) + Send), done: &Arc<Done>) -> Self {
         let run: *mut (dyn FnMut(Fork<'_>) + Send + '_) = run;
         // SAFETY: only the lifetime changes; INV-LENT.
         let run: *mut (dyn FnMut(Fork<'_>) + Send) = unsafe { core::mem::transmute(run) };
-        Lent { run, done: self }
+        Self { run, done: Arc::clone(done) }
     }
+}
 
+impl Done {
+    /// Sleeps as other waits of threads do, so that a stopped clock knows of it.
     fn wait(&self) {
         // Ordering: Acquire pairs with the Release in `drop`.
-        while !self.over.load(Ordering::Acquire) {
-            thread::park();
+        while self.over.load(Ordering::Acquire) == 0 {
+            self.core.block(&self.over, 0);
         }
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // SAFETY: INV-LENT: until the store below.
-        let done = unsafe { &*self.done };
-        let thread = done.thread.clone();
         // Ordering: Release pairs with the Acquire in `wait`.
-        done.over.store(true, Ordering::Release);
-        thread.unpark();
+        self.done.over.store(1, Ordering::Release);
+        self.done.core.unblock(&self.done.over);
     }
 }
 
@@ -350,146 +348,4 @@ where
     R: Send,
 {
     expect_current().broadcast(f)
-}
-
-/// [`for_each`] for tasks: it takes turns with the other tasks of its worker, however long the loop.
-///
-/// Each poll runs a part of the loop on all workers that are free, for about [`Builder::job_slice`](crate::Builder::job_slice) if
-/// other work waits. Nothing of it is under way between two polls: so it may borrow, and cancel safety is that calls which
-/// have not been made are not made.
-///
-/// # Panics
-/// As [`for_each`].
-pub async fn for_each_async<F>(range: Range<usize>, f: F)
-where
-    F: Fn(usize) + Sync,
-{
-    map_reduce_async(range, f, |(), ()| ()).await;
-}
-
-/// [`map_reduce`] for tasks: as [`for_each_async`].
-///
-/// # Panics
-/// As [`for_each`].
-///
-/// ```
-/// use filch_std::parallel;
-/// let runtime = filch_std::Runtime::new().unwrap();
-/// let numbers: Vec<u64> = (0..1_000).collect();
-/// let sum = parallel::map_reduce_async(0..numbers.len(), |i| numbers[i], |a, b| a + b);
-/// assert_eq!(runtime.block_on(sum), Some(499_500));
-/// ```
-pub async fn map_reduce_async<T, M, R>(mut range: Range<usize>, map: M, reduce: R) -> Option<T>
-where
-    T: Send,
-    M: Fn(usize) -> T + Sync,
-    R: Fn(T, T) -> T + Sync,
-{
-    let mut sum = None;
-    loop {
-        let (part, left) = here(|fork| fork.map_reduce_slice(range, &map, &reduce));
-        sum = match (sum, part) {
-            (Some(sum), Some(part)) => Some(reduce(sum, part)),
-            (sum, part) => sum.or(part),
-        };
-        if left.is_empty() {
-            return sum;
-        }
-        range = left;
-        filch::yield_now().await;
-    }
-}
-
-/// A fork-join run as a task of its own: the caller awaits it, and its worker goes on with other tasks.
-///
-/// What the closures use they must own: a future that borrowed could be leaked in the midst of the run, and what it
-/// borrowed be gone. (Blocking forms, like [`join`], may borrow, since their caller cannot go away.) Dropping the future
-/// lets the run go on.
-///
-/// # Errors
-/// [`JoinError`]: the closure has panicked, or the runtime has shut down.
-///
-/// # Panics
-/// If the calling thread is in no runtime.
-///
-/// ```
-/// use filch_std::parallel;
-/// let runtime = filch_std::Runtime::new().unwrap();
-/// let sum = runtime.block_on(async {
-///     let numbers: Vec<u64> = (0..1_000).collect();
-///     parallel::offload(move |fork| fork.map_reduce(0..1_000, |i| numbers[i], |a, b| a + b)).await
-/// });
-/// assert_eq!(sum.unwrap(), Some(499_500));
-/// ```
-#[track_caller]
-pub fn offload<F, R>(f: F) -> impl Future<Output = Result<R, JoinError>> + Send
-where
-    F: FnOnce(Fork<'_>) -> R + Send + 'static,
-    R: Send + 'static,
-{
-    let handle = expect_current();
-    handle.spawn(async move { handle.fork(f) })
-}
-
-/// [`join`] for tasks: both closures run as a fork-join run of its own, and the caller's worker goes on with other tasks.
-///
-/// # Errors
-/// As [`offload`].
-///
-/// # Panics
-/// As [`offload`].
-///
-/// ```
-/// let runtime = filch_std::Runtime::new().unwrap();
-/// let both = runtime.block_on(async {
-///     filch_std::parallel::join_async(|| 6 * 7, || "b").await
-/// });
-/// assert_eq!(both.unwrap(), (42, "b"));
-/// ```
-#[track_caller]
-pub fn join_async<A, B, RA, RB>(
-    a: A,
-    b: B,
-) -> impl Future<Output = Result<(RA, RB), JoinError>> + Send
-where
-    A: FnOnce() -> RA + Send + 'static,
-    B: FnOnce() -> RB + Send + 'static,
-    RA: Send + 'static,
-    RB: Send + 'static,
-{
-    offload(|fork| fork.join(|_| a(), |fork| inside(fork, b)))
-}
-
-/// [`scope`] for tasks: the body and its jobs run as a fork-join run of its own, and the caller's worker goes on with other
-/// tasks. What they use they own or share; to borrow, let the closure of [`offload`] own the data, and open the scope in it.
-///
-/// # Errors
-/// As [`offload`].
-///
-/// # Panics
-/// As [`offload`].
-///
-/// ```
-/// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
-/// let runtime = filch_std::Runtime::new().unwrap();
-/// let sum = Arc::new(AtomicU32::new(0));
-/// let shared = Arc::clone(&sum);
-/// let scope = runtime.block_on(async {
-///     filch_std::parallel::scope_async(move |scope| {
-///         for n in 1..=4 {
-///             let sum = Arc::clone(&shared);
-///             scope.spawn(move |_| drop(sum.fetch_add(n, Ordering::Relaxed)));
-///         }
-///     })
-///     .await
-/// });
-/// assert_eq!((scope.is_ok(), sum.load(Ordering::Relaxed)), (true, 10));
-/// ```
-#[track_caller]
-pub fn scope_async<F, R>(body: F) -> impl Future<Output = Result<R, JoinError>> + Send
-where
-    F: FnOnce(&Scope<'_, 'static>) -> R + Send + 'static,
-    R: Send + 'static,
-{
-    offload(|fork| fork.scope(body))
 }

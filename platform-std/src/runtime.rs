@@ -460,6 +460,9 @@ impl<H: Host> Core for Shared<H> {
     }
 
     fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool {
+        if self.executor.platform().current_worker().is_none() {
+            return false;
+        }
         // A new runtime's workers may be on their way still.
         // Ordering: Acquire pairs with the Releases in `Hosted`: who has entered is seen to be online.
         while self.executor.platform().starting.load(Ordering::Acquire) > 0 {

@@ -310,7 +310,12 @@ where
         // SAFETY: INV-BAY: the caller is the worker.
         let own = !slot.lifo.is_empty() || unsafe { !slot.inbox.is_empty() };
         let over = now.saturating_sub(since) >= self.config.job_slice;
-        (over && (own || !self.idle.any_parked()), now)
+        let due = over && (own || !self.idle.any_parked());
+        if due {
+            // The next pass looks for I/O and timers.
+            slot.local.slept.set(true);
+        }
+        (due, now)
     }
 }
 
