@@ -237,7 +237,7 @@ fn models_deque_a_thief_takes_pieces_of_one_job() {
         let over = Arc::new(AtomicBool::new(false));
         let thief = thread::spawn({
             let (victim, over) = (Arc::clone(&owner.deque), Arc::clone(&over));
-            move || match victim.steal_if(|| !over.load(Ordering::Acquire)) {
+            move || match victim.steal_if(|| !over.load(Ordering::Relaxed)) {
                 Steal::Success(job) => Some(run(job)),
                 Steal::Empty | Steal::Retry => None,
             }
@@ -250,7 +250,8 @@ fn models_deque_a_thief_takes_pieces_of_one_job() {
             owner.take();
         };
         two(&mut owner);
-        over.store(true, Ordering::Release);
+        // Ordering: the next publication passes it on.
+        over.store(true, Ordering::Relaxed);
         two(&mut owner);
         let stolen = thief.join().unwrap();
         assert!(stolen.is_none_or(|n| n < 2), "a later job was taken: {stolen:?}");
