@@ -162,6 +162,7 @@ where
     }
 
     #[cold]
+    #[inline(never)]
     fn answer_now(&self, me: WorkerId, slot: &WorkerSlot<RING>) -> bool {
         if !Self::take_mark(slot) {
             return false;

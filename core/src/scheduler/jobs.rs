@@ -136,19 +136,17 @@ where
         }
     }
 
-    /// Steals one job of a worker if `still` holds (`Deque::steal_if`), or asks that one to publish some.
-    fn steal_job(
-        &self,
-        victim: WorkerId,
-        still: impl Fn() -> bool,
-    ) -> Option<(NonNull<Job>, WorkerId)> {
-        let deque = &self.slot_of(victim).bay.deque;
+    /// Steals one job of a worker, a piece of the one that it is in the midst of if that is said, or asks it to publish some.
+    #[inline(never)]
+    fn steal_job(&self, victim: WorkerId, of: Option<&Job>) -> Option<(NonNull<Job>, WorkerId)> {
+        let bay = &self.slot_of(victim).bay;
+        let deque = &bay.deque;
         loop {
             if !deque.is_public() {
                 deque.ask();
                 return None;
             }
-            match deque.steal_if(&still) {
+            match deque.steal_if(|| of.is_none_or(|job| Self::is_piece(job, bay))) {
                 Steal::Success(job) => {
                     // Ordering: pairs with the fence in `answer`: either its owner sees that the job is gone, or we see that
                     // the owner has forgotten who asked.
@@ -174,7 +172,7 @@ where
         let mut victim = slot.local.rng.below(n as u32) as usize;
         for _ in 0..n {
             if victim != me.index() {
-                if let Some(found) = self.steal_job(WorkerId::new(victim as u16), || true) {
+                if let Some(found) = self.steal_job(WorkerId::new(victim as u16), None) {
                     return Some(found);
                 }
             }
@@ -189,6 +187,7 @@ where
     }
 
     /// Runs a job that the calling worker has stolen from `owner`; `bottom`: in its loop, with nothing else on the stack.
+    #[inline(never)]
     fn run_stolen(
         &self,
         me: WorkerId,
@@ -237,7 +236,7 @@ where
             let deep = slot.bay.depth.get() >= self.config.nesting;
             if deep {
                 self.block_for(me, slot, job);
-            } else if let Some(piece) = self.steal_job(thief, || Self::is_piece(job, theirs)) {
+            } else if let Some(piece) = self.steal_job(thief, Some(job)) {
                 // Busy, for as long as that takes.
                 theirs.waiting.fetch_sub(1, Ordering::Relaxed);
                 self.run_stolen(me, slot, piece, false);
