@@ -26,11 +26,14 @@ job_asleep      scheduler::models_jobs::a_stolen_job_against_its_owner       # i
 jobs_look       scheduler::models_jobs::jobs_become_public_against_sleep     # who parks does not look at the jobs
 jobs_notify     scheduler::models_jobs::jobs_become_public_against_sleep     # nobody hears of jobs that become public
 jobs_unask      scheduler::models_jobs::who_goes_to_sleep_has_asked          # an owner forgets who asks that moment
+call_done       scheduler::models_broadcast::a_broadcast_against_a_sleeper       # a broadcast'"'"'s end publishes nothing
+call_leave      scheduler::models_broadcast::a_broadcast_against_a_worker_that_leaves # who leaves and who calls miss each other
 deque_publish   queue::models_deque::models_deque_pushes_and_takes_against_a_thief # jobs are made public before they are written
 deque_publish   queue::models_deque::models_deque_private_part_against_a_thief
 deque_lower     queue::models_deque::models_deque_takes_against_a_thief      # ... by the store that lowers the split
 deque_take_fence queue::models_deque::models_deque_takes_against_a_thief     # no store-load fence of the owner
 deque_steal_fence queue::models_deque::models_deque_takes_against_a_thief    # ... of the thief
+deque_still     queue::models_deque::models_deque_a_thief_takes_pieces_of_one_job # who waits takes jobs of other runs
 deque_last      queue::models_deque::models_deque_two_thieves_and_the_last_jobs # the last job is taken without an exchange
 deque_room      queue::models_deque::models_deque_of_two_is_full             # a push goes over the oldest job
 injector_unlock queue::models::models_injector_leaves_tasks_behind           # the consumers'"'"' lock publishes nothing

@@ -48,6 +48,7 @@ const NO_MEMORY: &[&str] = &[
     "fork_fib",
     "fork_tree_small",
     "fork_tree_large",
+    "fork_uneven",
     "tcp_echo_1",
     "tcp_echo_64",
     "tcp_echo_512",

@@ -64,6 +64,7 @@ const GOALS: &[Goal] = &[
     goal("fork_tree_small", "added", Some(2), AtMost(10.0)),
     goal("fork_tree_large", "speedup", Some(1), AtLeast(1.0)),
     goal("fork_tree_large", "speedup", Some(2), AtLeast(2.0)),
+    goal("fork_uneven", "efficiency", None, AtLeast(95.0)),
     goal("tcp_echo_1", "cpu", Some(1), OfPeer(0.95, "tokio")),
     goal("tcp_echo_1", "cpu", Some(2), OfPeer(0.8, "tokio")),
     goal("tcp_echo_1", "rate", Some(1), AtLeastOfPeer(1.0, "tokio")),

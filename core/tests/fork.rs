@@ -6,6 +6,7 @@ use core::{
     cell::RefCell,
     panic::AssertUnwindSafe,
     sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
 };
 use std::{panic::catch_unwind, sync::Mutex};
 
@@ -402,4 +403,60 @@ fn a_worker_that_is_dropped_in_its_own_run_stays_online() {
     assert_eq!(platform.current_worker(), Some(id(0)));
     assert!(executor.metrics().workers().next().expect("worker 0").1.online);
     common::forget_context(core::ptr::from_ref(platform));
+}
+
+/// A loop of 100 on worker 0, of which worker 1, awake at the 21st call, takes a half. A call takes 100 us there.
+fn give_back(sim: &Mine<Sim>, rest: impl Fn(usize) + Sync) -> Vec<usize> {
+    let on_1 = Mine::new(RefCell::new(Vec::new()));
+    fork(sim, |fork| {
+        fork.for_each(0..100, |i| {
+            if me(sim) == Some(id(1)) {
+                sim.executor.platform().advance(Duration::from_micros(100));
+                on_1.borrow_mut().push(i);
+            } else if i == 19 {
+                sleep(sim);
+            } else if i == 20 {
+                assert_eq!(wake(sim), Step::Polled);
+            } else {
+                rest(i);
+            }
+        });
+    });
+    on_1.take()
+}
+
+#[test]
+fn a_piece_of_a_loop_is_given_back_after_its_slice() {
+    let sim = Mine::new(Sim::new(2));
+    let rest = Mutex::new(Vec::new());
+    assert_eq!(give_back(&sim, |i| rest.lock().unwrap().push(i)), (60..71).collect::<Vec<_>>());
+    let wanted: Vec<_> = (0..19).chain(21..60).chain(71..100).collect();
+    assert_eq!(rest.into_inner().unwrap(), wanted);
+    let sim = Mine::new(Sim::with(2, quiet().job_slice(Duration::MAX)));
+    assert_eq!(give_back(&sim, |_| {}), (60..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn workers_beyond_the_limit_take_no_jobs() {
+    let sim = Mine::new(Sim::with(3, quiet().job_workers(1)));
+    sleep(&sim);
+    let order = Mutex::new(Vec::new());
+    fork(&sim, |fork| {
+        fork.scope(|scope| {
+            let (order, sim) = (&order, &sim);
+            scope.spawn(move |_| {
+                // On worker 1; the other job is public by now, and worker 2 leaves it alone.
+                assert_eq!(me(sim), Some(id(1)));
+                assert_eq!(sim.step(2), Step::Idle);
+                assert!(sim.on(2, |worker| worker.begin_park()).is_some(), "no work for worker 2");
+                sim.on(2, |worker| worker.end_park());
+                order.lock().unwrap().push(1);
+            });
+            scope.spawn(move |_| order.lock().unwrap().push(2));
+            sim.executor.unpark_worker(id(1));
+            assert_eq!(wake(sim), Step::Polled);
+        });
+    });
+    assert_eq!(*order.lock().unwrap(), [1, 2]);
+    assert_eq!((jobs(&sim, 1), jobs(&sim, 2)), (1, 0));
 }

@@ -22,6 +22,7 @@ Serve HTTP/1 and HTTP/2 (with prior knowledge), and print `listening on ADDR`.
   GET /           says hello
   POST /echo      sends the request's body back
   GET /sleep/MS   answers after MS milliseconds, at most 60000
+  GET /sum        adds up the numbers below 4194304, on all workers at once
   GET /metrics    the counters of the runtime, in the format of Prometheus
 
   --addr HOST:PORT    listen there (default 127.0.0.1:8080); port 0 is any

@@ -1,6 +1,7 @@
 //! What there is to ask for.
 
 use core::time::Duration;
+use std::sync::LazyLock;
 
 use axum::{
     Router,
@@ -11,16 +12,20 @@ use axum::{
     routing::{get, post},
 };
 use filch_examples::exposition;
-use filch_linux::{Handle, time};
+use filch_linux::{Handle, parallel, time};
 
 /// The longest sleep that can be asked for, in milliseconds.
 const LONGEST: u64 = 60_000;
+
+/// What `/sum` adds up: 32 MiB, made by who asks first.
+static NUMBERS: LazyLock<Vec<u64>> = LazyLock::new(|| (0..4 << 20).collect());
 
 pub(crate) fn router() -> Router {
     Router::new()
         .route("/", get(async || "hello, world\n"))
         .route("/echo", post(async |body: Body| body))
         .route("/sleep/{ms}", get(sleep))
+        .route("/sum", get(sum))
         .route("/metrics", get(metrics))
 }
 
@@ -31,6 +36,13 @@ async fn sleep(Path(ms): Path<u64>) -> Result<String, (StatusCode, String)> {
     }
     time::sleep(Duration::from_millis(ms)).await;
     Ok(format!("slept {ms} ms\n"))
+}
+
+/// On all workers at once, in turn with the other requests.
+async fn sum() -> String {
+    let numbers = NUMBERS.as_slice();
+    let sum = parallel::map_reduce_async(0..numbers.len(), |i| numbers[i], u64::wrapping_add);
+    format!("{}\n", sum.await.unwrap_or(0))
 }
 
 async fn metrics() -> impl IntoResponse {

@@ -49,6 +49,8 @@ knobs! {
     park_timeout(longest: Option<Duration>);
     poll_limit(limit: Option<Duration>);
     nesting(depth: u32);
+    job_slice(slice: Duration);
+    job_workers(most: u16);
 }
 
 impl Builder {

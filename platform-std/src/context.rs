@@ -30,6 +30,8 @@ pub(crate) trait Core: Sync {
     fn host(&'static self) -> &'static (dyn Any + Send + Sync);
     /// Calls `f` once, if the calling thread is a worker; else says false.
     fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool;
+    /// [`filch::Scheduler::broadcast`]; false if the core refuses it.
+    fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool;
 }
 
 /// A runtime, to spawn onto: a copyable handle that outlives it.

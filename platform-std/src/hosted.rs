@@ -2,11 +2,11 @@
 
 use core::{
     cell::{Cell, RefCell},
-    sync::atomic::Ordering,
+    sync::atomic::{AtomicUsize, Ordering},
 };
 use std::{
     io,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
 };
 
@@ -23,6 +23,8 @@ use crate::{
 pub(crate) struct Hosted<H> {
     pub(crate) host: H,
     pub(crate) clock: Clock,
+    /// Threads that were started for a worker, and are not one yet.
+    pub(crate) starting: Arc<AtomicUsize>,
     /// What the next runtime on this platform wants of its threads, and its handle.
     dress: Mutex<Dress>,
     pub(crate) threads: Mutex<Vec<thread::JoinHandle<()>>>,
@@ -42,6 +44,7 @@ impl<H: Host> Hosted<H> {
         Self {
             host,
             clock: Clock::default(),
+            starting: Arc::default(),
             dress: Mutex::default(),
             threads: Mutex::new(Vec::new()),
             refused: Mutex::new(None),
@@ -72,17 +75,22 @@ impl<H: Host> Hosted<H> {
         // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
         self.clock.holds.fetch_add(1, Ordering::AcqRel);
         let handle = dress.handle;
+        // Ordering: Release pairs with the Acquire in `broadcast`, here and below.
+        self.starting.fetch_add(1, Ordering::Release);
+        let starting = Arc::clone(&self.starting);
         let started = builder.spawn(move || {
             be_punctual();
             STARTING.set(true);
             entry.run();
             if let Some(handle) = handle.filter(|_| STARTING.replace(false)) {
                 // It was refused, and never entered.
+                starting.fetch_sub(1, Ordering::Release);
                 handle.core.clock().holds.fetch_sub(1, Ordering::AcqRel);
                 handle.core.clock_recheck();
             }
         });
         if started.is_err() {
+            self.starting.fetch_sub(1, Ordering::Release);
             self.clock.holds.fetch_sub(1, Ordering::AcqRel);
             self.clock_recheck();
         }
@@ -162,6 +170,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
         self.clock.online.fetch_add(1, Ordering::AcqRel);
         if STARTING.replace(false) {
+            self.starting.fetch_sub(1, Ordering::Release);
             self.clock.holds.fetch_sub(1, Ordering::AcqRel);
         }
         self.host.enter(worker);

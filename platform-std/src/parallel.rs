@@ -2,27 +2,35 @@
 //!
 //! [`join`], [`for_each`] and the like run on the calling worker at once, in the manner of rayon; from a thread that is no
 //! worker they run as a task, and the thread waits. They block their caller until all is done: in a task they are one long
-//! poll. [`offload`] is for tasks: the run becomes a task of its own, and the caller's worker goes on with others.
+//! poll. Tasks have forms to await, which give the worker back:
+//!
+//! | blocks, and borrows | in a task | what it uses |
+//! |---|---|---|
+//! | [`for_each`], [`map_reduce`] | [`for_each_async`], [`map_reduce_async`] | borrowed: nothing is under way between two polls |
+//! | [`join`] | [`join_async`] | its own: it runs as a task, which goes on if the future is leaked |
+//! | [`scope`] | [`scope_async`] | as above |
+//! | [`run`] | [`offload`] | as above |
+//!
+//! Why not borrow in all of them: a future may be leaked, or dropped, while its jobs run on other workers. A future whose
+//! drop waits for them is sound only if it is dropped, which nobody can promise, and it would block its worker.
 //!
 //! Kernels of computation that fork often take the handle that [`run`] gives them, [`Fork`], and pass it down: that spares
 //! each fork a look at a thread local.
 
-use core::{
-    cell::Cell,
-    future::Future,
-    ops::Range,
-    panic::AssertUnwindSafe,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use core::{cell::Cell, ops::Range, panic::AssertUnwindSafe, sync::atomic::Ordering};
 use std::{
     panic::{catch_unwind, resume_unwind},
-    thread::{self, Thread},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use filch::JoinError;
 pub use filch::{Fork, Scope};
+use filch::{WorkerId, atomic::AtomicU32};
 
-use crate::context::{Handle, expect_current};
+use crate::context::{Core, Handle, expect_current};
+
+mod tasks;
+
+pub use tasks::{for_each_async, join_async, map_reduce_async, offload, scope_async};
 
 thread_local! {
     /// The handle of the fork-join run that the thread is in. INV-HERE: it is there only while that run, or a job of it, is
@@ -99,11 +107,48 @@ impl Handle {
         }
     }
 
+    /// Calls `f` once on each worker of the runtime, in that worker's thread, and waits until all have; what they return, in the
+    /// order of the workers. For what threads have of their own: caches, counters, pages to touch first.
+    ///
+    /// A worker comes to it between two polls: one that is in a long poll delays the broadcast, and one that leaves
+    /// meanwhile may be left out. `f` must take no lock that is held across a fork, and must not wait for another broadcast. Where no
+    /// worker can run it, in a runtime that has shut down, in another broadcast, or in a forked child, there are no outcomes.
+    ///
+    /// # Panics
+    /// With the first panic of `f`; it has run on all workers by then.
+    ///
+    /// ```
+    /// let runtime = filch_std::Runtime::builder().workers(3).build()?;
+    /// let names = runtime.handle().broadcast(|worker| format!("worker {}", worker.index()));
+    /// assert_eq!(names, ["worker 0", "worker 1", "worker 2"]);
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    pub fn broadcast<F, R>(&self, f: F) -> Vec<R>
+    where
+        F: Fn(WorkerId) -> R + Sync,
+        R: Send,
+    {
+        if self.check().is_err() {
+            return Vec::new();
+        }
+        let outcomes = Mutex::new(Vec::new());
+        let lock = || outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = |worker| {
+            let outcome = f(worker);
+            lock().push((worker, outcome));
+        };
+        self.fork(|_| self.core.broadcast(&run));
+        let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        outcomes.sort_by_key(|(worker, _)| worker.index());
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
     /// As a task. The thread does not help meanwhile: as soon as there are jobs, no worker is idle whose place it could take.
     #[cold]
     fn fork_from_outside(&self, run: &mut (dyn FnMut(Fork<'_>) + Send)) {
-        let (core, done) = (self.core, Done::new());
-        let lent = done.lend(run);
+        let core = self.core;
+        let done = Arc::new(Done { core, over: AtomicU32::new(0) });
+        let lent = Lent::new(run, &done);
         // If it is refused, the future is dropped unused, like that of a task that is cancelled before it runs.
         drop(self.try_spawn(async move {
             let lent = lent;
@@ -116,48 +161,45 @@ impl Handle {
 
 /// Tells a thread that what it has lent is not used any more.
 struct Done {
-    thread: Thread,
-    over: AtomicBool,
+    core: &'static dyn Core,
+    over: AtomicU32,
 }
 
 /// A closure that a thread has lent. INV-LENT: the thread stays until this has been dropped.
 struct Lent {
     run: *mut (dyn FnMut(Fork<'_>) + Send),
-    done: *const Done,
+    /// Shared, since the word is used when the thread may have gone.
+    done: Arc<Done>,
 }
 
 // SAFETY: the closure is `Send`; `Done` is `Sync`.
 unsafe impl Send for Lent {}
 
-impl Done {
-    fn new() -> Self {
-        Self { thread: thread::current(), over: AtomicBool::new(false) }
-    }
-
-    /// The caller must go on to `wait`, without a panic before.
-    fn lend(&self, run: &mut (dyn FnMut(Fork<'_>) + Send)) -> Lent {
+impl Lent {
+    /// The caller must go on to `Done::wait`, without a panic before.
+    fn new(run: &mut (dyn FnMut(Fork<'_>) + Send), done: &Arc<Done>) -> Self {
         let run: *mut (dyn FnMut(Fork<'_>) + Send + '_) = run;
         // SAFETY: only the lifetime changes; INV-LENT.
         let run: *mut (dyn FnMut(Fork<'_>) + Send) = unsafe { core::mem::transmute(run) };
-        Lent { run, done: self }
+        Self { run, done: Arc::clone(done) }
     }
+}
 
+impl Done {
+    /// Sleeps as other waits of threads do, so that a stopped clock knows of it.
     fn wait(&self) {
         // Ordering: Acquire pairs with the Release in `drop`.
-        while !self.over.load(Ordering::Acquire) {
-            thread::park();
+        while self.over.load(Ordering::Acquire) == 0 {
+            self.core.block(&self.over, 0);
         }
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // SAFETY: INV-LENT: until the store below.
-        let done = unsafe { &*self.done };
-        let thread = done.thread.clone();
         // Ordering: Release pairs with the Acquire in `wait`.
-        done.over.store(true, Ordering::Release);
-        thread.unpark();
+        self.done.over.store(1, Ordering::Release);
+        self.done.core.unblock(&self.done.over);
     }
 }
 
@@ -295,62 +337,15 @@ where
     here(|fork| fork.map_reduce(range, &map, &reduce))
 }
 
-/// A fork-join run as a task of its own: the caller awaits it, and its worker goes on with other tasks.
-///
-/// What the closures use they must own: a future that borrowed could be leaked in the midst of the run, and what it
-/// borrowed be gone. (Blocking forms, like [`join`], may borrow, since their caller cannot go away.) Dropping the future
-/// lets the run go on.
-///
-/// # Errors
-/// [`JoinError`]: the closure has panicked, or the runtime has shut down.
+/// Calls `f` once on each worker of the current runtime, and waits until all have: [`Handle::broadcast`].
 ///
 /// # Panics
-/// If the calling thread is in no runtime.
-///
-/// ```
-/// use filch_std::parallel;
-/// let runtime = filch_std::Runtime::new().unwrap();
-/// let sum = runtime.block_on(async {
-///     let numbers: Vec<u64> = (0..1_000).collect();
-///     parallel::offload(move |fork| fork.map_reduce(0..1_000, |i| numbers[i], |a, b| a + b)).await
-/// });
-/// assert_eq!(sum.unwrap(), Some(499_500));
-/// ```
+/// If the calling thread is in no runtime; with the first panic of `f`.
 #[track_caller]
-pub fn offload<F, R>(f: F) -> impl Future<Output = Result<R, JoinError>> + Send
+pub fn broadcast<F, R>(f: F) -> Vec<R>
 where
-    F: FnOnce(Fork<'_>) -> R + Send + 'static,
-    R: Send + 'static,
+    F: Fn(WorkerId) -> R + Sync,
+    R: Send,
 {
-    let handle = expect_current();
-    handle.spawn(async move { handle.fork(f) })
-}
-
-/// [`join`] for tasks: both closures run as a fork-join run of its own, and the caller's worker goes on with other tasks.
-///
-/// # Errors
-/// As [`offload`].
-///
-/// # Panics
-/// As [`offload`].
-///
-/// ```
-/// let runtime = filch_std::Runtime::new().unwrap();
-/// let both = runtime.block_on(async {
-///     filch_std::parallel::offload_join(|| 6 * 7, || "b").await
-/// });
-/// assert_eq!(both.unwrap(), (42, "b"));
-/// ```
-#[track_caller]
-pub fn offload_join<A, B, RA, RB>(
-    a: A,
-    b: B,
-) -> impl Future<Output = Result<(RA, RB), JoinError>> + Send
-where
-    A: FnOnce() -> RA + Send + 'static,
-    B: FnOnce() -> RB + Send + 'static,
-    RA: Send + 'static,
-    RB: Send + 'static,
-{
-    offload(|fork| fork.join(|_| a(), |fork| inside(fork, b)))
+    expect_current().broadcast(f)
 }

@@ -5,6 +5,7 @@ use core::{
     fmt,
     future::Future,
     mem::ManuallyDrop,
+    sync::atomic::Ordering,
     time::Duration,
 };
 use std::{io, sync::PoisonError, thread};
@@ -171,6 +172,18 @@ impl Builder {
     /// As [`Config::nesting`].
     pub fn nesting(mut self, depth: u32) -> Self {
         self.config = self.config.nesting(depth);
+        self
+    }
+
+    /// As [`Config::job_slice`].
+    pub fn job_slice(mut self, slice: Duration) -> Self {
+        self.config = self.config.job_slice(slice);
+        self
+    }
+
+    /// As [`Config::job_workers`].
+    pub fn job_workers(mut self, most: u16) -> Self {
+        self.config = self.config.job_workers(most);
         self
     }
 
@@ -444,5 +457,17 @@ impl<H: Host> Core for Shared<H> {
 
     fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool {
         self.executor.fork(f).is_ok()
+    }
+
+    fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool {
+        if self.executor.platform().current_worker().is_none() {
+            return false;
+        }
+        // A new runtime's workers may be on their way still.
+        // Ordering: Acquire pairs with the Releases in `Hosted`: who has entered is seen to be online.
+        while self.executor.platform().starting.load(Ordering::Acquire) > 0 {
+            thread::yield_now();
+        }
+        self.executor.broadcast(f).is_ok()
     }
 }

@@ -148,7 +148,7 @@ fn a_task_that_awaits_a_run_gives_its_worker_back() {
     let (before, a, b, after) = (note("before"), note("a"), note("b"), note("after"));
     let task = runtime.spawn(async move {
         before();
-        parallel::offload_join(a, b).await.unwrap();
+        parallel::join_async(a, b).await.unwrap();
         after();
     });
     runtime.block_on(task).unwrap();
@@ -262,4 +262,60 @@ fn tasks_go_on_beside_a_run_and_no_thread_is_added() {
     println!("{late} rounds");
     // The thread in `block_on` may help; it does so in place of a worker that sleeps.
     assert!(threads.counts().len() <= WORKERS + 1, "{:?}", threads.counts());
+}
+
+#[test]
+fn a_broadcast_runs_once_on_each_worker() {
+    for workers in [1, 2, 4] {
+        let _watchdog = common::watchdog();
+        let runtime = runtime(workers);
+        let handle = *runtime.handle();
+        let threads = Threads::default();
+        let ids = handle.broadcast(|worker| {
+            threads.note();
+            worker.index()
+        });
+        assert_eq!(ids, (0..workers).collect::<Vec<_>>());
+        assert_eq!(threads.counts(), vec![1; workers]);
+        // From tasks and threads, all at the same time; each waits for its turn, and has its part in the others.
+        let tasks: Vec<_> =
+            (0..20).map(|i| handle.spawn(async move { parallel::broadcast(move |_| i) })).collect();
+        thread::scope(|scope| {
+            for i in 100..103 {
+                scope.spawn(move || assert_eq!(handle.broadcast(|_| i), vec![i; workers]));
+            }
+        });
+        for (i, task) in tasks.into_iter().enumerate() {
+            assert_eq!(runtime.block_on(task).unwrap(), vec![i; workers]);
+        }
+    }
+}
+
+/// The others wait for jobs whose ends wait for the broadcast.
+#[test]
+fn jobs_may_broadcast() {
+    let _watchdog = common::watchdog();
+    let runtime = runtime(3);
+    let ran = AtomicUsize::new(0);
+    for _ in 0..20 {
+        runtime.handle().fork(|fork| {
+            fork.for_each(0..8, |_| {
+                let outcomes = parallel::broadcast(|_| ran.fetch_add(1, Ordering::Relaxed));
+                assert_eq!(outcomes.len(), 3);
+            });
+        });
+    }
+    assert_eq!(ran.into_inner(), 20 * 8 * 3);
+}
+
+#[test]
+fn a_broadcast_that_no_worker_can_run_has_no_outcomes() {
+    let runtime = runtime(2);
+    let handle = *runtime.handle();
+    let inner = handle.broadcast(|_| parallel::broadcast(|_| {}).len());
+    assert_eq!(inner, [0, 0], "in another one");
+    let failed = catch_unwind(AssertUnwindSafe(|| handle.broadcast(|_| panic!("in a broadcast"))));
+    assert!(failed.is_err());
+    drop(runtime);
+    assert_eq!(handle.broadcast(|_| {}), []);
 }

@@ -369,3 +369,21 @@ fn a_reset_to_a_later_time_wakes_nobody() {
     }
     assert!(parks() - before <= 2, "{} parks", parks() - before);
 }
+
+/// The thread in `block_on` waits for a fork-join run, which waits for a timer.
+#[test]
+fn a_stopped_clock_moves_while_a_thread_waits_for_a_run() {
+    let _watchdog = common::watchdog();
+    let runtime = runtime(2);
+    let handle = *runtime.handle();
+    runtime.block_on(async {
+        pause();
+        let begin = now();
+        filch_std::parallel::join(
+            || handle.block_on(handle.spawn(sleep(ms(3_600_000)))).unwrap(),
+            || {},
+        );
+        assert!(now() - begin >= ms(3_600_000));
+        resume();
+    });
+}

@@ -2,13 +2,16 @@
 
 mod chili;
 mod fib;
+mod filch;
 mod rayon;
 mod sequential;
 mod tree;
+mod uneven;
 
-use crate::{meter::Figure, workloads::Run};
+use crate::{meter::Figure, peers::FILCH, workloads::Run};
 
-pub(crate) const NAMES: &[&str] = &["fork_fib", "fork_tree_small", "fork_tree_large"];
+pub(crate) const NAMES: &[&str] =
+    &["fork_fib", "fork_tree_small", "fork_tree_large", "fork_uneven"];
 
 /// A pool that forks and joins.
 pub(crate) trait Fork: Sized {
@@ -28,16 +31,18 @@ pub(crate) trait Fork: Sized {
     ) -> (A, B);
 }
 
-pub(crate) fn peers(_: &str, workers: usize) -> Vec<&'static str> {
-    let mut peers = vec!["rayon", "chili"];
-    if workers == 1 {
-        peers.push("sequential");
+pub(crate) fn peers(workload: &str, workers: usize) -> Vec<&'static str> {
+    match (workload, workers) {
+        // It has four in any case.
+        ("fork_uneven", 1) => vec![],
+        (_, 1) => vec![FILCH, "rayon", "chili", "sequential"],
+        _ => vec![FILCH, "rayon", "chili"],
     }
-    peers
 }
 
 pub(crate) fn run(workload: &str, peer: &str, run: Run) -> Option<Vec<Figure>> {
     Some(match peer {
+        FILCH => measure::<filch::Filch>(workload, run),
         "rayon" => measure::<rayon::Rayon>(workload, run),
         "chili" => measure::<chili::Chili>(workload, run),
         "sequential" => measure::<sequential::Sequential>(workload, run),
@@ -49,6 +54,7 @@ fn measure<F: Fork>(workload: &str, run: Run) -> Vec<Figure> {
     match workload {
         "fork_fib" => fib::run::<F>(run),
         "fork_tree_small" => tree::small::<F>(run),
+        "fork_uneven" => uneven::run::<F>(run),
         _ => tree::large::<F>(run),
     }
 }

@@ -74,11 +74,26 @@ impl<'w> Fork<'w> {
         self.bay
     }
 
+    /// Which worker's handle it is, as a number of no further meaning; that of no worker is zero.
+    pub(super) fn worker(self) -> usize {
+        self.bay.map_or(0, |bay| core::ptr::from_ref(bay).addr())
+    }
+
+    /// Whether the job under way was stolen by the worker's loop, with nothing else on its stack.
+    pub(super) fn is_at_bottom(self) -> bool {
+        self.bay.is_some_and(|bay| bay.bottom.get())
+    }
+
+    /// See [`Bay::is_due`].
+    pub(super) fn is_due(self, since: u64) -> (bool, u64) {
+        self.bay.map_or((false, 0), |bay| bay.is_due(since))
+    }
+
     /// Runs both closures, `b` on another worker if one is without work, and returns both outcomes.
     ///
     /// `a` runs at once, in the calling context; then `b`, unless another worker has taken it: then this one works on pieces of
-    /// `b` and on other jobs until it is done, and sleeps if there are none. It runs no tasks meanwhile. So a lock may be held
-    /// across the call, as long as no job of any fork-join run on the executor takes it.
+    /// `b` until it is done, and sleeps if there are none. It runs no tasks meanwhile, and no jobs that are not part of `b`. So
+    /// a lock may be held across the call, as long as neither `a` nor `b` takes it.
     ///
     /// # Panics
     /// With the panic of `a`, else of `b`; both have run to their end by then. Where a panic cannot be contained
@@ -290,6 +305,9 @@ where
 {
     /// Begins a fork-join run on the calling worker, from a task, a job, or between two steps; nests. Not for interrupt
     /// handlers. If nobody could help, as on an executor of one worker or without stealing, everything runs in place.
+    ///
+    /// It blocks its worker until the run is over. A task that is not to do so spawns another one for the run, and awaits that;
+    /// or, for a loop, calls [`Fork::map_reduce_slice`] and yields in between.
     ///
     /// # Errors
     /// The closure, if the calling context is no worker: it may then be run with [`Fork::alone`], or on a worker, in a task.

@@ -267,7 +267,23 @@ impl<T, const CAP: usize> Deque<T, CAP> {
     }
 
     /// Takes the oldest public job.
+    #[cfg(test)]
     pub(crate) fn steal(&self) -> Steal<NonNull<T>> {
+        self.steal_if(|| true)
+    }
+
+    /// Takes the oldest public job if `still` holds: for a thief that wants the jobs of a certain time alone, one that ends with something which
+    /// the owner does, or has others do, before it publishes the next job.
+    ///
+    /// Then no later job is taken: `still` is asked after the look at `split`, so that if a later job was public then, the end
+    /// of that time is seen; and if one becomes public in the same place after that look, `top` has moved past the one before,
+    /// since a public job leaves its place in no other way unless older ones are left; so the exchange fails.
+    pub(crate) fn steal_if(&self, still: impl Fn() -> bool) -> Steal<NonNull<T>> {
+        #[cfg(filch_mutant = "deque_still")]
+        let still = {
+            let before = still();
+            move || before
+        };
         // Ordering: Relaxed, before the fence.
         let top = self.top.0.load(Ordering::Relaxed);
         // Ordering: pairs with the fence in `take_public`.
@@ -275,7 +291,7 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         fence(Ordering::SeqCst);
         // Ordering: Acquire pairs with the Release in `publish`.
         let split = self.public.0.split.load(Ordering::Acquire);
-        if split == top || !at_or_above(split, top) {
+        if split == top || !at_or_above(split, top) || !still() {
             return Steal::Empty;
         }
         // Ordering: the slot is that of `top` as long as `top` does not move, which the exchange finds out.

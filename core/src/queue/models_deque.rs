@@ -9,7 +9,7 @@ use loom::{sync::Arc, thread};
 
 use super::deque::{Deque, Steal};
 use crate::atomic::{
-    UnsafeCell,
+    AtomicBool, Ordering, UnsafeCell,
     model::{check, leak},
 };
 
@@ -224,5 +224,37 @@ fn models_deque_of_two_is_full() {
                 owner.publish(1);
             },
         );
+    });
+}
+
+/// A thief that wants what its victim forks in a job, and nothing that it forks later: two jobs before the end, two after it.
+///
+/// Seen to catch: `deque_still`.
+#[test]
+fn models_deque_a_thief_takes_pieces_of_one_job() {
+    check(3, || {
+        let mut owner = Owner::<4>::new(NEAR_WRAP);
+        let over = Arc::new(AtomicBool::new(false));
+        let thief = thread::spawn({
+            let (victim, over) = (Arc::clone(&owner.deque), Arc::clone(&over));
+            move || match victim.steal_if(|| !over.load(Ordering::Relaxed)) {
+                Steal::Success(job) => Some(run(job)),
+                Steal::Empty | Steal::Retry => None,
+            }
+        });
+        let two = |owner: &mut Owner<4>| {
+            owner.push();
+            owner.push();
+            owner.publish(2);
+            owner.take();
+            owner.take();
+        };
+        two(&mut owner);
+        // Ordering: the next publication passes it on.
+        over.store(true, Ordering::Relaxed);
+        two(&mut owner);
+        let stolen = thief.join().unwrap();
+        assert!(stolen.is_none_or(|n| n < 2), "a later job was taken: {stolen:?}");
+        assert_eq!(owner.done.len() + usize::from(stolen.is_some()), 4);
     });
 }

@@ -23,13 +23,16 @@ pub(crate) struct Bay {
     pub(crate) waiting: AtomicU32,
     /// One of those that sleeps, plus one.
     pub(crate) sleeper: AtomicU32,
-    /// For whose job this worker waits, that one's index plus one.
-    pub(crate) waits_for: AtomicU32,
+    /// How many other things than the run under way this worker does on top of it: tasks that it polls in a wait, the closure of
+    /// a broadcast. Then its jobs may be of other runs.
+    mixed: AtomicU32,
     seat: Cell<Option<Seat>>,
     /// Fork-join runs that began on this worker and have not ended.
     pub(crate) roots: Cell<u32>,
     /// Stolen jobs that it is in the midst of.
     pub(crate) depth: Cell<u32>,
+    /// The stolen job that it is in the midst of was stolen by its loop, with nothing else on the stack.
+    pub(crate) bottom: Cell<bool>,
 }
 
 /// The scheduler behind a bay, without its types.
@@ -47,6 +50,8 @@ pub(crate) struct BayOps {
     pub(crate) answer: unsafe fn(NonNull<Anchor>, &Bay) -> bool,
     /// See [`Bay::wait`].
     pub(crate) wait: unsafe fn(NonNull<Anchor>, WorkerId, &Job),
+    /// See [`Bay::is_due`].
+    pub(crate) is_due: unsafe fn(NonNull<Anchor>, WorkerId, u64) -> (bool, u64),
     pub(crate) guard: Guard,
     pub(crate) resume: unsafe fn(NonNull<Anchor>, Panic) -> !,
 }
@@ -60,10 +65,11 @@ impl Bay {
                 deque: Deque::new(),
                 waiting: AtomicU32::new(0),
                 sleeper: AtomicU32::new(0),
-                waits_for: AtomicU32::new(0),
+                mixed: AtomicU32::new(0),
                 seat: Cell::new(None),
                 roots: Cell::new(0),
                 depth: Cell::new(0),
+                bottom: Cell::new(false),
             }
         }
     }
@@ -95,7 +101,7 @@ impl Bay {
         unsafe { (ops.answer)(anchor, self) }
     }
 
-    /// Waits for the end of a job that was stolen, and works on its pieces and other jobs meanwhile.
+    /// Waits for the end of a job that was stolen, and works on its pieces meanwhile.
     #[cold]
     #[inline(never)]
     pub(crate) fn wait(&self, job: &Job) {
@@ -119,9 +125,29 @@ impl Bay {
         unsafe { (ops.resume)(anchor, panic) }
     }
 
-    /// Whom this worker waits for.
-    pub(crate) fn waits_for(&self) -> Option<WorkerId> {
-        // Ordering: a hint.
-        self.waits_for.load(Ordering::Relaxed).checked_sub(1).map(|id| WorkerId::new(id as u16))
+    /// Whether the loop of this worker, which has been in a piece of a run since that time, in nanoseconds, should have its turn;
+    /// and what time it is.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn is_due(&self, since: u64) -> (bool, u64) {
+        let Seat { anchor, ops, me } = self.seat();
+        // SAFETY: as above.
+        unsafe { (ops.is_due)(anchor, me, since) }
+    }
+
+    /// The worker turns to something else on top of the run that it is in, if it is in one, or back.
+    pub(crate) fn mix(&self, on: bool) {
+        if self.roots.get() > 0 {
+            let by = if on { 1 } else { 1_u32.wrapping_neg() };
+            // Ordering: one writer; passed on by the publication of the jobs that come of it, see `is_mixed`.
+            let now = self.mixed.load(Ordering::Relaxed).wrapping_add(by);
+            self.mixed.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether jobs of this worker may be of other runs than the one that it is in the midst of.
+    pub(crate) fn is_mixed(&self) -> bool {
+        // Ordering: who has seen a job that is public sees what its owner did before (`Deque::steal_if`).
+        self.mixed.load(Ordering::Relaxed) > 0
     }
 }

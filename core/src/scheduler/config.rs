@@ -21,6 +21,8 @@ pub struct Config {
     pub(crate) nesting: u32,
     pub(crate) spares: u16,
     pub(crate) tick: u32,
+    pub(crate) job_slice: u64,
+    pub(crate) job_workers: u16,
 }
 
 const fn nanos(d: Duration) -> u64 {
@@ -41,6 +43,8 @@ impl Config {
             nesting: 64,
             spares: 0,
             tick: 18,
+            job_slice: 1_000_000,
+            job_workers: u16::MAX,
         }
     }
 
@@ -107,6 +111,26 @@ impl Config {
     /// stand in for blocked ones (default: 0).
     pub const fn spares(mut self, slots: u16) -> Self {
         self.spares = slots;
+        self
+    }
+
+    /// How long a worker may be in a piece of another's fork-join loop before it gives back what is left of it, for tasks, timers and
+    /// I/O to have their turn, if no worker sleeps who could see to them (default: 1 ms). It is looked at between two calls
+    /// of the loop's closure. The worker that began the run goes on with what was given back, or gives it to others.
+    ///
+    /// So with two workers or more a task waits no longer for such a loop than this and one call of the closure. That
+    /// holds for [`Fork::for_each`](crate::Fork::for_each) and its like; a side of a [`join`](crate::Fork::join) and a
+    /// job of a scope run to their end, see [`job_workers`](Self::job_workers). The worker that began a run is in it until
+    /// its end, as in a long poll.
+    pub const fn job_slice(mut self, slice: Duration) -> Self {
+        self.job_slice = nanos(slice);
+        self
+    }
+
+    /// How many workers at most take jobs of others' fork-join runs at a time (default: no limit). Those who began a run are not
+    /// counted. The rest stay free for tasks, whose delay then does not depend on how long jobs are, and sleep if there are none.
+    pub const fn job_workers(mut self, most: u16) -> Self {
+        self.job_workers = most;
         self
     }
 

@@ -3,6 +3,7 @@
 use core::{cell::Cell, fmt, future::Future, ptr::NonNull};
 
 use super::{
+    broadcast::Call,
     config::Config,
     idle::{Idle, Leaves},
     shutdown::Gate,
@@ -60,12 +61,16 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) surplus: AtomicU32,
     /// Threads that work in a spare slot for as long as they wait.
     pub(crate) helpers: AtomicU32,
+    /// Workers whose loops are in jobs of others.
+    pub(crate) thieves: AtomicU32,
     /// Workers that sleep in a join too deep to help in.
     pub(crate) blocked: AtomicU32,
     /// The worker that keeps watch, plus one.
     pub(crate) sentry: AtomicU32,
     /// Whose wheel the next timer from outside goes to.
     pub(crate) turn: AtomicU32,
+    /// The broadcast under way.
+    pub(crate) call: AtomicPtr<Call>,
     pub(crate) idle: Line<Idle>,
     pub(crate) injector: Line<Injector>,
     slots: S,
@@ -212,9 +217,11 @@ where
                 online: AtomicU32::new(0),
                 surplus: AtomicU32::new(0),
                 helpers: AtomicU32::new(0),
+                thieves: AtomicU32::new(0),
                 blocked: AtomicU32::new(0),
                 sentry: AtomicU32::new(0),
                 turn: AtomicU32::new(0),
+                call: AtomicPtr::new(core::ptr::null_mut()),
                 idle: Line(Idle::new()),
                 injector: Line(Injector::new()),
                 slots,
@@ -331,6 +338,7 @@ where
         self.platform.leave(id);
         // Ordering: Release pairs with the Acquire in `attach`.
         slot.shared.status.store(OFFLINE, Ordering::Release);
+        self.decline_call(slot);
         // Ordering: Release pairs with the Acquire in `shutdown`, which waits for all to leave.
         self.online.fetch_sub(1, Ordering::AcqRel);
         self.gate.tell_if_closing(&self.platform);

@@ -161,12 +161,10 @@ where
 {
     /// Whether there is a task that worker `me` could take from the injector or from another's ring, or a job of another.
     pub(crate) fn has_work(&self, me: WorkerId) -> bool {
+        let jobs = self.may_run_jobs();
+        let has = |slot: &WorkerSlot<RING>| !slot.ring.is_empty() || (jobs && slot.has_jobs());
         !self.injector.is_empty()
             || (self.config.stealing
-                && self
-                    .slots()
-                    .iter()
-                    .enumerate()
-                    .any(|(i, slot)| i != me.index() && (!slot.ring.is_empty() || slot.has_jobs())))
+                && self.slots().iter().enumerate().any(|(i, slot)| i != me.index() && has(slot)))
     }
 }

@@ -123,6 +123,7 @@ where
             }
             let deadline = worker.next_deadline();
             slot.shared.park.park(&self.platform, id, deadline);
+            worker.answer_call();
             worker.deliver();
             worker.fire_timers();
             worker.give_away();
@@ -270,6 +271,7 @@ where
             slot.lifo.count_poll();
         }
         slot.local.depth.set(slot.local.depth.get() + 1);
+        slot.bay.mix(true);
         Self {
             worker: ManuallyDrop::new(Worker::new(executor, id)),
             accepting: slot.lifo.accept(false),
@@ -287,6 +289,7 @@ where
     fn drop(&mut self) {
         let slot = self.worker.slot();
         self.worker.rest();
+        slot.bay.mix(false);
         slot.local.depth.set(slot.local.depth.get() - 1);
         slot.local.budget.set(self.budget);
         if self.in_poll {

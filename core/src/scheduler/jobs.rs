@@ -5,10 +5,15 @@
 //! makes jobs public, and notifies as for a task (rule 1 in the README). So public jobs are covered by the same proof as
 //! tasks in a ring; private ones need none, since their owner runs them.
 //!
+//! **Locks.** A worker that waits for a job takes pieces of that job, from the thief's deque, and nothing else: neither
+//! tasks nor other jobs. So what runs on top of a call to `join` is what would run in it on one worker, and who holds a lock
+//! across the call meets it again only where it would in a sequential program.
+//!
 //! **Fairness.** A worker looks for tasks first, its own, the injector's and others', before each job that it steals, so a
-//! task waits for the end of one job at most, as it would for a poll. Jobs need no such rule: whoever has forked them runs
-//! them itself, if all others are busy with tasks, so that a run is never slower than on one worker. A worker that waits
-//! for a job takes pieces of that job, then other jobs, and no task: its caller may hold a lock.
+//! task waits for the end of one job at most, as it would for a poll. A piece of a loop (`fork/each.rs`) gives back what is left
+//! of it after a time slice, `Config::job_slice`, if nobody sleeps who could see to tasks, I/O and timers; other jobs run
+//! to their end, and `Config::job_workers` keeps workers free of them. Jobs need no such rule: whoever has forked them runs
+//! them itself, if all others are busy with tasks, so that a run is never slower than on one worker.
 //!
 //! An owner forgets that it was asked before it looks who is without work, with a fence between. One that goes to sleep sets
 //! its bit, fences, and asks: either the owner sees the bit, or it is asked anew. If something is public already the owner
@@ -34,9 +39,6 @@ use crate::{
 /// How often a worker that runs one job after the other looks for I/O and timers, in nanoseconds.
 const LOOK: u64 = 100_000;
 
-/// How far a waiter follows those that wait for each other, to find who has pieces of its job.
-const HOPS: usize = 8;
-
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
     S: Slots<RING>,
@@ -44,6 +46,7 @@ where
     pub(crate) const BAY: &'static BayOps = &BayOps {
         answer: Self::op_answer,
         wait: Self::op_wait,
+        is_due: Self::op_is_due,
         guard: Self::op_guard,
         resume: Self::op_resume,
     };
@@ -56,6 +59,11 @@ where
     unsafe fn op_wait(anchor: NonNull<Anchor>, me: WorkerId, job: &Job) {
         // SAFETY: the table is this type's.
         unsafe { Self::of(anchor) }.wait_for(me, job);
+    }
+
+    unsafe fn op_is_due(anchor: NonNull<Anchor>, me: WorkerId, since: u64) -> (bool, u64) {
+        // SAFETY: the table is this type's.
+        unsafe { Self::of(anchor) }.is_due(me, since)
     }
 
     /// The slot of a worker that exists.
@@ -78,9 +86,12 @@ where
     /// How many workers would take a job of this one's now.
     fn hungry(&self, bay: &Bay) -> usize {
         // Ordering: hints; see the module's text for the look that counts.
-        self.idle.searching() as usize
-            + self.idle.parked(self)
-            + bay.waiting.load(Ordering::Relaxed) as usize
+        let free = if self.may_run_jobs() {
+            self.idle.searching() as usize + self.idle.parked(self)
+        } else {
+            0
+        };
+        free + bay.waiting.load(Ordering::Relaxed) as usize
     }
 
     /// See [`Bay::answer`].
@@ -125,15 +136,17 @@ where
         }
     }
 
-    /// Steals one job of a worker, or asks that one to publish some.
-    fn steal_job(&self, victim: WorkerId) -> Option<(NonNull<Job>, WorkerId)> {
-        let deque = &self.slot_of(victim).bay.deque;
+    /// Steals one job of a worker, a piece of the one that it is in the midst of if that is said, or asks it to publish some.
+    #[inline(never)]
+    fn steal_job(&self, victim: WorkerId, of: Option<&Job>) -> Option<(NonNull<Job>, WorkerId)> {
+        let bay = &self.slot_of(victim).bay;
+        let deque = &bay.deque;
         loop {
             if !deque.is_public() {
                 deque.ask();
                 return None;
             }
-            match deque.steal() {
+            match deque.steal_if(|| of.is_none_or(|job| Self::is_piece(job, bay))) {
                 Steal::Success(job) => {
                     // Ordering: pairs with the fence in `answer`: either its owner sees that the job is gone, or we see that
                     // the owner has forgotten who asked.
@@ -159,7 +172,7 @@ where
         let mut victim = slot.local.rng.below(n as u32) as usize;
         for _ in 0..n {
             if victim != me.index() {
-                if let Some(found) = self.steal_job(WorkerId::new(victim as u16)) {
+                if let Some(found) = self.steal_job(WorkerId::new(victim as u16), None) {
                     return Some(found);
                 }
             }
@@ -173,14 +186,17 @@ where
         self.slots().iter().for_each(|slot| slot.bay.deque.ask());
     }
 
-    /// Runs a job that the calling worker has stolen from `owner`.
+    /// Runs a job that the calling worker has stolen from `owner`; `bottom`: in its loop, with nothing else on the stack.
+    #[inline(never)]
     fn run_stolen(
         &self,
         me: WorkerId,
         slot: &WorkerSlot<RING>,
         (job, owner): (NonNull<Job>, WorkerId),
+        bottom: bool,
     ) {
         let bay = &slot.bay;
+        let was_bottom = bay.bottom.replace(bottom);
         // SAFETY: INV-JOB: it is ours, and its owner waits for us.
         unsafe { job.as_ref() }.stolen_by(me);
         bay.depth.set(bay.depth.get() + 1);
@@ -189,6 +205,7 @@ where
         let outcome = self.platform.guard(&mut || unsafe { Job::run(job, bay) });
         bay.roots.set(bay.roots.get() - 1);
         bay.depth.set(bay.depth.get() - 1);
+        bay.bottom.set(was_bottom);
         slot.counters.jobs.add(1);
         // SAFETY: we have run it.
         if unsafe { Job::finish(job, outcome.err()) } {
@@ -210,20 +227,19 @@ where
             round += 1;
         };
         let theirs = &self.slot_of(thief).bay;
-        let before = slot.bay.waits_for.swap(thief.index() as u32 + 1, Ordering::Relaxed);
         // Ordering: pairs with the fence in `answer`, by the one in `sleep_for`.
         theirs.waiting.fetch_add(1, Ordering::Relaxed);
         round = 0;
         while !job.is_done() {
+            // Its caller may be whom we wait for.
+            self.answer_call(me, slot);
             let deep = slot.bay.depth.get() >= self.config.nesting;
             if deep {
                 self.block_for(me, slot, job);
-            } else if let Some(found) =
-                self.leapfrog(me, thief).or_else(|| self.steal_any_job(me, slot))
-            {
+            } else if let Some(piece) = self.steal_job(thief, Some(job)) {
                 // Busy, for as long as that takes.
                 theirs.waiting.fetch_sub(1, Ordering::Relaxed);
-                self.run_stolen(me, slot, found);
+                self.run_stolen(me, slot, piece, false);
                 theirs.waiting.fetch_add(1, Ordering::Relaxed);
                 round = 0;
             } else if round < self.config.spin_rounds {
@@ -235,21 +251,14 @@ where
             }
         }
         theirs.waiting.fetch_sub(1, Ordering::Relaxed);
-        slot.bay.waits_for.store(before, Ordering::Relaxed);
     }
 
-    /// A piece of a job that `thief` has stolen: from its deque, or from that of whom it waits for in turn.
-    fn leapfrog(&self, me: WorkerId, mut thief: WorkerId) -> Option<(NonNull<Job>, WorkerId)> {
-        for _ in 0..HOPS {
-            if thief == me {
-                return None;
-            }
-            if let Some(found) = self.steal_job(thief) {
-                return Some(found);
-            }
-            thief = self.slot_of(thief).bay.waits_for()?;
-        }
-        None
+    /// Whether what a job's thief has published, as far as we have looked, is pieces of that job.
+    ///
+    /// Its deque was empty when it stole the job, or it is mixed; until the job is done, all that it forks is pieces of it, or
+    /// it is mixed.
+    fn is_piece(job: &Job, theirs: &Bay) -> bool {
+        !theirs.is_mixed() && !job.is_done()
     }
 
     /// Sleeps until the job is done, or its thief has published pieces of it. May return early.
@@ -261,7 +270,7 @@ where
         // the one in `answer`: either that one sees that we wait, or we ask after it has forgotten that it was asked.
         fence(Ordering::SeqCst);
         theirs.deque.ask();
-        if job.fall_asleep() && !theirs.deque.is_public() {
+        if job.fall_asleep() && (theirs.is_mixed() || !theirs.deque.is_public()) {
             slot.shared.park.park(&self.platform, me, None);
         }
     }
@@ -273,12 +282,39 @@ where
         let counted = Counted::up(&self.blocked);
         let stand_in = self.start_stand_in();
         while job.fall_asleep() {
+            self.answer_call(me, slot);
             slot.shared.park.park(&self.platform, me, None);
         }
         drop(counted);
         if stand_in {
             self.dismiss_stand_in();
         }
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    /// Whether one more worker may turn to jobs of others (`Config::job_workers`).
+    pub(crate) fn may_run_jobs(&self) -> bool {
+        // Ordering: two that pass at once do no harm for long. Whoever counts down looks for jobs itself afterwards.
+        self.thieves.load(Ordering::Relaxed) < u32::from(self.config.job_workers)
+    }
+
+    /// See [`Bay::is_due`]. While another sleeps, that one would take the tasks that wait, and hear of I/O and timers.
+    fn is_due(&self, me: WorkerId, since: u64) -> (bool, u64) {
+        let slot = self.slot_of(me);
+        let now = self.platform.now().as_nanos();
+        // SAFETY: INV-BAY: the caller is the worker.
+        let own = !slot.lifo.is_empty() || unsafe { !slot.inbox.is_empty() };
+        let over = now.saturating_sub(since) >= self.config.job_slice;
+        let due = over && (own || !self.idle.any_parked());
+        if due {
+            // The next pass looks for I/O and timers.
+            slot.local.slept.set(true);
+        }
+        (due, now)
     }
 }
 
@@ -292,9 +328,20 @@ where
         if !slot.local.searching.get() || slot.local.guest.get() {
             return false;
         }
+        if !executor.may_run_jobs() {
+            return false;
+        }
         let Some(found) = executor.steal_any_job(self.id(), slot) else { return false };
         self.rest();
-        executor.run_stolen(self.id(), slot, found);
+        // A worker that waits in sync code has something below.
+        let bottom = slot.local.frame.get().is_null() && slot.bay.roots.get() == 0;
+        let counted = Counted::up(&executor.thieves);
+        executor.run_stolen(self.id(), slot, found, bottom);
+        drop(counted);
+        if executor.config.job_workers < u16::MAX {
+            // Somebody may have been refused, and sleep.
+            executor.notify();
+        }
         let now = executor.platform.now().as_nanos();
         if now.saturating_sub(slot.local.looked.get()) >= LOOK {
             slot.local.looked.set(now);

@@ -3,6 +3,7 @@
 pub(crate) mod adapt;
 pub(crate) mod admit;
 pub(crate) mod bay;
+pub(crate) mod broadcast;
 pub(crate) mod config;
 pub(crate) mod dispatch;
 pub(crate) mod executor;
@@ -13,6 +14,8 @@ pub(crate) mod job;
 pub(crate) mod jobs;
 #[cfg(all(test, filch_loom))]
 mod models;
+#[cfg(all(test, filch_loom))]
+mod models_broadcast;
 #[cfg(all(test, filch_loom))]
 mod models_jobs;
 #[cfg(all(test, filch_loom))]

@@ -18,17 +18,17 @@ use crate::{
 };
 
 /// Something that comes true once.
-struct Flag {
+pub(super) struct Flag {
     value: Mutex<bool>,
     news: Condvar,
 }
 
 impl Flag {
-    fn leak() -> &'static Self {
+    pub(super) fn leak() -> &'static Self {
         leak(Self { value: Mutex::new(false), news: Condvar::new() })
     }
 
-    fn set(&self) {
+    pub(super) fn set(&self) {
         *self.value.lock().unwrap() = true;
         self.news.notify_all();
     }
@@ -37,7 +37,7 @@ impl Flag {
         *self.value.lock().unwrap()
     }
 
-    fn wait(&self) {
+    pub(super) fn wait(&self) {
         let mut value = self.value.lock().unwrap();
         while !*value {
             value = self.news.wait(value).unwrap();
@@ -46,22 +46,22 @@ impl Flag {
 }
 
 /// What a job leaves behind, in a checked cell.
-struct Outcome(UnsafeCell<u32>);
+pub(super) struct Outcome(UnsafeCell<u32>);
 
 // SAFETY: loom looks after it.
 unsafe impl Sync for Outcome {}
 
 impl Outcome {
-    fn leak() -> &'static Self {
+    pub(super) fn leak() -> &'static Self {
         leak(Self(UnsafeCell::new(0)))
     }
 
-    fn set(&self) {
+    pub(super) fn set(&self) {
         // SAFETY: loom reports a race.
         self.0.with_mut(|p| unsafe { *p = 7 });
     }
 
-    fn assert_set(&self) {
+    pub(super) fn assert_set(&self) {
         // SAFETY: as above.
         assert_eq!(self.0.with(|p| unsafe { *p }), 7);
     }
@@ -77,7 +77,7 @@ fn fork(model: Model<2>, f: impl FnOnce(Fork<'_>) + Send + 'static) -> thread::J
 }
 
 /// Worker 1 sleeps.
-fn asleep(model: Model<2>) -> Vec<thread::JoinHandle<()>> {
+pub(super) fn asleep(model: Model<2>) -> Vec<thread::JoinHandle<()>> {
     loom::stop_exploring();
     let thief = model.start(1..2);
     while model.executor.metrics().totals().parked == 0 {

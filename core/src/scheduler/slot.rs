@@ -48,6 +48,8 @@ pub struct WorkerSlot<const RING: usize = 256> {
 pub(crate) struct Shared {
     pub(crate) park: ParkWord,
     pub(crate) status: AtomicU32,
+    /// A broadcast waits for this worker (INV-CALL).
+    pub(crate) called: AtomicBool,
     /// Written once, by the executor's first use of the slot; for the worker's own waker.
     pub(crate) bell: Bell,
     /// The idle bitmap's second level, in the first slot of each group.
@@ -110,6 +112,8 @@ pub(crate) struct Local {
     pub(crate) turn: Cell<usize>,
     /// It is a thread that helps while it waits.
     pub(crate) guest: Cell<bool>,
+    /// It is in the closure of a broadcast.
+    pub(crate) called: Cell<bool>,
     /// When it last looked for I/O and timers between two jobs.
     pub(crate) looked: Cell<u64>,
     /// Nanoseconds of busy time not yet counted as a microsecond.
@@ -135,6 +139,7 @@ impl<const RING: usize> WorkerSlot<RING> {
                 shared: Shared {
                     park: ParkWord::new(),
                     status: AtomicU32::new(OFFLINE),
+                    called: AtomicBool::new(false),
                     bell: Bell::new(),
                     leaf: AtomicWord::new(0),
                     swept: AtomicU32::new(0),
@@ -224,6 +229,7 @@ impl Local {
             orphans: Cell::new(false),
             turn: Cell::new(0),
             guest: Cell::new(false),
+            called: Cell::new(false),
             looked: Cell::new(0),
             busy_rest: Cell::new(0),
         }

@@ -44,7 +44,7 @@ where
     }
 
     /// The slots whose workers may have timers: all but the spares.
-    fn regular(&self) -> &[WorkerSlot<RING>] {
+    pub(crate) fn regular(&self) -> &[WorkerSlot<RING>] {
         self.slots().get(..self.workers()).unwrap_or_default()
     }
 

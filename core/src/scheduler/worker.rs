@@ -25,7 +25,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
-    /// It polled a task, or ran a piece of another worker's fork-join run.
+    /// It polled a task, ran a piece of another worker's fork-join run, or had its part in a broadcast.
     Polled,
     /// There was nothing to do.
     Idle,
@@ -102,7 +102,7 @@ where
                 self.poll(ready);
                 Step::Polled
             }
-            None if self.run_job() => Step::Polled,
+            None if self.answer_call() || self.run_job() => Step::Polled,
             None => {
                 self.end_stretch();
                 if self.executor.settle() { Step::Stopped } else { Step::Idle }
@@ -310,10 +310,11 @@ where
         }
     }
 
-    /// After `TICK` polls: count the time, deliver I/O, see to the timers.
+    /// After `TICK` polls: count the time, answer a broadcast, deliver I/O, see to the timers.
     #[cold]
     fn end_tick(&self) {
         self.end_stretch();
+        self.answer_call();
         self.deliver();
         self.fire_timers();
         self.look_after_another();

@@ -1,0 +1,150 @@
+//! The forms for tasks, which give the worker back.
+
+use core::{future::Future, ops::Range};
+
+use filch::JoinError;
+
+use super::{Fork, Scope, here, inside};
+use crate::context::expect_current;
+
+/// [`for_each`](super::for_each) for tasks: it takes turns with the other tasks of its worker, however long the loop.
+///
+/// Each poll runs a part of the loop on all workers that are free, for about [`Builder::job_slice`](crate::Builder::job_slice) if
+/// other work waits. Nothing of it is under way between two polls: so it may borrow, and cancel safety is that calls which
+/// have not been made are not made.
+///
+/// # Panics
+/// As [`for_each`](super::for_each).
+pub async fn for_each_async<F>(range: Range<usize>, f: F)
+where
+    F: Fn(usize) + Sync,
+{
+    map_reduce_async(range, f, |(), ()| ()).await;
+}
+
+/// [`map_reduce`](super::map_reduce) for tasks: as [`for_each_async`].
+///
+/// # Panics
+/// As [`for_each`](super::for_each).
+///
+/// ```
+/// use filch_std::parallel;
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// let numbers: Vec<u64> = (0..1_000).collect();
+/// let sum = parallel::map_reduce_async(0..numbers.len(), |i| numbers[i], |a, b| a + b);
+/// assert_eq!(runtime.block_on(sum), Some(499_500));
+/// ```
+pub async fn map_reduce_async<T, M, R>(mut range: Range<usize>, map: M, reduce: R) -> Option<T>
+where
+    T: Send,
+    M: Fn(usize) -> T + Sync,
+    R: Fn(T, T) -> T + Sync,
+{
+    let mut sum = None;
+    loop {
+        let (part, left) = here(|fork| fork.map_reduce_slice(range, &map, &reduce));
+        sum = match (sum, part) {
+            (Some(sum), Some(part)) => Some(reduce(sum, part)),
+            (sum, part) => sum.or(part),
+        };
+        if left.is_empty() {
+            return sum;
+        }
+        range = left;
+        filch::yield_now().await;
+    }
+}
+
+/// A fork-join run as a task of its own: the caller awaits it, and its worker goes on with other tasks.
+///
+/// What the closures use they must own: a future that borrowed could be leaked in the midst of the run, and what it
+/// borrowed be gone. (Blocking forms, like [`join`](super::join), may borrow, since their caller cannot go away.) Dropping the future
+/// lets the run go on.
+///
+/// # Errors
+/// [`JoinError`]: the closure has panicked, or the runtime has shut down.
+///
+/// # Panics
+/// If the calling thread is in no runtime.
+///
+/// ```
+/// use filch_std::parallel;
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// let sum = runtime.block_on(async {
+///     let numbers: Vec<u64> = (0..1_000).collect();
+///     parallel::offload(move |fork| fork.map_reduce(0..1_000, |i| numbers[i], |a, b| a + b)).await
+/// });
+/// assert_eq!(sum.unwrap(), Some(499_500));
+/// ```
+#[track_caller]
+pub fn offload<F, R>(f: F) -> impl Future<Output = Result<R, JoinError>> + Send
+where
+    F: FnOnce(Fork<'_>) -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let handle = expect_current();
+    handle.spawn(async move { handle.fork(f) })
+}
+
+/// [`join`](super::join) for tasks: both closures run as a fork-join run of its own, and the caller's worker goes on with other tasks.
+///
+/// # Errors
+/// As [`offload`].
+///
+/// # Panics
+/// As [`offload`].
+///
+/// ```
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// let both = runtime.block_on(async {
+///     filch_std::parallel::join_async(|| 6 * 7, || "b").await
+/// });
+/// assert_eq!(both.unwrap(), (42, "b"));
+/// ```
+#[track_caller]
+pub fn join_async<A, B, RA, RB>(
+    a: A,
+    b: B,
+) -> impl Future<Output = Result<(RA, RB), JoinError>> + Send
+where
+    A: FnOnce() -> RA + Send + 'static,
+    B: FnOnce() -> RB + Send + 'static,
+    RA: Send + 'static,
+    RB: Send + 'static,
+{
+    offload(|fork| fork.join(|_| a(), |fork| inside(fork, b)))
+}
+
+/// [`scope`](super::scope) for tasks: the body and its jobs run as a fork-join run of its own, and the caller's worker goes on with other
+/// tasks. What they use they own or share; to borrow, let the closure of [`offload`] own the data, and open the scope in it.
+///
+/// # Errors
+/// As [`offload`].
+///
+/// # Panics
+/// As [`offload`].
+///
+/// ```
+/// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// let sum = Arc::new(AtomicU32::new(0));
+/// let shared = Arc::clone(&sum);
+/// let scope = runtime.block_on(async {
+///     filch_std::parallel::scope_async(move |scope| {
+///         for n in 1..=4 {
+///             let sum = Arc::clone(&shared);
+///             scope.spawn(move |_| drop(sum.fetch_add(n, Ordering::Relaxed)));
+///         }
+///     })
+///     .await
+/// });
+/// assert_eq!((scope.is_ok(), sum.load(Ordering::Relaxed)), (true, 10));
+/// ```
+#[track_caller]
+pub fn scope_async<F, R>(body: F) -> impl Future<Output = Result<R, JoinError>> + Send
+where
+    F: FnOnce(&Scope<'_, 'static>) -> R + Send + 'static,
+    R: Send + 'static,
+{
+    offload(|fork| fork.scope(body))
+}
