@@ -30,6 +30,13 @@ pub(crate) trait Core: Sync {
     fn host(&'static self) -> &'static (dyn Any + Send + Sync);
     /// Calls `f` once, if the calling thread is a worker; else says false.
     fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool;
+    /// How many workers there are, stand-ins not counted.
+    fn workers(&self) -> usize;
+    /// Is that worker until the executor has shut down; `begin` comes first. False, and nothing done, if it cannot be.
+    fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool;
+    /// Is that worker for ever, and works only while it waits.
+    fn stay_worker(&'static self, worker: WorkerId) -> bool;
+    fn begin_shutdown(&self);
 }
 
 /// A runtime, to spawn onto: a copyable handle that outlives it.

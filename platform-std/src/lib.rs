@@ -23,6 +23,7 @@
 //! - Channels and locks come from other crates; any that is runtime-agnostic works: `async-channel`, `async-lock`,
 //!   `futures`.
 
+mod bare;
 mod block_on;
 mod clock;
 mod context;

@@ -50,9 +50,17 @@ impl Drop for Here {
     }
 }
 
-/// Runs `f` in the fork-join run `fork`.
+/// Calls `f` with the handle of the fork-join run that the thread is in, if it is in one: for crates with another face.
+#[doc(hidden)]
 #[inline]
-fn inside<R>(fork: Fork<'_>, f: impl FnOnce() -> R) -> R {
+pub fn with_here<R>(f: impl FnOnce(Option<Fork<'_>>) -> R) -> R {
+    f(HERE.get())
+}
+
+/// Runs `f` in the fork-join run `fork`, which is that of the calling job.
+#[doc(hidden)]
+#[inline]
+pub fn inside<R>(fork: Fork<'_>, f: impl FnOnce() -> R) -> R {
     let _here = HERE.get().is_none().then(|| Here::enter(fork));
     f()
 }

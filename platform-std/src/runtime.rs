@@ -187,15 +187,8 @@ impl Builder {
     /// # Errors
     /// As [`build`](Self::build).
     pub fn build_on<H: Host>(self) -> Result<Runtime<H>, BuildError> {
-        fork::watch();
-        let most = usize::from(WorkerId::MAX) + 1 - usize::from(SPARES);
-        let workers = match self.workers.unwrap_or_else(|| available_workers().min(most)) {
-            0 => return Err(BuildError::ZeroWorkers),
-            n if n > most => return Err(BuildError::TooManyWorkers(most)),
-            n => n,
-        };
-        let runtime = self.prepare(workers)?;
-        for worker in 0..workers {
+        let runtime = self.build_bare()?;
+        for worker in 0..runtime.shared.executor.workers() {
             let executor = &runtime.shared.executor;
             if let Err(refused) = executor.start(WorkerId::new(worker as u16)) {
                 let error = lock(&executor.platform().refused).take();
@@ -205,6 +198,22 @@ impl Builder {
             }
         }
         Ok(runtime)
+    }
+
+    /// As `build_on`, without threads: its owner makes them, and has each call [`Handle::be_worker`].
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    #[doc(hidden)]
+    pub fn build_bare<H: Host>(self) -> Result<Runtime<H>, BuildError> {
+        fork::watch();
+        let most = usize::from(WorkerId::MAX) + 1 - usize::from(SPARES);
+        let workers = match self.workers.unwrap_or_else(|| available_workers().min(most)) {
+            0 => return Err(BuildError::ZeroWorkers),
+            n if n > most => return Err(BuildError::TooManyWorkers(most)),
+            n => n,
+        };
+        self.prepare(workers)
     }
 
     /// An executor without threads.
@@ -444,5 +453,24 @@ impl<H: Host> Core for Shared<H> {
 
     fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool {
         self.executor.fork(f).is_ok()
+    }
+
+    fn workers(&self) -> usize {
+        self.executor.workers()
+    }
+
+    fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool {
+        let Ok(worker) = self.executor.worker(worker) else { return false };
+        begin();
+        worker.run();
+        true
+    }
+
+    fn stay_worker(&'static self, worker: WorkerId) -> bool {
+        self.executor.worker(worker).map(core::mem::forget).is_ok()
+    }
+
+    fn begin_shutdown(&self) {
+        self.executor.begin_shutdown();
     }
 }
