@@ -1,0 +1,87 @@
+//! How a thread waits for others: as a worker it works meanwhile, else it sleeps.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, Thread};
+
+use filch_std::{Handle, WorkerId};
+
+/// Set once, and waited for by the thread that made it.
+///
+/// INV-LATCH: it stays until it is set; who sets it touches it no more after the store.
+pub(crate) struct Latch {
+    set: AtomicBool,
+    waiter: Waiter,
+}
+
+#[derive(Clone)]
+enum Waiter {
+    Worker(Handle, WorkerId),
+    Thread(Thread),
+}
+
+impl Latch {
+    pub(crate) fn new() -> Self {
+        let worker = Handle::current().ok().and_then(|handle| Some((handle, handle.worker()?)));
+        let waiter = match worker {
+            Some((handle, id)) => Waiter::Worker(handle, id),
+            None => Waiter::Thread(thread::current()),
+        };
+        Self { set: AtomicBool::new(false), waiter }
+    }
+
+    pub(crate) fn set(&self) {
+        let waiter = self.waiter.clone();
+        // Ordering: Release pairs with the Acquire in `is_set`. INV-LATCH: the last touch.
+        self.set.store(true, Ordering::Release);
+        match waiter {
+            Waiter::Worker(handle, id) => handle.unpark(id),
+            Waiter::Thread(thread) => thread.unpark(),
+        }
+    }
+
+    fn is_set(&self) -> bool {
+        // Ordering: Acquire pairs with the Release in `set`.
+        self.set.load(Ordering::Acquire)
+    }
+
+    /// By the thread that made it.
+    pub(crate) fn wait(&self) {
+        while !self.is_set() {
+            match &self.waiter {
+                Waiter::Worker(handle, _) => drop(handle.help_until(&mut || self.is_set())),
+                Waiter::Thread(_) => thread::park(),
+            }
+        }
+    }
+}
+
+/// A latch that is set when a count comes to zero.
+pub(crate) struct CountLatch {
+    count: AtomicUsize,
+    latch: Latch,
+}
+
+impl CountLatch {
+    pub(crate) fn new(count: usize) -> Self {
+        Self { count: AtomicUsize::new(count), latch: Latch::new() }
+    }
+
+    /// By who is counted already.
+    pub(crate) fn up(&self, by: usize) {
+        // Ordering: none is needed; the count cannot come to zero meanwhile.
+        self.count.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// The last touch of who is counted (INV-LATCH).
+    pub(crate) fn down(&self) {
+        // Ordering: AcqRel: who is last has seen what the others did, and passes it on by the latch.
+        if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.latch.set();
+        }
+    }
+
+    /// By the thread that made it.
+    pub(crate) fn wait(&self) {
+        self.latch.wait();
+    }
+}
