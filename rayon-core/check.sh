@@ -15,7 +15,7 @@ export CARGO_TARGET_DIR=$work/target
 export RAYON_NUM_THREADS=${RAYON_NUM_THREADS:-4}
 
 limit() {
-    timeout --kill-after=10 "${STAGE_LIMIT:-900}" "$@"
+    timeout --kill-after=10 "${STAGE_LIMIT:-300}" "$@"
 }
 
 # Where cargo has put a package of the registry.

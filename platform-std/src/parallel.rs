@@ -50,17 +50,9 @@ impl Drop for Here {
     }
 }
 
-/// Calls `f` with the handle of the fork-join run that the thread is in, if it is in one: for crates with another face.
-#[doc(hidden)]
+/// Runs `f` in the fork-join run `fork`.
 #[inline]
-pub fn with_here<R>(f: impl FnOnce(Option<Fork<'_>>) -> R) -> R {
-    f(HERE.get())
-}
-
-/// Runs `f` in the fork-join run `fork`, which is that of the calling job.
-#[doc(hidden)]
-#[inline]
-pub fn inside<R>(fork: Fork<'_>, f: impl FnOnce() -> R) -> R {
+fn inside<R>(fork: Fork<'_>, f: impl FnOnce() -> R) -> R {
     let _here = HERE.get().is_none().then(|| Here::enter(fork));
     f()
 }

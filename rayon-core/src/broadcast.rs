@@ -9,14 +9,14 @@ use std::{
 
 use crate::{
     current,
+    job::Job,
     latch::CountLatch,
-    registry::{Registry, erase, lock},
+    registry::{Registry, lock},
 };
 
 /// Runs a closure on every thread of the current pool, once each, and returns the outcomes by the threads' indices.
 ///
-/// A thread does so when it has done what it has spawned, and when it is in no [`join`](crate::join()): called from a side of
-/// a join that another thread waits for, it would wait for that one, for ever.
+/// A thread does so when it has done what it has spawned.
 ///
 /// # Panics
 /// With one of the closure's panics, when all threads are through.
@@ -97,7 +97,7 @@ where
             latch.down();
         };
         // SAFETY: it runs, and counts the latch down, before this function returns.
-        unsafe { erase(Box::new(job)) }
+        unsafe { Job::borrowing(job) }
     });
     latch.wait();
     let done = outcomes.into_iter().filter_map(|outcome| lock(&outcome).take());
@@ -115,7 +115,7 @@ where
     let home = registry.refer();
     registry.push_to_all(|index| {
         let op = Arc::clone(&op);
-        Box::new(move || {
+        Job::new(move || {
             home.contain(move || op(BroadcastContext::new(index, n)));
             home.release();
         })

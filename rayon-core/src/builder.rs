@@ -131,9 +131,9 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
         let builder = Runtime::builder().workers(self.threads()).lifo_cap(0).nesting(u32::MAX);
         let runtime: Runtime = builder.build_bare()?;
         let registry = Registry::new(*runtime.handle(), core::mem::take(&mut self.handlers));
-        let unfinished = Unfinished(Arc::new(Owner::new(runtime, registry)));
-        self.start(&unfinished.0)?;
-        let owner = Arc::clone(&unfinished.0);
+        let owner = Arc::new(Owner::new(runtime, registry));
+        let unfinished = Unfinished(owner.registry());
+        self.start(&owner)?;
         core::mem::forget(unfinished);
         Ok(owner)
     }
@@ -168,11 +168,11 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
 }
 
 /// A pool in the making: its threads end if it comes to nothing.
-struct Unfinished(Arc<Owner>);
+struct Unfinished<'a>(&'a Registry);
 
-impl Drop for Unfinished {
+impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        self.0.registry().release();
+        self.0.release();
     }
 }
 

@@ -1,10 +1,12 @@
 //! `join`.
 
-use core::marker::PhantomData;
+use core::{marker::PhantomData, panic::AssertUnwindSafe};
+use std::{
+    panic::{catch_unwind, resume_unwind},
+    thread,
+};
 
-use filch_std::parallel::{Fork, inside, with_here};
-
-use crate::current;
+use crate::{current, job::StackJob, latch::Latch, registry::Registry};
 
 /// What a side of [`join_context`] is told of where it runs.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ impl FnContext {
         Self { migrated, not_send: PhantomData }
     }
 
-    /// Whether the closure runs on another thread than the one that called `join_context`.
+    /// Whether the closure may run on another thread than the one that called `join_context`.
     #[inline]
     pub fn migrated(&self) -> bool {
         self.migrated
@@ -29,8 +31,8 @@ impl FnContext {
 
 /// Runs both closures, `b` on another worker if one is without work, and returns both outcomes.
 ///
-/// A caller that waits for a `b` that was taken works on pieces of it and on other joins meanwhile, and on nothing that was
-/// spawned.
+/// `a` runs at once on the calling thread, if that is a worker; then `b`, unless somebody has taken it: then the thread works
+/// on whatever else waits until that one is done, and sleeps if there is nothing.
 ///
 /// # Panics
 /// With the panic of `a`, else of `b`; both have run to their end by then.
@@ -47,14 +49,13 @@ where
     RA: Send,
     RB: Send,
 {
-    here(a, b, |(a, b), fork, _| fork.join(|_| a(), |fork| inside(fork, b)))
+    join_context(|_| a(), |_| b())
 }
 
-/// As [`join`], with closures that are told whether they have changed threads.
+/// As [`join`], with closures that are told whether they may have changed threads.
 ///
 /// # Panics
 /// As [`join`].
-#[inline]
 pub fn join_context<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
     A: FnOnce(FnContext) -> RA + Send,
@@ -62,41 +63,61 @@ where
     RA: Send,
     RB: Send,
 {
-    here(a, b, |(a, b), fork, injected| {
-        let home = thread_mark();
-        fork.join(
-            |_| a(FnContext::new(injected)),
-            |fork| inside(fork, || b(FnContext::new(injected || thread_mark() != home))),
-        )
-    })
-}
-
-/// Calls `f` in the fork-join run that the thread is in, or in a new one on a worker of the current pool; says whether
-/// the calling thread was no worker.
-#[inline]
-fn here<A: Send, B: Send, R: Send>(
-    a: A,
-    b: B,
-    f: impl FnOnce((A, B), Fork<'_>, bool) -> R + Send,
-) -> R {
-    with_here(|fork| match fork {
-        Some(fork) => f((a, b), fork, false),
-        None => begin(|fork, injected| f((a, b), fork, injected)),
-    })
-}
-
-#[cold]
-fn begin<R: Send>(f: impl FnOnce(Fork<'_>, bool) -> R + Send) -> R {
     current::with(|registry| {
-        registry.in_worker(|injected| registry.handle.fork(|fork| f(fork, injected)))
+        registry.in_worker(|injected| match registry.worker() {
+            Some(worker) => join_on(registry, worker, injected, a, b),
+            // A thread that helps or stands in has no queue.
+            None => in_order(|| a(FnContext::new(injected)), || b(FnContext::new(injected))),
+        })
     })
 }
 
-/// An address that is this thread's own.
-#[inline]
-fn thread_mark() -> usize {
-    thread_local! {
-        static MARK: u8 = const { 0 };
+fn join_on<A, B, RA, RB>(registry: &Registry, worker: usize, injected: bool, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    let job = StackJob::new(
+        |migrated| b(FnContext::new(injected || migrated)),
+        Latch::of(registry.handle, worker),
+    );
+    // SAFETY: taken back, or waited for, below; `a` cannot unwind past that.
+    registry.push_to(worker, unsafe { job.as_job() });
+    let ra = catch_unwind(AssertUnwindSafe(|| a(FnContext::new(injected))));
+    let ours = take_back(registry, worker, &job);
+    let rb = if ours {
+        job.into_closure().map(|b| catch_unwind(AssertUnwindSafe(|| b(false))))
+    } else {
+        job.latch.wait();
+        job.into_outcome()
+    };
+    outcomes(ra, rb)
+}
+
+/// Whether the job could be taken back. Runs what else the worker finds in its queue before.
+fn take_back<F, R>(registry: &Registry, worker: usize, job: &StackJob<F, R>) -> bool {
+    while !job.latch.is_set() {
+        match registry.take(worker) {
+            Some(found) if found.is(job) => return true,
+            Some(other) => other.run(),
+            None => return false,
+        }
     }
-    MARK.with(|mark| core::ptr::from_ref(mark).addr())
+    false
+}
+
+fn in_order<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
+    let ra = catch_unwind(AssertUnwindSafe(a));
+    let rb = catch_unwind(AssertUnwindSafe(b));
+    outcomes(ra, Some(rb))
+}
+
+fn outcomes<RA, RB>(a: thread::Result<RA>, b: Option<thread::Result<RB>>) -> (RA, RB) {
+    match (a, b) {
+        (Ok(a), Some(Ok(b))) => (a, b),
+        (Err(payload), _) | (_, Some(Err(payload))) => resume_unwind(payload),
+        (Ok(_), None) => unreachable!("a job that ended has an outcome"),
+    }
 }

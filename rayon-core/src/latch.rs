@@ -29,6 +29,12 @@ impl Latch {
         Self { set: AtomicBool::new(false), waiter }
     }
 
+    /// Of a thread that is known to be that worker.
+    pub(crate) fn of(handle: Handle, worker: usize) -> Self {
+        let waiter = Waiter::Worker(handle, WorkerId::new(worker as u16));
+        Self { set: AtomicBool::new(false), waiter }
+    }
+
     pub(crate) fn set(&self) {
         let waiter = self.waiter.clone();
         // Ordering: Release pairs with the Acquire in `is_set`. INV-LATCH: the last touch.
@@ -39,7 +45,7 @@ impl Latch {
         }
     }
 
-    fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         // Ordering: Acquire pairs with the Release in `set`.
         self.set.load(Ordering::Acquire)
     }

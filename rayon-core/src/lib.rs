@@ -10,9 +10,10 @@
 //! in a task is spread over the threads that run the tasks, and there is no second pool. A thread in a [`ThreadPool`] uses
 //! that. All others use a global pool, which is made at first use, as rayon's is.
 //!
-//! **How.** [`join`] is [`filch_std::parallel::Fork::join`]: no allocation, and no fence unless somebody steals. Spawned closures wait in
-//! a queue of the worker that spawned them, one task of the runtime for each: whoever runs that task takes a closure from the
-//! queue, the newest on the same worker, the oldest elsewhere. What differs from rayon's is in the crate's README.
+//! **How.** What is spawned, and the second side of a [`join`], waits in a queue of the worker that made it; a task of the
+//! runtime goes out for it. Whoever runs that task takes something from the queue: the newest on the same worker, the oldest
+//! elsewhere. So the runtime's own queues, stealing and sleep spread the work, and the order is rayon's. A thread that waits in
+//! a pool works on whatever else waits there. What differs from rayon is in the crate's README.
 //!
 //! ```
 //! let pool = rayon_core::ThreadPoolBuilder::new().num_threads(2).build()?;
@@ -30,6 +31,7 @@ mod builder;
 mod configuration;
 mod current;
 mod error;
+mod job;
 mod join;
 mod latch;
 mod pool;

@@ -11,25 +11,20 @@ use std::{
     },
 };
 
-use filch_std::{Handle, WorkerId, parallel};
+use filch_std::{Handle, WorkerId};
 
-use crate::{builder::Handlers, latch::Latch, thread::Primed};
+use crate::{builder::Handlers, job::Job, latch::Latch, thread::Primed, yields::count_job};
 
 /// Worker ids, and some kept by the runtime for threads that help.
 pub(crate) const MOST: usize = WorkerId::MAX as usize + 1 - 8;
 
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// Something to run once, that never unwinds.
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
-
 /// A pool's shared part.
 ///
-/// A job is put into the queue of the worker that spawns it, or into the outsiders', and a ticket, a task of the runtime, follows
-/// it. Whoever runs the ticket takes a job from that queue.
-///
-/// INV-TICKET: in each queue there are at most as many jobs as there are tickets to it that have not run. A job may be taken
-/// without a ticket; that one finds less then.
+/// A job is put into the queue of the worker that makes it, or into the outsiders', and a ticket, a task of the runtime,
+/// goes out for it. Whoever runs a ticket takes a job from its queue: the newest on the queue's own worker, the oldest
+/// elsewhere.
 pub(crate) struct Registry {
     pub(crate) handle: Handle,
     /// One for each worker, and the last for outsiders.
@@ -42,9 +37,17 @@ pub(crate) struct Registry {
 
 #[derive(Default)]
 struct Queue {
-    jobs: Mutex<VecDeque<Job>>,
+    waiting: Mutex<Waiting>,
     /// Those whose order is first in, first out; each has a job above that takes the oldest of them.
     fifo: Fifo,
+}
+
+/// INV-TICKET: there are at least as many tickets that have not run as there are jobs. Some find nothing: a worker that takes
+/// its own job back, as a join does that nobody has helped, leaves the ticket to the next.
+#[derive(Default)]
+struct Waiting {
+    jobs: VecDeque<Job>,
+    tickets: usize,
 }
 
 /// Jobs of one worker in the order of their spawns.
@@ -60,7 +63,7 @@ impl Fifo {
     pub(crate) fn run_one(&self) {
         let job = lock(&self.0).pop_front();
         if let Some(job) = job {
-            job();
+            job.run();
         }
     }
 }
@@ -125,11 +128,19 @@ impl Registry {
         self.push_to(self.worker().unwrap_or(self.num_threads()), job);
     }
 
-    fn push_to(&self, at: usize, job: Job) {
-        lock(&self.queues[at].jobs).push_back(job);
-        let ticket = Ticket { registry: self.refer(), at };
-        // Refused, the ticket is dropped here, and so the job run here.
-        drop(self.handle.try_spawn(async move { drop(ticket) }));
+    pub(crate) fn push_to(&self, at: usize, job: Job) {
+        let mut waiting = lock(&self.queues[at].waiting);
+        waiting.jobs.push_back(job);
+        let enough = waiting.tickets >= waiting.jobs.len();
+        if !enough {
+            waiting.tickets += 1;
+        }
+        drop(waiting);
+        if !enough {
+            let ticket = Ticket { registry: self.refer(), at };
+            // Refused, the ticket is dropped here, and so a job run here.
+            drop(self.handle.try_spawn(async move { drop(ticket) }));
+        }
     }
 
     /// Queues a job to run after those that the calling worker has queued so before.
@@ -137,7 +148,7 @@ impl Registry {
         let Some(at) = self.worker() else { return self.push(job) };
         let this = self.refer();
         self.queues[at].fifo.push(job);
-        self.push_to(at, Box::new(move || this.queues[at].fifo.run_one()));
+        self.push_to(at, Job::new(move || this.queues[at].fifo.run_one()));
     }
 
     /// Has each worker run its job, after what waits in its queue.
@@ -151,21 +162,22 @@ impl Registry {
 
     /// A job of a queue: the newest for its owner, unless it goes breadth first.
     pub(crate) fn take(&self, at: usize) -> Option<Job> {
+        self.take_from(at, &mut lock(&self.queues[at].waiting))
+    }
+
+    fn take_by_ticket(&self, at: usize) -> Option<Job> {
+        let mut waiting = lock(&self.queues[at].waiting);
+        waiting.tickets -= 1;
+        self.take_from(at, &mut waiting)
+    }
+
+    fn take_from(&self, at: usize, waiting: &mut Waiting) -> Option<Job> {
         let newest = self.worker() == Some(at) && !self.handlers.breadth_first;
-        let mut jobs = lock(&self.queues[at].jobs);
-        if newest { jobs.pop_back() } else { jobs.pop_front() }
+        if newest { waiting.jobs.pop_back() } else { waiting.jobs.pop_front() }
     }
 
     pub(crate) fn has_jobs(&self, at: usize) -> bool {
-        !lock(&self.queues[at].jobs).is_empty()
-    }
-
-    /// Runs a job, in a fork-join run, so that the joins in it need not look for one.
-    pub(crate) fn run(&self, job: Job) {
-        if parallel::with_here(|fork| fork.is_some()) {
-            return job();
-        }
-        self.handle.fork(|_| job());
+        !lock(&self.queues[at].waiting).jobs.is_empty()
     }
 
     /// Runs `op` on a worker, at once on the calling thread if it is one. `op` is told whether it had to move.
@@ -180,8 +192,7 @@ impl Registry {
             latch.set();
         };
         // SAFETY: the job is run, and so sets the latch, before this function returns.
-        let job = unsafe { erase(Box::new(job)) };
-        self.push(job);
+        self.push(unsafe { Job::borrowing(job) });
         latch.wait();
         match outcome {
             Some(Ok(outcome)) => outcome,
@@ -224,9 +235,9 @@ struct Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let Some(job) = self.registry.take(self.at) {
-            crate::yields::count_job();
-            self.registry.run(job);
+        if let Some(job) = self.registry.take_by_ticket(self.at) {
+            count_job();
+            job.run();
         }
     }
 }
@@ -240,21 +251,12 @@ struct Mail {
 
 impl Drop for Mail {
     fn drop(&mut self) {
-        crate::yields::count_job();
+        count_job();
         while let Some(before) = self.registry.take(self.at) {
-            self.registry.run(before);
+            before.run();
         }
         if let Some(job) = self.job.take() {
-            self.registry.run(job);
+            job.run();
         }
     }
-}
-
-/// A job without the lifetime of what it borrows.
-///
-/// # Safety
-/// It is run, and so gone, before that ends.
-pub(crate) unsafe fn erase<'a>(job: Box<dyn FnOnce() + Send + 'a>) -> Job {
-    // SAFETY: only the lifetime changes; the caller's.
-    unsafe { core::mem::transmute(job) }
 }

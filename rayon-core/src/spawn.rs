@@ -1,9 +1,6 @@
 //! `spawn`.
 
-use crate::{
-    current,
-    registry::{Job, Registry},
-};
+use crate::{current, job::Job, registry::Registry};
 
 /// Runs a closure in the current pool, some time; the pool's threads stay as long. On one thread the newest runs first.
 ///
@@ -44,7 +41,7 @@ fn held(registry: &Registry, f: impl FnOnce() + Send + 'static) -> Job {
     registry.hold(1);
     // INV-REGISTRY: until `release`, and the thread that runs it keeps it.
     let registry = registry.refer();
-    Box::new(move || {
+    Job::new(move || {
         registry.contain(f);
         registry.release();
     })

@@ -50,7 +50,7 @@ pub(crate) fn local(registry: &Registry) -> Option<Yield> {
     let job = registry.take(registry.worker()?);
     Some(match job {
         Some(job) => {
-            registry.run(job);
+            job.run();
             Yield::Executed
         }
         None => Yield::Idle,

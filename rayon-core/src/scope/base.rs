@@ -8,8 +8,9 @@ use std::{
 
 use crate::{
     broadcast::BroadcastContext,
+    job::Job,
     latch::CountLatch,
-    registry::{Job, Payload, RegistryRef, erase, lock},
+    registry::{Payload, RegistryRef, lock},
 };
 
 /// INV-SCOPE: a scope stays until each of its jobs has counted the latch down, which is the last that it does with it.
@@ -64,7 +65,7 @@ impl<'scope> Base<'scope> {
             base.latch.down();
         };
         // SAFETY: it runs before the scope ends (INV-SCOPE), and so before `'scope` does.
-        unsafe { erase(Box::new(job)) }
+        unsafe { Job::borrowing(job) }
     }
 
     /// A closure that every thread runs, and that the scope waits for.
