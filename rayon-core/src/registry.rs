@@ -1,14 +1,17 @@
 //! A pool behind its faces: a runtime's workers, and the queues of what was spawned.
 
-use core::{any::Any, ops::Deref, panic::AssertUnwindSafe, ptr::NonNull};
+use core::{
+    any::Any,
+    ops::Deref,
+    panic::AssertUnwindSafe,
+    ptr::NonNull,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 use std::{
     collections::VecDeque,
     panic::{catch_unwind, resume_unwind},
     process::abort,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use filch_std::{Handle, WorkerId};
