@@ -31,7 +31,11 @@ pub mod fork;
 mod host;
 mod hosted;
 mod join_set;
+#[doc(hidden)]
+pub mod latch;
 mod macros;
+#[cfg(feature = "orx-parallel")]
+mod orx;
 mod panics;
 pub mod parallel;
 mod runtime;

@@ -22,6 +22,9 @@ use std::{
 use filch::JoinError;
 pub use filch::{Fork, Scope};
 
+#[cfg(feature = "orx-parallel")]
+pub use crate::orx::{OrxPool, OrxScope};
+
 use crate::context::{Handle, expect_current};
 
 thread_local! {

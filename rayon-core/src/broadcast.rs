@@ -7,10 +7,11 @@ use std::{
     thread,
 };
 
+use filch_std::latch::CountLatch;
+
 use crate::{
     current,
     job::Job,
-    latch::CountLatch,
     registry::{Registry, lock},
 };
 

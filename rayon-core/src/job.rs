@@ -3,7 +3,7 @@
 use core::{cell::UnsafeCell, panic::AssertUnwindSafe, ptr::NonNull};
 use std::{panic::catch_unwind, thread};
 
-use crate::latch::Latch;
+use filch_std::latch::Latch;
 
 /// Something to run once, by whoever has it. It never unwinds.
 pub(crate) enum Job {

@@ -6,7 +6,9 @@ use std::{
     thread,
 };
 
-use crate::{current, job::StackJob, latch::Latch, registry::Registry};
+use filch_std::latch::Latch;
+
+use crate::{current, job::StackJob, registry::Registry};
 
 /// What a side of [`join_context`] is told of where it runs.
 #[derive(Debug)]

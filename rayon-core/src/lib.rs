@@ -33,7 +33,6 @@ mod current;
 mod error;
 mod job;
 mod join;
-mod latch;
 mod pool;
 mod registry;
 mod scope;

@@ -14,9 +14,9 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use filch_std::{Handle, WorkerId};
+use filch_std::{Handle, WorkerId, latch::Latch};
 
-use crate::{builder::Handlers, job::Job, latch::Latch, thread::Primed, yields::count_job};
+use crate::{builder::Handlers, job::Job, thread::Primed, yields::count_job};
 
 /// Worker ids, and some kept by the runtime for threads that help.
 pub(crate) const MOST: usize = WorkerId::MAX as usize + 1 - 8;

@@ -6,10 +6,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use filch_std::latch::CountLatch;
+
 use crate::{
     broadcast::BroadcastContext,
     job::Job,
-    latch::CountLatch,
     registry::{Payload, RegistryRef, lock},
 };
 

@@ -1,26 +1,34 @@
-//! How a thread waits for others: as a worker it works meanwhile, else it sleeps.
+//! How a thread waits for others: as a worker it works meanwhile, else it sleeps. Hidden: for crates with another face.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 
-use filch_std::{Handle, WorkerId};
+use filch::WorkerId;
+
+use crate::context::Handle;
 
 /// Set once, and waited for by the thread that made it.
 ///
 /// INV-LATCH: it stays until it is set; who sets it touches it no more after the store.
-pub(crate) struct Latch {
+#[derive(Debug)]
+pub struct Latch {
     set: AtomicBool,
     waiter: Waiter,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum Waiter {
     Worker(Handle, WorkerId),
     Thread(Thread),
 }
 
 impl Latch {
-    pub(crate) fn new() -> Self {
+    /// Of the calling thread.
+    #[expect(
+        clippy::new_without_default,
+        reason = "it is the calling thread's, which is no default"
+    )]
+    pub fn new() -> Self {
         let worker = Handle::current().ok().and_then(|handle| Some((handle, handle.worker()?)));
         let waiter = match worker {
             Some((handle, id)) => Waiter::Worker(handle, id),
@@ -30,12 +38,13 @@ impl Latch {
     }
 
     /// Of a thread that is known to be that worker.
-    pub(crate) fn of(handle: Handle, worker: usize) -> Self {
+    pub fn of(handle: Handle, worker: usize) -> Self {
         let waiter = Waiter::Worker(handle, WorkerId::new(worker as u16));
         Self { set: AtomicBool::new(false), waiter }
     }
 
-    pub(crate) fn set(&self) {
+    /// The last touch.
+    pub fn set(&self) {
         let waiter = self.waiter.clone();
         // Ordering: Release pairs with the Acquire in `is_set`. INV-LATCH: the last touch.
         self.set.store(true, Ordering::Release);
@@ -45,13 +54,14 @@ impl Latch {
         }
     }
 
-    pub(crate) fn is_set(&self) -> bool {
+    /// Whether it has been set.
+    pub fn is_set(&self) -> bool {
         // Ordering: Acquire pairs with the Release in `set`.
         self.set.load(Ordering::Acquire)
     }
 
-    /// By the thread that made it.
-    pub(crate) fn wait(&self) {
+    /// Waits, on the thread that made it.
+    pub fn wait(&self) {
         while !self.is_set() {
             match &self.waiter {
                 Waiter::Worker(handle, _) => drop(handle.help_until(&mut || self.is_set())),
@@ -62,32 +72,34 @@ impl Latch {
 }
 
 /// A latch that is set when a count comes to zero.
-pub(crate) struct CountLatch {
+#[derive(Debug)]
+pub struct CountLatch {
     count: AtomicUsize,
     latch: Latch,
 }
 
 impl CountLatch {
-    pub(crate) fn new(count: usize) -> Self {
+    /// Of the calling thread.
+    pub fn new(count: usize) -> Self {
         Self { count: AtomicUsize::new(count), latch: Latch::new() }
     }
 
     /// By who is counted already.
-    pub(crate) fn up(&self, by: usize) {
+    pub fn up(&self, by: usize) {
         // Ordering: none is needed; the count cannot come to zero meanwhile.
         self.count.fetch_add(by, Ordering::Relaxed);
     }
 
     /// The last touch of who is counted (INV-LATCH).
-    pub(crate) fn down(&self) {
+    pub fn down(&self) {
         // Ordering: AcqRel: who is last has seen what the others did, and passes it on by the latch.
         if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.latch.set();
         }
     }
 
-    /// By the thread that made it.
-    pub(crate) fn wait(&self) {
+    /// Waits, on the thread that made it.
+    pub fn wait(&self) {
         self.latch.wait();
     }
 }
