@@ -25,6 +25,11 @@ impl Handle {
         self.core.workers()
     }
 
+    /// How many there are at most, with stand-ins and threads that help.
+    pub fn slots(&self) -> usize {
+        self.core.slots()
+    }
+
     /// Works until `done`, on a worker: [`filch::Scheduler::help_until`]. Whoever makes `done` true then calls
     /// [`unpark`](Self::unpark).
     pub fn help_until(&self, done: &mut dyn FnMut() -> bool) -> bool {

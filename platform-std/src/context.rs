@@ -32,6 +32,8 @@ pub(crate) trait Core: Sync {
     fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool;
     /// How many workers there are, stand-ins not counted.
     fn workers(&self) -> usize;
+    /// With them.
+    fn slots(&self) -> usize;
     /// Is that worker until the executor has shut down; `begin` comes first. False, and nothing done, if it cannot be.
     fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool;
     /// Is that worker for ever, and works only while it waits.

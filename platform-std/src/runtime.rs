@@ -459,6 +459,10 @@ impl<H: Host> Core for Shared<H> {
         self.executor.workers()
     }
 
+    fn slots(&self) -> usize {
+        self.kind.slots
+    }
+
     fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool {
         let Ok(worker) = self.executor.worker(worker) else { return false };
         begin();

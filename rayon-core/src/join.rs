@@ -68,7 +68,7 @@ where
     current::with(|registry| {
         registry.in_worker(|injected| match registry.worker() {
             Some(worker) => join_on(registry, worker, injected, a, b),
-            // A thread that helps or stands in has no queue.
+            // There are no workers any more.
             None => in_order(|| a(FnContext::new(injected)), || b(FnContext::new(injected))),
         })
     })

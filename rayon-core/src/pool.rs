@@ -74,7 +74,7 @@ impl ThreadPool {
     /// The calling thread's index, if it is in this pool.
     #[inline]
     pub fn current_thread_index(&self) -> Option<usize> {
-        self.registry().worker()
+        self.registry().worker().filter(|index| *index < self.current_num_threads())
     }
 
     /// Whether something waits that the calling thread has spawned, if it is in this pool.

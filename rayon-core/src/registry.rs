@@ -30,7 +30,7 @@ pub(crate) type Payload = Box<dyn Any + Send>;
 /// elsewhere.
 pub(crate) struct Registry {
     pub(crate) handle: Handle,
-    /// One for each worker, and the last for outsiders.
+    /// One for each worker, stand-ins and threads that help included, and the last for outsiders.
     queues: Box<[Queue]>,
     pub(crate) handlers: Handlers,
     pub(crate) primed: Primed,
@@ -38,7 +38,9 @@ pub(crate) struct Registry {
     live: AtomicUsize,
 }
 
+/// On cache lines of its own.
 #[derive(Default)]
+#[repr(align(128))]
 struct Queue {
     waiting: Mutex<Waiting>,
     /// Those whose order is first in, first out; each has a job above that takes the oldest of them.
@@ -105,7 +107,7 @@ impl Registry {
         let workers = handle.workers();
         Self {
             handle,
-            queues: (0..=workers).map(|_| Queue::default()).collect(),
+            queues: (0..=handle.slots()).map(|_| Queue::default()).collect(),
             handlers,
             primed: Primed::new(workers),
             live: AtomicUsize::new(1),
@@ -118,17 +120,22 @@ impl Registry {
     }
 
     pub(crate) fn num_threads(&self) -> usize {
+        self.handle.workers()
+    }
+
+    /// How many queues of workers there are.
+    pub(crate) fn num_queues(&self) -> usize {
         self.queues.len() - 1
     }
 
-    /// Which worker the calling thread is, if it is one and has a queue.
+    /// Which worker the calling thread is, if it is one; at or above `num_threads` a stand-in, or a thread that helps.
     pub(crate) fn worker(&self) -> Option<usize> {
-        self.handle.worker().map(WorkerId::index).filter(|worker| *worker < self.num_threads())
+        self.handle.worker().map(WorkerId::index)
     }
 
     /// Queues a job where the calling thread's are.
     pub(crate) fn push(&self, job: Job) {
-        self.push_to(self.worker().unwrap_or(self.num_threads()), job);
+        self.push_to(self.worker().unwrap_or(self.num_queues()), job);
     }
 
     pub(crate) fn push_to(&self, at: usize, job: Job) {
@@ -185,7 +192,7 @@ impl Registry {
 
     /// Runs `op` on a worker, at once on the calling thread if it is one. `op` is told whether it had to move.
     pub(crate) fn in_worker<R: Send>(&self, op: impl FnOnce(bool) -> R + Send) -> R {
-        if self.handle.worker().is_some() {
+        if self.worker().is_some() {
             return op(false);
         }
         let latch = Latch::new();

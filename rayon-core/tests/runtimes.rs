@@ -39,10 +39,17 @@ fn threads_of() -> HashSet<ThreadId> {
     threads.into_iter().collect()
 }
 
+/// Runs `f` in a task. The calling thread does not help, as it would in `block_on`.
+fn in_task<R: Send + 'static>(runtime: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> R {
+    let (send, receive) = mpsc::channel();
+    runtime.spawn(async move { send.send(f()).unwrap() }).detach();
+    receive.recv().unwrap()
+}
+
 #[test]
 fn a_task_uses_its_own_runtime() {
     let runtime = runtime(3);
-    let task = runtime.spawn(async {
+    let outcome = in_task(&runtime, || {
         assert_eq!(current_num_threads(), 3);
         assert!(current_thread_index().is_some_and(|index| index < 3));
         let workers = threads_of();
@@ -59,7 +66,29 @@ fn a_task_uses_its_own_runtime() {
         assert!(seen.into_inner().unwrap().is_subset(&workers));
         fib(16)
     });
-    assert_eq!(runtime.block_on(task).unwrap(), 987);
+    assert_eq!(outcome, 987);
+}
+
+/// The thread polls the task itself in some of the rounds: then it forks and is helped like a worker, without an index.
+#[test]
+fn a_thread_that_helps_takes_part() {
+    let runtime = runtime(2);
+    let main = thread::current().id();
+    for _ in 0..200 {
+        let task = runtime.spawn(async move {
+            let index = current_thread_index();
+            assert_eq!(index.is_none(), thread::current().id() == main);
+            let both = Barrier::new(2);
+            // Two threads, or it would hang.
+            join(|| _ = both.wait(), || _ = both.wait());
+            let ran = AtomicUsize::new(0);
+            scope_fifo(|scope| {
+                (0..9).for_each(|_| scope.spawn_fifo(|_| _ = ran.fetch_add(1, Ordering::Relaxed)));
+            });
+            (ran.into_inner(), fib(8))
+        });
+        assert_eq!(runtime.block_on(task).unwrap(), (9, 21));
+    }
 }
 
 #[test]
@@ -79,7 +108,7 @@ fn a_thread_in_a_runtime_uses_it_and_is_no_worker() {
 fn runtimes_and_pools_are_apart() {
     let (runtime, pool) = (runtime(2), pool(3));
     let of_pool = pool.install(threads_of);
-    let task = runtime.spawn(async move {
+    let in_pool = in_task(&runtime, move || {
         let before = threads_of();
         let in_pool = pool.install(|| {
             assert_eq!(current_num_threads(), 3);
@@ -90,7 +119,7 @@ fn runtimes_and_pools_are_apart() {
         assert!(before.is_disjoint(&in_pool));
         in_pool
     });
-    assert_eq!(runtime.block_on(task).unwrap(), of_pool);
+    assert_eq!(in_pool, of_pool);
 }
 
 /// A runtime in the memory of one that has ended, with the registry of that one.
@@ -155,7 +184,7 @@ fn a_broadcast_reaches_workers_that_wait_in_a_join() {
 fn tasks_run_while_a_worker_waits_for_a_pool() {
     let (runtime, pool) = (runtime(1), pool(1));
     let handle = *runtime.handle();
-    let task = runtime.spawn(async move {
+    let seven = in_task(&runtime, move || {
         pool.install(|| {
             let (send, receive) = mpsc::channel();
             drop(handle.spawn(async move { send.send(7).unwrap() }));
@@ -163,7 +192,7 @@ fn tasks_run_while_a_worker_waits_for_a_pool() {
             receive.recv().unwrap()
         })
     });
-    assert_eq!(runtime.block_on(task).unwrap(), 7);
+    assert_eq!(seven, 7);
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub(crate) fn in_place_in<'scope, R>(
     registry: &Registry,
     op: impl FnOnce(&ScopeFifo<'scope>) -> R,
 ) -> R {
-    let fifos = (0..registry.num_threads()).map(|_| Fifo::default()).collect();
+    let fifos = (0..registry.num_queues()).map(|_| Fifo::default()).collect();
     // INV-REGISTRY: the caller's reference outlives the scope.
     let scope = ScopeFifo { base: Base::new(registry.refer()), fifos };
     scope.base.complete(|| op(&scope))
