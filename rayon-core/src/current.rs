@@ -28,7 +28,7 @@ thread_local! {
 
 type Identity = (usize, u32);
 
-static GLOBAL: OnceLock<&'static Registry> = OnceLock::new();
+static GLOBAL: OnceLock<Arc<Owner>> = OnceLock::new();
 /// Held while the global registry is made.
 static MAKING: Mutex<()> = Mutex::new(());
 /// Registries of runtimes: as many as there is memory for runtimes, which is kept too.
@@ -90,13 +90,13 @@ fn of_runtime(handle: Handle) -> &'static Registry {
 }
 
 fn global() -> &'static Registry {
-    if let Some(registry) = GLOBAL.get() {
-        return registry;
+    if let Some(owner) = GLOBAL.get() {
+        return owner.registry();
     }
     match make_global(|| ThreadPoolBuilder::new().make()) {
         Ok(registry) => registry,
         Err(error) => match GLOBAL.get() {
-            Some(registry) => registry,
+            Some(owner) => owner.registry(),
             None => panic!("the global thread pool could not be made: {error}"),
         },
     }
@@ -113,6 +113,6 @@ pub(crate) fn make_global(
     if GLOBAL.get().is_some() {
         return Err(ThreadPoolBuildError::GLOBAL_EXISTS);
     }
-    let owner: &'static Arc<Owner> = Box::leak(Box::new(make()?));
-    Ok(GLOBAL.get_or_init(|| owner.registry()))
+    let owner = make()?;
+    Ok(GLOBAL.get_or_init(|| owner).registry())
 }
