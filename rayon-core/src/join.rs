@@ -34,8 +34,7 @@ impl FnContext {
 /// Runs both closures, `b` on another worker if one is without work, and returns both outcomes.
 ///
 /// `a` runs at once on the calling thread, if that is a worker; then `b`, unless somebody has taken it: then the thread works
-/// on whatever else waits until that one is done, and sleeps if there is nothing. While the thread
-/// offers two jobs for each of the others already, `b` is not offered.
+/// on whatever else waits until that one is done, and sleeps if there is nothing.
 ///
 /// # Panics
 /// With the panic of `a`, else of `b`; both have run to their end by then.
@@ -68,11 +67,9 @@ where
 {
     current::with(|registry| {
         registry.in_worker(|injected| match registry.worker() {
-            Some(worker) if registry.len(worker) < registry.enough => {
-                join_on(registry, worker, injected, a, b)
-            }
-            // Or there are no workers any more.
-            _ => in_order(|| a(FnContext::new(injected)), || b(FnContext::new(injected))),
+            Some(worker) => join_on(registry, worker, injected, a, b),
+            // There are no workers any more.
+            None => in_order(|| a(FnContext::new(injected)), || b(FnContext::new(injected))),
         })
     })
 }

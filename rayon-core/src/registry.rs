@@ -32,8 +32,6 @@ pub(crate) struct Registry {
     pub(crate) handle: Handle,
     /// One for each worker, stand-ins and threads that help included, and the last for outsiders.
     queues: Box<[Queue]>,
-    /// With so many jobs in its queue a worker joins in place: others have enough, and what is deeper is smaller.
-    pub(crate) enough: usize,
     pub(crate) handlers: Handlers,
     pub(crate) primed: Primed,
     /// The pool's owner, and what was spawned and has not ended. The workers end when it comes to zero.
@@ -45,8 +43,6 @@ pub(crate) struct Registry {
 #[repr(align(128))]
 struct Queue {
     waiting: Mutex<Waiting>,
-    /// How many wait, written under the lock.
-    len: AtomicUsize,
     /// Those whose order is first in, first out; each has a job above that takes the oldest of them.
     fifo: Fifo,
 }
@@ -112,7 +108,6 @@ impl Registry {
         Self {
             handle,
             queues: (0..=handle.slots()).map(|_| Queue::default()).collect(),
-            enough: workers.max(2) * 2,
             handlers,
             primed: Primed::new(workers),
             live: AtomicUsize::new(1),
@@ -150,7 +145,6 @@ impl Registry {
         if !enough {
             waiting.tickets += 1;
         }
-        self.count(at, &waiting);
         drop(waiting);
         if !enough {
             let ticket = Ticket { registry: self.refer(), at };
@@ -189,20 +183,11 @@ impl Registry {
 
     fn take_from(&self, at: usize, waiting: &mut Waiting) -> Option<Job> {
         let newest = self.worker() == Some(at) && !self.handlers.breadth_first;
-        let job = if newest { waiting.jobs.pop_back() } else { waiting.jobs.pop_front() };
-        self.count(at, waiting);
-        job
+        if newest { waiting.jobs.pop_back() } else { waiting.jobs.pop_front() }
     }
 
-    fn count(&self, at: usize, waiting: &Waiting) {
-        // Ordering: a hint.
-        self.queues[at].len.store(waiting.jobs.len(), Ordering::Relaxed);
-    }
-
-    /// How many jobs wait in a queue.
-    pub(crate) fn len(&self, at: usize) -> usize {
-        // Ordering: as above.
-        self.queues[at].len.load(Ordering::Relaxed)
+    pub(crate) fn has_jobs(&self, at: usize) -> bool {
+        !lock(&self.queues[at].waiting).jobs.is_empty()
     }
 
     /// Runs `op` on a worker, at once on the calling thread if it is one. `op` is told whether it had to move.

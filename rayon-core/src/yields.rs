@@ -43,7 +43,7 @@ pub fn current_thread_has_pending_tasks() -> Option<bool> {
 }
 
 pub(crate) fn has_pending(registry: &Registry) -> Option<bool> {
-    Some(registry.len(registry.worker()?) > 0)
+    Some(registry.has_jobs(registry.worker()?))
 }
 
 pub(crate) fn local(registry: &Registry) -> Option<Yield> {
