@@ -1,6 +1,9 @@
 //! How a thread waits for others: as a worker it works meanwhile, else it sleeps. Hidden: for crates with another face.
 
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::{
+    ptr::NonNull,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 use std::thread::{self, Thread};
 
 use filch::WorkerId;
@@ -9,7 +12,7 @@ use crate::context::Handle;
 
 /// Set once, and waited for by the thread that made it.
 ///
-/// INV-LATCH: it stays until it is set; who sets it touches it no more after the store.
+/// INV-LATCH: it stays until it is set, which is done once; who sets it touches it no more after the store.
 #[derive(Debug)]
 pub struct Latch {
     set: AtomicBool,
@@ -43,11 +46,16 @@ impl Latch {
         Self { set: AtomicBool::new(false), waiter }
     }
 
-    /// The last touch.
-    pub fn set(&self) {
-        let waiter = self.waiter.clone();
-        // Ordering: Release pairs with the Acquire in `is_set`. INV-LATCH: the last touch.
-        self.set.store(true, Ordering::Release);
+    /// Sets it, and has its waiter look.
+    ///
+    /// # Safety
+    /// INV-LATCH: it has not been set before. By pointer, since it may be gone before this returns.
+    pub unsafe fn set(this: NonNull<Self>) {
+        // SAFETY: INV-LATCH: it stays until the store.
+        let waiter = unsafe { (*this.as_ptr()).waiter.clone() };
+        // Ordering: Release pairs with the Acquire in `is_set`.
+        // SAFETY: as above; the last touch.
+        unsafe { (*this.as_ptr()).set.store(true, Ordering::Release) };
         match waiter {
             Waiter::Worker(handle, id) => handle.unpark(id),
             Waiter::Thread(thread) => thread.unpark(),
@@ -90,11 +98,17 @@ impl CountLatch {
         self.count.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// The last touch of who is counted (INV-LATCH).
-    pub fn down(&self) {
+    /// One of those that are counted is through.
+    ///
+    /// # Safety
+    /// INV-LATCH: the caller is counted, and this is its last touch. By pointer, as [`Latch::set`].
+    pub unsafe fn down(this: NonNull<Self>) {
+        let this = this.as_ptr();
         // Ordering: AcqRel: who is last has seen what the others did, and passes it on by the latch.
-        if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.latch.set();
+        // SAFETY: the caller is counted, so that it has not been set.
+        if unsafe { (*this).count.fetch_sub(1, Ordering::AcqRel) } == 1 {
+            // SAFETY: as above, by the last who was counted; a field is not null.
+            unsafe { Latch::set(NonNull::new_unchecked(&raw mut (*this).latch)) };
         }
     }
 

@@ -1,6 +1,6 @@
 //! orx-parallel's computations on a runtime's workers.
 
-use core::{any::Any, fmt, num::NonZeroUsize, panic::AssertUnwindSafe};
+use core::{any::Any, fmt, num::NonZeroUsize, panic::AssertUnwindSafe, ptr::NonNull};
 use std::{
     panic::{catch_unwind, resume_unwind},
     sync::{Mutex, PoisonError},
@@ -64,7 +64,8 @@ impl OrxPool {
         let running =
             Running { handle: self.handle, latch: CountLatch::new(1), panic: Mutex::new(None) };
         running.contain(|| f(OrxScope(&running)));
-        running.latch.down();
+        // SAFETY: INV-LATCH: the one that is counted from the beginning.
+        unsafe { CountLatch::down(NonNull::from(&running.latch)) };
         running.latch.wait();
         let panic = running.panic.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(payload) = panic {
@@ -153,7 +154,8 @@ impl Drop for Part {
         if let Some(work) = self.work.take() {
             running.contain(work);
         }
-        running.latch.down();
+        // SAFETY: INV-LATCH: counted by `run`; the last touch.
+        unsafe { CountLatch::down(NonNull::from(&running.latch)) };
     }
 }
 

@@ -1,6 +1,6 @@
 //! `broadcast`: something that every thread of a pool runs once.
 
-use core::{fmt, marker::PhantomData, panic::AssertUnwindSafe};
+use core::{fmt, marker::PhantomData, panic::AssertUnwindSafe, ptr::NonNull};
 use std::{
     panic::{catch_unwind, resume_unwind},
     sync::{Arc, Mutex},
@@ -95,7 +95,8 @@ where
             let context = BroadcastContext::new(index, n);
             let done = catch_unwind(AssertUnwindSafe(|| op(context)));
             *lock(outcome) = Some(done);
-            latch.down();
+            // SAFETY: INV-LATCH: each is counted from the beginning; the last touch.
+            unsafe { CountLatch::down(NonNull::from(latch)) };
         };
         // SAFETY: it runs, and counts the latch down, before this function returns.
         unsafe { Job::borrowing(job) }

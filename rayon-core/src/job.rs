@@ -89,7 +89,8 @@ where
         let outcome = closure.map(|closure| catch_unwind(AssertUnwindSafe(|| closure(true))));
         // SAFETY: as above.
         unsafe { *this.outcome.get() = outcome };
-        this.latch.set();
+        // SAFETY: INV-LATCH: once; the last touch.
+        unsafe { Latch::set(NonNull::from(&this.latch)) };
     }
 
     /// The closure, of a job that was taken back and not run.

@@ -199,7 +199,8 @@ impl Registry {
         let mut outcome = None;
         let job = || {
             outcome = Some(catch_unwind(AssertUnwindSafe(|| op(true))));
-            latch.set();
+            // SAFETY: INV-LATCH: once; the last touch.
+            unsafe { Latch::set(NonNull::from(&latch)) };
         };
         // SAFETY: the job is run, and so sets the latch, before this function returns.
         self.push(unsafe { Job::borrowing(job) });

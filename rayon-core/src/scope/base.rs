@@ -32,7 +32,8 @@ impl<'scope> Base<'scope> {
     /// Runs the body, and waits for the jobs.
     pub(super) fn complete<R>(&self, body: impl FnOnce() -> R) -> R {
         let outcome = self.guard(body);
-        self.latch.down();
+        // SAFETY: INV-LATCH: the body is counted from the beginning.
+        unsafe { CountLatch::down(NonNull::from(&self.latch)) };
         self.latch.wait();
         match (lock(&self.panic).take(), outcome) {
             (None, Some(outcome)) => outcome,
@@ -63,7 +64,8 @@ impl<'scope> Base<'scope> {
         let job = move || {
             let base = this.get();
             base.guard(body);
-            base.latch.down();
+            // SAFETY: INV-LATCH: counted above; the last touch.
+            unsafe { CountLatch::down(NonNull::from(&base.latch)) };
         };
         // SAFETY: it runs before the scope ends (INV-SCOPE), and so before `'scope` does.
         unsafe { Job::borrowing(job) }
