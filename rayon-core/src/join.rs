@@ -74,7 +74,7 @@ where
     })
 }
 
-/// Every `b` is offered, however deep: a search that the far end of a range would stop may else go through all that is before it.
+/// Every `b` is offered, however deep: a worker that is without work later must find it.
 fn join_on<A, B, RA, RB>(registry: &Registry, worker: usize, injected: bool, a: A, b: B) -> (RA, RB)
 where
     A: FnOnce(FnContext) -> RA + Send,
