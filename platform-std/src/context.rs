@@ -32,6 +32,15 @@ pub(crate) trait Core: Sync {
     fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool;
     /// [`filch::Scheduler::broadcast`]; false if the core refuses it.
     fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool;
+    /// How many workers there are, stand-ins not counted.
+    fn workers(&self) -> usize;
+    /// With them.
+    fn slots(&self) -> usize;
+    /// Is that worker until the executor has shut down; `begin` comes first. False, and nothing done, if it cannot be.
+    fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool;
+    /// Is that worker for ever, and works only while it waits.
+    fn stay_worker(&'static self, worker: WorkerId) -> bool;
+    fn begin_shutdown(&self);
 }
 
 /// A runtime, to spawn onto: a copyable handle that outlives it.

@@ -23,6 +23,7 @@
 //! - Channels and locks come from other crates; any that is runtime-agnostic works: `async-channel`, `async-lock`,
 //!   `futures`.
 
+mod bare;
 mod block_on;
 mod clock;
 mod context;
@@ -30,10 +31,15 @@ pub mod fork;
 mod host;
 mod hosted;
 mod join_set;
+#[doc(hidden)]
+pub mod latch;
 mod macros;
+#[cfg(feature = "orx-parallel")]
+mod orx;
 mod panics;
 pub mod parallel;
 mod runtime;
+mod shared;
 mod stable;
 pub mod time;
 

@@ -32,6 +32,9 @@ mod tasks;
 
 pub use tasks::{for_each_async, join_async, map_reduce_async, offload, scope_async};
 
+#[cfg(feature = "orx-parallel")]
+pub use crate::orx::{OrxPool, OrxScope};
+
 thread_local! {
     /// The handle of the fork-join run that the thread is in. INV-HERE: it is there only while that run, or a job of it, is
     /// on this thread's stack.

@@ -1,23 +1,14 @@
 //! The runtime: an executor with threads on it.
 
-use core::{
-    any::{Any, TypeId},
-    fmt,
-    future::Future,
-    mem::ManuallyDrop,
-    sync::atomic::Ordering,
-    time::Duration,
-};
+use core::{any::TypeId, fmt, future::Future, mem::ManuallyDrop, time::Duration};
 use std::{io, sync::PoisonError, thread};
 
 use filch::{
-    Config, Fork, Heap, JoinHandle, Metrics, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlot,
-    atomic::AtomicU32,
+    Config, Heap, JoinHandle, Metrics, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlot,
 };
 
 use crate::{
-    clock::Clock,
-    context::{Core, Handle, SpawnError},
+    context::{Handle, SpawnError},
     fork,
     host::{Futex, Host},
     hosted::Hosted,
@@ -30,10 +21,10 @@ const SPARES: u16 = 8;
 type Executor<H> = Scheduler<Hosted<H>, Box<[WorkerSlot]>>;
 
 /// What a runtime's memory holds: never freed, used again.
-struct Shared<H: Host> {
-    executor: Executor<H>,
+pub(crate) struct Shared<H: Host> {
+    pub(crate) executor: Executor<H>,
     heap: Heap,
-    kind: Kind,
+    pub(crate) kind: Kind,
 }
 
 /// Threads that run tasks.
@@ -200,15 +191,8 @@ impl Builder {
     /// # Errors
     /// As [`build`](Self::build).
     pub fn build_on<H: Host>(self) -> Result<Runtime<H>, BuildError> {
-        fork::watch();
-        let most = usize::from(WorkerId::MAX) + 1 - usize::from(SPARES);
-        let workers = match self.workers.unwrap_or_else(|| available_workers().min(most)) {
-            0 => return Err(BuildError::ZeroWorkers),
-            n if n > most => return Err(BuildError::TooManyWorkers(most)),
-            n => n,
-        };
-        let runtime = self.prepare(workers)?;
-        for worker in 0..workers {
+        let runtime = self.build_bare()?;
+        for worker in 0..runtime.shared.executor.workers() {
             let executor = &runtime.shared.executor;
             if let Err(refused) = executor.start(WorkerId::new(worker as u16)) {
                 let error = lock(&executor.platform().refused).take();
@@ -218,6 +202,22 @@ impl Builder {
             }
         }
         Ok(runtime)
+    }
+
+    /// As `build_on`, without threads: its owner makes them, and has each call [`Handle::be_worker`].
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    #[doc(hidden)]
+    pub fn build_bare<H: Host>(self) -> Result<Runtime<H>, BuildError> {
+        fork::watch();
+        let most = usize::from(WorkerId::MAX) + 1 - usize::from(SPARES);
+        let workers = match self.workers.unwrap_or_else(|| available_workers().min(most)) {
+            0 => return Err(BuildError::ZeroWorkers),
+            n if n > most => return Err(BuildError::TooManyWorkers(most)),
+            n => n,
+        };
+        self.prepare(workers)
     }
 
     /// An executor without threads.
@@ -388,86 +388,5 @@ impl<H: Host> Drop for Runtime<H> {
 impl<H: Host> fmt::Debug for Runtime<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runtime").field("executor", &self.shared.executor).finish()
-    }
-}
-
-impl<H: Host> Shared<H> {
-    /// Has every worker look around.
-    fn wake_all(&self) {
-        for worker in 0..self.kind.slots {
-            self.executor.unpark_worker(WorkerId::new(worker as u16));
-        }
-    }
-}
-
-impl<H: Host> Core for Shared<H> {
-    fn help(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
-        self.executor.help_until(done)
-    }
-
-    fn current_worker(&self) -> Option<WorkerId> {
-        self.executor.platform().current_worker()
-    }
-
-    fn unpark(&self, worker: WorkerId) {
-        self.executor.unpark_worker(worker);
-    }
-
-    fn block(&self, word: &AtomicU32, expected: u32) {
-        self.executor.platform().block(word, expected, None);
-    }
-
-    fn unblock(&self, word: &AtomicU32) {
-        self.executor.platform().host.unblock(word);
-    }
-
-    fn metrics(&self) -> Metrics<'_> {
-        self.executor.metrics()
-    }
-
-    fn clock_stop(&self) {
-        let platform = self.executor.platform();
-        platform.clock.stop(|| platform.host.now());
-        self.wake_all();
-    }
-
-    fn clock_resume(&self) {
-        let platform = self.executor.platform();
-        platform.clock.resume(|| platform.host.now());
-        self.wake_all();
-    }
-
-    fn clock_advance(&self, by: Duration) -> bool {
-        let moved = self.executor.platform().clock.advance(by);
-        self.wake_all();
-        moved
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.executor.platform().clock
-    }
-
-    fn clock_recheck(&self) {
-        self.executor.platform().clock_recheck();
-    }
-
-    fn host(&'static self) -> &'static (dyn Any + Send + Sync) {
-        &self.executor.platform().host
-    }
-
-    fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool {
-        self.executor.fork(f).is_ok()
-    }
-
-    fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool {
-        if self.executor.platform().current_worker().is_none() {
-            return false;
-        }
-        // A new runtime's workers may be on their way still.
-        // Ordering: Acquire pairs with the Releases in `Hosted`: who has entered is seen to be online.
-        while self.executor.platform().starting.load(Ordering::Acquire) > 0 {
-            thread::yield_now();
-        }
-        self.executor.broadcast(f).is_ok()
     }
 }

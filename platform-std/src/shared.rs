@@ -1,0 +1,115 @@
+//! A runtime's core and threads, as its handles see them.
+
+use core::{any::Any, time::Duration};
+use std::thread;
+
+use filch::{
+    Fork, Metrics, Platform, WorkerId,
+    atomic::{AtomicU32, Ordering},
+};
+
+use crate::{clock::Clock, context::Core, host::Host, runtime::Shared};
+
+impl<H: Host> Shared<H> {
+    /// Has every worker look around.
+    pub(crate) fn wake_all(&self) {
+        for worker in 0..self.kind.slots {
+            self.executor.unpark_worker(WorkerId::new(worker as u16));
+        }
+    }
+}
+
+impl<H: Host> Core for Shared<H> {
+    fn help(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
+        self.executor.help_until(done)
+    }
+
+    fn current_worker(&self) -> Option<WorkerId> {
+        self.executor.platform().current_worker()
+    }
+
+    fn unpark(&self, worker: WorkerId) {
+        self.executor.unpark_worker(worker);
+    }
+
+    fn block(&self, word: &AtomicU32, expected: u32) {
+        self.executor.platform().block(word, expected, None);
+    }
+
+    fn unblock(&self, word: &AtomicU32) {
+        self.executor.platform().host.unblock(word);
+    }
+
+    fn metrics(&self) -> Metrics<'_> {
+        self.executor.metrics()
+    }
+
+    fn clock_stop(&self) {
+        let platform = self.executor.platform();
+        platform.clock.stop(|| platform.host.now());
+        self.wake_all();
+    }
+
+    fn clock_resume(&self) {
+        let platform = self.executor.platform();
+        platform.clock.resume(|| platform.host.now());
+        self.wake_all();
+    }
+
+    fn clock_advance(&self, by: Duration) -> bool {
+        let moved = self.executor.platform().clock.advance(by);
+        self.wake_all();
+        moved
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.executor.platform().clock
+    }
+
+    fn clock_recheck(&self) {
+        self.executor.platform().clock_recheck();
+    }
+
+    fn host(&'static self) -> &'static (dyn Any + Send + Sync) {
+        &self.executor.platform().host
+    }
+
+    fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool {
+        self.executor.fork(f).is_ok()
+    }
+
+    fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool {
+        if self.executor.platform().current_worker().is_none() {
+            return false;
+        }
+        // A new runtime's workers may be on their way still.
+        // Ordering: Acquire pairs with the Releases in `Hosted`: who has entered is seen to be online.
+        while self.executor.platform().starting.load(Ordering::Acquire) > 0 {
+            thread::yield_now();
+        }
+        self.executor.broadcast(f).is_ok()
+    }
+
+    fn workers(&self) -> usize {
+        self.executor.workers()
+    }
+
+    fn slots(&self) -> usize {
+        self.kind.slots
+    }
+
+    fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool {
+        let Ok(worker) = self.executor.worker(worker) else { return false };
+        begin();
+        worker.run();
+        true
+    }
+
+    fn stay_worker(&'static self, worker: WorkerId) -> bool {
+        self.executor.worker(worker).map(core::mem::forget).is_ok()
+    }
+
+    fn begin_shutdown(&self) {
+        self.executor.begin_shutdown();
+    }
+}
