@@ -1,0 +1,119 @@
+//! The whole executor in simulated memory: random and PCT schedules of two to four workers and foreign threads, whose
+//! relaxed loads may read old values, whose weak exchanges fail and whose sleepers wake for no reason; data races in the
+//! core's cells, and in those of these programs, are found.
+//!
+//! `RUSTFLAGS="--cfg filch_weakmem" cargo test -p filch --release --test weakmem --target-dir target/weakmem`
+//!
+//! A failure prints a seed, and how to repeat it. `WEAKMEM_ITERATIONS` sets how many schedules each test runs, of either kind;
+//! `WEAKMEM_START` the first seed.
+#![cfg(filch_weakmem)]
+
+mod whole;
+
+use filch_weakmem::{Checker, Strategy};
+
+mod model {
+    use core::sync::atomic::{AtomicU32 as Plain, AtomicU64, Ordering::Relaxed};
+
+    use filch::{Instant, Platform, WorkerId, atomic::AtomicU32};
+    use filch_weakmem::futex;
+    pub(crate) use filch_weakmem::{
+        sync::{Arc, Mutex},
+        thread,
+    };
+
+    /// Workers sleep on the words themselves, and nothing but what the core does orders them.
+    pub(crate) struct Board {
+        /// By thread: its worker's index, plus one.
+        workers: [Plain; 16],
+        clock: AtomicU64,
+    }
+
+    impl Board {
+        pub(crate) fn new() -> Self {
+            Self { workers: [const { Plain::new(0) }; 16], clock: AtomicU64::new(0) }
+        }
+
+        fn me(&self) -> &Plain {
+            &self.workers[thread::id().expect("in a check")]
+        }
+
+        fn sleep(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+            match deadline {
+                None => futex::wait(word, expected),
+                Some(deadline) => {
+                    // Everybody else may go first; then time has passed.
+                    thread::yield_now();
+                    self.clock.fetch_max(deadline.as_nanos(), Relaxed);
+                }
+            }
+        }
+    }
+
+    // SAFETY: the entry is the thread's own; the check and the sleep are one step.
+    unsafe impl Platform for Board {
+        fn now(&self) -> Instant {
+            Instant::from_nanos(self.clock.load(Relaxed))
+        }
+        fn current_worker(&self) -> Option<WorkerId> {
+            (self.me().load(Relaxed) as u16).checked_sub(1).map(WorkerId::new)
+        }
+        fn enter(&self, worker: WorkerId) {
+            self.me().store(worker.index() as u32 + 1, Relaxed);
+        }
+        fn leave(&self, _: WorkerId) {
+            self.me().store(0, Relaxed);
+        }
+        fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+            self.sleep(word, expected, deadline);
+        }
+        fn wake(&self, _: WorkerId, word: &AtomicU32) {
+            futex::wake_all(word);
+        }
+        fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+            self.sleep(word, expected, deadline);
+        }
+        fn unblock(&self, word: &AtomicU32) {
+            futex::wake_all(word);
+        }
+        fn relax(&self, _: u32) {
+            thread::yield_now();
+        }
+    }
+}
+
+fn check(f: fn()) {
+    for strategy in [Strategy::Random, Strategy::Pct { depth: 3, length: 1_000 }] {
+        Checker::new(500).run(strategy, f);
+    }
+}
+
+#[test]
+fn spawns_from_outside_are_all_run_by_2() {
+    check(whole::foreign_spawns::<2>);
+}
+
+#[test]
+fn spawns_from_outside_are_all_run_by_4() {
+    check(whole::foreign_spawns::<4>);
+}
+
+#[test]
+fn a_task_that_fills_its_ring_shares() {
+    check(whole::a_task_that_fills_its_ring_shares);
+}
+
+#[test]
+fn wakes_between_tasks_and_from_outside_arrive() {
+    check(whole::wakes_between_tasks_and_from_outside_arrive);
+}
+
+#[test]
+fn aborts_race_with_wakes_and_joins() {
+    check(whole::aborts_race_with_wakes_and_joins);
+}
+
+#[test]
+fn workers_come_late_and_leave_early() {
+    check(whole::workers_come_late_and_leave_early);
+}
