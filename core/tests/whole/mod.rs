@@ -1,6 +1,9 @@
 //! Programs for the whole executor, of two to four workers and foreign threads, with every timeout off. Which checker runs
 //! them is `crate::model`: its board, its threads and its locks.
 
+#[cfg(filch_weakmem)]
+pub(crate) mod handover;
+
 use core::{
     future::{Future, poll_fn},
     task::{Poll, Waker},
@@ -21,7 +24,10 @@ pub(crate) struct System<const N: usize> {
 
 /// `N` workers on threads; the memory of each schedule is leaked, as an executor's must be.
 pub(crate) fn start<const N: usize>() -> System<N> {
-    let config = Config::new().sentry(None).spin_rounds(0);
+    start_with(Config::new().sentry(None).spin_rounds(0))
+}
+
+pub(crate) fn start_with<const N: usize>(config: Config) -> System<N> {
     let executor: &'static Small<N> =
         Box::leak(Box::new(Executor::with_config(Board::new(), config)));
     let run = move |i: u16| match executor.run(WorkerId::new(i)) {
