@@ -24,6 +24,11 @@ mod model {
         thread,
     };
 
+    /// Each schedule leaks its memory, as an executor's must stay.
+    pub(crate) fn leak<T>(value: T) -> &'static T {
+        Box::leak(Box::new(value))
+    }
+
     /// Workers are shuttle's threads, and sleep on its condition variables.
     pub(crate) struct Board {
         lock: Mutex<()>,

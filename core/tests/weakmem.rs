@@ -14,7 +14,11 @@ use filch_weakmem::{Checker, Strategy};
 use whole::handover;
 
 mod model {
-    use core::sync::atomic::{AtomicU32 as Plain, AtomicU64, Ordering::Relaxed};
+    use core::{
+        cell::RefCell,
+        ptr::NonNull,
+        sync::atomic::{AtomicU32 as Plain, AtomicU64, Ordering::Relaxed},
+    };
 
     use filch::{Instant, Platform, WorkerId, atomic::AtomicU32};
     use filch_weakmem::futex;
@@ -22,6 +26,32 @@ mod model {
         sync::{Arc, Mutex},
         thread,
     };
+
+    type Leaked = (NonNull<()>, unsafe fn(NonNull<()>));
+
+    std::thread_local! {
+        static LEAKED: RefCell<Vec<Leaked>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// A value that lives until the end of the run.
+    pub(crate) fn leak<T>(value: T) -> &'static T {
+        unsafe fn drop_box<T>(at: NonNull<()>) {
+            // SAFETY: it was made below.
+            drop(unsafe { Box::from_raw(at.cast::<T>().as_ptr()) });
+        }
+        let at = NonNull::from(Box::leak(Box::new(value)));
+        LEAKED.with_borrow_mut(|all| all.push((at.cast(), drop_box::<T>)));
+        // SAFETY: just made, and never used mutably again.
+        unsafe { at.as_ref() }
+    }
+
+    /// The run is over: its threads have been joined.
+    pub(crate) fn free() {
+        for (at, drop) in LEAKED.take() {
+            // SAFETY: `leak` put it there, and nobody uses it any more.
+            unsafe { drop(at) };
+        }
+    }
 
     /// Workers sleep on the words themselves, and nothing but what the core does orders them.
     pub(crate) struct Board {
@@ -85,7 +115,10 @@ mod model {
 
 fn check(f: fn()) {
     for strategy in [Strategy::Random, Strategy::Pct { depth: 3, length: 1_000 }] {
-        Checker::new(250).run(strategy, f);
+        Checker::new(250).run(strategy, move || {
+            f();
+            model::free();
+        });
     }
 }
 

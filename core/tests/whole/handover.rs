@@ -15,7 +15,7 @@ use filch::{
 use filch_weakmem::futex;
 
 use super::{Pool, Small, start, start_with};
-use crate::model::{Arc, Board, Mutex, thread};
+use crate::model::{Arc, Board, Mutex, leak, thread};
 
 /// A number that is written once, and read by who knows that it was.
 #[derive(Default)]
@@ -240,7 +240,7 @@ pub(crate) fn nobody_sleeps_while_a_chain_of_tasks_waits() {
 /// More tasks than slots, of several threads: slots go round.
 pub(crate) fn slots_go_from_hand_to_hand() {
     let system = start::<2>();
-    let (executor, pool) = (system.executor, &*Box::leak(Box::new(TaskPool::<1024, 2>::new())));
+    let (executor, pool) = (system.executor, leak(TaskPool::<1024, 2>::new()));
     let spawner = move || {
         for _ in 0..3 {
             let note = Arc::new(Note::default());
@@ -333,8 +333,8 @@ pub(crate) fn sleeps_end() {
 /// A worker polls tasks that sleep, and leaves; another fires their timers.
 pub(crate) fn timers_of_a_worker_that_leaves_are_fired() {
     let config = Config::new().sentry(None).spin_rounds(0);
-    let late: &'static Small<2> = Box::leak(Box::new(Executor::with_config(Board::new(), config)));
-    let pool: &'static Pool = Box::leak(Box::new(Pool::new()));
+    let late: &'static Small<2> = leak(Executor::with_config(Board::new(), config));
+    let pool: &'static Pool = leak(Pool::new());
     let spawn = |ms| {
         let task = async move { late.sleep(Duration::from_millis(ms)).await };
         late.spawn(pool, task).unwrap_or_else(|error| panic!("{error}"))
@@ -364,7 +364,7 @@ struct Source {
 
 impl Source {
     fn leak() -> &'static Self {
-        Box::leak(Box::new(Self { data: AtomicU32::new(0), cell: Readiness::new() }))
+        leak(Self { data: AtomicU32::new(0), cell: Readiness::new() })
     }
 
     fn give(&self) {

@@ -11,7 +11,7 @@ use core::{
 
 use filch::{Config, Executor, Instant, JoinError, RunError, TaskPool, WorkerId};
 
-use crate::model::{Arc, Board, Mutex, thread};
+use crate::model::{Arc, Board, Mutex, leak, thread};
 
 pub(crate) type Small<const N: usize> = Executor<Board, N, 4>;
 pub(crate) type Pool = TaskPool<1024, 16>;
@@ -22,21 +22,20 @@ pub(crate) struct System<const N: usize> {
     workers: Vec<thread::JoinHandle<()>>,
 }
 
-/// `N` workers on threads; the memory of each schedule is leaked, as an executor's must be.
+/// `N` workers on threads; their memory stays to the end of the schedule.
 pub(crate) fn start<const N: usize>() -> System<N> {
     start_with(Config::new().sentry(None).spin_rounds(0))
 }
 
 pub(crate) fn start_with<const N: usize>(config: Config) -> System<N> {
-    let executor: &'static Small<N> =
-        Box::leak(Box::new(Executor::with_config(Board::new(), config)));
+    let executor: &'static Small<N> = leak(Executor::with_config(Board::new(), config));
     let run = move |i: u16| match executor.run(WorkerId::new(i)) {
         // It may come too late to do anything.
         Ok(()) | Err(RunError::Stopped) => {}
         Err(error) => panic!("{error}"),
     };
     let workers = (0..N as u16).map(|i| thread::spawn(move || run(i))).collect();
-    System { executor, pool: Box::leak(Box::new(Pool::new())), workers }
+    System { executor, pool: leak(Pool::new()), workers }
 }
 
 impl<const N: usize> System<N> {
@@ -173,9 +172,8 @@ pub(crate) fn aborts_race_with_wakes_and_joins() {
 
 pub(crate) fn workers_come_late_and_leave_early() {
     let config = Config::new().sentry(None).spin_rounds(0);
-    let executor: &'static Small<2> =
-        Box::leak(Box::new(Executor::with_config(Board::new(), config)));
-    let pool: &'static Pool = Box::leak(Box::new(Pool::new()));
+    let executor: &'static Small<2> = leak(Executor::with_config(Board::new(), config));
+    let pool: &'static Pool = leak(Pool::new());
     let spawn = move |i: u32| {
         let yields = async move {
             filch::yield_now().await;

@@ -6,6 +6,7 @@ mod cell;
 mod check;
 pub mod futex;
 mod memory;
+mod quarantine;
 mod races;
 mod rng;
 mod run;
@@ -19,6 +20,7 @@ mod view;
 
 pub use cell::UnsafeCell;
 pub use check::{Checker, Failure, Seed, SeedError, check_pct, check_random, replay};
+pub use quarantine::Quarantine;
 pub use schedule::Strategy;
 pub use stats::Stats;
 

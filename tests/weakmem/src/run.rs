@@ -13,6 +13,7 @@ use corosensei::{Coroutine, Yielder, stack::DefaultStack};
 use crate::{
     check::Limits,
     memory::Memory,
+    quarantine,
     races::{Accesses, Site},
     rng::Rng,
     schedule::{Schedule, Strategy},
@@ -105,7 +106,10 @@ pub(crate) fn run(
         fibers.resize_with(fibers.len().max(thread + 1), || None);
         let begin = || fiber(thread, stacks.pop().unwrap_or_else(|| new_stack(limits.stack)));
         let fiber = fibers[thread].get_or_insert_with(begin);
-        if fiber.resume(()).as_return().is_some() {
+        quarantine::hold(true);
+        let over = fiber.resume(()).as_return().is_some();
+        quarantine::hold(false);
+        if over {
             with(|run| run.threads[thread].state = State::Done);
             stacks.extend(fibers[thread].take().map(Coroutine::into_stack));
         }
@@ -118,6 +122,7 @@ pub(crate) fn run(
         unsafe { fiber.force_reset() };
         stacks.push(fiber.into_stack());
     }
+    quarantine::release();
     match run {
         Some(run) => {
             let stats = Stats { digest: run.trace.digest(), ..run.stats };
@@ -135,7 +140,7 @@ fn fiber(thread: usize, stack: DefaultStack) -> Fiber {
     let body = with(|run| run.threads[thread].body.take()).flatten();
     Coroutine::with_stack(stack, move |yielder, ()| {
         with(|run| run.threads[thread].yielder = Some(NonNull::from(yielder)));
-        let body = std::panic::AssertUnwindSafe(|| body.into_iter().for_each(|body| body()));
+        let body = core::panic::AssertUnwindSafe(|| body.into_iter().for_each(|body| body()));
         if let Err(payload) = std::panic::catch_unwind(body) {
             let text = payload.downcast_ref::<String>().map(String::as_str);
             let text = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no message");

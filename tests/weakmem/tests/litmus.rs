@@ -24,7 +24,7 @@ fn outcomes<T: Ord + 'static>(f: impl Fn() -> T + 'static) -> BTreeSet<T> {
             let outcome = f();
             seen.borrow_mut().insert(outcome);
         };
-        Checker::new(4_000).run(strategy, run);
+        Checker::new(1_500).run(strategy, run);
     }
     seen.take()
 }
