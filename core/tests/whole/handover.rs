@@ -261,13 +261,15 @@ pub(crate) fn slots_go_from_hand_to_hand() {
     system.end();
 }
 
-fn sum(fork: Fork<'_>, notes: &[Note]) {
+/// One leaf for each note; on the way down and up others may come for the rest.
+fn fill(fork: Fork<'_>, notes: &[Note]) {
     match notes {
         [] => {}
         [note] => note.write(),
         _ => {
+            thread::yield_now();
             let (a, b) = notes.split_at(notes.len() / 2);
-            fork.join(|fork| sum(fork, a), |fork| sum(fork, b));
+            fork.join(|fork| fill(fork, a), |fork| fill(fork, b));
             notes.iter().for_each(Note::read);
         }
     }
@@ -276,10 +278,10 @@ fn sum(fork: Fork<'_>, notes: &[Note]) {
 pub(crate) fn forks_see_what_their_jobs_did() {
     let system = start::<3>();
     let executor = system.executor;
-    let mut tasks = [5, 3].map(|n| {
+    let mut tasks = [12, 4].map(|n| {
         system.spawn(async move {
             let notes: Vec<_> = (0..n).map(|_| Note::default()).collect();
-            let forked = executor.fork(|fork| sum(fork, &notes));
+            let forked = executor.fork(|fork| fill(fork, &notes));
             assert!(forked.is_ok(), "a task runs on a worker");
         })
     });
