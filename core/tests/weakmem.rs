@@ -11,7 +11,11 @@
 mod whole;
 
 use filch_weakmem::{Checker, Strategy};
-use whole::handover;
+use whole::{ends, handover};
+
+/// What a run frees stays as it was found, so that its use is seen.
+#[global_allocator]
+static ALLOCATOR: filch_weakmem::Quarantine = filch_weakmem::Quarantine;
 
 mod model {
     use core::{
@@ -70,7 +74,7 @@ mod model {
         }
 
         fn sleep(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-            match deadline {
+            match deadline.filter(|deadline| *deadline < Instant::MAX) {
                 None => futex::wait(word, expected),
                 Some(deadline) => {
                     // Everybody else may go first; then time has passed.
@@ -156,4 +160,13 @@ programs! {
     no_edge_is_lost_on_one_waker: || handover::no_edge_is_lost(false);
     no_edge_is_lost_on_a_list: || handover::no_edge_is_lost(true);
     all_waiters_hear_of_an_edge: handover::all_waiters_hear_of_an_edge;
+    pinned_tasks_reach_their_workers: ends::pinned_tasks_reach_their_workers;
+    the_sentry_frees_what_a_long_poll_holds: ends::the_sentry_frees_what_a_long_poll_holds;
+    waits_in_sync_code_run_what_they_wait_for: ends::waits_in_sync_code_run_what_they_wait_for;
+    waits_in_sync_code_may_be_too_deep: ends::waits_in_sync_code_may_be_too_deep;
+    a_shutdown_under_load_leaves_nothing: ends::a_shutdown_under_load_leaves_nothing;
+    timeouts_race_with_what_they_wait_for: ends::timeouts_race_with_what_they_wait_for;
+    timers_of_threads_are_fired_reset_and_dropped: ends::timers_of_threads_are_fired_reset_and_dropped;
+    waiters_are_dropped_while_edges_come: ends::waiters_are_dropped_while_edges_come;
+    workers_come_and_go: ends::workers_come_and_go;
 }

@@ -19,18 +19,18 @@ use crate::model::{Arc, Board, Mutex, leak, thread};
 
 /// A number that is written once, and read by who knows that it was.
 #[derive(Default)]
-struct Note(UnsafeCell<u32>);
+pub(crate) struct Note(UnsafeCell<u32>);
 
 // SAFETY: the checker reports who breaks it.
 unsafe impl Sync for Note {}
 
 impl Note {
-    fn write(&self) {
+    pub(crate) fn write(&self) {
         // SAFETY: nobody else touches it, or the checker says so.
         self.0.with_mut(|note| unsafe { *note += 7 });
     }
 
-    fn read(&self) {
+    pub(crate) fn read(&self) {
         // SAFETY: as above.
         assert_eq!(self.0.with(|note| unsafe { *note }), 7);
     }
@@ -38,10 +38,10 @@ impl Note {
 
 /// Something that comes true once. It orders nothing.
 #[derive(Default)]
-struct Event(AtomicU32);
+pub(crate) struct Event(AtomicU32);
 
 impl Event {
-    fn count(&self) {
+    pub(crate) fn count(&self) {
         self.0.fetch_add(1, Relaxed);
         futex::wake_all(&self.0);
     }
@@ -51,7 +51,7 @@ impl Event {
     }
 
     /// Blocks the thread.
-    fn wait_for(&self, n: u32) {
+    pub(crate) fn wait_for(&self, n: u32) {
         loop {
             let now = self.0.fetch_or(0, Relaxed);
             if now >= n {
@@ -186,6 +186,7 @@ pub(crate) fn outputs_go_to_tasks_that_await_them() {
     });
     outer.join().expect("completes");
     system.end();
+    notes[2].read();
 }
 
 /// As many tasks as workers, of which each blocks its worker until all run: a worker that sleeps while a task waits is
@@ -237,22 +238,31 @@ pub(crate) fn nobody_sleeps_while_a_chain_of_tasks_waits() {
     rendezvous::<4>(3);
 }
 
-/// More tasks than slots, of several threads: slots go round.
+/// More tasks than slots, of two threads, each of which has up to two: slots go round, and not in order.
 pub(crate) fn slots_go_from_hand_to_hand() {
     let system = start::<2>();
-    let (executor, pool) = (system.executor, leak(TaskPool::<1024, 2>::new()));
+    let (executor, pool) = (system.executor, leak(TaskPool::<1024, 3>::new()));
+    let spawn = move || {
+        let note = Arc::new(Note::default());
+        loop {
+            let own = note.clone();
+            match executor.spawn(pool, async move { own.write() }) {
+                Ok(task) => return (task, note),
+                Err(_) => thread::yield_now(),
+            }
+        }
+    };
+    let join = |(mut task, note): (filch::JoinHandle<()>, Arc<Note>)| {
+        task.join().expect("completes");
+        note.read();
+    };
     let spawner = move || {
-        for _ in 0..3 {
-            let note = Arc::new(Note::default());
-            let mut task = loop {
-                let own = note.clone();
-                match executor.spawn(pool, async move { own.write() }) {
-                    Ok(task) => break task,
-                    Err(_) => thread::yield_now(),
-                }
-            };
-            task.join().expect("completes");
-            note.read();
+        for _ in 0..2 {
+            let (first, second) = (spawn(), spawn());
+            join(first);
+            let third = spawn();
+            join(second);
+            join(third);
         }
     };
     let other = thread::spawn(spawner);

@@ -2,6 +2,8 @@
 //! them is `crate::model`: its board, its threads and its locks.
 
 #[cfg(filch_weakmem)]
+pub(crate) mod ends;
+#[cfg(filch_weakmem)]
 pub(crate) mod handover;
 
 use core::{
@@ -30,8 +32,8 @@ pub(crate) fn start<const N: usize>() -> System<N> {
 pub(crate) fn start_with<const N: usize>(config: Config) -> System<N> {
     let executor: &'static Small<N> = leak(Executor::with_config(Board::new(), config));
     let run = move |i: u16| match executor.run(WorkerId::new(i)) {
-        // It may come too late to do anything.
-        Ok(()) | Err(RunError::Stopped) => {}
+        // It may come too late to do anything, or while a shutdown is it.
+        Ok(()) | Err(RunError::Stopped | RunError::AlreadyRunning) => {}
         Err(error) => panic!("{error}"),
     };
     let workers = (0..N as u16).map(|i| thread::spawn(move || run(i))).collect();
@@ -51,6 +53,11 @@ impl<const N: usize> System<N> {
         self.executor.shutdown(Instant::MAX, |_| {}).expect("called from no worker");
         let totals = self.executor.metrics().totals();
         assert_eq!((totals.live, totals.spawned), (0, totals.completed));
+        self.join();
+    }
+
+    /// The executor has been shut down.
+    pub(crate) fn join(self) {
         self.workers.into_iter().for_each(|w| w.join().expect("workers do not panic"));
     }
 }
