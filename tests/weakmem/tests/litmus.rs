@@ -313,6 +313,84 @@ fn what_is_seen_is_passed_on() {
     assert!(seen.contains(&(1, 1)) && seen.contains(&(0, 1)));
 }
 
+/// Three threads: writer, reader and writer of something else.
+fn three<A: 'static, B: 'static, C: 'static>(
+    first: impl Fn(&Vars) -> A + 'static,
+    second: impl Fn(&Vars) -> B + 'static,
+    third: impl Fn(&Vars) -> C + 'static,
+) -> (A, B, C) {
+    let vars = Arc::new(Vars::default());
+    let (a, b) = (vars.clone(), vars.clone());
+    let a = thread::spawn(move || first(&a));
+    let b = thread::spawn(move || second(&b));
+    let c = third(&vars);
+    (a.join().unwrap(), b.join().unwrap(), c)
+}
+
+#[test]
+fn fences_order_what_was_seen_before_them() {
+    // W+RWC: what the second thread has seen of the first comes before its fence, and so before that of the third, if
+    // it has not seen the third's store.
+    let seen = |fences: bool| {
+        outcomes(move || {
+            let between = move || {
+                if fences {
+                    fence(SeqCst);
+                }
+            };
+            let reads = move |v: &Vars| {
+                let x = v.x.load(Acquire);
+                between();
+                (x, v.y.load(Relaxed))
+            };
+            let writes = move |v: &Vars| {
+                v.y.store(1, Relaxed);
+                between();
+                v.x.load(Relaxed)
+            };
+            let (_, (x, y), other) = three(|v| v.x.store(1, Release), reads, writes);
+            (x, y, other)
+        })
+    };
+    assert!(!seen(true).contains(&(1, 0, 0)));
+    assert!(seen(false).contains(&(1, 0, 0)));
+}
+
+#[test]
+fn what_is_released_is_released_over_two_hands() {
+    // ISA2.
+    let seen = outcomes(|| {
+        let first = |v: &Vars| {
+            v.x.store(1, Relaxed);
+            v.y.store(1, Release);
+        };
+        let second = |v: &Vars| {
+            let y = v.y.load(Acquire) == 1;
+            v.ready.store(y, Release);
+        };
+        three(first, second, |v| (v.ready.load(Acquire), v.x.load(Relaxed))).2
+    });
+    assert_eq!(seen, set([(false, 0), (false, 1), (true, 1)]));
+}
+
+#[test]
+fn stores_take_effect_in_the_order_in_which_they_are_done() {
+    // 2+2W: C++ allows both to end as 1; here modification order is the order of execution.
+    let seen = outcomes(|| {
+        let vars = Arc::new(Vars::default());
+        let other = vars.clone();
+        let other = thread::spawn(move || {
+            other.y.store(1, Relaxed);
+            other.x.store(2, Relaxed);
+        });
+        vars.x.store(1, Relaxed);
+        vars.y.store(2, Relaxed);
+        other.join().unwrap();
+        (vars.x.fetch_or(0, Relaxed), vars.y.fetch_or(0, Relaxed))
+    });
+    assert_eq!(seen, set([(1, 2), (2, 1), (2, 2)]));
+}
+
 fn release_sequence(third: fn(&Vars)) -> bool {
     let seen = outcomes(move || {
         let vars = Arc::new(Vars::default());
