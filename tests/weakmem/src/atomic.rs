@@ -138,7 +138,7 @@ macro_rules! atomic {
             /// The value of an atomic that nobody else has.
             #[track_caller]
             pub fn get_mut(&mut self) -> &mut $value {
-                self.tag.renew("exclusive access", Location::caller());
+                self.tag.renew(Location::caller());
                 self.last.get_mut()
             }
 

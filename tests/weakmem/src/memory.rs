@@ -60,10 +60,19 @@ impl Memory {
         self.threads.push(Seen { now, ..Seen::default() });
     }
 
-    /// A location whose first value everybody may read.
-    pub(crate) fn locate(&mut self, value: u64) -> usize {
-        self.locations.push(vec![Store { value, view: Rc::default() }]);
+    /// A location that has no value yet.
+    pub(crate) fn blank(&mut self) -> usize {
+        self.locations.push(Vec::new());
         self.locations.len() - 1
+    }
+
+    pub(crate) fn is_blank(&self, at: usize) -> bool {
+        self.locations[at].is_empty()
+    }
+
+    /// Gives a blank location its first value, which everybody may read.
+    pub(crate) fn begin(&mut self, at: usize, value: u64) {
+        self.locations[at].push(Store { value, view: Rc::default() });
     }
 
     /// Begins a step of the thread.

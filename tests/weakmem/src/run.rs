@@ -282,10 +282,10 @@ impl Run {
         self.current
     }
 
-    /// A location, of an atomic that begins with `value` or of a cell.
-    pub(crate) fn locate(&mut self, value: u64) -> usize {
+    /// A location, of an atomic whose first value is not known yet, or of a cell.
+    pub(crate) fn blank(&mut self) -> usize {
         self.accesses.push(Accesses::default());
-        self.memory.locate(value)
+        self.memory.blank()
     }
 
     /// Wakes some of those who sleep on the location, in random order.

@@ -32,38 +32,65 @@ impl Tag {
         site: Site,
         value: impl FnOnce() -> u64,
     ) -> Result<usize, String> {
-        let tag = self.0.load(Relaxed);
-        if tag == DEAD {
+        if self.0.load(Relaxed) == DEAD {
             return Err(format!("access at {site} to what was dropped or freed"));
         }
-        if tag >> 32 == u64::from(run.epoch) {
-            return Ok((tag & u64::from(u32::MAX)) as usize);
+        let at = match self.get(run) {
+            Some(at) => at,
+            None => {
+                let at = run.blank();
+                self.put(run, at);
+                at
+            }
+        };
+        if run.memory.is_blank(at) {
+            run.memory.begin(at, value());
         }
-        let at = run.locate(value());
-        self.0.store(u64::from(run.epoch) << 32 | at as u64, Relaxed);
         Ok(at)
     }
 
-    /// An exclusive use: all accesses so far must come before it. The location ends; the next access makes a new one.
-    pub(crate) fn renew(&self, what: &'static str, site: Site) {
-        self.finish(what, site, 0);
+    /// An exclusive use: all accesses so far come before it, and those to come after. The location ends, and with it the
+    /// values that could be read; the new one begins with the value that the next access finds.
+    pub(crate) fn renew(&self, site: Site) {
+        run::act(|run, me| {
+            let access = self.finish(run, me, "exclusive access", site)?;
+            let at = run.blank();
+            run.accesses[at].exclude(access, run.memory.seen(me))?;
+            self.put(run, at);
+            Ok(())
+        });
     }
 
     /// Nobody may touch it any more.
     pub(crate) fn kill(&self, site: Site) {
-        self.finish("drop", site, DEAD);
-    }
-
-    fn finish(&self, what: &'static str, site: Site, tag: u64) {
         run::act(|run, me| {
-            if self.0.load(Relaxed) >> 32 == u64::from(run.epoch) {
-                let at = self.locate(run, site, || 0)?;
-                let access = Access::new(what, me, run.memory.seen(me), site);
-                run.accesses[at].exclude(access, run.memory.seen(me))?;
-            }
-            self.0.store(tag, Relaxed);
+            self.finish(run, me, "drop", site)?;
+            self.0.store(DEAD, Relaxed);
             Ok(())
         });
+    }
+
+    fn finish(
+        &self,
+        run: &mut Run,
+        me: usize,
+        what: &'static str,
+        site: Site,
+    ) -> Result<Access, String> {
+        let access = Access::new(what, me, run.memory.seen(me), site);
+        if let Some(at) = self.get(run) {
+            run.accesses[at].exclude(access, run.memory.seen(me))?;
+        }
+        Ok(access)
+    }
+
+    fn get(&self, run: &Run) -> Option<usize> {
+        let tag = self.0.load(Relaxed);
+        (tag >> 32 == u64::from(run.epoch)).then_some((tag & u64::from(u32::MAX)) as usize)
+    }
+
+    fn put(&self, run: &Run, at: usize) {
+        self.0.store(u64::from(run.epoch) << 32 | at as u64, Relaxed);
     }
 }
 

@@ -99,3 +99,67 @@ fn atomics_work_outside_of_checks() {
     assert_eq!((word.load(Relaxed), word.into_inner()), (9, 9));
     assert_eq!(thread::id(), None);
 }
+
+#[test]
+fn panics_are_the_programs_own_affair_as_long_as_it_catches_them() {
+    struct Unlocks(Arc<AtomicU32>);
+    impl Drop for Unlocks {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    let program = |catches: bool| {
+        move || {
+            let unwound = Arc::new(AtomicU32::new(0));
+            let guard = Unlocks(unwound.clone());
+            let panics = move || {
+                let _guard = guard;
+                std::panic::resume_unwind(Box::new("as planned"));
+            };
+            let thread = thread::spawn(move || {
+                if catches {
+                    let result = std::panic::catch_unwind(core::panic::AssertUnwindSafe(panics));
+                    assert!(result.is_err());
+                } else {
+                    panics();
+                }
+            });
+            thread.join().unwrap();
+            assert_eq!(unwound.fetch_or(0, Relaxed), 1);
+        }
+    };
+    check_random(500, program(true));
+    let failure = Checker::new(1).find(Strategy::Random, program(false)).expect_err("it panics");
+    assert!(failure.message.contains("thread 1 panicked: as planned"), "{failure}");
+}
+
+#[test]
+fn mutable_access_comes_after_all_others() {
+    let program = |joins: bool| {
+        move || {
+            let word = Box::into_raw(Box::new(AtomicU32::new(1))) as usize;
+            let at = word as *mut AtomicU32;
+            let other = thread::spawn(move || {
+                // SAFETY: the checker reports whoever comes too late.
+                unsafe { &*(word as *const AtomicU32) }.store(2, Relaxed);
+            });
+            if joins {
+                other.join().unwrap();
+                // SAFETY: the other thread is done.
+                let word = unsafe { &mut *at };
+                *word.get_mut() += 1;
+                // What was written this way is what is read from now on.
+                assert_eq!(word.load(Relaxed), 3);
+            } else {
+                // SAFETY: none: this is the bug, which the checker reports.
+                unsafe { &mut *at }.get_mut();
+                other.join().unwrap();
+            }
+            // SAFETY: made above, and nobody uses it any more.
+            drop(unsafe { Box::from_raw(at) });
+        }
+    };
+    check_random(500, program(true));
+    let failure = Checker::new(100).find(Strategy::Random, program(false)).expect_err("a race");
+    assert!(failure.message.contains("exclusive access by thread 0"), "{failure}");
+}
