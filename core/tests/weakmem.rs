@@ -159,7 +159,8 @@ programs! {
     timers_of_a_worker_that_leaves_are_fired: handover::timers_of_a_worker_that_leaves_are_fired;
     no_edge_is_lost_on_one_waker: || handover::no_edge_is_lost(false);
     no_edge_is_lost_on_a_list: || handover::no_edge_is_lost(true);
-    all_waiters_hear_of_an_edge: handover::all_waiters_hear_of_an_edge;
+    waiters_hear_of_an_edge: || handover::all_waiters_hear_of_an_edge(true);
+    a_crowd_of_waiters_hears_of_an_edge: || handover::all_waiters_hear_of_an_edge(false);
     pinned_tasks_reach_their_workers: ends::pinned_tasks_reach_their_workers;
     the_sentry_frees_what_a_long_poll_holds: ends::the_sentry_frees_what_a_long_poll_holds;
     waits_in_sync_code_run_what_they_wait_for: ends::waits_in_sync_code_run_what_they_wait_for;

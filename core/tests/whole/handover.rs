@@ -421,24 +421,28 @@ pub(crate) fn no_edge_is_lost(by_list: bool) {
     system.end();
 }
 
-/// More waiters than are woken at once, and some that are dropped.
-pub(crate) fn all_waiters_hear_of_an_edge() {
+/// More waiters than are woken at once, and some that are dropped. The edge comes when all wait, or earlier.
+pub(crate) fn all_waiters_hear_of_an_edge(early: bool) {
     let system = start::<2>();
-    let source = Source::leak();
+    let (source, waiting) = (Source::leak(), Arc::new(Event::default()));
     let mut tasks: Vec<_> = (0..11)
         .map(|i| {
+            let waiting = waiting.clone();
             system.spawn(async move {
                 let mut waits = core::pin::pin!(source.cell.ready(Ready::READABLE));
-                if i % 3 == 0 {
-                    // Gives up after its first poll.
-                    poll_fn(|cx| Poll::Ready(waits.as_mut().poll(cx).is_ready())).await;
-                } else {
+                let is_ready = poll_fn(|cx| Poll::Ready(waits.as_mut().poll(cx).is_ready())).await;
+                waiting.count();
+                // Some give up after their first poll.
+                if !is_ready && i > 0 {
                     waits.await;
                     assert_ne!(source.data.load(Relaxed), 0);
                 }
             })
         })
         .collect();
+    if !early {
+        waiting.wait_for(11);
+    }
     source.give();
     for task in &mut tasks {
         task.join().expect("completes");
