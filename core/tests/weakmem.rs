@@ -20,11 +20,14 @@ static ALLOCATOR: filch_weakmem::Quarantine = filch_weakmem::Quarantine;
 mod model {
     use core::{
         cell::RefCell,
+        panic::AssertUnwindSafe,
         ptr::NonNull,
         sync::atomic::{AtomicU32 as Plain, AtomicU64, Ordering::Relaxed},
     };
 
-    use filch::{Instant, Platform, WorkerId, atomic::AtomicU32};
+    use std::panic::catch_unwind;
+
+    use filch::{Instant, Panic, Platform, WorkerId, atomic::AtomicU32};
     use filch_weakmem::futex;
     pub(crate) use filch_weakmem::{
         sync::{Arc, Mutex},
@@ -110,6 +113,13 @@ mod model {
         }
         fn unblock(&self, word: &AtomicU32) {
             futex::wake_all(word);
+        }
+        fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
+            // A panic is a failure: it need not get any further, where it would lose the seed.
+            match catch_unwind(AssertUnwindSafe(poll)) {
+                Ok(()) => Ok(()),
+                Err(_) => filch_weakmem::fail("a poll panicked, see above"),
+            }
         }
         fn relax(&self, _: u32) {
             thread::yield_now();

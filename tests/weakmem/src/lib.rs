@@ -29,3 +29,16 @@ pub use stats::Stats;
 pub fn spin_loop() {
     thread::yield_now();
 }
+
+/// Ends the run, and fails it. Nothing is unwound: for a place where a panic would go through destructors that do not stand
+/// it, as where a platform contains the panics of tasks.
+///
+/// # Panics
+/// Outside of a check.
+pub fn fail(message: impl Into<String>) -> ! {
+    let message = message.into();
+    if thread::id().is_none() {
+        panic!("{message}");
+    }
+    run::end(message)
+}

@@ -134,6 +134,21 @@ fn panics_are_the_programs_own_affair_as_long_as_it_catches_them() {
 }
 
 #[test]
+fn a_run_that_is_failed_unwinds_nothing() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the second panic");
+        }
+    }
+    let failure = Checker::new(1).find(Strategy::Random, || {
+        let _bomb = Bomb;
+        filch_weakmem::fail("the first");
+    });
+    assert_eq!(failure.expect_err("it fails").message, "the first");
+}
+
+#[test]
 fn mutable_access_comes_after_all_others() {
     let program = |joins: bool| {
         move || {
