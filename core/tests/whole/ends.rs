@@ -124,7 +124,7 @@ pub(crate) fn a_shutdown_under_load_leaves_nothing() {
     let System { executor, pool, .. } = system;
     let dropped = Arc::new(AtomicU32::new(0));
     let spawn = |kind: u32, count: Count| {
-        executor.spawn(pool, async move {
+        let task = executor.spawn(pool, async move {
             let _count = count;
             match kind {
                 0 => loop {
@@ -133,11 +133,12 @@ pub(crate) fn a_shutdown_under_load_leaves_nothing() {
                 1 => pending().await,
                 _ => executor.sleep(ms(1_000_000)).await,
             }
-        })
+        });
+        u32::from(task.is_ok())
     };
     let mut spawned = 0;
     for kind in 0..3 {
-        spawned += u32::from(spawn(kind, Count(dropped.clone())).is_ok());
+        spawned += spawn(kind, Count(dropped.clone()));
     }
     let late = thread::spawn({
         let dropped = dropped.clone();
