@@ -2,7 +2,7 @@
 //!
 //! Everything else in the crate, and every [`Platform`](crate::Platform), takes its atomics from here, so that the same
 //! code runs over the machine's own atomics, over `portable-atomic` (targets without compare-and-swap), over
-//! `atomic-polyfill` (feature of that name), and under the `loom` and `shuttle` model checkers.
+//! `atomic-polyfill` (feature of that name), and under the model checkers `loom`, `shuttle` and `filch-weakmem`.
 //!
 //! [`Word`] is the widest integer whose atomics are native: `u64` where the target has them, else `u32`. No path that
 //! a waker or an interrupt handler touches uses anything wider, because an emulated wide atomic is a lock. The cfg
@@ -10,7 +10,7 @@
 
 pub use core::sync::atomic::Ordering;
 
-#[cfg(not(any(filch_loom, filch_shuttle)))]
+#[cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 mod backend {
     #[cfg(all(
         target_has_atomic = "ptr",
@@ -137,6 +137,19 @@ mod backend {
     counted!(AtomicWord, loom_atomic::AtomicU64, u64);
 }
 
+#[cfg(filch_weakmem)]
+mod backend {
+    #[cfg(filch_narrow)]
+    pub use filch_weakmem::atomic::AtomicU32 as AtomicWord;
+    #[cfg(not(filch_narrow))]
+    pub use filch_weakmem::atomic::AtomicU64 as AtomicWord;
+    pub(crate) use filch_weakmem::spin_loop;
+    pub use filch_weakmem::{
+        UnsafeCell,
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, compiler_fence, fence},
+    };
+}
+
 #[cfg(filch_shuttle)]
 mod backend {
     pub(crate) use shuttle::hint::spin_loop;
@@ -179,13 +192,16 @@ pub use backend::{
 
 /// One round of a wait for somebody who is about to be done; model checkers let the others run.
 #[cold]
+#[cfg_attr(filch_weakmem, track_caller)]
 pub(crate) fn spin() {
-    #[cfg(not(any(filch_loom, filch_shuttle)))]
+    #[cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
     core::hint::spin_loop();
     #[cfg(filch_loom)]
     loom::thread::yield_now();
     #[cfg(filch_shuttle)]
     shuttle::thread::yield_now();
+    #[cfg(filch_weakmem)]
+    filch_weakmem::thread::yield_now();
 }
 
 /// The widest integer with native atomics on this target.

@@ -58,7 +58,7 @@ impl Field {
     }
 }
 
-#[cfg(all(test, not(any(filch_loom, filch_shuttle))))]
+#[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
 mod tests {
     use super::*;
 

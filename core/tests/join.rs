@@ -1,5 +1,5 @@
 //! `join` from sync code: on a worker, nested, from other threads, on itself, and too deep.
-#![cfg(not(any(filch_loom, filch_shuttle)))]
+#![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Where tasks live: pools, cells, reservations, and what a spawn that fails gives back.
-#![cfg(not(any(filch_loom, filch_shuttle)))]
+#![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Who runs when, on one worker and on several that are stepped by hand.
-#![cfg(not(any(filch_loom, filch_shuttle)))]
+#![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! The end of an executor: draining, cancelling, survivors, reopening; and that the figures add up all the while.
-#![cfg(not(any(filch_loom, filch_shuttle)))]
+#![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
 

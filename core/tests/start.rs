@@ -1,5 +1,5 @@
 //! Executors in a `static`, and how contexts become workers of them.
-#![cfg(not(any(filch_loom, filch_shuttle)))]
+#![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! What becomes of one task: polls, aborts, shields, handles, wakers, and when its future and its output are dropped.
-#![cfg(not(any(filch_loom, filch_shuttle)))]
+#![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Sleeps, timeouts and intervals on executors whose clock the test moves, and on threads.
-#![cfg(not(any(filch_loom, filch_shuttle)))]
+#![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Workers that come and go, full rings, many workers, sleep and the sentry: no task is ever left behind.
-#![cfg(not(any(filch_loom, filch_shuttle)))]
+#![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
 

@@ -25,7 +25,8 @@ const WITHIN: &[(&str, &str)] =
     &[("bits", "atomic"), ("lock", "atomic"), ("platform", "instant"), ("platform", "trace")];
 
 /// Crates of atomics, which `atomic` alone may name.
-const ATOMICS: &[&str] = &["loom", "shuttle", "portable_atomic", "atomic_polyfill"];
+const ATOMICS: &[&str] =
+    &["loom", "shuttle", "filch_weakmem", "portable_atomic", "atomic_polyfill"];
 
 fn sources(of: &str) -> Vec<(PathBuf, String)> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {

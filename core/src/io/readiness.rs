@@ -359,6 +359,6 @@ impl fmt::Debug for Readiness {
     }
 }
 
-#[cfg(all(test, not(any(filch_loom, filch_shuttle))))]
+#[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
 #[path = "readiness_tests.rs"]
 mod tests;

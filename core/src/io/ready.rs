@@ -174,7 +174,7 @@ impl Direction {
     }
 }
 
-#[cfg(all(test, not(any(filch_loom, filch_shuttle))))]
+#[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
 mod tests {
     use super::*;
 

@@ -338,7 +338,7 @@ impl<T, const CAP: usize> fmt::Debug for Deque<T, CAP> {
     }
 }
 
-#[cfg(all(test, not(any(filch_loom, filch_shuttle))))]
+#[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
 mod tests {
     use std::collections::VecDeque;
 

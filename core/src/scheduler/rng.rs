@@ -35,7 +35,7 @@ impl Rng {
     }
 }
 
-#[cfg(all(test, not(any(filch_loom, filch_shuttle))))]
+#[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
 mod tests {
     use super::*;
 

@@ -33,7 +33,7 @@ pub(crate) struct Header {
 }
 
 const _: () = assert!(
-    cfg!(any(filch_loom, filch_shuttle)) || size_of::<Header>() <= 32,
+    cfg!(any(filch_loom, filch_shuttle, filch_weakmem)) || size_of::<Header>() <= 32,
     "a header is four words: 32 bytes on 64-bit targets, 16 on 32-bit ones"
 );
 

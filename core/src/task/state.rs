@@ -467,6 +467,6 @@ impl State {
     }
 }
 
-#[cfg(all(test, not(any(filch_loom, filch_shuttle))))]
+#[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
 #[path = "state_tests.rs"]
 mod tests;

@@ -30,7 +30,7 @@ mod sleep;
 mod slots;
 mod timeout;
 mod wheel;
-#[cfg(all(test, not(any(filch_loom, filch_shuttle))))]
+#[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
 mod wheel_tests;
 
 pub(crate) use {
