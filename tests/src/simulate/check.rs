@@ -220,7 +220,7 @@ pub(super) fn between(executor: &'static Machine, turned: bool) {
     }
 }
 
-/// Tasks that are ready, or being polled, and may run.
+/// Tasks that are ready, not being polled, and whose worker is there.
 fn scheduled(executor: &'static Machine) -> Vec<TaskInfo> {
     let mut all = Vec::new();
     executor.tasks(|task| {
@@ -228,7 +228,9 @@ fn scheduled(executor: &'static Machine) -> Vec<TaskInfo> {
             all.push(task);
         }
     });
-    world(|w| all.retain(|task| !w.is_away(task.worker)));
+    world(|w| {
+        all.retain(|task| !w.is_away(task.worker) && w.check.row(task.id.get()).on.is_none());
+    });
     all
 }
 
@@ -238,19 +240,15 @@ fn check_waits(executor: &'static Machine) {
     world(|w| {
         w.counts.checks += 1;
         let step = w.counts.steps;
-        // Who is not ready any more, or runs, does not wait.
         let waiting: BTreeSet<usize> = ready.iter().map(|task| task.id.get()).collect();
         for (task, row) in &mut w.check.rows {
-            if row.on.is_some() || !waiting.contains(task) {
+            if !waiting.contains(task) {
                 row.ready = None;
             }
         }
         let mut longest = 0;
         for task in waiting {
-            let row = w.check.row(task);
-            if row.on.is_none() {
-                longest = longest.max(step - *row.ready.get_or_insert(step));
-            }
+            longest = longest.max(step - *w.check.row(task).ready.get_or_insert(step));
         }
         w.counts.longest_wait = w.counts.longest_wait.max(longest);
         if longest > PATIENCE {
@@ -286,7 +284,11 @@ pub(super) fn at_the_end(executor: &'static Machine, pool: &'static Pool, ledger
             world(|w| w.fail(format!("at the end: {what}: {theirs}, and should be {ours}")));
         }
     }
-    world(|w| w.counts.checks += pairs.len() as u64);
+    world(|w| {
+        w.counts.checks += pairs.len() as u64;
+        w.counts.jobs = sum(|m| m.jobs);
+        w.counts.timers = sum(|m| m.timers);
+    });
 }
 
 fn free_slots(executor: &'static Machine, pool: &'static Pool) -> u64 {

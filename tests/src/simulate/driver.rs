@@ -38,6 +38,8 @@ struct Episode {
     shared: &'static Shared,
     fibers: Vec<Option<Fiber>>,
     steps: u64,
+    /// What runs, for a person.
+    title: String,
     /// How often the fiber that stopped goes on, of 256.
     stick: u32,
 }
@@ -87,10 +89,11 @@ impl Episode {
             w.bear(Box::new(move || be_worker(executor, WorkerId::new(i), may_leave, rng)));
         }
         w.bear(Box::new(move || be_main(executor, env, program)));
+        let title = format!("  {program} on {workers} workers and {spares} spares, {config:?}\n");
         let stick = [0, 0, 128, 240][rng.usize(..4)];
         w.rng = rng;
         world(|world| *world = w);
-        Self { executor, pool, shared, fibers: Vec::new(), steps: options.steps, stick }
+        Self { executor, pool, shared, fibers: Vec::new(), steps: options.steps, title, stick }
     }
 
     /// Until all fibers are over, or something fails.
@@ -194,7 +197,7 @@ impl Episode {
         if world(|w| w.failure.is_none()) {
             check::at_the_end(self.executor, self.pool, &self.shared.ledger);
         }
-        let state = check::state(self.executor);
+        let state = self.title + &check::state(self.executor);
         let world = world(core::mem::take);
         let mut counts = world.counts;
         counts.faults = world.dice.injected;
@@ -285,6 +288,7 @@ impl World {
     }
 }
 
+#[derive(Debug)]
 /// What an executor's configuration is made from, as the checks want to know some of it.
 struct Chosen {
     config: Config,

@@ -35,6 +35,9 @@ pub struct Counts {
     pub interrupts: u64,
     pub faults: u64,
     pub tasks: u64,
+    pub timers: u64,
+    /// Fork-join jobs that were stolen.
+    pub jobs: u64,
     /// Invariants looked at.
     pub checks: u64,
     /// The longest that a task that was ready was seen to wait for its poll, in steps.
@@ -53,6 +56,8 @@ impl Counts {
         self.interrupts += other.interrupts;
         self.faults += other.faults;
         self.tasks += other.tasks;
+        self.timers += other.timers;
+        self.jobs += other.jobs;
         self.checks += other.checks;
         self.longest_wait = self.longest_wait.max(other.longest_wait);
     }
