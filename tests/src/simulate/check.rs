@@ -7,7 +7,7 @@
 //! | nobody searches, and as many are announced asleep as are, when all that is under way is the program's own code | then |
 //! | no task is in the injector, or in a ring, while a worker sleeps | then |
 //! | no task is queued anywhere while all workers sleep; somebody wakes for the first timer | then |
-//! | a task that is ready is polled within so many steps | every 512 steps |
+//! | a task that is ready is polled within so many polls of others | every 512 steps |
 //! | the events and the metrics tell the same; tasks spawned = completed = those of the books | at the end |
 //! | every slot of the memory is free | at the end |
 
@@ -22,8 +22,9 @@ use super::{
     world::{Actor, State, World, world},
 };
 
-/// For so many steps a task may be ready and not polled. Stalls are far shorter.
-const PATIENCE: u64 = 100_000;
+/// For so many polls of others, for each worker, a task may be ready and not polled. It is far more than an injector of as
+/// many tasks as there is memory for can take, and than others do while its worker stalls.
+const PATIENCE: u64 = 10_000;
 /// How often that is looked at.
 const ROUND: u64 = 512;
 
@@ -34,7 +35,7 @@ struct Row {
     number: u64,
     /// Who polls it.
     on: Option<u16>,
-    /// As of when it has been ready, if it is known to be.
+    /// As of which poll it has been ready, if it is known to be.
     ready: Option<u64>,
 }
 
@@ -239,7 +240,7 @@ fn check_waits(executor: &'static Machine) {
     let ready = scheduled(executor);
     world(|w| {
         w.counts.checks += 1;
-        let step = w.counts.steps;
+        let polls = w.counts.polls;
         let waiting: BTreeSet<usize> = ready.iter().map(|task| task.id.get()).collect();
         for (task, row) in &mut w.check.rows {
             if !waiting.contains(task) {
@@ -248,11 +249,11 @@ fn check_waits(executor: &'static Machine) {
         }
         let mut longest = 0;
         for task in waiting {
-            longest = longest.max(step - *w.check.row(task).ready.get_or_insert(step));
+            longest = longest.max(polls - *w.check.row(task).ready.get_or_insert(polls));
         }
         w.counts.longest_wait = w.counts.longest_wait.max(longest);
-        if longest > PATIENCE {
-            w.fail(format!("a task has been ready for {longest} steps"));
+        if longest > PATIENCE * w.seats.len() as u64 {
+            w.fail(format!("a task has been ready for {longest} polls of others"));
         }
     });
 }

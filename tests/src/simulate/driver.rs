@@ -76,6 +76,7 @@ impl Episode {
             machine: Some(executor),
             workers,
             size: options.size,
+            pace: rng.u8(..5),
             seed: rng.u64(..),
             over: false.into(),
             streams: 0.into(),

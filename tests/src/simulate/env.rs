@@ -35,6 +35,8 @@ pub(super) struct Shared {
     pub(super) workers: u16,
     /// About so many tasks at a time.
     pub(super) size: u32,
+    /// Of four times, how often a program lets time pass between two rounds.
+    pub(super) pace: u8,
     pub(super) seed: u64,
     pub(super) over: AtomicBool,
     /// How many streams of choices there are.

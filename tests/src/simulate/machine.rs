@@ -36,8 +36,9 @@ pub(super) fn slots(n: usize) -> Box<[WorkerSlot<RING>]> {
     (0..n).map(|_| WorkerSlot::new()).collect()
 }
 
+/// The end of time is none.
 fn nanos(deadline: Option<Instant>) -> Option<u64> {
-    deadline.map(Instant::as_nanos)
+    deadline.filter(|end| *end != Instant::MAX).map(Instant::as_nanos)
 }
 
 /// Sleeps while the word is what it is, until somebody wakes the fiber, or for no reason.

@@ -40,7 +40,7 @@ pub struct Counts {
     pub jobs: u64,
     /// Invariants looked at.
     pub checks: u64,
-    /// The longest that a task that was ready was seen to wait for its poll, in steps.
+    /// The longest that a task that was ready was seen to wait for its poll, in polls of others.
     pub longest_wait: u64,
 }
 

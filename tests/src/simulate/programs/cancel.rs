@@ -3,7 +3,7 @@
 use core::future::pending;
 use std::panic::resume_unwind;
 
-use super::{collect, time, work};
+use super::{collect, rest, time, work};
 use crate::simulate::{
     env::{Aborter, Env, Task},
     machine::Planned,
@@ -45,7 +45,7 @@ async fn storm(env: Env) {
             }
         }
         abort_all(&aborters);
-        filch::yield_now().await;
+        rest(env, &mut rng).await;
     }
 }
 

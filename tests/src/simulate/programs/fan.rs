@@ -5,7 +5,7 @@ use core::{future::Future, pin::Pin};
 use fastrand::Rng;
 use filch::JoinError;
 
-use super::{collect, work};
+use super::{collect, rest, work};
 use crate::simulate::{
     env::{Env, Task},
     world::fail,
@@ -27,7 +27,7 @@ async fn root(env: Env, n: u32, sync: bool) {
                 fail(format!("{leaves} tasks were spawned, and {sum} were summed up"));
             }
         }
-        filch::yield_now().await;
+        rest(env, &mut rng).await;
     }
 }
 

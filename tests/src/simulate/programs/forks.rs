@@ -2,15 +2,15 @@
 
 use filch::Fork;
 
-use super::{collect, work};
+use super::{collect, rest, work};
 use crate::simulate::{
     env::{Env, Task},
     world::fail,
 };
 
 pub(super) fn start(env: Env, n: u32) -> Vec<Task<()>> {
-    collect((0..(n / 4).max(1)).map(|i| match i % 3 {
-        0 => env.spawn(super::busy_until_over(env)),
+    collect((0..(n / 8).max(1)).map(|i| match i % 3 {
+        2 => env.spawn(super::busy_until_over(env)),
         _ => env.spawn(runs(env)),
     }))
 }
@@ -29,7 +29,7 @@ async fn runs(env: Env) {
         if outcome != n {
             fail(format!("{n} jobs were forked, and {outcome} were joined"));
         }
-        filch::yield_now().await;
+        rest(env, &mut rng).await;
     }
 }
 

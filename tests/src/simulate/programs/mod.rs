@@ -165,6 +165,15 @@ fn work(rng: &mut Rng) {
     }
 }
 
+/// Between two rounds: others run, or, at the pace of some episodes, time passes.
+async fn rest(env: Env, rng: &mut Rng) {
+    if rng.u8(..4) < env.0.pace {
+        env.nap(time(rng)).await;
+    } else {
+        filch::yield_now().await;
+    }
+}
+
 /// A short time; now and then none, now and then a long one.
 fn time(rng: &mut Rng) -> Duration {
     Duration::from_nanos(match rng.u8(..8) {
@@ -198,7 +207,7 @@ async fn spend(env: Env) {
         });
         core::future::poll_fn(|cx| spending.as_mut().poll(cx)).await;
         work(&mut rng);
-        filch::yield_now().await;
+        rest(env, &mut rng).await;
     }
 }
 
@@ -207,7 +216,7 @@ async fn busy_until_over(env: Env) {
     while !env.is_over() {
         work(&mut rng);
         env.ring(rng.usize(..));
-        filch::yield_now().await;
+        rest(env, &mut rng).await;
     }
 }
 
