@@ -62,6 +62,13 @@ pub(super) struct Check {
 }
 
 impl Check {
+    /// It has given its ring away.
+    pub(super) fn leaves(&mut self, worker: WorkerId) {
+        if let Some(streak) = self.streaks.get_mut(worker.index()) {
+            streak.in_a_row = 0;
+        }
+    }
+
     fn row(&mut self, task: usize) -> &mut Row {
         let number = self.rows.len() as u64;
         self.rows.entry(task).or_insert_with(|| Row { number, ..Row::default() })
@@ -86,11 +93,11 @@ pub(super) fn event(worker: Option<WorkerId>, event: Event) {
             }
             Event::Park => {
                 w.counts.parks += 1;
-                w.me().map(|me| me.parked = true);
+                w.set_parked(true);
                 1 << 40
             }
             Event::Unpark => {
-                w.me().map(|me| me.parked = false);
+                w.set_parked(false);
                 2 << 40
             }
             _ => 3 << 40,
@@ -101,6 +108,12 @@ pub(super) fn event(worker: Option<WorkerId>, event: Event) {
 }
 
 impl World {
+    fn set_parked(&mut self, parked: bool) {
+        if let Some(me) = self.me() {
+            me.parked = parked;
+        }
+    }
+
     fn spawned(&mut self, task: usize) -> u64 {
         self.counts.tasks += 1;
         let row = self.check.row(task);
@@ -213,7 +226,14 @@ pub(super) fn between(executor: &'static Machine, turned: bool) {
         world(World::check_timers);
         let forgotten = scheduled(executor);
         if let Some(task) = forgotten.first() {
-            world(|w| w.fail(format!("all workers sleep, and a task is queued: {task:?}")));
+            world(|w| {
+                let number = w.check.row(task.id.get()).number;
+                let TaskInfo { worker, cancelled, shields, references, .. } = *task;
+                w.fail(format!(
+                    "all workers sleep, and task {number} is queued (pinned to {worker:?}, cancelled {cancelled}, \
+                     {shields} shields, {references} references)"
+                ));
+            });
         }
     }
     if world(|w| turned && w.counts.steps % ROUND == 0) {

@@ -118,6 +118,7 @@ unsafe impl Platform for Sim {
         turn(5);
         world(|w| {
             w.seats[worker.index()] = None;
+            w.check.leaves(worker);
             w.me().map(|me| (me.worker, me.parked) = (None, false))
         });
     }
@@ -169,9 +170,10 @@ unsafe impl Platform for Sim {
 
     fn resume(&self, panic: Panic) -> ! {
         match panic.into_raw(&PANICS) {
-            // SAFETY: `guard` made it by `Box::leak`, and it is ours now.
             Ok(payload) => {
-                resume_unwind(*unsafe { Box::from_raw(payload.cast::<Payload>().as_ptr()) })
+                // SAFETY: `guard` made it by `Box::leak`, and it is ours now.
+                let payload = unsafe { Box::from_raw(payload.cast::<Payload>().as_ptr()) };
+                resume_unwind(*payload)
             }
             Err(panic) => resume_unwind(Box::new(format!("{panic:?}"))),
         }
