@@ -5,24 +5,36 @@
 //!     [--faults all|none|LIST] [--size TASKS] [--episodes N] [--episode-steps 200000] [--shrinks 200] [--trace true]
 //! ```
 //!
+//! `--record FILE` runs the program on threads and writes down in which order they came to their platform; `--replay FILE` runs
+//! it in that order.
+//!
 //! Steps are cut into episodes, each with a seed of its own, one above the last. It ends with figures, or with the first
 //! episode that fails: that is made smaller, and the command that replays it is printed; exit status 101.
 
-use std::{process::ExitCode, time::Instant};
+use std::{fs, process::ExitCode, time::Instant};
 
-use filch_tests::simulate::{Counts, Faults, Options, run, shrink};
+use filch_tests::simulate::{Counts, Faults, Options, Program, record, replay, run, shrink};
 
 struct Args {
     steps: u64,
     episodes: u64,
     shrinks: usize,
     first: Options,
+    record: Option<String>,
+    replay: Option<String>,
 }
 
 fn args() -> Result<Args, String> {
     let mut first = Options::new(fastrand::u64(..));
     first.steps = 200_000;
-    let mut args = Args { steps: 10_000_000, episodes: u64::MAX, shrinks: 200, first };
+    let mut args = Args {
+        steps: 10_000_000,
+        episodes: u64::MAX,
+        shrinks: 200,
+        first,
+        record: None,
+        replay: None,
+    };
     let mut given = std::env::args().skip(1);
     while let Some(name) = given.next() {
         let value = given.next().ok_or_else(|| format!("{name} wants a value"))?;
@@ -40,6 +52,8 @@ fn args() -> Result<Args, String> {
             "--trace" => {
                 first.trace = value.parse().map_err(|e| format!("--trace {value}: {e}"))?
             }
+            "--record" => args.record = Some(value),
+            "--replay" => args.replay = Some(value),
             "--program" => first.program = Some(value.parse()?),
             "--faults" => first.faults = value.parse::<Faults>()?,
             other => return Err(format!("no such option: {other}")),
@@ -56,6 +70,41 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Some(file) = &args.record {
+        return exit(write_record(&args.first, file));
+    }
+    if let Some(file) = &args.replay {
+        return exit(follow_record(file));
+    }
+    simulate(&args)
+}
+
+fn exit(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(101)
+        }
+    }
+}
+
+fn write_record(options: &Options, file: &str) -> Result<(), String> {
+    let program = options.program.unwrap_or(Program::Mixed);
+    let record = record(program, options.workers.unwrap_or(2), options.seed, options.size, 200);
+    println!("{} calls of the platform", record.len());
+    fs::write(file, record.to_string()).map_err(|error| format!("{file}: {error}"))
+}
+
+fn follow_record(file: &str) -> Result<(), String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    let record = text.parse().map_err(|error| format!("{file}: {error}"))?;
+    let report = replay(&record).map_err(|failure| failure.to_string())?;
+    println!("{report:#?}");
+    Ok(())
+}
+
+fn simulate(args: &Args) -> ExitCode {
     let began = Instant::now();
     let (mut sum, mut episodes, mut hash) = (Counts::default(), 0, 0_u64);
     while sum.steps < args.steps && episodes < args.episodes {

@@ -22,9 +22,10 @@ use super::{
     world::{Actor, State, World, world},
 };
 
-/// For so many polls of others, for each worker, a task may be ready and not polled. It is far more than an injector of as
-/// many tasks as there is memory for can take, and than others do while its worker stalls.
-const PATIENCE: u64 = 10_000;
+/// For so many polls of others, for each worker, a task may be ready and not polled. An injector of as many tasks as there is
+/// memory for takes up to 256 / 4 * 255 of them: batches of four, and an interval of 255 polls while rings are never empty.
+/// While a worker stalls others do far fewer.
+const PATIENCE: u64 = 25_000;
 /// How often that is looked at.
 const ROUND: u64 = 512;
 

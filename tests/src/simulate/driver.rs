@@ -1,19 +1,20 @@
 //! An episode: who goes on next, until all is over.
 
-use core::{panic::AssertUnwindSafe, sync::atomic::Ordering::Relaxed, time::Duration};
+use core::{panic::AssertUnwindSafe, sync::atomic::Ordering::Relaxed};
 use std::panic::catch_unwind;
 
-use fastrand::Rng;
-use filch::{Config, Instant, RunError, Scheduler, Step, WorkerId};
+use filch::{Scheduler, WorkerId};
 
 use super::{
     Failure, Options, Report, check,
     env::{Env, Shared},
-    faults::{Dice, Fault},
+    faults::Fault,
     fiber::Fiber,
     machine::{Machine, Pool, Sim, slots, text},
-    programs::{self, Program},
-    world::{Actor, State, World, pause_for, world},
+    replay::Replay,
+    roles::{be_main, be_worker},
+    setup::Setup,
+    world::{Actor, State, World, world},
 };
 
 /// Within so many more steps a program must have come to its end.
@@ -24,7 +25,12 @@ const END: u64 = 5_000_000;
 /// # Errors
 /// [`Failure`], with what does not hold; the episode's memory is then leaked.
 pub fn run(options: &Options) -> Result<Report, Failure> {
-    let mut episode = Episode::new(options);
+    play(Setup::new(options), None)
+}
+
+/// Runs an episode, along a record if there is one.
+pub(super) fn play(setup: Setup, replay: Option<Replay>) -> Result<Report, Failure> {
+    let mut episode = Episode::new(setup, replay);
     let played = catch_unwind(AssertUnwindSafe(|| episode.play()));
     if let Err(payload) = played {
         world(|w| w.fail(format!("a panic: {}", text(&*payload))));
@@ -42,59 +48,42 @@ struct Episode {
     title: String,
     /// How often the fiber that stopped goes on, of 256.
     stick: u32,
+    replay: Option<Replay>,
 }
 
 impl Episode {
-    fn new(options: &Options) -> Self {
-        let mut rng = Rng::with_seed(options.seed);
-        let workers = rng.u16(1..=6);
-        let workers = options.workers.unwrap_or(workers).clamp(1, 64);
-        let program = Program::ALL[rng.usize(..Program::ALL.len())];
-        let program = options.program.unwrap_or(program);
-        let (config, spares) = config(&mut rng, options.faults.contains(Fault::Refuse));
-        let mut w = World { seed: rng.u64(..), ..World::default() };
-        w.dice = Dice::new(options.faults, &mut rng);
-        w.trace = options.trace;
-        w.preempt = [4, 32, 128, 256][rng.usize(..4)];
+    fn new(setup: Setup, replay: Option<Replay>) -> Self {
+        let Setup { workers, spares, program, config, .. } = setup;
+        let title = format!("  {program} on {workers} workers and {spares} spares, {config:?}\n");
+        let slots = slots(usize::from(workers + spares));
+        let executor = match Scheduler::over(Sim, config.build(spares), slots) {
+            Ok(executor) => &*Box::leak(Box::new(executor)),
+            Err(error) => unreachable!("{error}"),
+        };
+        let pool: &'static Pool = Box::leak(Box::default());
+        let shared = Shared::new(&setup, executor, pool, Some(executor));
+        let shared = &*Box::leak(Box::new(shared));
+        let mut w = World { seed: setup.seed, dice: setup.dice, ..World::default() };
+        w.trace = setup.trace;
+        w.preempt = setup.preempt;
         w.check.lifo_cap = config.lifo_cap;
         w.check.stealing = config.stealing;
         w.check.caps = config.caps;
         w.check.streaks = vec![Default::default(); usize::from(workers + spares)];
         w.seats = vec![None; usize::from(workers + spares)];
-        let slots = slots(usize::from(workers + spares));
-        let executor = Scheduler::over(Sim, config.build(spares), slots);
-        let executor: &'static Machine = match executor {
-            Ok(executor) => Box::leak(Box::new(executor)),
-            Err(error) => unreachable!("{error}"),
-        };
-        let pool: &'static Pool = Box::leak(Box::default());
-        let shared = Box::leak(Box::new(Shared {
-            spawner: executor.spawner(),
-            timers: executor.timers(),
-            pool,
-            ledger: Default::default(),
-            machine: Some(executor),
-            workers,
-            size: options.size,
-            pace: rng.u8(..5),
-            seed: rng.u64(..),
-            over: false.into(),
-            streams: 0.into(),
-            bells: Default::default(),
-        }));
         w.executor = Some(executor);
+        w.replaying = replay.is_some();
         let env = Env(shared);
         for i in 0..workers {
             let mut rng = env.rng();
-            let may_leave = options.faults.contains(Fault::Offline) && rng.bool();
+            let may_leave = setup.come_and_go && rng.bool();
             w.bear(Box::new(move || be_worker(executor, WorkerId::new(i), may_leave, rng)));
         }
-        w.bear(Box::new(move || be_main(executor, env, program)));
-        let title = format!("  {program} on {workers} workers and {spares} spares, {config:?}\n");
-        let stick = [0, 0, 128, 240][rng.usize(..4)];
-        w.rng = rng;
+        w.bear(Box::new(move || be_main(executor, env, program, setup.rounds)));
+        w.rng = setup.rng;
         world(|world| *world = w);
-        Self { executor, pool, shared, fibers: Vec::new(), steps: options.steps, title, stick }
+        let (fibers, steps, stick) = (Vec::new(), setup.steps, setup.stick);
+        Self { executor, pool, shared, fibers, steps, title, stick, replay }
     }
 
     /// Until all fibers are over, or something fails.
@@ -106,8 +95,7 @@ impl Episode {
             if world(|w| w.failure.is_some()) {
                 return;
             }
-            world(World::pass_time);
-            turned = match world(|w| w.choose(self.stick)) {
+            turned = match self.next() {
                 Some(next) => {
                     self.turn(next);
                     true
@@ -126,6 +114,19 @@ impl Episode {
                 world(|w| w.fail("the program does not come to its end"));
             }
         }
+    }
+
+    /// Who goes on: by the record, as long as there is one.
+    fn next(&mut self) -> Option<usize> {
+        if let Some(replay) = &mut self.replay {
+            if let Some(next) = world(|w| replay.next(w)) {
+                return Some(next);
+            }
+            self.replay = None;
+            world(|w| (w.replaying, w.preempt) = (false, 256));
+        }
+        world(World::pass_time);
+        world(|w| w.choose(self.stick))
     }
 
     /// Fibers that are to begin.
@@ -216,7 +217,7 @@ impl Episode {
             drop(Box::from_raw(free(core::ptr::from_ref(executor).cast()).cast::<Machine>()));
             drop(Box::from_raw(free(core::ptr::from_ref(pool).cast()).cast::<Pool>()));
         }
-        Ok(Report { hash: world.hash, counts })
+        Ok(Report { hash: world.hash, counts, fidelity: world.fidelity })
     }
 }
 
@@ -286,87 +287,5 @@ impl World {
         self.ready = ready;
         self.last = next;
         next
-    }
-}
-
-#[derive(Debug)]
-/// What an executor's configuration is made from, as the checks want to know some of it.
-struct Chosen {
-    config: Config,
-    lifo_cap: u32,
-    stealing: bool,
-    caps: bool,
-}
-
-impl Chosen {
-    fn build(&self, spares: u16) -> Config {
-        self.config.spares(spares)
-    }
-}
-
-fn config(rng: &mut Rng, may_start: bool) -> (Chosen, u16) {
-    let lifo_cap = rng.u32(..5);
-    let stealing = rng.u8(..8) != 0;
-    let sentry = rng.bool().then_some((Duration::from_micros(500), Duration::from_millis(10)));
-    let nesting = [2, 8, 64][rng.usize(..3)];
-    let config = Config::new()
-        .stealing(stealing)
-        .lifo_cap(lifo_cap)
-        .sentry(sentry)
-        .spin_rounds([0, 1, 8][rng.usize(..3)])
-        .nesting(nesting)
-        .timer_tick(Duration::from_nanos(1 << rng.u32(10..20)));
-    let spares = if may_start || rng.bool() { rng.u16(..3) } else { 0 };
-    (Chosen { config, lifo_cap, stealing, caps: nesting == 64 }, spares)
-}
-
-/// A worker's fiber: it runs to the end, or comes and goes.
-fn be_worker(executor: &'static Machine, id: WorkerId, may_leave: bool, mut rng: Rng) {
-    loop {
-        match executor.worker(id) {
-            Err(RunError::Stopped) => return,
-            // Whoever shuts down stands in for it.
-            Err(_) => pause_for(100),
-            Ok(worker) if may_leave && rng.u8(..4) != 0 => {
-                let mut idle = 0;
-                for _ in 0..rng.u32(1..2_000) {
-                    match worker.step() {
-                        Step::Stopped => return,
-                        Step::Polled => idle = 0,
-                        Step::Idle => idle += 1,
-                    }
-                    if idle > rng.u32(..4) {
-                        worker.park();
-                    }
-                }
-                drop(worker);
-                pause_for(rng.u64(1..5_000));
-            }
-            Ok(worker) => return worker.run(),
-        }
-    }
-}
-
-/// The thread that starts the program, does now and then something from outside, and shuts down.
-fn be_main(executor: &'static Machine, env: Env, program: Program) {
-    let mut rng = env.rng();
-    let mut roots = program.start(env);
-    while !env.is_over() {
-        programs::from_outside(env, &mut rng);
-        pause_for(rng.u64(..200));
-    }
-    let graceful = rng.bool();
-    if graceful {
-        env.ring_all();
-        programs::join_all(&mut roots);
-    } else {
-        env.0.ledger.close();
-    }
-    drop(roots);
-    env.ring_all();
-    let deadline = if graceful { Instant::MAX } else { executor.timers().now() };
-    let shut = executor.shutdown(deadline, |_| {});
-    if graceful && shut != Ok(0) {
-        world(|w| w.fail(format!("tasks have survived a shutdown that waits: {shut:?}")));
     }
 }

@@ -11,12 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fastrand::Rng;
 use filch::{
-    AbortHandle, JoinError, JoinHandle, SpawnError, SpawnErrorKind, Spawner, Timers, WorkerId,
+    AbortHandle, JoinError, JoinHandle, Platform, SpawnError, SpawnErrorKind, Spawner, Timers,
+    WorkerId,
 };
 
 use super::{
     ledger::{Entry, Ledger, Record},
-    machine::{Machine, Pool},
+    machine::{Machine, On, Pool},
+    setup::Setup,
     timer::Nap,
     world::fail,
 };
@@ -43,6 +45,30 @@ pub(super) struct Shared {
     pub(super) streams: AtomicU64,
     /// Where tasks wait to be woken by anybody.
     pub(super) bells: [Bell; 16],
+}
+
+impl Shared {
+    pub(super) fn new<P: Platform>(
+        setup: &Setup,
+        executor: &'static On<P>,
+        pool: &'static Pool,
+        machine: Option<&'static Machine>,
+    ) -> Self {
+        Self {
+            spawner: executor.spawner(),
+            timers: executor.timers(),
+            pool,
+            ledger: Ledger::default(),
+            machine,
+            workers: setup.workers,
+            size: setup.size,
+            pace: setup.pace,
+            seed: setup.choices,
+            over: false.into(),
+            streams: 0.into(),
+            bells: Default::default(),
+        }
+    }
 }
 
 /// A copyable reference to them.

@@ -19,11 +19,45 @@ use super::{
 /// Small, so that rings overflow.
 const RING: usize = 16;
 
+/// An executor of the same size, on any platform.
+pub(super) type On<P> = Scheduler<P, Box<[WorkerSlot<RING>]>, RING>;
+
 /// The executor of a simulation.
-pub(super) type Machine = Scheduler<Sim, Box<[WorkerSlot<RING>]>, RING>;
+pub(super) type Machine = On<Sim>;
 
 /// Its memory.
 pub(super) type Pool = TaskPool<1024, 256>;
+
+/// The calls of the platform, as traces and records name them.
+pub(super) mod occasion {
+    use filch::Event;
+
+    pub(in super::super) const BIRTH: u64 = 0;
+    pub(in super::super) const SLEEP: u64 = 1;
+    pub(in super::super) const NOW: u64 = 2;
+    pub(in super::super) const HERE: u64 = 3;
+    pub(in super::super) const ENTER: u64 = 4;
+    pub(in super::super) const LEAVE: u64 = 5;
+    pub(in super::super) const WAKE: u64 = 6;
+    pub(in super::super) const START: u64 = 7;
+    pub(in super::super) const POLL_IO: u64 = 8;
+    pub(in super::super) const RELAX: u64 = 9;
+    pub(in super::super) const UNBLOCK: u64 = 10;
+    /// A sleep has ended.
+    pub(in super::super) const AWAKE: u64 = 11;
+
+    pub(in super::super) fn of(event: Event) -> u64 {
+        match event {
+            Event::Spawn(_) => 16,
+            Event::PollStart(_) => 17,
+            Event::PollEnd(_) => 18,
+            Event::Steal { .. } => 19,
+            Event::Park => 20,
+            Event::Unpark => 21,
+            _ => 22,
+        }
+    }
+}
 
 /// The platform. All its state is the thread's world.
 #[derive(Debug)]
@@ -43,10 +77,10 @@ fn nanos(deadline: Option<Instant>) -> Option<u64> {
 
 /// Sleeps while the word is what it is, until somebody wakes the fiber, or for no reason.
 fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-    turn(1);
+    turn(occasion::SLEEP);
     // Ordering: Acquire, as the contract of `wait` says; there is one thread.
     if word.load(Ordering::Acquire) != expected {
-        return;
+        return awake();
     }
     let asleep = world(|w| {
         let spurious = w.roll(Fault::Spurious);
@@ -55,12 +89,24 @@ fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         if core::mem::take(&mut me.extra) || spurious {
             return false;
         }
-        me.state = state;
+        (me.state, me.at) = (state, occasion::AWAKE);
         true
     });
     if asleep {
         suspend();
     }
+}
+
+/// In a replay, a sleep ends when it ended.
+fn awake() {
+    if world(|w| w.replaying) {
+        turn(occasion::AWAKE);
+    }
+}
+
+/// Of a worker's choices, from the seed of all.
+pub(super) fn seed(of_all: u64, worker: WorkerId) -> u64 {
+    of_all ^ (worker.index() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 fn address(word: &AtomicU32) -> usize {
@@ -92,12 +138,12 @@ fn rouse(word: &AtomicU32) {
 //   it changes is made ready by `rouse`. Time is only ever added to.
 unsafe impl Platform for Sim {
     fn now(&self) -> Instant {
-        turn(2);
+        turn(occasion::NOW);
         Instant::from_nanos(world(|w| w.now))
     }
 
     fn current_worker(&self) -> Option<WorkerId> {
-        turn(3);
+        turn(occasion::HERE);
         world(|w| w.me()?.worker).map(WorkerId::new)
     }
 
@@ -111,11 +157,11 @@ unsafe impl Platform for Sim {
             w.seats[worker.index()] = current;
             w.me().map(|me| me.worker = Some(worker.index() as u16))
         });
-        turn(4);
+        turn(occasion::ENTER);
     }
 
     fn leave(&self, worker: WorkerId) {
-        turn(5);
+        turn(occasion::LEAVE);
         world(|w| {
             w.seats[worker.index()] = None;
             w.check.leaves(worker);
@@ -132,12 +178,12 @@ unsafe impl Platform for Sim {
     }
 
     fn wake(&self, _: WorkerId, word: &AtomicU32) {
-        turn(6);
+        turn(occasion::WAKE);
         rouse(word);
     }
 
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
-        turn(7);
+        turn(occasion::START);
         world(|w| {
             if w.roll(Fault::Refuse) {
                 return Err(StartError::Refused(11));
@@ -148,7 +194,7 @@ unsafe impl Platform for Sim {
     }
 
     fn poll_io(&self, _: WorkerId) -> usize {
-        turn(8);
+        turn(occasion::POLL_IO);
         let mut events = 0;
         while let Some(signal) = world(|w| w.take_signal(false)) {
             signal.deliver();
@@ -180,9 +226,11 @@ unsafe impl Platform for Sim {
     }
 
     fn relax(&self, _: u32) {
-        turn(9);
+        turn(occasion::RELAX);
         // Who spins waits for others.
-        suspend();
+        if !world(|w| w.replaying) {
+            suspend();
+        }
     }
 
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
@@ -190,17 +238,17 @@ unsafe impl Platform for Sim {
     }
 
     fn unblock(&self, word: &AtomicU32) {
-        turn(10);
+        turn(occasion::UNBLOCK);
         rouse(word);
     }
 
     fn seed(&self, worker: WorkerId) -> u64 {
-        world(|w| w.seed ^ (worker.index() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        seed(world(|w| w.seed), worker)
     }
 
     fn event(&self, worker: Option<WorkerId>, event: Event) {
         check::event(worker, event);
-        turn(11);
+        turn(occasion::of(event));
     }
 }
 

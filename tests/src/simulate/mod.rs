@@ -20,6 +20,10 @@ mod ledger;
 mod machine;
 mod net;
 mod programs;
+mod record;
+mod replay;
+mod roles;
+mod setup;
 mod shrink;
 mod timer;
 mod world;
@@ -28,6 +32,8 @@ pub use {
     driver::run,
     faults::{Fault, Faults},
     programs::Program,
+    record::{Record, record, replay},
+    replay::Fidelity,
     shrink::{Shrunk, shrink},
     world::Counts,
 };
@@ -84,6 +90,8 @@ pub struct Report {
     pub hash: u64,
     /// Figures.
     pub counts: Counts,
+    /// Of a replay: how well it followed its record.
+    pub fidelity: Fidelity,
 }
 
 /// What went wrong in an episode.

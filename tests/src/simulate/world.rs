@@ -10,7 +10,8 @@ use super::{
     check::Check,
     faults::{Dice, Fault},
     fiber::{in_fiber, suspend},
-    machine::Machine,
+    machine::{Machine, occasion},
+    replay::Fidelity,
 };
 
 thread_local! {
@@ -92,6 +93,8 @@ pub(super) struct Actor {
     /// One more wake is on its way.
     pub(super) extra: bool,
     interrupted: bool,
+    /// The call of the platform that it stopped in.
+    pub(super) at: u64,
 }
 
 impl Actor {
@@ -102,6 +105,7 @@ impl Actor {
         parked: false,
         extra: false,
         interrupted: false,
+        at: occasion::BIRTH,
     };
 
     /// Nothing of the executor's is under way here, nor will be before somebody does something.
@@ -151,6 +155,9 @@ pub(super) struct World {
     pub(super) preempt: u32,
     pub(super) seed: u64,
     pub(super) trace: bool,
+    /// Turns are those of a record: each call of the platform ends one, and the program's own code none.
+    pub(super) replaying: bool,
+    pub(super) fidelity: Fidelity,
     /// The clock stands until this moment.
     pub(super) frozen: u64,
     /// Who had the last turn.
@@ -179,6 +186,8 @@ impl Default for World {
             preempt: 256,
             seed: 0,
             trace: false,
+            replaying: false,
+            fidelity: Fidelity::default(),
             frozen: 0,
             last: None,
             ready: Vec::new(),
@@ -257,7 +266,7 @@ impl World {
 
 /// The device that this cell stands for has something to tell, soon.
 pub(super) fn signal(cell: &Arc<Readiness>, ready: Ready) {
-    if in_fiber() {
+    if in_fiber() && !world(|w| w.replaying) {
         world(|w| w.send(cell, ready));
     } else {
         cell.set(ready);
@@ -289,6 +298,12 @@ pub(super) fn turn(occasion: u64) {
     let switch = world(|w| {
         w.mix(occasion);
         w.log(|| format!("turn {occasion}"));
+        if let Some(me) = w.me() {
+            me.at = occasion;
+        }
+        if w.replaying {
+            return true;
+        }
         if w.roll(Fault::Stall) {
             w.hold(2_000);
             return true;
@@ -307,7 +322,7 @@ pub(super) fn pause() {
 
 /// The program's own code takes long, about so many moments.
 pub(super) fn pause_for(about: u64) {
-    if !in_fiber() || thread::panicking() {
+    if !in_fiber() || thread::panicking() || world(|w| w.replaying) {
         return;
     }
     let outside = |is| {
