@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use filch_tests::simulate::{Counts, Fault, Faults, Options, Program, run, shrink};
+use filch_tests::simulate::{Counts, Fault, Faults, Options, Program, record, replay, run, shrink};
 
 /// Episodes of every program. What fails prints the command that replays it.
 fn simulate(seeds: core::ops::Range<u64>, steps: u64, faults: Faults) -> Counts {
@@ -79,6 +79,32 @@ fn a_lost_wake_is_seen() {
         }
     }
     assert!(seen >= 10, "only {seen} of 20 episodes with lost wakes have failed");
+}
+
+/// What threads did, fibers do again, call by call.
+#[test]
+fn a_record_of_threads_is_followed_to_its_end() {
+    for (i, program) in Program::ALL.into_iter().enumerate() {
+        let seed = 7 + i as u64;
+        let recorded = record(program, 3, seed, 12, 30);
+        let text = recorded.to_string();
+        assert_eq!(text.parse().as_ref(), Ok(&recorded));
+        let report = replay(&recorded).unwrap_or_else(|failure| panic!("{program}: {failure}"));
+        let fidelity = report.fidelity;
+        assert!(fidelity.entries > 500, "{program}: {fidelity:?}");
+        assert_eq!(fidelity.followed, fidelity.entries, "{program}, seed {seed}: {fidelity:?}");
+    }
+}
+
+/// A replay of something else strays, and comes to its end all the same.
+#[test]
+fn a_record_of_another_program_is_left() {
+    let fan = record(Program::Fan, 2, 3, 12, 30).to_string();
+    let (head, calls) = fan.split_once('\n').expect("a first line");
+    let other = format!("{}\n{calls}", head.replace("fan", "timers"));
+    let other = other.parse().expect("it is a record");
+    let report = replay(&other).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.fidelity.prefix < report.fidelity.entries, "{:?}", report.fidelity);
 }
 
 #[test]

@@ -237,7 +237,8 @@ pub(super) fn between(executor: &'static Machine, turned: bool) {
             });
         }
     }
-    if world(|w| turned && w.counts.steps % ROUND == 0) {
+    // In a replay it is the operating system that makes workers wait.
+    if world(|w| turned && !w.replaying && w.counts.steps % ROUND == 0) {
         check_waits(executor);
     }
 }

@@ -61,7 +61,8 @@ impl Episode {
             Err(error) => unreachable!("{error}"),
         };
         let pool: &'static Pool = Box::leak(Box::default());
-        let shared = Shared::new(&setup, executor, pool, Some(executor));
+        let shared =
+            Shared::new(&setup, executor, pool, setup.rounds.is_none().then_some(executor));
         let shared = &*Box::leak(Box::new(shared));
         let mut w = World { seed: setup.seed, dice: setup.dice, ..World::default() };
         w.trace = setup.trace;

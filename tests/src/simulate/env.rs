@@ -87,6 +87,11 @@ impl Env {
         Rng::with_seed(self.0.seed ^ stream.wrapping_mul(0xD134_2543_DE82_EF95))
     }
 
+    /// Leaves one out.
+    pub(super) fn skip_stream(self) {
+        self.0.streams.fetch_add(1, Relaxed);
+    }
+
     pub(super) fn nap(self, duration: Duration) -> Nap {
         Nap::new(self.0.timers, duration)
     }
