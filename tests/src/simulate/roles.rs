@@ -21,7 +21,8 @@ pub(super) fn be_worker(executor: &'static Machine, id: WorkerId, may_leave: boo
             Err(_) => pause_for(100),
             Ok(worker) if may_leave && rng.u8(..4) != 0 => {
                 let mut idle = 0;
-                for _ in 0..rng.u32(1..2_000) {
+                let steps = [10, 100, 2_000][rng.usize(..3)];
+                for _ in 0..rng.u32(1..steps) {
                     match worker.step() {
                         Step::Stopped => return,
                         Step::Polled => idle = 0,
@@ -48,12 +49,12 @@ pub(super) fn be_main<P: Platform>(
     rounds: Option<u32>,
 ) {
     let mut rng = env.rng();
-    let mut roots = program.start(env);
+    let (mut roots, mut alarms) = (program.start(env), Vec::new());
     for round in 0.. {
         if env.is_over() || rounds.is_some_and(|rounds| round >= rounds) {
             break;
         }
-        programs::from_outside(env, &mut rng);
+        programs::from_outside(env, &mut rng, &mut alarms);
         let time = rng.u64(..200);
         if rounds.is_some() {
             // In a record and its replay it is a call of the platform.
@@ -63,6 +64,7 @@ pub(super) fn be_main<P: Platform>(
             pause_for(time);
         }
     }
+    drop(alarms);
     env.0.over.store(true, Relaxed);
     env.ring_all();
     let graceful = rounds.is_some() || rng.bool();

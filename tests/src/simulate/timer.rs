@@ -4,8 +4,12 @@ use core::{
     future::Future,
     pin::Pin,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
+};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    task::Wake,
 };
 
 use filch::{Instant, Sleep, Timers};
@@ -15,12 +19,31 @@ use super::{
     world::{fail, world},
 };
 
+/// A deadline that the world knows, and a number that no other has.
+type Entry = Option<(u64, u64)>;
+
+/// From now on somebody waits for this deadline.
+fn remember(deadline: Instant) -> Entry {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    in_fiber().then(|| {
+        let entry = (deadline.as_nanos(), NEXT.fetch_add(1, Relaxed));
+        world(|w| w.check.timers.insert(entry));
+        entry
+    })
+}
+
+fn forget(entry: Entry) {
+    if let Some(entry) = entry {
+        world(|w| w.check.timers.remove(&entry));
+    }
+}
+
 /// A [`Sleep`] of a task, whose deadline the world knows while the task waits for it.
 pub(super) struct Nap {
     sleep: Pin<Box<Sleep>>,
     timers: Timers,
     /// As the world knows it.
-    entry: Option<(u64, u64)>,
+    entry: Entry,
 }
 
 impl Nap {
@@ -38,18 +61,13 @@ impl Nap {
     }
 
     fn remember(&mut self) {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        if self.entry.is_none() && in_fiber() {
-            let entry = (self.sleep.deadline().as_nanos(), NEXT.fetch_add(1, Relaxed));
-            world(|w| w.check.timers.insert(entry));
-            self.entry = Some(entry);
+        if self.entry.is_none() {
+            self.entry = remember(self.sleep.deadline());
         }
     }
 
     fn forget(&mut self) {
-        if let Some(entry) = self.entry.take() {
-            world(|w| w.check.timers.remove(&entry));
-        }
+        forget(self.entry.take());
     }
 }
 
@@ -73,5 +91,59 @@ impl Future for Nap {
 impl Drop for Nap {
     fn drop(&mut self) {
         self.forget();
+    }
+}
+
+/// A [`Sleep`] of a thread that is no worker, and looks after it now and then.
+pub(super) struct Alarm {
+    sleep: Pin<Box<Sleep>>,
+    rings: Arc<Rings>,
+}
+
+/// Its waker: it has been fired.
+#[derive(Default)]
+struct Rings(Mutex<Entry>);
+
+impl Rings {
+    fn set(&self, entry: Entry) {
+        let before =
+            core::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), entry);
+        forget(before);
+    }
+}
+
+impl Wake for Rings {
+    fn wake(self: Arc<Self>) {
+        self.set(None);
+    }
+}
+
+impl Alarm {
+    pub(super) fn new(timers: Timers, duration: Duration) -> Self {
+        let mut alarm = Self { sleep: Box::pin(timers.sleep(duration)), rings: Arc::default() };
+        alarm.look();
+        alarm
+    }
+
+    /// Another deadline.
+    pub(super) fn reset(&mut self, deadline: Instant) {
+        self.rings.set(None);
+        self.sleep.as_mut().reset(deadline);
+        self.look();
+    }
+
+    /// In any case it is known from here on, if it has not been fired meanwhile.
+    fn look(&mut self) {
+        let waker = Waker::from(Arc::clone(&self.rings));
+        let polled = self.sleep.as_mut().poll(&mut Context::from_waker(&waker));
+        if polled.is_pending() && !self.sleep.is_elapsed() {
+            self.rings.set(remember(self.sleep.deadline()));
+        }
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.rings.set(None);
     }
 }

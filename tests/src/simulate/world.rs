@@ -308,6 +308,11 @@ pub(super) fn turn(occasion: u64) {
             w.hold(2_000);
             return true;
         }
+        // What happens rarely is worth a stop each second time.
+        if matches!(occasion, occasion::ENTER | occasion::LEAVE) && w.rng.bool() {
+            w.hold(100);
+            return true;
+        }
         w.preempt >= 256 || w.rng.u32(..256) < w.preempt
     });
     if switch {

@@ -15,6 +15,7 @@ use fastrand::Rng;
 
 use super::{
     env::{Env, Task},
+    timer::Alarm,
     world::{pause, pause_for},
 };
 
@@ -127,9 +128,17 @@ impl FromStr for Program {
     }
 }
 
-/// What a thread that is no worker does now and then: it spawns, it wakes.
-pub(super) fn from_outside(env: Env, rng: &mut Rng) {
-    match rng.u8(..4) {
+/// What a thread that is no worker does now and then: it spawns, it wakes, it has timers of its own.
+pub(super) fn from_outside(env: Env, rng: &mut Rng, alarms: &mut Vec<Alarm>) {
+    match rng.u8(..6) {
+        4 => {
+            alarms.truncate(3);
+            alarms.insert(0, Alarm::new(env.0.timers, time(rng)));
+        }
+        5 => {
+            let at = env.0.timers.now() + time(rng);
+            alarms.iter_mut().take(1).for_each(|alarm| alarm.reset(at));
+        }
         0 => {
             let n = rng.u32(..4);
             drop(env.spawn(busy(env, n)));
