@@ -26,6 +26,7 @@ mod roles;
 mod setup;
 mod shrink;
 mod timer;
+mod waker;
 mod world;
 
 pub use {

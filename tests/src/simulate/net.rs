@@ -2,7 +2,7 @@
 
 use core::{
     future::poll_fn,
-    task::{Poll, ready},
+    task::{Context, Poll},
 };
 use std::{
     collections::VecDeque,
@@ -13,7 +13,9 @@ use filch::io::{Direction, Readiness, Ready};
 
 use super::{
     faults::Fault,
-    world::{roll, signal, world},
+    fiber::in_fiber,
+    waker::slow,
+    world::{pause, roll, signal, world},
 };
 
 /// Bytes in a pipe.
@@ -173,11 +175,23 @@ async fn attempt(
     let mut retries = 0;
     poll_fn(|cx| filch::budgeted(cx, |_| Poll::Ready(()))).await;
     loop {
-        let event = poll_fn(|cx| Poll::Ready(ready!(cell.poll_ready(cx, direction)))).await;
+        let event = poll_fn(|cx| {
+            if !(in_fiber() && world(|w| w.rng.u8(..4) == 0)) {
+                return cell.poll_ready(cx, direction);
+            }
+            // There may be an edge while it is cloned.
+            let waker = slow(cx.waker());
+            cell.poll_ready(&mut Context::from_waker(&waker), direction)
+        })
+        .await;
         match operation() {
             Tried::Done(n) => return Ok(n),
             Tried::Reset => return Err(Reset),
-            Tried::Blocked => cell.clear(event.only(direction.interest())),
+            Tried::Blocked => {
+                // There may be an edge between the two.
+                pause();
+                cell.clear(event.only(direction.interest()));
+            }
             Tried::Again => {
                 retries += 1;
                 if retries % 8 == 0 {
@@ -218,7 +232,10 @@ impl Listener {
             let stream = self.lock().pop_front();
             match stream {
                 Some(stream) => return stream,
-                None => self.0.ready.clear(event),
+                None => {
+                    pause();
+                    self.0.ready.clear(event);
+                }
             }
         }
     }
