@@ -20,6 +20,7 @@ use super::{
     machine::{Machine, On, Pool},
     setup::Setup,
     timer::Nap,
+    waker::poll_slowly,
     world::fail,
 };
 
@@ -229,7 +230,7 @@ impl<T> Future for Task<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.handle).poll(cx)
+        poll_slowly(cx, |cx| Pin::new(&mut self.handle).poll(cx))
     }
 }
 

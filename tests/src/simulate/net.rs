@@ -1,9 +1,6 @@
 //! A simulated network: byte pipes over readiness cells, with short operations, errors and resets.
 
-use core::{
-    future::poll_fn,
-    task::{Context, Poll},
-};
+use core::{future::poll_fn, task::Poll};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -13,8 +10,7 @@ use filch::io::{Direction, Readiness, Ready};
 
 use super::{
     faults::Fault,
-    fiber::in_fiber,
-    waker::slow,
+    waker::poll_slowly,
     world::{pause, roll, signal, world},
 };
 
@@ -175,15 +171,8 @@ async fn attempt(
     let mut retries = 0;
     poll_fn(|cx| filch::budgeted(cx, |_| Poll::Ready(()))).await;
     loop {
-        let event = poll_fn(|cx| {
-            if !(in_fiber() && world(|w| w.rng.u8(..4) == 0)) {
-                return cell.poll_ready(cx, direction);
-            }
-            // There may be an edge while it is cloned.
-            let waker = slow(cx.waker());
-            cell.poll_ready(&mut Context::from_waker(&waker), direction)
-        })
-        .await;
+        // There may be an edge while the waker is cloned.
+        let event = poll_fn(|cx| poll_slowly(cx, |cx| cell.poll_ready(cx, direction))).await;
         match operation() {
             Tried::Done(n) => return Ok(n),
             Tried::Reset => return Err(Reset),

@@ -16,6 +16,7 @@ use filch::{Instant, Sleep, Timers};
 
 use super::{
     fiber::in_fiber,
+    waker::poll_slowly,
     world::{fail, world},
 };
 
@@ -75,7 +76,7 @@ impl Future for Nap {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let polled = self.sleep.as_mut().poll(cx);
+        let polled = poll_slowly(cx, |cx| self.sleep.as_mut().poll(cx));
         if polled.is_pending() {
             self.remember();
             return Poll::Pending;

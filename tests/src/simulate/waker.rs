@@ -1,14 +1,26 @@
 //! A waker that takes its time: programs may use any, and combinators do.
 
-use core::task::{RawWaker, RawWakerVTable, Waker};
+use core::task::{Context, RawWaker, RawWakerVTable, Waker};
 
-use super::world::pause;
+use super::{
+    fiber::in_fiber,
+    world::{pause, world},
+};
 
 /// INV-SLOW: the data is a `Box<Waker>`, owned by the waker that has it.
 static SLOW: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_it);
 
+/// Polls with the waker of the context, or now and then with a slow one.
+pub(super) fn poll_slowly<R>(cx: &mut Context<'_>, poll: impl FnOnce(&mut Context<'_>) -> R) -> R {
+    if !(in_fiber() && world(|w| w.rng.u8(..4) == 0)) {
+        return poll(cx);
+    }
+    let waker = slow(cx.waker());
+    poll(&mut Context::from_waker(&waker))
+}
+
 /// Wakes what this one wakes; others go on while it is cloned.
-pub(super) fn slow(waker: &Waker) -> Waker {
+fn slow(waker: &Waker) -> Waker {
     // SAFETY: INV-SLOW; the functions are as thread-safe as those of the waker within.
     unsafe { Waker::from_raw(raw(waker)) }
 }
