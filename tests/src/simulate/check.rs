@@ -22,10 +22,9 @@ use super::{
     world::{Actor, State, World, world},
 };
 
-/// For so many polls of others, for each worker, a task may be ready and not polled. An injector of as many tasks as there is
-/// memory for takes up to 256 / 4 * 255 of them: batches of four, and an interval of 255 polls while rings are never empty.
-/// While a worker stalls others do far fewer.
-const PATIENCE: u64 = 25_000;
+/// For so many polls of others, for each worker, a task may be ready and not polled. While its ring stays full a worker takes
+/// one task from the injector each 255 polls, and there is memory for 256. While a worker stalls others do far fewer.
+const PATIENCE: u64 = 70_000;
 /// How often that is looked at.
 const ROUND: u64 = 512;
 
