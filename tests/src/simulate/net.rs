@@ -11,7 +11,7 @@ use filch::io::{Direction, Readiness, Ready};
 use super::{
     faults::Fault,
     waker::poll_slowly,
-    world::{pause, roll, signal, world},
+    world::{pause_for, roll, signal, world},
 };
 
 /// Bytes in a pipe.
@@ -178,7 +178,7 @@ async fn attempt(
             Tried::Reset => return Err(Reset),
             Tried::Blocked => {
                 // There may be an edge between the two.
-                pause();
+                pause_for(20);
                 cell.clear(event.only(direction.interest()));
             }
             Tried::Again => {
@@ -222,7 +222,7 @@ impl Listener {
             match stream {
                 Some(stream) => return stream,
                 None => {
-                    pause();
+                    pause_for(20);
                     self.0.ready.clear(event);
                 }
             }
