@@ -1,6 +1,10 @@
 //! A simulated network: byte pipes over readiness cells, with short operations, errors and resets.
 
-use core::{future::poll_fn, task::Poll};
+use core::{
+    future::poll_fn,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    task::Poll,
+};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -198,6 +202,7 @@ pub(super) struct Listener(Arc<Backlog>);
 #[derive(Default)]
 struct Backlog {
     streams: Mutex<VecDeque<Stream>>,
+    closed: AtomicBool,
     ready: Arc<Readiness>,
 }
 
@@ -209,9 +214,20 @@ impl Listener {
     /// A client's end.
     pub(super) fn connect(&self) -> Stream {
         let (ours, theirs) = Stream::pair();
+        if self.0.closed.load(Relaxed) {
+            // Dropped, and the client hears of it.
+            return ours;
+        }
         self.lock().push_back(theirs);
         signal(&self.0.ready, Ready::READABLE);
         ours
+    }
+
+    /// Nobody will accept any more.
+    pub(super) fn close(&self) {
+        self.0.closed.store(true, Relaxed);
+        let left = core::mem::take(&mut *self.lock());
+        drop(left);
     }
 
     /// A server's end.

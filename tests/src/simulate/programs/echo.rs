@@ -14,7 +14,7 @@ use crate::simulate::{
 pub(super) fn start(env: Env, n: u32) -> Vec<Task<()>> {
     let listener = Listener::default();
     let server = env.spawn_mortal(serve(env, listener.clone()));
-    let server = server.map(|server| env.spawn(end_with(env, server)));
+    let server = server.map(|server| env.spawn(end_with(env, server, listener.clone())));
     let clients = (0..n.div_ceil(2)).map(|_| env.spawn(client(env, listener.clone())));
     collect(server.into_iter().chain(clients))
 }
@@ -28,12 +28,13 @@ async fn serve(env: Env, listener: Listener) {
 }
 
 /// A server has no end of its own.
-async fn end_with(env: Env, server: Task<()>) {
+async fn end_with(env: Env, server: Task<()>, listener: Listener) {
     while !env.is_over() {
         env.wait_for_bell(0).await;
     }
     server.abort();
     let _ = server.await;
+    listener.close();
 }
 
 async fn echo(mut stream: Stream) {
