@@ -391,3 +391,41 @@ fn wakes_from_another_workers_poll_go_to_that_worker() {
     sim.settle();
     assert!(output(&mut waiting).is_err());
 }
+
+/// Who sees work on its way to sleep may be the searcher that the pusher has relied on: if it then turns to a task of its own,
+/// somebody else must hear of that work.
+#[test]
+fn who_stays_awake_for_others_work_and_turns_to_its_own_tells_a_sleeper() {
+    let (sim, shared) = shared(Sim::<256>::new(3));
+    let executor = sim.executor;
+    for worker in [0, 2] {
+        sim.on(worker, |worker| assert_eq!(worker.begin_park(), Some(None)));
+    }
+    let parked = |sim: &Sim| sim.executor.metrics().totals().parked;
+    let pool = pool();
+    let pusher = async move {
+        // The second displaces the first to the ring, and claims worker 0 for it.
+        executor.spawn(pool, async {}).unwrap().detach();
+        executor.spawn(pool, async {}).unwrap().detach();
+        assert_eq!(parked(&shared), 1);
+        // It wakes, searches, and is about to sleep again when it sees the ring.
+        shared.on(0, |worker| {
+            worker.end_park();
+            assert_eq!(worker.begin_park(), None);
+        });
+        let own = Arc::clone(&shared);
+        let task = async move {
+            assert_eq!(parked(&own), 0, "a task waits in a ring, and worker 2 sleeps")
+        };
+        let mut task = executor.spawner().spawn_pinned(pool, id(0), task).unwrap();
+        // The pinned task comes first, in every second pass.
+        while !task.is_finished() {
+            assert_eq!(shared.step(0), Step::Polled);
+        }
+        output(&mut task).unwrap();
+    };
+    let mut pusher = executor.spawner().spawn_pinned(pool, id(1), pusher).unwrap();
+    sim.run(1);
+    output(&mut pusher).unwrap();
+    sim.settle();
+}

@@ -89,6 +89,12 @@ impl Idle {
         true
     }
 
+    /// A worker that has seen work on its way to sleep is a searcher, whatever the cap.
+    pub(crate) fn search_on(&self) {
+        // Ordering: as in `try_search`.
+        self.searching.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// A searcher stops searching, and the queues are re-read after this; true if it was the last.
     pub(crate) fn stop_searching(&self) -> bool {
         self.count_down() == 1

@@ -174,8 +174,13 @@ where
         executor.publish_all(&self.slot().bay);
         local.announced.set(true);
         let look = executor.idle.announce(executor, self.id, local.searching.replace(false));
-        if (look && executor.has_work(self.id)) || self.must_stay() {
+        let found = look && executor.has_work(self.id);
+        if found || self.must_stay() {
             self.wake_up();
+            if found && !local.searching.replace(true) {
+                // Its pusher may have relied on this worker's search: should it turn to a task of its own, `rest` looks again.
+                executor.idle.search_on();
+            }
             return None;
         }
         executor.ask_all();

@@ -1,0 +1,3 @@
+//! What the tests across the crates share: the deterministic simulation of a whole executor.
+
+pub mod simulate;

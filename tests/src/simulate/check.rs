@@ -1,0 +1,344 @@
+//! What must hold, at each step.
+//!
+//! | invariant | looked at |
+//! |---|---|
+//! | a task is polled by one worker at a time | at each poll |
+//! | not more polls in a row from the LIFO slot than the cap, while others wait in the ring | at each poll |
+//! | nobody searches, and as many are announced asleep as are, when all that is under way is the program's own code | then |
+//! | no task is in the injector, or in a ring, while a worker sleeps | then |
+//! | no task is queued anywhere while all workers sleep; somebody wakes for the first timer | then |
+//! | a task that is ready is polled within so many polls of others | every 512 steps |
+//! | the events and the metrics tell the same; tasks spawned = completed = those of the books | at the end |
+//! | every slot of the memory is free | at the end |
+
+use core::fmt::Write;
+use std::collections::{BTreeSet, HashMap};
+
+use filch::{Event, TaskInfo, WorkerId};
+
+use super::{
+    ledger::Ledger,
+    machine::{Machine, Pool},
+    world::{Actor, State, World, world},
+};
+
+/// For so many polls of others, for each worker, a task may be ready and not polled. While its ring stays full a worker takes
+/// one task from the injector each 255 polls, and there is memory for 256. While a worker stalls others do far fewer.
+const PATIENCE: u64 = 70_000;
+/// How often that is looked at.
+const ROUND: u64 = 512;
+
+/// What is known of a task, by its address.
+#[derive(Default)]
+struct Row {
+    /// In the order of first sights: addresses differ from run to run.
+    number: u64,
+    /// Who polls it.
+    on: Option<u16>,
+    /// As of which poll it has been ready, if it is known to be.
+    ready: Option<u64>,
+}
+
+/// What is known of a worker.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Streak {
+    hits: usize,
+    /// Tasks stolen from anybody.
+    stolen: usize,
+    in_a_row: u32,
+}
+
+#[derive(Default)]
+pub(super) struct Check {
+    rows: HashMap<usize, Row>,
+    /// One for each worker.
+    pub(super) streaks: Vec<Streak>,
+    pub(super) lifo_cap: u32,
+    /// Whether rings are emptied by their workers' polls and thieves alone: nobody blocks in a join too deep.
+    pub(super) caps: bool,
+    pub(super) stealing: bool,
+    /// Deadlines of timers that tasks wait for.
+    pub(super) timers: BTreeSet<(u64, u64)>,
+}
+
+impl Check {
+    /// It has given its ring away.
+    pub(super) fn leaves(&mut self, worker: WorkerId) {
+        if let Some(streak) = self.streaks.get_mut(worker.index()) {
+            streak.in_a_row = 0;
+        }
+    }
+
+    fn row(&mut self, task: usize) -> &mut Row {
+        let number = self.rows.len() as u64;
+        self.rows.entry(task).or_insert_with(|| Row { number, ..Row::default() })
+    }
+}
+
+/// The scheduler says what it does.
+pub(super) fn event(worker: Option<WorkerId>, event: Event) {
+    world(|w| {
+        let here = w.me().and_then(|me| me.worker);
+        if worker.map(WorkerId::index) != here.map(usize::from) {
+            w.fail(format!("an event of {worker:?} in the context of {here:?}"));
+        }
+        let what = match event {
+            Event::Spawn(task) => w.spawned(task),
+            Event::PollStart(task) => w.poll_begins(task, here),
+            Event::PollEnd(task) => w.poll_ends(task, here),
+            Event::Steal { victim, tasks } => {
+                w.counts.steals += 1;
+                w.counts.stolen += u64::from(tasks);
+                u64::from(victim) << 16 | u64::from(tasks)
+            }
+            Event::Park => {
+                w.counts.parks += 1;
+                w.set_parked(true);
+                1 << 40
+            }
+            Event::Unpark => {
+                w.set_parked(false);
+                2 << 40
+            }
+            _ => 3 << 40,
+        };
+        w.mix(what);
+        w.log(|| format!("{event:x?}"));
+    });
+}
+
+impl World {
+    fn set_parked(&mut self, parked: bool) {
+        if let Some(me) = self.me() {
+            me.parked = parked;
+        }
+    }
+
+    fn spawned(&mut self, task: usize) -> u64 {
+        self.counts.tasks += 1;
+        let row = self.check.row(task);
+        // Its slot may be used again before the last poll in it has told its end.
+        (row.on, row.ready) = (None, None);
+        row.number | 4 << 40
+    }
+
+    fn poll_begins(&mut self, task: usize, here: Option<u16>) -> u64 {
+        self.counts.polls += 1;
+        self.counts.checks += 1;
+        let row = self.check.row(task);
+        let (number, before) = (row.number, row.on);
+        row.on = here;
+        row.ready = None;
+        if let Some(other) = before {
+            self.fail(format!("task {number} is polled by {here:?}, and by worker {other}"));
+        }
+        if let Some(here) = here {
+            self.check_streak(usize::from(here));
+        }
+        number | 5 << 40
+    }
+
+    fn poll_ends(&mut self, task: usize, here: Option<u16>) -> u64 {
+        let row = self.check.row(task);
+        if row.on == here {
+            row.on = None;
+        }
+        row.number | 6 << 40
+    }
+
+    /// How many polls in a row came from the LIFO slot while others waited in the ring, and nobody stole those.
+    fn check_streak(&mut self, worker: usize) {
+        let Some(executor) = self.executor.filter(|_| self.check.caps) else { return };
+        let metrics = executor.metrics();
+        let stolen = metrics.workers().map(|(_, m)| m.stolen).sum();
+        let Some((_, mine)) = metrics.workers().nth(worker) else { return };
+        let cap = self.check.lifo_cap;
+        let Some(streak) = self.check.streaks.get_mut(worker) else { return };
+        let hit = mine.lifo_hits != streak.hits;
+        let goes_on = hit && mine.queue_depth > 0 && stolen == streak.stolen;
+        let in_a_row = if goes_on { streak.in_a_row + 1 } else { 0 };
+        *streak = Streak { hits: mine.lifo_hits, stolen, in_a_row };
+        if in_a_row > cap {
+            self.fail(format!("{in_a_row} polls in a row of worker {worker} from its LIFO slot"));
+        }
+    }
+
+    /// Nothing is under way but the program's own code: nobody may sleep while a task waits.
+    fn check_rest(&mut self, executor: &'static Machine) {
+        self.counts.checks += 1;
+        let metrics = executor.metrics();
+        let totals = metrics.totals();
+        let parked = self.actors.iter().filter(|a| a.parked).count();
+        if totals.searching != 0 {
+            self.fail(format!("{} workers count as searching, and none is", totals.searching));
+        }
+        if totals.parked != parked {
+            self.fail(format!("{} workers count as asleep, and {parked} are", totals.parked));
+        }
+        if parked == 0 {
+            return;
+        }
+        if totals.injector_depth > 0 {
+            self.fail("a task waits in the injector while a worker sleeps");
+        }
+        // A depth counts the LIFO slot, which waits for its worker, or for the sentry.
+        let slot = usize::from(self.check.lifo_cap > 0);
+        if self.check.stealing && metrics.workers().any(|(_, m)| m.queue_depth > slot) {
+            self.fail("a task waits in a ring while a worker sleeps");
+        }
+    }
+
+    /// Whether every worker that is online is announced asleep.
+    fn all_asleep(&self) -> bool {
+        let mut workers = self.actors.iter().filter(|a| a.worker.is_some()).peekable();
+        workers.peek().is_some() && workers.all(|a| a.parked)
+    }
+
+    fn check_timers(&mut self) {
+        let Some((first, _)) = self.check.timers.first() else { return };
+        let ends = self.actors.iter().filter(|a| a.parked).filter_map(|a| match a.state {
+            State::Asleep { deadline, .. } => deadline,
+            _ => None,
+        });
+        if ends.min().is_none_or(|end| end > *first) {
+            let first = *first;
+            self.fail(format!(
+                "all workers sleep, and nobody will wake for the timer of {first} ns"
+            ));
+        }
+    }
+
+    fn is_away(&self, worker: Option<WorkerId>) -> bool {
+        worker.is_some_and(|id| self.seats.get(id.index()).is_none_or(Option::is_none))
+    }
+}
+
+/// Between two turns.
+pub(super) fn between(executor: &'static Machine, turned: bool) {
+    let (at_rest, all_asleep) = world(|w| {
+        let at_rest = turned && w.actors.iter().all(|actor| actor.rests());
+        if at_rest {
+            w.check_rest(executor);
+        }
+        (at_rest, at_rest && w.all_asleep())
+    });
+    if at_rest && all_asleep {
+        world(World::check_timers);
+        let forgotten = scheduled(executor);
+        if let Some(task) = forgotten.first() {
+            world(|w| {
+                let number = w.check.row(task.id.get()).number;
+                let TaskInfo { worker, cancelled, shields, references, .. } = *task;
+                w.fail(format!(
+                    "all workers sleep, and task {number} is queued (pinned to {worker:?}, cancelled {cancelled}, \
+                     {shields} shields, {references} references)"
+                ));
+            });
+        }
+    }
+    // In a replay it is the operating system that makes workers wait.
+    if world(|w| turned && !w.replaying && w.counts.steps % ROUND == 0) {
+        check_waits(executor);
+    }
+}
+
+/// Tasks that are ready, not being polled, and whose worker is there.
+fn scheduled(executor: &'static Machine) -> Vec<TaskInfo> {
+    let mut all = Vec::new();
+    executor.tasks(|task| {
+        if task.scheduled {
+            all.push(task);
+        }
+    });
+    world(|w| {
+        all.retain(|task| !w.is_away(task.worker) && w.check.row(task.id.get()).on.is_none());
+    });
+    all
+}
+
+/// How long tasks have been ready.
+fn check_waits(executor: &'static Machine) {
+    let ready = scheduled(executor);
+    world(|w| {
+        w.counts.checks += 1;
+        let polls = w.counts.polls;
+        let waiting: BTreeSet<usize> = ready.iter().map(|task| task.id.get()).collect();
+        for (task, row) in &mut w.check.rows {
+            if !waiting.contains(task) {
+                row.ready = None;
+            }
+        }
+        let mut longest = 0;
+        for task in waiting {
+            longest = longest.max(polls - *w.check.row(task).ready.get_or_insert(polls));
+        }
+        w.counts.longest_wait = w.counts.longest_wait.max(longest);
+        if longest > PATIENCE * w.seats.len() as u64 {
+            w.fail(format!("a task has been ready for {longest} polls of others"));
+        }
+    });
+}
+
+/// When all fibers are over.
+pub(super) fn at_the_end(executor: &'static Machine, pool: &'static Pool, ledger: &Ledger) {
+    let metrics = executor.metrics();
+    let totals = metrics.totals();
+    let sum = |f: fn(&filch::WorkerMetrics) -> usize| {
+        metrics.workers().map(|(_, m)| f(&m)).sum::<usize>() as u64
+    };
+    let counts = world(|w| w.counts);
+    let pairs = [
+        ("polls", counts.polls, sum(|m| m.polls)),
+        ("steals", counts.steals, sum(|m| m.steals)),
+        ("tasks stolen", counts.stolen, sum(|m| m.stolen)),
+        ("parks", counts.parks, sum(|m| m.parks)),
+        ("tasks spawned", ledger.spawned(), totals.spawned as u64),
+        ("tasks completed", ledger.spawned(), totals.completed as u64),
+        ("spawn events", ledger.spawned(), counts.tasks),
+        ("futures dropped", ledger.spawned(), ledger.dropped()),
+        ("tasks alive", 0, totals.live as u64),
+        ("tasks in the injector", 0, totals.injector_depth as u64),
+        ("timers left", 0, world(|w| w.check.timers.len()) as u64),
+        ("free slots", pool.capacity() as u64, free_slots(executor, pool)),
+    ];
+    for (what, ours, theirs) in pairs {
+        if ours != theirs {
+            world(|w| w.fail(format!("at the end: {what}: {theirs}, and should be {ours}")));
+        }
+    }
+    world(|w| {
+        w.counts.checks += pairs.len() as u64;
+        w.counts.jobs = sum(|m| m.jobs);
+        w.counts.timers = sum(|m| m.timers);
+    });
+}
+
+fn free_slots(executor: &'static Machine, pool: &'static Pool) -> u64 {
+    let reserve = || executor.spawner().reserve::<core::future::Ready<()>>(pool).ok();
+    let taken: Vec<_> = core::iter::from_fn(reserve).collect();
+    taken.len() as u64
+}
+
+/// Who is where, for a person.
+pub(super) fn state(executor: &'static Machine) -> String {
+    let mut text = String::new();
+    world(|w| {
+        for (i, actor) in w.actors.iter().enumerate().filter(|(_, a)| a.state != State::Over) {
+            let _ = match actor.state {
+                State::Asleep { deadline, .. } => {
+                    write!(text, "  fiber {i}: asleep until {deadline:?}")
+                }
+                state => write!(text, "  fiber {i}: {state:?}"),
+            };
+            let Actor { worker, outside, parked, .. } = *actor;
+            let _ = writeln!(text, ", worker {worker:?}, outside {outside}, parked {parked}");
+        }
+        let _ = writeln!(text, "  moment {}, now {} ns", w.moment, w.now);
+    });
+    let metrics = executor.metrics();
+    let _ = writeln!(text, "  {:?}", metrics.totals());
+    for (id, worker) in metrics.workers() {
+        let _ = writeln!(text, "  {id:?}: queue {}, polls {}", worker.queue_depth, worker.polls);
+    }
+    text
+}

@@ -1,0 +1,272 @@
+//! The simulated platform.
+
+use core::{any::Any, panic::AssertUnwindSafe, ptr::NonNull};
+use std::panic::{catch_unwind, resume_unwind};
+
+use filch::{
+    Event, Instant, Panic, PanicVtable, Platform, Scheduler, StartError, TaskPool, WorkerEntry,
+    WorkerId, WorkerSlot,
+    atomic::{AtomicU32, Ordering},
+};
+
+use super::{
+    check,
+    faults::Fault,
+    fiber::suspend,
+    world::{State, fail, turn, world},
+};
+
+/// Small, so that rings overflow.
+const RING: usize = 16;
+
+/// An executor of the same size, on any platform.
+pub(super) type On<P> = Scheduler<P, Box<[WorkerSlot<RING>]>, RING>;
+
+/// The executor of a simulation.
+pub(super) type Machine = On<Sim>;
+
+/// Its memory.
+pub(super) type Pool = TaskPool<1024, 256>;
+
+/// The calls of the platform, as traces and records name them.
+pub(super) mod occasion {
+    use filch::Event;
+
+    pub(in super::super) const BIRTH: u64 = 0;
+    pub(in super::super) const SLEEP: u64 = 1;
+    pub(in super::super) const NOW: u64 = 2;
+    pub(in super::super) const HERE: u64 = 3;
+    pub(in super::super) const ENTER: u64 = 4;
+    pub(in super::super) const LEAVE: u64 = 5;
+    pub(in super::super) const WAKE: u64 = 6;
+    pub(in super::super) const START: u64 = 7;
+    pub(in super::super) const POLL_IO: u64 = 8;
+    pub(in super::super) const RELAX: u64 = 9;
+    pub(in super::super) const UNBLOCK: u64 = 10;
+    /// A sleep has ended.
+    pub(in super::super) const AWAKE: u64 = 11;
+
+    pub(in super::super) fn of(event: Event) -> u64 {
+        match event {
+            Event::Spawn(_) => 16,
+            Event::PollStart(_) => 17,
+            Event::PollEnd(_) => 18,
+            Event::Steal { .. } => 19,
+            Event::Park => 20,
+            Event::Unpark => 21,
+            _ => 22,
+        }
+    }
+}
+
+/// The platform. All its state is the thread's world.
+#[derive(Debug)]
+pub(super) struct Sim;
+
+/// A task that panics on purpose does so with this.
+pub(super) struct Planned;
+
+pub(super) fn slots(n: usize) -> Box<[WorkerSlot<RING>]> {
+    (0..n).map(|_| WorkerSlot::new()).collect()
+}
+
+/// The end of time is none.
+fn nanos(deadline: Option<Instant>) -> Option<u64> {
+    deadline.filter(|end| *end != Instant::MAX).map(Instant::as_nanos)
+}
+
+/// Sleeps while the word is what it is, until somebody wakes the fiber, or for no reason.
+fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    turn(occasion::SLEEP);
+    // Ordering: Acquire, as the contract of `wait` says; there is one thread.
+    if word.load(Ordering::Acquire) != expected {
+        return awake();
+    }
+    let asleep = world(|w| {
+        let spurious = w.roll(Fault::Spurious);
+        let state = State::Asleep { word: address(word), deadline: nanos(deadline) };
+        let Some(me) = w.me() else { return false };
+        if core::mem::take(&mut me.extra) || spurious {
+            return false;
+        }
+        (me.state, me.at) = (state, occasion::AWAKE);
+        true
+    });
+    if asleep {
+        suspend();
+    }
+}
+
+/// In a replay, a sleep ends when it ended.
+fn awake() {
+    if world(|w| w.replaying) {
+        turn(occasion::AWAKE);
+    }
+}
+
+/// Of a worker's choices, from the seed of all.
+pub(super) fn seed(of_all: u64, worker: WorkerId) -> u64 {
+    of_all ^ (worker.index() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+fn address(word: &AtomicU32) -> usize {
+    core::ptr::from_ref(word).addr()
+}
+
+/// Ends the sleeps on a word.
+fn rouse(word: &AtomicU32) {
+    world(|w| {
+        w.counts.wakes += 1;
+        if w.roll(Fault::Lose) {
+            return;
+        }
+        let (late, twice) = (w.roll(Fault::Late), w.roll(Fault::Duplicate));
+        let at = w.moment + if late { w.rng.u64(..4_000) } else { 0 };
+        for actor in &mut w.actors {
+            if matches!(actor.state, State::Asleep { word: on, .. } if on == address(word)) {
+                actor.state = State::Waking(at);
+                actor.extra |= twice;
+            }
+        }
+    });
+}
+
+// SAFETY:
+// - Identity: a seat is taken by `enter` and given back by `leave`, by the fiber that is resumed; `enter` checks.
+// - Guard: `catch_unwind` calls once, here. Start: each entry is the body of one fiber.
+// - Liveness: there is one thread, so that nothing comes between the check of the word and the sleep; who sleeps on it when
+//   it changes is made ready by `rouse`. Time is only ever added to.
+unsafe impl Platform for Sim {
+    fn now(&self) -> Instant {
+        turn(occasion::NOW);
+        Instant::from_nanos(world(|w| w.now))
+    }
+
+    fn current_worker(&self) -> Option<WorkerId> {
+        turn(occasion::HERE);
+        world(|w| w.me()?.worker).map(WorkerId::new)
+    }
+
+    fn enter(&self, worker: WorkerId) {
+        world(|w| {
+            let current = w.current;
+            let taken = w.seats[worker.index()].is_some();
+            if taken || w.me().is_none_or(|me| me.worker.is_some()) {
+                w.fail(format!("{worker:?} is entered by two contexts, or by another worker"));
+            }
+            w.seats[worker.index()] = current;
+            w.me().map(|me| me.worker = Some(worker.index() as u16))
+        });
+        turn(occasion::ENTER);
+    }
+
+    fn leave(&self, worker: WorkerId) {
+        turn(occasion::LEAVE);
+        world(|w| {
+            w.seats[worker.index()] = None;
+            w.check.leaves(worker);
+            w.me().map(|me| (me.worker, me.parked) = (None, false))
+        });
+    }
+
+    fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        let here = world(|w| w.me().and_then(|me| me.worker));
+        if here.map(usize::from) != Some(worker.index()) {
+            fail(format!("{worker:?} waits in a context that it is not"));
+        }
+        sleep(word, expected, deadline);
+    }
+
+    fn wake(&self, _: WorkerId, word: &AtomicU32) {
+        turn(occasion::WAKE);
+        rouse(word);
+    }
+
+    fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
+        turn(occasion::START);
+        world(|w| {
+            if w.roll(Fault::Refuse) {
+                return Err(StartError::Refused(11));
+            }
+            w.bear(Box::new(move || entry.run()));
+            Ok(())
+        })
+    }
+
+    fn poll_io(&self, _: WorkerId) -> usize {
+        turn(occasion::POLL_IO);
+        let mut events = 0;
+        while let Some(signal) = world(|w| w.take_signal(false)) {
+            signal.deliver();
+            events += 1;
+        }
+        events
+    }
+
+    fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
+        catch_unwind(AssertUnwindSafe(poll)).map_err(|payload| {
+            if !payload.is::<Planned>() {
+                fail(format!("a panic: {}", text(&*payload)));
+            }
+            let payload = NonNull::from(Box::leak(Box::new(payload)));
+            // SAFETY: the payload is `Send`, and nobody shares it.
+            unsafe { Panic::from_raw(payload.cast(), &PANICS) }
+        })
+    }
+
+    fn resume(&self, panic: Panic) -> ! {
+        match panic.into_raw(&PANICS) {
+            Ok(payload) => {
+                // SAFETY: `guard` made it by `Box::leak`, and it is ours now.
+                let payload = unsafe { Box::from_raw(payload.cast::<Payload>().as_ptr()) };
+                resume_unwind(*payload)
+            }
+            Err(panic) => resume_unwind(Box::new(format!("{panic:?}"))),
+        }
+    }
+
+    fn relax(&self, _: u32) {
+        turn(occasion::RELAX);
+        // Who spins waits for others.
+        if !world(|w| w.replaying) {
+            suspend();
+        }
+    }
+
+    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        sleep(word, expected, deadline);
+    }
+
+    fn unblock(&self, word: &AtomicU32) {
+        turn(occasion::UNBLOCK);
+        rouse(word);
+    }
+
+    fn seed(&self, worker: WorkerId) -> u64 {
+        seed(world(|w| w.seed), worker)
+    }
+
+    fn event(&self, worker: Option<WorkerId>, event: Event) {
+        check::event(worker, event);
+        turn(occasion::of(event));
+    }
+}
+
+type Payload = Box<dyn Any + Send>;
+
+static PANICS: PanicVtable = PanicVtable { drop: drop_payload, message: no_message };
+
+unsafe fn drop_payload(payload: NonNull<()>) {
+    // SAFETY: `guard` made it by `Box::leak`.
+    drop(unsafe { Box::from_raw(payload.cast::<Payload>().as_ptr()) });
+}
+
+unsafe fn no_message(_: NonNull<()>) -> Option<&'static str> {
+    None
+}
+
+/// What a panic says.
+pub(super) fn text(payload: &(dyn Any + Send)) -> String {
+    let owned = payload.downcast_ref::<String>().cloned();
+    owned.or(payload.downcast_ref::<&str>().map(|s| (*s).into())).unwrap_or("of no text".into())
+}

@@ -1,0 +1,305 @@
+//! Records of real runs: threads, a real clock, a futex; and their replay in the simulation.
+//!
+//! A record is the order in which the threads came to the calls of their platform, with the clock's times. Between two calls
+//! one thread runs at a time: it gives way to the others at each call, and whenever it sleeps. So the record says all:
+//! what the operating system and the clock have decided; and a replay, which gives the fibers their turns in that
+//! order, comes to the same calls, polls, steals and sleeps. All invariants are looked at meanwhile.
+//!
+//! It is not what threads do without such a lock: what races between two calls of the platform never does here.
+//! And a program does not fork here: a run of fork-join asks for the executor of a simulation. Should
+//! a replay stray all the same (the program has changed, the record was cut), it goes on where a thread and its record meet
+//! again, and [`Fidelity`](super::Fidelity) says how much was followed.
+
+use core::{cell::Cell, fmt, panic::AssertUnwindSafe, ptr::NonNull, str::FromStr};
+use std::{
+    panic::catch_unwind,
+    sync::{Mutex, PoisonError},
+    thread,
+};
+
+use filch::{
+    Event, Instant, Panic, PanicVtable, Platform, Scheduler, WorkerId,
+    atomic::{AtomicBool, AtomicU32, Ordering},
+};
+use filch_std::{Futex, Host};
+
+use super::{
+    Failure, Options, Report,
+    driver::play,
+    env::{Env, Shared},
+    faults::Faults,
+    machine::{On, Planned, Pool, occasion, slots, text},
+    programs::Program,
+    replay::{Entry, Replay},
+    roles::be_main,
+    setup::Setup,
+};
+
+/// A real run: what ran, and the order of its calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    seed: u64,
+    workers: u16,
+    program: Program,
+    size: u32,
+    rounds: u32,
+    entries: Vec<Entry>,
+}
+
+impl Record {
+    /// How many calls of the platform.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn setup(&self) -> Setup {
+        let mut options = Options::new(self.seed);
+        options.workers = Some(self.workers);
+        options.program = Some(self.program);
+        options.size = self.size;
+        options.steps = u64::MAX / 2;
+        options.faults = Faults::none();
+        Setup { rounds: Some(self.rounds), spares: 0, ..Setup::new(&options) }
+    }
+}
+
+/// As text: a line that says what ran, and one for each call.
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, workers, program, size, rounds, entries } = self;
+        writeln!(f, "{seed} {workers} {program} {size} {rounds}")?;
+        entries.iter().try_for_each(|e| writeln!(f, "{} {} {}", e.who, e.occasion, e.now))
+    }
+}
+
+impl FromStr for Record {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        fn part<T: FromStr<Err: fmt::Display>>(word: Option<&str>) -> Result<T, String> {
+            let word = word.ok_or("a line is too short")?;
+            word.parse().map_err(|error| format!("{word}: {error}"))
+        }
+        let mut lines = text.lines().map(|line| line.split(' '));
+        let mut head = lines.next().ok_or("it is empty")?;
+        let entry = |mut line: core::str::Split<'_, char>| {
+            Ok(Entry {
+                who: part(line.next())?,
+                occasion: part(line.next())?,
+                now: part(line.next())?,
+            })
+        };
+        Ok(Self {
+            seed: part(head.next())?,
+            workers: part(head.next())?,
+            program: part(head.next())?,
+            size: part(head.next())?,
+            rounds: part(head.next())?,
+            entries: lines.map(entry).collect::<Result<_, String>>()?,
+        })
+    }
+}
+
+/// Runs a program on threads of this machine, until so many things were done from outside, and records it.
+///
+/// # Panics
+/// If an invariant does not hold, or the operating system refuses a thread.
+pub fn record(program: Program, workers: u16, seed: u64, size: u32, rounds: u32) -> Record {
+    let workers = workers.clamp(1, 64);
+    let mut record = Record { seed, workers, program, size, rounds, entries: Vec::new() };
+    let setup = record.setup();
+    let host = Futex::new().unwrap_or_else(|error| panic!("no host: {error}"));
+    let recorder = Recorder {
+        host,
+        seed: setup.seed,
+        busy: AtomicBool::new(false),
+        log: Mutex::default(),
+        failed: Mutex::default(),
+    };
+    let slots = slots(usize::from(workers));
+    // Leaked, as executors and their memory are `'static`: a few hundred kilobytes for each record.
+    let executor: &'static On<Recorder> =
+        match Scheduler::over(recorder, setup.config.build(0), slots) {
+            Ok(executor) => Box::leak(Box::new(executor)),
+            Err(error) => unreachable!("{error}"),
+        };
+    let pool: &'static Pool = Box::leak(Box::default());
+    let env = Env(Box::leak(Box::new(Shared::new(&setup, executor, pool, None))));
+    // As in a simulation, where each worker has a stream of choices.
+    (0..workers).for_each(|_| env.skip_stream());
+    thread::scope(|scope| {
+        for i in 0..workers {
+            let worker = move || executor.run(WorkerId::new(i));
+            scope.spawn(move || executor.platform().run(usize::from(i), worker));
+        }
+        let main = || be_main(executor, env, program, Some(rounds));
+        executor.platform().run(usize::from(workers), main);
+    });
+    let recorder = executor.platform();
+    if let Some(failed) = lock(&recorder.failed).take() {
+        panic!("{failed}");
+    }
+    record.entries = core::mem::take(&mut lock(&recorder.log));
+    record
+}
+
+/// Replays a record in the simulation, and then goes on to the end, by the record's seed.
+///
+/// # Errors
+/// As [`run`](super::run).
+pub fn replay(record: &Record) -> Result<Report, Failure> {
+    play(record.setup(), Some(Replay::new(&record.entries)))
+}
+
+/// A platform of threads that writes down each call.
+struct Recorder {
+    host: Futex,
+    seed: u64,
+    /// A thread has its turn.
+    busy: AtomicBool,
+    log: Mutex<Vec<Entry>>,
+    /// What did not hold.
+    failed: Mutex<Option<String>>,
+}
+
+thread_local! {
+    /// The number of the calling thread in the record.
+    static WHO: Cell<usize> = const { Cell::new(0) };
+    /// How many calls it has made.
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+    /// The worker that it is.
+    static HERE: Cell<Option<WorkerId>> = const { Cell::new(None) };
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Recorder {
+    /// Waits for the calling thread's turn.
+    fn begin(&self) {
+        // Ordering: Acquire pairs with the Release in `end`.
+        while self.busy.swap(true, Ordering::Acquire) {
+            thread::yield_now();
+        }
+    }
+
+    fn end(&self) {
+        // Ordering: see `begin`.
+        self.busy.store(false, Ordering::Release);
+    }
+
+    /// The calling thread goes on behind this call; when.
+    fn log(&self, occasion: u64) -> Instant {
+        let mut log = lock(&self.log);
+        let now = self.host.now();
+        log.push(Entry { who: WHO.get(), occasion, now: now.as_nanos() });
+        now
+    }
+
+    /// A call: others may go on first.
+    fn call(&self, occasion: u64) -> Instant {
+        self.end();
+        // Who spins for its turn would rarely get one from who runs.
+        let calls = CALLS.get();
+        CALLS.set(calls.wrapping_add(1));
+        if calls % 4 == 0 {
+            thread::yield_now();
+        }
+        self.begin();
+        self.log(occasion)
+    }
+
+    fn sleep(&self, sleep: impl FnOnce()) {
+        self.call(occasion::SLEEP);
+        self.end();
+        sleep();
+        self.begin();
+        self.log(occasion::AWAKE);
+    }
+
+    /// All that a thread does.
+    fn run<R>(&self, who: usize, body: impl FnOnce() -> R) -> R {
+        WHO.set(who);
+        self.begin();
+        self.log(occasion::BIRTH);
+        let result = body();
+        self.end();
+        result
+    }
+}
+
+// SAFETY: a thread is a worker from its `enter` to its `leave`, as its own thread local says; one thread runs each worker.
+// `catch_unwind` calls once, here. Liveness and clock are the host's.
+unsafe impl Platform for Recorder {
+    fn now(&self) -> Instant {
+        self.call(occasion::NOW)
+    }
+
+    fn current_worker(&self) -> Option<WorkerId> {
+        self.call(occasion::HERE);
+        HERE.get()
+    }
+
+    fn enter(&self, worker: WorkerId) {
+        HERE.set(Some(worker));
+        self.call(occasion::ENTER);
+    }
+
+    fn leave(&self, _: WorkerId) {
+        self.call(occasion::LEAVE);
+        HERE.set(None);
+    }
+
+    fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        self.sleep(|| self.host.wait(worker, word, expected, deadline));
+    }
+
+    fn wake(&self, worker: WorkerId, word: &AtomicU32) {
+        self.call(occasion::WAKE);
+        self.host.wake(worker, word);
+    }
+
+    fn poll_io(&self, _: WorkerId) -> usize {
+        self.call(occasion::POLL_IO);
+        0
+    }
+
+    fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
+        catch_unwind(AssertUnwindSafe(poll)).map_err(|payload| {
+            if !payload.is::<Planned>() {
+                lock(&self.failed).get_or_insert_with(|| text(&*payload));
+            }
+            // SAFETY: the vtable touches no payload.
+            unsafe { Panic::from_raw(NonNull::dangling(), &PANICS) }
+        })
+    }
+
+    fn relax(&self, _: u32) {
+        self.call(occasion::RELAX);
+    }
+
+    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        self.sleep(|| self.host.block(word, expected, deadline));
+    }
+
+    fn unblock(&self, word: &AtomicU32) {
+        self.call(occasion::UNBLOCK);
+        self.host.unblock(word);
+    }
+
+    fn seed(&self, worker: WorkerId) -> u64 {
+        super::machine::seed(self.seed, worker)
+    }
+
+    fn event(&self, _: Option<WorkerId>, event: Event) {
+        self.call(occasion::of(event));
+    }
+}
+
+static PANICS: PanicVtable = PanicVtable { drop: |_| {}, message: |_| None };

@@ -1,0 +1,98 @@
+//! What an episode is made of, chosen from its seed.
+
+use core::time::Duration;
+
+use fastrand::Rng;
+use filch::Config;
+
+use super::{
+    Options,
+    faults::{Dice, Fault},
+    programs::Program,
+};
+
+/// An episode to be.
+pub(super) struct Setup {
+    pub(super) program: Program,
+    pub(super) workers: u16,
+    pub(super) spares: u16,
+    pub(super) config: Chosen,
+    /// Of the workers' choices.
+    pub(super) seed: u64,
+    /// Of the program's.
+    pub(super) choices: u64,
+    pub(super) size: u32,
+    pub(super) pace: u8,
+    pub(super) dice: Dice,
+    /// Whether workers go offline and come back.
+    pub(super) come_and_go: bool,
+    /// How often a call of the platform hands over, of 256.
+    pub(super) preempt: u32,
+    /// How often the fiber that stopped goes on, of 256.
+    pub(super) stick: u32,
+    pub(super) steps: u64,
+    /// The end comes after so many things done from outside, whatever the steps.
+    pub(super) rounds: Option<u32>,
+    pub(super) trace: bool,
+    /// Of the machine's choices.
+    pub(super) rng: Rng,
+}
+
+impl Setup {
+    pub(super) fn new(options: &Options) -> Self {
+        let mut rng = Rng::with_seed(options.seed);
+        let workers = rng.u16(1..=6);
+        let program = Program::ALL[rng.usize(..Program::ALL.len())];
+        let (config, spares) = config(&mut rng, options.faults.contains(Fault::Refuse));
+        Self {
+            program: options.program.unwrap_or(program),
+            workers: options.workers.unwrap_or(workers).clamp(1, 64),
+            spares,
+            config,
+            seed: rng.u64(..),
+            choices: rng.u64(..),
+            size: options.size,
+            pace: rng.u8(..5),
+            dice: Dice::new(options.faults, &mut rng),
+            come_and_go: options.faults.contains(Fault::Offline),
+            preempt: [4, 32, 128, 256][rng.usize(..4)],
+            stick: [0, 0, 128, 240][rng.usize(..4)],
+            steps: options.steps,
+            rounds: None,
+            trace: options.trace,
+            rng,
+        }
+    }
+}
+
+/// An executor's configuration, and what the checks want to know of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen {
+    config: Config,
+    pub(super) lifo_cap: u32,
+    pub(super) stealing: bool,
+    /// Whether nobody blocks in a join too deep.
+    pub(super) caps: bool,
+}
+
+impl Chosen {
+    pub(super) fn build(&self, spares: u16) -> Config {
+        self.config.spares(spares)
+    }
+}
+
+fn config(rng: &mut Rng, may_start: bool) -> (Chosen, u16) {
+    let lifo_cap = rng.u32(..5);
+    let stealing = rng.u8(..8) != 0;
+    let sentry = rng.bool().then_some((Duration::from_micros(500), Duration::from_millis(10)));
+    let nesting = [2, 8, 64][rng.usize(..3)];
+    let config = Config::new()
+        .stealing(stealing)
+        .lifo_cap(lifo_cap)
+        .sentry(sentry)
+        .spin_rounds([0, 1, 8][rng.usize(..3)])
+        .nesting(nesting)
+        .timer_tick(Duration::from_nanos(1 << rng.u32(10..20)));
+    let spares = if may_start || rng.bool() { rng.u16(..3) } else { 0 };
+    (Chosen { config, lifo_cap, stealing, caps: nesting == 64 }, spares)
+}

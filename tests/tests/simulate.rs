@@ -1,0 +1,118 @@
+//! The simulation: programs under all faults, the same trace from the same seed, and bugs that it must see.
+
+use std::thread;
+
+use filch_tests::simulate::{Counts, Fault, Faults, Options, Program, record, replay, run, shrink};
+
+/// Episodes of every program. What fails prints the command that replays it.
+fn simulate(seeds: core::ops::Range<u64>, steps: u64, faults: Faults) -> Counts {
+    let mut sum = Counts::default();
+    for program in Program::ALL {
+        for seed in seeds.clone() {
+            let options = Options { steps, program: Some(program), faults, ..Options::new(seed) };
+            match run(&options) {
+                Ok(report) => sum.add(&report.counts),
+                Err(failure) => panic!("simulate {options}\n{failure}"),
+            }
+        }
+    }
+    println!("{sum:?}");
+    sum
+}
+
+#[test]
+fn programs_keep_what_is_promised_under_all_faults() {
+    let sum = simulate(1..9, 5_000, Faults::all());
+    // All of it has happened.
+    let happened = [
+        sum.steals,
+        sum.parks,
+        sum.wakes,
+        sum.interrupts,
+        sum.faults,
+        sum.tasks,
+        sum.timers,
+        sum.jobs,
+    ];
+    assert!(happened.iter().all(|n| *n > 100), "{sum:?}");
+}
+
+#[test]
+fn programs_keep_what_is_promised_without_faults() {
+    assert_eq!(simulate(100..103, 5_000, Faults::none()).faults, 0);
+}
+
+#[test]
+fn equal_seeds_make_equal_traces() {
+    let mut hashes = Vec::new();
+    for seed in 1_000..1_012 {
+        let options = Options { steps: 5_000, ..Options::new(seed) };
+        let first = run(&options).unwrap_or_else(|failure| panic!("simulate {options}\n{failure}"));
+        // Another thread has other addresses.
+        let again = options.clone();
+        let second = thread::spawn(move || run(&again)).join().expect("episodes do not panic");
+        assert_eq!(Ok(first), second, "simulate {options}");
+        hashes.push(first.hash);
+    }
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 12, "other seeds make other traces");
+}
+
+/// A platform that loses wakes: it is seen in nearly every episode, replays exactly, and becomes smaller.
+#[test]
+fn a_lost_wake_is_seen() {
+    let mut seen = 0;
+    for seed in 0..20 {
+        let faults = Faults::none().with(Fault::Lose).with(Fault::Short);
+        let options = Options { steps: 20_000, faults, ..Options::new(seed) };
+        let Err(failure) = run(&options) else { continue };
+        seen += 1;
+        let again = run(&options).expect_err("it has failed before");
+        assert_eq!((&failure.what, failure.hash), (&again.what, again.hash), "simulate {options}");
+        if seen == 1 {
+            let smaller = shrink(&options, failure, 40);
+            assert!(smaller.options.steps < options.steps, "{:?}", smaller.options);
+            assert!(smaller.options.faults.contains(Fault::Lose), "nothing else is wrong");
+            let replayed = run(&smaller.options).expect_err("it has failed before");
+            assert_eq!(replayed.hash, smaller.failure.hash);
+        }
+    }
+    assert!(seen >= 10, "only {seen} of 20 episodes with lost wakes have failed");
+}
+
+/// What threads did, fibers do again, call by call.
+#[test]
+fn a_record_of_threads_is_followed_to_its_end() {
+    for (i, program) in Program::ALL.into_iter().enumerate() {
+        let seed = 7 + i as u64;
+        let recorded = record(program, 3, seed, 12, 30);
+        let text = recorded.to_string();
+        assert_eq!(text.parse().as_ref(), Ok(&recorded));
+        let report = replay(&recorded).unwrap_or_else(|failure| panic!("{program}: {failure}"));
+        let fidelity = report.fidelity;
+        assert!(fidelity.entries > 100, "{program}: {fidelity:?}");
+        assert_eq!(fidelity.followed, fidelity.entries, "{program}, seed {seed}: {fidelity:?}");
+    }
+}
+
+/// A replay of something else strays, and comes to its end all the same.
+#[test]
+fn a_record_of_another_program_is_left() {
+    let fan = record(Program::Fan, 2, 3, 12, 30).to_string();
+    let (head, calls) = fan.split_once('\n').expect("a first line");
+    let other = format!("{}\n{calls}", head.replace("fan", "timers"));
+    let other = other.parse().expect("it is a record");
+    let report = replay(&other).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.fidelity.prefix < report.fidelity.entries, "{:?}", report.fidelity);
+}
+
+#[test]
+fn faults_are_read_as_they_are_written() {
+    let some = Faults::none().with(Fault::Stall).with(Fault::ClockJump);
+    for set in [Faults::none(), Faults::all(), some, Faults::all().with(Fault::Lose)] {
+        assert_eq!(set.to_string().parse(), Ok(set));
+    }
+    assert_eq!("all,lose".parse(), Ok(Faults::all().with(Fault::Lose)));
+    assert!("sleepy".parse::<Faults>().is_err());
+}
