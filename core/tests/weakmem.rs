@@ -157,9 +157,7 @@ programs! {
     wakers_hand_over: handover::what_wakers_did_is_seen_by_polls_and_what_tasks_did_by_joiners;
     no_wake_goes_unseen: handover::no_wake_goes_unseen;
     outputs_go_to_tasks_that_await_them: handover::outputs_go_to_tasks_that_await_them;
-    #[ignore = "a task is stranded, WEAKMEM_SEED=random-11: who parks and finds work again takes it as no searcher"]
     nobody_sleeps_while_tasks_from_outside_wait: handover::nobody_sleeps_while_tasks_from_outside_wait;
-    #[ignore = "a task is stranded, WEAKMEM_SEED=random-11: who parks and finds work again takes it as no searcher"]
     nobody_sleeps_while_tasks_of_tasks_wait: handover::nobody_sleeps_while_tasks_of_tasks_wait;
     nobody_sleeps_while_a_chain_of_tasks_waits: handover::nobody_sleeps_while_a_chain_of_tasks_waits;
     slots_go_from_hand_to_hand: handover::slots_go_from_hand_to_hand;
