@@ -3,13 +3,11 @@
 
 mod servers;
 
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::{
-    fs,
-    sync::Mutex,
-    thread,
-    time::{Duration, Instant},
+use core::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::Duration,
 };
+use std::{fs, sync::Mutex, thread, time::Instant};
 
 use servers::{Server, watchdog};
 
