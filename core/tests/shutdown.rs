@@ -130,6 +130,8 @@ fn tasks_spawned_by_tasks_while_draining_still_run() {
             handle.detach();
             false
         }
+        // The other thread has not come that far, and the workers do not keep up.
+        Err(refused) if refused.kind == SpawnErrorKind::Full => false,
         Err(refused) => {
             assert_eq!(refused.kind, SpawnErrorKind::Shutdown);
             true
