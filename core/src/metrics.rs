@@ -72,7 +72,7 @@ pub struct WorkerMetrics {
     pub jobs: usize,
     /// Time spent polling, in microseconds, up to the last tick (at most 128 polls ago) or idle moment.
     pub busy_micros: usize,
-    /// Tasks in the worker's ring now.
+    /// Tasks in the worker's ring and LIFO slot now.
     pub queue_depth: usize,
     /// Whether a context runs the worker now.
     pub online: bool,

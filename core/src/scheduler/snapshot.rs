@@ -80,6 +80,9 @@ where
 }
 
 /// A view of an executor's counters. See [`Scheduler::metrics`].
+///
+/// The totals are of the moment when it was made, the workers' figures of the moment when they are read: to compare them
+/// with later ones, collect them.
 #[derive(Clone, Copy)]
 pub struct Metrics<'a> {
     totals: Totals,

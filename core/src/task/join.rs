@@ -246,6 +246,10 @@ impl<T> JoinHandle<T> {
     /// call. From a thread that is no worker it helps from the injector, then sleeps on the task's own completion
     /// word. Not for interrupt handlers.
     ///
+    /// A task that was begun by such a wait is over only when what lies above it on the same stack is: tasks that join each
+    /// other in sync code, in a ring of several workers, may wait for ever, each under what the other waits for. Where
+    /// tasks join tasks that join tasks, `await` the handle.
+    ///
     /// # Errors
     /// Those of the task, and [`JoinError::OnItself`], [`JoinError::TooDeep`] with the handle still good, and
     /// [`JoinError::Taken`].
