@@ -1,0 +1,2 @@
+use arbitrary::Unstructured;
+pub(crate) fn run(_: &mut Unstructured<'_>) {}
