@@ -1,12 +1,15 @@
 //! What the fuzz targets do: each makes its input into a list of operations, does them to the real thing and to a plain
 //! model of it, and panics where the two differ. `targets/` wraps them for libFuzzer; `tests/corpus.rs` runs the corpora.
 
+#[path = "../../core/tests/common/mod.rs"]
+mod common;
 mod deque;
 mod executor;
 mod injector;
 mod ring;
 mod state;
 mod wheel;
+mod world;
 
 use arbitrary::{Arbitrary, Unstructured};
 
