@@ -88,7 +88,7 @@ fn places() -> &'static [(&'static Executor, &'static Pool); 4] {
     let place = |workers: usize, config: Config| {
         let executor =
             Scheduler::over(Manual::new(), config, slots(workers)).expect("a fair number");
-        (&*forever(Box::new(executor)), &*forever(Box::default()))
+        (forever(Box::new(executor)), forever(Box::default()))
     };
     PLACES.get_or_init(|| {
         [

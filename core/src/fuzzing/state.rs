@@ -64,6 +64,7 @@ impl State {
         Self(word)
     }
     /// What it says.
+    #[allow(clippy::useless_conversion, reason = "the word is narrower on some targets")]
     pub fn look(&self) -> Look {
         let s = self.0.load();
         Look {
@@ -88,26 +89,33 @@ impl State {
     /// Makes a transition.
     pub fn apply(&self, step: Move) -> Answer {
         let word = &self.0;
-        let unit = |()| Answer::None;
         match step {
             Move::Wake => act(word.apply(Snapshot::wake)),
             Move::WakeByValue => act(word.apply(Snapshot::wake_by_value)),
             Move::Abort => act(word.apply(Snapshot::abort)),
             Move::AbortOnce => act(word.apply(Snapshot::abort_once)),
             Move::DropRef => act(word.apply(Snapshot::drop_ref)),
-            Move::CloneRef => unit(word.apply(Snapshot::clone_ref)),
-            Move::Upgrade => word.apply(Snapshot::upgrade).map_or(Answer::Refused, unit),
+            Move::CloneRef => {
+                word.apply(Snapshot::clone_ref);
+                Answer::None
+            }
+            Move::Upgrade => {
+                word.apply(Snapshot::upgrade).map_or(Answer::Refused, |()| Answer::None)
+            }
             Move::Pending(seen) => pend(word.apply(|s| s.pending(seen as _))),
             Move::Complete => done(word.apply(Snapshot::complete)),
             Move::CompleteDetached => act(word.apply(Snapshot::complete_detached)),
             Move::SetJoinWaker => {
-                word.apply(Snapshot::set_join_waker).map_or(Answer::Refused, unit)
+                word.apply(Snapshot::set_join_waker).map_or(Answer::Refused, |()| Answer::None)
             }
             Move::UnsetJoinWaker => {
-                word.apply(Snapshot::unset_join_waker).map_or(Answer::Refused, unit)
+                word.apply(Snapshot::unset_join_waker).map_or(Answer::Refused, |()| Answer::None)
             }
             Move::Detach => word.apply(Snapshot::detach).map_or(Answer::Refused, act),
-            Move::ShieldEnter => unit(word.apply(Snapshot::shield_enter)),
+            Move::ShieldEnter => {
+                word.apply(Snapshot::shield_enter);
+                Answer::None
+            }
             Move::ShieldExit => act(word.apply(Snapshot::shield_exit)),
         }
     }
