@@ -6,12 +6,15 @@ use arbitrary::{Arbitrary, Unstructured};
 use filch::fuzzing::Jobs;
 
 const CAP: usize = 8;
+/// How many jobs there are, each pushed once.
+const JOBS: u32 = 4_096;
 
 #[derive(Arbitrary)]
 enum Op {
     Push,
     Take,
-    TakeAll,
+    PushMany(u8),
+    TakeMany(u8),
     Publish(u8),
     Steal,
     Ask(bool),
@@ -33,7 +36,7 @@ pub(crate) fn run(input: &mut Unstructured<'_>) {
     let from_end: bool = crate::value(input);
     let index = usize::from(crate::value::<u8>(input));
     let index = if from_end { usize::MAX - index % 16 } else { index };
-    let jobs = Jobs::new(1_024, index);
+    let jobs = Jobs::new(JOBS, index);
     let mut trial =
         Trial { jobs, pushed: VecDeque::new(), stolen: 0, public: 0, asked: false, next: 0 };
     for op in crate::operations(input, 1_000) {
@@ -41,7 +44,9 @@ pub(crate) fn run(input: &mut Unstructured<'_>) {
         assert_eq!(trial.jobs.is_public(), trial.public > 0);
         assert_eq!(trial.jobs.is_asked(), trial.asked);
     }
-    trial.step(Op::TakeAll);
+    while !trial.pushed.is_empty() {
+        trial.take();
+    }
     assert_eq!(trial.jobs.take(), None);
 }
 
@@ -52,14 +57,10 @@ impl Trial {
 
     fn step(&mut self, op: Op) {
         match op {
-            Op::Push => {
-                let fits = self.left() < CAP;
-                assert_eq!(self.jobs.push(self.next), fits);
-                self.pushed.extend(fits.then_some(self.next));
-                self.next += 1;
-            }
+            Op::Push => self.push(),
+            Op::PushMany(n) => (0..n % 16).for_each(|_| self.push()),
             Op::Take => self.take(),
-            Op::TakeAll => (0..self.pushed.len()).for_each(|_| self.take()),
+            Op::TakeMany(n) => (0..n % 16).for_each(|_| self.take()),
             Op::Publish(n) => {
                 let more = usize::from(n).min(self.left() - self.public);
                 assert_eq!(self.jobs.publish(n.into()), more);
@@ -77,6 +78,15 @@ impl Trial {
             }
             Op::WakeUp => self.jobs.wake_up(),
         }
+    }
+
+    fn push(&mut self) {
+        let fits = self.left() < CAP && self.next < JOBS;
+        if self.next < JOBS {
+            assert_eq!(self.jobs.push(self.next), fits);
+        }
+        self.pushed.extend(fits.then_some(self.next));
+        self.next += 1;
     }
 
     /// The owner takes its newest back, or learns that it was stolen.

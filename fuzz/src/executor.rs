@@ -18,13 +18,13 @@ use std::{
 
 use arbitrary::{Arbitrary, Unstructured};
 use filch::{
-    Config, Instant, JoinError, JoinHandle, Platform as _, RunError, Scheduler, SpawnErrorKind,
-    Worker, WorkerId,
+    Config, Heap, Instant, JoinHandle, Platform as _, RunError, Scheduler, SpawnErrorKind, Worker,
+    WorkerId,
 };
 
 use crate::{
     common::{Manual, Room, forever, id, quiet, slots},
-    world::{Do, Executor, Pool, RING, Seen, TASKS, World, task},
+    world::{Do, Executor, Pool, RING, Seen, TASKS, World, judge, task},
 };
 
 #[derive(Arbitrary)]
@@ -66,29 +66,24 @@ enum Op {
 
 type Seat = Option<Worker<Manual, Room<RING>, RING>>;
 
-/// A task as the script sees it.
-struct Entry {
-    seen: Rc<Seen>,
-    handle: Option<JoinHandle<usize>>,
-}
-
 struct Trial {
     world: Rc<World>,
     seats: Vec<Seat>,
     /// Who was put to sleep, and did nothing since.
     parked: Vec<bool>,
-    tasks: Vec<Entry>,
     wakers: Vec<(usize, Waker)>,
     closing: bool,
 }
 
+type Place = (&'static Executor, &'static Pool, &'static Heap);
+
 /// Executors with their memory, used again and again.
-fn places() -> &'static [(&'static Executor, &'static Pool); 4] {
-    static PLACES: OnceLock<[(&Executor, &Pool); 4]> = OnceLock::new();
+fn places() -> &'static [Place; 4] {
+    static PLACES: OnceLock<[Place; 4]> = OnceLock::new();
     let place = |workers: usize, config: Config| {
         let executor =
             Scheduler::over(Manual::new(), config, slots(workers)).expect("a fair number");
-        (forever(Box::new(executor)), forever(Box::default()))
+        (forever(Box::new(executor)), forever(Box::default()), forever(Box::new(Heap::new())))
     };
     PLACES.get_or_init(|| {
         [
@@ -104,13 +99,15 @@ pub(crate) fn run(input: &mut Unstructured<'_>) {
     // One thread at a time plays the machine.
     static LOCK: Mutex<()> = Mutex::new(());
     let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
-    let (executor, pool) = places()[usize::from(crate::value::<u8>(input)) % 4];
+    let (executor, pool, heap) = places()[usize::from(crate::value::<u8>(input)) % 4];
     executor.reopen();
     let world = World {
         executor,
         pool,
+        heap,
         gates: Default::default(),
         tasks: RefCell::default(),
+        handles: RefCell::default(),
         aborts: RefCell::default(),
         children: Cell::new(0),
     };
@@ -119,7 +116,6 @@ pub(crate) fn run(input: &mut Unstructured<'_>) {
         world: Rc::new(world),
         seats: (0..seats).map(|_| None).collect(),
         parked: vec![false; seats],
-        tasks: Vec::new(),
         wakers: Vec::new(),
         closing: false,
     };
@@ -161,7 +157,7 @@ impl Trial {
                 self.on(via, || world.abort(which));
             }
             Op::AbortHandle(i) => self.abort_handle(i),
-            Op::DropHandle(i) => drop(self.entry(i).and_then(|(_, entry)| entry.handle.take())),
+            Op::DropHandle(i) => drop(self.take_handle(i)),
             Op::PollHandle(i) => self.poll_handle(i),
             Op::Step(i) => self.work(i, 1),
             Op::Run(i) => self.work(i, 1_000),
@@ -172,7 +168,7 @@ impl Trial {
             Op::Detach(i) => self.detach(usize::from(i) % self.seats.len()),
             Op::BeginShutdown => {
                 self.closing = true;
-                self.tasks.iter().for_each(|task| task.seen.asked.set(true));
+                self.world.tasks.borrow().iter().for_each(|seen| seen.asked.set(true));
                 self.world.executor.begin_shutdown();
             }
         }
@@ -195,18 +191,19 @@ impl Trial {
         usize::from(which).checked_rem(self.wakers.len())
     }
 
-    fn entry(&mut self, i: u8) -> Option<(usize, &mut Entry)> {
-        let i = usize::from(i).checked_rem(self.tasks.len())?;
-        Some((i, &mut self.tasks[i]))
+    fn take_handle(&self, i: u8) -> Option<(usize, JoinHandle<usize>)> {
+        let mut handles = self.world.handles.borrow_mut();
+        let i = usize::from(i).checked_rem(handles.len())?;
+        Some((i, handles[i].take()?))
     }
 
     fn spawn(&mut self, via: Option<u8>, pin: Option<u8>, script: Vec<Do>) {
-        if self.tasks.len() == 2 * TASKS {
+        let (world, me) = (Rc::clone(&self.world), self.world.tasks.borrow().len());
+        if me == 2 * TASKS {
             return;
         }
-        let (world, me) = (Rc::clone(&self.world), self.tasks.len());
         let pin = pin.map(|pin| id((usize::from(pin) % self.seats.len()) as u16));
-        let seen = Rc::new(Seen { pin, ..Seen::default() });
+        let seen = Rc::new(Seen::new(pin));
         world.tasks.borrow_mut().push(Rc::clone(&seen));
         let future = task(&world, me, script);
         let spawned = self.on(via, || match pin {
@@ -227,7 +224,7 @@ impl Trial {
                 None
             }
         };
-        self.tasks.push(Entry { seen, handle });
+        world.handles.borrow_mut().push(handle);
     }
 
     fn wake(&mut self, via: Option<u8>, by_value: bool, which: u8) {
@@ -242,23 +239,22 @@ impl Trial {
         }
     }
 
-    fn abort_handle(&mut self, i: u8) {
-        let world = Rc::clone(&self.world);
-        if let Some((i, Entry { handle: Some(handle), .. })) = self.entry(i) {
+    fn abort_handle(&self, i: u8) {
+        if let Some((i, handle)) = self.take_handle(i) {
             let abort = handle.abort_handle().expect("there are few references");
-            world.aborts.borrow_mut().push((i, abort));
+            self.world.aborts.borrow_mut().push((i, abort));
+            self.world.handles.borrow_mut()[i] = Some(handle);
         }
     }
 
-    fn poll_handle(&mut self, i: u8) {
-        let Some((i, entry)) = self.entry(i) else { return };
-        let Some(handle) = &mut entry.handle else { return };
+    fn poll_handle(&self, i: u8) {
+        let Some((i, mut handle)) = self.take_handle(i) else { return };
         let finished = handle.is_finished();
-        match pin!(handle).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Pending => assert!(!finished),
-            Poll::Ready(outcome) => {
-                entry.handle = None;
-                judge(i, &entry.seen, outcome);
+        match pin!(&mut handle).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => judge(i, &self.world.seen(i), outcome),
+            Poll::Pending => {
+                assert!(!finished);
+                self.world.handles.borrow_mut()[i] = Some(handle);
             }
         }
     }
@@ -326,8 +322,7 @@ impl Trial {
             return;
         }
         let here = |pin: WorkerId| self.seats[pin.index()].is_some();
-        for (i, task) in self.tasks.iter().enumerate() {
-            let seen = &task.seen;
+        for (i, seen) in self.world.tasks.borrow().iter().enumerate() {
             let waits = seen.wanted.get() && !seen.dropped.get() && seen.pin.is_none_or(here);
             assert!(!waits, "all sleep, and task {i} waits: {seen:?}");
         }
@@ -343,6 +338,7 @@ impl Trial {
         }
     }
 
+    /// All that can end, ends; then the rest is cancelled.
     fn finish(&mut self) {
         (0..self.seats.len()).for_each(|i| self.attach(i));
         for (i, waker) in core::mem::take(&mut self.wakers) {
@@ -351,30 +347,36 @@ impl Trial {
         }
         (0..self.world.gates.len()).for_each(|gate| self.world.open(gate));
         self.settle();
-        // Those whose wakers were dropped may wait for ever.
-        let lost = |task: &&Entry| task.seen.lost.get() && !task.seen.dropped.get();
-        for task in self.tasks.iter().filter(lost) {
-            task.handle.iter().for_each(JoinHandle::abort);
+        let alive = |world: &World| -> Vec<usize> {
+            let tasks = world.tasks.borrow();
+            (0..tasks.len()).filter(|i| !tasks[*i].dropped.get()).collect()
+        };
+        for i in alive(&self.world) {
+            assert!(self.world.is_stuck(i), "task {i} is lost: {:?}", self.world.seen(i));
+            self.world.seen(i).asked.set(true);
+            self.world.handles.borrow()[i].iter().for_each(JoinHandle::abort);
         }
         // Who is kept by nothing else ends with these.
         drop(self.world.aborts.take());
         self.settle();
-        for (i, mut entry) in core::mem::take(&mut self.tasks).into_iter().enumerate() {
-            assert!(entry.seen.dropped.get(), "task {i} is lost: {:?}", entry.seen);
-            if let Some(handle) = &mut entry.handle {
+        assert_eq!(self.world.children.get(), 0, "children are lost");
+        let survivors = alive(&self.world).len();
+        (0..self.seats.len()).for_each(|i| self.detach(i));
+        assert_eq!(self.world.executor.shutdown(Instant::ZERO, |_| {}), Ok(survivors));
+        for (i, handle) in self.world.handles.take().into_iter().enumerate() {
+            let seen = self.world.seen(i);
+            assert!(seen.dropped.get());
+            if let Some(mut handle) = handle {
                 assert!(handle.is_finished(), "task {i} goes on after its end");
-                judge(i, &entry.seen, handle.join());
+                judge(i, &seen, handle.join());
             }
         }
-        assert_eq!(self.world.children.get(), 0, "children are lost");
-        self.close();
+        self.check_memory();
     }
 
-    /// All memory is back, and the executor ends and begins anew.
-    fn close(&mut self) {
+    /// All memory is back, and the executor can begin anew.
+    fn check_memory(&self) {
         let World { executor, pool, .. } = *self.world;
-        (0..self.seats.len()).for_each(|i| self.detach(i));
-        assert_eq!(executor.shutdown(Instant::ZERO, |_| {}), Ok(0), "there are survivors");
         assert!(executor.reopen());
         let reserve = || executor.spawner().reserve::<core::future::Ready<()>>(pool);
         let all: Vec<_> = (0..TASKS).map(|_| reserve().expect("memory is lost")).collect();
@@ -385,12 +387,11 @@ impl Trial {
     }
 }
 
-/// What became of a task is what its script, and others, wanted.
-fn judge(i: usize, seen: &Seen, outcome: Result<usize, JoinError>) {
-    match outcome {
-        Ok(output) => assert!(output == i && seen.done.get()),
-        Err(error) if error.is_panic() => assert!(seen.panicked.get()),
-        Err(error) if error.is_cancelled() => assert!(seen.asked.get() && !seen.done.get()),
-        Err(error) => panic!("{error}"),
+/// What has failed is not cleaned up.
+impl Drop for Trial {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            core::mem::forget((core::mem::take(&mut self.seats), Rc::clone(&self.world)));
+        }
     }
 }

@@ -11,7 +11,8 @@ use std::rc::Rc;
 
 use arbitrary::Arbitrary;
 use filch::{
-    AbortHandle, Platform as _, Scheduler, SpawnErrorKind, TaskPool, WorkerId, shield, yield_now,
+    AbortHandle, Fork, Heap, JoinError, JoinHandle, Platform as _, Scheduler, SpawnErrorKind,
+    TaskPool, WorkerId, shield, yield_now,
 };
 
 use crate::common::{Manual, Mine, Room};
@@ -32,10 +33,17 @@ pub(crate) enum Do {
     /// The same, under a shield.
     Hold(u8),
     Sleep(u16),
+    /// Waits at a gate, but not for ever.
+    Timeout(u8, u16),
+    /// Waits for an older task.
+    Join(u8),
     Open(u8),
     Abort(u8),
     Child,
     LocalChild,
+    /// Waits for a child without giving way.
+    SyncChild,
+    Fork(u8),
     Panic,
 }
 
@@ -49,11 +57,19 @@ pub(crate) struct Seen {
     pub(crate) asked: Cell<bool>,
     /// A waker of it was dropped, so that it may never go on.
     pub(crate) lost: Cell<bool>,
+    /// Whom it waits for.
+    joins: Cell<Option<usize>>,
     pub(crate) refused: Cell<bool>,
     pub(crate) done: Cell<bool>,
     pub(crate) panicked: Cell<bool>,
     pub(crate) dropped: Cell<bool>,
-    pub(crate) shields: Cell<u32>,
+    shields: Cell<u32>,
+}
+
+impl Seen {
+    pub(crate) fn new(pin: Option<WorkerId>) -> Self {
+        Self { pin, ..Self::default() }
+    }
 }
 
 /// Who waits at a gate: tasks by number, with their wakers.
@@ -67,8 +83,10 @@ pub(crate) struct Gate {
 pub(crate) struct World {
     pub(crate) executor: &'static Executor,
     pub(crate) pool: &'static Pool,
+    pub(crate) heap: &'static Heap,
     pub(crate) gates: [Gate; GATES],
     pub(crate) tasks: RefCell<Vec<Rc<Seen>>>,
+    pub(crate) handles: RefCell<Vec<Option<JoinHandle<usize>>>>,
     /// Who can be aborted, by number.
     pub(crate) aborts: RefCell<Vec<(usize, AbortHandle)>>,
     /// Children that are there.
@@ -92,6 +110,12 @@ impl World {
             self.want(i);
             waker.wake();
         }
+    }
+
+    /// Whether a task may wait for ever: a waker was dropped, its own or that of whom it waits for.
+    pub(crate) fn is_stuck(&self, i: usize) -> bool {
+        let seen = self.seen(i);
+        seen.lost.get() || seen.joins.get().is_some_and(|other| self.is_stuck(other))
     }
 
     pub(crate) fn abort(&self, which: u8) {
@@ -138,12 +162,13 @@ impl World {
         }
     }
 
-    fn spawn_child(self: &Rc<Self>) {
+    fn spawn_child(self: &Rc<Self>) -> Option<JoinHandle<()>> {
         let child = Sendable(Box::pin(self.child()), Mine::new(()));
-        match self.executor.spawn(self.pool, child) {
-            Ok(handle) => handle.detach(),
+        match self.executor.spawn(self.heap, child) {
+            Ok(handle) => Some(handle),
             Err(refused) => {
-                assert!(matches!(refused.kind, SpawnErrorKind::Full | SpawnErrorKind::Shutdown))
+                assert_eq!(refused.kind, SpawnErrorKind::Shutdown, "heaps have room");
+                None
             }
         }
     }
@@ -264,7 +289,31 @@ async fn steps(world: Rc<World>, seen: Rc<Seen>, me: usize, script: Vec<Do>) -> 
             }
             Do::Open(gate) => world.open(usize::from(gate) % GATES),
             Do::Abort(which) => world.abort(which),
-            Do::Child => world.spawn_child(),
+            Do::Child => world.spawn_child().into_iter().for_each(JoinHandle::detach),
+            Do::SyncChild => {
+                if let Some(Err(error)) = world.spawn_child().map(|mut child| child.join()) {
+                    assert!(error.is_cancelled(), "{error}");
+                }
+            }
+            Do::Fork(n) => {
+                let n = u32::from(n % 12);
+                let leaves = world.executor.fork(|fork| leaves(fork, n));
+                assert_eq!(leaves.unwrap_or_else(|alone| alone(Fork::alone())), 1 << n);
+            }
+            Do::Timeout(gate, micros) => {
+                let limit = Duration::from_micros(micros.into());
+                let wait = world.wait(me, usize::from(gate) % GATES);
+                _ = world.executor.timers().timeout(limit, wait).await;
+            }
+            Do::Join(which) => {
+                let other = usize::from(which).checked_rem(me);
+                let Some(other) = other else { continue };
+                let handle = world.handles.borrow_mut()[other].take();
+                let Some(handle) = handle else { continue };
+                seen.joins.set(Some(other));
+                judge(other, &world.seen(other), handle.await);
+                seen.joins.set(None);
+            }
             Do::LocalChild => world.spawn_local_child(seen.pin.is_some()),
             Do::Panic => {
                 seen.panicked.set(true);
@@ -274,4 +323,23 @@ async fn steps(world: Rc<World>, seen: Rc<Seen>, me: usize, script: Vec<Do>) -> 
         }
     }
     me
+}
+
+/// How many leaves a tree of forks has.
+fn leaves(fork: Fork<'_>, depth: u32) -> u32 {
+    if depth == 0 {
+        return 1;
+    }
+    let (a, b) = fork.join(|fork| leaves(fork, depth - 1), |fork| leaves(fork, depth - 1));
+    a + b
+}
+
+/// What became of a task is what its script, and others, wanted.
+pub(crate) fn judge(i: usize, seen: &Seen, outcome: Result<usize, JoinError>) {
+    match outcome {
+        Ok(output) => assert!(output == i && seen.done.get()),
+        Err(error) if error.is_panic() => assert!(seen.panicked.get()),
+        Err(error) if error.is_cancelled() => assert!(seen.asked.get() && !seen.done.get()),
+        Err(error) => panic!("{error}"),
+    }
 }
