@@ -29,7 +29,7 @@ WHOLE = ["scheduler::models_whole"]
 FILES = {
     "task/state.rs": ["task::models", *WHOLE],
     "scheduler/park.rs": ["scheduler::models::models_park", "scheduler::models::models_two", *WHOLE],
-    "queue/ring.rs": ["queue::models::models_ring", *WHOLE],
+    "queue/ring.rs": ["queue::models_steal", "queue::models::models_ring", *WHOLE],
     "queue/injector.rs": ["queue::models::models_injector", *WHOLE],
     "queue/deque.rs": ["queue::models_deque", "scheduler::models_jobs"],
     "queue/chain.rs": ["queue::models::models_stack", "queue::models::models_injector", *WHOLE],
