@@ -37,7 +37,7 @@ impl Tasks {
     fn number(&self, ready: Ready) -> usize {
         let header = ready.into_raw().as_ptr().cast_const();
         let n = self.0.iter().position(|(each, _)| core::ptr::eq(each, header));
-        let n = n.expect("it is one of ours");
+        let Some(n) = n else { panic!("it is none of ours") };
         assert!(self.0[n].1.replace(false), "a queue gave a task twice");
         n
     }
