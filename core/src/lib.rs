@@ -29,6 +29,9 @@ pub mod atomic;
 pub mod bench;
 mod bits;
 mod fork;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod instant;
 pub mod io;
 mod lock;

@@ -15,8 +15,8 @@ const LAYERS: &[&[&str]] = &[
     &["queue", "time", "io"],
     &["scheduler"],
     &["fork"],
-    // What the bench sees: nothing below may use it.
-    &["bench"],
+    // What the bench and the fuzzer see: nothing below may use it.
+    &["bench", "fuzzing"],
 ];
 
 /// Uses within one layer that are part of the design: bit fields are fields of `atomic`'s word, and `platform` is the

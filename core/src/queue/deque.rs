@@ -108,8 +108,8 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         }
     }
 
-    /// An empty deque whose indices begin at `index`, for models of the wrap-around.
-    #[cfg(all(test, filch_loom))]
+    /// An empty deque whose indices begin at `index`, for models and fuzzing of the wrap-around.
+    #[cfg(any(all(test, filch_loom), feature = "fuzzing"))]
     pub(crate) fn starting_at(index: usize) -> Self {
         let deque = Self::new();
         deque.top.0.store(index, Ordering::Relaxed);

@@ -11,4 +11,6 @@ pub(crate) mod injector;
 mod models;
 #[cfg(all(test, filch_loom))]
 mod models_deque;
+#[cfg(all(test, filch_loom))]
+mod models_steal;
 pub(crate) mod ring;

@@ -33,7 +33,7 @@ struct Item {
 }
 
 /// A task that holds a number.
-fn item(n: usize) -> Ready {
+pub(super) fn item(n: usize) -> Ready {
     let item =
         Box::leak(Box::new(Item { header: Header::vacant(), payload: UnsafeCell::new(None) }));
     // SAFETY: nobody else knows of the item.
@@ -43,7 +43,7 @@ fn item(n: usize) -> Ready {
 }
 
 /// Takes the number out of the task.
-fn value(ready: Ready) -> usize {
+pub(super) fn value(ready: Ready) -> usize {
     let item = ready.into_raw().cast::<Item>();
     // SAFETY: all tasks here are items; whoever has the `Ready` has the payload.
     let n = unsafe { item.as_ref().payload.with_mut(|p| (*p).take()) };
@@ -51,7 +51,7 @@ fn value(ready: Ready) -> usize {
 }
 
 /// All numbers came out, each once.
-fn assert_all(mut got: Vec<usize>, n: usize) {
+pub(super) fn assert_all(mut got: Vec<usize>, n: usize) {
     got.sort_unstable();
     assert_eq!(got, (0..n).collect::<Vec<_>>());
 }

@@ -108,8 +108,8 @@ impl<const CAP: usize> Ring<CAP> {
         }
     }
 
-    /// An empty ring whose indices begin at `index`, for models of the wrap-around.
-    #[cfg(all(test, filch_loom))]
+    /// An empty ring whose indices begin at `index`, for models and fuzzing of the wrap-around.
+    #[cfg(any(all(test, filch_loom), feature = "fuzzing"))]
     pub(crate) fn starting_at(index: u32) -> Self {
         let ring = Self::new();
         let head = Head::new(index, index);
@@ -126,7 +126,7 @@ impl<const CAP: usize> Ring<CAP> {
     /// # Safety
     /// The slot holds a `Ready` that belongs to the caller (INV-RING-SLOT), who now has it.
     #[inline(always)]
-    unsafe fn read(&self, index: u32) -> Ready {
+    pub(crate) unsafe fn read(&self, index: u32) -> Ready {
         // SAFETY: the caller's.
         unsafe { Ready::from_raw(self.slot(index).with(|p| (*p).assume_init())) }
     }
@@ -272,7 +272,7 @@ impl<const CAP: usize> Ring<CAP> {
     }
 
     /// Step one: claims half of the tasks, at most `room`.
-    fn claim(&self, room: u32) -> Option<(u32, u32)> {
+    pub(crate) fn claim(&self, room: u32) -> Option<(u32, u32)> {
         // Ordering: Acquire, for the tail below to be no older than the head; see also the exchange.
         let head = Head(self.head.0.load(Ordering::Acquire));
         if head.is_being_stolen() {
@@ -303,7 +303,7 @@ impl<const CAP: usize> Ring<CAP> {
     }
 
     /// Step three: what was claimed has been copied.
-    fn release(&self) {
+    pub(crate) fn release(&self) {
         let mut head = Head(self.head.0.load(Ordering::Relaxed));
         loop {
             // Ordering: Release pairs with the Acquire of the head in `push` and `room`: our reads of the slots come

@@ -1,0 +1,146 @@
+//! The state word, its transitions by name.
+
+use crate::task::state::{Act, Done, Pend, Snapshot, State as Word};
+
+/// The state word of one task, new at first.
+pub struct State(Word);
+
+/// A transition.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "named as in `task::state`")]
+pub enum Move {
+    Wake,
+    WakeByValue,
+    Abort,
+    AbortOnce,
+    DropRef,
+    CloneRef,
+    Upgrade,
+    Pending(u64),
+    Complete,
+    CompleteDetached,
+    SetJoinWaker,
+    UnsetJoinWaker,
+    Detach,
+    ShieldEnter,
+    ShieldExit,
+}
+
+/// What a transition leaves to its caller: the answers of all of them in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named as in `task::state`")]
+pub enum Answer {
+    None,
+    Schedule,
+    Free,
+    Idle,
+    Again,
+    Cancel,
+    Released,
+    WakeJoiner,
+    DropOutput,
+    Refused,
+}
+
+/// What the word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named as in `task::state`")]
+pub struct Look {
+    pub live: bool,
+    pub cancelled: bool,
+    pub must_cancel: bool,
+    pub join_interest: bool,
+    pub join_waker: bool,
+    pub shield: u64,
+    pub wakes: u64,
+    pub refs: u64,
+}
+
+impl State {
+    /// That of a new task.
+    pub fn spawned() -> Self {
+        let word = Word::vacant();
+        word.publish(Snapshot::spawned(false));
+        Self(word)
+    }
+    /// What it says.
+    #[allow(clippy::useless_conversion, reason = "the word is narrower on some targets")]
+    pub fn look(&self) -> Look {
+        let s = self.0.load();
+        Look {
+            live: s.is_live(),
+            cancelled: s.is_cancelled(),
+            must_cancel: s.must_cancel(),
+            join_interest: s.has_join_interest(),
+            join_waker: s.has_join_waker(),
+            shield: u64::from(s.shield()),
+            wakes: u64::from(s.wakes()),
+            refs: u64::from(s.refs()),
+        }
+    }
+    /// Whether a poll that began with `seen` wakes is to be repeated at once.
+    pub fn is_again(&self, seen: u64) -> bool {
+        self.0.load().is_again(seen as _)
+    }
+    /// The last reference of a complete task goes by another way.
+    pub fn drop_complete(&self) -> Answer {
+        act(self.0.drop_complete())
+    }
+    /// Makes a transition.
+    pub fn apply(&self, step: Move) -> Answer {
+        let word = &self.0;
+        match step {
+            Move::Wake => act(word.apply(Snapshot::wake)),
+            Move::WakeByValue => act(word.apply(Snapshot::wake_by_value)),
+            Move::Abort => act(word.apply(Snapshot::abort)),
+            Move::AbortOnce => act(word.apply(Snapshot::abort_once)),
+            Move::DropRef => act(word.apply(Snapshot::drop_ref)),
+            Move::CloneRef => {
+                word.apply(Snapshot::clone_ref);
+                Answer::None
+            }
+            Move::Upgrade => {
+                word.apply(Snapshot::upgrade).map_or(Answer::Refused, |()| Answer::None)
+            }
+            Move::Pending(seen) => pend(word.apply(|s| s.pending(seen as _))),
+            Move::Complete => done(word.apply(Snapshot::complete)),
+            Move::CompleteDetached => act(word.apply(Snapshot::complete_detached)),
+            Move::SetJoinWaker => {
+                word.apply(Snapshot::set_join_waker).map_or(Answer::Refused, |()| Answer::None)
+            }
+            Move::UnsetJoinWaker => {
+                word.apply(Snapshot::unset_join_waker).map_or(Answer::Refused, |()| Answer::None)
+            }
+            Move::Detach => word.apply(Snapshot::detach).map_or(Answer::Refused, act),
+            Move::ShieldEnter => {
+                word.apply(Snapshot::shield_enter);
+                Answer::None
+            }
+            Move::ShieldExit => act(word.apply(Snapshot::shield_exit)),
+        }
+    }
+}
+
+fn act(act: Act) -> Answer {
+    match act {
+        Act::None => Answer::None,
+        Act::Schedule => Answer::Schedule,
+        Act::Free => Answer::Free,
+    }
+}
+
+fn pend(pend: Pend) -> Answer {
+    match pend {
+        Pend::Idle => Answer::Idle,
+        Pend::Again => Answer::Again,
+        Pend::Cancel => Answer::Cancel,
+    }
+}
+
+fn done(done: Done) -> Answer {
+    match done {
+        Done::Released => Answer::Released,
+        Done::WakeJoiner => Answer::WakeJoiner,
+        Done::DropOutput => Answer::DropOutput,
+    }
+}

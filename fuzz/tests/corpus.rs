@@ -1,0 +1,56 @@
+//! Runs every target over its corpus, and over inputs made up here: what can be checked without a fuzzer, and without
+//! nightly (`cargo test --no-default-features`).
+
+use std::{
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    path::Path,
+};
+
+/// Runs a target over an input; says which, should it fail.
+fn run(target: &str, name: &str, data: &[u8]) {
+    let failed = catch_unwind(AssertUnwindSafe(|| filch_fuzz::run(target, data)));
+    if let Err(payload) = failed {
+        eprintln!("{target} fails with {name}");
+        resume_unwind(payload);
+    }
+}
+
+#[test]
+fn corpora() {
+    for target in filch_fuzz::TARGETS {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+        let mut files: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        assert!(!files.is_empty(), "no corpus in {}", folder.display());
+        for file in &files {
+            run(target, &file.display().to_string(), &fs::read(file).unwrap());
+        }
+        println!("{target}: {} inputs", files.len());
+    }
+}
+
+#[test]
+fn random_inputs() {
+    let rounds = std::env::var("ROUNDS").map_or(300, |rounds| rounds.parse().expect("a number"));
+    for target in filch_fuzz::TARGETS {
+        for seed in 1..=rounds {
+            run(target, &format!("seed {seed}"), &made_up(seed));
+        }
+        println!("{target}: {rounds} made-up inputs");
+    }
+}
+
+/// Bytes from a seed: 8 to 2,000 of them.
+fn made_up(seed: u64) -> Vec<u8> {
+    let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 24) as u8
+    };
+    let length = 8 + usize::from(next()) * usize::from(next()) / 32;
+    (0..length).map(|_| next()).collect()
+}
