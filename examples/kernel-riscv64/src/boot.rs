@@ -59,7 +59,10 @@ global_asm!(
     // `mret` leaves a reservation of the handler's standing, which the `sc` of whoever was interrupted could take for its own.
     // A store-conditional into the dead frame ends it.
     ".if {atomics}",
+    ".option push",
+    ".option arch, +a",
     "sc.w zero, zero, (sp)",
+    ".option pop",
     ".endif",
     "addi sp, sp, 16 * {word}",
     "mret",
