@@ -7,17 +7,12 @@ use core::{
 };
 
 use filch::{
-    Event, Memory, Platform, Step, WorkerId,
-    atomic::{AtomicU32, AtomicUsize, Ordering},
+    Event, Memory, Platform, WorkerId,
+    atomic::{AtomicU32, Ordering},
     io::{Readiness, Ready},
 };
 
 use crate::{Dice, Suite};
-
-/// The count of halts as the stepped park begins.
-static HALTS: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// How many interrupts have come since, before the halt of that park was over.
-static AWAKE: AtomicU32 = AtomicU32::new(0);
 
 /// How often interrupts were raised in the midst of what.
 pub(crate) struct Struck {
@@ -36,10 +31,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
     /// What the handler of the interrupts does that [`Port::raise`](crate::Port::raise) and
     /// [`Port::alarm`](crate::Port::alarm) raise.
     pub fn on_interrupt(&self) {
-        // Ordering: Relaxed: the stepped core's own.
-        if self.port.halts.is_some_and(|halts| halts() == HALTS.load(Ordering::Relaxed)) {
-            AWAKE.fetch_add(1, Ordering::Relaxed);
-        }
+        self.note_interrupt();
         let platform = self.executor.platform();
         if let Some(me) = platform.current_worker() {
             if let Some(lane) = self.lanes.get(me.index()) {
@@ -80,7 +72,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
     }
 
     /// How many interrupts have come to on_interrupt.
-    fn interrupts(&self) -> u32 {
+    pub(crate) fn interrupts(&self) -> u32 {
         self.lanes.iter().fold(0, |n, lane| n.wrapping_add(lane.interrupts.load(Ordering::Relaxed)))
     }
 
@@ -136,94 +128,6 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         self.reset(me);
     }
 
-    /// Interrupts after every single instruction of a push and of a park, whose handlers wake a task.
-    pub(crate) fn stepped(&'static self, me: WorkerId, memory: &'static impl Memory) {
-        let what = "an interrupt handler may wake after any instruction of a push and of a park";
-        match self.port.after.filter(|_| self.port.halts.is_some() && self.port.alarm.is_some()) {
-            Some(after) => self.on_each(me, what, || {
-                me.index() != 0 || self.after_each_instruction(after, memory)
-            }),
-            None if me.index() == 0 => self.skip(what, "no hook, which needs single steps"),
-            None => {}
-        }
-    }
-
-    fn after_each_instruction(&'static self, after: fn(u32), memory: &'static impl Memory) -> bool {
-        static WOKEN: AtomicU32 = AtomicU32::new(0);
-        static LOST: AtomicU32 = AtomicU32::new(0);
-        let executor = self.executor;
-        let Ok(worker) = executor.worker(WorkerId::new(0)) else { return false };
-        let waiting = async move {
-            loop {
-                let event = self.cell.ready(Ready::READABLE).await;
-                self.cell.clear(event);
-                WOKEN.fetch_add(1, Ordering::Relaxed);
-            }
-        };
-        self.forget_interrupts();
-        let Ok(waiting) = executor.spawn(memory, waiting) else { return false };
-        while worker.step() == Step::Polled {}
-
-        let push = || {
-            let parent = executor.spawn(memory, async move {
-                let child = executor.spawn(memory, filch::yield_now());
-                filch::yield_now().await;
-                child.is_ok()
-            });
-            parent.is_ok() && worker.step() == Step::Polled
-        };
-        let halts = || self.port.halts.map_or(0, |halts| halts());
-        // Struck before it masks interrupts, it must not sleep; struck later, the alarm ends its sleep.
-        let park = || {
-            let before = halts();
-            AWAKE.store(0, Ordering::Relaxed);
-            HALTS.store(before, Ordering::Relaxed);
-            if let Some(alarm) = self.port.alarm {
-                alarm(50_000_000);
-            }
-            worker.park();
-            HALTS.store(usize::MAX, Ordering::Relaxed);
-            let slept = halts() != before;
-            // Only the alarm may end the sleep: an interrupt before it was a wake, which must have kept the core awake.
-            if slept && AWAKE.load(Ordering::Relaxed) > 1 {
-                LOST.fetch_add(1, Ordering::Relaxed);
-            }
-            !slept
-        };
-        let scenarios: [&dyn Fn() -> bool; 2] = [&push, &park];
-        let (mut sound, mut instructions) = (true, [0; 2]);
-        for (scenario, instructions) in scenarios.into_iter().zip(&mut instructions) {
-            let (mut beyond, mut first_beyond) = (0, None);
-            for step in 1..20_000 {
-                let (woken, came) = (WOKEN.load(Ordering::Relaxed), self.interrupts());
-                after(step);
-                let struck = scenario() && self.interrupts() != came;
-                after(0);
-                while worker.step() == Step::Polled {}
-                if struck {
-                    (*instructions, beyond) = (step, 0);
-                    sound &= WOKEN.load(Ordering::Relaxed) > woken;
-                } else {
-                    beyond += 1;
-                    first_beyond.get_or_insert(step);
-                }
-                if beyond == 5 {
-                    break;
-                }
-            }
-            // Not every run is equally long. But one that ended far before the others has lost a wake.
-            sound &= first_beyond.is_some_and(|first| first + 100 > *instructions);
-        }
-        (self.port.print)(format_args!(
-            "     after each of {} instructions of a push, {} of a park",
-            instructions[0], instructions[1]
-        ));
-        waiting.abort();
-        while worker.step() == Step::Polled {}
-        sound &= LOST.load(Ordering::Relaxed) == 0;
-        sound && waiting.is_finished() && instructions.iter().all(|n| *n > 50)
-    }
-
     /// A task that waits for interrupts, woken by their handlers.
     pub(crate) async fn interrupt_tasks(&'static self, memory: &'static impl Memory) {
         let what = "interrupt handlers wake tasks";
@@ -268,7 +172,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         raised
     }
 
-    fn forget_interrupts(&self) {
+    pub(crate) fn forget_interrupts(&self) {
         self.cell.clear(self.cell.get());
     }
 
