@@ -48,6 +48,7 @@ pending_seen    task::models::models_wake_by_ref_against_poll                # w
 wake_skip       task::models::models_wake_that_changes_nothing               # a wake that changes nothing is not published
 join_early      task::models::models_join_against_completion                 # the waker bit comes before the waker
 join_keep       task::models::models_join_against_completion                 # the waker goes, its bit stays
+park_gap        scheduler::models::models_park_sees_what_came_before_unpark  # a look and a store where one exchange belongs
 park_swap       scheduler::models::models_park_sees_what_came_before_unpark  # a plain store after the sleep
 park_notify     scheduler::models::models_park_sees_what_came_before_unpark  # an unpark publishes nothing
 spin_release    time::models::models_timer_fires_against_a_waiter            # the wheel'"'"'s lock publishes nothing

@@ -176,9 +176,9 @@ impl fmt::Debug for Panic {
 ///
 /// An implementation promises, and the executor's memory safety rests on it:
 ///
-/// - **Identity.** [`current_worker`](Self::current_worker) returns `Some(w)` only in the context (thread, core) that
-///   entered `w` by [`enter`](Self::enter) and has not left it: at most one context at a time for each `w`.
-///   An interrupt or signal handler on that context may get `Some(w)` or `None`.
+/// - **Identity.** [`current_worker`](Self::current_worker) returns `Some(w)` only in the one context (thread, core) that
+///   may be `w`, whether it has entered or not: at most one context at a time for each `w`. A context that is given `w`
+///   by [`enter`](Self::enter) may be it until [`leave`](Self::leave). An interrupt or signal handler on that context may get `Some(w)` or `None`.
 /// - **Guard.** [`guard`](Self::guard) calls its closure exactly once, on this thread, before it returns. Where panics
 ///   unwind it must contain them and return `Err`: one that gets out of a poll ends the program.
 /// - **Start.** [`start`](Self::start) calls the entry at most once, on a context that is no worker.

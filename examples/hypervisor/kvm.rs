@@ -1,9 +1,16 @@
 //! A virtual processor of Linux's KVM, in real mode.
 
-use core::{ptr::NonNull, sync::atomic::AtomicU8};
-use std::sync::{Mutex, Once, OnceLock, PoisonError};
+use core::{
+    mem::offset_of,
+    ptr::{NonNull, null_mut},
+    sync::atomic::AtomicU8,
+};
+use std::{
+    os::fd::AsRawFd,
+    sync::{Mutex, Once, OnceLock, PoisonError},
+};
 
-use kvm_bindings::kvm_userspace_memory_region;
+use kvm_bindings::{kvm_run, kvm_userspace_memory_region};
 use kvm_ioctls::{Error, Kvm, VcpuExit, VcpuFd, VmFd};
 
 use crate::guest::{Exit, Processor};
@@ -35,21 +42,59 @@ static MEMORY: Page = {
 struct Vcpu {
     /// Locked by its own thread, while that runs the guest.
     fd: Mutex<VcpuFd>,
-    /// `immediate_exit` in the page that KVM shares for this processor. INV-PAGE: mapped as long as `fd` is open.
-    exit_request: NonNull<AtomicU8>,
+    shared: SharedPage,
     thread: OnceLock<libc::pthread_t>,
     /// Keeps the machine.
     _vm: VmFd,
 }
 
+/// The page that KVM shares for a processor, mapped once more: of the first mapping `VcpuFd` makes `&mut` as it runs, which
+/// no other thread may look into.
+///
+/// INV-PAGE: mapped as long as this lives, and only `immediate_exit` is touched, as an atomic.
+struct SharedPage(NonNull<libc::c_void>);
+
 // SAFETY: INV-PAGE; an atomic is shared by its pointer.
-unsafe impl Send for Vcpu {}
+unsafe impl Send for SharedPage {}
 // SAFETY: as above.
-unsafe impl Sync for Vcpu {}
+unsafe impl Sync for SharedPage {}
+
+impl SharedPage {
+    const LEN: usize = 4096;
+
+    fn map(fd: &VcpuFd) -> Result<Self, Error> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping, at a place that the kernel chooses.
+        let page = unsafe {
+            libc::mmap(null_mut(), Self::LEN, access, libc::MAP_SHARED, fd.as_raw_fd(), 0)
+        };
+        if page == libc::MAP_FAILED {
+            return Err(Error::last());
+        }
+        NonNull::new(page).map(Self).ok_or(Error::new(libc::ENOMEM))
+    }
+
+    fn exit_request(&self) -> &AtomicU8 {
+        // SAFETY: INV-PAGE. KVM reads the byte, and all others use it as this atomic.
+        unsafe { self.0.byte_add(offset_of!(kvm_run, immediate_exit)).cast().as_ref() }
+    }
+}
+
+impl Drop for SharedPage {
+    fn drop(&mut self) {
+        // SAFETY: INV-PAGE ends here; references borrow `self`.
+        unsafe { libc::munmap(self.0.as_ptr(), Self::LEN) };
+    }
+}
+
+/// Linux's KVM; an error if this machine has none.
+pub(crate) fn open() -> Result<Kvm, Error> {
+    Kvm::new()
+}
 
 /// A guest's processor, in a machine of its own.
-pub(crate) fn processor() -> Result<Box<dyn Processor>, Error> {
-    let vm = Kvm::new()?.create_vm()?;
+pub(crate) fn processor(kvm: &Kvm) -> Result<Box<dyn Processor>, Error> {
+    let vm = kvm.create_vm()?;
     // SAFETY: `MEMORY` stays for ever. It is read-only for the guest, as it is for everybody.
     unsafe {
         vm.set_user_memory_region(kvm_userspace_memory_region {
@@ -60,7 +105,7 @@ pub(crate) fn processor() -> Result<Box<dyn Processor>, Error> {
             userspace_addr: MEMORY.0.as_ptr() as u64,
         })?;
     }
-    let mut fd = vm.create_vcpu(0)?;
+    let fd = vm.create_vcpu(0)?;
     let mut segments = fd.get_sregs()?;
     (segments.cs.base, segments.cs.selector) = (0, 0);
     fd.set_sregs(&segments)?;
@@ -68,8 +113,8 @@ pub(crate) fn processor() -> Result<Box<dyn Processor>, Error> {
     // Bit 1 of the flags is always set.
     (registers.rip, registers.rflags) = (START, 2);
     fd.set_regs(&registers)?;
-    let exit_request = NonNull::from(&mut fd.get_kvm_run().immediate_exit).cast();
-    Ok(Box::new(Vcpu { fd: Mutex::new(fd), exit_request, thread: OnceLock::new(), _vm: vm }))
+    let shared = SharedPage::map(&fd)?;
+    Ok(Box::new(Vcpu { fd: Mutex::new(fd), shared, thread: OnceLock::new(), _vm: vm }))
 }
 
 impl Processor for Vcpu {
@@ -100,8 +145,7 @@ impl Processor for Vcpu {
     }
 
     fn exit_request(&self) -> &AtomicU8 {
-        // SAFETY: INV-PAGE. KVM reads the byte, and all others use it as this atomic.
-        unsafe { self.exit_request.as_ref() }
+        self.shared.exit_request()
     }
 
     /// A request that came before `KVM_RUN` ends that at once; one that comes later, the signal brings to the guest's notice.

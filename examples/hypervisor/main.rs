@@ -98,7 +98,9 @@ async fn disk(number: usize) {
 }
 
 fn main() -> ExitCode {
-    equip();
+    if !equip() {
+        return ExitCode::FAILURE;
+    }
     let threads = [0, 1].map(|n| thread::spawn(move || EXECUTOR.run(WorkerId::new(n))));
     let disks: Vec<JoinHandle<()>> =
         (0..GUESTS).filter_map(|n| EXECUTOR.spawn(&TASKS, disk(n)).ok()).collect();
@@ -126,17 +128,25 @@ fn main() -> ExitCode {
     if ended && left == [true; 2] { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Gives the guests real processors, if they are to be had.
-fn equip() {
+/// Gives the guests real processors, if they are to be had. Whether none failed where KVM is.
+fn equip() -> bool {
+    let kvm = match kvm::open() {
+        Ok(kvm) => kvm,
+        Err(error) => {
+            println!("skip: no /dev/kvm: {error}");
+            println!("{GUESTS} simulated guests, each with a worker of its own");
+            return true;
+        }
+    };
     for guest in &EXECUTOR.platform().guests {
-        match kvm::processor() {
+        match kvm::processor(&kvm) {
             Ok(processor) => guest.equip(processor),
             Err(error) => {
-                println!("skip: no /dev/kvm: {error}");
-                println!("{GUESTS} simulated guests, each with a worker of its own");
-                return;
+                eprintln!("KVM gives no processor: {error}");
+                return false;
             }
         }
     }
     println!("{GUESTS} guests under KVM, each with a worker of its own");
+    true
 }

@@ -32,8 +32,14 @@ impl ParkWord {
     pub(crate) fn park<P: Platform>(&self, platform: &P, me: WorkerId, deadline: Option<Instant>) {
         // Ordering: Acquire on failure pairs with the Release in `unpark`: who was notified sees why. Nothing is
         // published by going to sleep.
+        #[cfg(not(filch_mutant = "park_gap"))]
         let asleep =
             self.0.compare_exchange(UNPARKED, PARKED, Ordering::Relaxed, Ordering::Acquire);
+        #[cfg(filch_mutant = "park_gap")]
+        let asleep = match self.0.load(Ordering::Acquire) {
+            UNPARKED => Ok(self.0.store(PARKED, Ordering::Relaxed)),
+            other => Err(other),
+        };
         if asleep.is_ok() {
             platform.wait(me, &self.0, PARKED, deadline);
         }

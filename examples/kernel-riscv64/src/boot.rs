@@ -56,8 +56,17 @@ global_asm!(
     "call {trap}",
     "get ra, 0; get t0, 1; get t1, 2; get t2, 3; get t3, 4; get t4, 5; get t5, 6; get t6, 7",
     "get a0, 8; get a1, 9; get a2, 10; get a3, 11; get a4, 12; get a5, 13; get a6, 14; get a7, 15",
+    // `mret` leaves a reservation of the handler's standing, which the `sc` of whoever was interrupted could take for its own.
+    // A store-conditional into the dead frame ends it.
+    ".if {atomics}",
+    ".option push",
+    ".option arch, +a",
+    "sc.w zero, zero, (sp)",
+    ".option pop",
+    ".endif",
     "addi sp, sp, 16 * {word}",
     "mret",
+    atomics = const cfg!(target_has_atomic = "ptr") as usize,
     wide = const size_of::<usize>() / 8,
     word = const size_of::<usize>(),
     all = const ALL,

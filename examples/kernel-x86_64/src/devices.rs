@@ -95,10 +95,8 @@ pub fn pause_millis(millis: u16) {
     }
 }
 
-/// What the serial line receives interrupts core 0 from now on.
-pub fn enable_serial() {
-    outb(COM1 + 4, 0x0B);
-    outb(COM1 + 1, 1);
+/// What the serial line receives interrupts core 0 from now on. With interrupts masked, on core 0.
+pub fn enable_serial(take: impl FnMut(u8)) {
     let redirect = |register: u32, value: u32| {
         // SAFETY: the I/O interrupt controller: which register, and its value.
         unsafe {
@@ -109,6 +107,10 @@ pub fn enable_serial() {
     // Line 4, by edge, to core 0.
     redirect(0x10 + 2 * 4 + 1, 0);
     redirect(0x10 + 2 * 4, lapic::SERIAL.into());
+    outb(COM1 + 4, 0x0B);
+    outb(COM1 + 1, 1);
+    // What came before had no edge that anybody saw, and while a byte waits there is no other.
+    on_serial(take);
 }
 
 /// Hands over the bytes that the serial line has received.

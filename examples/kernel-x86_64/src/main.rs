@@ -35,8 +35,7 @@ const PORT: Port = Port {
     after: Some(board::after),
     foreign: Some(board::foreign),
     halts: Some(board::halts),
-    // Timer and clock are measured, and the timer may come a little early.
-    stirs: if cfg!(feature = "hostile") { None } else { Some(1) },
+    stirs: if cfg!(feature = "hostile") { None } else { Some(0) },
     wakes: if cfg!(any(feature = "delay", feature = "hostile")) { 5_000 } else { 100_000 },
     ..Port::new(|line| CONSOLE.line(line))
 };
@@ -75,7 +74,7 @@ extern "C" fn core_main(core: usize) {
     let me = WorkerId::new(core as u16);
     SUITE.contracts(me, &TASKS);
     if core == 0 {
-        devices::enable_serial();
+        board::enable_serial();
         match EXECUTOR.spawn(&MAIN, KERNEL.main()) {
             Ok(task) => task.detach(),
             Err(error) => panic!("{error}"),

@@ -191,11 +191,16 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
 
     fn leave_behind(&'static self, me: WorkerId, memory: &'static impl Memory) -> bool {
         let Ok(worker) = self.executor.worker(me) else { return false };
+        self.queue_tasks(me, memory) && worker.step() == Step::Polled
+    }
+
+    /// The next poll of this worker puts four tasks into its queue.
+    pub(crate) fn queue_tasks(&'static self, me: WorkerId, memory: &'static impl Memory) -> bool {
         let spawner = self.executor.spawner();
         let parent = spawner.spawn_pinned(memory, me, async move {
             // In a poll, so that they go to this worker's own queues.
             (0..4).all(|_| spawner.spawn(memory, async {}).is_ok())
         });
-        parent.is_ok() && worker.step() == Step::Polled
+        parent.is_ok()
     }
 }

@@ -103,8 +103,16 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
         self.inner.poll_io(worker)
     }
 
+    fn is_unwatched(&self) -> bool {
+        self.inner.is_unwatched()
+    }
+
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         self.inner.guard(poll)
+    }
+
+    fn resume(&self, panic: Panic) -> ! {
+        self.inner.resume(panic)
     }
 
     fn relax(&self, round: u32) {

@@ -26,6 +26,7 @@ struct Porting;
 mod contracts;
 mod hostile;
 mod interrupts;
+mod stepped;
 mod tasks;
 
 use core::{fmt, hint, time::Duration};
