@@ -15,7 +15,7 @@ export CARGO_TARGET_DIR=$work/target
 export RAYON_NUM_THREADS=${RAYON_NUM_THREADS:-4}
 
 limit() {
-    timeout --kill-after=10 "${STAGE_LIMIT:-300}" "$@"
+    timeout --kill-after=10 "${STAGE_LIMIT:-600}" "$@"
 }
 
 # Where cargo has put a package of the registry.
@@ -46,7 +46,9 @@ members = ["rayon", "core-tests"]
 [patch.crates-io]
 rayon-core = { path = "$root/rayon-core" }
 
+# Some of rayon's tests compute for minutes without.
 [profile.dev]
+opt-level = 1
 debug = false
 EOF
 
