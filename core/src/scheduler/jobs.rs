@@ -278,7 +278,9 @@ where
     /// Too deep to help: has a stand-in started, and sleeps until the job is done.
     #[cold]
     fn block_for(&'static self, me: WorkerId, slot: &WorkerSlot<RING>, job: &Job) {
+        let was = slot.lifo.accept(false);
         ManuallyDrop::new(Worker::new(self, me)).give_away();
+        slot.lifo.accept(was);
         let counted = Counted::up(&self.blocked);
         let stand_in = self.start_stand_in();
         while job.fall_asleep() {
