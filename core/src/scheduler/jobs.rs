@@ -304,19 +304,26 @@ where
         self.thieves.load(Ordering::Relaxed) < u32::from(self.config.job_workers)
     }
 
-    /// See [`Bay::is_due`]. While another sleeps, that one would take the tasks that wait, and hear of I/O and timers.
+    /// See [`Bay::is_due`]. While another sleeps, that one would take the tasks that wait, but for what is this worker's own; and
+    /// while one keeps watch, that one hears of I/O and timers.
     fn is_due(&self, me: WorkerId, since: u64) -> (bool, u64) {
         let slot = self.slot_of(me);
-        let now = self.platform.now().as_nanos();
+        let now = self.platform.now();
+        let over = now.as_nanos().saturating_sub(since) >= self.config.job_slice;
         // SAFETY: INV-BAY: the caller is the worker.
-        let own = !slot.lifo.is_empty() || unsafe { !slot.inbox.is_empty() };
-        let over = now.saturating_sub(since) >= self.config.job_slice;
-        let due = over && (own || !self.idle.any_parked());
+        let own = || unsafe { !slot.lifo.is_empty() || !slot.inbox.is_empty() };
+        let kept = || !self.config.stealing && !slot.ring.is_empty();
+        // Ordering: a hint.
+        let unseen = || {
+            self.sentry.load(Ordering::Relaxed) == 0
+                && (slot.timed.wheel.is_overdue(now) || self.platform.is_unwatched())
+        };
+        let due = over && (own() || kept() || !self.idle.any_parked() || unseen());
         if due {
             // The next pass looks for I/O and timers.
             slot.local.slept.set(true);
         }
-        (due, now)
+        (due, now.as_nanos())
     }
 }
 
@@ -335,6 +342,8 @@ where
         }
         let Some(found) = executor.steal_any_job(self.id(), slot) else { return false };
         self.rest();
+        // A job is as long as a poll may be.
+        self.cover_poll();
         // A worker that waits in sync code has something below.
         let bottom = slot.local.frame.get().is_null() && slot.bay.roots.get() == 0;
         let counted = Counted::up(&executor.thieves);
