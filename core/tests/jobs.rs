@@ -9,7 +9,7 @@ use core::{
 use std::thread;
 
 use common::{Mine, Sim, id, pool, quiet, stop, threads};
-use filch::Step;
+use filch::{Fork, JoinError, Step};
 
 /// A worker that is not to help waits for its job in the midst of a task's poll, and gives its queues away.
 #[test]
@@ -35,6 +35,41 @@ fn a_task_that_waits_for_a_job_too_deep_to_help() {
         run.is_ok()
     };
     assert!(executor.spawn(pool(), task).unwrap().join().unwrap());
+    stop(executor);
+}
+
+/// Of two workers one waits for a job, on which the other is too deep in joins to help with what its task waits for: it says so, and
+/// does not wait for the first.
+#[test]
+fn too_deep_beside_a_worker_that_waits_for_a_job() {
+    let executor = threads(2, quiet().nesting(1));
+    let pool = pool();
+    let stolen = AtomicBool::new(false);
+    let spawn = move |task: fn() -> u32| executor.spawn(pool, async move { task() }).unwrap();
+    let task = async move {
+        let inner = || {
+            stolen.store(true, SeqCst);
+            // For the other to come to its wait, or not.
+            (0..100).for_each(|_| thread::yield_now());
+            let outer = executor.spawn(pool, async move {
+                match spawn(|| 3).join() {
+                    Ok(n) => n,
+                    Err(JoinError::TooDeep) => 3,
+                    Err(error) => panic!("{error}"),
+                }
+            });
+            outer.unwrap().join().unwrap()
+        };
+        let wait = |fork: Fork<'_>| {
+            while !stolen.load(SeqCst) {
+                // The other may have gone to sleep since.
+                fork.is_wanted();
+                thread::yield_now();
+            }
+        };
+        executor.fork(|fork| fork.join(wait, |_| inner()).1).ok().expect("a worker")
+    };
+    assert_eq!(executor.spawn(pool, task).unwrap().join().unwrap(), 3);
     stop(executor);
 }
 

@@ -266,6 +266,7 @@ where
     /// The worker is not announced as asleep: it can take no task, and whoever had one would rely on it.
     fn sleep_for(&self, me: WorkerId, slot: &WorkerSlot<RING>, theirs: &Bay, job: &Job) {
         theirs.sleeper.store(me.index() as u32 + 1, Ordering::Relaxed);
+        let counted = self.count_out(&self.joining);
         // Ordering: pairs with the fence of `notify` in `publish`: either that one sees us, or we see what is public; and with
         // the one in `answer`: either that one sees that we wait, or we ask after it has forgotten that it was asked.
         fence(Ordering::SeqCst);
@@ -273,6 +274,7 @@ where
         if job.fall_asleep() && (theirs.is_mixed() || !theirs.deque.is_public()) {
             slot.shared.park.park(&self.platform, me, None);
         }
+        drop(counted);
     }
 
     /// Too deep to help: has a stand-in started, and sleeps until the job is done.
@@ -281,7 +283,7 @@ where
         let was = slot.lifo.accept(false);
         ManuallyDrop::new(Worker::new(self, me)).give_away();
         slot.lifo.accept(was);
-        let counted = Counted::up(&self.blocked);
+        let counted = self.count_out(&self.blocked);
         let stand_in = self.start_stand_in();
         while job.fall_asleep() {
             self.answer_call(me, slot);
