@@ -242,3 +242,48 @@ fn loops_in_tasks_take_turns_with_other_tasks() {
     println!("50 turns took {calls} of {} calls", 2 * CALLS);
     assert!(calls < CALLS, "a task has waited for {calls} calls in 50 turns");
 }
+
+/// One loop on two workers, in a task that shares its worker with another: the other waits for a few slices, of some 20 calls
+/// on each worker, whether the loop is split or not.
+#[test]
+fn a_loop_that_is_split_takes_turns_with_the_task_beside_it() {
+    const CALLS: usize = 20_000;
+    const TURNS: usize = 50;
+    let _watchdog = common::watchdog();
+    let runtime = runtime(2);
+    let pin = |task| runtime.handle().spawn_pinned(filch_std::WorkerId::new(0), task).unwrap();
+    let (begun, served) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let ticker: Task = Box::pin({
+        let (begun, served) = (Arc::clone(&begun), Arc::clone(&served));
+        let calls = Arc::clone(&calls);
+        async move {
+            while begun.load(Ordering::Relaxed) == 0 {
+                filch_std::yield_now().await;
+            }
+            let before = begun.load(Ordering::Relaxed);
+            for _ in 0..TURNS {
+                filch_std::yield_now().await;
+            }
+            calls.store(begun.load(Ordering::Relaxed) - before, Ordering::Relaxed);
+            served.store(true, Ordering::Relaxed);
+        }
+    });
+    let run: Task = Box::pin(async move {
+        let call = |_| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            let (begin, pause) = (Instant::now(), Duration::from_micros(50));
+            while !served.load(Ordering::Relaxed) && begin.elapsed() < pause {}
+        };
+        parallel::for_each_async(0..CALLS, call).await;
+        assert_eq!(begun.load(Ordering::Relaxed), CALLS);
+    });
+    for task in [ticker, run].map(pin) {
+        runtime.block_on(task).unwrap();
+    }
+    let calls = calls.load(Ordering::Relaxed);
+    println!("{TURNS} turns took {calls} of {CALLS} calls");
+    assert!(calls < TURNS * 200, "a task has waited for {calls} calls in {TURNS} turns");
+}
+
+type Task = core::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

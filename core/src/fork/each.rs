@@ -137,7 +137,11 @@ impl<M, R> Body<'_, M, R> {
             }
             let next;
             if range.len() > 1 && fork.is_wanted() {
-                (next, range) = self.split(fork, range, turn.begun(fork));
+                let end = range.start.saturating_add(turn.begin_chunk(fork)).min(range.end);
+                let left;
+                (next, left) = self.split(fork, range.start..end, turn);
+                range.start = left.start;
+                turn.end_chunk(fork);
             } else {
                 match range.next() {
                     Some(i) => next = Some((self.map)(i)),
@@ -173,7 +177,8 @@ impl<M, R> Body<'_, M, R> {
         if !left.is_empty() && right.start == middle {
             return (a, left.start..right.end);
         }
-        // With two parts left, one has to come to its end here; the other may be given back by who stole it.
+        // With two parts left, one has to come to its end here; the other may be given back by who stole it. A turn that ends
+        // splits no more than a chunk at a time, so that this is soon.
         let rest = self.run(fork, left, Turn::ENDLESS).0;
         (self.add(self.add(a, rest), b), right)
     }
@@ -200,25 +205,42 @@ struct Turn {
     /// When it began, in nanoseconds: with the first look.
     since: u64,
     looked: u64,
+    /// How many calls are split among workers at a time, for that to take about `CHUNK`.
+    chunk: usize,
 }
 
 /// Nanoseconds.
 const STRIDE: u64 = 20_000;
+const CHUNK: u64 = 500_000;
 
 impl Turn {
-    const ENDLESS: Self = Self { calls: 0, stride: 0, since: 0, looked: 0 };
+    const ENDLESS: Self = Self { calls: 0, stride: 0, since: 0, looked: 0, chunk: usize::MAX };
 
     /// The first look comes after the first call, for there to be some progress in any case.
     fn new() -> Self {
-        Self { calls: 2, stride: 1, since: u64::MAX, looked: 0 }
+        Self { calls: 2, stride: 1, since: u64::MAX, looked: 0, chunk: 16 }
     }
 
-    /// The turn, which has begun by now.
-    fn begun(&mut self, fork: Fork<'_>) -> Self {
-        if self.stride > 0 && self.since == u64::MAX {
+    /// How many calls are to be split now. The turn has begun by then.
+    fn begin_chunk(&mut self, fork: Fork<'_>) -> usize {
+        if self.stride > 0 {
             self.look(fork);
         }
-        *self
+        self.chunk
+    }
+
+    /// They are over: the time is looked at before the next call.
+    fn end_chunk(&mut self, fork: Fork<'_>) {
+        if self.stride == 0 {
+            return;
+        }
+        let took = fork.is_due(self.since).1.saturating_sub(self.looked);
+        if took < CHUNK {
+            self.chunk = self.chunk.saturating_mul(2);
+        } else if took > 2 * CHUNK {
+            self.chunk = (self.chunk / 2).max(2);
+        }
+        self.calls = 1;
     }
 
     /// The same turn, for a part: 2 for some progress in any case, 1 for none if it is over.

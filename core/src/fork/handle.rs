@@ -122,7 +122,8 @@ impl<'w> Fork<'w> {
         let pending = Pending { bay, at, forked: &forked };
         let ra = a(Fork { bay: Some(bay), at: at.wrapping_add(1) });
         core::mem::forget(pending);
-        // SAFETY: we pushed it at `at`; INV-DEQUE-ORDER: what `a` forked has been joined, or stolen.
+        // SAFETY: we pushed it at `at`; INV-DEQUE-ORDER: what `a` forked has been joined, or stolen; what a scope pushed
+        // meanwhile that does not end in `a` is above ours only if ours was stolen (INV-SCOPE-ORDER).
         if !unsafe { bay.deque.take(at) } {
             return (ra, finish(bay, &forked));
         }

@@ -32,6 +32,9 @@ pub struct Scope<'w, 'env> {
     /// INV-SCOPE: the slots in use, in the order of their pushes: `[0, used)`. All in front of one that was stolen were stolen.
     order: [Cell<u8>; ROOM],
     used: Cell<usize>,
+    /// INV-SCOPE-ORDER: the bottom of the deque after the scope's last push or settling. A spawn pushes only there, or into an
+    /// empty deque; so nothing that was forked since lies below a job of the scope, unless it was stolen.
+    expected: Cell<usize>,
     /// The first panic of a job.
     panic: Cell<Option<Panic>>,
     env: PhantomData<Cell<&'env ()>>,
@@ -79,6 +82,8 @@ impl<'w> Fork<'w> {
             free: Cell::new(u16::MAX),
             order: [const { Cell::new(0) }; ROOM],
             used: Cell::new(0),
+            // SAFETY: INV-BAY.
+            expected: Cell::new(self.bay().map_or(0, |bay| unsafe { bay.deque.bottom() })),
             panic: Cell::new(None),
             env: PhantomData,
         };
@@ -110,6 +115,9 @@ impl<'w, 'env> Scope<'w, 'env> {
     }
 
     /// Spawns a job. What it returns must go through what it borrows.
+    ///
+    /// It runs at once if it is spawned from within a fork that this scope's body waits for, which takes a wrapper that says `Send`
+    /// of what is not.
     pub fn spawn<F>(&self, f: F)
     where
         F: FnOnce(Fork<'_>) + Send + 'env,
@@ -118,7 +126,14 @@ impl<'w, 'env> Scope<'w, 'env> {
         if size_of::<F>() > size_of::<[usize; WORDS]>() || align_of::<F>() > align_of::<usize>() {
             return self.run_now(f);
         }
+        if !self.is_in_order(bay) {
+            return self.run_now(f);
+        }
         let Some(index) = self.find_slot(bay) else { return self.run_now(f) };
+        // What ran for the slot may have forked by way of another scope.
+        if !self.is_in_order(bay) {
+            return self.run_now(f);
+        }
         let slot = self.slot(index);
         // SAFETY: INV-BAY.
         let at = unsafe { bay.deque.bottom() };
@@ -128,9 +143,8 @@ impl<'w, 'env> Scope<'w, 'env> {
             slot.write(Slot { job: Job::new(run::<F>), at, closure });
             (&raw mut (*slot.as_ptr()).closure).cast::<F>().write(f);
         }
-        // SAFETY: INV-BAY; the job stays until it is settled, by `End` at the latest. INV-DEQUE-ORDER: forks are joined in the
-        // reverse order, since neither `Scope` nor a `Fork` can get into a side of a `join` or the body of another scope, which
-        // are `Send`.
+        // SAFETY: INV-BAY; the job stays until it is settled, by `End` at the latest. INV-DEQUE-ORDER: by
+        // INV-SCOPE-ORDER the jobs below are the scope's own, or older than it, or stolen.
         if !unsafe { bay.deque.push(at, slot.cast()) } {
             // SAFETY: nobody else knows of the job.
             let f = unsafe { (&raw mut (*slot.as_ptr()).closure).cast::<F>().read() };
@@ -139,9 +153,23 @@ impl<'w, 'env> Scope<'w, 'env> {
         self.free.set(self.free.get() & !(1 << index));
         self.order[self.used.get()].set(index as u8);
         self.used.set(self.used.get() + 1);
+        self.expect_bottom(bay);
         if bay.deque.is_asked() {
             bay.answer();
         }
+    }
+
+    /// Whether a job that is pushed now keeps INV-SCOPE-ORDER. `Send` keeps a scope out of the sides of a `join` and the bodies
+    /// of other scopes, but not in the hands of those who know that a side stays on its thread.
+    fn is_in_order(&self, bay: &Bay) -> bool {
+        // SAFETY: INV-BAY.
+        let bottom = unsafe { bay.deque.bottom() };
+        bottom == self.expected.get() || bay.deque.is_empty_at(bottom)
+    }
+
+    fn expect_bottom(&self, bay: &Bay) {
+        // SAFETY: INV-BAY.
+        self.expected.set(unsafe { bay.deque.bottom() });
     }
 
     fn slot(&self, index: usize) -> NonNull<Slot> {
@@ -175,6 +203,7 @@ impl<'w, 'env> Scope<'w, 'env> {
         if unsafe { bay.deque.take(slot.at) } {
             let job = self.slot(index).cast();
             self.used.set(last);
+            self.expect_bottom(bay);
             // SAFETY: the job is ours; once.
             self.keep(bay.guard(&mut || unsafe { Job::run(job, bay) }).err());
             self.free.set(self.free.get() | 1 << index);
@@ -183,6 +212,7 @@ impl<'w, 'env> Scope<'w, 'env> {
         if wait {
             bay.wait(&slot.job);
             self.used.set(last);
+            self.expect_bottom(bay);
             self.settle_stolen(index);
         }
         wait

@@ -30,7 +30,7 @@ struct Line<T>(T);
 /// INV-DEQUE-OWNER: all but `steal`, `is_public` and `ask` are the owner's, one context at a time.
 /// INV-DEQUE-SLOT: slots `[top, bottom)` hold jobs, at most `CAP`. Those in `[top, split)` are whoever's moves `top` past
 /// them, or, of the last, lowers `split` below it first; those in `[split, bottom)` are the owner's.
-/// INV-DEQUE-ORDER: whoever takes job `at` has taken all jobs above it, or knows them stolen.
+/// INV-DEQUE-ORDER: whoever takes job `at` has taken all jobs above it, or knows them stolen, or knows job `at` stolen.
 pub(crate) struct Deque<T, const CAP: usize> {
     /// Written by thieves.
     top: Line<AtomicUsize>,
@@ -135,6 +135,12 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         self.own.0.bottom.get()
     }
 
+    /// Whether all that was pushed below `at`, the bottom, has left the deque. Once true it stays so until the next push.
+    pub(crate) fn is_empty_at(&self, at: usize) -> bool {
+        // Ordering: `top` only rises, and up to the bottom at most.
+        self.top.0.load(Ordering::Relaxed) == at
+    }
+
     /// Adds a job at the bottom, which is `at`, to the private part; false if there is no room. Wait-free, without a fence.
     ///
     /// # Safety
@@ -230,7 +236,7 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         #[cfg(filch_mutant = "deque_last")]
         self.top.0.store(next, Ordering::Relaxed);
         public.store(next, LOWER);
-        self.own.0.bottom.set(next);
+        // The bottom is `next`, or above jobs that were pushed when ours had been stolen.
         if ours {
             // Somebody was to have it, and is without.
             self.ask();

@@ -58,6 +58,7 @@ where
     /// The caller is the worker, with the mark of INV-ACCEPTING down.
     #[inline]
     pub(crate) fn push_ring(&self, slot: &WorkerSlot<RING>, ready: Ready) {
+        debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");
         // SAFETY: INV-RING-OWNER: we are the worker, and no interrupt on it gets here.
         let overflow = unsafe { slot.ring.push(ready) };
         if let Overflow::None = overflow {

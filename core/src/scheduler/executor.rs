@@ -65,6 +65,8 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) thieves: AtomicU32,
     /// Workers that sleep in a join too deep to help in.
     pub(crate) blocked: AtomicU32,
+    /// Workers that sleep until a job of theirs that was stolen has ended: they run no tasks either.
+    pub(crate) joining: AtomicU32,
     /// The worker that keeps watch, plus one.
     pub(crate) sentry: AtomicU32,
     /// Whose wheel the next timer from outside goes to.
@@ -219,6 +221,7 @@ where
                 helpers: AtomicU32::new(0),
                 thieves: AtomicU32::new(0),
                 blocked: AtomicU32::new(0),
+                joining: AtomicU32::new(0),
                 sentry: AtomicU32::new(0),
                 turn: AtomicU32::new(0),
                 call: AtomicPtr::new(core::ptr::null_mut()),

@@ -77,7 +77,7 @@ where
             return false;
         }
         let Some(worker) = spare(self) else { return false };
-        let _counted = Counted::up(&self.helpers);
+        let _counted = self.count_out(&self.helpers);
         // No jobs: they may be long, and what it waits for be done.
         let guest = &worker.slot().local.guest;
         guest.set(true);
@@ -103,8 +103,10 @@ where
         worker.end_park();
         worker.give_away();
         self.publish_all(&slot.bay);
-        let counted = Counted::up(&self.blocked);
-        // Ordering: pairs with the fences of those who read `blocked` in order to wake us: `call`, `Worker::drop`.
+        let counted = self.count_out(&self.blocked);
+        let relies = &slot.shared.relies;
+        let relied = relies.swap(true, Ordering::Relaxed);
+        // Ordering: pairs with the fences of those who read `blocked` in order to wake us: `call`, `leave`, `count_out`.
         fence(Ordering::SeqCst);
         let stand_in = self.start_stand_in();
         let helped = loop {
@@ -128,6 +130,7 @@ where
             worker.fire_timers();
             worker.give_away();
         };
+        relies.store(relied, Ordering::Relaxed);
         drop(counted);
         if stand_in {
             self.dismiss_stand_in();
@@ -143,10 +146,33 @@ where
         }
     }
 
-    /// Whether a worker is left that neither sleeps in a join too deep to help in, nor is about to leave.
+    /// Whether a worker is left that neither sleeps in a join in which it cannot help, nor is about to leave.
     fn others_can_work(&self) -> bool {
         let count = |n: &AtomicU32| n.load(Ordering::Acquire);
-        count(&self.blocked) + count(&self.helpers) < count(&self.online)
+        count(&self.blocked) + count(&self.joining) + count(&self.helpers) < count(&self.online)
+    }
+
+    /// Counts one more who cannot work on any task, in one of the counts of `others_can_work`, and has those who rely on others
+    /// look at them again.
+    pub(crate) fn count_out<'a>(&self, count: &'a AtomicU32) -> Counted<'a> {
+        let counted = Counted::up(count);
+        // Ordering: pairs with the fence in `block_worker`: either that one sees the count, or we see it.
+        #[cfg(not(filch_mutant = "help_count"))]
+        fence(Ordering::SeqCst);
+        if self.blocked.load(Ordering::Relaxed) > 0 {
+            self.disappoint();
+        }
+        counted
+    }
+
+    #[cold]
+    fn disappoint(&self) {
+        for (i, slot) in self.slots().iter().enumerate() {
+            // Ordering: after the fence in `count_out`.
+            if slot.shared.relies.load(Ordering::Relaxed) {
+                self.unpark(WorkerId::new(i as u16));
+            }
+        }
     }
 
     /// Has a worker started in a spare slot. The slot is taken for it at once: a thread that helps must not come between,

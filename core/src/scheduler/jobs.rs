@@ -266,6 +266,7 @@ where
     /// The worker is not announced as asleep: it can take no task, and whoever had one would rely on it.
     fn sleep_for(&self, me: WorkerId, slot: &WorkerSlot<RING>, theirs: &Bay, job: &Job) {
         theirs.sleeper.store(me.index() as u32 + 1, Ordering::Relaxed);
+        let counted = self.count_out(&self.joining);
         // Ordering: pairs with the fence of `notify` in `publish`: either that one sees us, or we see what is public; and with
         // the one in `answer`: either that one sees that we wait, or we ask after it has forgotten that it was asked.
         fence(Ordering::SeqCst);
@@ -273,13 +274,16 @@ where
         if job.fall_asleep() && (theirs.is_mixed() || !theirs.deque.is_public()) {
             slot.shared.park.park(&self.platform, me, None);
         }
+        drop(counted);
     }
 
     /// Too deep to help: has a stand-in started, and sleeps until the job is done.
     #[cold]
     fn block_for(&'static self, me: WorkerId, slot: &WorkerSlot<RING>, job: &Job) {
+        let was = slot.lifo.accept(false);
         ManuallyDrop::new(Worker::new(self, me)).give_away();
-        let counted = Counted::up(&self.blocked);
+        slot.lifo.accept(was);
+        let counted = self.count_out(&self.blocked);
         let stand_in = self.start_stand_in();
         while job.fall_asleep() {
             self.answer_call(me, slot);
@@ -302,19 +306,26 @@ where
         self.thieves.load(Ordering::Relaxed) < u32::from(self.config.job_workers)
     }
 
-    /// See [`Bay::is_due`]. While another sleeps, that one would take the tasks that wait, and hear of I/O and timers.
+    /// See [`Bay::is_due`]. While another sleeps, that one would take the tasks that wait, but for what is this worker's own; and
+    /// while one keeps watch, that one hears of I/O and timers.
     fn is_due(&self, me: WorkerId, since: u64) -> (bool, u64) {
         let slot = self.slot_of(me);
-        let now = self.platform.now().as_nanos();
+        let now = self.platform.now();
+        let over = now.as_nanos().saturating_sub(since) >= self.config.job_slice;
         // SAFETY: INV-BAY: the caller is the worker.
-        let own = !slot.lifo.is_empty() || unsafe { !slot.inbox.is_empty() };
-        let over = now.saturating_sub(since) >= self.config.job_slice;
-        let due = over && (own || !self.idle.any_parked());
+        let own = || unsafe { !slot.lifo.is_empty() || !slot.inbox.is_empty() };
+        let kept = || !self.config.stealing && !slot.ring.is_empty();
+        // Ordering: a hint.
+        let unseen = || {
+            self.sentry.load(Ordering::Relaxed) == 0
+                && (slot.timed.wheel.is_overdue(now) || self.platform.is_unwatched())
+        };
+        let due = over && (own() || kept() || !self.idle.any_parked() || unseen());
         if due {
             // The next pass looks for I/O and timers.
             slot.local.slept.set(true);
         }
-        (due, now)
+        (due, now.as_nanos())
     }
 }
 
@@ -333,6 +344,8 @@ where
         }
         let Some(found) = executor.steal_any_job(self.id(), slot) else { return false };
         self.rest();
+        // A job is as long as a poll may be.
+        self.cover_poll();
         // A worker that waits in sync code has something below.
         let bottom = slot.local.frame.get().is_null() && slot.bay.roots.get() == 0;
         let counted = Counted::up(&executor.thieves);

@@ -162,3 +162,32 @@ fn who_goes_to_sleep_has_asked() {
         join(thief);
     });
 }
+
+/// A worker too deep in joins to help relies on another, which goes to sleep in a join of a fork at that moment: the first
+/// must run its task itself.
+///
+/// Seen to catch: `help_count`.
+#[test]
+fn who_sleeps_in_a_join_is_not_relied_on() {
+    check_large(2, || {
+        let model = Model::<2>::with(|config| config.nesting(0));
+        let executor = model.executor;
+        let (online, ran) = (Flag::leak(), Flag::leak());
+        let joins = thread::spawn(move || {
+            let worker = executor.worker(WorkerId::new(1)).unwrap();
+            online.set();
+            let counted = executor.count_out(&executor.joining);
+            ran.wait();
+            drop(counted);
+            core::mem::forget(worker);
+        });
+        let helps = thread::spawn(move || {
+            let worker = executor.worker(WorkerId::new(0)).unwrap();
+            online.wait();
+            model.spawn(|| ran.set());
+            assert!(executor.help_until(|| ran.is_set()));
+            core::mem::forget(worker);
+        });
+        join(vec![joins, helps]);
+    });
+}

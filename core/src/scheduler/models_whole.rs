@@ -113,15 +113,19 @@ impl<const N: usize> Copy for Model<N> {}
 
 impl<const N: usize> Model<N> {
     pub(super) fn new() -> Self {
+        Self::with(|config| config)
+    }
+
+    pub(super) fn with(change: impl FnOnce(Config) -> Config) -> Self {
         // Without LIFO slots, whose tasks wait for the end of a poll by design; without a sentry, since there is no time.
         let config = Config::new().spin_rounds(0).sentry(None).lifo_cap(0);
         Self {
-            executor: leak(Executor::with_config(Board::new(), config)),
+            executor: leak(Executor::with_config(Board::new(), change(config))),
             pool: leak(Pool::new()),
         }
     }
 
-    fn spawn(self, poll: impl FnOnce() + Send + 'static) {
+    pub(super) fn spawn(self, poll: impl FnOnce() + Send + 'static) {
         let task = self.executor.spawn(self.pool, async move { poll() });
         // Its slot is never used again.
         core::mem::forget(task.unwrap());

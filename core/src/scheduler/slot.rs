@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) status: AtomicU32,
     /// A broadcast waits for this worker (INV-CALL).
     pub(crate) called: AtomicBool,
+    /// It sleeps in a join too deep to help in, as long as others can work.
+    pub(crate) relies: AtomicBool,
     /// Written once, by the executor's first use of the slot; for the worker's own waker.
     pub(crate) bell: Bell,
     /// The idle bitmap's second level, in the first slot of each group.
@@ -140,6 +142,7 @@ impl<const RING: usize> WorkerSlot<RING> {
                     park: ParkWord::new(),
                     status: AtomicU32::new(OFFLINE),
                     called: AtomicBool::new(false),
+                    relies: AtomicBool::new(false),
                     bell: Bell::new(),
                     leaf: AtomicWord::new(0),
                     swept: AtomicU32::new(0),

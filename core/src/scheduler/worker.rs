@@ -345,9 +345,10 @@ where
         local.in_tick.set(0);
     }
 
-    /// What is queued here goes to the others, who hear of it.
+    /// What is queued here goes to the others, who hear of it. With the mark of INV-ACCEPTING down.
     pub(crate) fn give_away(&self) {
         let slot = self.slot();
+        debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");
         let mut chain = Chain::new();
         if let Some(ready) = slot.lifo.take() {
             chain.push_back(ready);

@@ -1,0 +1,147 @@
+//! Fork-join jobs, and what else their workers are there for.
+
+mod common;
+
+use core::{
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    time::Duration,
+};
+use std::thread;
+
+use common::{Mine, Sim, id, pool, quiet, stop, threads};
+use filch::{Fork, JoinError, Step};
+
+/// A worker that is not to help waits for its job in the midst of a task's poll, and gives its queues away.
+#[test]
+fn a_task_that_waits_for_a_job_too_deep_to_help() {
+    let executor = threads(2, quiet().nesting(0));
+    let stolen = AtomicBool::new(false);
+    let task = async move {
+        let run = executor.fork(|fork| {
+            fork.join(
+                |fork| {
+                    while !stolen.load(SeqCst) {
+                        fork.is_wanted();
+                        thread::yield_now();
+                    }
+                },
+                |_| {
+                    stolen.store(true, SeqCst);
+                    // For the other to come to its wait.
+                    (0..1_000).for_each(|_| thread::yield_now());
+                },
+            )
+        });
+        run.is_ok()
+    };
+    assert!(executor.spawn(pool(), task).unwrap().join().unwrap());
+    stop(executor);
+}
+
+/// Of two workers one waits for a job, on which the other is too deep in joins to help with what its task waits for: it says so, and
+/// does not wait for the first.
+#[test]
+fn too_deep_beside_a_worker_that_waits_for_a_job() {
+    let executor = threads(2, quiet().nesting(1));
+    let pool = pool();
+    let stolen = AtomicBool::new(false);
+    let spawn = move |task: fn() -> u32| executor.spawn(pool, async move { task() }).unwrap();
+    let task = async move {
+        let inner = || {
+            stolen.store(true, SeqCst);
+            // For the other to come to its wait, or not.
+            (0..100).for_each(|_| thread::yield_now());
+            let outer = executor.spawn(pool, async move {
+                match spawn(|| 3).join() {
+                    Ok(n) => n,
+                    Err(JoinError::TooDeep) => 3,
+                    Err(error) => panic!("{error}"),
+                }
+            });
+            outer.unwrap().join().unwrap()
+        };
+        let wait = |fork: Fork<'_>| {
+            while !stolen.load(SeqCst) {
+                // The other may have gone to sleep since.
+                fork.is_wanted();
+                thread::yield_now();
+            }
+        };
+        executor.fork(|fork| fork.join(wait, |_| inner()).1).ok().expect("a worker")
+    };
+    assert_eq!(executor.spawn(pool, task).unwrap().join().unwrap(), 3);
+    stop(executor);
+}
+
+/// A part of a loop of 100 calls, 100 us each, in a task on worker 0, while worker 1 sleeps; whether some of it was left.
+fn is_cut(sim: &'static Mine<Sim>, before: impl Future<Output = ()> + Send + 'static) -> bool {
+    sim.on(1, |worker| assert!(worker.begin_park().is_some()));
+    let task = sim.executor.spawner().spawn_pinned(pool(), id(0), async move {
+        before.await;
+        let call = |_| sim.executor.platform().advance(Duration::from_micros(100));
+        let run = sim.executor.fork(|fork| fork.map_reduce_slice(0..100, call, |(), ()| ()));
+        !run.ok().expect("a worker").1.is_empty()
+    });
+    let mut task = task.unwrap();
+    while !task.is_finished() {
+        assert_eq!(sim.step(0), Step::Polled);
+    }
+    sim.on(1, |worker| worker.end_park());
+    sim.settle();
+    task.join().unwrap()
+}
+
+fn leak(sim: Sim) -> &'static Mine<Sim> {
+    Box::leak(Box::new(Mine::new(sim)))
+}
+
+/// Without stealing nobody else takes what waits in the ring; without a sentry nobody else sees to the timers.
+#[test]
+fn a_loop_gives_way_to_what_only_its_worker_sees_to() {
+    let sim = leak(Sim::with(2, quiet().stealing(false).lifo_cap(0)));
+    assert!(!is_cut(sim, async {}), "nothing waits");
+    let spawn = async {
+        let other = sim.executor.spawn(pool(), async {});
+        drop(other.unwrap());
+    };
+    assert!(is_cut(sim, spawn), "a task waits in the ring");
+    drop(sim.executor.spawner().spawn_pinned(pool(), id(0), sim.executor.sleep(MS)).unwrap());
+    assert_eq!(sim.step(0), Step::Polled);
+    assert!(is_cut(sim, async {}), "a timer is overdue");
+    sim.close();
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Nobody keeps watch since all sleep; then one that has a timer is woken for a job.
+#[test]
+fn a_worker_that_turns_to_a_job_has_somebody_keep_watch() {
+    let sim = leak(Sim::with(3, quiet().sentry(Some((MS, 4 * MS)))));
+    drop(sim.executor.spawner().spawn_pinned(pool(), id(1), sim.executor.sleep(9 * MS)).unwrap());
+    assert_eq!(sim.step(1), Step::Polled);
+    let sleep = |worker| sim.on(worker, |worker| assert!(worker.begin_park().is_some()));
+    [2, 1, 0].into_iter().for_each(sleep);
+    // The sentry finds all asleep, and gives the watch up.
+    sim.on(2, |worker| worker.end_park());
+    sleep(2);
+    let parked = || sim.executor.metrics().totals().parked;
+    let run = sim.on(0, |worker| {
+        worker.end_park();
+        sim.executor.fork(|fork| {
+            fork.join(
+                |_| {
+                    assert_eq!(parked(), 1);
+                    sim.on(1, |worker| {
+                        worker.end_park();
+                        assert_eq!(worker.step(), Step::Polled);
+                    });
+                },
+                |_| assert_eq!(parked(), 0, "somebody is woken to keep watch"),
+            )
+        })
+    });
+    assert!(run.is_ok());
+    sim.executor.platform().advance(9 * MS);
+    sim.settle();
+    sim.close();
+}

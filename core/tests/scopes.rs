@@ -1,0 +1,85 @@
+//! Scopes whose handle gets where `Send` should keep it from: everything runs once all the same.
+
+mod common;
+
+use core::{
+    cell::RefCell,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use common::{Mine, Sim};
+use filch::{Fork, Step};
+
+/// Worker 1 goes to sleep, and so is without work.
+fn sleep(sim: &Sim) {
+    sim.on(1, |worker| assert_eq!(worker.begin_park(), Some(None)));
+}
+
+/// Worker 1 wakes and does one thing.
+fn wake(sim: &Sim) -> Step {
+    sim.on(1, |worker| {
+        worker.end_park();
+        worker.step()
+    })
+}
+
+fn fork<R>(sim: &Sim, f: impl FnOnce(Fork<'_>) -> R) -> R {
+    sim.on(0, |_| match sim.executor.fork(f) {
+        Ok(outcome) => outcome,
+        Err(_) => panic!("worker 0 is a worker"),
+    })
+}
+
+/// What a user writes who knows that the first side of a join stays on its thread. (`Mine` checks that it does.)
+#[test]
+fn a_scope_in_the_side_of_a_join_runs_its_jobs_at_once() {
+    let sim = Mine::new(Sim::new(2));
+    let (sides, spawned) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    fork(&sim, |fork| {
+        fork.scope(|scope| {
+            let scope = Mine::new(scope);
+            for _ in 0..50 {
+                scope.fork().join(
+                    |_| scope.spawn(|_| _ = spawned.fetch_add(1, Relaxed)),
+                    |_| sides.fetch_add(1, Relaxed),
+                );
+            }
+        });
+        // What is left in the deque is given to somebody.
+        fork.join(|_| (), |_| ());
+        sleep(&sim);
+        fork.join(|_| while wake(&sim) == Step::Polled {}, |_| ());
+    });
+    assert_eq!((sides.into_inner(), spawned.into_inner()), (50, 50));
+}
+
+/// The other side of the join was stolen: nothing is below, and what is spawned there waits for the end of the scope, while
+/// more comes and goes above it.
+#[test]
+fn a_scope_in_the_side_of_a_join_whose_other_side_was_stolen() {
+    let sim = Mine::new(Sim::new(2));
+    sleep(&sim);
+    let order = Mine::new(RefCell::new(Vec::new()));
+    fork(&sim, |fork| {
+        fork.scope(|scope| {
+            let scope = Mine::new(scope);
+            scope.fork().join(
+                |_| {
+                    assert_eq!(wake(&sim), Step::Polled);
+                    scope.spawn(|_| order.borrow_mut().push("first"));
+                },
+                |_| order.borrow_mut().push("side"),
+            );
+            scope.spawn(|_| order.borrow_mut().push("second"));
+            sleep(&sim);
+            // Two are public at most: the older one is taken.
+            scope.fork().join(
+                |_| assert_eq!(wake(&sim), Step::Polled),
+                |_| {
+                    order.borrow_mut().push("last side");
+                },
+            );
+        });
+    });
+    assert_eq!(*order.borrow(), ["side", "first", "last side", "second"]);
+}
