@@ -4,8 +4,10 @@ mod common;
 
 use core::{
     cell::RefCell,
+    panic::AssertUnwindSafe,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
+use std::panic::catch_unwind;
 
 use common::{Mine, Sim};
 use filch::{Fork, Step};
@@ -82,4 +84,22 @@ fn a_scope_in_the_side_of_a_join_whose_other_side_was_stolen() {
         });
     });
     assert_eq!(*order.borrow(), ["side", "first", "last side", "second"]);
+}
+
+/// Without a worker nothing contains a second panic: what comes after the first is dropped.
+#[test]
+fn alone_the_first_panic_ends_it() {
+    let after = AtomicUsize::new(0);
+    let count = |_: Fork<'_>| _ = after.fetch_add(1, Relaxed);
+    let side = catch_unwind(|| Fork::alone().join(|_| panic!("a"), |_| panic!("b")));
+    assert_eq!(side.unwrap_err().downcast_ref(), Some(&"a"));
+    let body = catch_unwind(AssertUnwindSafe(|| {
+        Fork::alone().scope(|scope| {
+            scope.spawn(count);
+            scope.spawn(|_| panic!("job"));
+            scope.spawn(count);
+        });
+    }));
+    assert_eq!(body.unwrap_err().downcast_ref(), Some(&"job"));
+    assert_eq!(after.into_inner(), 1);
 }
