@@ -10,6 +10,8 @@ use core::{
 use std::panic::catch_unwind;
 
 use common::{Mine, Sim};
+#[cfg(feature = "alloc")]
+use filch::Platform;
 use filch::{Fork, Step};
 
 /// Worker 1 goes to sleep, and so is without work.
@@ -102,4 +104,22 @@ fn alone_the_first_panic_ends_it() {
     }));
     assert_eq!(body.unwrap_err().downcast_ref(), Some(&"job"));
     assert_eq!(after.into_inner(), 1);
+}
+
+/// It is boxed, and waits as a small one does: a sleeper takes it.
+#[cfg(feature = "alloc")]
+#[test]
+fn a_large_job_can_be_stolen() {
+    let sim = Mine::new(Sim::new(2));
+    sleep(&sim);
+    let worker = || sim.executor.platform().current_worker();
+    let ran_on = Mine::new(RefCell::new(None));
+    fork(&sim, |fork| {
+        fork.scope(|scope| {
+            let (large, ran_on, worker) = ([1_u8; 100], &ran_on, &worker);
+            scope.spawn(move |_| *ran_on.borrow_mut() = worker().map(|id| (id, large[99])));
+            assert_eq!(wake(&sim), Step::Polled);
+        });
+    });
+    assert_eq!(*ran_on.borrow(), Some((common::id(1), 1)));
 }

@@ -16,7 +16,7 @@ const ALONE: usize = usize::MAX;
 ///
 /// It is two words, to be passed down by value. It belongs to one context: it is neither `Send` nor `Sync`.
 ///
-/// Nothing here allocates; a job lives on the stack of the worker that forks it. A fork that nobody steals costs about as much
+/// Nothing here allocates, but for large closures of a [`Scope`](crate::Scope) with the feature `alloc`; a job lives on the stack of the worker that forks it. A fork that nobody steals costs about as much
 /// as a call through a pointer: it touches no line that others write, and needs no fence. A worker has room for 64 jobs
 /// that wait; what is forked beyond runs in place.
 ///
