@@ -15,8 +15,8 @@
 //!
 //! # Features
 //!
-//! `alloc`: [`Heap`], memory for any number of tasks. `critical-section`, `atomic-polyfill`: backends of the atomics on
-//! targets without compare-and-swap.
+//! `alloc`: [`Heap`], memory for any number of tasks, and for large closures of a [`Scope`]. `critical-section`, `atomic-polyfill`:
+//! backends of the atomics on targets without compare-and-swap.
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

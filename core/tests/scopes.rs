@@ -4,10 +4,14 @@ mod common;
 
 use core::{
     cell::RefCell,
+    panic::AssertUnwindSafe,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
+use std::panic::catch_unwind;
 
 use common::{Mine, Sim};
+#[cfg(feature = "alloc")]
+use filch::Platform;
 use filch::{Fork, Step};
 
 /// Worker 1 goes to sleep, and so is without work.
@@ -82,4 +86,40 @@ fn a_scope_in_the_side_of_a_join_whose_other_side_was_stolen() {
         });
     });
     assert_eq!(*order.borrow(), ["side", "first", "last side", "second"]);
+}
+
+/// Without a worker nothing contains a second panic: what comes after the first is dropped.
+#[test]
+fn alone_the_first_panic_ends_it() {
+    let after = AtomicUsize::new(0);
+    let count = |_: Fork<'_>| _ = after.fetch_add(1, Relaxed);
+    let side = catch_unwind(|| Fork::alone().join(|_| panic!("a"), |_| panic!("b")));
+    assert_eq!(side.unwrap_err().downcast_ref(), Some(&"a"));
+    let body = catch_unwind(AssertUnwindSafe(|| {
+        Fork::alone().scope(|scope| {
+            scope.spawn(count);
+            scope.spawn(|_| panic!("job"));
+            scope.spawn(count);
+        });
+    }));
+    assert_eq!(body.unwrap_err().downcast_ref(), Some(&"job"));
+    assert_eq!(after.into_inner(), 1);
+}
+
+/// It is boxed, and waits as a small one does: a sleeper takes it.
+#[cfg(feature = "alloc")]
+#[test]
+fn a_large_job_can_be_stolen() {
+    let sim = Mine::new(Sim::new(2));
+    sleep(&sim);
+    let worker = || sim.executor.platform().current_worker();
+    let ran_on = Mine::new(RefCell::new(None));
+    fork(&sim, |fork| {
+        fork.scope(|scope| {
+            let (large, ran_on, worker) = ([1_u8; 100], &ran_on, &worker);
+            scope.spawn(move |_| *ran_on.borrow_mut() = worker().map(|id| (id, large[99])));
+            assert_eq!(wake(&sim), Step::Polled);
+        });
+    });
+    assert_eq!(*ran_on.borrow(), Some((common::id(1), 1)));
 }

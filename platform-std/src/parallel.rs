@@ -73,7 +73,7 @@ impl Handle {
     /// them; else as a task, and the thread sleeps.
     ///
     /// If the runtime has shut down, or is a parent process's, the closure runs on the calling thread, with
-    /// [`Fork::alone`].
+    /// [`Fork::alone`]: all of it in order, up to the first panic.
     ///
     /// # Panics
     /// With the closure's panic.
@@ -111,7 +111,8 @@ impl Handle {
     }
 
     /// Calls `f` once on each worker of the runtime, in that worker's thread, and waits until all have; what they return, in the
-    /// order of the workers. For what threads have of their own: caches, counters, pages to touch first.
+    /// order of the workers. For what threads have of their own: caches, counters, pages to touch first. A thread that helps
+    /// while it waits, or stands in for a blocked worker, is not among them, even if it is the caller.
     ///
     /// A worker comes to it between two polls: one that is in a long poll delays the broadcast, and one that leaves
     /// meanwhile may be left out. `f` must take no lock that is held across a fork, and must not wait for another broadcast. Where no
@@ -250,6 +251,9 @@ where
 }
 
 /// Runs both closures, `b` on another worker if one is without work: [`Fork::join`].
+///
+/// `b` may begin only when `a` has ended, so `a` must not wait for it: a worker that becomes idle in the midst of `a` takes `b` when
+/// `a` forks or joins next, not before.
 ///
 /// # Panics
 /// If the calling thread is in no runtime; with the panic of `a`, else of `b`.

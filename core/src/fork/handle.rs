@@ -16,7 +16,7 @@ const ALONE: usize = usize::MAX;
 ///
 /// It is two words, to be passed down by value. It belongs to one context: it is neither `Send` nor `Sync`.
 ///
-/// Nothing here allocates; a job lives on the stack of the worker that forks it. A fork that nobody steals costs about as much
+/// Nothing here allocates, but for large closures of a [`Scope`](crate::Scope) with the feature `alloc`; a job lives on the stack of the worker that forks it. A fork that nobody steals costs about as much
 /// as a call through a pointer: it touches no line that others write, and needs no fence. A worker has room for 64 jobs
 /// that wait; what is forked beyond runs in place.
 ///
@@ -43,7 +43,9 @@ pub struct Fork<'w> {
 }
 
 impl Fork<'static> {
-    /// A handle of no worker: everything is run in place, one after the other.
+    /// A handle of no worker: everything is run in place, one after the other, up to the first panic. There is no platform that
+    /// could contain one: side `b` of a [`join`](Self::join) whose side `a` panics is dropped, and a job of a scope that panics
+    /// ends the scope's body.
     pub const fn alone() -> Self {
         Self { bay: None, at: ALONE }
     }
@@ -95,9 +97,13 @@ impl<'w> Fork<'w> {
     /// `b` until it is done, and sleeps if there are none. It runs no tasks meanwhile, and no jobs that are not part of `b`. So
     /// a lock may be held across the call, as long as neither `a` nor `b` takes it.
     ///
+    /// Whether somebody is without work this worker sees at its forks and joins alone: if `a` is long and forks nothing, a worker
+    /// that becomes idle meanwhile finds nothing here ([`is_wanted`](Self::is_wanted) is such a look). So `b` may begin only when
+    /// `a` has ended, and `a` must not wait for it.
+    ///
     /// # Panics
-    /// With the panic of `a`, else of `b`; both have run to their end by then. Where a panic cannot be contained
-    /// ([`Platform::guard`]), it ends the program if it comes from a stolen job.
+    /// With the panic of `a`, else of `b`; both have run to their end by then, but for [`alone`](Self::alone). Where a panic
+    /// cannot be contained ([`Platform::guard`]), it ends the program if it comes from a stolen job.
     #[inline]
     pub fn join<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
     where
@@ -238,7 +244,7 @@ where
     }));
 }
 
-/// The second side of a fork in place: run even if the first panics, where that can be contained.
+/// The second side of a fork in place: run even if the first panics, where there is a worker.
 struct InPlace<'w, B, R>
 where
     B: FnOnce(Fork<'_>) -> R,
@@ -277,12 +283,10 @@ fn run_after_panic<B, R>(fork: Fork<'_>, b: B)
 where
     B: FnOnce(Fork<'_>) -> R,
 {
+    // Without a worker there is nothing that would keep a second panic from ending the program.
+    let Some(bay) = fork.bay else { return };
     let mut b = Some(b);
-    let mut run = || drop(b.take().map(|b| b(fork)));
-    match fork.bay {
-        Some(bay) => drop(bay.guard(&mut run)),
-        None => run(),
-    }
+    drop(bay.guard(&mut || drop(b.take().map(|b| b(fork)))));
 }
 
 impl fmt::Debug for Fork<'_> {

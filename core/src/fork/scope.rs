@@ -22,7 +22,8 @@ const WORDS: usize = 8;
 /// Where jobs are spawned that all end before [`Fork::scope`] returns.
 ///
 /// It holds room for 16 jobs whose closures have at most eight words each, about 1.8 KiB on the stack. When that is used up, a
-/// spawn first runs the newest job that still waits; a closure that is too large runs at once. So a spawned closure runs in
+/// spawn first runs the newest job that still waits; a closure that is too large is boxed with the feature `alloc`, and runs at
+/// once without it. So a spawned closure runs in
 /// the spawning context or in another worker's, now or later.
 pub struct Scope<'w, 'env> {
     fork: Fork<'w>,
@@ -122,10 +123,23 @@ impl<'w, 'env> Scope<'w, 'env> {
     where
         F: FnOnce(Fork<'_>) + Send + 'env,
     {
-        let Some((bay, _)) = self.fork.place() else { return self.run_now(f) };
-        if size_of::<F>() > size_of::<[usize; WORDS]>() || align_of::<F>() > align_of::<usize>() {
-            return self.run_now(f);
+        let fits =
+            size_of::<F>() <= size_of::<[usize; WORDS]>() && align_of::<F>() <= align_of::<usize>();
+        if fits || self.fork.place().is_none() {
+            return self.push(f);
         }
+        #[cfg(feature = "alloc")]
+        self.push(alloc::boxed::Box::new(f));
+        #[cfg(not(feature = "alloc"))]
+        self.run_now(f);
+    }
+
+    /// Of a closure that fits a slot.
+    fn push<F>(&self, f: F)
+    where
+        F: FnOnce(Fork<'_>) + Send + 'env,
+    {
+        let Some((bay, _)) = self.fork.place() else { return self.run_now(f) };
         if !self.is_in_order(bay) {
             return self.run_now(f);
         }

@@ -67,11 +67,12 @@ where
     S: Slots<RING>,
 {
     /// Calls `f` once on each worker that is online, in that worker's context and with its id; returns how many there were when
-    /// all have. The caller is one of them.
+    /// all have. The caller is one of them, unless it runs in a spare slot.
     ///
     /// From a task or a job, or between two steps, of a worker; not for interrupt handlers. It blocks its worker until the
     /// others are done, and they come to it between two polls: one that is stuck in a long poll delays it. A worker that is
-    /// offline is not waited for, and one that leaves meanwhile may be left out; spares are not asked. Broadcasts
+    /// offline is not waited for, and one that leaves meanwhile may be left out; spares are not asked. A
+    /// worker that is stepped by hand has to be stepped meanwhile, by another context, or the broadcast does not end. Broadcasts
     /// come one after the other.
     ///
     /// `f` also runs on workers that wait for fork-join jobs: it must take no lock that is held across a fork. It must

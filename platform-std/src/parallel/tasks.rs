@@ -87,6 +87,7 @@ where
 }
 
 /// [`join`](super::join) for tasks: both closures run as a fork-join run of its own, and the caller's worker goes on with other tasks.
+/// As there, `b` may begin only when `a` has ended, and `a` must not wait for it.
 ///
 /// # Errors
 /// As [`offload`].
