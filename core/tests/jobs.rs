@@ -92,7 +92,7 @@ fn is_cut(sim: &'static Mine<Sim>, before: impl Future<Output = ()> + Send + 'st
 }
 
 fn leak(sim: Sim) -> &'static Mine<Sim> {
-    Box::leak(Box::new(Mine::new(sim)))
+    common::forever(Box::new(Mine::new(sim)))
 }
 
 /// Without stealing nobody else takes what waits in the ring; without a sentry nobody else sees to the timers.
