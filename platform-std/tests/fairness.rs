@@ -141,8 +141,11 @@ fn a_lock_may_be_held_across_a_join() {
                 handle.fork(|fork| {
                     let guard = lock.lock().unwrap();
                     fork.join(
-                        |_| {
-                            wait_for(|| get(stolen));
+                        |fork| {
+                            // Who is idle from now on is seen at forks alone.
+                            while !get(stolen) {
+                                fork.join(|_| thread::yield_now(), |_| {});
+                            }
                             set(waits);
                         },
                         |_| {
