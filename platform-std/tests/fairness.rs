@@ -78,7 +78,13 @@ fn tasks_do_not_wait_for_jobs_if_workers_are_kept_free() {
             handle.fork(|fork| {
                 let until_served = || wait_for(|| served.load(Ordering::Relaxed));
                 fork.join(
-                    |fork| fork.join(|_| until_served(), |_| {}),
+                    |fork| {
+                        // Who is idle from now on is seen at forks alone.
+                        while !stolen.load(Ordering::Relaxed) {
+                            fork.join(|_| thread::yield_now(), |_| {});
+                        }
+                        fork.join(|_| until_served(), |_| {});
+                    },
                     |fork| {
                         stolen.store(true, Ordering::Relaxed);
                         fork.join(|_| until_served(), |_| {});
