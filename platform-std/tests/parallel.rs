@@ -129,7 +129,8 @@ fn a_panic_reaches_the_thread_that_began_the_run() {
         let payload = catch_unwind(AssertUnwindSafe(run)).unwrap_err();
         assert_eq!(payload.downcast_ref(), Some(&63_usize));
     }
-    assert!((20 * 64..=20 * 100).contains(&ran.into_inner()) || cfg!(not(panic = "unwind")));
+    // What had not begun when the panic was seen is left out.
+    assert!((20..=20 * 100).contains(&ran.into_inner()) || cfg!(not(panic = "unwind")));
     let failed = runtime.block_on(async { parallel::offload(|_| panic!("in a task")).await });
     let Err(JoinError::Panicked(panic)) = failed else { panic!("it has panicked") };
     assert_eq!(panic.message(), Some("in a task"));

@@ -36,7 +36,7 @@ impl Config {
         Self {
             stealing: true,
             lifo_cap: 3,
-            spin_rounds: 6,
+            spin_rounds: 32,
             sentry: Some((400_000, 10_000_000)),
             park_timeout: None,
             poll_limit: None,
@@ -63,7 +63,7 @@ impl Config {
     }
 
     /// How many times an idle worker looks again, by [`Platform::relax`](crate::Platform::relax), before it goes to
-    /// sleep (default: 6; 0 on kernels that want it).
+    /// sleep (default: 32; 0 on kernels that want it).
     pub const fn spin_rounds(mut self, rounds: u32) -> Self {
         self.spin_rounds = rounds;
         self
