@@ -1,8 +1,10 @@
 //! A platform that does all that the contract allows.
 
+use core::ptr;
+
 use filch::{
     Event, Instant, Panic, Platform, StartError, WorkerEntry, WorkerId,
-    atomic::{AtomicBool, AtomicU32, Ordering},
+    atomic::{AtomicPtr, AtomicU32, Ordering},
 };
 
 /// Clocks of a hostile platform move in steps of so many nanoseconds, and stand still between.
@@ -18,8 +20,9 @@ const MARKS: usize = 64;
 pub struct Hostile<P> {
     inner: P,
     dice: AtomicU32,
-    /// A wake is on its way to the worker, who has not looked since.
-    waking: [AtomicBool; MARKS],
+    /// The word that a wake is on its way to the worker for, and has not come to the platform below: others that come now
+    /// are left out, as it will serve for them. Only compared.
+    waking: [AtomicPtr<AtomicU32>; MARKS],
 }
 
 impl<P> Hostile<P> {
@@ -28,7 +31,7 @@ impl<P> Hostile<P> {
         Self {
             inner,
             dice: AtomicU32::new(seed),
-            waking: [const { AtomicBool::new(false) }; MARKS],
+            waking: [const { AtomicPtr::new(ptr::null_mut()) }; MARKS],
         }
     }
 
@@ -48,8 +51,9 @@ impl<P> Hostile<P> {
 
 // SAFETY:
 // - Identity, guard and start are the inner platform's.
-// - Sticky wake: a wake that is left out finds the mark of an earlier one, which the worker has not taken down: it will look
-//   at the word after that, and the mark's read-modify-writes let it see the word's change. All other wakes are passed on.
+// - Sticky wake: a wake that is left out finds the mark of another one for its word, which is passed on once its mark is
+//   down; the mark's read-modify-writes let it come after the word's change. All other wakes are passed on. That the worker
+//   has not looked since an earlier wake is no reason to leave one out: it may look after that, and before it sleeps.
 unsafe impl<P: Platform> Platform for Hostile<P> {
     fn now(&self) -> Instant {
         let now = self.inner.now().as_nanos();
@@ -69,25 +73,25 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
     }
 
     fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        if let Some(mark) = self.waking.get(worker.index()) {
-            // Ordering: AcqRel pairs with itself in `wake`.
-            mark.swap(false, Ordering::AcqRel);
-        }
         if self.roll() % 4 != 0 {
             self.inner.wait(worker, word, expected, deadline);
         }
     }
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
-        if let Some(mark) = self.waking.get(worker.index()) {
-            // Ordering: AcqRel pairs with itself in `wait`.
-            if mark.swap(true, Ordering::AcqRel) {
-                return;
-            }
+        let mark = self.waking.get(worker.index());
+        // Ordering: AcqRel pairs with itself, in here: who takes the mark down sees the changes of all who found it.
+        let for_word = ptr::from_ref(word).cast_mut();
+        if mark.is_some_and(|mark| mark.swap(for_word, Ordering::AcqRel) == for_word) {
+            return;
         }
         let how = self.roll();
         if how % 4 == 0 {
             (0..how % 2_048).for_each(|_| core::hint::spin_loop());
+        }
+        if let Some(mark) = mark {
+            // Ordering: as above.
+            mark.swap(ptr::null_mut(), Ordering::AcqRel);
         }
         self.inner.wake(worker, word);
         if how % 3 == 0 {
