@@ -1,6 +1,6 @@
 //! The hostile platform is unhelpful, and keeps the contract all the same.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use filch::{Instant, Platform, WorkerId, atomic::AtomicU32};
 use filch_conformance::Hostile;
