@@ -5,7 +5,7 @@ mod servers;
 
 use core::{net::SocketAddr, time::Duration};
 use std::{
-    env, fs,
+    fs,
     io::{self, ErrorKind, Read, Write},
     net::{self, Shutdown},
     thread,
@@ -16,6 +16,7 @@ use filch_linux::{
     net::{TcpListener, TcpStream},
     time, yield_now,
 };
+use filch_test_support::rng;
 use futures_util::future::join;
 use rustix::net::{AddressFamily, SocketType};
 
@@ -24,15 +25,6 @@ use servers::{Server, output, watchdog};
 /// The byte at a place of a stream with this number.
 fn byte(stream: u64, at: u64) -> u8 {
     ((at ^ stream.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 56) as u8
-}
-
-fn rng() -> fastrand::Rng {
-    let seed = match env::var("FILCH_SEED") {
-        Ok(seed) => seed.parse().expect("a number"),
-        Err(_) => fastrand::u64(..),
-    };
-    println!("FILCH_SEED={seed}");
-    fastrand::Rng::with_seed(seed)
 }
 
 fn runtime() -> Runtime {

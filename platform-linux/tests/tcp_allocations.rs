@@ -4,43 +4,12 @@
 
 mod tcp_common;
 
-use core::{
-    alloc::{GlobalAlloc, Layout},
-    net::SocketAddr,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
-};
-use std::alloc::System;
+use core::net::SocketAddr;
 
 use filch_linux::net::{TcpListener, TcpStream};
+use filch_test_support::counting::{self, Counting};
 use futures::{AsyncReadExt, AsyncWriteExt};
 use tcp_common::{listen, pair, run};
-
-/// Counts calls while the count is on.
-struct Counting;
-
-static ON: AtomicBool = AtomicBool::new(false);
-static CALLS: AtomicUsize = AtomicUsize::new(0);
-
-fn count() {
-    if ON.load(SeqCst) {
-        CALLS.fetch_add(1, SeqCst);
-    }
-}
-
-// SAFETY: the system's allocator, and a counter.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        count();
-        // SAFETY: the caller's.
-        unsafe { System.dealloc(p, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -48,11 +17,9 @@ static ALLOCATOR: Counting = Counting;
 /// Runs `f` to warm up, then counts the allocator's calls while it runs again.
 async fn steady(what: &str, mut f: impl AsyncFnMut()) {
     f().await;
-    CALLS.store(0, SeqCst);
-    ON.store(true, SeqCst);
+    counting::begin();
     f().await;
-    ON.store(false, SeqCst);
-    assert_eq!(CALLS.load(SeqCst), 0, "{what}");
+    assert_eq!(counting::end(), 0, "{what}");
 }
 
 /// The other end of a connection, in a task.

@@ -3,54 +3,15 @@
 //! One test in a process of its own: the count is the process's.
 
 use core::{
-    alloc::{GlobalAlloc, Layout},
     future::{Future, poll_fn},
-    sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
     task::{Poll, Waker},
 };
-use std::{alloc::System, sync::Mutex, thread};
+use std::{sync::Mutex, thread};
 
 use filch::{Executor, Instant, Platform, TaskPool, WorkerId};
 use filch_std::{Handle, JoinHandle, Runtime, yield_now};
-
-/// Counts calls while the count is on.
-struct Counting;
-
-static ON: AtomicBool = AtomicBool::new(false);
-static CALLS: AtomicUsize = AtomicUsize::new(0);
-
-fn count() {
-    if ON.load(SeqCst) {
-        CALLS.fetch_add(1, SeqCst);
-    }
-}
-
-// SAFETY: the system's allocator, and a counter.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        count();
-        // SAFETY: the caller's.
-        unsafe { System.dealloc(p, layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's.
-        unsafe { System.realloc(p, layout, size) }
-    }
-}
+use filch_test_support::counting::{self, Counting};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -58,11 +19,9 @@ static ALLOCATOR: Counting = Counting;
 /// Runs `f` some rounds to warm up, then counts the allocator's calls in as many more.
 fn steady(what: &str, rounds: usize, mut f: impl FnMut()) {
     (0..rounds).for_each(|_| f());
-    CALLS.store(0, SeqCst);
-    ON.store(true, SeqCst);
+    counting::begin();
     (0..rounds).for_each(|_| f());
-    ON.store(false, SeqCst);
-    let calls = CALLS.load(SeqCst);
+    let calls = counting::end();
     println!("{what}: {rounds} rounds, {calls} calls of the allocator");
     assert_eq!(calls, 0, "{what}");
 }
@@ -274,8 +233,7 @@ fn steady_state_never_calls_the_allocator() {
     on_the_core();
     on_std();
     // The counter counts.
-    ON.store(true, SeqCst);
+    counting::begin();
     drop(core::hint::black_box(Box::new(1)));
-    ON.store(false, SeqCst);
-    assert!(CALLS.load(SeqCst) >= 2);
+    assert!(counting::end() >= 2);
 }

@@ -9,11 +9,10 @@ use core::{
     panic::AssertUnwindSafe,
     ptr::{NonNull, null},
     task::Waker,
-    time::Duration,
 };
 use std::{
     panic::catch_unwind,
-    sync::{Mutex, OnceLock, PoisonError, mpsc},
+    sync::{Mutex, OnceLock, PoisonError},
     thread,
 };
 
@@ -166,13 +165,7 @@ fn conforms<P: Platform + Hooked + Send>(platform: P, port: Port) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     // A lost wake-up is a hang.
-    let (alive, dead) = mpsc::channel::<()>();
-    thread::spawn(move || {
-        if dead.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("the suite hangs");
-            std::process::abort();
-        }
-    });
+    let _watchdog = filch_test_support::watchdog();
     let executor: &'static Executor<P, WORKERS> =
         Box::leak(Box::new(Executor::with_config(platform, CONFIG)));
     let suite: &'static Suite<P, WORKERS> = Box::leak(Box::new(Suite::new(executor, port)));
@@ -194,7 +187,6 @@ fn conforms<P: Platform + Hooked + Send>(platform: P, port: Port) {
     let (passed, failed) = suite.verdict();
     println!("{passed} passed, {failed} failed");
     assert!(passed >= 20 && failed == 0);
-    drop(alive);
 }
 
 fn threads<H: Host>() -> Threads<H> {

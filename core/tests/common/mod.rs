@@ -1,5 +1,5 @@
 //! What the tests of the core share: a machine that is stepped by hand, a machine of threads, and futures to look at.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
 use core::{
     any::Any,
@@ -18,6 +18,8 @@ use std::{
     sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, mpsc},
     thread,
 };
+
+pub(crate) use filch_test_support::{Drops, Flag, Tally, Watchdog, until, watchdog};
 
 use filch::{
     Config, Instant, JoinHandle, Panic, PanicVtable, Platform, Scheduler, Slots, StartError, Step,
@@ -462,94 +464,6 @@ pub(crate) fn pool() -> &'static TaskPool<1024, 64> {
     forever(Box::default())
 }
 
-/// Ends the whole test program if it is not dropped in time: a hang must not look like a slow machine.
-pub(crate) struct Watchdog(mpsc::Sender<()>);
-
-pub(crate) fn watchdog() -> Watchdog {
-    let (alive, dead) = mpsc::channel();
-    let name = thread::current().name().unwrap_or("a test").to_owned();
-    thread::spawn(move || {
-        if dead.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("{name} hangs");
-            std::process::abort();
-        }
-    });
-    Watchdog(alive)
-}
-
-/// An event that futures wait for.
-#[derive(Clone, Default)]
-pub(crate) struct Flag(Arc<FlagState>);
-
-#[derive(Default)]
-struct FlagState {
-    set: AtomicBool,
-    waiting: Mutex<Vec<Waker>>,
-}
-
-impl Flag {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
-    pub(crate) fn set(&self) {
-        self.0.set.store(true, Ordering::SeqCst);
-        let waiting = core::mem::take(&mut *self.0.waiting.lock().unwrap());
-        waiting.into_iter().for_each(Waker::wake);
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.set.load(Ordering::SeqCst)
-    }
-
-    /// Whether somebody waits.
-    pub(crate) fn is_awaited(&self) -> bool {
-        !self.0.waiting.lock().unwrap().is_empty()
-    }
-
-    /// The wakers of those who wait; it forgets them.
-    pub(crate) fn take_wakers(&self) -> Vec<Waker> {
-        core::mem::take(&mut *self.0.waiting.lock().unwrap())
-    }
-
-    pub(crate) fn wait(&self) -> impl Future<Output = ()> + Send + 'static {
-        let flag = self.clone();
-        poll_fn(move |cx| {
-            let mut waiting = flag.0.waiting.lock().unwrap();
-            if flag.is_set() {
-                return Poll::Ready(());
-            }
-            waiting.push(cx.waker().clone());
-            Poll::Pending
-        })
-    }
-}
-
-/// Counts its own drop.
-pub(crate) struct Tally(Arc<AtomicUsize>);
-
-impl Drop for Tally {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// How often the things that it gave out were dropped.
-#[derive(Clone, Default)]
-pub(crate) struct Drops(Arc<AtomicUsize>);
-
-impl Drops {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-    pub(crate) fn tally(&self) -> Tally {
-        Tally(Arc::clone(&self.0))
-    }
-    pub(crate) fn count(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
 /// What happened, in order.
 #[derive(Clone)]
 pub(crate) struct Log<T>(Arc<Mutex<Vec<T>>>);
@@ -570,11 +484,4 @@ impl<T> Log<T> {
 pub(crate) fn output<T>(handle: &mut JoinHandle<T>) -> Result<T, filch::JoinError> {
     assert!(handle.is_finished(), "the task goes on");
     handle.join()
-}
-
-/// Waits, on a thread, until the condition holds; the watchdog is the limit.
-pub(crate) fn until(condition: impl Fn() -> bool) {
-    while !condition() {
-        thread::yield_now();
-    }
 }

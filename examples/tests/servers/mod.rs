@@ -1,16 +1,16 @@
 //! What the tests of the servers share: the programs, and a client of HTTP/1 that sees every byte.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use core::{net::SocketAddr, time::Duration};
+use core::net::SocketAddr;
 use std::{
     env,
     io::{self, BufRead, BufReader, Read, Write},
     net::TcpStream,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
-    sync::mpsc,
-    thread,
 };
+
+pub(crate) use filch_test_support::watchdog;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -94,21 +94,6 @@ impl Drop for Server {
 /// Runs a program to its end.
 pub(crate) fn output(name: &str, args: &[&str]) -> Output {
     Command::new(program(name)).args(args).stdin(Stdio::null()).output().unwrap()
-}
-
-/// Ends the whole test program if it is not dropped in time: a hang must not look like a slow machine.
-pub(crate) struct Watchdog(mpsc::Sender<()>);
-
-pub(crate) fn watchdog() -> Watchdog {
-    let (alive, dead) = mpsc::channel();
-    let name = thread::current().name().unwrap_or("a test").to_owned();
-    thread::spawn(move || {
-        if dead.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("{name} hangs");
-            std::process::abort();
-        }
-    });
-    Watchdog(alive)
 }
 
 /// A connection of HTTP/1.

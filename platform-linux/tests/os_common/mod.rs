@@ -1,49 +1,21 @@
 //! What the tests of files, signals and processes share.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
+
+#[path = "../common/mod.rs"]
+mod all;
 
 use core::{
     future::{Future, poll_fn},
     pin::Pin,
     task::Poll,
-    time::Duration,
 };
 use std::{
     env,
     process::{self, Stdio},
-    sync::mpsc,
     thread,
 };
 
-/// Runs a future on a runtime of its own; a hang ends the whole test program.
-pub(crate) fn run<F: Future>(workers: usize, future: F) -> F::Output {
-    let _watchdog = watchdog();
-    filch_linux::builder().workers(workers).build().unwrap().block_on(future)
-}
-
-/// Ends the whole test program if it is not dropped in time: a hang must not look like a slow machine.
-pub(crate) struct Watchdog(mpsc::Sender<()>);
-
-pub(crate) fn watchdog() -> Watchdog {
-    let (alive, dead) = mpsc::channel();
-    let name = thread::current().name().unwrap_or("a test").to_owned();
-    thread::spawn(move || {
-        if dead.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("{name} hangs");
-            process::abort();
-        }
-    });
-    Watchdog(alive)
-}
-
-/// Random choices; `FILCH_SEED` repeats those of another run.
-pub(crate) fn rng() -> fastrand::Rng {
-    let seed = match env::var("FILCH_SEED") {
-        Ok(seed) => seed.parse().expect("a number"),
-        Err(_) => fastrand::u64(..),
-    };
-    println!("FILCH_SEED={seed}");
-    fastrand::Rng::with_seed(seed)
-}
+pub(crate) use all::{rng, run, watchdog};
 
 /// Polls once.
 pub(crate) async fn once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {

@@ -1,42 +1,16 @@
 //! What the tests of TCP share.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
-use core::{future::Future, net::SocketAddr, time::Duration};
-use std::{env, net, sync::mpsc, thread};
+#[path = "../common/mod.rs"]
+mod all;
+
+use core::net::SocketAddr;
+use std::{net, thread};
+
+pub(crate) use all::{rng, run, watchdog};
 
 use filch_linux::net::{TcpListener, TcpStream};
 use rustix::net::{AddressFamily, SocketType};
-
-/// Runs a future on a runtime of its own; a hang ends the whole test program.
-pub(crate) fn run<F: Future>(workers: usize, future: F) -> F::Output {
-    let _watchdog = watchdog();
-    filch_linux::builder().workers(workers).build().unwrap().block_on(future)
-}
-
-/// Ends the whole test program if it is not dropped in time: a hang must not look like a slow machine.
-pub(crate) struct Watchdog(mpsc::Sender<()>);
-
-pub(crate) fn watchdog() -> Watchdog {
-    let (alive, dead) = mpsc::channel();
-    let name = thread::current().name().unwrap_or("a test").to_owned();
-    thread::spawn(move || {
-        if dead.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("{name} hangs");
-            std::process::abort();
-        }
-    });
-    Watchdog(alive)
-}
-
-/// Random choices; `FILCH_SEED` repeats those of another run.
-pub(crate) fn rng() -> fastrand::Rng {
-    let seed = match env::var("FILCH_SEED") {
-        Ok(seed) => seed.parse().expect("a number"),
-        Err(_) => fastrand::u64(..),
-    };
-    println!("FILCH_SEED={seed}");
-    fastrand::Rng::with_seed(seed)
-}
 
 pub(crate) fn local() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()

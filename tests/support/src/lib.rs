@@ -1,0 +1,96 @@
+//! What the tests of several crates share: a limit of time, events to wait for, counts of drops and of allocations, seeds.
+
+pub mod counting;
+mod flag;
+
+use core::{
+    any::Any,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+use std::{
+    env, process,
+    sync::{Arc, mpsc},
+    thread,
+};
+
+pub use flag::Flag;
+
+/// Ends the whole test program if it is not dropped in time: a hang must not look like a slow machine.
+#[derive(Debug)]
+pub struct Watchdog {
+    /// Dropped with the watchdog, of which the thread hears.
+    _alive: mpsc::Sender<()>,
+}
+
+/// A watchdog of two minutes, for the test in the calling thread.
+pub fn watchdog() -> Watchdog {
+    let (alive, dead) = mpsc::channel();
+    let name = thread::current().name().unwrap_or("a test").to_owned();
+    thread::spawn(move || {
+        if dead.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{name} hangs");
+            process::abort();
+        }
+    });
+    Watchdog { _alive: alive }
+}
+
+/// Counts its own drop.
+#[derive(Debug)]
+pub struct Tally(Arc<AtomicUsize>);
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// How often the things that it gave out were dropped.
+#[derive(Clone, Debug, Default)]
+pub struct Drops(Arc<AtomicUsize>);
+
+impl Drops {
+    /// None so far.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One more thing to be dropped.
+    pub fn tally(&self) -> Tally {
+        Tally(Arc::clone(&self.0))
+    }
+
+    /// How many were.
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Waits, on a thread, until the condition holds; the watchdog is the limit.
+pub fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::yield_now();
+    }
+}
+
+/// The message of a panic's payload.
+pub fn message(payload: &(dyn Any + Send)) -> &str {
+    match payload.downcast_ref::<&'static str>() {
+        Some(text) => text,
+        None => payload.downcast_ref::<String>().map_or("something else", String::as_str),
+    }
+}
+
+/// Random choices; `FILCH_SEED` repeats those of another run.
+///
+/// # Panics
+/// If that is no number.
+pub fn rng() -> fastrand::Rng {
+    let seed = match env::var("FILCH_SEED") {
+        Ok(seed) => seed.parse().expect("a number"),
+        Err(_) => fastrand::u64(..),
+    };
+    println!("FILCH_SEED={seed}");
+    fastrand::Rng::with_seed(seed)
+}
