@@ -2,6 +2,7 @@
 
 mod addrs;
 mod failures;
+mod halves;
 mod mmsg;
 mod pause;
 mod tcp;

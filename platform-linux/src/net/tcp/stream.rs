@@ -13,13 +13,14 @@ use std::{
 
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 
-use super::{
-    connect,
-    owned::{self, OwnedReadHalf, OwnedWriteHalf},
-    socket::TcpSocket,
-    split::{self, ReadHalf, WriteHalf},
+use super::{connect, socket::TcpSocket};
+use crate::{
+    async_fd::Async,
+    net::{
+        addrs::ToSocketAddrs,
+        halves::tcp::{self as halves, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf},
+    },
 };
-use crate::{async_fd::Async, net::addrs::ToSocketAddrs};
 
 /// A TCP connection. Dropping it closes it.
 ///
@@ -169,7 +170,7 @@ impl TcpStream {
         Ok(())
     }
 
-    pub(super) fn poll_receive(
+    pub(in crate::net) fn poll_receive(
         &self,
         cx: &mut Context<'_>,
         buf: &mut [u8],
@@ -182,7 +183,7 @@ impl TcpStream {
         self.io.poll_read_stream_with(cx, len, receive)
     }
 
-    pub(super) fn poll_receive_vectored(
+    pub(in crate::net) fn poll_receive_vectored(
         &self,
         cx: &mut Context<'_>,
         bufs: &mut [IoSliceMut<'_>],
@@ -194,11 +195,15 @@ impl TcpStream {
         self.io.poll_read_stream_with(cx, len, |socket| receive_vectored(socket, bufs))
     }
 
-    pub(super) fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    pub(in crate::net) fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.io.poll_write_with(cx, |socket| send(socket, buf))
     }
 
-    pub(super) fn poll_send_vectored(
+    pub(in crate::net) fn poll_send_vectored(
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
@@ -222,13 +227,13 @@ impl TcpStream {
     ///
     /// Where the extension traits of `futures` are in scope, `stream.split()` is theirs: say `TcpStream::split(&mut stream)`.
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
-        split::split(self)
+        halves::split(self)
     }
 
     /// Two halves that own the connection, for two tasks. The write half shuts its direction down when it is dropped; both
     /// together close the connection. Allocates once.
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
-        owned::split(self)
+        halves::into_split(self)
     }
 
     /// The address at this end.

@@ -26,10 +26,14 @@ use rustix::{
 use super::{
     addr,
     cred::{self, PeerCred},
-    owned::{self, OwnedReadHalf, OwnedWriteHalf},
-    split::{self, ReadHalf, WriteHalf},
 };
-use crate::{Async, net::pause};
+use crate::{
+    Async,
+    net::{
+        halves::unix::{self as halves, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf},
+        pause,
+    },
+};
 
 /// How many buffers the system takes at once.
 const IOV_MAX: usize = 1_024;
@@ -155,7 +159,7 @@ impl UnixStream {
         self.io.write_with(|socket| send_vectored(socket, bufs)).await
     }
 
-    pub(super) fn poll_receive(
+    pub(in crate::net) fn poll_receive(
         &self,
         cx: &mut Context<'_>,
         buf: &mut [u8],
@@ -163,7 +167,7 @@ impl UnixStream {
         self.io.poll_read_with(cx, |socket| receive(socket, buf, RecvFlags::empty()))
     }
 
-    pub(super) fn poll_receive_vectored(
+    pub(in crate::net) fn poll_receive_vectored(
         &self,
         cx: &mut Context<'_>,
         bufs: &mut [IoSliceMut<'_>],
@@ -171,11 +175,15 @@ impl UnixStream {
         self.io.poll_read_with(cx, |socket| receive_vectored(socket, bufs))
     }
 
-    pub(super) fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    pub(in crate::net) fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.io.poll_write_with(cx, |socket| send(socket, buf))
     }
 
-    pub(super) fn poll_send_vectored(
+    pub(in crate::net) fn poll_send_vectored(
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
@@ -199,13 +207,13 @@ impl UnixStream {
     ///
     /// Where the extension traits of `futures` are in scope, `stream.split()` is theirs: say `UnixStream::split(&mut stream)`.
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
-        split::split(self)
+        halves::split(self)
     }
 
     /// Two halves that own the connection, for two tasks. The write half shuts its direction down when it is dropped; both
     /// together close the connection. Allocates once.
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
-        owned::split(self)
+        halves::into_split(self)
     }
 
     /// Who is at the other end: who connected to the listener, or who made it.
