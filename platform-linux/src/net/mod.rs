@@ -6,6 +6,7 @@ mod halves;
 mod mmsg;
 mod pause;
 mod tcp;
+mod transfer;
 mod udp;
 pub mod unix;
 

@@ -11,7 +11,7 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
 };
 
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::RecvFlags;
 
 use super::{connect, socket::TcpSocket};
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
     net::{
         addrs::ToSocketAddrs,
         halves::tcp::{self as halves, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf},
+        transfer::{receive, receive_vectored, room, send, send_vectored},
     },
 };
 
@@ -267,33 +268,6 @@ impl TcpStream {
     pub fn into_std(self) -> io::Result<net::TcpStream> {
         self.io.into_inner()
     }
-}
-
-/// How many buffers the system takes at once. `readv` of rustix cuts there too.
-const IOV_MAX: usize = 1_024;
-
-fn receive(socket: &net::TcpStream, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
-    Ok(rustix::net::recv(socket, buf, flags)?.0)
-}
-
-fn receive_vectored(socket: &net::TcpStream, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    Ok(rustix::io::readv(socket, bufs)?)
-}
-
-/// How much the system reads at most, which may look at so many buffers only.
-fn room(bufs: &[IoSliceMut<'_>]) -> usize {
-    bufs.iter().take(IOV_MAX).map(|buf| buf.len()).sum()
-}
-
-fn send(socket: &net::TcpStream, buf: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(socket, buf, SendFlags::NOSIGNAL)?)
-}
-
-fn send_vectored(socket: &net::TcpStream, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-    // More would be an error, and not a short write.
-    let bufs = &bufs[..bufs.len().min(IOV_MAX)];
-    let mut no_control = SendAncillaryBuffer::default();
-    Ok(rustix::net::sendmsg(socket, bufs, &mut no_control, SendFlags::NOSIGNAL)?)
 }
 
 impl TryFrom<net::TcpStream> for TcpStream {

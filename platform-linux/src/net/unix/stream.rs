@@ -17,10 +17,7 @@ use std::{
 
 use rustix::{
     io::Errno,
-    net::{
-        AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
-        socketpair,
-    },
+    net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair},
 };
 
 use super::{
@@ -32,11 +29,9 @@ use crate::{
     net::{
         halves::unix::{self as halves, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf},
         pause,
+        transfer::{self, room, send, send_vectored},
     },
 };
-
-/// How many buffers the system takes at once.
-const IOV_MAX: usize = 1_024;
 
 /// A connection between Unix sockets. Dropping it closes it.
 ///
@@ -264,25 +259,14 @@ fn receive(socket: &net::UnixStream, buf: &mut [u8], flags: RecvFlags) -> io::Re
         // The system would wait for a byte, and leave it.
         return Ok(0);
     }
-    Ok(rustix::net::recv(socket, buf, flags)?.0)
+    transfer::receive(socket, buf, flags)
 }
 
 fn receive_vectored(socket: &net::UnixStream, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    if bufs.iter().take(IOV_MAX).all(|buf| buf.is_empty()) {
+    if room(bufs) == 0 {
         return Ok(0);
     }
-    Ok(rustix::io::readv(socket, bufs)?)
-}
-
-fn send(socket: &net::UnixStream, buf: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(socket, buf, SendFlags::NOSIGNAL)?)
-}
-
-fn send_vectored(socket: &net::UnixStream, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-    // More would be an error, and not a short write.
-    let bufs = &bufs[..bufs.len().min(IOV_MAX)];
-    let mut no_control = SendAncillaryBuffer::default();
-    Ok(rustix::net::sendmsg(socket, bufs, &mut no_control, SendFlags::NOSIGNAL)?)
+    transfer::receive_vectored(socket, bufs)
 }
 
 impl TryFrom<net::UnixStream> for UnixStream {
