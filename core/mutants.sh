@@ -40,7 +40,7 @@ deque_room      queue::models_deque::models_deque_of_two_is_full             # a
 injector_unlock queue::models::models_injector_leaves_tasks_behind           # the consumers'"'"' lock publishes nothing
 free_tag        queue::models::models_free_list_hands_no_slot_out_twice      # ABA on the free list
 free_give       queue::models::models_free_list_hands_over                   # a slot comes back without an order
-free_give       task::models::models_slot_is_used_again
+free_give       task::models_end::models_slot_is_used_again
 state_load      task::models::models_wake_by_ref_against_poll                # a poll does not see what its wakers did
 state_load      task::models::models_join_against_completion                 # ... a joiner the output
 state_apply     task::models::models_wake_by_value_against_poll              # a transition publishes nothing

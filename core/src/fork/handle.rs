@@ -54,7 +54,7 @@ impl Fork<'static> {
 impl<'w> Fork<'w> {
     /// A handle for the calling worker, whose bay this is (INV-BAY).
     pub(super) fn of(bay: &'w Bay) -> Self {
-        // SAFETY: INV-BAY.
+        // SAFETY: INV-BAY: the calling context is the bay's worker, so that the deque is its own (INV-DEQUE-OWNER).
         Self { bay: Some(bay), at: unsafe { bay.deque.bottom() } }
     }
 
@@ -65,7 +65,7 @@ impl<'w> Fork<'w> {
             return None;
         }
         let bay = self.bay?;
-        // SAFETY: INV-BAY.
+        // SAFETY: INV-BAY: whoever holds the handle is the bay's worker (INV-DEQUE-OWNER).
         let bottom = unsafe { bay.deque.bottom() };
         // That this handle knows its place spares a fork the wait for a word that was written just before; it may have
         // moved up, with a job that was stolen.
@@ -116,10 +116,10 @@ impl<'w> Fork<'w> {
             return self.join_in_place(a, b);
         }
         let forked = Forked::new(b);
-        // SAFETY: INV-BAY: we are the worker; `at` is the bottom. The job stays until it is taken back or done, also if `a`
-        // panics (`Pending`).
+        // SAFETY: INV-BAY: we are the worker (INV-DEQUE-OWNER); `at` is the bottom. The job stays until it is taken back or
+        // done, also if `a` panics (`Pending`).
         if !unsafe { bay.deque.push(at, forked.as_job()) } {
-            // SAFETY: nobody else has the job.
+            // SAFETY: INV-FORKED: the job was not pushed, so that nobody else has it.
             return self.join_in_place(a, unsafe { forked.closure() });
         }
         if bay.deque.is_asked() {
@@ -136,7 +136,7 @@ impl<'w> Fork<'w> {
         if bay.deque.is_asked() {
             bay.answer();
         }
-        // SAFETY: INV-FORKED: the job is ours.
+        // SAFETY: INV-FORKED: the job was taken back, and is ours alone.
         let b = unsafe { forked.closure() };
         (ra, b(Fork { bay: Some(bay), at }))
     }
@@ -184,9 +184,9 @@ where
     R: Send,
 {
     bay.wait(&forked.job);
-    // SAFETY: INV-JOB: it is done, and we are its owner.
+    // SAFETY: INV-JOB: it is done, we are its owner, and look once.
     match unsafe { forked.job.take_panic() } {
-        // SAFETY: INV-FORKED: it has not panicked.
+        // SAFETY: INV-FORKED: it is done and has not panicked, and we are its owner.
         None => unsafe { forked.outcome() },
         Some(panic) => bay.resume(panic),
     }
@@ -223,7 +223,8 @@ where
     B: FnOnce(Fork<'_>) -> R + Send,
     R: Send,
 {
-    // SAFETY: as in `join`.
+    // SAFETY: INV-BAY: we are the worker. `join` pushed it at `at`, and has not taken it back; INV-DEQUE-ORDER as there: what
+    // `a` forked has been joined, as it unwound, or stolen.
     let ours = unsafe { bay.deque.take(at) };
     if !ours {
         bay.wait(&forked.job);
@@ -231,13 +232,13 @@ where
     // The first panic goes on; what comes of `b` is dropped.
     drop(bay.guard(&mut || {
         if ours {
-            // SAFETY: INV-FORKED: the job is ours; the guard calls once.
+            // SAFETY: INV-FORKED: the job was taken back, and is ours alone; the guard calls once.
             drop(unsafe { forked.closure() }(Fork::of(bay)));
             return;
         }
-        // SAFETY: INV-JOB: it is done, and we are its owner.
+        // SAFETY: INV-JOB: it is done, we are its owner, and look once, as the guard calls once.
         match unsafe { forked.job.take_panic() } {
-            // SAFETY: INV-FORKED.
+            // SAFETY: INV-FORKED: it is done and has not panicked, and we are its owner.
             None => drop(unsafe { forked.outcome() }),
             Some(panic) => drop(panic),
         }

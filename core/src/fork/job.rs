@@ -48,9 +48,10 @@ where
     /// INV-FORKED: the caller has the job, which has not run, and takes the closure once.
     #[inline(always)]
     pub(super) unsafe fn closure(&self) -> B {
-        // SAFETY: the caller's.
-        self.body
-            .with_mut(|p| ManuallyDrop::into_inner(unsafe { p.cast::<ManuallyDrop<B>>().read() }))
+        self.body.with_mut(|p| {
+            // SAFETY: INV-FORKED: the closure is in the body, which is the caller's, and is moved out once.
+            ManuallyDrop::into_inner(unsafe { p.cast::<ManuallyDrop<B>>().read() })
+        })
     }
 
     /// The outcome.
@@ -58,19 +59,20 @@ where
     /// # Safety
     /// INV-FORKED: the job is done, and has not panicked; the caller is its owner and takes the outcome once.
     pub(super) unsafe fn outcome(&self) -> R {
-        // SAFETY: the caller's.
-        self.body
-            .with_mut(|p| ManuallyDrop::into_inner(unsafe { p.cast::<ManuallyDrop<R>>().read() }))
+        self.body.with_mut(|p| {
+            // SAFETY: INV-FORKED: the outcome is in the body, which is its owner's again, and is moved out once.
+            ManuallyDrop::into_inner(unsafe { p.cast::<ManuallyDrop<R>>().read() })
+        })
     }
 
     /// See `Job::new`.
     unsafe fn run(job: NonNull<Job>, bay: &Bay) {
         // SAFETY: `as_job` made the pointer; INV-JOB keeps the whole in place.
         let this = unsafe { job.cast::<Self>().as_ref() };
-        // SAFETY: contract of `run`: once, by who has the job.
+        // SAFETY: INV-FORKED: by the contract of `run` the caller has the job, and runs it once.
         let closure = unsafe { this.closure() };
         let outcome = ManuallyDrop::new(closure(Fork::of(bay)));
-        // SAFETY: as above; the closure is gone.
+        // SAFETY: INV-FORKED: the body is ours until the job is done, and the closure is out of it.
         this.body.with_mut(|p| unsafe { p.cast::<ManuallyDrop<R>>().write(outcome) });
     }
 }

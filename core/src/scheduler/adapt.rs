@@ -1,10 +1,13 @@
-//! How often a busy worker looks into the injector: often enough for a task there to wait about a millisecond.
+//! How often a busy worker sees to its timers between the ends of ticks, and to I/O if ticks are long: often enough for either to
+//! wait about a millisecond.
+//!
+//! Into the injector it looks at a fixed rate, however long polls take: `LOOK` in `find.rs`.
 
 use core::cell::Cell;
 
-/// How long a task may wait in the injector while workers are busy, in nanoseconds.
+/// How long a timer or an event of I/O may wait while its worker is busy, in nanoseconds.
 const TARGET: u64 = 1_000_000;
-/// Polls in a tick; then come clock, I/O and pace.
+/// Polls in a tick; then come clock, pace, I/O and timers.
 pub(crate) const TICK: u32 = 128;
 const SHORTEST: u32 = 8;
 const LONGEST: u32 = 255;
@@ -26,7 +29,7 @@ impl Pace {
         Self { average: Cell::new(50_000), interval: Cell::new(20), left: Cell::new(0) }
     }
 
-    /// Counts a poll; whether it is time to look into the injector.
+    /// Counts a poll; whether it is time to see to timers, and to I/O if ticks are slow.
     #[inline(always)]
     pub(crate) fn is_due(&self) -> bool {
         let left = self.left.get();
@@ -78,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn every_twentieth_poll_looks_into_the_injector_at_first() {
+    fn every_twentieth_poll_is_due_at_first() {
         let pace = Pace::new();
         let due = (0..100).filter(|_| pace.is_due()).count();
         assert_eq!(due, 5);

@@ -84,7 +84,7 @@ impl Idle {
         if 2 * self.searching() >= online {
             return false;
         }
-        // Ordering: a count. Its order against the queues is made by the fences of `notify` and of who stops.
+        // Ordering: a count. Its order against the queues is made by the fences of `must_notify` and of who stops.
         self.searching.fetch_add(1, Ordering::Relaxed);
         true
     }
@@ -148,12 +148,6 @@ impl Idle {
         self.fence();
         // Ordering: Relaxed, after the fence.
         self.searching() == 0 && self.any_parked()
-    }
-
-    /// [`must_notify`](Self::must_notify), and then [`claim_any`](Self::claim_any).
-    #[cfg(all(test, filch_loom))]
-    pub(crate) fn notify(&self, leaves: &impl Leaves, last: Option<WorkerId>) -> Option<WorkerId> {
-        self.must_notify().then(|| self.claim_any(leaves, last)).flatten()
     }
 
     /// Claims one sleeper, whoever searches. `last` is claimed only if no other sleeps.

@@ -155,9 +155,14 @@ impl System {
         })
     }
 
+    /// `Scheduler::notify`, up to the unpark.
+    fn claim(&self) -> Option<WorkerId> {
+        self.idle.must_notify().then(|| self.idle.claim_any(self, None)).flatten()
+    }
+
     /// `Scheduler::notify`.
     fn notify(&self) {
-        if let Some(worker) = self.idle.notify(self, None) {
+        if let Some(worker) = self.claim() {
             self.claimed[worker.index()].store(true, Ordering::Release);
         }
     }
@@ -299,7 +304,7 @@ fn models_idle_claim_against_a_worker_that_wakes_by_itself() {
         let _ = system.idle.announce(&*system, WorkerId::new(0), false);
         let claimer = thread::spawn({
             let system = Arc::clone(&system);
-            move || system.idle.notify(&*system, None).is_some()
+            move || system.claim().is_some()
         });
         let claimed = !system.idle.retract(&*system, WorkerId::new(0));
         if claimed {

@@ -78,9 +78,9 @@ impl Header {
     /// # Safety
     /// The caller owns the slot: it is free and off the free list.
     pub(crate) unsafe fn describe(&self, vtable: &'static Vtable, home: &'static Home) {
-        // SAFETY: the caller owns the slot.
+        // SAFETY: INV-HOME-SLOT: the caller owns the slot, and nobody has a reference by which to read this.
         self.vtable.with_mut(|p| unsafe { *p = Some(vtable) });
-        // SAFETY: as above.
+        // SAFETY: INV-HOME-SLOT, as for the table.
         self.home.with_mut(|p| unsafe { *p = Some(home) });
     }
 
@@ -96,7 +96,7 @@ impl Header {
     /// The caller holds a reference to the task.
     #[inline(always)]
     pub(crate) unsafe fn home(&self) -> &'static Home {
-        // SAFETY: as for `vtable`.
+        // SAFETY: `describe` wrote it along with the table: before the caller's reference could be had, and not since.
         self.home.with(|p| unsafe { (*p).unwrap_unchecked() })
     }
 
@@ -146,20 +146,19 @@ impl Ready {
 
     /// Whether the task's future must not leave its worker's context.
     pub(crate) fn is_local(&self) -> bool {
-        // SAFETY: a `Ready` holds a reference.
-        self.header().state.load().is_pinned()
-            && unsafe { (self.header().vtable().meta)(self.0) }.local
+        self.header().state.load().is_pinned() && self.tag().local
     }
 
     /// The worker that the task is pinned to.
     #[inline]
     pub(crate) fn pin(&self) -> Option<WorkerId> {
-        if self.header().state.load().is_pinned() {
-            // SAFETY: a `Ready` holds a reference.
-            unsafe { (self.header().vtable().meta)(self.0) }.worker
-        } else {
-            None
-        }
+        if self.header().state.load().is_pinned() { self.tag().worker } else { None }
+    }
+
+    #[inline]
+    fn tag(&self) -> Tag {
+        // SAFETY: a `Ready` holds a reference, and the table is the task's own.
+        unsafe { (self.header().vtable().meta)(self.0) }
     }
 }
 
@@ -247,7 +246,8 @@ impl<F: Future, M: Meta> Task<F, M> {
     /// The caller owns the slot, which is large enough and aligned, and whose header is valid.
     pub(crate) unsafe fn build(slot: NonNull<Header>, home: &'static Home, future: F, meta: M) {
         let task = slot.cast::<Self>().as_ptr();
-        // SAFETY: the slot is the caller's; the header stays as it is, since others may look at its state.
+        // SAFETY: INV-HOME-SLOT: the slot is the caller's, with room for the task. The header stays as it is, since others may
+        // look at its state.
         unsafe {
             (&raw mut (*task).join).write(JoinSlot::new());
             (&raw mut (*task).stage)
@@ -300,12 +300,12 @@ impl<F: Future, M: Meta> Task<F, M> {
                 }
             }
         };
-        // SAFETY: the caller's.
+        // SAFETY: INV-TASK-POLL: the caller has the stage to itself, of a task of this type.
         unsafe { Self::stage(header, poll) }
     }
 
     unsafe fn drop_future(header: NonNull<Header>) {
-        // SAFETY: INV-TASK-POLL.
+        // SAFETY: INV-TASK-POLL: the future is there until this call, and nobody uses it any more.
         unsafe { Self::stage(header, |stage| ManuallyDrop::drop(&mut (*stage).future)) }
     }
 
@@ -319,7 +319,7 @@ impl<F: Future, M: Meta> Task<F, M> {
     }
 
     unsafe fn drop_output(header: NonNull<Header>) {
-        // SAFETY: INV-TASK-OUTPUT.
+        // SAFETY: INV-TASK-OUTPUT: the output is there, and the caller's to drop.
         unsafe { Self::stage(header, |stage| ManuallyDrop::drop(&mut (*stage).output)) }
     }
 

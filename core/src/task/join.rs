@@ -121,19 +121,19 @@ impl JoinSlot {
     /// Handle's side, bit clear.
     fn put(&self, waker: Waker) {
         let waker = ManuallyDrop::new(waker);
-        // SAFETY: INV-JOIN-SLOT.
+        // SAFETY: INV-JOIN-SLOT: the bit is clear, so that the slot is the handle's.
         self.vtable.with_mut(|p| unsafe { *p = waker.vtable() });
-        // SAFETY: INV-JOIN-SLOT.
+        // SAFETY: INV-JOIN-SLOT: the bit is still clear. No field of the union needs to be dropped.
         self.data.with_mut(|p| unsafe { (*p).data = waker.data() });
     }
 
     /// Handle's side, bit clear.
     fn put_word(&self) {
-        // SAFETY: INV-JOIN-SLOT.
+        let word = Data { word: ManuallyDrop::new(AtomicU32::new(0)) };
+        // SAFETY: INV-JOIN-SLOT: the bit is clear, so that the slot is the handle's.
         self.vtable.with_mut(|p| unsafe { *p = core::ptr::null() });
-        // SAFETY: INV-JOIN-SLOT.
-        self.data
-            .with_mut(|p| unsafe { p.write(Data { word: ManuallyDrop::new(AtomicU32::new(0)) }) });
+        // SAFETY: INV-JOIN-SLOT: the bit is still clear.
+        self.data.with_mut(|p| unsafe { p.write(word) });
     }
 
     /// Either side, as long as a `put_word` is in force.
@@ -144,15 +144,15 @@ impl JoinSlot {
 
     /// Either side, bit set.
     fn holds(&self, waker: &Waker) -> bool {
-        // SAFETY: INV-JOIN-SLOT.
+        // SAFETY: INV-JOIN-SLOT: the bit is set, so that both sides read, and nobody writes.
         self.vtable.with(|p| unsafe { core::ptr::eq(*p, waker.vtable()) })
-            // SAFETY: INV-JOIN-SLOT.
+            // SAFETY: INV-JOIN-SLOT: the bit is set, as before, and with a waker's table goes a waker's data.
             && self.data.with(|p| unsafe { core::ptr::eq((*p).data, waker.data()) })
     }
 
     /// The side to whom the waker belongs.
     pub(crate) fn take(&self) -> Joiner {
-        // SAFETY: INV-JOIN-SLOT; the parts were a waker's, which is now out of the slot.
+        // SAFETY: INV-JOIN-SLOT: the slot is the caller's. The parts were a waker's, which is now out of it.
         unsafe {
             match self.vtable.with(|p| (*p).as_ref()) {
                 None => Joiner::Thread(self.word()),
@@ -185,7 +185,7 @@ pub struct JoinHandle<T> {
 
 // SAFETY: INV-HANDLE: the handle gives out a `T`, by value and to one thread.
 unsafe impl<T: Send> Send for JoinHandle<T> {}
-// SAFETY: a shared handle gives out no `T`.
+// SAFETY: INV-HANDLE: a shared handle gives out no `T`; it makes transitions of the state, which any number of threads may.
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
 impl<T> Unpin for JoinHandle<T> {}
 
@@ -197,7 +197,7 @@ impl<T> JoinHandle<T> {
     }
 
     fn state(&self) -> Option<(NonNull<Header>, Snapshot)> {
-        // SAFETY: INV-HANDLE.
+        // SAFETY: INV-HANDLE: our reference keeps the header.
         self.task.map(|task| (task, unsafe { task.as_ref() }.state.load()))
     }
 
@@ -206,7 +206,7 @@ impl<T> JoinHandle<T> {
     /// read-modify-write, and a wake if the task was idle.
     pub fn abort(&self) {
         if let Some(task) = self.task {
-            // SAFETY: INV-HANDLE.
+            // SAFETY: INV-HANDLE: our reference keeps the header, and entitles to the transition, which leaves it to us.
             unsafe { carry_out(task.as_ref().state.apply(Snapshot::abort), task) };
         }
     }
@@ -235,7 +235,7 @@ impl<T> JoinHandle<T> {
 
     /// What is known of the task; `None` once its output was taken.
     pub fn info(&self) -> Option<TaskInfo> {
-        // SAFETY: INV-HANDLE.
+        // SAFETY: INV-HANDLE: a reference is what `of` asks for.
         self.task.map(|task| unsafe { TaskInfo::of(task) })
     }
 
@@ -262,11 +262,11 @@ impl<T> JoinHandle<T> {
     }
 
     fn wait(&mut self, task: NonNull<Header>) -> Result<(), JoinError> {
-        // SAFETY: INV-HANDLE: the home is that of a spawned task.
+        // SAFETY: INV-HANDLE: our reference keeps the task, and its home.
         let anchor = unsafe { task.as_ref().home().anchor() };
         // SAFETY: a home's anchor is that of a `'static` scheduler.
         let ops = unsafe { Anchor::ops(anchor) };
-        // SAFETY: as above.
+        // SAFETY: the table is that of this anchor's scheduler, which is `'static`.
         match unsafe { (ops.current)(anchor) } {
             Some(current) => {
                 if current.is_polling(task) {
@@ -275,17 +275,20 @@ impl<T> JoinHandle<T> {
                 if self.register(task, &current.waker).is_err() {
                     return Ok(());
                 }
-                // SAFETY: as above; the handle's reference outlives the call.
+                // SAFETY: INV-HANDLE: our reference outlives the closure.
                 let mut done = || unsafe { task.as_ref().state.load().is_complete() };
-                // SAFETY: as above.
+                // SAFETY: the table is that of this anchor's scheduler, which is `'static`.
                 let helped = unsafe { (ops.help)(anchor, &mut done) };
                 if helped { Ok(()) } else { Err(JoinError::TooDeep) }
             }
             None => {
-                // SAFETY: as above.
-                unsafe { (ops.help)(anchor, &mut || task.as_ref().state.load().is_complete()) };
+                // SAFETY: INV-HANDLE: our reference outlives the closure.
+                let mut done = || unsafe { task.as_ref().state.load().is_complete() };
+                // SAFETY: the table is that of this anchor's scheduler, which is `'static`.
+                unsafe { (ops.help)(anchor, &mut done) };
                 if let Ok(word) = self.register_thread(task) {
-                    // SAFETY: as above; the word is in the task's slot, which the handle keeps.
+                    // SAFETY: the table is that of this anchor's scheduler; INV-HANDLE: the word is in the task's slot, which our
+                    // reference keeps.
                     unsafe { (ops.block)(anchor, &*word) };
                 }
                 Ok(())
@@ -295,7 +298,7 @@ impl<T> JoinHandle<T> {
 
     /// Makes `waker` the one that completion wakes.
     fn register(&self, task: NonNull<Header>, waker: &Waker) -> Result<(), Completed> {
-        // SAFETY: INV-HANDLE.
+        // SAFETY: INV-HANDLE: our reference keeps the header and the join slot.
         let (header, slot) = unsafe { (task.as_ref(), Header::join_slot(task)) };
         if header.state.load().has_join_waker() {
             if slot.holds(waker) {
@@ -311,7 +314,7 @@ impl<T> JoinHandle<T> {
 
     /// Makes the calling thread the one that completion wakes.
     fn register_thread(&self, task: NonNull<Header>) -> Result<*const AtomicU32, Completed> {
-        // SAFETY: INV-HANDLE.
+        // SAFETY: INV-HANDLE: our reference keeps the header and the join slot.
         let (header, slot) = unsafe { (task.as_ref(), Header::join_slot(task)) };
         self.unregister(task)?;
         slot.put_word();
@@ -320,7 +323,7 @@ impl<T> JoinHandle<T> {
 
     /// Takes back whatever waker is registered.
     fn unregister(&self, task: NonNull<Header>) -> Result<(), Completed> {
-        // SAFETY: INV-HANDLE.
+        // SAFETY: INV-HANDLE: our reference keeps the header and the join slot.
         let (header, slot) = unsafe { (task.as_ref(), Header::join_slot(task)) };
         if header.state.load().has_join_waker() {
             #[cfg(not(filch_mutant = "join_keep"))]
@@ -335,7 +338,7 @@ impl<T> JoinHandle<T> {
         self.task = None;
         let mut output = MaybeUninit::<Result<T, JoinError>>::uninit();
         // SAFETY: INV-TASK-OUTPUT: complete, and the interest was ours at completion; INV-HANDLE gives the type. The
-        // handle's reference goes with `joined`.
+        // handle's reference goes with `drop_complete`.
         unsafe {
             (task.as_ref().vtable().take_output)(task, output.as_mut_ptr().cast());
             carry_out(task.as_ref().state.drop_complete(), task);
@@ -363,11 +366,11 @@ impl<T> Future for JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         let Some(task) = self.task else { return };
-        // SAFETY: INV-HANDLE.
+        // SAFETY: INV-HANDLE: our reference keeps the header, until the transition.
         let header = unsafe { task.as_ref() };
         let detached = self.unregister(task).and_then(|()| header.state.apply(Snapshot::detach));
         match detached {
-            // SAFETY: the handle's reference went with the transition.
+            // SAFETY: INV-HANDLE entitled us to the transition. Our reference went with it, and is not used again.
             Ok(act) => unsafe { carry_out(act, task) },
             Err(Completed) => drop(self.take(task)),
         }
@@ -387,14 +390,14 @@ pub struct AbortHandle {
     task: Option<NonNull<Header>>,
 }
 
-// SAFETY: it touches the task's state only.
+// SAFETY: INV-ABORT: a reference may be used and given up on any thread, as a waker's is.
 unsafe impl Send for AbortHandle {}
-// SAFETY: as above.
+// SAFETY: INV-ABORT: a shared handle makes transitions of the state alone, which any number of threads may.
 unsafe impl Sync for AbortHandle {}
 
 impl AbortHandle {
     fn of(task: NonNull<Header>) -> Result<Self, RefLimit> {
-        // SAFETY: the caller holds a reference.
+        // SAFETY: both callers hold a reference: INV-HANDLE, INV-ABORT.
         match unsafe { task.as_ref() }.state.apply(Snapshot::upgrade) {
             Ok(()) => Ok(Self { task: Some(task) }),
             Err(Upgrade::Vacant) => Ok(Self { task: None }),
@@ -405,14 +408,14 @@ impl AbortHandle {
     /// As [`JoinHandle::abort`].
     pub fn abort(&self) {
         if let Some(task) = self.task {
-            // SAFETY: INV-ABORT.
+            // SAFETY: INV-ABORT: our reference keeps the header, and entitles to the transition, which leaves it to us.
             unsafe { carry_out(task.as_ref().state.apply(Snapshot::abort), task) };
         }
     }
 
     /// Whether the task is over.
     pub fn is_finished(&self) -> bool {
-        // SAFETY: INV-ABORT.
+        // SAFETY: INV-ABORT: our reference keeps the header.
         self.task.is_none_or(|task| unsafe { task.as_ref() }.state.load().is_complete())
     }
 
@@ -428,7 +431,7 @@ impl AbortHandle {
 impl Drop for AbortHandle {
     fn drop(&mut self) {
         if let Some(task) = self.task {
-            // SAFETY: INV-ABORT: the reference goes with the handle.
+            // SAFETY: INV-ABORT: we give our reference up, and `self` is not used again.
             unsafe { drop_ref(task) };
         }
     }
@@ -454,7 +457,7 @@ impl Current {
 /// # Safety
 /// The word came from `Joiner::Thread`, and the caller still holds a reference to its task, of this anchor's scheduler.
 pub(crate) unsafe fn wake_thread(anchor: NonNull<Anchor>, word: *const AtomicU32) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's reference keeps the slot that the word is in, and the scheduler of this anchor is `'static`.
     unsafe {
         // Ordering: Release pairs with the Acquire in `Platform::block`; the state word carries the output.
         (*word).store(1, Ordering::Release);

@@ -22,6 +22,10 @@ pub(crate) mod join;
 pub(crate) mod memory;
 #[cfg(all(test, filch_loom))]
 mod models;
+#[cfg(all(test, filch_loom))]
+mod models_bare;
+#[cfg(all(test, filch_loom))]
+mod models_end;
 pub(crate) mod pool;
 pub(crate) mod run;
 pub(crate) mod schedule;

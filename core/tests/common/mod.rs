@@ -1,6 +1,8 @@
 //! What the tests of the core share: a machine that is stepped by hand, a machine of threads, and futures to look at.
 #![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
+pub(crate) mod watched;
+
 use core::{
     any::Any,
     cell::RefCell,

@@ -82,9 +82,10 @@ pub(super) fn send(socket: impl AsFd, messages: &[Outbound<'_>]) -> io::Result<u
 /// Receives as many as there are and as there is room for, at least one; gives how many.
 pub(super) fn receive(socket: impl AsFd, messages: &mut [Inbound<'_>]) -> io::Result<usize> {
     let count = messages.len().min(BATCH);
-    // SAFETY: plain data, for which zeros are as good as anything.
-    let (mut from, mut headers): ([libc::sockaddr_storage; BATCH], [libc::mmsghdr; BATCH]) =
-        unsafe { mem::zeroed() };
+    // SAFETY: integers and bytes, for which zeros are as good as anything.
+    let mut from: [libc::sockaddr_storage; BATCH] = unsafe { mem::zeroed() };
+    // SAFETY: integers, and pointers that may be null.
+    let mut headers: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
     let mut parts = [libc::iovec { iov_base: null_mut(), iov_len: 0 }; BATCH];
     let places = parts.iter_mut().zip(&mut from);
     for ((header, (part, from)), message) in headers.iter_mut().zip(places).zip(&mut *messages) {

@@ -2,9 +2,11 @@
 
 mod addrs;
 mod failures;
+mod halves;
 mod mmsg;
 mod pause;
 mod tcp;
+mod transfer;
 mod udp;
 pub mod unix;
 

@@ -7,18 +7,11 @@ mod incoming;
 mod keepalive;
 mod listener;
 mod options;
-mod owned;
 mod socket;
-mod split;
 mod stream;
-mod traits;
 
 pub use self::{
-    incoming::Incoming,
-    keepalive::Keepalive,
-    listener::TcpListener,
-    owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError},
-    socket::TcpSocket,
-    split::{ReadHalf, WriteHalf},
+    incoming::Incoming, keepalive::Keepalive, listener::TcpListener, socket::TcpSocket,
     stream::TcpStream,
 };
+pub use super::halves::tcp::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};

@@ -11,15 +11,17 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
 };
 
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::RecvFlags;
 
-use super::{
-    connect,
-    owned::{self, OwnedReadHalf, OwnedWriteHalf},
-    socket::TcpSocket,
-    split::{self, ReadHalf, WriteHalf},
+use super::{connect, socket::TcpSocket};
+use crate::{
+    async_fd::Async,
+    net::{
+        addrs::ToSocketAddrs,
+        halves::tcp::{self as halves, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf},
+        transfer::{receive, receive_vectored, room, send, send_vectored},
+    },
 };
-use crate::{async_fd::Async, net::addrs::ToSocketAddrs};
 
 /// A TCP connection. Dropping it closes it.
 ///
@@ -169,7 +171,7 @@ impl TcpStream {
         Ok(())
     }
 
-    pub(super) fn poll_receive(
+    pub(in crate::net) fn poll_receive(
         &self,
         cx: &mut Context<'_>,
         buf: &mut [u8],
@@ -182,7 +184,7 @@ impl TcpStream {
         self.io.poll_read_stream_with(cx, len, receive)
     }
 
-    pub(super) fn poll_receive_vectored(
+    pub(in crate::net) fn poll_receive_vectored(
         &self,
         cx: &mut Context<'_>,
         bufs: &mut [IoSliceMut<'_>],
@@ -194,11 +196,15 @@ impl TcpStream {
         self.io.poll_read_stream_with(cx, len, |socket| receive_vectored(socket, bufs))
     }
 
-    pub(super) fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    pub(in crate::net) fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.io.poll_write_with(cx, |socket| send(socket, buf))
     }
 
-    pub(super) fn poll_send_vectored(
+    pub(in crate::net) fn poll_send_vectored(
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
@@ -222,13 +228,13 @@ impl TcpStream {
     ///
     /// Where the extension traits of `futures` are in scope, `stream.split()` is theirs: say `TcpStream::split(&mut stream)`.
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
-        split::split(self)
+        halves::split(self)
     }
 
     /// Two halves that own the connection, for two tasks. The write half shuts its direction down when it is dropped; both
     /// together close the connection. Allocates once.
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
-        owned::split(self)
+        halves::into_split(self)
     }
 
     /// The address at this end.
@@ -262,33 +268,6 @@ impl TcpStream {
     pub fn into_std(self) -> io::Result<net::TcpStream> {
         self.io.into_inner()
     }
-}
-
-/// How many buffers the system takes at once. `readv` of rustix cuts there too.
-const IOV_MAX: usize = 1_024;
-
-fn receive(socket: &net::TcpStream, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
-    Ok(rustix::net::recv(socket, buf, flags)?.0)
-}
-
-fn receive_vectored(socket: &net::TcpStream, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    Ok(rustix::io::readv(socket, bufs)?)
-}
-
-/// How much the system reads at most, which may look at so many buffers only.
-fn room(bufs: &[IoSliceMut<'_>]) -> usize {
-    bufs.iter().take(IOV_MAX).map(|buf| buf.len()).sum()
-}
-
-fn send(socket: &net::TcpStream, buf: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(socket, buf, SendFlags::NOSIGNAL)?)
-}
-
-fn send_vectored(socket: &net::TcpStream, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-    // More would be an error, and not a short write.
-    let bufs = &bufs[..bufs.len().min(IOV_MAX)];
-    let mut no_control = SendAncillaryBuffer::default();
-    Ok(rustix::net::sendmsg(socket, bufs, &mut no_control, SendFlags::NOSIGNAL)?)
 }
 
 impl TryFrom<net::TcpStream> for TcpStream {

@@ -12,17 +12,10 @@ mod datagram;
 mod hyper;
 mod incoming;
 mod listener;
-mod owned;
-mod split;
 mod stream;
-mod traits;
 
 pub use self::{
-    cred::PeerCred,
-    datagram::UnixDatagram,
-    incoming::Incoming,
-    listener::UnixListener,
-    owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError},
-    split::{ReadHalf, WriteHalf},
+    cred::PeerCred, datagram::UnixDatagram, incoming::Incoming, listener::UnixListener,
     stream::UnixStream,
 };
+pub use super::halves::unix::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};

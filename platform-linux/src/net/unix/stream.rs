@@ -17,22 +17,21 @@ use std::{
 
 use rustix::{
     io::Errno,
-    net::{
-        AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
-        socketpair,
-    },
+    net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair},
 };
 
 use super::{
     addr,
     cred::{self, PeerCred},
-    owned::{self, OwnedReadHalf, OwnedWriteHalf},
-    split::{self, ReadHalf, WriteHalf},
 };
-use crate::{Async, net::pause};
-
-/// How many buffers the system takes at once.
-const IOV_MAX: usize = 1_024;
+use crate::{
+    Async,
+    net::{
+        halves::unix::{self as halves, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf},
+        pause,
+        transfer::{self, room, send, send_vectored},
+    },
+};
 
 /// A connection between Unix sockets. Dropping it closes it.
 ///
@@ -155,7 +154,7 @@ impl UnixStream {
         self.io.write_with(|socket| send_vectored(socket, bufs)).await
     }
 
-    pub(super) fn poll_receive(
+    pub(in crate::net) fn poll_receive(
         &self,
         cx: &mut Context<'_>,
         buf: &mut [u8],
@@ -163,7 +162,7 @@ impl UnixStream {
         self.io.poll_read_with(cx, |socket| receive(socket, buf, RecvFlags::empty()))
     }
 
-    pub(super) fn poll_receive_vectored(
+    pub(in crate::net) fn poll_receive_vectored(
         &self,
         cx: &mut Context<'_>,
         bufs: &mut [IoSliceMut<'_>],
@@ -171,11 +170,15 @@ impl UnixStream {
         self.io.poll_read_with(cx, |socket| receive_vectored(socket, bufs))
     }
 
-    pub(super) fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    pub(in crate::net) fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.io.poll_write_with(cx, |socket| send(socket, buf))
     }
 
-    pub(super) fn poll_send_vectored(
+    pub(in crate::net) fn poll_send_vectored(
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
@@ -199,13 +202,13 @@ impl UnixStream {
     ///
     /// Where the extension traits of `futures` are in scope, `stream.split()` is theirs: say `UnixStream::split(&mut stream)`.
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
-        split::split(self)
+        halves::split(self)
     }
 
     /// Two halves that own the connection, for two tasks. The write half shuts its direction down when it is dropped; both
     /// together close the connection. Allocates once.
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
-        owned::split(self)
+        halves::into_split(self)
     }
 
     /// Who is at the other end: who connected to the listener, or who made it.
@@ -256,25 +259,14 @@ fn receive(socket: &net::UnixStream, buf: &mut [u8], flags: RecvFlags) -> io::Re
         // The system would wait for a byte, and leave it.
         return Ok(0);
     }
-    Ok(rustix::net::recv(socket, buf, flags)?.0)
+    transfer::receive(socket, buf, flags)
 }
 
 fn receive_vectored(socket: &net::UnixStream, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    if bufs.iter().take(IOV_MAX).all(|buf| buf.is_empty()) {
+    if room(bufs) == 0 {
         return Ok(0);
     }
-    Ok(rustix::io::readv(socket, bufs)?)
-}
-
-fn send(socket: &net::UnixStream, buf: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(socket, buf, SendFlags::NOSIGNAL)?)
-}
-
-fn send_vectored(socket: &net::UnixStream, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-    // More would be an error, and not a short write.
-    let bufs = &bufs[..bufs.len().min(IOV_MAX)];
-    let mut no_control = SendAncillaryBuffer::default();
-    Ok(rustix::net::sendmsg(socket, bufs, &mut no_control, SendFlags::NOSIGNAL)?)
+    transfer::receive_vectored(socket, bufs)
 }
 
 impl TryFrom<net::UnixStream> for UnixStream {

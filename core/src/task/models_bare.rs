@@ -1,0 +1,270 @@
+//! What the models of tasks share: a scheduler that is no more than an injector, a future that is looked at, and a signal.
+
+use alloc::{boxed::Box, task::Wake, vec::Vec};
+use core::{
+    cell::Cell,
+    future::{Future, poll_fn},
+    pin::Pin,
+    ptr::NonNull,
+    task::{Context, Poll, Waker},
+};
+
+use loom::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use super::{
+    header::Ready,
+    join::{JoinError, JoinHandle},
+    memory::Home,
+    pool::TaskPool,
+    run::{self, Polled},
+    schedule::{Anchor, Current, Ops},
+    spawn::Spawner,
+};
+use crate::{
+    atomic::{AtomicPtr, AtomicU32, UnsafeCell},
+    platform::WorkerId,
+    queue::injector::Injector,
+};
+
+extern crate alloc;
+
+loom::thread_local! {
+    /// Whether the thread is in a poll.
+    static POLLING: Cell<bool> = Cell::new(false);
+}
+
+/// A scheduler that queues, and whose worker is whoever calls `run`.
+#[repr(C)]
+struct Bare {
+    anchor: Anchor,
+    queue: Injector,
+    registry: AtomicPtr<Home>,
+}
+
+type Pool = TaskPool<640, 2>;
+
+#[derive(Clone, Copy)]
+pub(super) struct System {
+    bare: &'static Bare,
+    pool: &'static Pool,
+}
+
+impl System {
+    pub(super) fn new() -> Self {
+        let bare = Bare {
+            anchor: Anchor::new(&OPS),
+            queue: Injector::new(),
+            registry: AtomicPtr::new(core::ptr::null_mut()),
+        };
+        Self { bare: Box::leak(Box::new(bare)), pool: Box::leak(Box::new(Pool::new())) }
+    }
+
+    pub(super) fn spawn<T: Send + 'static>(
+        self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.spawner().spawn(self.pool, future).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// None if no slot is free.
+    pub(super) fn try_spawn<T: Send + 'static>(
+        self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Option<JoinHandle<T>> {
+        self.spawner().spawn(self.pool, future).ok()
+    }
+
+    fn spawner(self) -> Spawner {
+        // SAFETY: leaked, and it begins with its anchor.
+        unsafe { Spawner::new(NonNull::from(self.bare).cast()) }
+    }
+
+    /// Polls what is queued, until nothing is.
+    pub(super) fn run(self) {
+        loop {
+            let Some(ready) = self.bare.queue.pop_batch(1, 0, |_| {}) else { return };
+            POLLING.with(|polling| polling.set(true));
+            let polled = run::poll(ready, |f| {
+                f();
+                Ok(())
+            });
+            POLLING.with(|polling| polling.set(false));
+            if let Polled::Again(ready) = polled {
+                self.bare.queue.push(ready);
+            }
+        }
+    }
+
+    /// Every slot is free: each can be taken.
+    pub(super) fn assert_no_slot_leaks(self) {
+        let reserved: Vec<_> = (0..2)
+            .map(|_| {
+                let slot = self.spawner().reserve::<core::future::Ready<()>>(self.pool);
+                slot.expect("a slot has leaked")
+            })
+            .collect();
+        drop(reserved);
+    }
+}
+
+static OPS: Ops = Ops {
+    schedule: push,
+    budget: no_budget,
+    current: nobody,
+    help: no_help,
+    block,
+    unblock: nothing,
+    unpark: no_unpark,
+    admit: always,
+    dismiss: ignore,
+    launch: push,
+    registry,
+    workers: one,
+    here: nowhere,
+    not_here: ignore,
+};
+
+unsafe fn bare(anchor: NonNull<Anchor>) -> &'static Bare {
+    // SAFETY: all anchors here are those of `Bare`s.
+    unsafe { anchor.cast().as_ref() }
+}
+unsafe fn push(anchor: NonNull<Anchor>, ready: Ready) {
+    // SAFETY: as in `bare`.
+    unsafe { bare(anchor) }.queue.push(ready);
+}
+unsafe fn no_budget(_: NonNull<Anchor>) -> Option<&'static Cell<u32>> {
+    None
+}
+unsafe fn nobody(_: NonNull<Anchor>) -> Option<Current> {
+    None
+}
+unsafe fn no_help(_: NonNull<Anchor>, _: &mut dyn FnMut() -> bool) -> bool {
+    false
+}
+unsafe fn block(_: NonNull<Anchor>, word: &AtomicU32) {
+    while word.load(core::sync::atomic::Ordering::Acquire) == 0 {
+        thread::yield_now();
+    }
+}
+unsafe fn nothing(_: NonNull<Anchor>, _: &AtomicU32) {}
+unsafe fn no_unpark(_: NonNull<Anchor>, _: WorkerId) {}
+unsafe fn always(_: NonNull<Anchor>) -> bool {
+    true
+}
+unsafe fn ignore(_: NonNull<Anchor>) {}
+unsafe fn registry(anchor: NonNull<Anchor>) -> &'static AtomicPtr<Home> {
+    // SAFETY: as in `bare`.
+    &unsafe { bare(anchor) }.registry
+}
+unsafe fn one(_: NonNull<Anchor>) -> usize {
+    1
+}
+unsafe fn nowhere(_: NonNull<Anchor>) -> Option<WorkerId> {
+    None
+}
+
+/// Counts its drops, and touches a checked cell in each, as a future's state would.
+pub(super) struct Guarded {
+    drops: Arc<AtomicUsize>,
+    /// Part of a future: a worker drops it.
+    future: bool,
+    cell: UnsafeCell<u32>,
+}
+
+impl Guarded {
+    pub(super) fn new(drops: &Arc<AtomicUsize>) -> Self {
+        Self { drops: Arc::clone(drops), future: true, cell: UnsafeCell::new(0) }
+    }
+
+    pub(super) fn output(drops: &Arc<AtomicUsize>) -> Self {
+        let mut this = Self::new(drops);
+        this.future = false;
+        this
+    }
+
+    pub(super) fn touch(&self) {
+        // SAFETY: whoever polls or drops the future is alone with it; that is what the models check.
+        self.cell.with_mut(|p| unsafe { *p += 1 });
+    }
+}
+
+// SAFETY: for the models' threads; loom checks the cell.
+unsafe impl Send for Guarded {}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        self.touch();
+        assert!(!self.future || POLLING.with(Cell::get), "a future was dropped by no worker");
+        self.drops.fetch_add(1, Relaxed);
+    }
+}
+
+/// A flag with a place for a waker.
+#[derive(Clone)]
+pub(super) struct Signal(Arc<(AtomicBool, Mutex<Option<Waker>>)>);
+
+impl Signal {
+    pub(super) fn new() -> Self {
+        Self(Arc::new((AtomicBool::new(false), Mutex::new(None))))
+    }
+
+    /// Leaves the waker first, then looks: the wake may come in between, while the task runs.
+    pub(super) async fn wait(&self) {
+        poll_fn(|cx| {
+            let mut left = self.0.1.lock().unwrap();
+            // A clone orders this poll after the wake that led to it: only if it must be, as futures do.
+            if !left.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
+                *left = Some(cx.waker().clone());
+            }
+            drop(left);
+            if self.0.0.load(Relaxed) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Sets the flag, relaxed: that the woken poll sees it is the waker's doing.
+    pub(super) fn set(&self) {
+        self.0.0.store(true, Relaxed);
+    }
+
+    pub(super) fn wake(&self) {
+        let waker = self.waker();
+        self.set();
+        waker.wake();
+    }
+
+    /// A clone of the waker that the last poll left.
+    pub(super) fn waker(&self) -> Waker {
+        self.0.1.lock().unwrap().clone().expect("a poll came before")
+    }
+
+    /// Drops the waker that the last poll left.
+    pub(super) fn forget(&self) {
+        let waker = self.0.1.lock().unwrap().take();
+        drop(waker);
+    }
+}
+
+pub(super) struct Count(pub(super) AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: alloc::sync::Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// A waker that counts, and its count.
+pub(super) fn counter() -> (alloc::sync::Arc<Count>, Waker) {
+    let count = alloc::sync::Arc::new(Count(AtomicUsize::new(0)));
+    (count.clone(), count.into())
+}
+
+pub(super) fn poll<T>(handle: &mut JoinHandle<T>, waker: &Waker) -> Poll<Result<T, JoinError>> {
+    Pin::new(handle).poll(&mut Context::from_waker(waker))
+}

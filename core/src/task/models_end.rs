@@ -1,0 +1,196 @@
+//! Loom models of how a task ends: aborted, shielded, complete, or by nobody who could wake it; and of its slot after that.
+
+use alloc::boxed::Box;
+use core::task::{Poll, Waker};
+
+use loom::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use super::{
+    join::JoinError,
+    models_bare::{Guarded, Signal, System, poll},
+};
+use crate::atomic::model::check;
+
+extern crate alloc;
+
+/// An abort takes effect before or after completion, never in the midst: the future is dropped once.
+#[test]
+fn models_abort_against_poll_and_wake() {
+    check(2, || {
+        let system = System::new();
+        let (signal, drops) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
+        let guarded = Guarded::new(&drops);
+        let mut handle = system.spawn({
+            let signal = signal.clone();
+            async move {
+                guarded.touch();
+                signal.wait().await;
+                guarded.touch();
+            }
+        });
+        system.run();
+        let abort = handle.abort_handle().unwrap();
+        let aborter = thread::spawn(move || abort.abort());
+        let waker = thread::spawn(move || {
+            signal.wake();
+            signal.forget();
+        });
+        system.run();
+        aborter.join().unwrap();
+        waker.join().unwrap();
+        system.run();
+        let Poll::Ready(end) = poll(&mut handle, Waker::noop()) else { panic!("not over") };
+        assert!(matches!(end, Ok(()) | Err(JoinError::Cancelled)), "{end:?}");
+        assert_eq!(drops.load(Relaxed), 1);
+        drop(handle);
+        system.assert_no_slot_leaks();
+    });
+}
+
+/// A shielded task that is aborted runs to the end of its shield.
+#[test]
+fn models_abort_against_shield() {
+    check(2, || {
+        let system = System::new();
+        let (signal, ended) = (Signal::new(), Arc::new(AtomicBool::new(false)));
+        let mut handle = system.spawn({
+            let (signal, ended) = (signal.clone(), Arc::clone(&ended));
+            async move {
+                super::coop::shield(async {
+                    signal.wait().await;
+                    ended.store(true, Relaxed);
+                })
+                .await;
+                core::future::pending::<()>().await;
+            }
+        });
+        system.run();
+        let abort = handle.abort_handle().unwrap();
+        let aborter = thread::spawn(move || abort.abort());
+        signal.wake();
+        signal.forget();
+        system.run();
+        aborter.join().unwrap();
+        drop(signal);
+        system.run();
+        assert!(ended.load(Relaxed), "the shield was cut");
+        let end = poll(&mut handle, Waker::noop());
+        assert!(matches!(end, Poll::Ready(Err(JoinError::Cancelled))), "{end:?}");
+        drop(handle);
+        system.assert_no_slot_leaks();
+    });
+}
+
+/// The last two references of an idle task go at once: a worker drops its future, once.
+#[test]
+fn models_last_references_dropped() {
+    check(3, || {
+        let system = System::new();
+        let (signal, drops) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
+        let guarded = Guarded::new(&drops);
+        let handle = system.spawn({
+            let signal = signal.clone();
+            async move {
+                guarded.touch();
+                signal.wait().await;
+            }
+        });
+        system.run();
+        let waker = thread::spawn(move || {
+            signal.forget();
+        });
+        drop(handle);
+        system.run();
+        waker.join().unwrap();
+        system.run();
+        assert_eq!(drops.load(Relaxed), 1, "a task that nobody can wake is dropped");
+        system.assert_no_slot_leaks();
+    });
+}
+
+/// The last reference goes in a wake of a task that is complete: the slot is free once.
+#[test]
+fn models_late_wake_of_a_complete_task() {
+    check(3, || {
+        let system = System::new();
+        let signal = Signal::new();
+        let mut handle = system.spawn({
+            let signal = signal.clone();
+            async move { signal.wait().await }
+        });
+        system.run();
+        let late = signal.waker();
+        signal.wake();
+        signal.forget();
+        drop(signal);
+        let waker = thread::spawn(move || late.wake());
+        system.run();
+        let _ = poll(&mut handle, Waker::noop());
+        drop(handle);
+        waker.join().unwrap();
+        system.run();
+        system.assert_no_slot_leaks();
+    });
+}
+
+/// One waker is woken and one dropped while the handle goes: the task is polled or dropped by a worker, and free once.
+#[test]
+fn models_last_references_woken_and_dropped() {
+    check(2, || {
+        let system = System::new();
+        let (signal, drops) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
+        let guarded = Guarded::new(&drops);
+        let handle = system.spawn({
+            let signal = signal.clone();
+            async move {
+                guarded.touch();
+                signal.wait().await;
+                // Never: the flag stays down.
+            }
+        });
+        system.run();
+        let one = signal.waker();
+        signal.forget();
+        let waker = thread::spawn(move || one.wake());
+        drop(handle);
+        system.run();
+        waker.join().unwrap();
+        system.run();
+        // What a poll left on its way.
+        signal.forget();
+        system.run();
+        assert_eq!(drops.load(Relaxed), 1, "a task that nobody can wake is dropped");
+        system.assert_no_slot_leaks();
+    });
+}
+
+/// The slot of a task that is over is taken for the next, while the last reference to the first goes.
+///
+/// Seen to catch: `free_give`, `state_apply`.
+#[test]
+fn models_slot_is_used_again() {
+    check(3, || {
+        let system = System::new();
+        let first = system.spawn(async {});
+        // Holds the other slot.
+        let second = system.spawn(core::future::pending::<()>());
+        let other = thread::spawn(move || drop(first));
+        system.run();
+        let third = system.try_spawn(async { Box::new(3) });
+        other.join().unwrap();
+        system.run();
+        if let Some(mut third) = third {
+            let end = poll(&mut third, Waker::noop());
+            assert!(matches!(end, Poll::Ready(Ok(three)) if *three == 3));
+        }
+        drop(second);
+        system.run();
+        system.assert_no_slot_leaks();
+    });
+}

@@ -1,0 +1,40 @@
+//! The system calls that move the bytes of a connection.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    os::fd::AsFd,
+};
+
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+
+/// How many buffers the system takes at once. `readv` of rustix cuts there too.
+const IOV_MAX: usize = 1_024;
+
+/// There must be room: else the system would wait for a byte, and leave it.
+pub(super) fn receive(socket: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+    Ok(rustix::net::recv(socket, buf, flags)?.0)
+}
+
+/// There must be [`room`].
+pub(super) fn receive_vectored(
+    socket: impl AsFd,
+    bufs: &mut [IoSliceMut<'_>],
+) -> io::Result<usize> {
+    Ok(rustix::io::readv(socket, bufs)?)
+}
+
+/// How much [`receive_vectored`] reads at most: the system looks at so many buffers only.
+pub(super) fn room(bufs: &[IoSliceMut<'_>]) -> usize {
+    bufs.iter().take(IOV_MAX).map(|buf| buf.len()).sum()
+}
+
+pub(super) fn send(socket: impl AsFd, buf: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, buf, SendFlags::NOSIGNAL)?)
+}
+
+pub(super) fn send_vectored(socket: impl AsFd, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    // More would be an error, and not a short write.
+    let bufs = &bufs[..bufs.len().min(IOV_MAX)];
+    let mut no_control = SendAncillaryBuffer::default();
+    Ok(rustix::net::sendmsg(socket, bufs, &mut no_control, SendFlags::NOSIGNAL)?)
+}
