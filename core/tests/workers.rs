@@ -317,6 +317,26 @@ fn the_sentry_sleeps_longer_while_polls_turn_over() {
 }
 
 #[test]
+fn a_watch_that_begins_anew_is_a_close_one() {
+    let sim = Sim::with(2, quiet().sentry(Some((NAP, 100 * NAP))));
+    let park = |worker| sim.on(worker, filch::Worker::begin_park).expect("nothing to do");
+    let nap = || {
+        let now = filch::Platform::now(sim.executor.platform());
+        let deadline = park(1).expect("it keeps watch");
+        sim.executor.platform().advance(deadline - now);
+        sim.on(1, filch::Worker::end_park);
+        (deadline - now).as_micros() / NAP.as_micros()
+    };
+    for _ in 0..2 {
+        assert_eq!([nap(), nap(), nap()], [1, 2, 4]);
+        // Nobody is left to be watched.
+        assert!(park(0).is_some());
+        assert_eq!(park(1), None);
+        (0..2).for_each(|worker| sim.on(worker, filch::Worker::end_park));
+    }
+}
+
+#[test]
 fn an_idle_executor_has_no_sentry() {
     let sim = Sim::with(2, quiet().sentry(Some((NAP, 4 * NAP))));
     // The first to sleep watches the second; the second has nobody to watch.

@@ -60,16 +60,21 @@ where
         // Ordering: hints.
         let asleep =
             executor.idle.parked(executor) + executor.blocked.load(Ordering::Relaxed) as usize;
-        if asleep >= executor.online.load(Ordering::Relaxed) as usize {
+        let needed = asleep < executor.online.load(Ordering::Relaxed) as usize;
+        let nap = &self.slot().local.nap;
+        let (free, role) = (0, self.role());
+        // Ordering: Acquire pairs with the Release in `leave_watch`: `swept` passes from one sentry to the next.
+        let taken = needed
+            && executor
+                .sentry
+                .compare_exchange(free, role, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        if !taken {
+            // Its next watch is a new one, of other polls.
+            nap.set(0);
             return None;
         }
-        // Ordering: Acquire pairs with the Release in `leave_watch`: `swept` passes from one sentry to the next.
-        executor
-            .sentry
-            .compare_exchange(0, self.role(), Ordering::Acquire, Ordering::Relaxed)
-            .ok()?;
         self.slot().local.watched.set(false);
-        let nap = &self.slot().local.nap;
         nap.set(nap.get().max(shortest).min(longest));
         Some(nap.get())
     }
