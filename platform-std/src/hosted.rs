@@ -238,12 +238,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     }
 
     fn relax(&self, round: u32) {
-        // A few spins, longer and longer; then the core may be somebody else's.
-        if round < 6 {
-            (0..1 << round).for_each(|_| core::hint::spin_loop());
-        } else {
-            thread::yield_now();
-        }
+        relax(round);
     }
 
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
@@ -257,6 +252,16 @@ unsafe impl<H: Host> Platform for Hosted<H> {
 
     fn unblock(&self, word: &AtomicU32) {
         self.host.unblock(word);
+    }
+}
+
+/// A moment until the next look, after so many that were in vain: a few spins, longer and longer; then the core may be
+/// somebody else's.
+pub(crate) fn relax(round: u32) {
+    if round < 6 {
+        (0..1 << round).for_each(|_| core::hint::spin_loop());
+    } else {
+        thread::yield_now();
     }
 }
 

@@ -26,7 +26,10 @@ use std::{
 pub use filch::{Fork, Scope};
 use filch::{WorkerId, atomic::AtomicU32};
 
-use crate::context::{Core, Handle, expect_current};
+use crate::{
+    context::{Core, Handle, expect_current},
+    hosted::relax,
+};
 
 mod tasks;
 
@@ -163,6 +166,9 @@ impl Handle {
     }
 }
 
+/// How often a thread looks for the end of its run before it sleeps.
+const LOOKS: u32 = 32;
+
 /// Tells a thread that what it has lent is not used any more.
 struct Done {
     core: &'static dyn Core,
@@ -190,10 +196,18 @@ impl Lent {
 }
 
 impl Done {
-    /// Sleeps as other waits of threads do, so that a stopped clock knows of it.
+    /// Looks for a moment, as a short run is over before a thread would be asleep; then sleeps as other waits of threads do,
+    /// so that a stopped clock knows of it.
     fn wait(&self) {
         // Ordering: Acquire pairs with the Release in `drop`.
-        while self.over.load(Ordering::Acquire) == 0 {
+        let over = || self.over.load(Ordering::Acquire) != 0;
+        for round in 0..LOOKS {
+            if over() {
+                return;
+            }
+            relax(round);
+        }
+        while !over() {
             self.core.block(&self.over, 0);
         }
     }
