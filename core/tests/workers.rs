@@ -337,6 +337,42 @@ fn a_watch_that_begins_anew_is_a_close_one() {
 }
 
 #[test]
+fn a_push_into_a_lifo_slot_ends_a_long_sleep_of_the_sentry_once() {
+    let (sim, for_task) = shared(Sim::with(2, quiet().sentry(Some((NAP, 100 * NAP)))));
+    let now = |sim: &Sim| filch::Platform::now(sim.executor.platform());
+    // How long the next sleep of worker 1 is.
+    let sleep = move |sim: &Sim| {
+        let begun = now(sim);
+        sim.on(1, filch::Worker::park);
+        (now(sim) - begun).as_micros() / NAP.as_micros()
+    };
+    assert_eq!([sleep(&sim), sleep(&sim)], [1, 2]);
+    let deadline = sim.on(1, filch::Worker::begin_park).flatten();
+    assert_eq!(deadline, Some(now(&sim) + 4 * NAP));
+    let (pool, executor) = (pool(), sim.executor);
+    let task = async move {
+        let sim = for_task;
+        executor.spawn(pool, async {}).unwrap().detach();
+        // Its sleep has ended: so does the next, which has not begun.
+        sim.on(1, filch::Worker::end_park);
+        assert_eq!(sleep(&sim), 0);
+        assert_eq!(sim.step(1), Step::Polled, "two sweeps have found the same poll");
+        // It sleeps for a short time now, which is not disturbed.
+        let deadline = sim.on(1, filch::Worker::begin_park).flatten();
+        assert_eq!(deadline, Some(now(&sim) + NAP));
+        executor.spawn(pool, async {}).unwrap().detach();
+        sim.on(1, filch::Worker::end_park);
+        assert_eq!(sim.step(1), Step::Polled);
+        assert_eq!(sleep(&sim), 1);
+        drop(sim);
+    };
+    // Nobody else is told of it.
+    let mut handle = executor.spawner().spawn_pinned(pool, id(0), task).unwrap();
+    assert_eq!(sim.step(0), Step::Polled);
+    output(&mut handle).unwrap();
+}
+
+#[test]
 fn an_idle_executor_has_no_sentry() {
     let sim = Sim::with(2, quiet().sentry(Some((NAP, 4 * NAP))));
     // The first to sleep watches the second; the second has nobody to watch.

@@ -5,6 +5,9 @@
 //! it. The role is an atomic word with the holder in it; it goes with the sleep, and is taken again by the next
 //! worker that goes to sleep. A push into a LIFO slot that finds sleepers but no sentry wakes one, which will become it; so
 //! there is one wake-up for each time that the watch begins, and none for each push.
+//!
+//! While nobody is stuck it sleeps longer and longer. One that is about to sleep for long says so (`DROWSY`), and the next push
+//! into a LIFO slot wakes it, once, to begin with short sleeps again: a push wakes at most once in three of those.
 
 use super::{
     executor::Scheduler,
@@ -19,6 +22,9 @@ use crate::{
     trace::Event,
 };
 
+/// Beside the holder of the role: it sleeps for more than twice the shortest time.
+const DROWSY: u32 = 1 << 31;
+
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
     S: Slots<RING>,
@@ -26,20 +32,35 @@ where
     /// The worker that keeps watch: the last whom a wake-up should disturb.
     pub(crate) fn sentry(&self) -> Option<WorkerId> {
         // Ordering: a hint.
-        let holder = self.sentry.load(Ordering::Relaxed);
+        let holder = self.sentry.load(Ordering::Relaxed) & !DROWSY;
         holder.checked_sub(1).map(|id| WorkerId::new(id as u16))
     }
 
-    /// A task went into an empty LIFO slot: somebody who sleeps should keep watch over it.
+    /// A task went into an empty LIFO slot: somebody who sleeps should keep a close watch over it.
     #[inline(always)]
     pub(crate) fn cover_lifo(&self) {
         // Ordering: hints. If this worker is about to be missed, the next one to sleep sees it awake.
-        if self.config.sentry.is_some()
+        let watch = self.sentry.load(Ordering::Relaxed);
+        if (watch == 0 || watch & DROWSY != 0)
+            && self.config.sentry.is_some()
             && self.config.stealing
-            && self.sentry.load(Ordering::Relaxed) == 0
             && self.idle.any_parked()
         {
-            self.notify();
+            self.have_watched(watch);
+        }
+    }
+
+    #[cold]
+    fn have_watched(&self, watch: u32) {
+        if watch == 0 {
+            return self.notify();
+        }
+        let awake = watch & !DROWSY;
+        // Ordering: a hint, and who takes it back wakes: one push, and not each.
+        let shaken =
+            self.sentry.compare_exchange(watch, awake, Ordering::Relaxed, Ordering::Relaxed);
+        if shaken.is_ok() {
+            self.unpark(WorkerId::new((awake - 1) as u16));
         }
     }
 }
@@ -62,12 +83,14 @@ where
             executor.idle.parked(executor) + executor.blocked.load(Ordering::Relaxed) as usize;
         let needed = asleep < executor.online.load(Ordering::Relaxed) as usize;
         let nap = &self.slot().local.nap;
-        let (free, role) = (0, self.role());
+        let length = nap.get().max(shortest).min(longest);
+        let drowsy = if self.is_long(length) { DROWSY } else { 0 };
+        let (free, held) = (0, self.role() | drowsy);
         // Ordering: Acquire pairs with the Release in `leave_watch`: `swept` passes from one sentry to the next.
         let taken = needed
             && executor
                 .sentry
-                .compare_exchange(free, role, Ordering::Acquire, Ordering::Relaxed)
+                .compare_exchange(free, held, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
         if !taken {
             // Its next watch is a new one, of other polls.
@@ -75,20 +98,28 @@ where
             return None;
         }
         self.slot().local.watched.set(false);
-        nap.set(nap.get().max(shortest).min(longest));
-        Some(nap.get())
+        nap.set(length);
+        Some(length)
+    }
+
+    /// Whether the next push into a LIFO slot should end this sleep of a sentry.
+    fn is_long(&self, nap: u64) -> bool {
+        self.executor.config.sentry.is_some_and(|(shortest, _)| nap > shortest.saturating_mul(2))
     }
 
     /// Awake again: gives the watch back, after a sweep if nobody claimed this worker for work.
     pub(crate) fn leave_watch(&self, unclaimed: bool) {
         let executor = self.executor;
-        if executor.sentry.load(Ordering::Relaxed) != self.role() {
+        let (watch, nap) = (executor.sentry.load(Ordering::Relaxed), &self.slot().local.nap);
+        if watch & !DROWSY != self.role() {
             return;
         }
+        let shaken = watch & DROWSY == 0 && self.is_long(nap.get());
         if unclaimed {
             self.sweep();
-        } else {
-            self.slot().local.nap.set(0);
+        }
+        if shaken || !unclaimed {
+            nap.set(0);
         }
         self.slot().local.watched.set(true);
         // Ordering: see `keep_watch`.
