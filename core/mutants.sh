@@ -37,6 +37,7 @@ deque_steal_fence queue::models_deque::models_deque_takes_against_a_thief    # .
 deque_still     queue::models_deque::models_deque_a_thief_takes_pieces_of_one_job # who waits takes jobs of other runs
 deque_last      queue::models_deque::models_deque_two_thieves_and_the_last_jobs # the last job is taken without an exchange
 deque_room      queue::models_deque::models_deque_of_two_is_full             # a push goes over the oldest job
+deque_late      queue::models_deque::models_deque_of_two_is_full             # a thief reads its slot when it is the owner'"'"'s again
 injector_unlock queue::models::models_injector_leaves_tasks_behind           # the consumers'"'"' lock publishes nothing
 free_tag        queue::models::models_free_list_hands_no_slot_out_twice      # ABA on the free list
 free_give       queue::models::models_free_list_hands_over                   # a slot comes back without an order

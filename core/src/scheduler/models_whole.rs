@@ -392,3 +392,20 @@ fn a_searcher_that_turns_to_its_mail_tells_a_sleeper() {
         join(sleeper);
     });
 }
+
+/// Who lists the tasks finds one that is being spawned: not at all, or with all that the spawner wrote.
+///
+/// Seen to catch: a `State::publish` without Release.
+#[test]
+fn a_task_is_found_in_its_memory_while_it_is_spawned() {
+    check(3, || {
+        let model = Model::<1>::new();
+        let finder = thread::spawn(move || {
+            let mut found = 0;
+            model.executor.tasks(|_| found += 1);
+            found
+        });
+        model.spawn(|| {});
+        assert!(finder.join().unwrap() <= 1);
+    });
+}
