@@ -37,6 +37,7 @@ deque_steal_fence queue::models_deque::models_deque_takes_against_a_thief    # .
 deque_still     queue::models_deque::models_deque_a_thief_takes_pieces_of_one_job # who waits takes jobs of other runs
 deque_last      queue::models_deque::models_deque_two_thieves_and_the_last_jobs # the last job is taken without an exchange
 deque_room      queue::models_deque::models_deque_of_two_is_full             # a push goes over the oldest job
+deque_late      queue::models_deque::models_deque_of_two_is_full             # a thief reads its slot when it is the owner'"'"'s again
 injector_unlock queue::models::models_injector_leaves_tasks_behind           # the consumers'"'"' lock publishes nothing
 free_tag        queue::models::models_free_list_hands_no_slot_out_twice      # ABA on the free list
 free_give       queue::models::models_free_list_hands_over                   # a slot comes back without an order
@@ -64,6 +65,7 @@ idle_count      scheduler::models::models_idle_searchers_hand_over_what_they_mov
 idle_early      scheduler::models::models_idle_claim_against_a_worker_that_wakes_by_itself # claims are counted too late
 idle_retire     scheduler::models::models_idle_a_group_is_retired_while_one_comes_in # a group'"'"'s bit without Release
 idle_hasty      scheduler::models_whole::a_worker_that_wakes_by_itself_retires_its_group # ... taken down, and nobody looks
+idle_lapse      scheduler::models_whole::a_searcher_that_turns_to_its_mail_tells_a_sleeper # who sees work before its sleep is no searcher
 io_clear        io::models::models_edge_against_clear                        # an edge since the event is cleared with it
 io_edge         io::models::models_edge_against_clear                        # a bit that is set already is no new edge
 io_see          io::models::models_edge_against_clear                        # who sees the edge does not see what it tells of

@@ -90,7 +90,9 @@ def build(files):
     """The program with the weakenings of these files; it, and the places."""
     tree = WORK / "tree"
     shutil.rmtree(tree, ignore_errors=True)
-    shutil.copytree(ROOT / "core", tree / "core")
+    # What the core depends on, if only under another cfg, is there too.
+    for folder in ["core", "tests/weakmem"]:
+        shutil.copytree(ROOT / folder, tree / folder)
     shutil.copy(ROOT / "Cargo.lock", tree)
     manifest = (ROOT / "Cargo.toml").read_text()
     # The core alone, without what it denies.

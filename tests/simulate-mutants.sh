@@ -15,7 +15,7 @@ steps=${STEPS:-40000000}
 
 # What is left out are orderings, and what needs two threads between two calls of the platform: see core/mutants.sh.
 known=(
-    none idle_recheck idle_gap timer_tell timer_orphan pending_seen join_keep ring_half io_clear
+    none idle_recheck idle_gap idle_lapse timer_tell timer_orphan pending_seen join_keep ring_half io_clear
 )
 
 # The program with this bug ("none": without).

@@ -4,18 +4,21 @@
 mod common;
 
 use core::{
-    future::pending,
+    future::{Future, pending},
+    pin::pin,
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    task::{Context, Poll, Waker},
 };
 use std::{
     sync::{Arc, Mutex},
+    task::Wake,
     thread,
 };
 
 use common::{
     Flag, Log, Sim, ThreadExecutor, id, output, pool, quiet, stop, threads, until, watchdog,
 };
-use filch::{Config, Instant, JoinError, JoinHandle, Step, TaskPool, yield_now};
+use filch::{Config, Instant, JoinError, JoinHandle, PanicVtable, Step, TaskPool, yield_now};
 
 type Own<T> = Arc<Mutex<Option<JoinHandle<T>>>>;
 
@@ -133,6 +136,45 @@ fn a_panicked_or_cancelled_task_is_joined_as_such() {
     let mut handle = executor.spawn(pool, future).unwrap();
     sim.run(0);
     assert_eq!(output(&mut handle).unwrap(), (true, true));
+}
+
+#[test]
+fn a_panic_opens_for_the_platform_that_caught_it_alone() {
+    static OTHERS: PanicVtable = PanicVtable {
+        drop: |_| panic!("the payload is not ours"),
+        message: |_| panic!("the payload is not ours"),
+    };
+    let sim = Sim::new(1);
+    let mut bad = sim.executor.spawn(pool(), async { panic!("on purpose") }).unwrap();
+    sim.run(0);
+    let bad: Result<(), _> = output(&mut bad);
+    let panic = bad.unwrap_err().into_panic().expect("it is one");
+    let panic = panic.into_raw(&OTHERS).expect_err("it is another platform's");
+    assert_eq!(panic.message(), Some("on purpose"));
+    let cancelled = JoinError::Cancelled.into_panic().expect_err("it is none");
+    assert!(cancelled.is_cancelled());
+}
+
+#[test]
+fn a_handle_that_is_polled_again_keeps_its_waker_and_wakes_it_once() {
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let sim = Sim::new(1);
+    let mut handle = pin!(sim.executor.spawn(pool(), async { 7 }).unwrap());
+    let count = Arc::new(Count(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&count));
+    for _ in 0..3 {
+        assert!(handle.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(Arc::strong_count(&count), 3, "the test's, the waker's, the task's");
+    }
+    sim.run(0);
+    assert_eq!(count.0.load(SeqCst), 1);
+    let polled = handle.poll(&mut Context::from_waker(&waker));
+    assert!(matches!(polled, Poll::Ready(Ok(7))));
 }
 
 /// Joins nested `depth` deep, each level in a task of its own; how many were told that it is too deep.

@@ -11,7 +11,7 @@ use core::{
 };
 
 use common::{Drops, Flag, Sim, Tally, id, output, pool, quiet};
-use filch::{Executor, Instant, JoinError, SpawnErrorKind, TaskCell, TaskPool};
+use filch::{Executor, Instant, JoinError, RunError, SpawnErrorKind, TaskCell, TaskPool};
 
 /// A future that can be told from others, and counts its drop.
 struct Numbered(u32, #[expect(dead_code, reason = "it is there to be dropped")] Tally);
@@ -86,6 +86,10 @@ fn a_future_too_large_or_too_aligned_comes_back() {
         sim.executor.spawner().reserve::<Ready<[u8; 100]>>(&POOL),
         Err(SpawnErrorKind::TooLarge { .. })
     ));
+    let cell: &TaskCell<Ready<u8>> = common::forever(Box::default());
+    let refused = sim.executor.spawn(cell, ready([7_u8; 100])).unwrap_err();
+    assert!(matches!(refused.kind, SpawnErrorKind::TooLarge { .. }), "another's cell: {refused}");
+    assert_eq!(refused.future.into_inner(), [7; 100]);
     // A cell takes what a pool does not.
     let cell: &TaskCell<Ready<Aligned>> = common::forever(Box::default());
     let mut handle = sim.executor.spawn(cell, ready(Aligned(9))).unwrap();
@@ -211,6 +215,11 @@ fn errors_read_well() {
     assert_eq!(refused.kind, SpawnErrorKind::NoSuchWorker);
     assert_eq!(refused.to_string(), "the executor has no such worker");
     assert_eq!(SpawnErrorKind::Full.to_string(), "no free slot for the task");
+    let large = SpawnErrorKind::TooLarge { needed: 200, align: 64, slot: 100, slot_align: 16 };
+    let text = "the task takes 200 bytes aligned to 64, a slot has 100 aligned to 16";
+    assert_eq!(large.to_string(), text);
+    let none = RunError::NoSuchWorker(3).to_string();
+    assert_eq!(none, "no such worker: the executor has 3");
 }
 
 #[test]

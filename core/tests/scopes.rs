@@ -10,9 +10,7 @@ use core::{
 use std::panic::catch_unwind;
 
 use common::{Mine, Sim};
-#[cfg(feature = "alloc")]
-use filch::Platform;
-use filch::{Fork, Step};
+use filch::{Fork, Platform, Step};
 
 /// Worker 1 goes to sleep, and so is without work.
 fn sleep(sim: &Sim) {
@@ -104,6 +102,27 @@ fn alone_the_first_panic_ends_it() {
     }));
     assert_eq!(body.unwrap_err().downcast_ref(), Some(&"job"));
     assert_eq!(after.into_inner(), 1);
+}
+
+/// More jobs than a scope has room for, all of which are stolen: the room of those that are done is used again.
+#[test]
+fn a_scope_whose_jobs_are_all_stolen_has_room_for_more() {
+    let sim = Mine::new(Sim::new(2));
+    let ran_on = [const { AtomicUsize::new(0) }; 2];
+    let executor = sim.executor;
+    fork(&sim, |fork| {
+        fork.scope(|scope| {
+            for _ in 0..50 {
+                sleep(&sim);
+                scope.spawn(|_| {
+                    let worker = executor.platform().current_worker().expect("a worker runs it");
+                    ran_on[worker.index()].fetch_add(1, Relaxed);
+                });
+                assert_eq!(wake(&sim), Step::Polled);
+            }
+        });
+    });
+    assert_eq!(ran_on.map(AtomicUsize::into_inner), [0, 50]);
 }
 
 /// It is boxed, and waits as a small one does: a sleeper takes it.

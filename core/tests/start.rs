@@ -3,11 +3,17 @@
 
 mod common;
 
-use core::time::Duration;
+use core::{
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    time::Duration,
+};
 use std::thread;
 
 use common::{Flag, Manual, Sim, Threads, id, output, parked, pool, quiet, slots, stop, watchdog};
-use filch::{BuildError, Config, Executor, Instant, RunError, Scheduler, Step, TaskPool, WorkerId};
+use filch::{
+    BuildError, Config, Executor, Instant, Platform, RunError, Scheduler, Step, TaskPool, WorkerId,
+    atomic::AtomicU32,
+};
 
 static POOL: TaskPool<256, 16> = TaskPool::new();
 static BY_HAND: Executor<Manual, 4> = Executor::new(Manual::new());
@@ -94,6 +100,47 @@ fn a_context_becomes_a_worker_once_and_a_worker_has_one_context() {
     thread::scope(|s| s.spawn(elsewhere).join()).unwrap();
     drop(worker);
     drop(executor.worker(id(0)).expect("it was left"));
+}
+
+#[test]
+fn a_context_becomes_no_worker_but_its_own() {
+    let sim = Sim::offline(2, quiet());
+    let executor = sim.executor;
+    executor.platform().pose(1, || {
+        assert_eq!(executor.worker(id(0)).unwrap_err(), RunError::WrongContext);
+        assert_eq!(executor.run(id(0)), Err(RunError::WrongContext));
+        drop(executor.worker(id(1)).expect("it is its own"));
+    });
+    drop(executor.worker(id(0)).expect("nothing is left of the attempts"));
+}
+
+/// A platform of the least that there can be, whose clock goes on with each look.
+struct Bare(AtomicU64);
+
+// SAFETY: it has no workers, and is only asked to block.
+unsafe impl Platform for Bare {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.0.fetch_add(1, SeqCst))
+    }
+    fn current_worker(&self) -> Option<WorkerId> {
+        None
+    }
+    fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
+    fn wake(&self, _: WorkerId, _: &AtomicU32) {}
+}
+
+#[test]
+fn a_platform_that_cannot_block_spins_until_the_word_changes_or_the_deadline() {
+    let (bare, word) = (Bare(AtomicU64::new(0)), AtomicU32::new(7));
+    bare.block(&word, 6, None);
+    bare.block(&word, 6, Some(Instant::from_nanos(50)));
+    assert_eq!(bare.0.load(SeqCst), 0, "the word had changed: nobody looked at the clock");
+    bare.block(&word, 7, Some(Instant::from_nanos(50)));
+    assert_eq!(bare.0.load(SeqCst), 51, "it looked until the deadline, and no longer");
+    thread::scope(|s| {
+        s.spawn(|| word.store(8, SeqCst));
+        bare.block(&word, 7, None);
+    });
 }
 
 #[test]

@@ -335,6 +335,24 @@ fn a_timeout_gives_the_output_or_the_time() {
     assert_eq!(output(&mut handle).unwrap(), (Ok(7), true, Ok(()), at(ms(6))));
 }
 
+#[test]
+fn a_timeout_can_be_given_another_deadline() {
+    let sim = Sim::new(1);
+    let mut timeout = pin!(sim.timers().timeout(ms(5), pending::<()>()));
+    let wakes = Arc::default();
+    assert_eq!(timeout.deadline(), at(ms(5)));
+    assert!(poll_with(timeout.as_mut(), &wakes).is_pending());
+    timeout.as_mut().reset(at(ms(9)));
+    assert_eq!(timeout.deadline(), at(ms(9)));
+    sim.set_clock(at(ms(5)));
+    sim.run(0);
+    assert!(poll_with(timeout.as_mut(), &wakes).is_pending());
+    sim.set_clock(at(ms(9)));
+    sim.run(0);
+    assert_eq!(wakes.count(), 1, "for the later deadline alone");
+    assert!(matches!(poll_with(timeout, &wakes), Poll::Ready(Err(_))));
+}
+
 /// A future that is ready for something in every poll uses the budget up, and its deadline comes all the same.
 #[test]
 fn a_timeout_ends_a_future_that_uses_up_its_budget() {
@@ -433,6 +451,22 @@ fn an_interval_loses_no_tick_that_was_not_taken() {
     interval.reset();
     assert!(poll_with(pin!(interval.tick()), &wakes).is_pending());
     assert_eq!(sim.sleeps_until(0), None, "no tick is awaited");
+}
+
+#[test]
+fn an_interval_goes_on_from_where_it_is_set_to() {
+    let sim = Sim::new(1);
+    let mut interval = sim.timers().interval_at(at(ms(10)), ms(10));
+    let wakes = Arc::default();
+    assert_eq!(interval.period(), ms(10));
+    interval.reset_at(at(ms(3)));
+    for tick in [3, 13, 23] {
+        let mut next = pin!(interval.tick());
+        assert!(poll_with(next.as_mut(), &wakes).is_pending());
+        sim.set_clock(at(ms(tick)));
+        sim.run(0);
+        assert_eq!(poll_with(next, &wakes), Poll::Ready(at(ms(tick))));
+    }
 }
 
 #[test]

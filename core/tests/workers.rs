@@ -282,6 +282,37 @@ fn the_sentry_takes_the_task_behind_a_stuck_poll() {
 }
 
 #[test]
+fn a_poll_over_the_limit_is_reported_once() {
+    let config = quiet().sentry(Some((NAP, NAP))).poll_limit(Some(2 * NAP));
+    behind_a_stuck_poll(config, |sim, _| {
+        let platform = sim.executor.platform();
+        let sweep = || {
+            sim.run(1);
+            let deadline = sim.on(1, filch::Worker::begin_park).expect("nothing to do");
+            assert_eq!(deadline, Some(filch::Platform::now(platform) + NAP));
+            platform.advance(NAP);
+            sim.on(1, filch::Worker::end_park);
+        };
+        // The first sees the poll, the second that it is still the same, and the time counts from there.
+        (0..3).for_each(|_| sweep());
+        assert_eq!(platform.long_polls(), []);
+        (0..3).for_each(|_| sweep());
+        assert_eq!(platform.long_polls(), [(0, 2 * NAP.as_nanos() as u64)]);
+    });
+}
+
+#[test]
+fn a_sentry_with_a_park_timeout_sleeps_for_the_shorter_one() {
+    for (timeout, sleep) in [(NAP / 2, NAP / 2), (2 * NAP, NAP)] {
+        let config = quiet().sentry(Some((NAP, 4 * NAP))).park_timeout(Some(timeout));
+        let sim = Sim::with(2, config);
+        let deadline = sim.on(0, filch::Worker::begin_park).expect("nothing to do");
+        assert_eq!(deadline, Some(Instant::ZERO + sleep));
+        sim.on(0, filch::Worker::end_park);
+    }
+}
+
+#[test]
 fn without_a_sentry_the_task_waits_for_the_end_of_the_poll() {
     behind_a_stuck_poll(quiet(), |sim, ran| {
         for _ in 0..10 {

@@ -304,7 +304,10 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         let job = self.slot(top).load(Ordering::Relaxed);
         let next = top.wrapping_add(1);
         // Ordering: Release pairs with the Acquire in `find_room`.
-        match self.top.0.compare_exchange(top, next, Ordering::Release, Ordering::Relaxed) {
+        let stolen = self.top.0.compare_exchange(top, next, Ordering::Release, Ordering::Relaxed);
+        #[cfg(filch_mutant = "deque_late")]
+        let job = self.slot(top).load(Ordering::Relaxed);
+        match stolen {
             Ok(_) => NonNull::new(job).map_or(Steal::Retry, Steal::Success),
             Err(_) => Steal::Retry,
         }

@@ -206,7 +206,7 @@ fn models_deque_private_part_against_a_thief() {
 
 /// A full deque: slots are used again while a thief reads the oldest.
 ///
-/// Seen to catch: `deque_room`.
+/// Seen to catch: `deque_room`, `deque_late`.
 #[test]
 fn models_deque_of_two_is_full() {
     check(3, || {

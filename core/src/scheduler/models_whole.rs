@@ -356,3 +356,56 @@ fn a_worker_that_wakes_by_itself_retires_its_group() {
         join(second);
     });
 }
+
+/// A worker sees a task on its way to sleep, whose pusher has relied on its search, and turns to its mail.
+///
+/// Seen to catch: `idle_lapse`.
+#[test]
+fn a_searcher_that_turns_to_its_mail_tells_a_sleeper() {
+    check_large(2, || {
+        let model = Model::<2>::new();
+        // One sleeps; the other searches, and is about to.
+        loom::stop_exploring();
+        let sleeper = model.start(1..2);
+        while model.executor.metrics().totals().parked == 0 {
+            thread::yield_now();
+        }
+        loom::explore();
+        let searcher = thread::spawn(move || {
+            let worker = model.executor.worker(WorkerId::new(0)).unwrap();
+            // As `Worker::run` does: it goes to sleep as a searcher.
+            while worker.pass() != Step::Polled {
+                worker.park();
+            }
+            core::mem::forget(worker);
+        });
+        // Plain: it is only looked at after the worker that sets it has ended.
+        let by_searcher = leak(core::sync::atomic::AtomicBool::new(false));
+        model.spawn(|| {
+            by_searcher.store(ME.with(Cell::get) == Some(WorkerId::new(0)), Ordering::Relaxed)
+        });
+        model.spawn_pinned(0);
+        searcher.join().unwrap();
+        if by_searcher.load(Ordering::Relaxed) {
+            model.spawn(|| {});
+        }
+        join(sleeper);
+    });
+}
+
+/// Who lists the tasks finds one that is being spawned: not at all, or with all that the spawner wrote.
+///
+/// Seen to catch: a `State::publish` without Release.
+#[test]
+fn a_task_is_found_in_its_memory_while_it_is_spawned() {
+    check(3, || {
+        let model = Model::<1>::new();
+        let finder = thread::spawn(move || {
+            let mut found = 0;
+            model.executor.tasks(|_| found += 1);
+            found
+        });
+        model.spawn(|| {});
+        assert!(finder.join().unwrap() <= 1);
+    });
+}

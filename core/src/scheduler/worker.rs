@@ -177,7 +177,8 @@ where
         let found = look && executor.has_work(self.id);
         if found || self.must_stay() {
             self.wake_up();
-            if found && !local.searching.replace(true) {
+            let search_on = found && !cfg!(filch_mutant = "idle_lapse");
+            if search_on && !local.searching.replace(true) {
                 // Its pusher may have relied on this worker's search: should it turn to a task of its own, `rest` looks again.
                 executor.idle.search_on();
             }

@@ -24,8 +24,8 @@ use std::{
 pub(crate) use filch_test_support::{Drops, Flag, Tally, Watchdog, until, watchdog};
 
 use filch::{
-    Config, Instant, JoinHandle, Panic, PanicVtable, Platform, Scheduler, Slots, StartError, Step,
-    TaskPool, Worker, WorkerEntry, WorkerId, WorkerSlot, atomic::AtomicU32,
+    Config, Event, Instant, JoinHandle, Panic, PanicVtable, Platform, Scheduler, Slots, StartError,
+    Step, TaskPool, Worker, WorkerEntry, WorkerId, WorkerSlot, atomic::AtomicU32,
 };
 
 pub(crate) const fn id(index: u16) -> WorkerId {
@@ -86,11 +86,29 @@ fn contain(poll: &mut dyn FnMut()) -> Result<(), Panic> {
 pub(crate) struct Manual {
     clock: AtomicU64,
     ready: AtomicBool,
+    /// Polls over the limit: whose, and for how many nanoseconds.
+    long_polls: Mutex<Vec<(u16, u64)>>,
 }
 
 impl Manual {
     pub(crate) const fn new() -> Self {
-        Self { clock: AtomicU64::new(0), ready: AtomicBool::new(true) }
+        Self {
+            clock: AtomicU64::new(0),
+            ready: AtomicBool::new(true),
+            long_polls: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(crate) fn long_polls(&self) -> Vec<(u16, u64)> {
+        self.long_polls.lock().unwrap().clone()
+    }
+
+    /// The calling context is what this worker would run in, whether it does or not.
+    pub(crate) fn pose<R>(&self, worker: u16, f: impl FnOnce() -> R) -> R {
+        enter(self.at(), id(worker));
+        let result = f();
+        leave(self.at(), id(worker));
+        result
     }
 
     pub(crate) fn set_ready(&self, ready: bool) {
@@ -143,6 +161,11 @@ unsafe impl Platform for Manual {
     }
     fn ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
+    }
+    fn event(&self, _: Option<WorkerId>, event: Event) {
+        if let Event::LongPoll { worker, nanos } = event {
+            self.long_polls.lock().unwrap().push((worker, nanos));
+        }
     }
 }
 

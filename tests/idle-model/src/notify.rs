@@ -1,0 +1,123 @@
+//! `Scheduler::notify` and `Scheduler::call`: step by step.
+
+use crate::{State, Variant};
+
+/// Whom a claim is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// `Idle::claim_any`: this one, or else another.
+    Any(usize),
+    /// `Idle::claim`, of this one alone: it has mail.
+    Only(usize),
+}
+
+/// The next step of a notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Notify {
+    /// `Idle::must_notify`: does somebody search?
+    MustNotify,
+    /// The same for a claim that came too late, whose count may have turned others away.
+    MustNotifyAfter,
+    /// `Idle::must_notify`: does somebody sleep?
+    AnyParked,
+    /// `Idle::claim_any`: who sleeps?
+    ClaimAny,
+    /// `Idle::claim`: does it sleep?
+    IsParked(Target),
+    /// `Idle::claim`: counts it as searching.
+    CountUp(Target),
+    /// `Idle::clear`: clears its bit.
+    Clear(Target),
+    /// `Idle::claim`: it woke by itself meanwhile.
+    CountDown(Target),
+    /// `Scheduler::call` after `Claim::Missed`: `Scheduler::has_work`: is there a task in this queue?
+    HasWork(usize),
+    /// `Scheduler::unpark`.
+    Unpark(usize),
+    /// The claim is counted only now, as [`Variant::CountedLate`] has it.
+    CountLate(usize),
+}
+
+impl Target {
+    fn worker(self) -> usize {
+        match self {
+            Self::Any(worker) | Self::Only(worker) => worker,
+        }
+    }
+}
+
+impl Notify {
+    /// `Scheduler::call`.
+    pub(crate) fn call(worker: usize) -> Self {
+        Self::IsParked(Target::Only(worker))
+    }
+
+    /// Nothing has been done yet that others could rely on.
+    pub(crate) fn is_first(self) -> bool {
+        matches!(self, Self::MustNotify | Self::IsParked(Target::Only(_)))
+    }
+
+    /// This worker's bit is clear, and it is about to be unparked.
+    pub(crate) fn claims(self, worker: usize) -> bool {
+        self == Self::Unpark(worker) || self == Self::CountLate(worker)
+    }
+
+    /// Does the step; the next, if it was not the last.
+    pub(crate) fn step<const WORKERS: usize>(
+        self,
+        variant: Variant,
+        state: &mut State<WORKERS>,
+    ) -> Option<Self> {
+        let sleeps = |target: Target| state.parked & 1 << target.worker() != 0;
+        match self {
+            Self::MustNotify | Self::MustNotifyAfter => {
+                (state.searching == 0).then_some(Self::AnyParked)
+            }
+            Self::AnyParked => (state.parked != 0).then_some(Self::ClaimAny),
+            Self::ClaimAny => {
+                let lowest = state.parked.trailing_zeros() as usize;
+                (state.parked != 0).then_some(Self::IsParked(Target::Any(lowest)))
+            }
+            Self::IsParked(target) if !sleeps(target) => Self::is_awake(target),
+            Self::IsParked(target) if variant == Variant::CountedLate => Some(Self::Clear(target)),
+            Self::IsParked(target) => Some(Self::CountUp(target)),
+            Self::CountUp(target) => {
+                state.searching += 1;
+                Some(Self::Clear(target))
+            }
+            Self::Clear(target) => {
+                let slept = sleeps(target);
+                state.parked &= !(1 << target.worker());
+                match (slept, variant) {
+                    (true, Variant::CountedLate) => Some(Self::CountLate(target.worker())),
+                    (true, _) => Some(Self::Unpark(target.worker())),
+                    (false, Variant::CountedLate) => Self::is_awake(target),
+                    (false, _) => Some(Self::CountDown(target)),
+                }
+            }
+            Self::CountDown(target) => {
+                state.count_down();
+                match target {
+                    _ if variant == Variant::MissedForgotten => None,
+                    Target::Any(_) => Self::is_awake(target),
+                    Target::Only(_) => (state.searching == 0).then_some(Self::HasWork(0)),
+                }
+            }
+            Self::HasWork(queue) if state.has_task(queue) => Some(Self::MustNotifyAfter),
+            Self::HasWork(queue) => (queue < WORKERS).then_some(Self::HasWork(queue + 1)),
+            Self::Unpark(worker) => {
+                state.notified |= 1 << worker;
+                None
+            }
+            Self::CountLate(worker) => {
+                state.searching = state.searching.wrapping_add(1);
+                Some(Self::Unpark(worker))
+            }
+        }
+    }
+
+    /// The claimed one does not sleep: another may.
+    fn is_awake(target: Target) -> Option<Self> {
+        matches!(target, Target::Any(_)).then_some(Self::ClaimAny)
+    }
+}
