@@ -27,6 +27,7 @@ jobs_look       scheduler::models_jobs::jobs_become_public_against_sleep     # w
 jobs_notify     scheduler::models_jobs::jobs_become_public_against_sleep     # nobody hears of jobs that become public
 jobs_unask      scheduler::models_jobs::who_goes_to_sleep_has_asked          # an owner forgets who asks that moment
 help_count      scheduler::models_jobs::who_sleeps_in_a_join_is_not_relied_on   # who goes out of the count tells nobody
+call_own        scheduler::models_whole::a_claim_that_comes_too_late_looks_into_every_ring # a late claim does not look into its worker'"'"'s ring
 call_done       scheduler::models_broadcast::a_broadcast_against_a_sleeper       # a broadcast'"'"'s end publishes nothing
 call_leave      scheduler::models_broadcast::a_broadcast_against_a_worker_that_leaves # who leaves and who calls miss each other
 deque_publish   queue::models_deque::models_deque_pushes_and_takes_against_a_thief # jobs are made public before they are written

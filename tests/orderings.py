@@ -91,7 +91,7 @@ def build(files):
     tree = WORK / "tree"
     shutil.rmtree(tree, ignore_errors=True)
     # What the core depends on, if only under another cfg, is there too.
-    for folder in ["core", "tests/weakmem"]:
+    for folder in ["core", "tests/support", "tests/weakmem"]:
         shutil.copytree(ROOT / folder, tree / folder)
     shutil.copy(ROOT / "Cargo.lock", tree)
     manifest = (ROOT / "Cargo.toml").read_text()

@@ -167,4 +167,10 @@ where
             || (self.config.stealing
                 && self.slots().iter().enumerate().any(|(i, slot)| i != me.index() && has(slot)))
     }
+
+    /// As `has_work`, for whoever comes: in the injector or in any ring, and public jobs of anybody.
+    pub(crate) fn has_work_for_any(&self) -> bool {
+        let nobody = WorkerId::new(u16::MAX);
+        self.has_work(nobody)
+    }
 }

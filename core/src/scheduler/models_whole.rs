@@ -409,3 +409,30 @@ fn a_task_is_found_in_its_memory_while_it_is_spawned() {
         assert!(finder.join().unwrap() <= 1);
     });
 }
+
+/// A claim for mail comes too late: its worker woke by itself, and its poll queues a task, whose push relied on the claim's count.
+#[test]
+fn a_claim_that_comes_too_late_looks_into_every_ring() {
+    check_large(2, || {
+        let model = Model::<2>::new();
+        loom::stop_exploring();
+        let sleeper = model.start(1..2);
+        while model.executor.metrics().totals().parked == 0 {
+            thread::yield_now();
+        }
+        let worker = model.executor.worker(WorkerId::new(0)).unwrap();
+        assert!(worker.begin_park().is_some());
+        loom::explore();
+        let pusher = thread::spawn(move || {
+            let task = async move { model.spawn(|| {}) };
+            let task = model.executor.spawner().spawn_pinned(model.pool, WorkerId::new(0), task);
+            core::mem::forget(task.unwrap());
+        });
+        while worker.pass() != Step::Polled {
+            thread::yield_now();
+        }
+        core::mem::forget(worker);
+        pusher.join().unwrap();
+        join(sleeper);
+    });
+}

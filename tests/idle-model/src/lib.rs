@@ -39,6 +39,8 @@ pub enum Variant {
     ClaimForgotten,
     /// Who claims a worker that woke by itself leaves, though its count may have turned another pusher away.
     MissedForgotten,
+    /// It looks at all queues but that worker's ring (`call_own`).
+    MissedOwn,
 }
 
 /// The model: what there is, and how much may happen.

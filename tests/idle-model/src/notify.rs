@@ -30,8 +30,13 @@ pub enum Notify {
     Clear(Target),
     /// `Idle::claim`: it woke by itself meanwhile.
     CountDown(Target),
-    /// `Scheduler::call` after `Claim::Missed`: `Scheduler::has_work`: is there a task in this queue?
-    HasWork(usize),
+    /// `Scheduler::call` after `Claim::Missed`: `Scheduler::has_work_for_any`: is there a task in this queue?
+    HasWork {
+        /// The injector, or a worker's ring.
+        queue: usize,
+        /// Whom the claim was for.
+        of: usize,
+    },
     /// `Scheduler::unpark`.
     Unpark(usize),
     /// The claim is counted only now, as [`Variant::CountedLate`] has it.
@@ -100,11 +105,18 @@ impl Notify {
                 match target {
                     _ if variant == Variant::MissedForgotten => None,
                     Target::Any(_) => Self::is_awake(target),
-                    Target::Only(_) => (state.searching == 0).then_some(Self::HasWork(0)),
+                    Target::Only(of) => {
+                        (state.searching == 0).then_some(Self::HasWork { queue: 0, of })
+                    }
                 }
             }
-            Self::HasWork(queue) if state.has_task(queue) => Some(Self::MustNotifyAfter),
-            Self::HasWork(queue) => (queue < WORKERS).then_some(Self::HasWork(queue + 1)),
+            Self::HasWork { queue, of } => {
+                let left_out = variant == Variant::MissedOwn && queue == of + 1;
+                if !left_out && state.has_task(queue) {
+                    return Some(Self::MustNotifyAfter);
+                }
+                (queue < WORKERS).then_some(Self::HasWork { queue: queue + 1, of })
+            }
             Self::Unpark(worker) => {
                 state.notified |= 1 << worker;
                 None

@@ -78,6 +78,12 @@ fn a_claim_that_comes_too_late_must_look_again() {
     breaks(Idle { variant: Variant::MissedForgotten, ..TWO }, STRANDED);
 }
 
+/// The bug that a review found in the code.
+#[test]
+fn a_claim_that_comes_too_late_must_look_everywhere() {
+    breaks(Idle { variant: Variant::MissedOwn, ..TWO }, STRANDED);
+}
+
 #[test]
 fn a_claim_is_counted_first() {
     breaks(Idle { variant: Variant::CountedLate, ..TWO }, COUNT);
