@@ -348,6 +348,28 @@ fn the_sentry_sleeps_longer_while_polls_turn_over() {
 }
 
 #[test]
+fn the_sentry_does_not_sleep_long_while_tasks_go_through_lifo_slots() {
+    let sim = Sim::with(2, quiet().sentry(Some((NAP, 100 * NAP))));
+    let (pool, executor) = (pool(), sim.executor);
+    let mut nap = |spawning: bool| {
+        let parent = async move {
+            if spawning {
+                executor.spawn(pool, async {}).unwrap().detach();
+            }
+        };
+        executor.spawner().spawn_pinned(pool, id(0), parent).unwrap().detach();
+        sim.run(0);
+        let now = filch::Platform::now(sim.executor.platform());
+        let deadline = sim.on(1, filch::Worker::begin_park).unwrap().unwrap();
+        sim.executor.platform().advance(deadline - now);
+        sim.on(1, filch::Worker::end_park);
+        (deadline - now).as_micros() / NAP.as_micros()
+    };
+    assert_eq!([true; 5].map(&mut nap), [1, 2, 2, 2, 2]);
+    assert_eq!([false; 4].map(&mut nap), [2, 4, 8, 16]);
+}
+
+#[test]
 fn a_watch_that_begins_anew_is_a_close_one() {
     let sim = Sim::with(2, quiet().sentry(Some((NAP, 100 * NAP))));
     let park = |worker| sim.on(worker, filch::Worker::begin_park).expect("nothing to do");

@@ -6,8 +6,9 @@
 //! worker that goes to sleep. A push into a LIFO slot that finds sleepers but no sentry wakes one, which will become it; so
 //! there is one wake-up for each time that the watch begins, and none for each push.
 //!
-//! While nobody is stuck it sleeps longer and longer. One that is about to sleep for long says so (`DROWSY`), and the next push
-//! into a LIFO slot wakes it, once, to begin with short sleeps again: a push wakes at most once in three of those.
+//! While nobody is stuck it sleeps longer and longer, up to twice the shortest time if tasks go through LIFO slots, else up to
+//! the longest. One that is about to sleep for so long says so (`DROWSY`), and the next push into a LIFO slot wakes it, once, to
+//! begin with short sleeps again. So a push seldom wakes, and a task waits about three of the shortest times behind a long poll.
 
 use super::{
     executor::Scheduler,
@@ -83,7 +84,11 @@ where
             executor.idle.parked(executor) + executor.blocked.load(Ordering::Relaxed) as usize;
         let needed = asleep < executor.online.load(Ordering::Relaxed) as usize;
         let nap = &self.slot().local.nap;
-        let length = nap.get().max(shortest).min(longest);
+        let mut length = nap.get().max(shortest).min(longest);
+        if self.is_long(length) && executor.slots().iter().any(|slot| !slot.lifo.is_empty()) {
+            // Pushed since the last sweep, when there was no sentry to be woken.
+            length = shortest;
+        }
         let drowsy = if self.is_long(length) { DROWSY } else { 0 };
         let (free, held) = (0, self.role() | drowsy);
         // Ordering: Acquire pairs with the Release in `leave_watch`: `swept` passes from one sentry to the next.
@@ -109,21 +114,22 @@ where
 
     /// Awake again: gives the watch back, after a sweep if nobody claimed this worker for work.
     pub(crate) fn leave_watch(&self, unclaimed: bool) {
-        let executor = self.executor;
-        let (watch, nap) = (executor.sentry.load(Ordering::Relaxed), &self.slot().local.nap);
+        let (executor, nap) = (self.executor, &self.slot().local.nap);
+        let watch = executor.sentry.load(Ordering::Relaxed);
         if watch & !DROWSY != self.role() {
             return;
         }
-        let shaken = watch & DROWSY == 0 && self.is_long(nap.get());
+        let long = self.is_long(nap.get());
         if unclaimed {
-            self.sweep();
-        }
-        if shaken || !unclaimed {
-            nap.set(0);
+            self.sweep(long && watch & DROWSY == 0);
         }
         self.slot().local.watched.set(true);
         // Ordering: see `keep_watch`.
-        executor.sentry.store(0, Ordering::Release);
+        let watch = executor.sentry.swap(0, Ordering::Release);
+        let shaken = long && watch & DROWSY == 0;
+        if shaken || !unclaimed {
+            nap.set(0);
+        }
     }
 
     /// About to poll after an idle moment: if there is something that only this worker would see to (its timers, I/O that
@@ -150,21 +156,23 @@ where
         }
     }
 
-    /// Looks at every other worker once.
-    fn sweep(&self) {
+    /// Looks at every other worker once. `early`: not at the end of its sleep, so that who is in the poll of the last sweep may have
+    /// just begun what it waits for.
+    fn sweep(&self, early: bool) {
         let (executor, slot) = (self.executor, self.slot());
         slot.counters.sweeps.add(1);
         let now = executor.platform.now();
         let late = Instant::from_nanos(now.as_nanos().saturating_sub(GRACE));
-        let (mut stuck, mut waits) = (false, false);
+        let (mut stuck, mut waits, mut hits) = (false, false, 0_usize);
         for (i, other) in executor.slots().iter().enumerate() {
             // Also of a worker that is neither in a poll nor asleep, but in a long waker, or stepped by hand.
             let mut helped =
                 other.timed.wheel.is_overdue(late) && self.expire(&other.timed.wheel, now);
             let polls = other.lifo.polls.load(Ordering::Relaxed);
             let in_poll = polls & 1 == 1 && i != self.id().index();
+            hits = hits.wrapping_add(other.counters.lifo_hits.get());
             // Ordering: `swept` is the sentry's alone.
-            if !in_poll || other.shared.swept.swap(polls, Ordering::Relaxed) != polls {
+            if !in_poll || other.shared.swept.swap(polls, Ordering::Relaxed) != polls || early {
                 stuck |= helped;
                 waits |= in_poll && !other.lifo.is_empty();
                 continue;
@@ -175,8 +183,14 @@ where
             self.report(i as u16, polls, other);
         }
         // Watch closely while somebody needs it, or may at the next sweep, else less and less.
-        let nap = &slot.local.nap;
-        nap.set(if stuck || waits { 0 } else { nap.get().saturating_mul(2) });
+        let (nap, busy) = (&slot.local.nap, slot.local.hits.replace(hits) != hits);
+        let longer = nap.get().saturating_mul(2);
+        nap.set(match executor.config.sentry {
+            _ if stuck || waits => 0,
+            // The next push would only wake it.
+            Some((shortest, _)) if busy => longer.min(shortest.saturating_mul(2)),
+            _ => longer,
+        });
     }
 
     /// Takes the task that waits behind a long poll; whether there was one.

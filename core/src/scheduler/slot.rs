@@ -106,6 +106,8 @@ pub(crate) struct Local {
     pub(crate) locals: Cell<usize>,
     /// It kept watch in its last sleep, and nobody has taken the watch over yet.
     pub(crate) watched: Cell<bool>,
+    /// How many tasks had come out of LIFO slots at the sentry's last sweep.
+    pub(crate) hits: Cell<usize>,
     /// How long the sentry sleeps next.
     pub(crate) nap: Cell<u64>,
     /// Whether a worker that is offline has left timers.
@@ -228,6 +230,7 @@ impl Local {
             depth: Cell::new(0),
             locals: Cell::new(0),
             watched: Cell::new(false),
+            hits: Cell::new(0),
             nap: Cell::new(0),
             orphans: Cell::new(false),
             turn: Cell::new(0),

@@ -9,7 +9,7 @@ use filch::{
 
 /// Clocks of a hostile platform move in steps of so many nanoseconds, and stand still between.
 const STEP: u64 = 100_000;
-/// Workers beyond this share their marks, which coalesces nothing.
+/// Workers beyond this have no mark: of theirs no wake is left out.
 const MARKS: usize = 64;
 
 /// A platform over another one, as unhelpful as the contract allows: waits end for no reason, wakes come late, twice, and
