@@ -175,12 +175,14 @@ impl Clock {
         if !self.is_stopped() {
             return Due::new();
         }
+        // Ordering: Acquire pairs with the changes of the counts. In this order: a thread that becomes a worker is counted as one
+        // before it ceases to be a hold, so that who sees no hold any more sees the worker.
         let count = |n: &AtomicUsize| n.load(Ordering::Acquire);
+        let (holds, threads, online) =
+            (count(&self.holds), count(&self.guests), count(&self.online));
         let guests = sleepers.guests.iter().filter(|bed| bed.is_slept_in()).count();
         let workers = sleepers.workers.iter().filter(|(.., bed)| bed.is_slept_in()).count();
-        let asleep = workers >= count(&self.online)
-            && guests >= count(&self.guests)
-            && count(&self.holds) == 0;
+        let asleep = holds == 0 && guests >= threads && workers >= online;
         let next = sleepers.workers.iter().map(|(_, deadline, _)| *deadline).min();
         let Some(next) = next.filter(|next| asleep && *next < Instant::MAX && !has_io()) else {
             return Due::new();
