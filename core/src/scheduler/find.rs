@@ -161,16 +161,19 @@ where
 {
     /// Whether there is a task that worker `me` could take from the injector or from another's ring, or a job of another.
     pub(crate) fn has_work(&self, me: WorkerId) -> bool {
-        let jobs = self.may_run_jobs();
-        let has = |slot: &WorkerSlot<RING>| !slot.ring.is_empty() || (jobs && slot.has_jobs());
-        !self.injector.is_empty()
-            || (self.config.stealing
-                && self.slots().iter().enumerate().any(|(i, slot)| i != me.index() && has(slot)))
+        self.has_work_but_of(Some(me.index()))
     }
 
     /// As `has_work`, for whoever comes: in the injector or in any ring, and public jobs of anybody.
     pub(crate) fn has_work_for_any(&self) -> bool {
-        let nobody = WorkerId::new(u16::MAX);
-        self.has_work(nobody)
+        self.has_work_but_of(None)
+    }
+
+    fn has_work_but_of(&self, me: Option<usize>) -> bool {
+        let jobs = self.may_run_jobs();
+        let has = |slot: &WorkerSlot<RING>| !slot.ring.is_empty() || (jobs && slot.has_jobs());
+        !self.injector.is_empty()
+            || (self.config.stealing
+                && self.slots().iter().enumerate().any(|(i, slot)| Some(i) != me && has(slot)))
     }
 }

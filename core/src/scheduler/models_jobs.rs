@@ -78,11 +78,7 @@ fn fork(model: Model<2>, f: impl FnOnce(Fork<'_>) + Send + 'static) -> thread::J
 
 /// Worker 1 sleeps.
 pub(super) fn asleep(model: Model<2>) -> Vec<thread::JoinHandle<()>> {
-    loom::stop_exploring();
-    let thief = model.start(1..2);
-    while model.executor.metrics().totals().parked == 0 {
-        thread::yield_now();
-    }
+    let thief = model.start_asleep(1);
     loom::explore();
     thief
 }

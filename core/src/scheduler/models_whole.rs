@@ -166,6 +166,25 @@ impl<const N: usize> Model<N> {
     pub(super) fn start(self, ids: core::ops::Range<u16>) -> Vec<thread::JoinHandle<()>> {
         ids.map(|id| thread::spawn(move || self.work(id))).collect()
     }
+
+    /// Starts a worker, the first one, and waits until it sleeps. Nothing is explored from here on, until the caller says so.
+    pub(super) fn start_asleep(self, id: u16) -> Vec<thread::JoinHandle<()>> {
+        loom::stop_exploring();
+        let started = self.start(id..id + 1);
+        while self.executor.metrics().totals().parked == 0 {
+            thread::yield_now();
+        }
+        started
+    }
+
+    /// Spawns a task that tells whether worker 0 polls it. Plain: to be looked at after that worker has ended.
+    fn spawn_to_tell(self) -> &'static core::sync::atomic::AtomicBool {
+        let by_first = leak(core::sync::atomic::AtomicBool::new(false));
+        self.spawn(|| {
+            by_first.store(ME.with(Cell::get) == Some(WorkerId::new(0)), Ordering::Relaxed)
+        });
+        by_first
+    }
 }
 
 struct Done(&'static AtomicBool);
@@ -335,20 +354,12 @@ fn a_worker_that_wakes_by_itself_retires_its_group() {
     check_large(2, || {
         let model = Model::<3>::new();
         // One sleeps, and is about to wake for no reason.
-        loom::stop_exploring();
-        let first = model.start(0..1);
-        while model.executor.metrics().totals().parked == 0 {
-            thread::yield_now();
-        }
+        let first = model.start_asleep(0);
         model.executor.unpark_worker(WorkerId::new(0));
         let second = model.start(1..2);
         loom::explore();
         model.spawn_pinned(0);
-        // Plain: it is only looked at after the worker that sets it has ended.
-        let by_first = leak(core::sync::atomic::AtomicBool::new(false));
-        model.spawn(|| {
-            by_first.store(ME.with(Cell::get) == Some(WorkerId::new(0)), Ordering::Relaxed)
-        });
+        let by_first = model.spawn_to_tell();
         join(first);
         if by_first.load(Ordering::Relaxed) {
             model.spawn(|| {});
@@ -365,11 +376,7 @@ fn a_searcher_that_turns_to_its_mail_tells_a_sleeper() {
     check_large(2, || {
         let model = Model::<2>::new();
         // One sleeps; the other searches, and is about to.
-        loom::stop_exploring();
-        let sleeper = model.start(1..2);
-        while model.executor.metrics().totals().parked == 0 {
-            thread::yield_now();
-        }
+        let sleeper = model.start_asleep(1);
         loom::explore();
         let searcher = thread::spawn(move || {
             let worker = model.executor.worker(WorkerId::new(0)).unwrap();
@@ -379,11 +386,7 @@ fn a_searcher_that_turns_to_its_mail_tells_a_sleeper() {
             }
             core::mem::forget(worker);
         });
-        // Plain: it is only looked at after the worker that sets it has ended.
-        let by_searcher = leak(core::sync::atomic::AtomicBool::new(false));
-        model.spawn(|| {
-            by_searcher.store(ME.with(Cell::get) == Some(WorkerId::new(0)), Ordering::Relaxed)
-        });
+        let by_searcher = model.spawn_to_tell();
         model.spawn_pinned(0);
         searcher.join().unwrap();
         if by_searcher.load(Ordering::Relaxed) {
@@ -411,15 +414,13 @@ fn a_task_is_found_in_its_memory_while_it_is_spawned() {
 }
 
 /// A claim for mail comes too late: its worker woke by itself, and its poll queues a task, whose push relied on the claim's count.
+///
+/// Seen to catch: `call_own`.
 #[test]
 fn a_claim_that_comes_too_late_looks_into_every_ring() {
     check_large(2, || {
         let model = Model::<2>::new();
-        loom::stop_exploring();
-        let sleeper = model.start(1..2);
-        while model.executor.metrics().totals().parked == 0 {
-            thread::yield_now();
-        }
+        let sleeper = model.start_asleep(1);
         let worker = model.executor.worker(WorkerId::new(0)).unwrap();
         assert!(worker.begin_park().is_some());
         loom::explore();

@@ -21,18 +21,7 @@ extern crate alloc;
 /// scheduled or running.
 fn wake_against_poll(by_value: bool, queued: bool) {
     let system = System::new();
-    let (signal, drops) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
-    let guarded = Guarded::new(&drops);
-    let mut handle = system.spawn({
-        let signal = signal.clone();
-        async move {
-            guarded.touch();
-            signal.wait().await;
-            guarded.touch();
-        }
-    });
-    // The first poll leaves a waker.
-    system.run();
+    let (mut handle, signal, drops) = system.spawn_waiting();
     if queued {
         signal.waker().wake();
     }

@@ -72,6 +72,22 @@ impl System {
         self.spawner().spawn(self.pool, future).unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// A task that waits for a signal, and has been polled once: the first poll leaves a waker.
+    pub(super) fn spawn_waiting(self) -> (JoinHandle<()>, Signal, Arc<AtomicUsize>) {
+        let (signal, drops) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
+        let guarded = Guarded::new(&drops);
+        let handle = self.spawn({
+            let signal = signal.clone();
+            async move {
+                guarded.touch();
+                signal.wait().await;
+                guarded.touch();
+            }
+        });
+        self.run();
+        (handle, signal, drops)
+    }
+
     /// None if no slot is free.
     pub(super) fn try_spawn<T: Send + 'static>(
         self,

@@ -6,14 +6,14 @@ use core::task::{Poll, Waker};
 use loom::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
 };
 
 use super::{
     join::JoinError,
-    models_bare::{Guarded, Signal, System, poll},
+    models_bare::{Signal, System, poll},
 };
 use crate::atomic::model::check;
 
@@ -24,17 +24,7 @@ extern crate alloc;
 fn models_abort_against_poll_and_wake() {
     check(2, || {
         let system = System::new();
-        let (signal, drops) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
-        let guarded = Guarded::new(&drops);
-        let mut handle = system.spawn({
-            let signal = signal.clone();
-            async move {
-                guarded.touch();
-                signal.wait().await;
-                guarded.touch();
-            }
-        });
-        system.run();
+        let (mut handle, signal, drops) = system.spawn_waiting();
         let abort = handle.abort_handle().unwrap();
         let aborter = thread::spawn(move || abort.abort());
         let waker = thread::spawn(move || {
@@ -92,16 +82,7 @@ fn models_abort_against_shield() {
 fn models_last_references_dropped() {
     check(3, || {
         let system = System::new();
-        let (signal, drops) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
-        let guarded = Guarded::new(&drops);
-        let handle = system.spawn({
-            let signal = signal.clone();
-            async move {
-                guarded.touch();
-                signal.wait().await;
-            }
-        });
-        system.run();
+        let (handle, signal, drops) = system.spawn_waiting();
         let waker = thread::spawn(move || {
             signal.forget();
         });
@@ -144,17 +125,7 @@ fn models_late_wake_of_a_complete_task() {
 fn models_last_references_woken_and_dropped() {
     check(2, || {
         let system = System::new();
-        let (signal, drops) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
-        let guarded = Guarded::new(&drops);
-        let handle = system.spawn({
-            let signal = signal.clone();
-            async move {
-                guarded.touch();
-                signal.wait().await;
-                // Never: the flag stays down.
-            }
-        });
-        system.run();
+        let (handle, signal, drops) = system.spawn_waiting();
         let one = signal.waker();
         signal.forget();
         let waker = thread::spawn(move || one.wake());
