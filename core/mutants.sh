@@ -67,6 +67,7 @@ idle_early      scheduler::models::models_idle_claim_against_a_worker_that_wakes
 idle_retire     scheduler::models::models_idle_a_group_is_retired_while_one_comes_in # a group'"'"'s bit without Release
 idle_hasty      scheduler::models_whole::a_worker_that_wakes_by_itself_retires_its_group # ... taken down, and nobody looks
 idle_lapse      scheduler::models_whole::a_searcher_that_turns_to_its_mail_tells_a_sleeper # who sees work before its sleep is no searcher
+gate_brief      scheduler::models_whole::a_refused_spawn_is_never_counted      # a refused spawn is counted for a moment
 io_clear        io::models::models_edge_against_clear                        # an edge since the event is cleared with it
 io_edge         io::models::models_edge_against_clear                        # a bit that is set already is no new edge
 io_see          io::models::models_edge_against_clear                        # who sees the edge does not see what it tells of

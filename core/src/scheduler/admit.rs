@@ -46,14 +46,7 @@ where
                 slot.lifo.accept(true);
                 true
             }
-            _ => {
-                let open = self.gate.admit();
-                if !open && !self.gate.is_stopped() {
-                    // While it was counted, a worker may have missed the end.
-                    self.wake_all();
-                }
-                open
-            }
+            _ => self.gate.admit(),
         }
     }
 

@@ -437,3 +437,17 @@ fn a_claim_that_comes_too_late_looks_into_every_ring() {
         join(sleeper);
     });
 }
+
+/// A spawn that comes after the end is refused, and nobody who counts the tasks meanwhile sees it.
+///
+/// Seen to catch: `gate_brief`.
+#[test]
+fn a_refused_spawn_is_never_counted() {
+    check(3, || {
+        let model = Model::<1>::new();
+        model.executor.begin_shutdown();
+        let late = thread::spawn(move || model.executor.spawn(model.pool, async {}).is_err());
+        assert_eq!(model.executor.metrics().totals().live, 0);
+        assert!(late.join().unwrap());
+    });
+}
