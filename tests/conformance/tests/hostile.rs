@@ -1,9 +1,14 @@
 //! The hostile platform is unhelpful, and keeps the contract all the same.
 
-use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use core::{
+    cell::Cell,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+};
+use std::thread;
 
 use filch::{Instant, Platform, WorkerId, atomic::AtomicU32};
 use filch_conformance::Hostile;
+use filch_test_support::watchdog;
 
 const WORKER: WorkerId = WorkerId::new(0);
 
@@ -15,6 +20,7 @@ static HOSTILE: Hostile<Late> = Hostile::new(Late, 1);
 static WORD: AtomicU32 = AtomicU32::new(0);
 static SLEEPS: AtomicUsize = AtomicUsize::new(0);
 static WAKES: AtomicUsize = AtomicUsize::new(0);
+
 // SAFETY: one thread, which is the one worker; none of the waits sleeps, so that no wake can be lost.
 unsafe impl Platform for Late {
     fn now(&self) -> Instant {
@@ -49,4 +55,45 @@ fn a_wake_of_a_sleeper_is_passed_on() {
         HOSTILE.wake(WORKER, &WORD);
         assert!(WAKES.load(SeqCst) > 0, "the sleeper of round {round} sleeps on");
     }
+}
+
+/// A platform that tells each thread whether a wake of its came through.
+struct Through;
+
+thread_local!(static CAME: Cell<u32> = const { Cell::new(0) });
+
+// SAFETY: no worker runs over it.
+unsafe impl Platform for Through {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(0)
+    }
+
+    fn current_worker(&self) -> Option<WorkerId> {
+        None
+    }
+
+    fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
+
+    fn wake(&self, _: WorkerId, _: &AtomicU32) {
+        CAME.set(CAME.get() + 1);
+    }
+}
+
+#[test]
+fn wakes_at_once_become_one_and_others_two() {
+    let _watchdog = watchdog();
+    let (hostile, word) = (Hostile::new(Through, 1), AtomicU32::new(0));
+    // How often none, one and two of a wake came through.
+    let seen = [const { AtomicUsize::new(0) }; 3];
+    let wakes = || {
+        while seen.iter().any(|count| count.load(SeqCst) == 0) {
+            CAME.set(0);
+            hostile.wake(WORKER, &word);
+            seen[CAME.get() as usize].fetch_add(1, SeqCst);
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(wakes);
+        scope.spawn(wakes);
+    });
 }
