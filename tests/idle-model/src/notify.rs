@@ -1,6 +1,6 @@
 //! `Scheduler::notify` and `Scheduler::call`: step by step.
 
-use crate::{State, Variant};
+use crate::{Action, State, Variant};
 
 /// Whom a claim is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +67,26 @@ impl Notify {
         self == Self::Unpark(worker) || self == Self::CountLate(worker)
     }
 
+    /// It is counted as searching on behalf of the worker that it claims.
+    pub(crate) fn is_counted(self) -> bool {
+        matches!(self, Self::Clear(_) | Self::CountDown(_))
+    }
+
+    /// What may come next: `step`, or the choice of a sleeper.
+    pub(crate) fn choices<const WORKERS: usize>(
+        self,
+        state: &State<WORKERS>,
+        by: usize,
+        step: Action,
+        actions: &mut Vec<Action>,
+    ) {
+        if self != Self::ClaimAny || state.parked == 0 {
+            return actions.push(step);
+        }
+        let sleepers = (0..WORKERS).filter(|me| state.parked & 1 << me != 0);
+        actions.extend(sleepers.map(|sleeper| Action::Claim(by, sleeper)));
+    }
+
     /// Does the step; the next, if it was not the last.
     pub(crate) fn step<const WORKERS: usize>(
         self,
@@ -79,10 +99,8 @@ impl Notify {
                 (state.searching == 0).then_some(Self::AnyParked)
             }
             Self::AnyParked => (state.parked != 0).then_some(Self::ClaimAny),
-            Self::ClaimAny => {
-                let lowest = state.parked.trailing_zeros() as usize;
-                (state.parked != 0).then_some(Self::IsParked(Target::Any(lowest)))
-            }
+            // Nobody sleeps any more: see `choices`.
+            Self::ClaimAny => None,
             Self::IsParked(target) if !sleeps(target) => Self::is_awake(target),
             Self::IsParked(target) if variant == Variant::CountedLate => Some(Self::Clear(target)),
             Self::IsParked(target) => Some(Self::CountUp(target)),
@@ -94,6 +112,7 @@ impl Notify {
                 let slept = sleeps(target);
                 state.parked &= !(1 << target.worker());
                 match (slept, variant) {
+                    (true, Variant::NoUnpark) => None,
                     (true, Variant::CountedLate) => Some(Self::CountLate(target.worker())),
                     (true, _) => Some(Self::Unpark(target.worker())),
                     (false, Variant::CountedLate) => Self::is_awake(target),

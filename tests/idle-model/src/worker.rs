@@ -60,7 +60,11 @@ pub(crate) fn choices<const WORKERS: usize>(
 ) {
     let at = state.workers[me].at;
     let told = state.notified & 1 << me != 0;
-    actions.extend((at != At::Asleep || told).then_some(Action::Step(me)));
+    match at {
+        At::Notify(notify, _) => notify.choices(state, me, Action::Step(me), actions),
+        At::Asleep if !told => {}
+        _ => actions.push(Action::Step(me)),
+    }
     let (may, other) = match at {
         At::Asleep => (state.left.spurious > 0, Action::Spurious(me)),
         At::Find => (state.inboxes[me] > 0, Action::InboxFirst(me)),
@@ -225,7 +229,10 @@ fn sleep<const WORKERS: usize>(
             next if next > WORKERS => At::MustStay,
             next => At::Recheck(next),
         },
-        At::MustStay if state.inboxes[me] > 0 || state.rings[me] > 0 => At::Retract(false),
+        At::MustStay if state.rings[me] > 0 => At::Retract(false),
+        At::MustStay if state.inboxes[me] > 0 && variant != Variant::NoMailLook => {
+            At::Retract(false)
+        }
         At::MustStay => At::Asleep,
         At::Asleep => {
             state.notified &= !bit;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use filch_idle_model::{COUNT, Idle, STRANDED, Variant, tell};
+use filch_idle_model::{CLAIMED, COUNT, DEADLOCK, Idle, MAIL, STRANDED, Variant, tell};
 use stateright::{Checker, HasDiscoveries, Model};
 
 const TWO: Idle<2> = Idle { variant: Variant::Sound, pushes: 2, mail: 1, spawns: 1, spurious: 0 };
@@ -20,7 +20,8 @@ fn holds<const WORKERS: usize>(model: Idle<WORKERS>) {
 /// Looks for the shortest way to a state in which the property does not hold.
 fn breaks<const WORKERS: usize>(model: Idle<WORKERS>, property: &'static str) {
     let begin = Instant::now();
-    let checker = model.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let checker =
+        model.checker().finish_when(HasDiscoveries::AnyOf([property].into())).spawn_bfs().join();
     let (states, time) = (checker.unique_state_count(), begin.elapsed().as_secs_f32());
     println!("{WORKERS} workers, {model:?}: {states} states, {time:.1} s");
     let path = checker.discovery(property).expect("a state in which it is not true");
@@ -92,4 +93,15 @@ fn a_claim_is_counted_first() {
 #[test]
 fn who_was_claimed_is_a_searcher() {
     breaks(Idle { variant: Variant::ClaimForgotten, ..TWO }, COUNT);
+}
+
+#[test]
+fn who_parks_looks_at_its_mail() {
+    breaks(Idle { variant: Variant::NoMailLook, ..TWO }, MAIL);
+}
+
+#[test]
+fn who_claims_a_sleeper_unparks_it() {
+    breaks(Idle { variant: Variant::NoUnpark, ..TWO }, CLAIMED);
+    breaks(Idle { variant: Variant::NoUnpark, ..TWO }, DEADLOCK);
 }
