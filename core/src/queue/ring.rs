@@ -169,17 +169,34 @@ impl<const CAP: usize> Ring<CAP> {
     /// The caller is the owner (INV-RING-OWNER).
     #[inline]
     pub(crate) unsafe fn push(&self, ready: Ready) -> Overflow {
+        // SAFETY: the caller's.
+        match unsafe { self.try_push(ready) } {
+            Ok(()) => Overflow::None,
+            // SAFETY: the caller's.
+            Err((ready, head)) => unsafe { self.push_full(ready, head) },
+        }
+    }
+
+    /// Adds a task at the end, if there is room: else the head that says that there is none.
+    #[inline(always)]
+    unsafe fn try_push(&self, ready: Ready) -> Result<(), (Ready, Head)> {
         // Ordering: only the owner stores `tail`.
         let tail = self.tail.0.load(Ordering::Relaxed);
+        // Ordering: Acquire pairs with the release step of a thief: its reads of the slots come before our writes.
+        let head = Head(self.head.0.load(Ordering::Acquire));
+        if distance(head.steal(), tail) >= Self::CAPACITY {
+            return Err((ready, head));
+        }
+        // SAFETY: INV-RING-SLOT: at `tail`, and less than `CAP` above `steal`: empty and ours.
+        unsafe { self.write(tail, ready) };
+        self.advance_tail(tail, 1);
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn push_full(&self, mut ready: Ready, mut head: Head) -> Overflow {
         loop {
-            // Ordering: Acquire pairs with the release step of a thief: its reads of the slots come before our writes.
-            let head = Head(self.head.0.load(Ordering::Acquire));
-            if distance(head.steal(), tail) < Self::CAPACITY {
-                // SAFETY: INV-RING-SLOT: at `tail`, and less than `CAP` above `steal`: empty and ours.
-                unsafe { self.write(tail, ready) };
-                self.advance_tail(tail, 1);
-                return Overflow::None;
-            }
             if head.is_being_stolen() {
                 return Overflow::One(ready);
             }
@@ -187,6 +204,11 @@ impl<const CAP: usize> Ring<CAP> {
             if let Some(mut chain) = unsafe { self.shed(head) } {
                 chain.push_back(ready);
                 return Overflow::Chain(chain);
+            }
+            // SAFETY: the caller's.
+            match unsafe { self.try_push(ready) } {
+                Ok(()) => return Overflow::None,
+                Err(full) => (ready, head) = full,
             }
         }
     }
@@ -241,8 +263,10 @@ impl<const CAP: usize> Ring<CAP> {
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {
-                // SAFETY: INV-RING-SLOT: the exchange took it out of the ring, for us.
-                Ok(_) => return Some(unsafe { self.read(real) }),
+                Ok(_) => {
+                    // SAFETY: INV-RING-SLOT: the exchange took it out of the ring, for us.
+                    return Some(unsafe { self.read(real) });
+                }
                 Err(seen) => head = Head(seen),
             }
         }

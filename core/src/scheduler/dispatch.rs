@@ -44,11 +44,9 @@ where
     /// The newest task goes to the LIFO slot, the one before to the ring.
     #[inline]
     fn schedule_local(&self, slot: &WorkerSlot<RING>, ready: Ready) {
-        if self.config.lifo_cap == 0 {
-            return self.push_ring(slot, ready);
-        }
-        match slot.lifo.put(ready) {
-            Some(displaced) => self.push_ring(slot, displaced),
+        let displaced = if self.config.lifo_cap == 0 { Some(ready) } else { slot.lifo.put(ready) };
+        match displaced {
+            Some(ready) => self.push_ring(slot, ready),
             None => self.cover_lifo(),
         }
     }

@@ -23,13 +23,14 @@ use crate::{
 /// |---|---|
 /// | `state` | anybody with a reference, and whoever finds the slot in its memory |
 /// | `link` | the holder of the `Ready`; the queue it is in; the free list while the slot is free |
-/// | `vtable`, `home` | written by the spawner before `publish`; read by holders of a reference |
+/// | `vtable` | written by the spawner before `publish`; read by holders of a reference |
+/// | `home` | written by whoever takes the slot for the first time; read by holders of a reference and owners of the slot |
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) state: State,
     pub(crate) link: AtomicPtr<Header>,
     vtable: UnsafeCell<Option<&'static Vtable>>,
-    home: UnsafeCell<Option<&'static Home>>,
+    home: UnsafeCell<*const Home>,
 }
 
 const _: () = assert!(
@@ -68,20 +69,29 @@ impl Header {
                 state: State::vacant(),
                 link: AtomicPtr::new(core::ptr::null_mut()),
                 vtable: UnsafeCell::new(None),
-                home: UnsafeCell::new(None),
+                home: UnsafeCell::new(core::ptr::null()),
             }
         }
+    }
+
+    /// Says whose the slot is, for ever: its home, and in which part of it.
+    ///
+    /// # Safety
+    /// The caller owns the slot, which nobody has used before.
+    pub(crate) unsafe fn settle(&self, home: &'static Home, part: usize) {
+        debug_assert!(part <= Home::PARTS, "INV-HOME-PART");
+        let tagged = core::ptr::from_ref(home).map_addr(|address| address | part);
+        // SAFETY: INV-HOME-SLOT: the caller owns the slot, and nobody has a reference by which to read this.
+        self.home.with_mut(|p| unsafe { *p = tagged });
     }
 
     /// Says what the slot now holds.
     ///
     /// # Safety
     /// The caller owns the slot: it is free and off the free list.
-    pub(crate) unsafe fn describe(&self, vtable: &'static Vtable, home: &'static Home) {
+    pub(crate) unsafe fn describe(&self, vtable: &'static Vtable) {
         // SAFETY: INV-HOME-SLOT: the caller owns the slot, and nobody has a reference by which to read this.
         self.vtable.with_mut(|p| unsafe { *p = Some(vtable) });
-        // SAFETY: INV-HOME-SLOT, as for the table.
-        self.home.with_mut(|p| unsafe { *p = Some(home) });
     }
 
     /// # Safety
@@ -93,11 +103,22 @@ impl Header {
     }
 
     /// # Safety
-    /// The caller holds a reference to the task.
+    /// The caller holds a reference to the task, or owns the slot.
     #[inline(always)]
     pub(crate) unsafe fn home(&self) -> &'static Home {
-        // SAFETY: `describe` wrote it along with the table: before the caller's reference could be had, and not since.
-        self.home.with(|p| unsafe { (*p).unwrap_unchecked() })
+        // SAFETY: `settle` wrote it before the slot's first task, and nobody since. INV-HOME-PART: the mask takes the part out.
+        self.home.with(|p| unsafe { &*(*p).map_addr(|address| address & !Home::PARTS) })
+    }
+
+    /// Which part of its home the slot is in.
+    ///
+    /// # Safety
+    /// As `home`.
+    #[cfg(feature = "alloc")]
+    #[inline(always)]
+    pub(crate) unsafe fn part(&self) -> usize {
+        // SAFETY: as for `home`.
+        self.home.with(|p| unsafe { (*p).addr() & Home::PARTS })
     }
 
     /// # Safety
@@ -244,7 +265,7 @@ impl<F: Future, M: Meta> Task<F, M> {
     ///
     /// # Safety
     /// The caller owns the slot, which is large enough and aligned, and whose header is valid.
-    pub(crate) unsafe fn build(slot: NonNull<Header>, home: &'static Home, future: F, meta: M) {
+    pub(crate) unsafe fn build(slot: NonNull<Header>, future: F, meta: M) {
         let task = slot.cast::<Self>().as_ptr();
         // SAFETY: INV-HOME-SLOT: the slot is the caller's, with room for the task. The header stays as it is, since others may
         // look at its state.
@@ -253,7 +274,7 @@ impl<F: Future, M: Meta> Task<F, M> {
             (&raw mut (*task).stage)
                 .write(UnsafeCell::new(Stage { future: ManuallyDrop::new(future) }));
             (&raw mut (*task).meta).write(meta);
-            slot.as_ref().describe(Self::VTABLE, home);
+            slot.as_ref().describe(Self::VTABLE);
         }
     }
 

@@ -15,6 +15,7 @@ const FIRST_CHUNKS: usize = 4096;
 /// Chunks in a doubling of a class, as a power of two: no more than a fifth of a class is ever idle for its growth.
 const PARTS: u32 = 2;
 const CHUNKS: usize = 26 << PARTS;
+const _: () = assert!(CHUNKS <= Home::PARTS, "INV-HOME-PART");
 
 /// Memory for any number of tasks of any size, by feature `alloc`.
 ///
@@ -62,7 +63,7 @@ const fn class_of(size: usize) -> usize {
 impl Heap {
     /// An empty heap.
     pub const fn new() -> Self {
-        let mut classes = [const { Home::grown(0, Chunks::new(0)) }; CLASSES];
+        let mut classes = [const { Home::grown(0, Chunks::new(0, 1)) }; CLASSES];
         let mut class = 0;
         while class < CLASSES {
             let size = class_size(class);
@@ -71,7 +72,7 @@ impl Heap {
             } else {
                 (FIRST_CHUNKS / size).ilog2() - PARTS
             };
-            classes[class] = Home::grown(size, Chunks::new(first));
+            classes[class] = Home::grown(size, Chunks::new(first, size));
             class += 1;
         }
         Self { classes }
@@ -119,12 +120,19 @@ impl fmt::Debug for Heap {
 /// what a vacant header is.
 pub(crate) struct Chunks {
     first: u32,
+    stride: Divisor,
     chunks: [AtomicPtr<Header>; CHUNKS],
 }
 
 impl Chunks {
-    const fn new(first: u32) -> Self {
-        Self { first, chunks: [const { AtomicPtr::new(core::ptr::null_mut()) }; CHUNKS] }
+    const fn new(first: u32, stride: usize) -> Self {
+        let chunks = [const { AtomicPtr::new(core::ptr::null_mut()) }; CHUNKS];
+        Self { first, stride: Divisor::new(stride), chunks }
+    }
+
+    /// In which chunk slot `index` is.
+    pub(crate) fn chunk(&self, index: u32) -> usize {
+        self.locate(index).0
     }
 
     /// Which chunk, and where in it.
@@ -194,19 +202,40 @@ impl Chunks {
         }
     }
 
-    /// The index of a slot below `fresh`. The largest chunks hold the most slots: look there first.
+    /// The index of a slot of this chunk.
     #[inline]
-    pub(crate) fn index(&self, slot: NonNull<Header>, stride: usize, fresh: u32) -> u32 {
-        let address = slot.as_ptr().addr();
-        let (mut chunk, _) = self.locate(fresh.saturating_sub(1));
-        loop {
-            // Ordering: as in `slot`.
-            let base = self.chunks.get(chunk).map_or(0, |c| c.load(Ordering::Acquire).addr());
-            if address >= base && address - base < self.slots(chunk) * stride || chunk == 0 {
-                return (self.begin(chunk) + (address - base) / stride) as u32;
-            }
-            chunk -= 1;
+    pub(crate) fn index(&self, slot: NonNull<Header>, chunk: usize) -> u32 {
+        // Ordering: as in `slot`.
+        let base = self.chunks.get(chunk).map_or(0, |c| c.load(Ordering::Acquire).addr());
+        let bytes = slot.as_ptr().addr().wrapping_sub(base);
+        (self.begin(chunk) + self.stride.divide(bytes)) as u32
+    }
+}
+
+/// Divides what is known to be a multiple, without a division: a shift and the inverse of the odd rest, modulo 2^BITS
+/// (Granlund and Montgomery 1994).
+struct Divisor {
+    shift: u32,
+    inverse: usize,
+}
+
+impl Divisor {
+    const fn new(by: usize) -> Self {
+        let shift = by.trailing_zeros();
+        let odd = by >> shift;
+        // Newton: right in three bits, then in twice as many each time.
+        let mut inverse = odd;
+        let mut bits = 3;
+        while bits < usize::BITS {
+            inverse = inverse.wrapping_mul(2_usize.wrapping_sub(odd.wrapping_mul(inverse)));
+            bits *= 2;
         }
+        Self { shift, inverse }
+    }
+
+    #[inline(always)]
+    const fn divide(&self, multiple: usize) -> usize {
+        (multiple >> self.shift).wrapping_mul(self.inverse)
     }
 }
 
@@ -229,12 +258,22 @@ mod tests {
 
     #[test]
     fn indices_and_slots_are_inverse() {
-        static CHUNKS: Chunks = Chunks::new(2);
+        static CHUNKS: Chunks = Chunks::new(2, 96);
         let chunks = &CHUNKS;
         for index in 0..1000 {
             assert!(chunks.reach(index, 96));
-            assert_eq!(chunks.index(chunks.slot(index, 96), 96, index + 1), index);
-            assert_eq!(chunks.index(chunks.slot(index / 3, 96), 96, index + 1), index / 3);
+            assert_eq!(chunks.index(chunks.slot(index, 96), chunks.chunk(index)), index);
+        }
+    }
+
+    #[test]
+    fn multiples_are_divided_exactly() {
+        for class in 0..CLASSES {
+            let size = class_size(class);
+            let divisor = Divisor::new(size);
+            for n in (0..1000).chain([usize::MAX / size - 1, usize::MAX / size]) {
+                assert_eq!(divisor.divide(n * size), n, "{n} times {size}");
+            }
         }
     }
 

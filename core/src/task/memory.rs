@@ -33,6 +33,9 @@ const TAG: Field = INDEX.then(Word::BITS / 2);
 ///
 /// INV-HOME-SLOT: slot `i`, for `i` below `fresh`, is a valid header for ever. It is owned by whoever popped it, until
 /// `give`; then by the free list, which keeps the next free index in its `link`.
+///
+/// INV-HOME-PART: a home's address leaves room for the number of a part in its low bits, at most `PARTS`.
+#[cfg_attr(feature = "alloc", repr(align(128)))]
 pub struct Home {
     anchor: AtomicPtr<Anchor>,
     next: AtomicPtr<Home>,
@@ -58,6 +61,9 @@ enum Place {
 }
 
 impl Home {
+    /// The largest number of a part: of a chunk, where slots come in chunks.
+    pub(crate) const PARTS: usize = align_of::<Self>() - 1;
+
     /// A home has fewer slots than this.
     pub(crate) const MOST: usize = INDEX.max() as usize;
 
@@ -160,7 +166,7 @@ impl Home {
 
     /// Takes a free slot. Lock-free; callable from any context.
     #[inline]
-    pub(crate) fn take(&self) -> Option<NonNull<Header>> {
+    pub(crate) fn take(&'static self) -> Option<NonNull<Header>> {
         // Ordering: Acquire pairs with the Release in `give`: the slot's last user is done with it, and its `link`
         // is what `give` wrote.
         let mut head = self.free.load(Ordering::Acquire);
@@ -182,7 +188,7 @@ impl Home {
     }
 
     #[cold]
-    fn take_fresh(&self) -> Option<NonNull<Header>> {
+    fn take_fresh(&'static self) -> Option<NonNull<Header>> {
         let mut index = self.fresh.load(Ordering::Relaxed);
         loop {
             if !self.has_room(index) {
@@ -195,9 +201,26 @@ impl Home {
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return Some(self.slot(index)),
+                Ok(_) => {
+                    let slot = self.slot(index);
+                    // SAFETY: INV-HOME-SLOT: ours from now on, and never used before.
+                    unsafe { slot.as_ref().settle(self, self.part(index)) };
+                    return Some(slot);
+                }
                 Err(seen) => index = seen,
             }
+        }
+    }
+
+    #[cfg_attr(
+        not(feature = "alloc"),
+        expect(unused_variables, reason = "a fixed home is in one part")
+    )]
+    fn part(&self, index: u32) -> usize {
+        match &self.place {
+            Place::Fixed { .. } => 0,
+            #[cfg(feature = "alloc")]
+            Place::Grown(chunks) => chunks.chunk(index),
         }
     }
 
@@ -217,7 +240,8 @@ impl Home {
     /// The slot is of this home, and the caller owns it; its state says that there is no task.
     #[inline]
     pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
-        let index = self.index(slot) as Word + 1;
+        // SAFETY: the caller's.
+        let index = unsafe { self.index(slot) } as Word + 1;
         // SAFETY: INV-HOME-SLOT.
         let link = unsafe { &slot.as_ref().link };
         let mut head = self.free.load(Ordering::Relaxed);
@@ -253,8 +277,10 @@ impl Home {
         }
     }
 
+    /// # Safety
+    /// The slot is of this home, and the caller owns it.
     #[inline]
-    fn index(&self, slot: NonNull<Header>) -> u32 {
+    unsafe fn index(&self, slot: NonNull<Header>) -> u32 {
         match &self.place {
             Place::Fixed { base, .. } => {
                 let bytes = slot.as_ptr().addr() - base.load(Ordering::Relaxed).addr();
@@ -263,7 +289,8 @@ impl Home {
             }
             #[cfg(feature = "alloc")]
             Place::Grown(chunks) => {
-                chunks.index(slot, self.stride(), self.fresh.load(Ordering::Relaxed))
+                // SAFETY: the caller owns the slot, and it was settled when it was first taken.
+                chunks.index(slot, unsafe { slot.as_ref().part() })
             }
         }
     }

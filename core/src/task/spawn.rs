@@ -7,7 +7,7 @@ use core::{
 use super::{
     header::{Header, Meta, Named, Pinned, Ready, Tag, Task},
     join::JoinHandle,
-    memory::{Home, Memory},
+    memory::Memory,
     schedule::{Anchor, Ops},
 };
 use crate::platform::WorkerId;
@@ -181,8 +181,8 @@ impl Spawner {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let (slot, home) = self.slot_for::<F, ()>(memory)?;
-        Ok(Reservation { spawner: self, slot, home, future: PhantomData })
+        let slot = self.slot_for::<F, ()>(memory)?;
+        Ok(Reservation { spawner: self, slot, future: PhantomData })
     }
 
     fn launch_pinned<F: Future, M: Meta>(
@@ -212,7 +212,7 @@ impl Spawner {
         }
         match self.slot_for::<F, M>(memory) {
             // SAFETY: the slot was taken for this type, and the spawn admitted.
-            Ok((slot, home)) => Ok(unsafe { self.begin(slot, home, future, meta) }),
+            Ok(slot) => Ok(unsafe { self.begin(slot, future, meta) }),
             Err(kind) => {
                 // SAFETY: INV-SPAWNER; takes the admission back.
                 unsafe { (self.ops().dismiss)(self.anchor) };
@@ -226,7 +226,7 @@ impl Spawner {
     fn slot_for<F: Future, M: Meta>(
         self,
         memory: &'static impl Memory,
-    ) -> Result<(NonNull<Header>, &'static Home), SpawnErrorKind> {
+    ) -> Result<NonNull<Header>, SpawnErrorKind> {
         let task = Layout::new::<Task<F, M>>();
         let home = memory.home(task).map_err(|slot| SpawnErrorKind::TooLarge {
             needed: task.size(),
@@ -239,24 +239,23 @@ impl Spawner {
         if !home.bind(self.anchor, registry) {
             return Err(SpawnErrorKind::ForeignMemory);
         }
-        home.take().map(|slot| (slot, home)).ok_or(SpawnErrorKind::Full)
+        home.take().ok_or(SpawnErrorKind::Full)
     }
 
     /// The task begins.
     ///
     /// # Safety
-    /// The slot is the caller's, of this home, and was taken for a `Task<F, M>`; the spawn was admitted.
+    /// The slot is the caller's, and was taken for a `Task<F, M>`; the spawn was admitted.
     #[inline]
     unsafe fn begin<F: Future, M: Meta>(
         self,
         slot: NonNull<Header>,
-        home: &'static Home,
         future: F,
         meta: M,
     ) -> JoinHandle<F::Output> {
         // SAFETY: the caller's; publishing makes the handle's and the `Ready`'s reference. INV-SPAWNER.
         unsafe {
-            Task::build(slot, home, future, meta);
+            Task::build(slot, future, meta);
             slot.as_ref().state.publish(Task::<F, M>::first_state());
             let handle = JoinHandle::new(slot);
             (self.ops().launch)(self.anchor, Ready::from_raw(slot));
@@ -317,9 +316,8 @@ impl Builder {
 /// A slot taken ahead of its task. Dropping it gives the slot back.
 pub struct Reservation<F> {
     spawner: Spawner,
-    /// INV-RESERVED: ours, of `home`, taken for a `Task<F, ()>`.
+    /// INV-RESERVED: ours, taken for a `Task<F, ()>`.
     slot: NonNull<Header>,
-    home: &'static Home,
     future: PhantomData<fn(F)>,
 }
 
@@ -339,11 +337,11 @@ where
         // SAFETY: INV-SPAWNER.
         if unsafe { (spawner.ops().admit)(spawner.anchor) } {
             // SAFETY: INV-RESERVED; admitted.
-            return unsafe { spawner.begin(this.slot, this.home, future, ()) };
+            return unsafe { spawner.begin(this.slot, future, ()) };
         }
         // SAFETY: INV-RESERVED. A task that is over from the start: its only reference is the handle's.
         unsafe {
-            Task::build(this.slot, this.home, future, ());
+            Task::build(this.slot, future, ());
             Task::<F, ()>::cancel_unscheduled(this.slot)
         }
     }
@@ -352,7 +350,7 @@ where
 impl<F> Drop for Reservation<F> {
     fn drop(&mut self) {
         // SAFETY: INV-RESERVED.
-        unsafe { self.home.give(self.slot) };
+        unsafe { self.slot.as_ref().home().give(self.slot) };
     }
 }
 
