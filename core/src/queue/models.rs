@@ -412,7 +412,7 @@ impl Slots {
     fn new() -> Arc<Self> {
         let pool: &'static TaskPool<64, 2> = Box::leak(Box::new(TaskPool::new()));
         let Ok(home) = pool.home(core::alloc::Layout::new::<[usize; 2]>()) else { panic!() };
-        let (a, b) = (home.take().unwrap(), home.take().unwrap());
+        let (a, b) = (home.take(0).unwrap(), home.take(0).unwrap());
         // SAFETY: ours.
         unsafe {
             home.give(b);
@@ -424,7 +424,7 @@ impl Slots {
 
     /// Takes a slot, and uses it as its owner may.
     fn take(&self) -> Option<NonNull<Header>> {
-        let slot = self.home.take()?;
+        let slot = self.home.take(0)?;
         self.touch(slot);
         // As a queue does. What is in it makes no difference to a `take` that comes too late.
         // SAFETY: ours.

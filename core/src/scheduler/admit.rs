@@ -32,21 +32,21 @@ where
         unsafe { Spawner::new(self.anchor()) }
     }
 
-    /// Counts a spawn; false if the executor takes none.
+    /// Counts a spawn, and gives the number of the calling context; none if the executor takes no task.
     #[inline]
-    fn admit(&self) -> bool {
+    fn admit(&self) -> Option<usize> {
         match self.current() {
             // In a poll the caller's own task is live, so that the executor cannot stop under it.
-            Some((_, slot)) if slot.lifo.is_accepting() => {
+            Some((worker, slot)) if slot.lifo.is_accepting() => {
                 if self.gate.is_cancelling() {
-                    return false;
+                    return None;
                 }
                 slot.lifo.accept(false);
                 slot.counters.spawned.add(1);
                 slot.lifo.accept(true);
-                true
+                Some(Self::number(Some(worker)))
             }
-            _ => self.gate.admit(),
+            current => self.gate.admit().then(|| Self::number(current.map(|(worker, _)| worker))),
         }
     }
 
@@ -68,7 +68,7 @@ where
         }
     }
 
-    pub(crate) unsafe fn op_admit(anchor: NonNull<Anchor>) -> bool {
+    pub(crate) unsafe fn op_admit(anchor: NonNull<Anchor>) -> Option<usize> {
         // SAFETY: the table is this type's.
         unsafe { Self::of(anchor) }.admit()
     }
@@ -89,6 +89,17 @@ where
     pub(crate) unsafe fn op_registry(anchor: NonNull<Anchor>) -> &'static AtomicPtr<Home> {
         // SAFETY: the table is this type's.
         &unsafe { Self::of(anchor) }.registry
+    }
+
+    /// See `Ops::near`.
+    #[inline]
+    fn number(worker: Option<WorkerId>) -> usize {
+        worker.map_or(0, |worker| worker.index() + 1)
+    }
+
+    pub(crate) unsafe fn op_near(anchor: NonNull<Anchor>) -> usize {
+        // SAFETY: the table is this type's.
+        Self::number(unsafe { Self::of(anchor) }.platform.current_worker())
     }
 
     pub(crate) unsafe fn op_workers(anchor: NonNull<Anchor>) -> usize {

@@ -204,6 +204,7 @@ where
         launch: Self::op_launch,
         registry: Self::op_registry,
         workers: Self::op_workers,
+        near: Self::op_near,
         here: Self::op_here,
         not_here: Self::op_not_here,
     };

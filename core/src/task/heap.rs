@@ -3,10 +3,11 @@
 use core::{alloc::Layout, fmt, ptr::NonNull};
 
 use super::{
+    free::Stacks,
     header::Header,
     memory::{Home, Memory, Sealed},
 };
-use crate::atomic::{AtomicPtr, Ordering};
+use crate::atomic::{AtomicPtr, Ordering, Word};
 
 /// Chunks have at least this alignment; a task may ask for no more.
 const ALIGN: usize = 128;
@@ -16,6 +17,9 @@ const FIRST_CHUNKS: usize = 4096;
 const PARTS: u32 = 2;
 const CHUNKS: usize = 26 << PARTS;
 const _: () = assert!(CHUNKS <= Home::PARTS, "INV-HOME-PART");
+/// Whether a name has room for a chunk and an offset of so many bits.
+const WIDE: bool = Word::BITS == 64;
+const OFFSET: u32 = 25;
 
 /// Memory for any number of tasks of any size, by feature `alloc`.
 ///
@@ -122,12 +126,13 @@ pub(crate) struct Chunks {
     first: u32,
     stride: Divisor,
     chunks: [AtomicPtr<Header>; CHUNKS],
+    free: Stacks,
 }
 
 impl Chunks {
     const fn new(first: u32, stride: usize) -> Self {
         let chunks = [const { AtomicPtr::new(core::ptr::null_mut()) }; CHUNKS];
-        Self { first, stride: Divisor::new(stride), chunks }
+        Self { first, stride: Divisor::new(stride), chunks, free: Stacks::new() }
     }
 
     /// In which chunk slot `index` is.
@@ -163,7 +168,10 @@ impl Chunks {
     /// Makes sure that there is memory for slot `index`.
     pub(crate) fn reach(&self, index: u32, stride: usize) -> bool {
         let (chunk, _) = self.locate(index);
-        let Some(pointer) = self.chunks.get(chunk) else { return false };
+        let Some(pointer) = self.chunks.get(chunk).filter(|_| self.slots(chunk) <= 1 << OFFSET)
+        else {
+            return false;
+        };
         // Ordering: Acquire pairs with the Release below: the bytes are zeros.
         !pointer.load(Ordering::Acquire).is_null() || self.grow(pointer, chunk, stride)
     }
@@ -194,21 +202,57 @@ impl Chunks {
     #[inline]
     pub(crate) fn slot(&self, index: u32, stride: usize) -> NonNull<Header> {
         let (chunk, offset) = self.locate(index);
-        // Ordering: Acquire pairs with the Release in `grow`.
-        // SAFETY: indices below `fresh` have been reached (INV-CHUNK), so the chunk exists.
+        // SAFETY: indices below `fresh` have been reached (INV-CHUNK).
+        unsafe { self.at(chunk, offset, stride) }
+    }
+
+    /// # Safety
+    /// The chunk exists, and has so many slots.
+    #[inline]
+    unsafe fn at(&self, chunk: usize, offset: usize, stride: usize) -> NonNull<Header> {
+        // SAFETY: the caller's; INV-CHUNK.
         unsafe {
+            // Ordering: Acquire pairs with the Release in `grow`.
             let base = self.chunks.get_unchecked(chunk).load(Ordering::Acquire);
             NonNull::new_unchecked(base.byte_add(offset * stride))
         }
     }
 
-    /// The index of a slot of this chunk.
+    /// Takes a free slot, for the context of this number.
     #[inline]
-    pub(crate) fn index(&self, slot: NonNull<Header>, chunk: usize) -> u32 {
+    pub(crate) fn take(&self, near: usize, stride: usize) -> Option<NonNull<Header>> {
+        self.free.take(near, |name| self.named(name, stride))
+    }
+
+    /// Gives a slot back, in the context of this number.
+    ///
+    /// # Safety
+    /// The slot is of this class, has been settled, and belongs to the caller.
+    #[inline]
+    pub(crate) unsafe fn give(&self, near: usize, slot: NonNull<Header>) {
+        // SAFETY: the caller's.
+        let chunk = unsafe { slot.as_ref().part() };
+        // SAFETY: the caller's.
+        unsafe { self.free.near(near).push(slot, self.name(chunk, slot)) };
+    }
+
+    /// What a slot is called while it is free: its chunk and where it is in there, if a word has the bits for it, else
+    /// its index.
+    #[inline]
+    fn name(&self, chunk: usize, slot: NonNull<Header>) -> u32 {
         // Ordering: as in `slot`.
         let base = self.chunks.get(chunk).map_or(0, |c| c.load(Ordering::Acquire).addr());
-        let bytes = slot.as_ptr().addr().wrapping_sub(base);
-        (self.begin(chunk) + self.stride.divide(bytes)) as u32
+        let offset = self.stride.divide(slot.as_ptr().addr().wrapping_sub(base));
+        (if WIDE { chunk << OFFSET | offset } else { self.begin(chunk) + offset }) as u32
+    }
+
+    #[inline]
+    fn named(&self, name: u32, stride: usize) -> NonNull<Header> {
+        if !WIDE {
+            return self.slot(name, stride);
+        }
+        // SAFETY: a slot that has a name has been reached (INV-CHUNK).
+        unsafe { self.at(name as usize >> OFFSET, name as usize & ((1 << OFFSET) - 1), stride) }
     }
 }
 
@@ -262,8 +306,72 @@ mod tests {
         let chunks = &CHUNKS;
         for index in 0..1000 {
             assert!(chunks.reach(index, 96));
-            assert_eq!(chunks.index(chunks.slot(index, 96), chunks.chunk(index)), index);
+            let (slot, chunk) = (chunks.slot(index, 96), chunks.chunk(index));
+            assert_eq!(chunks.named(chunks.name(chunk, slot), 96), slot);
+            if !WIDE {
+                assert_eq!(chunks.name(chunk, slot), index);
+            }
         }
+    }
+
+    /// Takes as many slots as there are given back, and looks which context's stack has them.
+    #[test]
+    fn slots_are_found_wherever_they_were_given_back() {
+        static CHUNKS: Chunks = Chunks::new(2, 64);
+        let chunks = &CHUNKS;
+        let fresh = |index| {
+            assert!(chunks.reach(index, 64));
+            chunks.slot(index, 64)
+        };
+        let give = |near, index: u32| {
+            let slot = fresh(index);
+            // SAFETY: ours, and of this name.
+            unsafe { chunks.free.near(near).push(slot, chunks.name(chunks.chunk(index), slot)) };
+            slot
+        };
+        for (round, (taker, giver)) in [(0, 3), (3, 3), (1, 0), (2, 17)].into_iter().enumerate() {
+            let begin = round as u32 * 20;
+            let mut given: Vec<_> = (begin..begin + 20).map(|index| give(giver, index)).collect();
+            let first = chunks.take(taker, 64);
+            // It has taken over the whole stack: what is left is near.
+            let near = |_| chunks.free.near(taker).pop(|name| chunks.named(name, 64));
+            let mut taken: Vec<_> = first.into_iter().chain((1..20).map_while(near)).collect();
+            given.sort_unstable();
+            taken.sort_unstable();
+            assert_eq!(given, taken);
+            assert_eq!(chunks.take(taker, 64), None);
+        }
+    }
+
+    #[test]
+    fn memory_does_not_grow_when_tasks_end_elsewhere() {
+        static CHUNKS: Chunks = Chunks::new(2, 64);
+        const AT_ONCE: usize = 8;
+        let (give, given) = std::sync::mpsc::sync_channel(AT_ONCE);
+        let giver = std::thread::spawn(move || {
+            for index in given {
+                let slot = CHUNKS.slot(index, 64);
+                let name = CHUNKS.name(CHUNKS.chunk(index), slot);
+                // SAFETY: the taker has given it to us.
+                unsafe { CHUNKS.free.near(2).push(slot, name) };
+            }
+        });
+        let mut fresh = 0;
+        let mut indices = std::collections::HashMap::new();
+        for _ in 0..10_000 {
+            let slot = CHUNKS.take(1, 64).unwrap_or_else(|| {
+                assert!(CHUNKS.reach(fresh, 64));
+                let slot = CHUNKS.slot(fresh, 64);
+                indices.insert(slot, fresh);
+                fresh += 1;
+                slot
+            });
+            give.send(indices[&slot]).unwrap();
+        }
+        drop(give);
+        giver.join().unwrap();
+        // One in the taker's hands, one in the giver's, the others on their way.
+        assert!(fresh as usize <= AT_ONCE + 2, "{fresh} slots");
     }
 
     #[test]
@@ -285,7 +393,7 @@ mod tests {
                 let layout = Layout::from_size_align(size, align).unwrap();
                 let home = HEAP.home(layout).unwrap();
                 for _ in 0..3 {
-                    let slot = home.take().unwrap();
+                    let slot = home.take_fresh().unwrap();
                     assert_eq!(slot.as_ptr().addr() % align, 0);
                 }
             }

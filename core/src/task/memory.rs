@@ -1,12 +1,9 @@
-//! Where tasks live: slots, and a lock-free free list over them.
+//! Where tasks live: slots, and who has them.
 
 use core::{alloc::Layout, fmt, ptr::NonNull};
 
-use super::{header::Header, schedule::Anchor};
-use crate::{
-    atomic::{AtomicPtr, AtomicU32, AtomicUsize, AtomicWord, Ordering, Word, maybe_const},
-    bits::Field,
-};
+use super::{free::Stack, header::Header, schedule::Anchor};
+use crate::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, maybe_const};
 
 /// Memory that an executor's tasks live in: a [`TaskPool`](crate::TaskPool), a [`TaskCell`](crate::TaskCell) or, with
 /// feature `alloc`, a `Heap`.
@@ -25,21 +22,16 @@ pub trait Sealed {
     fn home(&'static self, task: Layout) -> Result<&'static Home, Layout>;
 }
 
-/// A free list's head: the tag grows with each change, so that a slot which left and came back is told apart.
-const INDEX: Field = Field::first(Word::BITS / 2);
-const TAG: Field = INDEX.then(Word::BITS / 2);
-
 /// Slots of one size, and which executor they serve.
 ///
 /// INV-HOME-SLOT: slot `i`, for `i` below `fresh`, is a valid header for ever. It is owned by whoever popped it, until
-/// `give`; then by the free list, which keeps the next free index in its `link`.
+/// `give`; then by a stack of free slots (INV-FREE).
 ///
 /// INV-HOME-PART: a home's address leaves room for the number of a part in its low bits, at most `PARTS`.
 #[cfg_attr(feature = "alloc", repr(align(128)))]
 pub struct Home {
     anchor: AtomicPtr<Anchor>,
     next: AtomicPtr<Home>,
-    free: AtomicWord,
     fresh: AtomicU32,
     /// Zero until the first use, like all of a fixed home, so that a pool in a `static` takes no room in an image.
     stride: AtomicUsize,
@@ -55,7 +47,7 @@ pub struct Home {
 )]
 enum Place {
     /// An array whose address is known from the first use.
-    Fixed { base: AtomicPtr<Header>, len: AtomicU32 },
+    Fixed { base: AtomicPtr<Header>, len: AtomicU32, free: Stack },
     #[cfg(feature = "alloc")]
     Grown(super::heap::Chunks),
 }
@@ -65,19 +57,19 @@ impl Home {
     pub(crate) const PARTS: usize = align_of::<Self>() - 1;
 
     /// A home has fewer slots than this.
-    pub(crate) const MOST: usize = INDEX.max() as usize;
+    pub(crate) const MOST: usize = Stack::MOST;
 
     maybe_const! {
         pub(crate) fn fixed() -> Self {
             Self {
                 anchor: AtomicPtr::new(core::ptr::null_mut()),
                 next: AtomicPtr::new(core::ptr::null_mut()),
-                free: AtomicWord::new(0),
                 fresh: AtomicU32::new(0),
                 stride: AtomicUsize::new(0),
                 place: Place::Fixed {
                     base: AtomicPtr::new(core::ptr::null_mut()),
                     len: AtomicU32::new(0),
+                    free: Stack::new(),
                 },
             }
         }
@@ -89,7 +81,6 @@ impl Home {
             Self {
                 anchor: AtomicPtr::new(core::ptr::null_mut()),
                 next: AtomicPtr::new(core::ptr::null_mut()),
-                free: AtomicWord::new(0),
                 fresh: AtomicU32::new(0),
                 stride: AtomicUsize::new(stride),
                 place: Place::Grown(chunks),
@@ -107,7 +98,7 @@ impl Home {
             not(feature = "alloc"),
             expect(irrefutable_let_patterns, reason = "the other kind is off")
         )]
-        if let Place::Fixed { base, len } = &self.place {
+        if let Place::Fixed { base, len, .. } = &self.place {
             // Ordering: the values are always the same; Acquire and Release so that who sees the base sees the others.
             if base.load(Ordering::Acquire).is_null() {
                 self.stride.store(bytes, Ordering::Relaxed);
@@ -164,31 +155,23 @@ impl Home {
         unsafe { NonNull::new_unchecked(self.anchor.load(Ordering::Relaxed)) }
     }
 
-    /// Takes a free slot. Lock-free; callable from any context.
+    /// Takes a free slot, for the context of this number (`Ops::near`). Lock-free; callable from any context.
     #[inline]
-    pub(crate) fn take(&'static self) -> Option<NonNull<Header>> {
-        // Ordering: Acquire pairs with the Release in `give`: the slot's last user is done with it, and its `link`
-        // is what `give` wrote.
-        let mut head = self.free.load(Ordering::Acquire);
-        loop {
-            let Some(index) = (INDEX.get(head) as u32).checked_sub(1) else {
-                return self.take_fresh();
-            };
-            let slot = self.slot(index);
-            // SAFETY: INV-HOME-SLOT: a header for ever. It may be taken under our eyes; then `next` is garbage, and
-            // the tag fails the exchange.
-            let next = unsafe { slot.as_ref() }.link.load(Ordering::Relaxed).addr();
-            let new = next_head(head, next as Word);
-            // Ordering: Acquire as above; the failure too, since it is the next guess.
-            match self.free.compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire) {
-                Ok(_) => return Some(slot),
-                Err(seen) => head = seen,
-            }
-        }
+    #[cfg_attr(
+        not(feature = "alloc"),
+        expect(unused_variables, reason = "a fixed home has one stack for all")
+    )]
+    pub(crate) fn take(&'static self, near: usize) -> Option<NonNull<Header>> {
+        let free = match &self.place {
+            Place::Fixed { free, .. } => free.pop(|index| self.slot(index)),
+            #[cfg(feature = "alloc")]
+            Place::Grown(chunks) => chunks.take(near, self.stride()),
+        };
+        free.or_else(|| self.take_fresh())
     }
 
     #[cold]
-    fn take_fresh(&'static self) -> Option<NonNull<Header>> {
+    pub(crate) fn take_fresh(&'static self) -> Option<NonNull<Header>> {
         let mut index = self.fresh.load(Ordering::Relaxed);
         loop {
             if !self.has_room(index) {
@@ -229,7 +212,7 @@ impl Home {
             Place::Fixed { len, .. } => index < len.load(Ordering::Relaxed),
             #[cfg(feature = "alloc")]
             Place::Grown(chunks) => {
-                (index as Word) < INDEX.max() - 1 && chunks.reach(index, self.stride())
+                (index as usize) < Self::MOST - 1 && chunks.reach(index, self.stride())
             }
         }
     }
@@ -240,26 +223,21 @@ impl Home {
     /// The slot is of this home, and the caller owns it; its state says that there is no task.
     #[inline]
     pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
-        // SAFETY: the caller's.
-        let index = unsafe { self.index(slot) } as Word + 1;
-        // SAFETY: INV-HOME-SLOT.
-        let link = unsafe { &slot.as_ref().link };
-        let mut head = self.free.load(Ordering::Relaxed);
-        loop {
-            // Ordering: published by the exchange.
-            link.store(
-                core::ptr::without_provenance_mut(INDEX.get(head) as usize),
-                Ordering::Relaxed,
-            );
-            let new = next_head(head, index);
-            #[cfg(not(filch_mutant = "free_give"))]
-            const GIVE: Ordering = Ordering::Release;
-            #[cfg(filch_mutant = "free_give")]
-            const GIVE: Ordering = Ordering::Relaxed;
-            // Ordering: Release pairs with the Acquire in `take`.
-            match self.free.compare_exchange_weak(head, new, GIVE, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(seen) => head = seen,
+        match &self.place {
+            Place::Fixed { base, free, .. } => {
+                let bytes = slot.as_ptr().addr() - base.load(Ordering::Relaxed).addr();
+                // A stride is never zero; the division need not check.
+                let index = bytes.checked_div(self.stride()).unwrap_or(0) as u32;
+                // SAFETY: the caller's.
+                unsafe { free.push(slot, index) };
+            }
+            #[cfg(feature = "alloc")]
+            Place::Grown(chunks) => {
+                let anchor = self.anchor();
+                // SAFETY: the anchor of a `'static` scheduler, to which the home was bound when the slot was taken.
+                let near = unsafe { (Anchor::ops(anchor).near)(anchor) };
+                // SAFETY: the caller's; a slot that was taken has been settled.
+                unsafe { chunks.give(near, slot) };
             }
         }
     }
@@ -277,24 +255,6 @@ impl Home {
         }
     }
 
-    /// # Safety
-    /// The slot is of this home, and the caller owns it.
-    #[inline]
-    unsafe fn index(&self, slot: NonNull<Header>) -> u32 {
-        match &self.place {
-            Place::Fixed { base, .. } => {
-                let bytes = slot.as_ptr().addr() - base.load(Ordering::Relaxed).addr();
-                // A stride is never zero; the division need not check.
-                bytes.checked_div(self.stride()).unwrap_or(0) as u32
-            }
-            #[cfg(feature = "alloc")]
-            Place::Grown(chunks) => {
-                // SAFETY: the caller owns the slot, and it was settled when it was first taken.
-                chunks.index(slot, unsafe { slot.as_ref().part() })
-            }
-        }
-    }
-
     /// Every slot that was ever used, in every home of a registry.
     pub(crate) fn for_each(registry: &AtomicPtr<Home>, mut f: impl FnMut(NonNull<Header>)) {
         // Ordering: Acquire pairs with the Release in `bind_first`.
@@ -308,16 +268,6 @@ impl Home {
             home = this.next.load(Ordering::Relaxed);
         }
     }
-}
-
-/// The head after a change: another index, and the next tag.
-#[inline(always)]
-fn next_head(head: Word, index: Word) -> Word {
-    #[cfg(not(filch_mutant = "free_tag"))]
-    let tag = TAG.get(head).wrapping_add(1) & TAG.max();
-    #[cfg(filch_mutant = "free_tag")]
-    let tag = TAG.get(head);
-    TAG.set(INDEX.set(0, index), tag)
 }
 
 impl fmt::Debug for Home {

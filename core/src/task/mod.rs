@@ -15,6 +15,7 @@
 //! that nobody can wake any more is scheduled as cancelled, so that the queues themselves are the reclaim list.
 
 pub(crate) mod coop;
+pub(crate) mod free;
 pub(crate) mod header;
 #[cfg(feature = "alloc")]
 pub(crate) mod heap;

@@ -140,6 +140,7 @@ static OPS: Ops = Ops {
     admit: always,
     dismiss: ignore,
     launch: push,
+    near: |_| 0,
     registry,
     workers: one,
     here: nowhere,
@@ -170,8 +171,8 @@ unsafe fn block(_: NonNull<Anchor>, word: &AtomicU32) {
 }
 unsafe fn nothing(_: NonNull<Anchor>, _: &AtomicU32) {}
 unsafe fn no_unpark(_: NonNull<Anchor>, _: WorkerId) {}
-unsafe fn always(_: NonNull<Anchor>) -> bool {
-    true
+unsafe fn always(_: NonNull<Anchor>) -> Option<usize> {
+    Some(0)
 }
 unsafe fn ignore(_: NonNull<Anchor>) {}
 unsafe fn registry(anchor: NonNull<Anchor>) -> &'static AtomicPtr<Home> {

@@ -27,8 +27,8 @@ pub(crate) struct Ops {
     pub(crate) block: unsafe fn(NonNull<Anchor>, &AtomicU32),
     pub(crate) unblock: unsafe fn(NonNull<Anchor>, &AtomicU32),
     pub(crate) unpark: unsafe fn(NonNull<Anchor>, WorkerId),
-    /// Counts a new task; false if none may come.
-    pub(crate) admit: unsafe fn(NonNull<Anchor>) -> bool,
+    /// Counts a new task, and gives the number of the calling context as `near` does; none if no task may come.
+    pub(crate) admit: unsafe fn(NonNull<Anchor>) -> Option<usize>,
     /// Takes an `admit` back.
     pub(crate) dismiss: unsafe fn(NonNull<Anchor>),
     /// Schedules a new task.
@@ -36,6 +36,8 @@ pub(crate) struct Ops {
     /// The homes that serve the scheduler.
     pub(crate) registry: unsafe fn(NonNull<Anchor>) -> &'static AtomicPtr<Home>,
     pub(crate) workers: unsafe fn(NonNull<Anchor>) -> usize,
+    /// A number for the calling context, by which it finds what it shares with few others: zero outside the workers.
+    pub(crate) near: unsafe fn(NonNull<Anchor>) -> usize,
     /// Counts a local task of the calling worker, from inside the poll of a task that is pinned to it.
     pub(crate) here: unsafe fn(NonNull<Anchor>) -> Option<WorkerId>,
     /// Takes a `here` back.

@@ -181,7 +181,9 @@ impl Spawner {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let slot = self.slot_for::<F, ()>(memory)?;
+        // SAFETY: INV-SPAWNER.
+        let near = unsafe { (self.ops().near)(self.anchor) };
+        let slot = self.slot_for::<F, ()>(memory, near)?;
         Ok(Reservation { spawner: self, slot, future: PhantomData })
     }
 
@@ -207,10 +209,10 @@ impl Spawner {
         meta: M,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
         // SAFETY: INV-SPAWNER.
-        if unsafe { !(self.ops().admit)(self.anchor) } {
+        let Some(near) = (unsafe { (self.ops().admit)(self.anchor) }) else {
             return Err(SpawnError { kind: SpawnErrorKind::Shutdown, future });
-        }
-        match self.slot_for::<F, M>(memory) {
+        };
+        match self.slot_for::<F, M>(memory, near) {
             // SAFETY: the slot was taken for this type, and the spawn admitted.
             Ok(slot) => Ok(unsafe { self.begin(slot, future, meta) }),
             Err(kind) => {
@@ -226,6 +228,7 @@ impl Spawner {
     fn slot_for<F: Future, M: Meta>(
         self,
         memory: &'static impl Memory,
+        near: usize,
     ) -> Result<NonNull<Header>, SpawnErrorKind> {
         let task = Layout::new::<Task<F, M>>();
         let home = memory.home(task).map_err(|slot| SpawnErrorKind::TooLarge {
@@ -239,7 +242,7 @@ impl Spawner {
         if !home.bind(self.anchor, registry) {
             return Err(SpawnErrorKind::ForeignMemory);
         }
-        home.take().ok_or(SpawnErrorKind::Full)
+        home.take(near).ok_or(SpawnErrorKind::Full)
     }
 
     /// The task begins.
@@ -335,7 +338,7 @@ where
         let this = core::mem::ManuallyDrop::new(self);
         let spawner = this.spawner;
         // SAFETY: INV-SPAWNER.
-        if unsafe { (spawner.ops().admit)(spawner.anchor) } {
+        if unsafe { (spawner.ops().admit)(spawner.anchor) }.is_some() {
             // SAFETY: INV-RESERVED; admitted.
             return unsafe { spawner.begin(this.slot, future, ()) };
         }
