@@ -2,6 +2,8 @@
 
 use core::{alloc::Layout, fmt, ptr::NonNull};
 
+#[cfg(feature = "alloc")]
+use super::chunks::Chunks;
 use super::{free::Stack, header::Header, schedule::Anchor};
 use crate::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, maybe_const};
 
@@ -38,18 +40,12 @@ pub struct Home {
     place: Place,
 }
 
-#[cfg_attr(
-    feature = "alloc",
-    expect(
-        clippy::large_enum_variant,
-        reason = "homes are static, and few; a box would need an allocator"
-    )
-)]
 enum Place {
     /// An array whose address is known from the first use.
     Fixed { base: AtomicPtr<Header>, len: AtomicU32, free: Stack },
+    /// Chunks, of which the same holds.
     #[cfg(feature = "alloc")]
-    Grown(super::heap::Chunks),
+    Grown(AtomicPtr<Chunks>),
 }
 
 impl Home {
@@ -77,13 +73,13 @@ impl Home {
 
     #[cfg(feature = "alloc")]
     maybe_const! {
-        pub(crate) fn grown(stride: usize, chunks: super::heap::Chunks) -> Self {
+        pub(crate) fn grown() -> Self {
             Self {
                 anchor: AtomicPtr::new(core::ptr::null_mut()),
                 next: AtomicPtr::new(core::ptr::null_mut()),
                 fresh: AtomicU32::new(0),
-                stride: AtomicUsize::new(stride),
-                place: Place::Grown(chunks),
+                stride: AtomicUsize::new(0),
+                place: Place::Grown(AtomicPtr::new(core::ptr::null_mut())),
             }
         }
     }
@@ -108,7 +104,19 @@ impl Home {
         }
     }
 
-    /// Bytes from one slot to the next.
+    /// Tells a growing home where its chunks are: always the same.
+    #[cfg(feature = "alloc")]
+    #[inline]
+    pub(crate) fn found(&self, chunks: &'static Chunks) {
+        if let Place::Grown(at) = &self.place {
+            // Ordering: the value is always the same, and what it points to is there from the start.
+            if at.load(Ordering::Relaxed).is_null() {
+                at.store(core::ptr::from_ref(chunks).cast_mut(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Bytes from one slot to the next, of a fixed home.
     #[inline]
     fn stride(&self) -> usize {
         // Ordering: fixed before the first slot was taken; see `fix` and `bind_first`.
@@ -165,7 +173,7 @@ impl Home {
         let free = match &self.place {
             Place::Fixed { free, .. } => free.pop(|index| self.slot(index)),
             #[cfg(feature = "alloc")]
-            Place::Grown(chunks) => chunks.take(near, self.stride()),
+            Place::Grown(at) => chunks(at).take(near),
         };
         free.or_else(|| self.take_fresh())
     }
@@ -203,7 +211,7 @@ impl Home {
         match &self.place {
             Place::Fixed { .. } => 0,
             #[cfg(feature = "alloc")]
-            Place::Grown(chunks) => chunks.chunk(index),
+            Place::Grown(at) => chunks(at).chunk(index),
         }
     }
 
@@ -211,9 +219,7 @@ impl Home {
         match &self.place {
             Place::Fixed { len, .. } => index < len.load(Ordering::Relaxed),
             #[cfg(feature = "alloc")]
-            Place::Grown(chunks) => {
-                (index as usize) < Self::MOST - 1 && chunks.reach(index, self.stride())
-            }
+            Place::Grown(at) => (index as usize) < Self::MOST - 1 && chunks(at).reach(index),
         }
     }
 
@@ -232,12 +238,12 @@ impl Home {
                 unsafe { free.push(slot, index) };
             }
             #[cfg(feature = "alloc")]
-            Place::Grown(chunks) => {
+            Place::Grown(at) => {
                 let anchor = self.anchor();
                 // SAFETY: the anchor of a `'static` scheduler, to which the home was bound when the slot was taken.
                 let near = unsafe { (Anchor::ops(anchor).near)(anchor) };
                 // SAFETY: the caller's; a slot that was taken has been settled.
-                unsafe { chunks.give(near, slot) };
+                unsafe { chunks(at).give(near, slot) };
             }
         }
     }
@@ -251,7 +257,7 @@ impl Home {
                 unsafe { NonNull::new_unchecked(base.byte_add(index as usize * self.stride())) }
             }
             #[cfg(feature = "alloc")]
-            Place::Grown(chunks) => chunks.slot(index, self.stride()),
+            Place::Grown(at) => chunks(at).slot(index),
         }
     }
 
@@ -270,11 +276,17 @@ impl Home {
     }
 }
 
+/// The chunks of a home that has found them, as it has before it is asked for a slot.
+#[cfg(feature = "alloc")]
+#[inline(always)]
+fn chunks(at: &AtomicPtr<Chunks>) -> &'static Chunks {
+    // Ordering: see `Home::found`; who knows of a slot came by it after that.
+    // SAFETY: `found` comes before every spawn, with a reference that lives for ever.
+    unsafe { &*at.load(Ordering::Relaxed) }
+}
+
 impl fmt::Debug for Home {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Home")
-            .field("stride", &self.stride)
-            .field("used", &self.fresh)
-            .finish_non_exhaustive()
+        f.debug_struct("Home").field("used", &self.fresh).finish_non_exhaustive()
     }
 }

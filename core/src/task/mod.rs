@@ -14,6 +14,8 @@
 //! References keep the slot; the last one frees it, or, if a future is still in it, has a worker drop that future: a task
 //! that nobody can wake any more is scheduled as cancelled, so that the queues themselves are the reclaim list.
 
+#[cfg(feature = "alloc")]
+pub(crate) mod chunks;
 pub(crate) mod coop;
 pub(crate) mod free;
 pub(crate) mod header;

@@ -14,7 +14,8 @@ use crate::atomic::{array_of, maybe_const};
 /// its output. `SLOT` is rounded up to a multiple of 16. Futures aligned to more than 16 bytes do not fit.
 ///
 /// Spawning into a full pool, or a future that does not fit, hands the future back in a
-/// [`SpawnError`](crate::SpawnError). Slots are handed out and taken back by a lock-free list, from any context.
+/// [`SpawnError`](crate::SpawnError). Slots are handed out and taken back by a lock-free list, from any context: one list for
+/// all workers, to which each spawn and each end of a task writes. Where many workers spawn, give each a pool of its own.
 ///
 /// ```
 /// use filch::TaskPool;
