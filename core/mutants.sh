@@ -43,6 +43,8 @@ injector_unlock queue::models::models_injector_leaves_tasks_behind           # t
 free_tag        queue::models::models_free_list_hands_no_slot_out_twice      # ABA on the free list
 free_give       queue::models::models_free_list_hands_over                   # a slot comes back without an order
 free_give       task::models_end::models_slot_is_used_again
+free_look       task::models_stacks::models_stacks_overlook_no_slot           # who finds all stacks empty looks once
+free_take       task::models_stacks::models_stacks_overlook_no_slot           # who leaves a stack empty does not tell what it gave before
 state_load      task::models::models_wake_by_ref_against_poll                # a poll does not see what its wakers did
 state_load      task::models::models_join_against_completion                 # ... a joiner the output
 state_apply     task::models::models_wake_by_value_against_poll              # a transition publishes nothing

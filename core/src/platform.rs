@@ -195,7 +195,8 @@ pub unsafe trait Platform: Sync + 'static {
     /// Monotonic time. Called about once in 128 polls and around each park.
     fn now(&self) -> Instant;
 
-    /// The worker of this executor that runs in the calling context, if any. Called on each wake and spawn.
+    /// The worker of this executor that runs in the calling context, if any. Called on each wake and spawn, and at the
+    /// end of tasks in a `Heap`.
     fn current_worker(&self) -> Option<WorkerId>;
 
     /// The calling context becomes `worker`: set the thread local, the per-CPU register. Nothing to do where the

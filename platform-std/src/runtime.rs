@@ -23,7 +23,7 @@ type Executor<H> = Scheduler<Hosted<H>, Box<[WorkerSlot]>>;
 /// What a runtime's memory holds: never freed, used again.
 pub(crate) struct Shared<H: Host> {
     pub(crate) executor: Executor<H>,
-    heap: Heap,
+    heap: &'static Heap,
     pub(crate) kind: Kind,
 }
 
@@ -237,7 +237,7 @@ impl Builder {
         platform.clock.resume(|| platform.host.now());
         let handle = Handle {
             core: shared,
-            heap: &shared.heap,
+            heap: shared.heap,
             spawner: shared.executor.spawner(),
             timers: shared.executor.timers(),
             process: fork::generation(),
@@ -256,7 +256,8 @@ impl Builder {
                     _ => BuildError::ZeroWorkers,
                 },
             )?;
-        Ok(Box::leak(Box::new(Shared { executor, heap: Heap::new(), kind })))
+        let heap = Box::leak(Heap::boxed());
+        Ok(Box::leak(Box::new(Shared { executor, heap, kind })))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tasks in slabs from the global allocator: size classes that grow by quarters and are recycled for ever.
 
+use alloc::boxed::Box;
 use core::{alloc::Layout, fmt};
 
 use super::{
@@ -7,12 +8,14 @@ use super::{
     memory::{Home, Memory, Sealed},
 };
 
-/// Memory for any number of tasks of any size, by feature `alloc`.
+/// Memory for tasks of any size, and up to 2^28 of each (65,533 where 64-bit atomics are not native), by feature `alloc`.
 ///
 /// Tasks of like size share slabs, which are recycled and never given back to the allocator: once a program has reached
-/// its largest number of tasks of a size, spawning no longer calls the allocator. Workers have free slots of their own, so
-/// that they do not meet in spawns: those of up to 15, while a pool's slots come from one list for all. Sizes are 64 to 256 bytes in
+/// its largest number of tasks of a size, spawning no longer calls the allocator. Sizes are 64 to 256 bytes in
 /// steps of 32, then four to a doubling. A future aligned to more than 128 bytes does not fit.
+///
+/// Each of the first 15 workers has free slots of its own (7 where 64-bit atomics are not native), so that workers seldom meet
+/// in spawns and in ends of tasks. An empty heap is 200 KB of zeros, of which a program uses the pages of its sizes.
 ///
 /// ```
 /// use filch::Heap;
@@ -55,13 +58,35 @@ const fn class_of(size: usize) -> usize {
 impl Heap {
     /// An empty heap.
     pub const fn new() -> Self {
-        let mut chunks = [const { Chunks::new(ALIGN) }; CLASSES];
-        let mut class = 0;
-        while class < CLASSES {
-            chunks[class] = Chunks::new(class_size(class));
-            class += 1;
+        Self {
+            classes: [const { Home::new() }; CLASSES],
+            chunks: [const { Chunks::new() }; CLASSES],
         }
-        Self { classes: [const { Home::grown() }; CLASSES], chunks }
+    }
+}
+
+impl Heap {
+    /// An empty heap in a box, without a copy of it on the stack, and of memory that is only touched where it is used.
+    ///
+    /// # Panics
+    /// As `Box::new`, if memory is out.
+    ///
+    /// ```
+    /// use filch::Heap;
+    /// let heap: &'static Heap = Box::leak(Heap::boxed());
+    /// # let _ = heap;
+    /// ```
+    pub fn boxed() -> Box<Self> {
+        let layout = Layout::new::<Self>();
+        // SAFETY: the size is not zero, and the pointer is that of a box of this layout. An empty heap is all zeros: homes and
+        // chunks are atomics, each zero or null.
+        unsafe {
+            let heap = alloc::alloc::alloc_zeroed(layout);
+            if heap.is_null() {
+                alloc::alloc::handle_alloc_error(layout);
+            }
+            Box::from_raw(heap.cast())
+        }
     }
 }
 
@@ -86,7 +111,7 @@ impl Sealed for Heap {
             class += 1;
         }
         let home = self.classes.get(class).ok_or(LARGEST)?;
-        home.found(&self.chunks[class]);
+        home.found(&self.chunks[class], class_size(class));
         Ok(home)
     }
 }
@@ -121,17 +146,17 @@ mod tests {
 
     #[test]
     fn alignment_is_kept_or_refused() {
-        static HEAP: Heap = Heap::new();
+        let heap: &'static Heap = Box::leak(Heap::boxed());
         for align in [1, 8, 32, 64, 128] {
             for size in [1, 65, 300, 1000, 5000] {
                 let layout = Layout::from_size_align(size, align).unwrap();
-                let home = HEAP.home(layout).unwrap();
+                let home = heap.home(layout).unwrap();
                 for _ in 0..3 {
                     let slot = home.take_fresh().unwrap();
                     assert_eq!(slot.as_ptr().addr() % align, 0);
                 }
             }
         }
-        assert_eq!(HEAP.home(Layout::from_size_align(64, 256).unwrap()).unwrap_err(), LARGEST);
+        assert_eq!(heap.home(Layout::from_size_align(64, 256).unwrap()).unwrap_err(), LARGEST);
     }
 }

@@ -35,17 +35,26 @@ pub struct Home {
     anchor: AtomicPtr<Anchor>,
     next: AtomicPtr<Home>,
     fresh: AtomicU32,
-    /// Zero until the first use, like all of a fixed home, so that a pool in a `static` takes no room in an image.
-    stride: AtomicUsize,
-    place: Place,
+    fixed: Fixed,
+    /// Null in a fixed home.
+    #[cfg(feature = "alloc")]
+    chunks: AtomicPtr<Chunks>,
 }
 
-enum Place {
-    /// An array whose address is known from the first use.
-    Fixed { base: AtomicPtr<Header>, len: AtomicU32, free: Stack },
-    /// Chunks, of which the same holds.
+/// An array of slots whose address is known from the first use. All zeros until then, as the whole home: a pool in a
+/// `static` takes no room in an image.
+struct Fixed {
+    base: AtomicPtr<Header>,
+    /// Bytes from one slot to the next.
+    stride: AtomicUsize,
+    len: AtomicU32,
+    free: Stack,
+}
+
+enum Place<'a> {
+    Fixed(&'a Fixed),
     #[cfg(feature = "alloc")]
-    Grown(AtomicPtr<Chunks>),
+    Grown(&'static Chunks),
 }
 
 impl Home {
@@ -56,30 +65,19 @@ impl Home {
     pub(crate) const MOST: usize = Stack::MOST;
 
     maybe_const! {
-        pub(crate) fn fixed() -> Self {
+        pub(crate) fn new() -> Self {
             Self {
                 anchor: AtomicPtr::new(core::ptr::null_mut()),
                 next: AtomicPtr::new(core::ptr::null_mut()),
                 fresh: AtomicU32::new(0),
-                stride: AtomicUsize::new(0),
-                place: Place::Fixed {
+                fixed: Fixed {
                     base: AtomicPtr::new(core::ptr::null_mut()),
+                    stride: AtomicUsize::new(0),
                     len: AtomicU32::new(0),
                     free: Stack::new(),
                 },
-            }
-        }
-    }
-
-    #[cfg(feature = "alloc")]
-    maybe_const! {
-        pub(crate) fn grown() -> Self {
-            Self {
-                anchor: AtomicPtr::new(core::ptr::null_mut()),
-                next: AtomicPtr::new(core::ptr::null_mut()),
-                fresh: AtomicU32::new(0),
-                stride: AtomicUsize::new(0),
-                place: Place::Grown(AtomicPtr::new(core::ptr::null_mut())),
+                #[cfg(feature = "alloc")]
+                chunks: AtomicPtr::new(core::ptr::null_mut()),
             }
         }
     }
@@ -90,37 +88,36 @@ impl Home {
     /// `at` points to `slots` slots, `bytes` apart, each a valid free header, for ever; always the same.
     #[inline]
     pub(crate) unsafe fn fix(&self, at: NonNull<Header>, bytes: usize, slots: u32) {
-        #[cfg_attr(
-            not(feature = "alloc"),
-            expect(irrefutable_let_patterns, reason = "the other kind is off")
-        )]
-        if let Place::Fixed { base, len, .. } = &self.place {
-            // Ordering: the values are always the same; Acquire and Release so that who sees the base sees the others.
-            if base.load(Ordering::Acquire).is_null() {
-                self.stride.store(bytes, Ordering::Relaxed);
-                len.store(slots, Ordering::Relaxed);
-                base.store(at.as_ptr(), Ordering::Release);
-            }
+        let Fixed { base, stride, len, .. } = &self.fixed;
+        // Ordering: the values are always the same; Acquire and Release so that who sees the base sees the others.
+        if base.load(Ordering::Acquire).is_null() {
+            stride.store(bytes, Ordering::Relaxed);
+            len.store(slots, Ordering::Relaxed);
+            base.store(at.as_ptr(), Ordering::Release);
         }
     }
 
-    /// Tells a growing home where its chunks are: always the same.
+    /// Tells a growing home where its chunks are, and of what size its slots: always the same.
     #[cfg(feature = "alloc")]
     #[inline]
-    pub(crate) fn found(&self, chunks: &'static Chunks) {
-        if let Place::Grown(at) = &self.place {
-            // Ordering: the value is always the same, and what it points to is there from the start.
-            if at.load(Ordering::Relaxed).is_null() {
-                at.store(core::ptr::from_ref(chunks).cast_mut(), Ordering::Relaxed);
-            }
+    pub(crate) fn found(&self, chunks: &'static Chunks, stride: usize) {
+        // Ordering: as in `fix`.
+        if self.chunks.load(Ordering::Acquire).is_null() {
+            chunks.settle(stride);
+            self.chunks.store(core::ptr::from_ref(chunks).cast_mut(), Ordering::Release);
         }
     }
 
-    /// Bytes from one slot to the next, of a fixed home.
-    #[inline]
-    fn stride(&self) -> usize {
-        // Ordering: fixed before the first slot was taken; see `fix` and `bind_first`.
-        self.stride.load(Ordering::Relaxed)
+    /// Where the slots are, once `fix` or `found` has said so: before the first slot is asked for.
+    #[inline(always)]
+    fn place(&self) -> Place<'_> {
+        // Ordering: who asks has come by the home after that.
+        // SAFETY: `found` had a reference that lives for ever.
+        #[cfg(feature = "alloc")]
+        if let Some(chunks) = unsafe { self.chunks.load(Ordering::Relaxed).as_ref() } {
+            return Place::Grown(chunks);
+        }
+        Place::Fixed(&self.fixed)
     }
 
     /// Makes the home serve a scheduler, and lists it in the scheduler's registry. False if it serves another.
@@ -170,10 +167,11 @@ impl Home {
         expect(unused_variables, reason = "a fixed home has one stack for all")
     )]
     pub(crate) fn take(&'static self, near: usize) -> Option<NonNull<Header>> {
-        let free = match &self.place {
-            Place::Fixed { free, .. } => free.pop(|index| self.slot(index)),
+        let free = match self.place() {
+            // SAFETY: a slot's name is its index.
+            Place::Fixed(fixed) => unsafe { fixed.free.pop(|index| self.slot(index)).ok() },
             #[cfg(feature = "alloc")]
-            Place::Grown(at) => chunks(at).take(near),
+            Place::Grown(chunks) => chunks.take(near),
         };
         free.or_else(|| self.take_fresh())
     }
@@ -193,10 +191,12 @@ impl Home {
                 Ordering::Relaxed,
             ) {
                 Ok(_) => {
-                    let slot = self.slot(index);
                     // SAFETY: INV-HOME-SLOT: ours from now on, and never used before.
-                    unsafe { slot.as_ref().settle(self, self.part(index)) };
-                    return Some(slot);
+                    unsafe {
+                        let slot = self.slot(index);
+                        slot.as_ref().settle(self, self.part(index));
+                        return Some(slot);
+                    }
                 }
                 Err(seen) => index = seen,
             }
@@ -208,18 +208,18 @@ impl Home {
         expect(unused_variables, reason = "a fixed home is in one part")
     )]
     fn part(&self, index: u32) -> usize {
-        match &self.place {
-            Place::Fixed { .. } => 0,
+        match self.place() {
+            Place::Fixed(_) => 0,
             #[cfg(feature = "alloc")]
-            Place::Grown(at) => chunks(at).chunk(index),
+            Place::Grown(chunks) => chunks.chunk(index),
         }
     }
 
     fn has_room(&self, index: u32) -> bool {
-        match &self.place {
-            Place::Fixed { len, .. } => index < len.load(Ordering::Relaxed),
+        match self.place() {
+            Place::Fixed(fixed) => index < fixed.len.load(Ordering::Relaxed),
             #[cfg(feature = "alloc")]
-            Place::Grown(at) => (index as usize) < Self::MOST - 1 && chunks(at).reach(index),
+            Place::Grown(chunks) => (index as usize) < Self::MOST - 1 && chunks.reach(index),
         }
     }
 
@@ -229,35 +229,38 @@ impl Home {
     /// The slot is of this home, and the caller owns it; its state says that there is no task.
     #[inline]
     pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
-        match &self.place {
-            Place::Fixed { base, free, .. } => {
+        match self.place() {
+            Place::Fixed(Fixed { base, stride, free, .. }) => {
                 let bytes = slot.as_ptr().addr() - base.load(Ordering::Relaxed).addr();
                 // A stride is never zero; the division need not check.
-                let index = bytes.checked_div(self.stride()).unwrap_or(0) as u32;
+                let index = bytes.checked_div(stride.load(Ordering::Relaxed)).unwrap_or(0) as u32;
                 // SAFETY: the caller's.
                 unsafe { free.push(slot, index) };
             }
             #[cfg(feature = "alloc")]
-            Place::Grown(at) => {
+            Place::Grown(chunks) => {
                 let anchor = self.anchor();
                 // SAFETY: the anchor of a `'static` scheduler, to which the home was bound when the slot was taken.
                 let near = unsafe { (Anchor::ops(anchor).near)(anchor) };
                 // SAFETY: the caller's; a slot that was taken has been settled.
-                unsafe { chunks(at).give(near, slot) };
+                unsafe { chunks.give(near, slot) };
             }
         }
     }
 
+    /// # Safety
+    /// The slot has been used: the index is below `fresh`.
     #[inline]
-    fn slot(&self, index: u32) -> NonNull<Header> {
-        match &self.place {
-            Place::Fixed { base, .. } => {
-                let base = base.load(Ordering::Relaxed);
+    unsafe fn slot(&self, index: u32) -> NonNull<Header> {
+        match self.place() {
+            Place::Fixed(Fixed { base, stride, .. }) => {
+                let (base, stride) = (base.load(Ordering::Relaxed), stride.load(Ordering::Relaxed));
                 // SAFETY: `fix` came first, and the index is below `len`.
-                unsafe { NonNull::new_unchecked(base.byte_add(index as usize * self.stride())) }
+                unsafe { NonNull::new_unchecked(base.byte_add(index as usize * stride)) }
             }
             #[cfg(feature = "alloc")]
-            Place::Grown(at) => chunks(at).slot(index),
+            // SAFETY: the caller's: it has been reached.
+            Place::Grown(chunks) => unsafe { chunks.slot(index) },
         }
     }
 
@@ -269,20 +272,12 @@ impl Home {
         while let Some(this) = unsafe { home.as_ref() } {
             // Ordering: Acquire pairs with the Release in `take_fresh`.
             for index in 0..this.fresh.load(Ordering::Acquire) {
-                f(this.slot(index));
+                // SAFETY: below `fresh`.
+                f(unsafe { this.slot(index) });
             }
             home = this.next.load(Ordering::Relaxed);
         }
     }
-}
-
-/// The chunks of a home that has found them, as it has before it is asked for a slot.
-#[cfg(feature = "alloc")]
-#[inline(always)]
-fn chunks(at: &AtomicPtr<Chunks>) -> &'static Chunks {
-    // Ordering: see `Home::found`; who knows of a slot came by it after that.
-    // SAFETY: `found` comes before every spawn, with a reference that lives for ever.
-    unsafe { &*at.load(Ordering::Relaxed) }
 }
 
 impl fmt::Debug for Home {

@@ -5,8 +5,9 @@
 //! | part | before `publish` | live | complete |
 //! |---|---|---|---|
 //! | `state` | spawner | anybody, by transitions | anybody, by transitions |
-//! | `link` | spawner | holder of the `Ready`, or the queue it is in | free list |
-//! | `vtable`, `home`, `meta` | spawner | read by holders of a reference | read by holders of a reference |
+//! | `link` | spawner | holder of the `Ready`, or the queue it is in | stack of free slots |
+//! | `vtable`, `meta` | spawner | read by holders of a reference | read by holders of a reference |
+//! | `home` | written by the slot's first owner, once | read by holders of a reference | the same, and the slot's owner |
 //! | stage (future, output) | spawner | holder of the `Ready` | join handle; without one, the completing worker |
 //! | join slot | spawner | join handle while the join-waker bit is clear, else read by both | the completing worker if the bit was set |
 //!
@@ -29,9 +30,13 @@ mod models;
 mod models_bare;
 #[cfg(all(test, filch_loom))]
 mod models_end;
+#[cfg(all(test, filch_loom))]
+mod models_stacks;
 pub(crate) mod pool;
 pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod spawn;
+#[cfg(any(feature = "alloc", all(test, filch_loom)))]
+pub(crate) mod stacks;
 pub(crate) mod state;
 pub(crate) mod waker;

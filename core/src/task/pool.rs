@@ -53,7 +53,7 @@ impl<const SLOT: usize, const N: usize> TaskPool<SLOT, N> {
         pub fn new() -> Self {
             assert!(N > 0 && N < Home::MOST, "too few or too many slots");
             Self {
-                home: Home::fixed(),
+                home: Home::new(),
                 slots: array_of!(Slot::new(); N),
             }
         }
@@ -138,7 +138,7 @@ impl<F: Future> TaskCell<F> {
         pub fn new() -> Self {
             let slot = CellSlot { header: ManuallyDrop::new(Header::vacant()) };
             Self {
-                home: Home::fixed(),
+                home: Home::new(),
                 slot: core::cell::UnsafeCell::new(slot),
             }
         }

@@ -1,6 +1,6 @@
 //! The waker: one static table for all tasks, the header as data.
 //!
-//! `wake` takes no lock, allocates and frees nothing but a slot onto its lock-free free list, runs no user code and
+//! `wake` takes no lock, allocates and frees nothing but a slot onto a lock-free stack, runs no user code and
 //! waits for nobody, so that it is safe in an interrupt or signal handler, whatever that handler interrupted.
 
 use core::{
