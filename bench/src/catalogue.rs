@@ -55,6 +55,11 @@ const NO_MEMORY: &[&str] = &[
     "http_hello",
 ];
 
+/// Whether a figure is a peer's: neither ours nor what a bare thread or the plain computation takes.
+pub(crate) fn is_rival(peer: &str) -> bool {
+    ![peers::FILCH, workloads::BARE_THREAD, fork::SEQUENTIAL].contains(&peer)
+}
+
 fn executors(workload: &str, workers: usize) -> Vec<&'static str> {
     if workers == 1 && workloads::NEED_TWO.contains(&workload) {
         return Vec::new();

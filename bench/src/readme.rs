@@ -4,15 +4,17 @@ use core::fmt::Write;
 use std::{fs, io, path::Path};
 
 use crate::{
+    catalogue,
     goals::{self, Bound, Goal},
     peers::FILCH,
     report::Line,
     table::number,
-    workloads::BARE_THREAD,
 };
 
 const BEGIN: &str = "<!-- bench: made by filch-bench -->\n";
 const END: &str = "<!-- /bench -->";
+/// What a peer's name ends with if it was measured with another allocator.
+const MIMALLOC: &str = "+mimalloc";
 
 /// Puts the table between the two marks of a text file, and leaves the rest as it is.
 pub(crate) fn update(path: &Path, lines: &[Line]) -> io::Result<()> {
@@ -37,21 +39,22 @@ fn table(lines: &[Line]) -> String {
             rows.push(row);
         }
     }
-    let mut text = String::from(
-        "| workload | workers | filch | allocations | tokio | best peer | lead | with mimalloc |\n\
-         |---|---|---|---|---|---|---|---|\n",
-    );
+    // Writing to a string does not fail.
+    let mut text =
+        String::from("| workload | workers | filch | allocations | tokio | best peer | lead |");
+    let mimalloc = lines.iter().any(|line| line.peer.ends_with(MIMALLOC));
+    let _ = writeln!(text, "{}", if mimalloc { " with mimalloc |" } else { "" });
+    let _ = writeln!(text, "|---|---|---|---|---|---|---|{}", if mimalloc { "---|" } else { "" });
     for (workload, workers) in rows {
         for goal in goals::of(workload, workers) {
-            let Some(row) = row(lines, goal, workers) else { continue };
-            // Writing to a string does not fail.
+            let Some(row) = row(lines, goal, workers, mimalloc) else { continue };
             let _ = writeln!(text, "{row}");
         }
     }
     text
 }
 
-fn row(lines: &[Line], goal: &Goal, workers: usize) -> Option<String> {
+fn row(lines: &[Line], goal: &Goal, workers: usize, mimalloc: bool) -> Option<String> {
     let group = Group { lines, goal, workers, suffix: "" };
     let ours = group.find(FILCH)?;
     let with_unit = |line: &Line| format!("{} {}", number(line.median), line.unit);
@@ -59,15 +62,18 @@ fn row(lines: &[Line], goal: &Goal, workers: usize) -> Option<String> {
     let best = group.best();
     let best =
         best.map_or_else(String::new, |(_, line)| format!("{} {}", line.peer, with_unit(line)));
-    let mimalloc = Group { suffix: "+mimalloc", ..group };
+    let mimalloc = if mimalloc {
+        format!(" {} |", Group { suffix: MIMALLOC, ..group }.lead())
+    } else {
+        String::new()
+    };
     Some(format!(
-        "| {} {} | {workers} | {} | {} | {tokio} | {best} | {} | {} |",
+        "| {} {} | {workers} | {} | {} | {tokio} | {best} | {} |{mimalloc}",
         goal.workload,
         goal.metric,
         with_unit(ours),
         ours.allocs_per_op.map_or_else(String::new, number),
         group.lead(),
-        mimalloc.lead(),
     ))
 }
 
@@ -102,7 +108,7 @@ impl<'a> Group<'a> {
         let lower_wins = matches!(self.goal.bound, Bound::AtMost(_) | Bound::OfPeer(..));
         let lead = |theirs: f64| if lower_wins { theirs / ours } else { ours / theirs };
         self.all()
-            .filter(|(name, _)| ![FILCH, BARE_THREAD].contains(name))
+            .filter(|(name, _)| catalogue::is_rival(name))
             .map(|(_, line)| (lead(line.median), line))
             .min_by(|a, b| a.0.total_cmp(&b.0))
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     args::Allocator,
-    catalogue::Row,
+    catalogue::{self, Row},
     goals::{self, Bound, Goal},
     peers::FILCH,
     rounds::Summary,
@@ -13,7 +13,7 @@ use crate::{
 pub(crate) fn print(row: &Row, summaries: &[Summary]) {
     for filch in summaries.iter().filter(|summary| summary.peer == FILCH) {
         let same = |other: &&Summary| {
-            other.allocator == filch.allocator && ![FILCH, BARE_THREAD].contains(&other.peer)
+            other.allocator == filch.allocator && catalogue::is_rival(other.peer)
         };
         let peers: Vec<&Summary> = summaries.iter().filter(same).collect();
         for goal in goals::of(row.workload, row.workers) {

@@ -13,6 +13,9 @@ use crate::{meter::Figure, peers::FILCH, workloads::Run};
 pub(crate) const NAMES: &[&str] =
     &["fork_fib", "fork_tree_small", "fork_tree_large", "fork_uneven"];
 
+/// The plain computation, in the place of a peer.
+pub(crate) const SEQUENTIAL: &str = "sequential";
+
 /// A pool that forks and joins.
 pub(crate) trait Fork: Sized {
     /// What joins are called on; passed down, or empty if the pool is found by the thread.
@@ -35,7 +38,7 @@ pub(crate) fn peers(workload: &str, workers: usize) -> Vec<&'static str> {
     match (workload, workers) {
         // It has four in any case.
         ("fork_uneven", 1) => vec![],
-        (_, 1) => vec![FILCH, "rayon", "chili", "sequential"],
+        (_, 1) => vec![FILCH, "rayon", "chili", SEQUENTIAL],
         _ => vec![FILCH, "rayon", "chili"],
     }
 }
@@ -45,7 +48,7 @@ pub(crate) fn run(workload: &str, peer: &str, run: Run) -> Option<Vec<Figure>> {
         FILCH => measure::<filch::Filch>(workload, run),
         "rayon" => measure::<rayon::Rayon>(workload, run),
         "chili" => measure::<chili::Chili>(workload, run),
-        "sequential" => measure::<sequential::Sequential>(workload, run),
+        SEQUENTIAL => measure::<sequential::Sequential>(workload, run),
         _ => return None,
     })
 }
