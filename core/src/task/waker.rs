@@ -2,6 +2,9 @@
 //!
 //! `wake` takes no lock, allocates and frees nothing but a slot onto a lock-free stack, runs no user code and
 //! waits for nobody, so that it is safe in an interrupt or signal handler, whatever that handler interrupted.
+//!
+//! The wake of a task that is complete does not touch its executor, unless it drops the last reference to a task of a `Heap`: then
+//! the platform is asked which worker calls, for the stack that the slot goes to.
 
 use core::{
     mem::ManuallyDrop,
