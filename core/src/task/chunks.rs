@@ -221,10 +221,13 @@ mod tests {
 
     use super::*;
 
-    fn chunks(stride: usize) -> &'static Chunks {
-        let chunks: &'static Chunks = Box::leak(Box::new(Chunks::new()));
-        chunks.settle(stride);
-        chunks
+    /// A test's own chunks: in a `static`, where leak checkers look.
+    macro_rules! chunks {
+        ($stride:expr) => {{
+            static CHUNKS: Chunks = Chunks::new();
+            CHUNKS.settle($stride);
+            &CHUNKS
+        }};
     }
 
     impl Chunks {
@@ -246,7 +249,7 @@ mod tests {
 
     #[test]
     fn slots_names_and_indices_belong_together() {
-        let chunks = chunks(96);
+        let chunks = chunks!(96);
         for index in 0..1000 {
             let (slot, chunk) = (chunks.fresh(index), chunks.chunk(index));
             let name = chunks.name(chunk, slot);
@@ -259,7 +262,7 @@ mod tests {
     /// Takes as many slots as there are given back, and looks which context's stack has them.
     #[test]
     fn slots_are_found_wherever_they_were_given_back() {
-        let chunks = chunks(64);
+        let chunks = chunks!(64);
         for (round, (taker, giver)) in [(0, 3), (3, 3), (1, 0), (2, 17)].into_iter().enumerate() {
             let begin = round as u32 * 20;
             let mut given: Vec<_> = (begin..begin + 20).map(|i| chunks.put(giver, i)).collect();
@@ -277,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_single_slot_leaves_its_stack_where_it_is() {
-        let chunks = chunks(64);
+        let chunks = chunks!(64);
         let slot = chunks.put(2, 0);
         let stack = core::ptr::from_ref(chunks.free.near(2));
         assert_eq!(chunks.take(1), Some(slot));
@@ -287,7 +290,7 @@ mod tests {
     #[test]
     fn memory_does_not_grow_when_tasks_end_elsewhere() {
         const AT_ONCE: usize = 8;
-        let chunks = chunks(64);
+        let chunks = chunks!(64);
         let (give, given) = sync_channel(AT_ONCE);
         let giver = thread::spawn(move || {
             for index in given {

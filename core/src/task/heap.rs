@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn alignment_is_kept_or_refused() {
-        let heap: &'static Heap = Box::leak(Heap::boxed());
+        static HEAP: std::sync::OnceLock<Box<Heap>> = std::sync::OnceLock::new();
+        let heap = HEAP.get_or_init(Heap::boxed);
         for align in [1, 8, 32, 64, 128] {
             for size in [1, 65, 300, 1000, 5000] {
                 let layout = Layout::from_size_align(size, align).unwrap();
