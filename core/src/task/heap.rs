@@ -72,8 +72,10 @@ impl Heap {
     /// As `Box::new`, if memory is out.
     ///
     /// ```
+    /// use std::sync::LazyLock;
     /// use filch::Heap;
-    /// let heap: &'static Heap = Box::leak(Heap::boxed());
+    /// static HEAP: LazyLock<Box<Heap>> = LazyLock::new(Heap::boxed);
+    /// let heap: &'static Heap = &HEAP;
     /// # let _ = heap;
     /// ```
     pub fn boxed() -> Box<Self> {
