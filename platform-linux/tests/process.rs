@@ -249,15 +249,15 @@ fn children_outlive_the_runtime_and_are_reaped_by_the_next() {
         let mut dropped = first.block_on(async { cat() });
         let mut late = first.block_on(async { cat() });
         let ids = [kept.id().unwrap(), dropped.id().unwrap(), late.id().unwrap()];
-        let dropped_stdin = dropped.stdin.take();
-        let late_stdin = late.stdin.take();
+        // `wait` closes what it finds there, and the child might end before the wait is refused.
+        let stdins = [kept.stdin.take(), dropped.stdin.take(), late.stdin.take()];
         first.block_on(async { drop(dropped) });
         drop(first);
         drop(late);
         let second = runtime();
         let error = second.block_on(kept.wait()).unwrap_err();
         assert!(error.to_string().contains("shut down"), "{error}");
-        drop((dropped_stdin, late_stdin));
+        drop(stdins);
         for id in ids {
             // The one that is kept is its owner's; it can still be asked.
             while !is_zombie(id) {
