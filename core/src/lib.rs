@@ -20,7 +20,7 @@
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "alloc")]
+#[cfg(any(feature = "alloc", all(test, filch_loom)))]
 extern crate alloc;
 
 pub mod atomic;

@@ -263,10 +263,8 @@ impl<const CAP: usize> Ring<CAP> {
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => {
-                    // SAFETY: INV-RING-SLOT: the exchange took it out of the ring, for us.
-                    return Some(unsafe { self.read(real) });
-                }
+                // SAFETY: INV-RING-SLOT: the exchange took it out of the ring, for us.
+                Ok(_) => return Some(unsafe { self.read(real) }),
                 Err(seen) => head = Head(seen),
             }
         }

@@ -17,7 +17,7 @@ use loom::{
 };
 
 use crate::{
-    Config, Instant, Platform, Scheduler, Slots, Step, TaskPool, WorkerId, WorkerSlot,
+    Config, Instant, Platform, Scheduler, Step, TaskPool, WorkerId, WorkerSlot,
     atomic::{
         AtomicBool, AtomicU32, Ordering,
         model::{check, check_large, leak},
@@ -96,17 +96,8 @@ unsafe impl Platform for Board {
 /// The clock stands still.
 const NOW: Instant = Instant::from_nanos(9);
 
-/// Worker slots, made one by one: three of them by value are more than the stack of a model's thread holds.
-pub(super) struct Boxed(Box<[WorkerSlot<4>]>);
-
-// SAFETY: the box owns its slots, and cannot change under a shared reference.
-unsafe impl Slots<4> for Boxed {
-    fn slots(&self) -> &[WorkerSlot<4>] {
-        &self.0
-    }
-}
-
-pub(super) type Whole = Scheduler<Board, Boxed, 4>;
+/// Its slots are boxed, made one by one: three of them by value are more than the stack of a model's thread holds.
+pub(super) type Whole = Scheduler<Board, Box<[WorkerSlot<4>]>, 4>;
 type Pool = TaskPool<640, 4>;
 
 pub(super) struct Model<const N: usize> {
@@ -129,7 +120,7 @@ impl<const N: usize> Model<N> {
     pub(super) fn with(change: impl FnOnce(Config) -> Config) -> Self {
         // Without LIFO slots, whose tasks wait for the end of a poll by design; without a sentry, since there is no time.
         let config = Config::new().spin_rounds(0).sentry(None).lifo_cap(0);
-        let slots = Boxed((0..N).map(|_| WorkerSlot::new()).collect());
+        let slots = (0..N).map(|_| WorkerSlot::new()).collect();
         let executor = Scheduler::over(Board::new(), change(config), slots).unwrap();
         Self { executor: leak(executor), pool: leak(Pool::new()) }
     }

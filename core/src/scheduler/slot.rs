@@ -190,7 +190,7 @@ unsafe impl<const RING: usize, const N: usize> Slots<RING> for [WorkerSlot<RING>
 }
 
 // SAFETY: as above.
-#[cfg(feature = "alloc")]
+#[cfg(any(feature = "alloc", all(test, filch_loom)))]
 unsafe impl<const RING: usize> Slots<RING> for alloc::boxed::Box<[WorkerSlot<RING>]> {
     #[inline(always)]
     fn slots(&self) -> &[WorkerSlot<RING>] {

@@ -27,7 +27,8 @@ pub(crate) struct Chunks {
     first: AtomicU32,
     /// Bytes from one slot to the next.
     stride: AtomicUsize,
-    divisor: AtomicUsize,
+    /// For `divide` by the stride.
+    inverse: AtomicUsize,
     chunks: [AtomicPtr<Header>; CHUNKS],
     free: Stacks,
 }
@@ -38,7 +39,7 @@ impl Chunks {
             Self {
                 first: AtomicU32::new(0),
                 stride: AtomicUsize::new(0),
-                divisor: AtomicUsize::new(0),
+                inverse: AtomicUsize::new(0),
                 chunks: array_of!(AtomicPtr::new(core::ptr::null_mut()); CHUNKS),
                 free: Stacks::new(),
             }
@@ -52,7 +53,7 @@ impl Chunks {
         // Ordering: published by who tells of the chunks (`Home::found`).
         self.first.store(first, Ordering::Relaxed);
         self.stride.store(stride, Ordering::Relaxed);
-        self.divisor.store(inverse(stride), Ordering::Relaxed);
+        self.inverse.store(inverse(stride), Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -179,7 +180,7 @@ impl Chunks {
         let base = self.chunks.get(chunk).map_or(0, |c| c.load(Ordering::Acquire).addr());
         let bytes = slot.as_ptr().addr().wrapping_sub(base);
         // Ordering: see `settle`.
-        let offset = divide(bytes, self.stride(), self.divisor.load(Ordering::Relaxed));
+        let offset = divide(bytes, self.stride(), self.inverse.load(Ordering::Relaxed));
         debug_assert!(offset < self.slots(chunk), "INV-CHUNK");
         (if WIDE { chunk << OFFSET | offset } else { self.begin(chunk) + offset }) as u32
     }
