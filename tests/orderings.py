@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Weakens every memory ordering of the queues, the sleep protocol and the state word, one at a time, and runs the loom
+"""Weakens every memory ordering of the queues, the sleep protocol, the free lists and the state word, one at a time, and runs the loom
 models that should see it.
 
     tests/orderings.py                  all
@@ -28,6 +28,7 @@ WHOLE = ["scheduler::models_whole"]
 # Which models look at which file, in the order in which they are asked.
 FILES = {
     "task/state.rs": ["task::models", *WHOLE],
+    "task/free.rs": ["queue::models::models_free_list", "task::models_stacks"],
     "scheduler/park.rs": ["scheduler::models::models_park", "scheduler::models::models_two", *WHOLE],
     "queue/ring.rs": ["queue::models_steal", "queue::models::models_ring", *WHOLE],
     "queue/injector.rs": ["queue::models::models_injector", *WHOLE],
