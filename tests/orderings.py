@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Weakens every memory ordering of the queues, the sleep protocol, the free lists and the state word, one at a time, and runs the loom
-models that should see it.
+"""Weakens every memory ordering of the queues, the sleep protocol, the free lists and the state word, one at a time, and runs
+the loom models that should see it.
 
     tests/orderings.py                  all
     tests/orderings.py ring park        these files

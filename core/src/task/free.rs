@@ -49,12 +49,13 @@ impl Stack {
             // fails the exchange.
             let next = unsafe { first.as_ref() }.link.load(Ordering::Relaxed).addr();
             let new = next_head(head, next as Word);
-            // Ordering: Acquire as above; the failure too, since it is the next guess. Release pairs with the Acquire of
-            // whoever finds the stack empty thereby: it sees what this context gave to another stack before.
+            // Ordering: the failure is Acquire as above, since it is the next guess; a success finds what that has acquired.
+            // Release pairs with the Acquire of whoever finds the stack empty thereby: it sees what this context gave to
+            // another stack before.
             #[cfg(not(filch_mutant = "free_take"))]
-            const TAKE: Ordering = Ordering::AcqRel;
+            const TAKE: Ordering = Ordering::Release;
             #[cfg(filch_mutant = "free_take")]
-            const TAKE: Ordering = Ordering::Acquire;
+            const TAKE: Ordering = Ordering::Relaxed;
             match self.head.compare_exchange_weak(head, new, TAKE, Ordering::Acquire) {
                 Ok(_) => return Ok(first),
                 Err(seen) => head = seen,
