@@ -48,6 +48,10 @@ fn jobs(sim: &Sim, worker: usize) -> usize {
     sim.executor.metrics().workers().nth(worker).expect("such a worker").1.jobs
 }
 
+fn online(sim: &Sim) -> usize {
+    sim.executor.metrics().workers().filter(|(_, worker)| worker.online).count()
+}
+
 fn message(payload: &(dyn core::any::Any + Send)) -> &str {
     // The platform of the tests has no `resume`: a panic from a job comes as its message.
     let resumed = payload.downcast_ref::<String>().map(String::as_str);
@@ -74,8 +78,112 @@ fn nobody_steals_while_nobody_asks() {
 #[test]
 fn who_is_no_worker_gets_the_closure_back() {
     let sim = Sim::new(1);
-    let Err(f) = sim.executor.fork(|_| 7) else { panic!("this thread is no worker") };
+    sim.on(0, |worker| assert_eq!(worker.begin_park(), Some(None)));
+    let Err(f) = sim.executor.fork(|_| 7) else { panic!("there is no spare slot") };
     assert_eq!(f(Fork::alone()), 7);
+
+    let sim = spared();
+    assert!(sim.executor.fork(|_| 7).is_err(), "no worker is without work");
+}
+
+/// Two workers, which are awake, and slots for two contexts more.
+fn spared() -> Sim {
+    let sim = Sim::offline(4, quiet().spares(2));
+    (0..2).for_each(|i| sim.attach(i));
+    sim
+}
+
+/// A run on a context that is no worker.
+fn fork_outside<R>(sim: &Sim, f: impl FnOnce(Fork<'_>) -> R) -> R {
+    match sim.executor.fork(f) {
+        Ok(outcome) => outcome,
+        Err(_) => panic!("a worker sleeps, and a slot is free"),
+    }
+}
+
+#[test]
+fn who_is_no_worker_takes_the_place_of_one_that_sleeps() {
+    let sim = Mine::new(spared());
+    sleep(&sim);
+    for _ in 0..2 {
+        let (a, b) = fork_outside(&sim, |fork| {
+            fork.join(
+                |_| {
+                    assert_eq!(wake(&sim), Step::Polled);
+                    me(&sim)
+                },
+                |_| me(&sim),
+            )
+        });
+        assert_eq!((a, b), (Some(id(2)), Some(id(1))));
+        assert_eq!(me(&sim), None);
+        assert_eq!(online(&sim), 2);
+        sleep(&sim);
+    }
+    let run = || fork_outside(&sim, |_| panic!("out of the run"));
+    assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+    assert_eq!((me(&sim), online(&sim)), (None, 2));
+}
+
+#[test]
+fn no_more_contexts_work_than_there_are_workers() {
+    let sim = Mine::new(spared());
+    sim.on(0, |worker| assert_eq!(worker.begin_park(), Some(None)));
+    sleep(&sim);
+    let outside = |sim: &Mine<Sim>| {
+        let executor = sim.executor;
+        std::thread::spawn(move || executor.fork(|_| ()).is_ok()).join().unwrap()
+    };
+    assert!(outside(&sim));
+    let taken = Mine::new(RefCell::new(Vec::new()));
+    fork_outside(&sim, |fork| {
+        let job = |fork: Fork<'_>| {
+            taken.borrow_mut().push(me(&sim));
+            // The other worker finds what this one forks, and may not take it.
+            fork.join(
+                |_| {
+                    sim.on(0, |worker| worker.end_park());
+                    assert_eq!(sim.step(0), Step::Idle);
+                    assert!(!outside(&sim), "nobody is without work who could");
+                },
+                |_| {},
+            );
+        };
+        fork.join(|_| assert_eq!(wake(&sim), Step::Polled), job);
+    });
+    assert_eq!(*taken.borrow(), [Some(id(1))]);
+    assert_eq!((jobs(&sim, 0), jobs(&sim, 1)), (0, 1));
+}
+
+#[test]
+fn who_leaves_makes_room_for_a_worker() {
+    let sim = Mine::new(spared());
+    sim.on(0, |worker| assert_eq!(worker.begin_park(), Some(None)));
+    sleep(&sim);
+    let (executor, parked) = (sim.executor, || sim.executor.metrics().totals().parked);
+    let (begun, begins) = std::sync::mpsc::channel();
+    let (end, ends) = std::sync::mpsc::channel();
+    let other = std::thread::spawn(move || {
+        let run = |_: Fork<'_>| {
+            begun.send(()).unwrap();
+            ends.recv().unwrap();
+        };
+        assert!(executor.fork(run).is_ok());
+    });
+    begins.recv().unwrap();
+    fork_outside(&sim, |fork| {
+        fork.join(
+            move |fork| {
+                assert!(!fork.is_wanted());
+                assert_eq!(parked(), 2, "two contexts are at work");
+                end.send(()).unwrap();
+                other.join().unwrap();
+                fork.join(|_| assert_eq!(parked(), 1), |_| {});
+            },
+            |_| {},
+        )
+    });
+    sim.on(1, |worker| worker.end_park());
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Fork-join on the runtime's workers: data parallelism in the same threads that run the tasks.
 //!
-//! [`join`], [`for_each`] and the like run on the calling worker at once, in the manner of rayon; from a thread that is no
-//! worker they run as a task, and the thread waits. They block their caller until all is done: in a task they are one long
+//! [`join`], [`for_each`] and the like run on the calling worker at once, in the manner of rayon. A thread that is no worker
+//! takes the place of one that is without work for as long as the run lasts; if all are busy the run is a task, and the thread
+//! waits. They block their caller until all is done: in a task they are one long
 //! poll. Tasks have forms to await, which give the worker back:
 //!
 //! | blocks, and borrows | in a task | what it uses |
@@ -72,8 +73,9 @@ fn inside<R>(fork: Fork<'_>, f: impl FnOnce() -> R) -> R {
 }
 
 impl Handle {
-    /// Begins a fork-join run on one of the runtime's workers, and waits for its end: on the calling thread, if that is one of
-    /// them; else as a task, and the thread sleeps.
+    /// Begins a fork-join run, and waits for its end: on the calling thread, if that is one of the runtime's workers, or one of
+    /// them is without work and it can take its place; else as a task, and the thread sleeps. In the thread's place the run
+    /// begins at once (0.2 us), where a task takes as long as waking a worker.
     ///
     /// If the runtime has shut down, or is a parent process's, the closure runs on the calling thread, with
     /// [`Fork::alone`]: all of it in order, up to the first panic.

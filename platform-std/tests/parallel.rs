@@ -66,6 +66,24 @@ fn runs_begin_on_threads_in_tasks_and_in_each_other() {
 }
 
 #[test]
+fn a_thread_takes_the_place_of_an_idle_worker() {
+    let _watchdog = common::watchdog();
+    for workers in [1, 2] {
+        let runtime = runtime(workers);
+        let (handle, me) = (*runtime.handle(), thread::current().id());
+        // Once the workers have begun, and gone to sleep.
+        while handle.fork(|_| thread::current().id()) != me {
+            thread::yield_now();
+        }
+        assert!(filch_std::Handle::current().is_err(), "it is no worker any more");
+        // What is spawned there does not stay there.
+        let task = handle.fork(|_| filch_std::spawn(async { 7 }));
+        common::until(|| task.is_finished());
+        assert_eq!(runtime.block_on(task).unwrap(), 7);
+    }
+}
+
+#[test]
 fn many_threads_share_one_runtime() {
     let runtime = runtime(3);
     let handle = *runtime.handle();
@@ -221,7 +239,8 @@ fn uneven_jobs_are_spread_over_all_workers() {
     let counts = threads.counts();
     println!("units by worker: {counts:?}; an even share is 187.5");
     assert_eq!(counts.iter().sum::<usize>(), 750);
-    assert_eq!(counts.len(), 4, "every worker, and nobody else");
+    // Four at a time; which worker it is whose place the caller takes may change.
+    assert!(matches!(counts.len(), 4 | 5), "every worker: {counts:?}");
     assert!(counts.iter().all(|n| *n < 350), "better than a static partition: {counts:?}");
 }
 

@@ -13,8 +13,7 @@ pub(crate) fn run<F: Fork>(run: Run) -> Vec<Figure> {
     let pool = F::start(run.workers);
     let plain = passes(run.effort, 1, || assert!(plain(black_box(n)) > 0))[0].value;
     let forked = passes(run.effort, 1, || {
-        let n = black_box(n);
-        assert!(pool.enter(|scope| forked::<F>(scope, n)) > 0);
+        assert!(pool.fib(black_box(n)) > 0);
     });
     // As many as there are additions.
     let joins = plain_sum(n + 1) - 1;
@@ -28,13 +27,4 @@ fn plain_sum(n: u32) -> u64 {
 
 fn plain(n: u32) -> u64 {
     if n < 2 { u64::from(n) } else { plain(n - 1) + plain(n - 2) }
-}
-
-fn forked<F: Fork>(scope: &mut F::Scope<'_>, n: u32) -> u64 {
-    if n < 2 {
-        return u64::from(n);
-    }
-    let (a, b) =
-        F::join(scope, |scope| forked::<F>(scope, n - 1), |scope| forked::<F>(scope, n - 2));
-    a + b
 }

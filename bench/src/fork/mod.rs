@@ -8,6 +8,7 @@ mod sequential;
 mod tree;
 mod uneven;
 
+use self::tree::Node;
 use crate::{meter::Figure, peers::FILCH, workloads::Run};
 
 pub(crate) const NAMES: &[&str] =
@@ -16,23 +17,76 @@ pub(crate) const NAMES: &[&str] =
 /// The plain computation, in the place of a peer.
 pub(crate) const SEQUENTIAL: &str = "sequential";
 
-/// A pool that forks and joins.
+/// A pool that forks and joins, and what it computes: [`computations`] gives each pool the same.
 pub(crate) trait Fork: Sized {
-    /// What joins are called on; passed down, or empty if the pool is found by the thread.
-    type Scope<'a>;
-
     fn start(workers: usize) -> Self;
 
-    /// Runs a computation on the pool.
-    fn enter<R: Send>(&self, run: impl FnOnce(&mut Self::Scope<'_>) -> R + Send) -> R;
+    /// Fibonacci's n-th number, the naive way.
+    fn fib(&self, n: u32) -> u64;
 
-    /// Runs two closures, at the same time if a worker is free.
-    fn join<A: Send, B: Send>(
-        scope: &mut Self::Scope<'_>,
-        a: impl FnOnce(&mut Self::Scope<'_>) -> A + Send,
-        b: impl FnOnce(&mut Self::Scope<'_>) -> B + Send,
-    ) -> (A, B);
+    /// The sum of a tree.
+    fn sum(&self, tree: &Node) -> u64;
+
+    /// Jobs of as many pieces as said, split finely.
+    fn jobs(&self, all: &[usize], piece: fn());
 }
+
+/// The computations, over what a pool passes down to those who fork: by value, or by reference, as its users would. The module has
+/// a `fn join(scope, a, b)`, and `fn enter(&self, run)` on its pool.
+macro_rules! computations {
+    ($pool:ty, $scope:ty) => {
+        use crate::fork::tree::Node;
+
+        impl super::Fork for $pool {
+            fn start(workers: usize) -> Self {
+                Self::new(workers)
+            }
+
+            fn fib(&self, n: u32) -> u64 {
+                self.enter(|scope| fib(scope, n))
+            }
+
+            fn sum(&self, tree: &Node) -> u64 {
+                self.enter(|scope| sum(scope, tree))
+            }
+
+            fn jobs(&self, all: &[usize], piece: fn()) {
+                self.enter(|scope| jobs(scope, all, piece));
+            }
+        }
+
+        fn fib(scope: $scope, n: u32) -> u64 {
+            if n < 2 {
+                return u64::from(n);
+            }
+            let (a, b) = join(scope, |scope| fib(scope, n - 1), |scope| fib(scope, n - 2));
+            a + b
+        }
+
+        fn sum(scope: $scope, node: &Node) -> u64 {
+            let Some((left, right)) = &node.sides else { return node.value };
+            let (a, b) = join(scope, |scope| sum(scope, left), |scope| sum(scope, right));
+            node.value + a + b
+        }
+
+        fn jobs(scope: $scope, all: &[usize], piece: fn()) {
+            if let [pieces] = all {
+                return job(scope, *pieces, piece);
+            }
+            let (left, right) = all.split_at(all.len() / 2);
+            join(scope, |scope| jobs(scope, left, piece), |scope| jobs(scope, right, piece));
+        }
+
+        fn job(scope: $scope, pieces: usize, piece: fn()) {
+            if pieces == 1 {
+                return piece();
+            }
+            let half = pieces / 2;
+            join(scope, |scope| job(scope, half, piece), |scope| job(scope, pieces - half, piece));
+        }
+    };
+}
+use computations;
 
 pub(crate) fn peers(workload: &str, workers: usize) -> Vec<&'static str> {
     match (workload, workers) {

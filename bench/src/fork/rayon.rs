@@ -1,26 +1,27 @@
 //! rayon, in a pool of its own.
 
-use super::Fork;
-
 pub(crate) struct Rayon(rayon::ThreadPool);
 
-impl Fork for Rayon {
-    type Scope<'a> = ();
+/// The pool is found by the thread.
+struct Here;
 
-    fn start(workers: usize) -> Self {
+impl Rayon {
+    fn new(workers: usize) -> Self {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).build();
         Self(pool.expect("the pool starts"))
     }
 
-    fn enter<R: Send>(&self, run: impl FnOnce(&mut ()) -> R + Send) -> R {
-        self.0.install(|| run(&mut ()))
-    }
-
-    fn join<A: Send, B: Send>(
-        (): &mut (),
-        a: impl FnOnce(&mut ()) -> A + Send,
-        b: impl FnOnce(&mut ()) -> B + Send,
-    ) -> (A, B) {
-        rayon::join(|| a(&mut ()), || b(&mut ()))
+    fn enter<R: Send>(&self, run: impl FnOnce(Here) -> R + Send) -> R {
+        self.0.install(|| run(Here))
     }
 }
+
+fn join<A: Send, B: Send>(
+    _: Here,
+    a: impl FnOnce(Here) -> A + Send,
+    b: impl FnOnce(Here) -> B + Send,
+) -> (A, B) {
+    rayon::join(|| a(Here), || b(Here))
+}
+
+super::computations!(Rayon, Here);

@@ -1,25 +1,21 @@
 //! No pool: one after the other. What it adds to the plain computation is what the compiler makes of the closures.
 
-use super::Fork;
-
 pub(crate) struct Sequential;
 
-impl Fork for Sequential {
-    type Scope<'a> = ();
+struct Nothing;
 
-    fn start(_: usize) -> Self {
+impl Sequential {
+    fn new(_: usize) -> Self {
         Self
     }
 
-    fn enter<R: Send>(&self, run: impl FnOnce(&mut ()) -> R + Send) -> R {
-        run(&mut ())
-    }
-
-    fn join<A: Send, B: Send>(
-        (): &mut (),
-        a: impl FnOnce(&mut ()) -> A + Send,
-        b: impl FnOnce(&mut ()) -> B + Send,
-    ) -> (A, B) {
-        (a(&mut ()), b(&mut ()))
+    fn enter<R>(&self, run: impl FnOnce(Nothing) -> R) -> R {
+        run(Nothing)
     }
 }
+
+fn join<A, B>(_: Nothing, a: impl FnOnce(Nothing) -> A, b: impl FnOnce(Nothing) -> B) -> (A, B) {
+    (a(Nothing), b(Nothing))
+}
+
+super::computations!(Sequential, Nothing);

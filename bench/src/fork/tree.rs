@@ -8,9 +8,9 @@ use crate::{
     workloads::Run,
 };
 
-struct Node {
-    value: u64,
-    sides: Option<(Box<Node>, Box<Node>)>,
+pub(crate) struct Node {
+    pub(crate) value: u64,
+    pub(crate) sides: Option<(Box<Node>, Box<Node>)>,
 }
 
 impl Node {
@@ -28,13 +28,6 @@ impl Node {
             Some((left, right)) => self.value + left.plain() + right.plain(),
             None => self.value,
         }
-    }
-
-    fn forked<F: Fork>(&self, scope: &mut F::Scope<'_>) -> u64 {
-        let Some((left, right)) = &self.sides else { return self.value };
-        let (a, b) =
-            F::join(scope, |scope| left.forked::<F>(scope), |scope| right.forked::<F>(scope));
-        self.value + a + b
     }
 }
 
@@ -54,8 +47,7 @@ fn sum<F: Fork>(run: Run, depth: u32) -> Vec<Figure> {
     let nodes = (1 << depth) - 1;
     let plain = passes(run.effort, 1, || assert_eq!(black_box(&tree).plain(), nodes))[0].value;
     let forked = passes(run.effort, 1, || {
-        let tree = black_box(&tree);
-        assert_eq!(pool.enter(|scope| tree.forked::<F>(scope)), nodes);
+        assert_eq!(pool.sum(black_box(&tree)), nodes);
     });
     // A join for each node that has sides.
     figures(run.workers, nodes as usize / 2, plain, forked[0].value)

@@ -29,7 +29,7 @@ pub(crate) fn run<F: Fork>(run: Run) -> Vec<Figure> {
     let mut times: Vec<_> = (0..rounds)
         .map(|_| {
             let begin = Instant::now();
-            pool.enter(|scope| jobs::<F>(scope, &JOBS));
+            pool.jobs(&JOBS, || thread::sleep(PIECE));
             begin.elapsed().as_secs_f64()
         })
         .collect();
@@ -38,20 +38,4 @@ pub(crate) fn run<F: Fork>(run: Run) -> Vec<Figure> {
         Figure::new("time", "ms", time * 1e3),
         Figure::new("efficiency", "%", bound / time * 100.0),
     ]
-}
-
-fn jobs<F: Fork>(scope: &mut F::Scope<'_>, all: &[usize]) {
-    if let [pieces] = all {
-        return job::<F>(scope, *pieces);
-    }
-    let (left, right) = all.split_at(all.len() / 2);
-    F::join(scope, |scope| jobs::<F>(scope, left), |scope| jobs::<F>(scope, right));
-}
-
-fn job<F: Fork>(scope: &mut F::Scope<'_>, pieces: usize) {
-    if pieces == 1 {
-        return thread::sleep(PIECE);
-    }
-    let half = pieces / 2;
-    F::join(scope, |scope| job::<F>(scope, half), |scope| job::<F>(scope, pieces - half));
 }

@@ -59,7 +59,7 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) online: AtomicU32,
     /// Blocked workers that want their stand-in to go.
     pub(crate) surplus: AtomicU32,
-    /// Threads that work in a spare slot for as long as they wait.
+    /// Contexts that are no workers, and work in a spare slot for as long as they wait, or as a run of theirs lasts.
     pub(crate) helpers: AtomicU32,
     /// Workers whose loops are in jobs of others.
     pub(crate) thieves: AtomicU32,

@@ -303,7 +303,17 @@ where
     /// Whether one more worker may turn to jobs of others (`Config::job_workers`).
     pub(crate) fn may_run_jobs(&self) -> bool {
         // Ordering: two that pass at once do no harm for long. Whoever counts down looks for jobs itself afterwards.
-        self.thieves.load(Ordering::Relaxed) < u32::from(self.config.job_workers)
+        let thieves = self.thieves.load(Ordering::Relaxed);
+        thieves < u32::from(self.config.job_workers) && thieves < self.free_of_helpers()
+    }
+
+    /// How many contexts may run jobs of others, beside those that help from outside: each takes the place of a worker.
+    fn free_of_helpers(&self) -> u32 {
+        match self.helpers.load(Ordering::Relaxed) {
+            0 => u32::MAX,
+            // Stand-ins take the place of those that are blocked.
+            n => (self.workers() as u32 + self.blocked.load(Ordering::Relaxed)).saturating_sub(n),
+        }
     }
 
     /// See [`Bay::is_due`]. While another sleeps, that one would take the tasks that wait, but for what is this worker's own; and
@@ -351,7 +361,7 @@ where
         let counted = Counted::up(&executor.thieves);
         executor.run_stolen(self.id(), slot, found, bottom);
         drop(counted);
-        if executor.config.job_workers < u16::MAX {
+        if executor.config.job_workers < u16::MAX || executor.helpers.load(Ordering::Relaxed) > 0 {
             // Somebody may have been refused, and sleep.
             executor.notify();
         }

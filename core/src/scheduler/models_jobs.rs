@@ -8,7 +8,10 @@ use loom::{
     thread,
 };
 
-use super::models_whole::{Model, join};
+use super::{
+    help::Helping,
+    models_whole::{Model, join},
+};
 use crate::{
     Fork, WorkerId,
     atomic::{
@@ -154,6 +157,35 @@ fn who_goes_to_sleep_has_asked() {
                 |_| ran.set(),
             );
         });
+        join(vec![owner]);
+        join(thief);
+    });
+}
+
+/// Two contexts that are no workers take the place of both; the owner finds that nobody may take its jobs, and forgets that it was
+/// asked, while they leave: at its next fork it must know.
+///
+/// Seen to catch: `help_leave`, `help_leave_fence`.
+#[test]
+fn who_leaves_makes_room_for_a_worker() {
+    check_large(2, || {
+        let model = Model::<2>::new();
+        let executor = model.executor;
+        let helping = [Helping::begin(executor), Helping::begin(executor)];
+        let thief = asleep(model);
+        let (ran, left) = (Flag::leak(), Flag::leak());
+        let owner = fork(model, move |fork| {
+            executor.slots()[0].bay.deque.ask();
+            fork.join(
+                |fork| {
+                    left.wait();
+                    fork.join(|_| ran.wait(), |_| {});
+                },
+                |_| ran.set(),
+            );
+        });
+        drop(helping);
+        left.set();
         join(vec![owner]);
         join(thief);
     });
