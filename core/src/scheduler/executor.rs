@@ -57,6 +57,8 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) gate: Gate,
     /// Workers that a context runs.
     pub(crate) online: AtomicU32,
+    /// How many spare slots have ever been in use, the first ones.
+    spares: AtomicU32,
     /// Blocked workers that want their stand-in to go.
     pub(crate) surplus: AtomicU32,
     /// Contexts that are no workers, and work in a spare slot for as long as they wait, or as a run of theirs lasts.
@@ -218,6 +220,7 @@ where
                 registry: AtomicPtr::new(core::ptr::null_mut()),
                 gate: Gate::new(),
                 online: AtomicU32::new(0),
+                spares: AtomicU32::new(0),
                 surplus: AtomicU32::new(0),
                 helpers: AtomicU32::new(0),
                 thieves: AtomicU32::new(0),
@@ -236,6 +239,19 @@ where
     #[inline(always)]
     pub(crate) fn slots(&self) -> &[WorkerSlot<RING>] {
         self.slots.slots()
+    }
+
+    /// The slots that a context has ever run: to be searched for work. Most often all spares are beyond them.
+    ///
+    /// Who has seen that one of them may hold work, or put a SeqCst fence before this look as `Idle::announce` does, sees
+    /// that it is among them: it came to be so before that context's first push.
+    #[inline]
+    pub(crate) fn in_use(&self) -> &[WorkerSlot<RING>] {
+        // Ordering: see above; the fence in `attach` and those that follow a push are the other side.
+        let unused = u32::from(self.config.spares) - self.spares.load(Ordering::Relaxed);
+        let slots = self.slots();
+        // SAFETY: there are more slots than spares, and no more spares in use than there are.
+        unsafe { slots.get_unchecked(..slots.len() - unused as usize) }
     }
 
     /// The platform under the executor.
@@ -316,6 +332,11 @@ where
             .status
             .compare_exchange(from, ONLINE, Ordering::Acquire, Ordering::Relaxed)
             .map_err(|_| RunError::AlreadyRunning)?;
+        #[cfg(not(filch_mutant = "attach_unseen"))]
+        if let Some(spare) = id.index().checked_sub(self.workers()) {
+            // Ordering: see `in_use`.
+            self.spares.fetch_max(spare as u32 + 1, Ordering::Relaxed);
+        }
         // Ordering: a count. The fence pairs with those in `wait_until`: either who waits for the end sees that we are
         // here, or we see that it has come.
         self.online.fetch_add(1, Ordering::AcqRel);

@@ -83,7 +83,7 @@ where
         if let Some(ready) = self.take_injector(usize::MAX) {
             return Some(ready);
         }
-        if !self.executor.config.stealing || self.executor.slots().len() == 1 {
+        if !self.executor.config.stealing || self.executor.in_use().len() == 1 {
             return None;
         }
         let local = &self.slot().local;
@@ -126,7 +126,7 @@ where
     /// Half the ring of a random victim.
     fn steal(&self) -> Option<Ready> {
         self.end_stretch();
-        let (slots, slot) = (self.executor.slots(), self.slot());
+        let (slots, slot) = (self.executor.in_use(), self.slot());
         let n = slots.len();
         let mut victim = slot.local.rng.below(n as u32) as usize;
         for _ in 0..n {
@@ -174,6 +174,6 @@ where
         let has = |slot: &WorkerSlot<RING>| !slot.ring.is_empty() || (jobs && slot.has_jobs());
         !self.injector.is_empty()
             || (self.config.stealing
-                && self.slots().iter().enumerate().any(|(i, slot)| Some(i) != me && has(slot)))
+                && self.in_use().iter().enumerate().any(|(i, slot)| Some(i) != me && has(slot)))
     }
 }

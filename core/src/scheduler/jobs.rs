@@ -168,7 +168,7 @@ where
         me: WorkerId,
         slot: &WorkerSlot<RING>,
     ) -> Option<(NonNull<Job>, WorkerId)> {
-        let n = self.slots().len();
+        let n = self.in_use().len();
         let mut victim = slot.local.rng.below(n as u32) as usize;
         for _ in 0..n {
             if victim != me.index() {
@@ -183,7 +183,7 @@ where
 
     /// Asks all workers to publish jobs: the caller is about to sleep.
     pub(crate) fn ask_all(&self) {
-        self.slots().iter().for_each(|slot| slot.bay.deque.ask());
+        self.in_use().iter().for_each(|slot| slot.bay.deque.ask());
     }
 
     /// Runs a job that the calling worker has stolen from `owner`; `bottom`: in its loop, with nothing else on the stack.

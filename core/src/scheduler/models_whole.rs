@@ -16,6 +16,7 @@ use loom::{
     thread,
 };
 
+use super::slot::OFFLINE;
 use crate::{
     Config, Instant, Platform, Scheduler, Step, TaskPool, WorkerId, WorkerSlot,
     atomic::{
@@ -139,7 +140,7 @@ impl<const N: usize> Model<N> {
 
     /// Works until it stalls in its first poll.
     fn work(self, id: u16) {
-        let worker = self.executor.worker(WorkerId::new(id)).unwrap();
+        let worker = self.executor.attach(WorkerId::new(id), OFFLINE).unwrap();
         while worker.step() != Step::Polled {
             worker.park();
         }
@@ -232,6 +233,19 @@ fn two_workers_and_two_tasks_from_outside() {
 fn two_workers_and_a_poll_that_pushes() {
     check_large(2, || {
         let model = Model::<2>::new();
+        let workers = model.start(0..2);
+        model.spawn(move || model.spawn(|| {}));
+        join(workers);
+    });
+}
+
+/// As above, with a spare slot for the second, which others may not know.
+///
+/// Seen to catch: `attach_unseen`.
+#[test]
+fn a_spare_worker_and_a_poll_that_pushes() {
+    check_large(2, || {
+        let model = Model::<2>::with(|config| config.spares(1));
         let workers = model.start(0..2);
         model.spawn(move || model.spawn(|| {}));
         join(workers);

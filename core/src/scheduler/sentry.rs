@@ -85,7 +85,7 @@ where
         let needed = asleep < executor.online.load(Ordering::Relaxed) as usize;
         let nap = &self.slot().local.nap;
         let mut length = nap.get().max(shortest).min(longest);
-        if self.is_long(length) && executor.slots().iter().any(|slot| !slot.lifo.is_empty()) {
+        if self.is_long(length) && executor.in_use().iter().any(|slot| !slot.lifo.is_empty()) {
             // Pushed since the last sweep, when there was no sentry to be woken.
             length = shortest;
         }
@@ -164,7 +164,7 @@ where
         let now = executor.platform.now();
         let late = Instant::from_nanos(now.as_nanos().saturating_sub(GRACE));
         let (mut stuck, mut waits, mut hits) = (false, false, 0_usize);
-        for (i, other) in executor.slots().iter().enumerate() {
+        for (i, other) in executor.in_use().iter().enumerate() {
             // Also of a worker that is neither in a poll nor asleep, but in a long waker, or stepped by hand.
             let mut helped =
                 other.timed.wheel.is_overdue(late) && self.expire(&other.timed.wheel, now);
