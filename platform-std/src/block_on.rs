@@ -13,10 +13,7 @@ use filch::{
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::{
-    context::{self, Guest, Handle},
-    hosted::relax,
-};
+use crate::context::{self, Guest, Handle};
 
 /// Runs a future on the calling thread, in the current runtime.
 ///
@@ -85,14 +82,7 @@ impl Signal {
         if self.handle.core.help(&mut || self.has_news()) {
             return;
         }
-        // Nothing to help with, or too deep in.
-        for round in 0..LOOKS {
-            if self.has_news() {
-                return;
-            }
-            relax(round);
-        }
-        // Sleep on the word, as a worker too.
+        // Nothing to help with, or too deep in: sleep on the word, as a worker too.
         // Ordering: the Acquire is in `take_news`.
         let asleep =
             self.news.compare_exchange(EMPTY, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
@@ -101,10 +91,6 @@ impl Signal {
         }
     }
 }
-
-/// How often a thread looks for news before it sleeps, for about a microsecond: what a worker that is awake needs for a small task.
-/// A sleep costs both sides a system call, even if the news comes before it begins.
-const LOOKS: u32 = 6;
 
 /// How many signals a thread keeps: as deep as `block_on` nests on it without allocating.
 const KEPT: usize = 8;

@@ -336,6 +336,8 @@ where
         if let Some(spare) = id.index().checked_sub(self.workers()) {
             // Ordering: see `in_use`.
             self.spares.fetch_max(spare as u32 + 1, Ordering::Relaxed);
+            // Who sleeps already did not know of this slot when it asked all.
+            slot.bay.deque.ask();
         }
         // Ordering: a count. The fence pairs with those in `wait_until`: either who waits for the end sees that we are
         // here, or we see that it has come.
