@@ -1,7 +1,5 @@
 //! What a runtime asks of the operating system below its threads: time, and sleep on a word.
 
-use std::time;
-
 use core::time::Duration;
 
 use filch::{Instant, WorkerId, atomic::AtomicU32};
@@ -63,7 +61,7 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
 /// The plain host: a clock and a futex (on Linux; elsewhere condition variables), no I/O.
 #[derive(Debug)]
 pub struct Futex {
-    origin: time::Instant,
+    origin: sleep::Clock,
 }
 
 impl Futex {
@@ -76,14 +74,14 @@ impl Futex {
 }
 
 // SAFETY: a futex (or the table of condition variables) checks the word atomically against wakes, both on the word's
-// address; `std`'s clock is monotonic.
+// address; the clock is monotonic.
 unsafe impl Host for Futex {
     fn new() -> std::io::Result<Self> {
-        Ok(Self { origin: time::Instant::now() })
+        Ok(Self { origin: sleep::Clock::new() })
     }
 
     fn now(&self) -> Instant {
-        Instant::ZERO + self.origin.elapsed()
+        Instant::from_nanos(self.origin.nanos())
     }
 
     fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
@@ -115,6 +113,28 @@ mod futex {
     use filch::atomic::AtomicU32;
     use linux_futex::{AsFutex, Futex, Private};
 
+    /// Nanoseconds since it was made. `std`'s clock is the same, and takes three times as long to give a `Duration`.
+    #[derive(Debug)]
+    pub(super) struct Clock(u64);
+
+    impl Clock {
+        pub(super) fn new() -> Self {
+            Self(monotonic())
+        }
+
+        #[inline]
+        pub(super) fn nanos(&self) -> u64 {
+            monotonic() - self.0
+        }
+    }
+
+    fn monotonic() -> u64 {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: it writes to the value, which is there, and no more. It fails for clocks that are not known, which this one is.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
+
     pub(super) fn wait(word: &AtomicU32, expected: u32, longest: Option<Duration>) {
         let futex: &Futex<Private> = word.as_futex();
         // Whatever ended it: the caller looks at the word again.
@@ -133,11 +153,30 @@ mod futex {
 /// A futex out of condition variables, hashed by address. Not for signal handlers.
 #[cfg(any(test, not(target_os = "linux")))]
 mod lot {
-    use std::sync::{Condvar, Mutex, PoisonError};
+    use std::{
+        sync::{Condvar, Mutex, PoisonError},
+        time::Instant,
+    };
 
     use core::time::Duration;
 
     use filch::atomic::{AtomicU32, Ordering};
+
+    /// Nanoseconds since it was made.
+    #[derive(Debug)]
+    #[cfg_attr(target_os = "linux", allow(dead_code, reason = "tests want the sleep alone"))]
+    pub(super) struct Clock(Instant);
+
+    #[cfg_attr(target_os = "linux", allow(dead_code, reason = "as above"))]
+    impl Clock {
+        pub(super) fn new() -> Self {
+            Self(Instant::now())
+        }
+
+        pub(super) fn nanos(&self) -> u64 {
+            u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        }
+    }
 
     struct Bucket {
         lock: Mutex<()>,

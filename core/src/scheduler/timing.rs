@@ -71,8 +71,9 @@ where
         self.config.tick
     }
 
-    fn place(&self) -> u16 {
-        match self.working() {
+    #[inline]
+    fn place(&self) -> (u16, &Wheel) {
+        let index = match self.working() {
             Some((id, _)) if id.index() < self.workers() => id.index() as u16,
             _ => {
                 // Ordering: a spread, no more.
@@ -81,7 +82,8 @@ where
                 let online = |i: &usize| self.slots().get(*i).is_some_and(WorkerSlot::is_online);
                 (0..n).map(|i| (turn + i) % n).find(online).unwrap_or(0) as u16
             }
-        }
+        };
+        (index, self.wheel(index))
     }
 
     fn wheel(&self, index: u16) -> &Wheel {

@@ -10,8 +10,8 @@ pub(crate) trait Driver: Sync {
     fn now(&self) -> Instant;
     /// The logarithm of a tick, in nanoseconds.
     fn tick(&self) -> u32;
-    /// The wheel for a timer that is first polled in the calling context.
-    fn place(&self) -> u16;
+    /// The wheel for a timer that is first polled in the calling context, and its index.
+    fn place(&self) -> (u16, &Wheel);
     /// A wheel that `place` gave.
     fn wheel(&self, index: u16) -> &Wheel;
     /// A wheel has a deadline before all others: whoever fires it should know.

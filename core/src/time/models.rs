@@ -38,8 +38,8 @@ impl Driver for Board {
     fn tick(&self) -> u32 {
         0
     }
-    fn place(&self) -> u16 {
-        0
+    fn place(&self) -> (u16, &Wheel) {
+        (0, &self.wheel)
     }
     fn wheel(&self, _: u16) -> &Wheel {
         &self.wheel
@@ -161,6 +161,8 @@ fn models_timer_fires_against_reset() {
 }
 
 /// The waker is replaced, and the new one is woken, or the poll that brought it sees the end.
+///
+/// Seen to catch: `timer_deaf`.
 #[test]
 fn models_timer_fires_against_another_waker() {
     check(3, || {

@@ -12,7 +12,6 @@ use core::{
 use super::{
     driver::Timers,
     node::{FIRED, LINKED, Node, UNLINKED},
-    wheel::Rewake,
 };
 use crate::{atomic::Ordering, instant::Instant};
 
@@ -105,12 +104,12 @@ impl Sleep {
     /// Enters a wheel.
     fn begin(&mut self, cx: &Context<'_>) {
         let timers = self.timers.0;
-        self.wheel = timers.place();
+        let (index, wheel) = timers.place();
+        self.wheel = index;
         let waker = cx.waker().clone();
         let node = NonNull::from(&self.node);
         // SAFETY: INV-TIMER: it is unlinked; we are pinned, and `drop` unlinks it.
-        let first =
-            unsafe { timers.wheel(self.wheel).insert(node, self.deadline, waker, timers.tick()) };
+        let first = unsafe { wheel.insert(node, self.deadline, waker, timers.tick()) };
         if first {
             timers.tell(self.wheel);
         }
@@ -118,17 +117,13 @@ impl Sleep {
 
     /// Whether the wheel has fired it meanwhile; if not, it will wake this waker.
     fn update(&self, cx: &Context<'_>) -> bool {
-        let (wheel, node) = (self.timers.0.wheel(self.wheel), NonNull::from(&self.node));
-        let mut spare = None;
-        loop {
-            // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
-            match unsafe { wheel.rewake(node, cx.waker(), &mut spare) } {
-                Rewake::Done => return false,
-                Rewake::Fired => return true,
-                // Outside of the lock, as wakers are user code.
-                Rewake::Other => spare = Some(cx.waker().clone()),
-            }
+        // The wheel may have taken the waker out since: then it is about to wake it, and the next poll sees the end.
+        if self.node.wakes(cx.waker()) || cfg!(filch_mutant = "timer_deaf") {
+            return false;
         }
+        let (wheel, node) = (self.timers.0.wheel(self.wheel), NonNull::from(&self.node));
+        // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
+        unsafe { wheel.rewake(node, cx.waker().clone()) }.is_err()
     }
 }
 

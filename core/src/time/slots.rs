@@ -126,15 +126,49 @@ impl Slots {
         // SAFETY: as in `place`.
         let (deadline, waker) = unsafe {
             self.detach(node);
-            Node::with(node, |l| (l.deadline, l.waker.take()))
+            (Node::with(node, |l| l.deadline), (*node).take_waker())
         };
         self.count -= 1;
+        self.forget(deadline);
+        waker
+    }
+
+    /// A node with this deadline has gone.
+    fn forget(&mut self, deadline: u64) {
         if self.count == 0 {
             (self.earliest, self.stale) = (u64::MAX, false);
         } else if deadline <= self.earliest {
             self.stale = true;
         }
-        waker
+    }
+
+    /// Moves a node to another deadline; whether that is before all that were there before, its own included.
+    ///
+    /// # Safety
+    /// As for `unlink`.
+    pub(super) unsafe fn shift(&mut self, node: *mut Node, deadline: u64, tick: u32) -> bool {
+        // Whoever sleeps until then need not hear of a later one.
+        let before = self.earliest;
+        // SAFETY: as in `place`.
+        let (old, slot) = unsafe { Node::with(node, |l| (l.deadline, l.slot as usize)) };
+        if slot == self.slot_of((deadline >> tick).max(self.elapsed)) {
+            // Each node is compared when the time of its slot has come: their order in it is of no account.
+            // SAFETY: as above.
+            unsafe { Node::with(node, |l| l.deadline = deadline) };
+        } else {
+            // SAFETY: the caller's; and then it is in no list.
+            unsafe {
+                self.detach(node);
+                self.place(node, deadline, tick);
+            }
+        }
+        self.count -= 1;
+        self.forget(old);
+        self.count += 1;
+        if deadline < self.earliest {
+            (self.earliest, self.stale) = (deadline, false);
+        }
+        deadline < before
     }
 
     /// # Safety

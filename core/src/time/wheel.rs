@@ -3,7 +3,7 @@
 use core::{ptr::NonNull, task::Waker};
 
 use super::{
-    node::{LINKED, Links, Node, UNLINKED},
+    node::{LINKED, Node, UNLINKED},
     slots::Slots,
 };
 use crate::{
@@ -47,12 +47,11 @@ impl Wheel {
         waker: Waker,
         tick: u32,
     ) -> bool {
+        // SAFETY: the caller's: it is the owner's alone, and has no waker.
+        unsafe { node.as_ref().put_waker(waker) };
         self.inner.with(|inner| {
             // SAFETY: the caller's.
-            let first = unsafe {
-                Node::with(node.as_ptr(), |links| links.waker = Some(waker));
-                inner.add(node.as_ptr(), deadline.as_nanos(), tick)
-            };
+            let first = unsafe { inner.add(node.as_ptr(), deadline.as_nanos(), tick) };
             // Ordering: the links pass by the lock; the owner alone reads it without.
             // SAFETY: the caller's: it is alive.
             unsafe { node.as_ref() }.state.store(LINKED, Ordering::Relaxed);
@@ -97,44 +96,32 @@ impl Wheel {
                 return None;
             }
             // SAFETY: it is linked, and we hold the lock.
-            unsafe {
-                // Whoever sleeps until then need not hear of a later one.
-                let before = inner.earliest;
-                let waker = inner.unlink(node.as_ptr());
-                Node::with(node.as_ptr(), |links| links.waker = waker);
-                inner.add(node.as_ptr(), deadline.as_nanos(), tick);
-                Some(deadline.as_nanos() < before)
-            }
+            Some(unsafe { inner.shift(node.as_ptr(), deadline.as_nanos(), tick) })
         })
     }
 
-    /// Sees to it that a node will wake `waker`: changes places with `spare` if it would wake another and there is one.
+    /// Gives a node another waker, for the one that it has; or gives it back, if the node has fired. Outside of the lock, as
+    /// wakers are user code.
     ///
     /// # Safety
     /// As for `remove`.
     pub(crate) unsafe fn rewake(
         &self,
         node: NonNull<Node>,
-        waker: &Waker,
-        spare: &mut Option<Waker>,
-    ) -> Rewake {
+        waker: Waker,
+    ) -> Result<Option<Waker>, Waker> {
         self.inner.with(|_| {
             // SAFETY: the caller's: it is alive.
-            if unsafe { node.as_ref() }.state.load(Ordering::Relaxed) != LINKED {
-                return Rewake::Fired;
+            let node = unsafe { node.as_ref() };
+            if node.state.load(Ordering::Relaxed) != LINKED {
+                return Err(waker);
             }
-            let change = |links: &mut Links| {
-                if links.waker.as_ref().is_some_and(|old| old.will_wake(waker)) {
-                    Rewake::Done
-                } else if spare.is_some() {
-                    core::mem::swap(&mut links.waker, spare);
-                    Rewake::Done
-                } else {
-                    Rewake::Other
-                }
-            };
             // SAFETY: it is linked, and we hold the lock.
-            unsafe { Node::with(node.as_ptr(), change) }
+            unsafe {
+                let old = node.take_waker();
+                node.put_waker(waker);
+                Ok(old)
+            }
         })
     }
 
@@ -176,14 +163,4 @@ impl Wheel {
         // Ordering: a hint, written under the lock.
         self.armed.store(inner.count, Ordering::Relaxed);
     }
-}
-
-/// What `Wheel::rewake` found.
-pub(crate) enum Rewake {
-    /// The node will wake this one.
-    Done,
-    /// It would wake another, and there was no spare.
-    Other,
-    /// It has fired.
-    Fired,
 }
