@@ -1,7 +1,9 @@
-//! How often a busy worker sees to its timers between the ends of ticks, and to I/O if ticks are long: often enough for either to
-//! wait about a millisecond.
+//! What a worker learns from its past.
 //!
-//! Into the injector it looks at a fixed rate, however long polls take: `LOOK` in `find.rs`.
+//! How often a busy worker sees to its timers between the ends of ticks, and to I/O if ticks are long: often enough for either to
+//! wait about a millisecond. Into the injector it looks at a fixed rate, however long polls take: `LOOK` in `find.rs`.
+//!
+//! How often an idle worker looks for work before it sleeps: often if its sleeps are short, seldom if they are long.
 
 use core::cell::Cell;
 
@@ -54,9 +56,57 @@ impl Pace {
     }
 }
 
+/// A sleep that was shorter, in nanoseconds, was not worth the way there and back: two system calls and two switches.
+const NAP: u64 = 25_000;
+/// A few looks cost less than anything else that a worker does on its way to sleep.
+const FEW: u32 = 6;
+
+/// How often an idle worker looks again before it sleeps. After the halt polling of Linux's KVM, which grows and shrinks alike.
+///
+/// Looks that are for nothing cost more than their time: a core that was busy until just now, or whose thread has just
+/// yielded it many times over, is later to answer the wake that ends a long sleep.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    rounds: Cell<u32>,
+}
+
+impl Patience {
+    pub(crate) const fn new() -> Self {
+        Self { rounds: Cell::new(u32::MAX) }
+    }
+
+    /// Whether to look once more after so many rounds, of which there are `most`.
+    pub(crate) fn lasts(&self, round: u32, most: u32) -> bool {
+        round < self.rounds.get().min(most)
+    }
+
+    /// A sleep after `most` rounds, or fewer, took so many nanoseconds.
+    pub(crate) fn record(&self, nanos: u64, most: u32) {
+        let rounds = self.rounds.get().min(most);
+        let next = if nanos < NAP { rounds.saturating_mul(2) } else { rounds / 2 };
+        self.rounds.set(next.max(FEW));
+    }
+}
+
 #[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patience_goes_with_long_sleeps_and_comes_back_with_short_ones() {
+        let patience = Patience::new();
+        let lasts = || (0..).take_while(|round| patience.lasts(*round, 32)).count();
+        assert_eq!(lasts(), 32);
+        let after = |nanos| {
+            patience.record(nanos, 32);
+            lasts()
+        };
+        assert_eq!([NAP; 4].map(after), [16, 8, 6, 6]);
+        assert_eq!([NAP - 1; 4].map(after), [12, 24, 32, 32]);
+        // Fewer than a few are the user's wish.
+        patience.record(NAP, 2);
+        assert!(patience.lasts(1, 2) && !patience.lasts(2, 2) && !patience.lasts(0, 0));
+    }
 
     #[test]
     fn the_interval_follows_the_time_of_a_poll() {

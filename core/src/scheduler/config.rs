@@ -62,8 +62,8 @@ impl Config {
         self
     }
 
-    /// How many times an idle worker looks again, by [`Platform::relax`](crate::Platform::relax), before it goes to
-    /// sleep (default: 32; 0 on kernels that want it).
+    /// How many times at most an idle worker looks again, by [`Platform::relax`](crate::Platform::relax), before it goes to
+    /// sleep (default: 32; 0 on kernels that want it). A worker whose sleeps are long looks less often, down to 6 times.
     pub const fn spin_rounds(mut self, rounds: u32) -> Self {
         self.spin_rounds = rounds;
         self

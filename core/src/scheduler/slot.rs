@@ -7,7 +7,12 @@ use core::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
-use super::{adapt::Pace, bay::Bay, park::ParkWord, rng::Rng};
+use super::{
+    adapt::{Pace, Patience},
+    bay::Bay,
+    park::ParkWord,
+    rng::Rng,
+};
 use crate::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicWord, Ordering, compiler_fence, maybe_const},
     metrics::Counters,
@@ -86,6 +91,7 @@ pub(crate) struct LifoSlot {
 pub(crate) struct Local {
     pub(crate) rng: Rng,
     pub(crate) pace: Pace,
+    pub(crate) patience: Patience,
     /// Polls since the worker began.
     pub(crate) ticks: Cell<u32>,
     /// Polls in the tick under way.
@@ -218,6 +224,7 @@ impl Local {
         Self {
             rng: Rng::new(),
             pace: Pace::new(),
+            patience: Patience::new(),
             ticks: Cell::new(0),
             in_tick: Cell::new(0),
             stretch: Cell::new(None),

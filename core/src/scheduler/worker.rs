@@ -132,6 +132,7 @@ where
 
     /// Works until the executor has shut down, or this worker is a stand-in that is no longer needed.
     pub fn run(self) {
+        let (most, patience) = (self.executor.config.spin_rounds, &self.slot().local.patience);
         let mut round = 0;
         loop {
             match self.pass() {
@@ -139,15 +140,28 @@ where
                 Step::Stopped => return,
                 Step::Idle if self.is_surplus() => return,
                 // Progressive idle: look again a few times before the sleep.
-                Step::Idle if round < self.executor.config.spin_rounds => {
+                Step::Idle if patience.lasts(round, most) => {
                     self.executor.platform.relax(round);
                     round += 1;
                 }
                 Step::Idle => {
-                    self.park();
+                    self.sleep(most);
                     round = 0;
                 }
             }
+        }
+    }
+
+    /// As `park`, and learns from how long it took.
+    fn sleep(&self, most: u32) {
+        if most == 0 {
+            return self.park();
+        }
+        let begin = self.executor.platform.now();
+        self.park();
+        if self.slot().local.slept.get() {
+            let nanos = self.executor.platform.now().nanos_since(begin);
+            self.slot().local.patience.record(nanos, most);
         }
     }
 
