@@ -19,6 +19,8 @@ mod models_broadcast;
 #[cfg(all(test, filch_loom))]
 mod models_jobs;
 #[cfg(all(test, filch_loom))]
+mod models_watch;
+#[cfg(all(test, filch_loom))]
 mod models_whole;
 pub(crate) mod park;
 pub(crate) mod rng;

@@ -9,6 +9,10 @@
 //! While nobody is stuck it sleeps longer and longer, up to twice the shortest time if tasks go through LIFO slots, else up to
 //! the longest. One that is about to sleep for so long says so (`DROWSY`), and the next push into a LIFO slot wakes it, once, to
 //! begin with short sleeps again. So a push seldom wakes, and a task waits about three of the shortest times behind a long poll.
+//!
+//! A sentry that turns to work of its own would have to wake another sleeper to keep watch. Where sleeps are brief, as under a load
+//! that comes by epoll to whoever sleeps there, that would be a wake-up for each of them. There one more sleeper has a
+//! timeout, the *reserve*, to whom the role goes without a wake-up.
 
 use super::{
     executor::Scheduler,
@@ -23,8 +27,22 @@ use crate::{
     trace::Event,
 };
 
-/// Beside the holder of the role: it sleeps for more than twice the shortest time.
+/// The role's word: who has it, and who is next, each a worker plus one; and whether the first sleeps for more than twice the
+/// shortest time. INV-WATCH: there is a reserve only beside a holder; either is asleep, about to be, or about to leave the word.
+const HOLDER: u32 = (1 << RESERVE) - 1;
+/// Where the reserve begins.
+const RESERVE: u32 = 13;
 const DROWSY: u32 = 1 << 31;
+
+const _: () = assert!((WorkerId::MAX as u32) < HOLDER && 2 * RESERVE < 31);
+
+fn holder(watch: u32) -> u32 {
+    watch & HOLDER
+}
+
+fn reserve(watch: u32) -> u32 {
+    watch >> RESERVE & HOLDER
+}
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
@@ -33,8 +51,8 @@ where
     /// The worker that keeps watch: the last whom a wake-up should disturb.
     pub(crate) fn sentry(&self) -> Option<WorkerId> {
         // Ordering: a hint.
-        let holder = self.sentry.load(Ordering::Relaxed) & !DROWSY;
-        holder.checked_sub(1).map(|id| WorkerId::new(id as u16))
+        let watch = self.sentry.load(Ordering::Relaxed);
+        holder(watch).checked_sub(1).map(|id| WorkerId::new(id as u16))
     }
 
     /// A task went into an empty LIFO slot: somebody who sleeps should keep a close watch over it.
@@ -56,12 +74,10 @@ where
         if watch == 0 {
             return self.notify();
         }
-        let awake = watch & !DROWSY;
         // Ordering: a hint, and who takes it back wakes: one push, and not each.
-        let shaken =
-            self.sentry.compare_exchange(watch, awake, Ordering::Relaxed, Ordering::Relaxed);
-        if shaken.is_ok() {
-            self.unpark(WorkerId::new((awake - 1) as u16));
+        let watch = self.sentry.fetch_and(!DROWSY, Ordering::Relaxed);
+        if let (true, Some(id)) = (watch & DROWSY != 0, holder(watch).checked_sub(1)) {
+            self.unpark(WorkerId::new(id as u16));
         }
     }
 }
@@ -74,7 +90,7 @@ where
         self.id().index() as u32 + 1
     }
 
-    /// About to sleep: takes the watch if it is free and there is somebody to watch; how long to sleep then.
+    /// About to sleep: takes the watch if it is free and there is somebody to watch, or will be in a moment; how long to sleep then.
     pub(crate) fn keep_watch(&self) -> Option<u64> {
         let executor = self.executor;
         let (shortest, longest) = executor.config.sentry?;
@@ -82,7 +98,9 @@ where
         // Ordering: hints.
         let asleep =
             executor.idle.parked(executor) + executor.blocked.load(Ordering::Relaxed) as usize;
-        let needed = asleep < executor.online.load(Ordering::Relaxed) as usize;
+        let online = executor.online.load(Ordering::Relaxed) as usize;
+        let brief = online > 1 && self.slot().local.brief.get();
+        let needed = asleep < online || brief;
         let nap = &self.slot().local.nap;
         let mut length = nap.get().max(shortest).min(longest);
         if self.is_long(length) && executor.in_use().iter().any(|slot| !slot.lifo.is_empty()) {
@@ -90,21 +108,23 @@ where
             length = shortest;
         }
         let drowsy = if self.is_long(length) { DROWSY } else { 0 };
-        let (free, held) = (0, self.role() | drowsy);
+        let take = |watch: u32| match (holder(watch), reserve(watch)) {
+            (0, _) => Some(self.role() | drowsy),
+            (_, 0) if brief => Some(watch | self.role() << RESERVE),
+            _ => None,
+        };
         // Ordering: Acquire pairs with the Release in `leave_watch`: `swept` passes from one sentry to the next.
-        let taken = needed
-            && executor
-                .sentry
-                .compare_exchange(free, held, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok();
-        if !taken {
-            // Its next watch is a new one, of other polls.
-            nap.set(0);
-            return None;
-        }
+        let taken = if needed {
+            executor.sentry.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).ok()
+        } else {
+            None
+        };
+        // If not, its next watch is a new one, of other polls.
+        nap.set(if taken.is_some_and(|before| holder(before) == 0) { length } else { 0 });
+        let before = taken?;
         self.slot().local.watched.set(false);
-        nap.set(length);
-        Some(length)
+        // The reserve begins anew when it has the role.
+        Some(if holder(before) == 0 { length } else { shortest })
     }
 
     /// Whether the next push into a LIFO slot should end this sleep of a sentry.
@@ -115,17 +135,39 @@ where
     /// Awake again: gives the watch back, after a sweep if nobody claimed this worker for work.
     pub(crate) fn leave_watch(&self, unclaimed: bool) {
         let (executor, nap) = (self.executor, &self.slot().local.nap);
-        let watch = executor.sentry.load(Ordering::Relaxed);
-        if watch & !DROWSY != self.role() {
+        // Ordering: Acquire, if this worker was the reserve: the one below has left it `swept`.
+        let mut watch = executor.sentry.load(Ordering::Acquire);
+        while reserve(watch) == self.role() {
+            let left = watch & !(HOLDER << RESERVE);
+            // Ordering: as above, if it has become the holder meanwhile.
+            #[cfg(filch_mutant = "watch_stale")]
+            executor.sentry.fetch_and(!(HOLDER << RESERVE), Ordering::Relaxed);
+            #[cfg(filch_mutant = "watch_stale")]
+            return;
+            #[cfg(not(filch_mutant = "watch_stale"))]
+            match executor.sentry.compare_exchange(
+                watch,
+                left,
+                Ordering::Relaxed,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return,
+                Err(seen) => watch = seen,
+            }
+        }
+        if holder(watch) != self.role() {
             return;
         }
         let long = self.is_long(nap.get());
         if unclaimed {
             self.sweep(long && watch & DROWSY == 0);
         }
-        self.slot().local.watched.set(true);
-        // Ordering: see `keep_watch`.
-        let watch = executor.sentry.swap(0, Ordering::Release);
+        // Ordering: see `keep_watch`. INV-WATCH: the reserve becomes the holder, in its sleep.
+        let next =
+            |watch: u32| Some(reserve(watch) * u32::from(!cfg!(filch_mutant = "watch_lost")));
+        let update = executor.sentry.fetch_update(Ordering::Release, Ordering::Relaxed, next);
+        let (Ok(watch) | Err(watch)) = update;
+        self.slot().local.watched.set(reserve(watch) == 0);
         let shaken = long && watch & DROWSY == 0;
         if shaken || !unclaimed {
             nap.set(0);

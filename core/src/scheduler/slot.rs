@@ -114,6 +114,8 @@ pub(crate) struct Local {
     pub(crate) watched: Cell<bool>,
     /// How many tasks had come out of LIFO slots at the sentry's last sweep.
     pub(crate) hits: Cell<usize>,
+    /// Its last sleep was shorter than a sentry's shortest.
+    pub(crate) brief: Cell<bool>,
     /// How long the sentry sleeps next.
     pub(crate) nap: Cell<u64>,
     /// Whether a worker that is offline has left timers.
@@ -237,6 +239,7 @@ impl Local {
             depth: Cell::new(0),
             locals: Cell::new(0),
             watched: Cell::new(false),
+            brief: Cell::new(false),
             hits: Cell::new(0),
             nap: Cell::new(0),
             orphans: Cell::new(false),

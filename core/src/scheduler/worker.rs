@@ -162,6 +162,8 @@ where
         if self.slot().local.slept.get() {
             let nanos = self.executor.platform.now().nanos_since(begin);
             self.slot().local.patience.record(nanos, most);
+            let shortest = self.executor.config.sentry.map_or(0, |(shortest, _)| shortest);
+            self.slot().local.brief.set(nanos < shortest);
         }
     }
 
