@@ -28,6 +28,7 @@ jobs_notify     scheduler::models_jobs::jobs_become_public_against_sleep     # n
 jobs_unask      scheduler::models_jobs::who_goes_to_sleep_has_asked          # an owner forgets who asks that moment
 help_count      scheduler::models_jobs::who_sleeps_in_a_join_is_not_relied_on   # who goes out of the count tells nobody
 attach_unseen   scheduler::models_whole::a_spare_worker_and_a_poll_that_pushes      # others never look into the slot of a spare
+help_first      scheduler::models_jobs::a_context_that_comes_takes_nobody_out_of_the_count # a helper is out of a count before it is in it
 help_leave      scheduler::models_jobs::who_leaves_makes_room_for_a_worker   # who leaves a worker its place tells nobody
 help_leave_fence scheduler::models_jobs::who_leaves_makes_room_for_a_worker  # .. or tells it too early
 call_own        scheduler::models_whole::a_claim_that_comes_too_late_looks_into_every_ring # a late claim does not look into its worker'"'"'s ring

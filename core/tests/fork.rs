@@ -104,7 +104,11 @@ fn fork_outside<R>(sim: &Sim, f: impl FnOnce(Fork<'_>) -> R) -> R {
 #[test]
 fn who_is_no_worker_takes_the_place_of_one_that_sleeps() {
     let sim = Mine::new(spared());
+    sim.on(0, |worker| assert_eq!(worker.begin_park(), Some(None)));
     sleep(&sim);
+    let parked = || sim.executor.metrics().totals().parked;
+    fork_outside(&sim, |_| ());
+    assert_eq!(parked(), 2, "nobody was woken for nothing");
     for _ in 0..2 {
         let (a, b) = fork_outside(&sim, |fork| {
             fork.join(
@@ -128,8 +132,12 @@ fn who_is_no_worker_takes_the_place_of_one_that_sleeps() {
 #[test]
 fn no_more_contexts_work_than_there_are_workers() {
     let sim = Mine::new(spared());
-    sim.on(0, |worker| assert_eq!(worker.begin_park(), Some(None)));
     sleep(&sim);
+    fork_outside(&sim, |fork| {
+        let asleep = || assert_eq!(sim.executor.metrics().totals().parked, 1, "one is at work");
+        fork.join(|fork| fork.join(|_| asleep(), |_| {}), |_| {});
+    });
+    sim.on(0, |worker| assert_eq!(worker.begin_park(), Some(None)));
     let outside = |sim: &Mine<Sim>| {
         let executor = sim.executor;
         std::thread::spawn(move || executor.fork(|_| ()).is_ok()).join().unwrap()

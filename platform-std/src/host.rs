@@ -124,7 +124,7 @@ mod futex {
 
         #[inline]
         pub(super) fn nanos(&self) -> u64 {
-            monotonic() - self.0
+            monotonic().saturating_sub(self.0)
         }
     }
 

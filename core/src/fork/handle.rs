@@ -331,8 +331,8 @@ where
     /// handlers. If nobody could help, as on an executor of one worker or without stealing, everything runs in place.
     ///
     /// A context that is no worker is one for as long as the run lasts, in a spare slot ([`Config::spares`](crate::Config::spares)),
-    /// if a worker is without work then: so that no more contexts work than there are workers, one worker fewer takes jobs
-    /// meanwhile. A shutdown waits for the end of the run.
+    /// if a worker is without work then: so that no more contexts work than there are workers, but for a moment, one worker fewer
+    /// takes jobs meanwhile. A shutdown waits for the end of the run.
     ///
     /// It blocks its worker until the run is over. A task that is not to do so spawns another one for the run, and awaits that;
     /// or, for a loop, calls [`Fork::map_reduce_slice`] and yields in between.

@@ -69,7 +69,7 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) blocked: AtomicU32,
     /// Workers that sleep until a job of theirs that was stolen has ended: they run no tasks either.
     pub(crate) joining: AtomicU32,
-    /// The worker that keeps watch, plus one.
+    /// The worker that keeps watch, and its reserve: see `sentry.rs`.
     pub(crate) sentry: AtomicU32,
     /// Whose wheel the next timer from outside goes to.
     pub(crate) turn: AtomicU32,

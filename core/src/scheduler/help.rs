@@ -38,7 +38,7 @@ where
     }
 
     /// `insist`: rather nest deeper than give up.
-    fn help(&'static self, done: &mut dyn FnMut() -> bool, insist: bool) -> bool {
+    pub(super) fn help(&'static self, done: &mut dyn FnMut() -> bool, insist: bool) -> bool {
         match self.working() {
             Some((id, slot)) => {
                 let _nested = Nested::enter(self, id, slot);
@@ -99,19 +99,6 @@ where
             self.platform.relax(round);
             done()
         })
-    }
-
-    /// Makes the calling context, which is no worker, one in a spare slot, in place of a worker that is without work: so that no
-    /// more contexts work than there are workers. None if there is no such worker, or no such slot.
-    pub(crate) fn helper(&'static self) -> Option<Helper<P, S, RING>> {
-        let helping = Helping::begin(self);
-        let free = self.idle.parked(self) + self.idle.searching() as usize;
-        if free < self.helpers.load(Ordering::Relaxed) as usize {
-            return None;
-        }
-        let mut spares = (self.workers()..self.slots().len()).map(|i| WorkerId::new(i as u16));
-        let worker = spares.find_map(|id| self.attach(id, OFFLINE).ok())?;
-        Some(Helper { _helping: helping, worker })
     }
 
     /// Too deep to help: gives the queues away, has a stand-in started, and sleeps.
@@ -275,59 +262,8 @@ where
     }
 }
 
-/// A worker in a spare slot, for as long as this lives.
-pub(crate) struct Helper<P: Platform, S, const RING: usize>
-where
-    S: Slots<RING>,
-{
-    /// First, and so dropped first: who takes the worker's place then hears of it.
-    _helping: Helping<P, S, RING>,
-    worker: Worker<P, S, RING>,
-}
-
-impl<P: Platform, S, const RING: usize> Helper<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    pub(crate) fn worker(&self) -> &Worker<P, S, RING> {
-        &self.worker
-    }
-}
-
-/// Counted in `Scheduler::helpers`.
-pub(super) struct Helping<P: Platform, S: 'static, const RING: usize>(
-    &'static Scheduler<P, S, RING>,
-)
-where
-    S: Slots<RING>;
-
-impl<P: Platform, S, const RING: usize> Helping<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    pub(super) fn begin(executor: &'static Scheduler<P, S, RING>) -> Self {
-        core::mem::forget(executor.count_out(&executor.helpers));
-        Self(executor)
-    }
-}
-
-impl<P: Platform, S, const RING: usize> Drop for Helping<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    fn drop(&mut self) {
-        drop(Counted(&self.0.helpers));
-        // One more worker may take jobs (`may_run_jobs`): an owner that found nobody to do so shall look again.
-        // Ordering: pairs with the fence in `answer`: either that one sees the count, or it is asked anew.
-        #[cfg(not(filch_mutant = "help_leave_fence"))]
-        fence(Ordering::SeqCst);
-        #[cfg(not(filch_mutant = "help_leave"))]
-        self.0.ask_all();
-    }
-}
-
 /// Counts one up for as long as it lives.
-pub(crate) struct Counted<'a>(&'a AtomicU32);
+pub(crate) struct Counted<'a>(pub(super) &'a AtomicU32);
 
 impl<'a> Counted<'a> {
     pub(crate) fn up(count: &'a AtomicU32) -> Self {

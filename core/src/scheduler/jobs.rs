@@ -86,11 +86,7 @@ where
     /// How many workers would take a job of this one's now.
     fn hungry(&self, bay: &Bay) -> usize {
         // Ordering: hints; see the module's text for the look that counts.
-        let free = if self.may_run_jobs() {
-            self.idle.searching() as usize + self.idle.parked(self)
-        } else {
-            0
-        };
+        let free = if self.may_run_jobs() { self.without_work() } else { 0 };
         free + bay.waiting.load(Ordering::Relaxed) as usize
     }
 
@@ -303,17 +299,8 @@ where
     /// Whether one more worker may turn to jobs of others (`Config::job_workers`).
     pub(crate) fn may_run_jobs(&self) -> bool {
         // Ordering: two that pass at once do no harm for long. Whoever counts down looks for jobs itself afterwards.
-        let thieves = self.thieves.load(Ordering::Relaxed);
-        thieves < u32::from(self.config.job_workers) && thieves < self.free_of_helpers()
-    }
-
-    /// How many contexts may run jobs of others, beside those that help from outside: each takes the place of a worker.
-    fn free_of_helpers(&self) -> u32 {
-        match self.helpers.load(Ordering::Relaxed) {
-            0 => u32::MAX,
-            // Stand-ins take the place of those that are blocked.
-            n => (self.workers() as u32 + self.blocked.load(Ordering::Relaxed)).saturating_sub(n),
-        }
+        self.thieves.load(Ordering::Relaxed) < u32::from(self.config.job_workers)
+            && self.helpers_leave_room()
     }
 
     /// See [`Bay::is_due`]. While another sleeps, that one would take the tasks that wait, but for what is this worker's own; and

@@ -9,6 +9,7 @@ pub(crate) mod dispatch;
 pub(crate) mod executor;
 pub(crate) mod find;
 pub(crate) mod help;
+pub(crate) mod helper;
 pub(crate) mod idle;
 pub(crate) mod job;
 pub(crate) mod jobs;

@@ -9,7 +9,7 @@ use loom::{
 };
 
 use super::{
-    help::Helping,
+    helper::Helping,
     models_whole::{Model, join},
 };
 use crate::{
@@ -188,6 +188,34 @@ fn who_leaves_makes_room_for_a_worker() {
         left.set();
         join(vec![owner]);
         join(thief);
+    });
+}
+
+/// A worker too deep in joins to help relies on another, while a context from outside looks whether it could help, and cannot: it is
+/// not to be counted as one that works on no task before it is counted as one that is there.
+///
+/// Seen to catch: `help_first`.
+#[test]
+fn a_context_that_comes_takes_nobody_out_of_the_count() {
+    check_large(2, || {
+        let model = Model::<3>::with(|config| config.nesting(0).spares(1));
+        let executor = model.executor;
+        let (online, ran) = (Flag::leak(), Flag::leak());
+        let works = thread::spawn(move || {
+            let worker = executor.worker(WorkerId::new(1)).unwrap();
+            online.set();
+            ran.set();
+            executor.unpark_worker(WorkerId::new(0));
+            core::mem::forget(worker);
+        });
+        let waits = thread::spawn(move || {
+            let worker = executor.worker(WorkerId::new(0)).unwrap();
+            online.wait();
+            assert!(executor.help(&mut || ran.is_set(), false), "the other was there");
+            core::mem::forget(worker);
+        });
+        assert!(executor.helper().is_none(), "nobody is without work");
+        join(vec![works, waits]);
     });
 }
 

@@ -99,7 +99,7 @@ where
         let asleep =
             executor.idle.parked(executor) + executor.blocked.load(Ordering::Relaxed) as usize;
         let online = executor.online.load(Ordering::Relaxed) as usize;
-        let brief = online > 1 && self.slot().local.brief.get();
+        let brief = online > 1 && self.slot().local.brief.replace(false);
         let needed = asleep < online || brief;
         let nap = &self.slot().local.nap;
         let mut length = nap.get().max(shortest).min(longest);

@@ -114,7 +114,7 @@ pub(crate) struct Local {
     pub(crate) watched: Cell<bool>,
     /// How many tasks had come out of LIFO slots at the sentry's last sweep.
     pub(crate) hits: Cell<usize>,
-    /// Its last sleep was shorter than a sentry's shortest.
+    /// Its loop's last sleep was shorter than a sentry's shortest; of account for the next one.
     pub(crate) brief: Cell<bool>,
     /// How long the sentry sleeps next.
     pub(crate) nap: Cell<u64>,

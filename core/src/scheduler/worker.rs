@@ -374,8 +374,10 @@ where
         while let Some(ready) = unsafe { slot.ring.pop() } {
             chain.push_back(ready);
         }
-        self.executor.injector.push_chain(chain);
-        self.executor.notify();
+        if !chain.is_empty() {
+            self.executor.injector.push_chain(chain);
+            self.executor.notify();
+        }
     }
 }
 
