@@ -169,6 +169,10 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         TOP.set(Here { platform: self.id(), worker, before });
         // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
         self.clock.online.fetch_add(1, Ordering::AcqRel);
+        if context::is_guest(&self.clock) {
+            // It sleeps as a worker now. Ordering: as above, and after it: somebody counts it at any time.
+            self.clock.guests.fetch_sub(1, Ordering::AcqRel);
+        }
         if STARTING.replace(false) {
             self.starting.fetch_sub(1, Ordering::Release);
             self.clock.holds.fetch_sub(1, Ordering::AcqRel);
@@ -178,7 +182,10 @@ unsafe impl<H: Host> Platform for Hosted<H> {
 
     fn leave(&self, worker: WorkerId) {
         self.host.leave(worker);
-        // Ordering: as in `enter`.
+        // Ordering: as in `enter`, the other way about.
+        if context::is_guest(&self.clock) {
+            self.clock.guests.fetch_add(1, Ordering::AcqRel);
+        }
         self.clock.online.fetch_sub(1, Ordering::AcqRel);
         self.clock_recheck();
         context::enter(TOP.get().before);

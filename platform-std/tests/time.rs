@@ -375,6 +375,27 @@ fn a_reset_to_a_later_time_wakes_nobody() {
     assert!(parks() - before <= 2, "{} parks", parks() - before);
 }
 
+/// The thread in `block_on` is a worker for a while, and sleeps as one: the clock must not wait for it as a guest too.
+#[test]
+fn a_stopped_clock_moves_while_a_thread_has_a_workers_place() {
+    let _watchdog = common::watchdog();
+    let runtime = runtime(2);
+    let (handle, me) = (*runtime.handle(), std::thread::current().id());
+    let run = |_: filch_std::parallel::Fork<'_>| {
+        if std::thread::current().id() != me {
+            return false;
+        }
+        pause();
+        let begin = now();
+        handle.block_on(handle.spawn(sleep(ms(3_600_000)))).unwrap();
+        assert!(now() - begin >= ms(3_600_000));
+        resume();
+        true
+    };
+    // Once the workers have begun, and gone to sleep.
+    runtime.block_on(async { while !handle.fork(run) {} });
+}
+
 /// The thread in `block_on` waits for a fork-join run, which waits for a timer.
 #[test]
 fn a_stopped_clock_moves_while_a_thread_waits_for_a_run() {
