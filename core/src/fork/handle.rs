@@ -113,16 +113,9 @@ impl<'w> Fork<'w> {
         B: FnOnce(Fork<'_>) -> RB + Send,
         RB: Send,
     {
-        let (bay, at, forked) = 'fork: {
-            let b = 'in_place: {
-                let Some((bay, at)) = self.place() else { break 'in_place b };
-                if bay.deque.is_deep(at) && !bay.deque.is_asked() {
-                    break 'in_place b;
-                }
-                break 'fork (bay, at, Forked::new(b));
-            };
-            return self.join_in_place(a, b);
-        };
+        let useful = |&(bay, at): &(&Bay, usize)| !bay.deque.is_deep(at) || bay.deque.is_asked();
+        let Some((bay, at)) = self.place().filter(useful) else { return self.join_in_place(a, b) };
+        let forked = Forked::new(b);
         // SAFETY: INV-BAY: we are the worker (INV-DEQUE-OWNER); `at` is the bottom. The job stays until it is taken back or
         // done, also if `a` panics (`Pending`).
         if !unsafe { bay.deque.push(at, forked.as_job()) } {
