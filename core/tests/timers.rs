@@ -260,6 +260,34 @@ fn timers_of_a_stuck_worker_are_fired_by_the_sentry() {
     common::stop(executor);
 }
 
+/// All slept, so that nobody had to keep watch; then a poll arms the first timer, and may get stuck before it ends.
+#[test]
+fn a_timer_armed_in_a_poll_has_somebody_keep_watch() {
+    let sim = Sim::with(2, quiet().sentry(Some((ms(1), ms(10)))));
+    let executor = sim.executor;
+    let parked = || executor.metrics().totals().parked;
+    assert_eq!(sim.on(1, filch::Worker::begin_park), Some(Some(at(ms(1)))));
+    assert_eq!(sim.on(0, filch::Worker::begin_park), Some(None));
+    sim.on(1, filch::Worker::end_park);
+    assert_eq!(sim.on(1, filch::Worker::begin_park), Some(None), "there is nobody to watch");
+    let arming = async move {
+        let mut sleep = pin!(executor.sleep(ms(1)));
+        let wakes = Arc::<Wakes>::default();
+        assert_eq!(parked(), 1);
+        assert!(poll_with(sleep.as_mut(), &wakes).is_pending());
+        assert_eq!(parked(), 0, "the other one keeps watch");
+        // It is woken once, not for each timer.
+        let mut sooner = pin!(executor.sleep(Duration::from_micros(500)));
+        assert!(poll_with(sooner.as_mut(), &wakes).is_pending());
+    };
+    let mut handle = executor.spawn(pool(), arming).unwrap();
+    sim.on(0, filch::Worker::end_park);
+    assert_eq!(sim.step(0), Step::Polled);
+    output(&mut handle).unwrap();
+    sim.on(1, filch::Worker::end_park);
+    sim.settle();
+}
+
 /// Nobody sleeps, so that there is no sentry; another busy worker looks after the stuck one.
 #[test]
 fn timers_of_a_stuck_worker_are_fired_by_busy_ones() {

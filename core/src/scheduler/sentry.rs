@@ -69,6 +69,20 @@ where
         }
     }
 
+    /// A timer is the first now in the wheel of a worker. If the poll that this one is in lasts, only a sentry sees to it.
+    pub(crate) fn cover_timer(&self, slot: &WorkerSlot<RING>) {
+        // Ordering: hints, all of them, after the fence in `tell`, which pairs with that in `Idle::announce`: either a
+        // sleeper is seen here, or it sees that this worker is online and awake, and keeps watch.
+        let in_poll = slot.lifo.polls.load(Ordering::Relaxed) & 1 == 1;
+        if in_poll
+            && self.config.sentry.is_some()
+            && self.sentry.load(Ordering::Relaxed) == 0
+            && self.idle.any_parked()
+        {
+            self.wake_one();
+        }
+    }
+
     #[cold]
     fn have_watched(&self, watch: u32) {
         if watch == 0 {

@@ -92,16 +92,20 @@ where
     }
 
     fn tell(&self, index: u16) {
-        let me = self.working().map(|(id, _)| id.index());
-        if me == Some(usize::from(index)) || cfg!(filch_mutant = "timer_tell") {
-            // We look before we sleep.
+        if cfg!(filch_mutant = "timer_tell") {
             return;
         }
-        // Ordering: see `leave_timers`.
+        let me = self.working().map(|(id, _)| id.index());
+        // Ordering: see `leave_timers` and `cover_timer`.
         fence(Ordering::SeqCst);
         match self.slots().get(usize::from(index)) {
-            // Its park word keeps the notice, whatever it is about to do.
-            Some(slot) if slot.is_online() => self.unpark(WorkerId::new(index)),
+            // Its park word keeps the notice, whatever it is about to do; we look before we sleep.
+            Some(slot) if slot.is_online() => {
+                if me != Some(usize::from(index)) {
+                    self.unpark(WorkerId::new(index));
+                }
+                self.cover_timer(slot);
+            }
             _ => self.wake_one(),
         }
     }
