@@ -54,9 +54,6 @@ state_load      task::models::models_join_against_completion                 # .
 state_apply     task::models::models_wake_by_value_against_poll              # a transition publishes nothing
 state_apply     task::models::models_handle_dropped_against_completion
 pending_seen    task::models::models_wake_by_ref_against_poll                # wakes during a poll are taken for seen
-pending_seen    task::models::models_self_wake_against_wake                  # ... beside a wake of the poll'"'"'s own
-frame_late      task::models::models_wake_by_an_interrupt_at_the_end_of_a_poll # a poll looks for such wakes before it has closed its frame
-frame_any       task::models::models_wake_out_of_the_poll_of_another         # a poll takes wakes of other tasks for its own
 wake_skip       task::models::models_wake_that_changes_nothing               # a wake that changes nothing is not published
 join_early      task::models::models_join_against_completion                 # the waker bit comes before the waker
 join_keep       task::models::models_join_against_completion                 # the waker goes, its bit stays

@@ -73,10 +73,7 @@ mod backend {
     pub use loom::{cell::UnsafeCell, sync::atomic::fence};
 
     /// Loom has no compiler fences: it never reorders a thread with itself.
-    pub fn compiler_fence(_: super::Ordering) {
-        #[cfg(test)]
-        super::model::fence();
-    }
+    pub fn compiler_fence(_: super::Ordering) {}
 
     /// Loom's atomic, and, in models that ask for it (see `model::check`), a counter that loads count up.
     ///
@@ -283,34 +280,6 @@ pub(crate) mod model {
         /// the model, so that they all see this.
         static COUNTS: Cell<bool> = const { Cell::new(false) };
         static LEAKED: RefCell<Vec<Leaked>> = const { RefCell::new(Vec::new()) };
-        /// What interrupts the model, and at which of the fences to come that order the code against interrupts.
-        static INTERRUPT: RefCell<Option<(usize, Box<dyn FnOnce()>)>> = const { RefCell::new(None) };
-    }
-
-    /// `handler` runs once, in the midst of what runs then, after that many more compiler fences.
-    pub(crate) fn interrupt_after(fences: usize, handler: impl FnOnce() + 'static) {
-        INTERRUPT.set(Some((fences, Box::new(handler))));
-    }
-
-    /// What has not come runs now.
-    pub(crate) fn late_interrupt() {
-        if let Some((_, handler)) = INTERRUPT.take() {
-            handler();
-        }
-    }
-
-    pub(super) fn fence() {
-        let due = INTERRUPT.with_borrow_mut(|all| match all {
-            Some((0, _)) => all.take(),
-            Some((left, _)) => {
-                *left -= 1;
-                None
-            }
-            None => None,
-        });
-        if let Some((_, handler)) = due {
-            handler();
-        }
     }
 
     pub(super) fn counts() -> bool {

@@ -12,7 +12,7 @@ use crate::{
     platform::{Platform, WorkerId},
     queue::ring::Overflow,
     task::{
-        header::{Header, Ready},
+        header::Ready,
         schedule::{Anchor, Current},
     },
 };
@@ -180,17 +180,6 @@ where
     pub(crate) unsafe fn op_schedule(anchor: NonNull<Anchor>, ready: Ready) {
         // SAFETY: the table is this type's.
         unsafe { Self::of(anchor) }.schedule(ready);
-    }
-
-    pub(crate) unsafe fn op_wake_self(anchor: NonNull<Anchor>, task: NonNull<Header>) -> bool {
-        // SAFETY: the table is this type's.
-        match unsafe { Self::of(anchor) }.current() {
-            // SAFETY: INV-ACCEPTING: in a poll, and nobody is changing the frame; frames outlive their polls.
-            Some((_, slot)) if slot.lifo.is_accepting() => unsafe {
-                slot.local.frame.get().as_ref().is_some_and(|frame| frame.wake(task))
-            },
-            _ => false,
-        }
     }
 
     pub(crate) unsafe fn op_unpark(anchor: NonNull<Anchor>, worker: WorkerId) {

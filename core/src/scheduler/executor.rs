@@ -195,7 +195,6 @@ where
 {
     const OPS: &'static Ops = &Ops {
         schedule: Self::op_schedule,
-        wake_self: Self::op_wake_self,
         budget: Self::op_budget,
         current: Self::op_current,
         help: Self::op_help,

@@ -279,7 +279,7 @@ where
         let local = &slot.local;
         let task = ready.as_ptr();
         let is_local = local.locals.get() > 0 && ready.is_local();
-        let frame = Frame::new(task, local.frame.get());
+        let frame = Frame { task, below: local.frame.get() };
         local.frame.set(&frame);
         local.budget.set(BUDGET);
         local.in_tick.set(local.in_tick.get() + 1);
@@ -292,7 +292,7 @@ where
 
         slot.lifo.accept(true);
         let bomb = Unwound;
-        let polled = run::poll(ready, &frame, |f| executor.platform.guard(f));
+        let polled = run::poll(ready, |f| executor.platform.guard(f));
         core::mem::forget(bomb);
         slot.lifo.accept(false);
 

@@ -2,10 +2,7 @@
 //! injector.
 
 use alloc::{boxed::Box, vec::Vec};
-use core::{
-    future::poll_fn,
-    task::{Poll, Waker},
-};
+use core::task::{Poll, Waker};
 
 use loom::{
     sync::{
@@ -16,7 +13,7 @@ use loom::{
 };
 
 use super::models_bare::{Guarded, Signal, System, counter, poll};
-use crate::atomic::model::{check, interrupt_after, late_interrupt};
+use crate::atomic::model::check;
 
 extern crate alloc;
 
@@ -68,94 +65,6 @@ fn models_wake_by_ref_against_poll() {
 #[test]
 fn models_wake_by_value_against_poll() {
     check(3, || wake_against_poll(true, true));
-}
-
-/// A task that wakes itself in a poll, while the wake that it waits for comes: neither is lost.
-///
-/// Seen to catch: `state_load`, `pending_seen`.
-#[test]
-fn models_self_wake_against_wake() {
-    check(3, || {
-        let system = System::new();
-        let signal = Signal::new();
-        let theirs = signal.clone();
-        let mut polls = 0;
-        let mut handle = system.spawn(poll_fn(move |cx| {
-            polls += 1;
-            if polls == 2 {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            theirs.poll(cx)
-        }));
-        system.run();
-        signal.waker().wake();
-        let waker = thread::spawn(move || {
-            let waker = signal.waker();
-            signal.set();
-            waker.wake_by_ref();
-            signal.forget();
-        });
-        system.run();
-        waker.join().unwrap();
-        system.run();
-        assert!(matches!(poll(&mut handle, Waker::noop()), Poll::Ready(Ok(()))), "a lost wake-up");
-        drop(handle);
-        system.assert_no_slot_leaks();
-    });
-}
-
-/// An interrupt of the poller wakes the task as the poll ends, or after it.
-///
-/// Seen to catch: `frame_late`.
-#[test]
-fn models_wake_by_an_interrupt_at_the_end_of_a_poll() {
-    for fences in 0..2 {
-        check(3, move || {
-            let system = System::new();
-            let (mut handle, signal, _) = system.spawn_waiting();
-            signal.waker().wake();
-            interrupt_after(fences, move || {
-                let waker = signal.waker();
-                signal.set();
-                waker.wake_by_ref();
-                drop(waker);
-                signal.forget();
-            });
-            system.run();
-            late_interrupt();
-            system.run();
-            assert!(
-                matches!(poll(&mut handle, Waker::noop()), Poll::Ready(Ok(()))),
-                "a lost wake-up"
-            );
-        });
-    }
-}
-
-/// Two tasks that are polled at the same time wake each other; a wake is noted only in the poll of the task that it is for.
-///
-/// Seen to catch: `frame_any`.
-#[test]
-fn models_wake_out_of_the_poll_of_another() {
-    check(3, || {
-        let system = System::new();
-        let (mut handle, signal, _) = system.spawn_waiting();
-        signal.waker().wake();
-        let waker = signal.waker();
-        let mut other = system.spawn(async move {
-            signal.set();
-            waker.wake_by_ref();
-            drop(waker);
-            signal.forget();
-        });
-        let second = thread::spawn(move || system.run());
-        system.run();
-        second.join().unwrap();
-        system.run();
-        assert!(matches!(poll(&mut handle, Waker::noop()), Poll::Ready(Ok(()))), "a lost wake-up");
-        assert!(matches!(poll(&mut other, Waker::noop()), Poll::Ready(Ok(()))));
-    });
 }
 
 /// A wake that finds the count at its limit changes nothing in the word, and is published all the same.

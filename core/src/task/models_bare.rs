@@ -5,7 +5,7 @@ use core::{
     cell::Cell,
     future::{Future, poll_fn},
     pin::Pin,
-    ptr::{self, NonNull},
+    ptr::NonNull,
     task::{Context, Poll, Waker},
 };
 
@@ -18,12 +18,12 @@ use loom::{
 };
 
 use super::{
-    header::{Header, Ready},
+    header::Ready,
     join::{JoinError, JoinHandle},
     memory::Home,
     pool::TaskPool,
     run::{self, Polled},
-    schedule::{Anchor, Current, Frame, Ops},
+    schedule::{Anchor, Current, Ops},
     spawn::Spawner,
 };
 use crate::{
@@ -35,8 +35,8 @@ use crate::{
 extern crate alloc;
 
 loom::thread_local! {
-    /// The poll that the thread is in.
-    static FRAME: Cell<*const Frame> = Cell::new(ptr::null());
+    /// Whether the thread is in a poll.
+    static POLLING: Cell<bool> = Cell::new(false);
 }
 
 /// A scheduler that queues, and whose worker is whoever calls `run`.
@@ -105,13 +105,12 @@ impl System {
     pub(super) fn run(self) {
         loop {
             let Some(ready) = self.bare.queue.pop_batch(1, 0, |_| {}) else { return };
-            let frame = Frame::new(ready.as_ptr(), ptr::null());
-            FRAME.with(|here| here.set(&frame));
-            let polled = run::poll(ready, &frame, |f| {
+            POLLING.with(|polling| polling.set(true));
+            let polled = run::poll(ready, |f| {
                 f();
                 Ok(())
             });
-            FRAME.with(|here| here.set(ptr::null()));
+            POLLING.with(|polling| polling.set(false));
             if let Polled::Again(ready) = polled {
                 self.bare.queue.push(ready);
             }
@@ -132,7 +131,6 @@ impl System {
 
 static OPS: Ops = Ops {
     schedule: push,
-    wake_self: wake_self,
     budget: no_budget,
     current: nobody,
     help: no_help,
@@ -172,10 +170,6 @@ unsafe fn block(_: NonNull<Anchor>, word: &AtomicU32) {
     }
 }
 unsafe fn nothing(_: NonNull<Anchor>, _: &AtomicU32) {}
-unsafe fn wake_self(_: NonNull<Anchor>, task: NonNull<Header>) -> bool {
-    // SAFETY: the thread's own poll, which is under way.
-    unsafe { FRAME.with(Cell::get).as_ref() }.is_some_and(|frame| frame.wake(task))
-}
 unsafe fn no_unpark(_: NonNull<Anchor>, _: WorkerId) {}
 unsafe fn always(_: NonNull<Anchor>) -> Option<usize> {
     Some(0)
@@ -223,10 +217,7 @@ unsafe impl Send for Guarded {}
 impl Drop for Guarded {
     fn drop(&mut self) {
         self.touch();
-        assert!(
-            !self.future || FRAME.with(|here| !here.get().is_null()),
-            "a future was dropped by no worker"
-        );
+        assert!(!self.future || POLLING.with(Cell::get), "a future was dropped by no worker");
         self.drops.fetch_add(1, Relaxed);
     }
 }
@@ -240,19 +231,18 @@ impl Signal {
         Self(Arc::new((AtomicBool::new(false), Mutex::new(None))))
     }
 
-    pub(super) async fn wait(&self) {
-        poll_fn(|cx| self.poll(cx)).await;
-    }
-
     /// Leaves the waker first, then looks: the wake may come in between, while the task runs.
-    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut left = self.0.1.lock().unwrap();
-        // A clone orders this poll after the wake that led to it: only if it must be, as futures do.
-        if !left.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
-            *left = Some(cx.waker().clone());
-        }
-        drop(left);
-        if self.0.0.load(Relaxed) { Poll::Ready(()) } else { Poll::Pending }
+    pub(super) async fn wait(&self) {
+        poll_fn(|cx| {
+            let mut left = self.0.1.lock().unwrap();
+            // A clone orders this poll after the wake that led to it: only if it must be, as futures do.
+            if !left.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
+                *left = Some(cx.waker().clone());
+            }
+            drop(left);
+            if self.0.0.load(Relaxed) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 
     /// Sets the flag, relaxed: that the woken poll sees it is the waker's doing.

@@ -5,7 +5,6 @@ use core::{cell::Cell, ptr::NonNull, task::Context};
 use super::{
     header::{Header, Ready},
     join::{JoinError, Joiner, wake_thread},
-    schedule::Frame,
     state::{Act, Done, Pend, Snapshot},
     waker::{borrowed, carry_out},
 };
@@ -22,13 +21,9 @@ pub(crate) enum Polled {
     Complete,
 }
 
-/// Polls the task of the frame once, every call into user code inside `guard`.
+/// Polls the task once, every call into user code inside `guard`.
 #[inline(always)]
-pub(crate) fn poll(
-    ready: Ready,
-    frame: &Frame,
-    guard: impl Fn(&mut dyn FnMut()) -> Result<(), Panic>,
-) -> Polled {
+pub(crate) fn poll(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), Panic>) -> Polled {
     let task = ready.as_ptr();
     let header = ready.header();
     let before = header.state.load();
@@ -41,7 +36,6 @@ pub(crate) fn poll(
     let mut done = false;
     // SAFETY: INV-TASK-POLL: `ready` is the task's.
     let polled = guard(&mut || done = unsafe { (header.vtable().poll)(task, &mut cx, &alive) });
-    let woken = frame.close();
     match polled {
         Ok(()) if done => complete(ready, guard),
         Ok(()) if !alive.get() => {
@@ -52,7 +46,7 @@ pub(crate) fn poll(
         }
         // Ordering: `load` has Acquire, and the next poll's has again. Nothing is published: what the poll did goes with
         // the `Ready`, through the queue.
-        Ok(()) if header.state.load().is_again(woken, before.wakes()) => Polled::Again(ready),
+        Ok(()) if header.state.load().is_again(before.wakes()) => Polled::Again(ready),
         Ok(()) => match header.state.apply(|s| s.pending(before.wakes())) {
             Pend::Idle => {
                 // The reference went with the transition.

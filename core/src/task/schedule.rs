@@ -5,12 +5,9 @@
 
 use core::{cell::Cell, ptr::NonNull, task::Waker};
 
-use super::{
-    header::{Header, Ready},
-    memory::Home,
-};
+use super::{header::Ready, memory::Home};
 use crate::{
-    atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence},
+    atomic::{AtomicPtr, AtomicU32},
     platform::WorkerId,
 };
 
@@ -22,8 +19,6 @@ pub(crate) struct Anchor {
 /// The scheduler's side. All take the anchor of the scheduler that the table was made for, which is `'static`.
 pub(crate) struct Ops {
     pub(crate) schedule: unsafe fn(NonNull<Anchor>, Ready),
-    /// Notes a wake in the frame of the poll that it comes out of; false if it comes from anywhere else.
-    pub(crate) wake_self: unsafe fn(NonNull<Anchor>, NonNull<Header>) -> bool,
     /// The budget of the poll under way in the calling context.
     pub(crate) budget: unsafe fn(NonNull<Anchor>) -> Option<&'static Cell<u32>>,
     pub(crate) current: unsafe fn(NonNull<Anchor>) -> Option<Current>,
@@ -61,52 +56,9 @@ pub(crate) struct Current {
 }
 
 /// A poll under way on some stack.
-///
-/// INV-FRAME: a wake of the task that comes out of the poll itself, in the same context or in an interrupt of it, is noted
-/// here as long as the frame is open, without a read-modify-write of the task's state. Who polls closes the frame before he
-/// looks: what comes later goes to the state, and is seen there.
 pub(crate) struct Frame {
-    pub(crate) task: NonNull<Header>,
+    pub(crate) task: NonNull<super::header::Header>,
     pub(crate) below: *const Frame,
-    open: AtomicBool,
-    woken: AtomicBool,
-}
-
-impl Frame {
-    #[inline(always)]
-    pub(crate) fn new(task: NonNull<Header>, below: *const Frame) -> Self {
-        Self { task, below, open: AtomicBool::new(true), woken: AtomicBool::new(false) }
-    }
-
-    /// Notes a wake of the task by the calling context, if it comes out of the poll.
-    #[inline(always)]
-    pub(crate) fn wake(&self, task: NonNull<Header>) -> bool {
-        // Ordering: here and in `close`, one context and interrupts on it, which run to their ends: the order of the
-        // program is enough, and the compiler must keep it.
-        let ours = (self.task == task || cfg!(filch_mutant = "frame_any"))
-            && self.open.load(Ordering::Relaxed);
-        if ours {
-            self.woken.store(true, Ordering::Relaxed);
-        }
-        ours
-    }
-
-    /// The poll has returned; whether its task was woken out of it.
-    #[inline(always)]
-    pub(crate) fn close(&self) -> bool {
-        // Ordering: as in `wake`.
-        #[cfg(filch_mutant = "frame_late")]
-        let woken = {
-            let woken = self.woken.load(Ordering::Relaxed);
-            compiler_fence(Ordering::SeqCst);
-            woken
-        };
-        self.open.store(false, Ordering::Relaxed);
-        #[cfg(filch_mutant = "frame_late")]
-        return woken;
-        compiler_fence(Ordering::SeqCst);
-        self.woken.load(Ordering::Relaxed)
-    }
 }
 
 impl Anchor {

@@ -271,13 +271,13 @@ impl Snapshot {
         }
     }
 
-    /// Whether a poll that began with `seen` wakes must be repeated without even a transition: it woke itself, or was woken,
-    /// and there is room to count many more wakes before [`pending`](Self::pending) must count anew.
-    #[inline(always)]
-    pub(crate) const fn is_again(self, woken: bool, seen: Word) -> bool {
+    /// Whether a poll that began with `seen` wakes must be repeated without even a transition: it was woken, and there is
+    /// room to count many more wakes before [`pending`](Self::pending) must count anew.
+    #[inline]
+    pub(crate) const fn is_again(self, seen: Word) -> bool {
         #[cfg(filch_mutant = "pending_seen")]
         let seen = self.wakes();
-        !self.must_cancel() && (woken || (self.wakes() != seen && self.wakes() <= WAKES.max() / 2))
+        !self.must_cancel() && self.wakes() != seen && self.wakes() <= WAKES.max() / 2
     }
 
     /// A poll that began with `seen` wakes returned `Pending`. Only the holder of the `Ready`.
@@ -426,13 +426,6 @@ impl State {
         return Snapshot(self.0.load(Ordering::Acquire));
         #[cfg(filch_mutant = "state_load")]
         return Snapshot(self.0.load(Ordering::Relaxed));
-    }
-
-    /// Whether the task is surely neither queued nor in a poll of the calling context; a guess for any other.
-    #[inline(always)]
-    pub(crate) fn seems_idle(&self) -> bool {
-        // Ordering: a poll of this very context has seen the count above zero, and nobody counts down in it.
-        Snapshot(self.0.load(Ordering::Relaxed)).wakes() == 0
     }
 
     /// Drops a reference of a task that is complete.

@@ -101,25 +101,10 @@ unsafe fn wake(data: *const ()) {
 }
 
 unsafe fn wake_by_ref(data: *const ()) {
-    let task = cast(data);
     // SAFETY: INV-WAKER.
     unsafe {
-        if !task.as_ref().state.seems_idle() && wake_self(task) {
-            return;
-        }
-        let act = task.as_ref().state.apply(Snapshot::wake);
-        carry_out(act, task);
-    }
-}
-
-/// # Safety
-/// The caller holds a reference.
-#[inline(always)]
-unsafe fn wake_self(task: NonNull<Header>) -> bool {
-    // SAFETY: the caller's reference keeps the home, whose anchor is that of a `'static` scheduler.
-    unsafe {
-        let anchor = task.as_ref().home().anchor();
-        (Anchor::ops(anchor).wake_self)(anchor, task)
+        let act = cast(data).as_ref().state.apply(Snapshot::wake);
+        carry_out(act, cast(data));
     }
 }
 
