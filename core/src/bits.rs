@@ -51,6 +51,16 @@ impl Field {
         word - (1 << self.shift)
     }
 
+    /// All bits of the field, in place.
+    pub(crate) const fn mask(self) -> Word {
+        self.max() << self.shift
+    }
+
+    /// The highest bit of the field, in place: set in values above half of the maximum.
+    pub(crate) const fn top(self) -> Word {
+        self.bit(self.width - 1)
+    }
+
     /// One bit of the field, in place.
     pub(crate) const fn bit(self, index: u32) -> Word {
         assert!(index < self.width);
@@ -69,7 +79,7 @@ mod tests {
         let word = high.set(low.set(0, 5), 21);
         assert_eq!((low.get(word), high.get(word)), (5, 21));
         assert_eq!(low.get(high.set(word, high.max())), 5);
-        assert_eq!(high.bit(0), 8);
+        assert_eq!((high.bit(0), high.top(), high.mask()), (8, 128, 248));
         assert_eq!(high.inc(word), high.set(word, 22));
         assert_eq!(low.dec(word), low.set(word, 4));
     }

@@ -80,7 +80,7 @@ impl State {
     }
     /// Whether a poll that began with `seen` wakes is to be repeated at once.
     pub fn is_again(&self, seen: u64) -> bool {
-        self.0.load().is_again(seen as _)
+        self.0.load().is_again(Snapshot::with_wakes(seen as _))
     }
     /// The last reference of a complete task goes by another way.
     pub fn drop_complete(&self) -> Answer {

@@ -62,7 +62,10 @@ impl Inbox {
     pub(crate) unsafe fn pop(&self) -> Option<Ready> {
         // SAFETY: INV-INBOX; no user code runs while the reference lives.
         let ordered = unsafe { &mut *self.ordered.as_ptr() };
-        if ordered.is_empty() && !self.stack.is_empty() {
+        if ordered.is_empty() {
+            if self.stack.is_empty() {
+                return None;
+            }
             *ordered = self.stack.take_all();
         }
         ordered.pop_front()

@@ -31,12 +31,12 @@ impl Pace {
         Self { average: Cell::new(50_000), interval: Cell::new(20), left: Cell::new(0) }
     }
 
-    /// Counts a poll; whether it is time to see to timers, and to I/O if ticks are slow.
-    #[inline(always)]
-    pub(crate) fn is_due(&self) -> bool {
+    /// Counts some polls; whether it is time to see to timers, and to I/O if ticks are slow.
+    pub(crate) fn is_due(&self, polls: u32) -> bool {
         let left = self.left.get();
-        self.left.set(if left == 0 { self.interval.get() - 1 } else { left - 1 });
-        left == 0
+        let due = left < polls;
+        self.left.set(if due { self.interval.get() } else { left }.saturating_sub(polls));
+        due
     }
 
     /// Whether a tick takes longer than `TARGET`, so that it is too long for I/O to wait for its end.
@@ -133,8 +133,10 @@ mod tests {
     #[test]
     fn every_twentieth_poll_is_due_at_first() {
         let pace = Pace::new();
-        let due = (0..100).filter(|_| pace.is_due()).count();
-        assert_eq!(due, 5);
+        assert_eq!((0..100).filter(|_| pace.is_due(1)).count(), 5);
+        let pace = Pace::new();
+        let due: Vec<_> = (0..10).filter(|_| pace.is_due(8)).collect();
+        assert_eq!(due, [0, 2, 4, 6, 8], "the last look before twenty polls");
     }
 
     #[test]

@@ -78,12 +78,12 @@ where
         unsafe { Self::of(anchor) }.dismiss();
     }
 
-    pub(crate) unsafe fn op_launch(anchor: NonNull<Anchor>, ready: Ready) {
+    pub(crate) unsafe fn op_launch(anchor: NonNull<Anchor>, ready: Ready, near: usize) {
         // SAFETY: the table is this type's.
         let this = unsafe { Self::of(anchor) };
-        let event = Event::Spawn(ready.as_ptr().as_ptr().addr());
-        this.platform.event(this.platform.current_worker(), event);
-        this.schedule(ready);
+        let worker = near.checked_sub(1).map(|index| WorkerId::new(index as u16));
+        this.platform.event(worker, Event::Spawn(ready.as_ptr().as_ptr().addr()));
+        this.schedule_in(worker.and_then(|worker| this.slots().get(worker.index())), ready);
     }
 
     pub(crate) unsafe fn op_registry(anchor: NonNull<Anchor>) -> &'static AtomicPtr<Home> {

@@ -173,7 +173,7 @@ where
         // SAFETY: INV-CALL: the mark was ours.
         let Call { run, closure, ref ran, .. } = *unsafe { call.as_ref() };
         slot.local.called.set(true);
-        let was = slot.lifo.accept(true);
+        let was = slot.lifo.replace_accept(true);
         slot.bay.mix(true);
         // SAFETY: INV-CALL, for the closure too.
         let outcome = self.platform.guard(&mut || unsafe { run(closure, me) });

@@ -24,12 +24,18 @@ where
     /// Queues a task that was woken or spawned, from any context.
     #[inline]
     pub(crate) fn schedule(&self, ready: Ready) {
+        self.schedule_in(self.current().map(|(_, slot)| slot), ready);
+    }
+
+    /// As `schedule`, by the worker whose slot it is, if it is one.
+    #[inline(always)]
+    pub(crate) fn schedule_in(&self, slot: Option<&WorkerSlot<RING>>, ready: Ready) {
         if let Some(worker) = ready.pin() {
             return self.schedule_pinned(worker, ready);
         }
-        match self.current() {
+        match slot {
             // INV-ACCEPTING: only in a poll, and not in the midst of an owner-only operation.
-            Some((_, slot)) if slot.lifo.is_accepting() => {
+            Some(slot) if slot.lifo.is_accepting() => {
                 slot.lifo.accept(false);
                 self.schedule_local(slot, ready);
                 slot.lifo.accept(true);
@@ -61,7 +67,7 @@ where
         let overflow = unsafe { slot.ring.push(ready) };
         if let Overflow::None = overflow {
             // Without stealing, others can take what left for the injector, and no more.
-            if self.config.stealing && self.has_company() {
+            if self.has_company() && self.config.stealing {
                 self.notify();
             }
         } else {
@@ -83,7 +89,7 @@ where
         // Ordering: a hint. A worker that comes online this very moment may miss a task that is being pushed, and sleep. It
         // keeps watch then, and looks again when its nap ends; without sentries, it must be seen.
         let alone = self.online.load(Ordering::Relaxed) <= 1 && self.config.sentry.is_some();
-        self.slots().len() > 1 && !alone
+        !alone && self.slots().len() > 1
     }
 
     /// What did not fit into a worker's ring goes to the injector.

@@ -1,7 +1,9 @@
 //! Where a worker finds its next task.
 
 use super::{
+    adapt::TICK,
     executor::Scheduler,
+    marks::Mark,
     slot::{Slots, WorkerSlot},
     worker::Worker,
 };
@@ -28,11 +30,8 @@ where
         let tick = local.ticks.get().wrapping_add(1);
         local.ticks.set(tick);
         // A ring that never empties must not starve timers, I/O and the other queues.
-        if local.pace.is_due() {
-            self.look_up();
-        }
         if tick % LOOK == 0 {
-            if let Some(ready) = self.take_injector(0) {
+            if let Some(ready) = self.look_around() {
                 return Some(ready);
             }
         }
@@ -44,8 +43,19 @@ where
         self.take_own().or_else(|| self.take_inbox()).or_else(|| self.take_others())
     }
 
+    /// Every `LOOK` polls: the injector; the end of a tick, if it has come.
+    #[inline(never)]
+    fn look_around(&self) -> Option<Ready> {
+        let local = &self.slot().local;
+        if local.in_tick.get() >= TICK {
+            self.end_tick();
+        } else if local.pace.is_due(LOOK) {
+            self.look_up();
+        }
+        self.take_injector(0)
+    }
+
     /// In the midst of a tick: timers, and I/O if polls take long.
-    #[cold]
     fn look_up(&self) {
         self.fire_timers();
         if self.slot().local.pace.is_slow() {
@@ -56,18 +66,17 @@ where
     /// LIFO slot, capped, then ring.
     #[inline]
     fn take_own(&self) -> Option<Ready> {
-        let (slot, local) = (self.slot(), &self.slot().local);
-        if local.streak.get() < self.executor.config.lifo_cap {
-            if let Some(ready) = slot.lifo.take() {
-                local.streak.set(local.streak.get() + 1);
+        let (slot, streak) = (self.slot(), &self.slot().local.streak);
+        if let Some(ready) = slot.lifo.take() {
+            if streak.get() < self.executor.config.lifo_cap {
+                streak.set(streak.get() + 1);
                 slot.counters.lifo_hits.add(1);
                 return Some(ready);
             }
-        } else if let Some(ready) = slot.lifo.take() {
             // The cap is reached: to the end of the ring, where thieves see it too.
             self.executor.push_ring(slot, ready);
         }
-        local.streak.set(0);
+        streak.set(0);
         // SAFETY: INV-RING-OWNER: we are the worker.
         unsafe { slot.ring.pop() }
     }
@@ -87,13 +96,13 @@ where
             return None;
         }
         let local = &self.slot().local;
-        if !local.searching.get() {
+        if !local.marks.any(Mark::SEARCHING) {
             // Ordering: a cap, for thrift.
             let online = self.executor.online.load(Ordering::Relaxed);
             if !self.executor.idle.try_search(online) {
                 return None;
             }
-            local.searching.set(true);
+            local.marks.set(Mark::SEARCHING, true);
         }
         self.steal().or_else(|| self.take_injector(usize::MAX))
     }
@@ -117,7 +126,7 @@ where
         })?;
         slot.counters.injector_batches.add(1);
         // What this worker leaves, in its ring or in the injector, others may take.
-        if !slot.local.searching.get() && (more || !executor.injector.is_empty()) {
+        if !slot.local.marks.any(Mark::SEARCHING) && (more || !executor.injector.is_empty()) {
             executor.notify();
         }
         Some(ready)

@@ -309,7 +309,7 @@ where
         slot.bay.mix(true);
         Self {
             worker: ManuallyDrop::new(Worker::new(executor, id)),
-            accepting: slot.lifo.accept(false),
+            accepting: slot.lifo.replace_accept(false),
             // Others run now, so that the poll below may begin anew; a budget without end stays one.
             budget: slot.local.budget.get().max(BUDGET),
             in_poll,

@@ -26,6 +26,7 @@ use super::{
     executor::Scheduler,
     help::Counted,
     job::Job,
+    marks::Mark,
     slot::{Slots, WorkerSlot},
     worker::Worker,
 };
@@ -276,7 +277,7 @@ where
     /// Too deep to help: has a stand-in started, and sleeps until the job is done.
     #[cold]
     fn block_for(&'static self, me: WorkerId, slot: &WorkerSlot<RING>, job: &Job) {
-        let was = slot.lifo.accept(false);
+        let was = slot.lifo.replace_accept(false);
         ManuallyDrop::new(Worker::new(self, me)).give_away();
         slot.lifo.accept(was);
         let counted = self.count_out(&self.blocked);
@@ -320,7 +321,7 @@ where
         let due = over && (own() || kept() || !self.idle.any_parked() || unseen());
         if due {
             // The next pass looks for I/O and timers.
-            slot.local.slept.set(true);
+            slot.local.marks.set(Mark::SLEPT, true);
         }
         (due, now.as_nanos())
     }
@@ -333,7 +334,7 @@ where
     /// A searcher that has found no task runs a job of another worker, if there is one.
     pub(crate) fn run_job(&self) -> bool {
         let (executor, slot) = (self.executor, self.slot());
-        if !slot.local.searching.get() || slot.local.guest.get() {
+        if !slot.local.marks.any(Mark::SEARCHING) || slot.local.guest.get() {
             return false;
         }
         if !executor.may_run_jobs() {
@@ -356,7 +357,7 @@ where
         if now.saturating_sub(slot.local.looked.get()) >= LOOK {
             slot.local.looked.set(now);
             // The next pass looks for I/O and timers.
-            slot.local.slept.set(true);
+            slot.local.marks.set(Mark::SLEPT, true);
         }
         true
     }

@@ -16,6 +16,7 @@
 
 use super::{
     executor::Scheduler,
+    marks::Mark,
     slot::{Slots, WorkerSlot},
     timing::GRACE,
     worker::Worker,
@@ -136,7 +137,7 @@ where
         // If not, its next watch is a new one, of other polls.
         nap.set(if taken.is_some_and(|before| holder(before) == 0) { length } else { 0 });
         let before = taken?;
-        self.slot().local.watched.set(false);
+        self.slot().local.marks.set(Mark::WATCHED, false);
         // The reserve begins anew when it has the role.
         Some(if holder(before) == 0 { length } else { shortest })
     }
@@ -181,7 +182,7 @@ where
             |watch: u32| Some(reserve(watch) * u32::from(!cfg!(filch_mutant = "watch_lost")));
         let update = executor.sentry.fetch_update(Ordering::Release, Ordering::Relaxed, next);
         let (Ok(watch) | Err(watch)) = update;
-        self.slot().local.watched.set(reserve(watch) == 0);
+        self.slot().local.marks.set(Mark::WATCHED, reserve(watch) == 0);
         let shaken = long && watch & DROWSY == 0;
         if shaken || !unclaimed {
             nap.set(0);

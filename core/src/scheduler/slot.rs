@@ -10,6 +10,7 @@ use core::{
 use super::{
     adapt::{Pace, Patience},
     bay::Bay,
+    marks::Marks,
     park::ParkWord,
     rng::Rng,
 };
@@ -94,24 +95,18 @@ pub(crate) struct Local {
     pub(crate) patience: Patience,
     /// Polls since the worker began.
     pub(crate) ticks: Cell<u32>,
+    pub(crate) marks: Marks,
     /// Polls in the tick under way.
     pub(crate) in_tick: Cell<u32>,
-    /// When the stretch of polls under way began, in nanoseconds, and how many it holds.
-    pub(crate) stretch: Cell<Option<(u64, u32)>>,
+    /// When the stretch of polls under way began, in nanoseconds, and at which poll of the tick; of account without `FRESH`.
+    pub(crate) stretch: Cell<(u64, u32)>,
     /// Polls in a row from the LIFO slot.
     pub(crate) streak: Cell<u32>,
-    pub(crate) searching: Cell<bool>,
-    /// It has slept since it last looked for I/O and timers.
-    pub(crate) slept: Cell<bool>,
-    /// Between the two halves of a park.
-    pub(crate) announced: Cell<bool>,
     pub(crate) budget: Cell<u32>,
     pub(crate) frame: Cell<*const Frame>,
     pub(crate) depth: Cell<u32>,
     /// Local tasks alive on this worker.
     pub(crate) locals: Cell<usize>,
-    /// It kept watch in its last sleep, and nobody has taken the watch over yet.
-    pub(crate) watched: Cell<bool>,
     /// How many tasks had come out of LIFO slots at the sentry's last sweep.
     pub(crate) hits: Cell<usize>,
     /// Its loop's last sleep was shorter than a sentry's shortest; of account for the next one.
@@ -228,17 +223,14 @@ impl Local {
             pace: Pace::new(),
             patience: Patience::new(),
             ticks: Cell::new(0),
+            marks: Marks::new(),
             in_tick: Cell::new(0),
-            stretch: Cell::new(None),
+            stretch: Cell::new((0, 0)),
             streak: Cell::new(0),
-            searching: Cell::new(false),
-            slept: Cell::new(false),
-            announced: Cell::new(false),
             budget: Cell::new(0),
             frame: Cell::new(null()),
             depth: Cell::new(0),
             locals: Cell::new(0),
-            watched: Cell::new(false),
             brief: Cell::new(false),
             hits: Cell::new(0),
             nap: Cell::new(0),
@@ -290,14 +282,19 @@ impl LifoSlot {
         NonNull::new(task).map(|task| unsafe { Ready::from_raw(task) })
     }
 
-    /// Sets the mark of INV-ACCEPTING, and gives what it was.
+    /// Sets the mark of INV-ACCEPTING.
     #[inline(always)]
-    pub(crate) fn accept(&self, on: bool) -> bool {
+    pub(crate) fn accept(&self, on: bool) {
         // Ordering: only this context and interrupts on it look at the mark; the compiler must keep it where it is.
         compiler_fence(Ordering::SeqCst);
-        let was = self.accepting.load(Ordering::Relaxed);
         self.accepting.store(on, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
+    }
+
+    /// As `accept`, and gives what it was.
+    pub(crate) fn replace_accept(&self, on: bool) -> bool {
+        let was = self.is_accepting();
+        self.accept(on);
         was
     }
 

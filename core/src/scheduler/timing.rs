@@ -192,7 +192,7 @@ where
     /// panics.
     pub(crate) fn on_behalf(&self, wake: &mut dyn FnMut()) {
         let lifo = &self.slot().lifo;
-        let was = lifo.accept(true);
+        let was = lifo.replace_accept(true);
         while self.executor.platform.guard(wake).is_err() {}
         lifo.accept(was);
     }

@@ -3,9 +3,9 @@
 use core::{fmt, marker::PhantomData};
 
 use super::{
-    adapt::TICK,
     executor::Scheduler,
     help::Nested,
+    marks::Mark,
     slot::{Slots, WorkerSlot},
 };
 use crate::{
@@ -87,18 +87,16 @@ where
     /// As `step`, for loops that go on at once: a worker that found nothing may go on searching.
     #[inline]
     pub(crate) fn pass(&self) -> Step {
-        let slot = self.slot();
-        self.end_park();
-        if slot.local.slept.get() {
+        let marks = &self.slot().local.marks;
+        if marks.any(Mark::ANNOUNCED.or(Mark::SLEPT)) {
             self.after_sleep();
-        }
-        if slot.local.in_tick.get() >= TICK {
-            self.end_tick();
         }
         let found = self.find().or_else(|| self.fire_timers().then(|| self.find()).flatten());
         match found {
             Some(ready) => {
-                self.rest();
+                if marks.any(Mark::SEARCHING.or(Mark::WATCHED)) {
+                    self.rest();
+                }
                 self.poll(ready);
                 Step::Polled
             }
@@ -113,9 +111,11 @@ where
     /// What came while the worker slept is there for it alone to see to.
     #[cold]
     fn after_sleep(&self) {
-        self.slot().local.slept.set(false);
-        self.deliver();
-        self.fire_timers();
+        self.end_park();
+        if self.slot().local.marks.replace(Mark::SLEPT, false) {
+            self.deliver();
+            self.fire_timers();
+        }
     }
 
     /// In a poll of this very worker, the loop is a nested one.
@@ -159,7 +159,7 @@ where
         }
         let begin = self.executor.platform.now();
         self.park();
-        if self.slot().local.slept.get() {
+        if self.slot().local.marks.any(Mark::SLEPT) {
             let nanos = self.executor.platform.now().nanos_since(begin);
             self.slot().local.patience.record(nanos, most);
             let shortest = self.executor.config.sentry.map_or(0, |(shortest, _)| shortest);
@@ -172,7 +172,7 @@ where
         let _nested = self.nest();
         if let Some(deadline) = self.begin_park() {
             self.slot().shared.park.park(&self.executor.platform, self.id, deadline);
-            self.slot().local.slept.set(true);
+            self.slot().local.marks.set(Mark::SLEPT, true);
             self.end_park();
         } else {
             // There is work, perhaps in the hands of somebody who was interrupted in the midst of taking it.
@@ -188,13 +188,14 @@ where
         self.end_park();
         self.end_stretch();
         executor.publish_all(&self.slot().bay);
-        local.announced.set(true);
-        let look = executor.idle.announce(executor, self.id, local.searching.replace(false));
+        local.marks.set(Mark::ANNOUNCED, true);
+        let look =
+            executor.idle.announce(executor, self.id, local.marks.replace(Mark::SEARCHING, false));
         let found = look && executor.has_work(self.id);
         if found || self.must_stay() {
             self.wake_up();
             let search_on = found && !cfg!(filch_mutant = "idle_lapse");
-            if search_on && !local.searching.replace(true) {
+            if search_on && !local.marks.replace(Mark::SEARCHING, true) {
                 // Its pusher may have relied on this worker's search: should it turn to a task of its own, `rest` looks again.
                 executor.idle.search_on();
             }
@@ -219,7 +220,7 @@ where
     /// The second half of [`park`](Self::park): the worker is awake. Nothing happens if it did not sleep.
     #[inline(always)]
     pub fn end_park(&self) {
-        if self.slot().local.announced.get() {
+        if self.slot().local.marks.any(Mark::ANNOUNCED) {
             self.stand_up();
         }
     }
@@ -234,8 +235,8 @@ where
     /// Takes the announcement back; false if the worker has been claimed, and so searches.
     fn wake_up(&self) -> bool {
         let unclaimed = self.executor.idle.retract(self.executor, self.id);
-        self.slot().local.announced.set(false);
-        self.slot().local.searching.set(!unclaimed);
+        self.slot().local.marks.set(Mark::ANNOUNCED, false);
+        self.slot().local.marks.set(Mark::SEARCHING, !unclaimed);
         unclaimed
     }
 
@@ -252,13 +253,11 @@ where
     /// there is, a sentry that somebody else keeps watch.
     #[inline]
     pub(crate) fn rest(&self) {
-        let local = &self.slot().local;
-        if local.searching.get() {
-            local.searching.set(false);
+        let marks = &self.slot().local.marks;
+        if marks.replace(Mark::SEARCHING, false) {
             self.stop_searching();
         }
-        if local.watched.get() {
-            local.watched.set(false);
+        if marks.replace(Mark::WATCHED, false) {
             self.hand_watch_over();
         }
     }
@@ -278,14 +277,13 @@ where
         let (executor, slot) = (self.executor, self.slot());
         let local = &slot.local;
         let task = ready.as_ptr();
-        let is_local = local.locals.get() > 0 && ready.is_local();
         let frame = Frame { task, below: local.frame.get() };
         local.frame.set(&frame);
         local.budget.set(BUDGET);
-        local.in_tick.set(local.in_tick.get() + 1);
-        if local.stretch.get().is_none() {
+        if local.marks.any(Mark::FRESH) {
             self.begin_stretch();
         }
+        local.in_tick.set(local.in_tick.get() + 1);
         slot.counters.polls.add(1);
         slot.lifo.count_poll();
         executor.platform.event(Some(self.id), Event::PollStart(task.as_ptr().addr()));
@@ -301,7 +299,8 @@ where
         local.frame.set(frame.below);
         match polled {
             Polled::Idle => {}
-            Polled::Complete => self.count_completion(is_local),
+            Polled::Complete => self.count_completion(false),
+            Polled::CompleteLocal => self.count_completion(true),
             Polled::Again(ready) if ready.pin().is_some() => slot.inbox.push(ready),
             Polled::Again(ready) => executor.push_ring(slot, ready),
         }
@@ -313,7 +312,8 @@ where
         self.cover_poll();
         let local = &self.slot().local;
         let now = self.executor.platform.now().as_nanos();
-        local.stretch.set(Some((now, local.in_tick.get() - 1)));
+        local.marks.set(Mark::FRESH, false);
+        local.stretch.set((now, local.in_tick.get()));
     }
 
     fn count_completion(&self, is_local: bool) {
@@ -327,14 +327,14 @@ where
     /// Ends a local task of a worker that goes offline.
     pub(crate) fn end(&self, ready: Ready) {
         match run::cancel(ready, |f| self.executor.platform.guard(f)) {
-            Polled::Complete | Polled::Idle => self.count_completion(true),
+            Polled::Complete | Polled::CompleteLocal | Polled::Idle => self.count_completion(true),
             Polled::Again(ready) => self.slot().inbox.push(ready),
         }
     }
 
     /// After `TICK` polls: count the time, answer a broadcast, deliver I/O, see to the timers.
     #[cold]
-    fn end_tick(&self) {
+    pub(crate) fn end_tick(&self) {
         self.end_stretch();
         self.answer_call();
         self.deliver();
@@ -352,7 +352,8 @@ where
     /// Ends the stretch of polls under way: its time goes to the pace and to the metrics, search time does not.
     pub(crate) fn end_stretch(&self) {
         let (slot, local) = (self.slot(), &self.slot().local);
-        if let Some((begin, first)) = local.stretch.take() {
+        if !local.marks.replace(Mark::FRESH, true) {
+            let (begin, first) = local.stretch.get();
             let nanos = self.executor.platform.now().as_nanos().saturating_sub(begin);
             local.pace.record(nanos, local.in_tick.get().saturating_sub(first));
             let nanos = nanos.saturating_add(local.busy_rest.get());

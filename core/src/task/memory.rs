@@ -121,15 +121,21 @@ impl Home {
     }
 
     /// Makes the home serve a scheduler, and lists it in the scheduler's registry. False if it serves another.
+    ///
+    /// # Safety
+    /// `anchor` is that of a `'static` scheduler.
     #[inline]
-    pub(crate) fn bind(&'static self, anchor: NonNull<Anchor>, registry: &AtomicPtr<Home>) -> bool {
+    pub(crate) unsafe fn bind(&'static self, anchor: NonNull<Anchor>) -> bool {
         // Ordering: Acquire pairs with the Release below.
         let bound = self.anchor.load(Ordering::Acquire);
-        bound == anchor.as_ptr() || (bound.is_null() && self.bind_first(anchor, registry))
+        // SAFETY: the caller's.
+        bound == anchor.as_ptr() || (bound.is_null() && unsafe { self.bind_first(anchor) })
     }
 
     #[cold]
-    fn bind_first(&'static self, anchor: NonNull<Anchor>, registry: &AtomicPtr<Home>) -> bool {
+    unsafe fn bind_first(&'static self, anchor: NonNull<Anchor>) -> bool {
+        // SAFETY: the caller's.
+        let registry = unsafe { (Anchor::ops(anchor).registry)(anchor) };
         // Ordering: AcqRel; Release publishes the base to whoever finds the home bound, Acquire to be bound after it.
         if let Err(other) = self.anchor.compare_exchange(
             core::ptr::null_mut(),

@@ -139,7 +139,7 @@ static OPS: Ops = Ops {
     unpark: no_unpark,
     admit: always,
     dismiss: ignore,
-    launch: push,
+    launch: |anchor, ready, _| unsafe { push(anchor, ready) },
     near: |_| 0,
     registry,
     workers: one,

@@ -19,6 +19,8 @@ pub(crate) enum Polled {
     Again(Ready),
     /// It is over.
     Complete,
+    /// So is this one, and its future could not leave the worker.
+    CompleteLocal,
 }
 
 /// Polls the task once, every call into user code inside `guard`.
@@ -46,7 +48,7 @@ pub(crate) fn poll(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), 
         }
         // Ordering: `load` has Acquire, and the next poll's has again. Nothing is published: what the poll did goes with
         // the `Ready`, through the queue.
-        Ok(()) if header.state.load().is_again(before.wakes()) => Polled::Again(ready),
+        Ok(()) if header.state.load().is_again(before) => Polled::Again(ready),
         Ok(()) => match header.state.apply(|s| s.pending(before.wakes())) {
             Pend::Idle => {
                 // The reference went with the transition.
@@ -89,6 +91,7 @@ pub(crate) fn cancel(
 
 /// The output is in its place: hand it over.
 fn complete(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), Panic>) -> Polled {
+    let polled = if ready.is_local() { Polled::CompleteLocal } else { Polled::Complete };
     let task = ready.into_raw();
     // SAFETY: the reference that was the `Ready`'s, until a transition below takes it.
     let header = unsafe { task.as_ref() };
@@ -101,7 +104,7 @@ fn complete(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), Panic>)
         drop_output();
         // SAFETY: the transition took our reference.
         unsafe { carry_out(header.state.apply(Snapshot::complete_detached), task) };
-        return Polled::Complete;
+        return polled;
     }
     match header.state.apply(Snapshot::complete) {
         Done::Released => {}
@@ -111,7 +114,7 @@ fn complete(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), Panic>)
         }
         Done::WakeJoiner => wake_joiner(task, guard),
     }
-    Polled::Complete
+    polled
 }
 
 fn wake_joiner(task: NonNull<Header>, guard: impl Fn(&mut dyn FnMut()) -> Result<(), Panic>) {

@@ -31,8 +31,8 @@ pub(crate) struct Ops {
     pub(crate) admit: unsafe fn(NonNull<Anchor>) -> Option<usize>,
     /// Takes an `admit` back.
     pub(crate) dismiss: unsafe fn(NonNull<Anchor>),
-    /// Schedules a new task.
-    pub(crate) launch: unsafe fn(NonNull<Anchor>, Ready),
+    /// Schedules a new task, in the context that `admit` gave the number of.
+    pub(crate) launch: unsafe fn(NonNull<Anchor>, Ready, usize),
     /// The homes that serve the scheduler.
     pub(crate) registry: unsafe fn(NonNull<Anchor>) -> &'static AtomicPtr<Home>,
     pub(crate) workers: unsafe fn(NonNull<Anchor>) -> usize,

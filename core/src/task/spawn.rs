@@ -214,7 +214,7 @@ impl Spawner {
         };
         match self.slot_for::<F, M>(memory, near) {
             // SAFETY: the slot was taken for this type, and the spawn admitted.
-            Ok(slot) => Ok(unsafe { self.begin(slot, future, meta) }),
+            Ok(slot) => Ok(unsafe { self.begin(slot, near, future, meta) }),
             Err(kind) => {
                 // SAFETY: INV-SPAWNER; takes the admission back.
                 unsafe { (self.ops().dismiss)(self.anchor) };
@@ -238,8 +238,7 @@ impl Spawner {
             slot_align: slot.align(),
         })?;
         // SAFETY: INV-SPAWNER.
-        let registry = unsafe { (self.ops().registry)(self.anchor) };
-        if !home.bind(self.anchor, registry) {
+        if !unsafe { home.bind(self.anchor) } {
             return Err(SpawnErrorKind::ForeignMemory);
         }
         home.take(near).ok_or(SpawnErrorKind::Full)
@@ -248,11 +247,12 @@ impl Spawner {
     /// The task begins.
     ///
     /// # Safety
-    /// The slot is the caller's, and was taken for a `Task<F, M>`; the spawn was admitted.
+    /// The slot is the caller's, and was taken for a `Task<F, M>`; the spawn was admitted, and gave `near`.
     #[inline]
     unsafe fn begin<F: Future, M: Meta>(
         self,
         slot: NonNull<Header>,
+        near: usize,
         future: F,
         meta: M,
     ) -> JoinHandle<F::Output> {
@@ -261,7 +261,7 @@ impl Spawner {
             Task::build(slot, future, meta);
             slot.as_ref().state.publish(Task::<F, M>::first_state());
             let handle = JoinHandle::new(slot);
-            (self.ops().launch)(self.anchor, Ready::from_raw(slot));
+            (self.ops().launch)(self.anchor, Ready::from_raw(slot), near);
             handle
         }
     }
@@ -338,9 +338,9 @@ where
         let this = core::mem::ManuallyDrop::new(self);
         let spawner = this.spawner;
         // SAFETY: INV-SPAWNER.
-        if unsafe { (spawner.ops().admit)(spawner.anchor) }.is_some() {
+        if let Some(near) = unsafe { (spawner.ops().admit)(spawner.anchor) } {
             // SAFETY: INV-RESERVED; admitted.
-            return unsafe { spawner.begin(this.slot, future, ()) };
+            return unsafe { spawner.begin(this.slot, near, future, ()) };
         }
         // SAFETY: INV-RESERVED. A task that is over from the start: its only reference is the handle's.
         unsafe {

@@ -248,6 +248,12 @@ impl Snapshot {
         }
     }
 
+    /// A state with so many wakes, and no more to it.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) const fn with_wakes(wakes: Word) -> Self {
+        Self(WAKES.set(0, wakes))
+    }
+
     /// As many wakes as can be counted, for models.
     #[cfg(all(test, filch_loom))]
     pub(crate) const fn saturate_wakes(self) -> (Self, ()) {
@@ -271,13 +277,15 @@ impl Snapshot {
         }
     }
 
-    /// Whether a poll that began with `seen` wakes must be repeated without even a transition: it was woken, and there is
+    /// Whether a poll that began `before` must be repeated without even a transition: it was woken, and there is
     /// room to count many more wakes before [`pending`](Self::pending) must count anew.
-    #[inline]
-    pub(crate) const fn is_again(self, seen: Word) -> bool {
+    #[inline(always)]
+    pub(crate) const fn is_again(self, before: Snapshot) -> bool {
         #[cfg(filch_mutant = "pending_seen")]
-        let seen = self.wakes();
-        !self.must_cancel() && self.wakes() != seen && self.wakes() <= WAKES.max() / 2
+        let before = self;
+        const COUNT: Word = WAKES.mask();
+        const MANY: Word = WAKES.top();
+        (self.0 ^ before.0) & COUNT != 0 && self.0 & MANY == 0 && !self.must_cancel()
     }
 
     /// A poll that began with `seen` wakes returned `Pending`. Only the holder of the `Ready`.
