@@ -17,7 +17,7 @@ use std::{
 };
 
 use common::{Log, Sim, output, pool, quiet, threads};
-use filch::{Config, Instant, MissedTick, Sleep, Step, TaskPool, Timers, yield_now};
+use filch::{Config, Instant, JoinHandle, MissedTick, Sleep, Step, TaskPool, Timers, yield_now};
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -258,6 +258,52 @@ fn timers_of_a_stuck_worker_are_fired_by_the_sentry() {
     executor.spawn(pool(), stuck).unwrap().join().unwrap();
     assert!(fired.load(SeqCst));
     common::stop(executor);
+}
+
+/// Who is woken for the first of many tasks would find that one alone, and take its waker's core.
+#[test]
+fn others_hear_of_tasks_that_are_woken_in_a_row_when_all_are() {
+    struct Look(&'static common::ManualExecutor, AtomicUsize, AtomicUsize);
+    impl Wake for Look {
+        fn wake(self: Arc<Self>) {
+            self.1.fetch_add(1, SeqCst);
+            self.2.fetch_min(self.0.metrics().totals().parked, SeqCst);
+        }
+    }
+    let sim = Sim::new(3);
+    let executor = sim.executor;
+    let look = Arc::new(Look(executor, AtomicUsize::new(0), AtomicUsize::new(usize::MAX)));
+    let looker = || {
+        let look = Waker::from(Arc::clone(&look));
+        async move {
+            let mut sleep = pin!(executor.sleep(ms(1)));
+            poll_fn(|_| sleep.as_mut().poll(&mut Context::from_waker(&look)).map(drop)).await;
+        }
+    };
+    // Before, between and behind the others, in whatever order they are fired.
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        waiting.push(executor.spawn(pool(), looker()).unwrap());
+        for _ in 0..4 {
+            executor.spawn(pool(), executor.sleep(ms(1))).unwrap().detach();
+        }
+    }
+    while sim.step(0) == Step::Polled {}
+    assert_eq!(sim.on(1, filch::Worker::begin_park), Some(None));
+    assert_eq!(sim.on(2, filch::Worker::begin_park), Some(None));
+    // It comes from its sleep, and so does not search.
+    sim.on(0, filch::Worker::park);
+    executor.platform().advance(ms(1));
+    assert_eq!(sim.step(0), Step::Polled);
+    assert_eq!(
+        (look.1.load(SeqCst), look.2.load(SeqCst)),
+        (3, 2),
+        "nobody was woken before the end"
+    );
+    assert_eq!(executor.metrics().totals().parked, 1, "one was then");
+    (1..3).for_each(|worker| sim.on(worker, filch::Worker::end_park));
+    waiting.iter().for_each(JoinHandle::abort);
+    sim.settle();
 }
 
 /// All slept, so that nobody had to keep watch; then a poll arms the first timer, and may get stuck before it ends.

@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 use super::{
     executor::Scheduler,
     idle::Claim,
+    marks::Mark,
     slot::{Slots, WorkerSlot},
 };
 use crate::{
@@ -53,7 +54,7 @@ where
         let displaced = if self.config.lifo_cap == 0 { Some(ready) } else { slot.lifo.put(ready) };
         match displaced {
             Some(ready) => self.push_ring(slot, ready),
-            None => self.cover_lifo(),
+            None => self.cover_lifo(slot),
         }
     }
 
@@ -68,10 +69,21 @@ where
         if let Overflow::None = overflow {
             // Without stealing, others can take what left for the injector, and no more.
             if self.has_company() && self.config.stealing {
-                self.notify();
+                self.tell(slot);
             }
         } else {
             self.shed(overflow, slot);
+        }
+    }
+
+    /// There is work for others in the worker's ring: now, or once it has woken all that it has at hand.
+    #[inline(always)]
+    fn tell(&self, slot: &WorkerSlot<RING>) {
+        let marks = &slot.local.marks;
+        if marks.any(Mark::GATHERS) {
+            marks.set(Mark::GATHERED, true);
+        } else {
+            self.notify();
         }
     }
 
@@ -79,7 +91,7 @@ where
     fn shed(&self, overflow: Overflow, slot: &WorkerSlot<RING>) {
         self.keep(overflow, slot);
         if self.has_company() {
-            self.notify();
+            self.tell(slot);
         }
     }
 

@@ -18,6 +18,11 @@ impl Mark {
     /// It is between the two halves of a park.
     pub(crate) const ANNOUNCED: Self = Self(16);
 
+    /// It wakes tasks in a row, and tells others of them at the end.
+    pub(crate) const GATHERS: Self = Self(32);
+    /// There is something to tell them.
+    pub(crate) const GATHERED: Self = Self(64);
+
     pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

@@ -58,7 +58,7 @@ where
 
     /// A task went into an empty LIFO slot: somebody who sleeps should keep a close watch over it.
     #[inline(always)]
-    pub(crate) fn cover_lifo(&self) {
+    pub(crate) fn cover_lifo(&self, slot: &WorkerSlot<RING>) {
         // Ordering: hints. If this worker is about to be missed, the next one to sleep sees it awake.
         let watch = self.sentry.load(Ordering::Relaxed);
         if (watch == 0 || watch & DROWSY != 0)
@@ -66,7 +66,7 @@ where
             && self.config.stealing
             && self.idle.any_parked()
         {
-            self.have_watched(watch);
+            self.have_watched(watch, slot);
         }
     }
 
@@ -85,7 +85,10 @@ where
     }
 
     #[cold]
-    fn have_watched(&self, watch: u32) {
+    fn have_watched(&self, watch: u32, slot: &WorkerSlot<RING>) {
+        if slot.local.marks.any(Mark::GATHERS) {
+            return slot.local.marks.set(Mark::GATHERED, true);
+        }
         if watch == 0 {
             return self.notify();
         }

@@ -9,6 +9,7 @@ use core::{future::Future, task::Waker, time::Duration};
 
 use super::{
     executor::Scheduler,
+    marks::Mark,
     slot::{Slots, WorkerSlot},
     worker::Worker,
 };
@@ -189,11 +190,30 @@ where
     }
 
     /// Runs wakers outside of a poll, so that what they wake goes to this worker's own queues; goes on behind one that
-    /// panics.
+    /// panics. Others hear of it at the end: who is woken earlier finds one task in place of half of them, and may take the
+    /// core away from this worker, and with it all that it has not woken yet.
     pub(crate) fn on_behalf(&self, wake: &mut dyn FnMut()) {
-        let lifo = &self.slot().lifo;
-        let was = lifo.replace_accept(true);
+        let (lifo, marks) = (&self.slot().lifo, &self.slot().local.marks);
+        // INV-ACCEPTING: marks change only while it is down.
+        let (was, gathers) = (lifo.replace_accept(false), marks.replace(Mark::GATHERS, true));
+        lifo.accept(true);
         while self.executor.platform.guard(wake).is_err() {}
+        lifo.accept(false);
+        marks.set(Mark::GATHERS, gathers);
+        if !gathers && marks.replace(Mark::GATHERED, false) {
+            self.tell_of_own();
+        }
         lifo.accept(was);
+    }
+
+    /// There may be work for others in this worker's queues, of which they have not heard.
+    fn tell_of_own(&self) {
+        let slot = self.slot();
+        if !slot.lifo.is_empty() {
+            self.executor.cover_lifo(slot);
+        }
+        if !slot.ring.is_empty() && self.executor.config.stealing {
+            self.executor.notify();
+        }
     }
 }

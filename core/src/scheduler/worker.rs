@@ -161,7 +161,9 @@ where
         self.park();
         if self.slot().local.marks.any(Mark::SLEPT) {
             let nanos = self.executor.platform.now().nanos_since(begin);
-            self.slot().local.patience.record(nanos, most);
+            // What ends by I/O or a timer would not have been found by looks at queues, however many.
+            let claimed = self.slot().local.marks.any(Mark::SEARCHING);
+            self.slot().local.patience.record(if claimed { nanos } else { u64::MAX }, most);
             let shortest = self.executor.config.sentry.map_or(0, |(shortest, _)| shortest);
             self.slot().local.brief.set(nanos < shortest);
         }
