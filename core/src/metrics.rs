@@ -70,7 +70,7 @@ pub struct WorkerMetrics {
     pub timers: usize,
     /// Fork-join jobs that it has stolen and run.
     pub jobs: usize,
-    /// Time spent polling, in microseconds, up to the last tick (at most 128 polls ago) or idle moment.
+    /// Time spent polling, in microseconds, up to the last tick (at most 135 polls ago) or idle moment.
     pub busy_micros: usize,
     /// Tasks in the worker's ring and LIFO slot now.
     pub queue_depth: usize,

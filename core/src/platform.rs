@@ -225,7 +225,7 @@ pub unsafe trait Platform: Sync + 'static {
     /// Delivers what I/O is ready, without blocking; the number of events. Wakers that run in here wake onto the worker's own
     /// queues, those that run in [`wait`](Self::wait) do not.
     ///
-    /// The worker calls it once after each `wait` (which may have kept events for it), every 128 polls or about every
+    /// The worker calls it once after each `wait` (which may have kept events for it), about every 128 polls or every
     /// millisecond if those take longer, and in [`step`](crate::Worker::step); not in the rounds before it goes to sleep.
     fn poll_io(&self, worker: WorkerId) -> usize {
         let _ = worker;

@@ -138,6 +138,27 @@ fn what_overflows_without_stealing_wakes_somebody() {
     sim.on(1, filch::Worker::end_park);
 }
 
+/// As above, with a timer that wakes more than there is room for.
+#[test]
+fn what_overflows_out_of_wakers_wakes_somebody() {
+    static POOL: TaskPool<256, 32> = TaskPool::new();
+    let sim = Sim::<4>::build(2, quiet().stealing(false));
+    for _ in 0..12 {
+        sim.executor.spawn(&POOL, sim.executor.sleep(NAP)).unwrap().detach();
+        assert_eq!(sim.step(0), Step::Polled);
+    }
+    assert_eq!(sim.on(1, filch::Worker::begin_park), Some(None));
+    // From a sleep, so that it does not search.
+    sim.on(0, filch::Worker::park);
+    sim.executor.platform().advance(NAP);
+    assert_eq!(sim.step(0), Step::Polled);
+    let totals = sim.executor.metrics().totals();
+    assert!(totals.injector_depth > 0, "{totals:?}");
+    assert_eq!(totals.parked, 0, "worker 1 was woken");
+    sim.on(1, filch::Worker::end_park);
+    sim.settle();
+}
+
 #[test]
 fn nobody_goes_to_sleep_while_work_waits() {
     let sim = Sim::new(2);

@@ -3,7 +3,8 @@
 //! How often a busy worker sees to its timers between the ends of ticks, and to I/O if ticks are long: often enough for either to
 //! wait about a millisecond. Into the injector it looks at a fixed rate, however long polls take: `LOOK` in `find.rs`.
 //!
-//! How often an idle worker looks for work before it sleeps: often if its sleeps are short, seldom if they are long.
+//! How often an idle worker looks for work before it sleeps: often if its sleeps are short and ended by work that others have,
+//! seldom if they are long, or ended by I/O and timers.
 
 use core::cell::Cell;
 
@@ -80,11 +81,18 @@ impl Patience {
         round < self.rounds.get().min(most)
     }
 
-    /// A sleep after `most` rounds, or fewer, took so many nanoseconds.
+    /// A sleep after `most` rounds, or fewer, was ended after so many nanoseconds by somebody who had work.
     pub(crate) fn record(&self, nanos: u64, most: u32) {
+        if nanos >= NAP {
+            return self.lose(most);
+        }
         let rounds = self.rounds.get().min(most);
-        let next = if nanos < NAP { rounds.saturating_mul(2) } else { rounds / 2 };
-        self.rounds.set(next.max(FEW));
+        self.rounds.set(rounds.saturating_mul(2).max(FEW));
+    }
+
+    /// More rounds would have been for nothing.
+    pub(crate) fn lose(&self, most: u32) {
+        self.rounds.set((self.rounds.get().min(most) / 2).max(FEW));
     }
 }
 
@@ -103,6 +111,9 @@ mod tests {
         };
         assert_eq!([NAP; 4].map(after), [16, 8, 6, 6]);
         assert_eq!([NAP - 1; 4].map(after), [12, 24, 32, 32]);
+        // I/O and timers end a sleep however short it was.
+        patience.lose(32);
+        assert_eq!(lasts(), 16);
         // Fewer than a few are the user's wish.
         patience.record(NAP, 2);
         assert!(patience.lasts(1, 2) && !patience.lasts(2, 2) && !patience.lasts(0, 0));

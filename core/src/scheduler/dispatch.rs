@@ -87,6 +87,24 @@ where
         }
     }
 
+    /// Tells others of what a worker has gathered in its own queues, or has shed from them, without a word so far.
+    #[cold]
+    pub(crate) fn tell_gathered(&self, slot: &WorkerSlot<RING>) {
+        // INV-ACCEPTING: marks change only while it is down.
+        let was = slot.lifo.replace_accept(false);
+        if slot.local.marks.replace(Mark::GATHERED, false) {
+            let gathers = slot.local.marks.replace(Mark::GATHERS, false);
+            if !slot.lifo.is_empty() {
+                self.cover_lifo(slot);
+            }
+            if !self.injector.is_empty() || (self.config.stealing && !slot.ring.is_empty()) {
+                self.notify();
+            }
+            slot.local.marks.set(Mark::GATHERS, gathers);
+        }
+        slot.lifo.accept(was);
+    }
+
     #[cold]
     fn shed(&self, overflow: Overflow, slot: &WorkerSlot<RING>) {
         self.keep(overflow, slot);
@@ -97,7 +115,7 @@ where
 
     /// Whether there may be somebody to wake: an only worker is awake, as it is here.
     #[inline]
-    fn has_company(&self) -> bool {
+    pub(crate) fn has_company(&self) -> bool {
         // Ordering: a hint. A worker that comes online this very moment may miss a task that is being pushed, and sleep. It
         // keeps watch then, and looks again when its nap ends; without sentries, it must be seen.
         let alone = self.online.load(Ordering::Relaxed) <= 1 && self.config.sentry.is_some();

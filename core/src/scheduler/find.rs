@@ -43,7 +43,7 @@ where
         self.take_own().or_else(|| self.take_inbox()).or_else(|| self.take_others())
     }
 
-    /// Every `LOOK` polls: the injector; the end of a tick, if it has come.
+    /// Every `LOOK` looks for a task: the injector; the end of a tick, if it has come.
     #[inline(never)]
     fn look_around(&self) -> Option<Ready> {
         let local = &self.slot().local;
@@ -134,6 +134,10 @@ where
 
     /// Half the ring of a random victim.
     fn steal(&self) -> Option<Ready> {
+        // A thief that steals a whole tick's tasks at a time would never come to its end in `look_around`.
+        if self.slot().local.in_tick.get() >= TICK {
+            self.end_tick();
+        }
         self.end_stretch();
         let (slots, slot) = (self.executor.in_use(), self.slot());
         let n = slots.len();

@@ -4,6 +4,7 @@ use core::{mem::ManuallyDrop, ptr::NonNull};
 
 use super::{
     executor::{RunError, Scheduler},
+    marks::Mark,
     slot::{OFFLINE, STARTING, Slots, WorkerSlot},
     worker::{Step, Worker},
 };
@@ -287,6 +288,7 @@ where
 {
     worker: ManuallyDrop<Worker<P, S, RING>>,
     accepting: bool,
+    gathers: bool,
     budget: u32,
     in_poll: bool,
 }
@@ -307,9 +309,14 @@ where
         }
         slot.local.depth.set(slot.local.depth.get() + 1);
         slot.bay.mix(true);
+        let accepting = slot.lifo.replace_accept(false);
+        // In a waker: what it has woken is told of now, since nobody knows when it returns.
+        let gathers = slot.local.marks.replace(Mark::GATHERS, false);
+        executor.tell_gathered(slot);
         Self {
             worker: ManuallyDrop::new(Worker::new(executor, id)),
-            accepting: slot.lifo.replace_accept(false),
+            accepting,
+            gathers,
             // Others run now, so that the poll below may begin anew; a budget without end stays one.
             budget: slot.local.budget.get().max(BUDGET),
             in_poll,
@@ -330,6 +337,7 @@ where
         if self.in_poll {
             slot.lifo.count_poll();
         }
+        slot.local.marks.set(Mark::GATHERS, self.gathers);
         slot.lifo.accept(self.accepting);
     }
 }

@@ -262,6 +262,8 @@ where
     ///
     /// The worker is not announced as asleep: it can take no task, and whoever had one would rely on it.
     fn sleep_for(&self, me: WorkerId, slot: &WorkerSlot<RING>, theirs: &Bay, job: &Job) {
+        // In a waker, it may have told nobody so far.
+        self.tell_gathered(slot);
         theirs.sleeper.store(me.index() as u32 + 1, Ordering::Relaxed);
         let counted = self.count_out(&self.joining);
         // Ordering: pairs with the fence of `notify` in `publish`: either that one sees us, or we see what is public; and with
@@ -320,8 +322,11 @@ where
         };
         let due = over && (own() || kept() || !self.idle.any_parked() || unseen());
         if due {
+            // INV-ACCEPTING: the caller is in the midst of user code.
+            let was = slot.lifo.replace_accept(false);
             // The next pass looks for I/O and timers.
             slot.local.marks.set(Mark::SLEPT, true);
+            slot.lifo.accept(was);
         }
         (due, now.as_nanos())
     }

@@ -18,7 +18,7 @@ impl Mark {
     /// It is between the two halves of a park.
     pub(crate) const ANNOUNCED: Self = Self(16);
 
-    /// It wakes tasks in a row, and tells others of them at the end.
+    /// It wakes tasks in a row, and tells others of them when it turns to the first.
     pub(crate) const GATHERS: Self = Self(32);
     /// There is something to tell them.
     pub(crate) const GATHERED: Self = Self(64);
@@ -28,7 +28,8 @@ impl Mark {
     }
 }
 
-/// The marks of a worker. Its own context's alone (INV-LOCAL).
+/// The marks of a worker. Its own context's alone (INV-LOCAL); an interrupt in it that wakes a task looks at them, and sets
+/// `GATHERED`, where it finds the mark of INV-ACCEPTING up: so they change only while that is down.
 pub(crate) struct Marks(Cell<u8>);
 
 impl Marks {

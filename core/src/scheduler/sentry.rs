@@ -71,17 +71,23 @@ where
     }
 
     /// A timer is the first now in the wheel of a worker. If the poll that this one is in lasts, only a sentry sees to it.
+    #[cold]
     pub(crate) fn cover_timer(&self, slot: &WorkerSlot<RING>) {
         // Ordering: hints, all of them, after the fence in `tell`, which pairs with that in `Idle::announce`: either a
         // sleeper is seen here, or it sees that this worker is online and awake, and keeps watch.
         let in_poll = slot.lifo.polls.load(Ordering::Relaxed) & 1 == 1;
-        if in_poll
-            && self.config.sentry.is_some()
-            && self.sentry.load(Ordering::Relaxed) == 0
-            && self.idle.any_parked()
-        {
+        // Who searches will keep watch, as it is with a push.
+        if in_poll && self.lacks_sentry() && self.idle.searching() == 0 {
             self.wake_one();
         }
+    }
+
+    /// Whether nobody keeps watch, and some sleeper could. A hint.
+    fn lacks_sentry(&self) -> bool {
+        // Ordering: a hint.
+        self.config.sentry.is_some()
+            && self.sentry.load(Ordering::Relaxed) == 0
+            && self.idle.any_parked()
     }
 
     #[cold]
@@ -198,9 +204,7 @@ where
     pub(crate) fn cover_poll(&self) {
         let executor = self.executor;
         // Ordering: hints, as in `cover_lifo`.
-        if executor.config.sentry.is_some()
-            && executor.sentry.load(Ordering::Relaxed) == 0
-            && executor.idle.any_parked()
+        if executor.lacks_sentry()
             && (self.slot().timed.wheel.is_armed() || executor.platform.is_unwatched())
         {
             executor.wake_one();

@@ -97,10 +97,14 @@ where
             return;
         }
         let me = self.working().map(|(id, _)| id.index());
+        if me == Some(usize::from(index)) && (self.config.sentry.is_none() || !self.has_company()) {
+            // We look before we sleep.
+            return;
+        }
         // Ordering: see `leave_timers` and `cover_timer`.
         fence(Ordering::SeqCst);
         match self.slots().get(usize::from(index)) {
-            // Its park word keeps the notice, whatever it is about to do; we look before we sleep.
+            // Its park word keeps the notice, whatever it is about to do.
             Some(slot) if slot.is_online() => {
                 if me != Some(usize::from(index)) {
                     self.unpark(WorkerId::new(index));
@@ -190,8 +194,8 @@ where
     }
 
     /// Runs wakers outside of a poll, so that what they wake goes to this worker's own queues; goes on behind one that
-    /// panics. Others hear of it at the end: who is woken earlier finds one task in place of half of them, and may take the
-    /// core away from this worker, and with it all that it has not woken yet.
+    /// panics. Others hear of it when the worker turns to the first (`rest`): who is woken earlier finds one task in place of
+    /// half of them, and may take the core away from this worker, and with it all that it has not woken yet.
     pub(crate) fn on_behalf(&self, wake: &mut dyn FnMut()) {
         let (lifo, marks) = (&self.slot().lifo, &self.slot().local.marks);
         // INV-ACCEPTING: marks change only while it is down.
@@ -200,20 +204,6 @@ where
         while self.executor.platform.guard(wake).is_err() {}
         lifo.accept(false);
         marks.set(Mark::GATHERS, gathers);
-        if !gathers && marks.replace(Mark::GATHERED, false) {
-            self.tell_of_own();
-        }
         lifo.accept(was);
-    }
-
-    /// There may be work for others in this worker's queues, of which they have not heard.
-    fn tell_of_own(&self) {
-        let slot = self.slot();
-        if !slot.lifo.is_empty() {
-            self.executor.cover_lifo(slot);
-        }
-        if !slot.ring.is_empty() && self.executor.config.stealing {
-            self.executor.notify();
-        }
     }
 }

@@ -94,7 +94,7 @@ where
         let found = self.find().or_else(|| self.fire_timers().then(|| self.find()).flatten());
         match found {
             Some(ready) => {
-                if marks.any(Mark::SEARCHING.or(Mark::WATCHED)) {
+                if marks.any(Mark::SEARCHING.or(Mark::WATCHED).or(Mark::GATHERED)) {
                     self.rest();
                 }
                 self.poll(ready);
@@ -161,9 +161,13 @@ where
         self.park();
         if self.slot().local.marks.any(Mark::SLEPT) {
             let nanos = self.executor.platform.now().nanos_since(begin);
-            // What ends by I/O or a timer would not have been found by looks at queues, however many.
-            let claimed = self.slot().local.marks.any(Mark::SEARCHING);
-            self.slot().local.patience.record(if claimed { nanos } else { u64::MAX }, most);
+            let patience = &self.slot().local.patience;
+            if self.slot().local.marks.any(Mark::SEARCHING) {
+                patience.record(nanos, most);
+            } else {
+                // What ends by I/O or a timer would not have been found by looks at queues, however many.
+                patience.lose(most);
+            }
             let shortest = self.executor.config.sentry.map_or(0, |(shortest, _)| shortest);
             self.slot().local.brief.set(nanos < shortest);
         }
@@ -252,8 +256,8 @@ where
     }
 
     /// The worker turns to something else than looking for work: a searcher sees to it that somebody else looks for what
-    /// there is, a sentry that somebody else keeps watch.
-    #[inline]
+    /// there is, a sentry that somebody else keeps watch, and who has woken many that somebody hears of them.
+    #[inline(never)]
     pub(crate) fn rest(&self) {
         let marks = &self.slot().local.marks;
         if marks.replace(Mark::SEARCHING, false) {
@@ -261,6 +265,9 @@ where
         }
         if marks.replace(Mark::WATCHED, false) {
             self.hand_watch_over();
+        }
+        if marks.any(Mark::GATHERED) {
+            self.executor.tell_gathered(self.slot());
         }
     }
 
@@ -300,11 +307,10 @@ where
         slot.lifo.count_poll();
         local.frame.set(frame.below);
         match polled {
-            Polled::Idle => {}
-            Polled::Complete => self.count_completion(false),
-            Polled::CompleteLocal => self.count_completion(true),
             Polled::Again(ready) if ready.pin().is_some() => slot.inbox.push(ready),
             Polled::Again(ready) => executor.push_ring(slot, ready),
+            Polled::Idle => {}
+            over => self.count_completion(matches!(over, Polled::CompleteLocal)),
         }
     }
 

@@ -139,7 +139,7 @@ static OPS: Ops = Ops {
     unpark: no_unpark,
     admit: always,
     dismiss: ignore,
-    launch: |anchor, ready, _| unsafe { push(anchor, ready) },
+    launch,
     near: |_| 0,
     registry,
     workers: one,
@@ -154,6 +154,10 @@ unsafe fn bare(anchor: NonNull<Anchor>) -> &'static Bare {
 unsafe fn push(anchor: NonNull<Anchor>, ready: Ready) {
     // SAFETY: as in `bare`.
     unsafe { bare(anchor) }.queue.push(ready);
+}
+unsafe fn launch(anchor: NonNull<Anchor>, ready: Ready, _: usize) {
+    // SAFETY: the caller's.
+    unsafe { push(anchor, ready) }
 }
 unsafe fn no_budget(_: NonNull<Anchor>) -> Option<&'static Cell<u32>> {
     None
