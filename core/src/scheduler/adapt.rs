@@ -3,8 +3,8 @@
 //! How often a busy worker sees to its timers between the ends of ticks, and to I/O if ticks are long: often enough for either to
 //! wait about a millisecond. Into the injector it looks at a fixed rate, however long polls take: `LOOK` in `find.rs`.
 //!
-//! How often an idle worker looks for work before it sleeps: often if its sleeps are short and ended by work that others have,
-//! seldom if they are long, or ended by I/O and timers.
+//! How often an idle worker looks for work before it sleeps: often if its sleeps are short and ended by work that others have
+//! or by timers, seldom if they are long, or ended by I/O.
 
 use core::cell::Cell;
 
@@ -81,7 +81,7 @@ impl Patience {
         round < self.rounds.get().min(most)
     }
 
-    /// A sleep after `most` rounds, or fewer, was ended after so many nanoseconds by somebody who had work.
+    /// A sleep after `most` rounds, or fewer, was ended after so many nanoseconds by what a look would have found.
     pub(crate) fn record(&self, nanos: u64, most: u32) {
         if nanos >= NAP {
             return self.lose(most);
@@ -111,7 +111,7 @@ mod tests {
         };
         assert_eq!([NAP; 4].map(after), [16, 8, 6, 6]);
         assert_eq!([NAP - 1; 4].map(after), [12, 24, 32, 32]);
-        // I/O and timers end a sleep however short it was.
+        // I/O ends a sleep that no look could have spared.
         patience.lose(32);
         assert_eq!(lasts(), 16);
         // Fewer than a few are the user's wish.

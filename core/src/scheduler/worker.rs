@@ -160,12 +160,15 @@ where
         let begin = self.executor.platform.now();
         self.park();
         if self.slot().local.marks.any(Mark::SLEPT) {
-            let nanos = self.executor.platform.now().nanos_since(begin);
+            let now = self.executor.platform.now();
+            let nanos = now.nanos_since(begin);
             let patience = &self.slot().local.patience;
-            if self.slot().local.marks.any(Mark::SEARCHING) {
+            if self.slot().local.marks.any(Mark::SEARCHING)
+                || self.slot().timed.wheel.is_overdue(now)
+            {
                 patience.record(nanos, most);
             } else {
-                // What ends by I/O or a timer would not have been found by looks at queues, however many.
+                // What ends by I/O would not have been found by looks at queues and timers, however many.
                 patience.lose(most);
             }
             let shortest = self.executor.config.sentry.map_or(0, |(shortest, _)| shortest);
