@@ -63,8 +63,8 @@ impl Config {
     }
 
     /// How many times at most an idle worker looks again, by [`Platform::relax`](crate::Platform::relax), before it goes to
-    /// sleep (default: 32; 0 on kernels that want it). A worker whose sleeps are long, or ended by
-    /// I/O, looks less often, down to 6 times.
+    /// sleep (default: 32; 0 on kernels that want it). A worker whose sleeps are long, or ended by I/O, looks less
+    /// often, down to 6 times.
     pub const fn spin_rounds(mut self, rounds: u32) -> Self {
         self.spin_rounds = rounds;
         self

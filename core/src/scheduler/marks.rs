@@ -7,7 +7,7 @@ use core::cell::Cell;
 pub(crate) struct Mark(u8);
 
 impl Mark {
-    /// It is one of those who look for work (INV-IDLE's count).
+    /// It is one of those who look for work (INV-IDLE-COUNT).
     pub(crate) const SEARCHING: Self = Self(1);
     /// It kept watch in its last sleep, and nobody has taken the watch over yet.
     pub(crate) const WATCHED: Self = Self(2);

@@ -214,8 +214,7 @@ where
     /// The worker kept watch, and now has something else to do: wakes a sleeper to keep it.
     #[cold]
     pub(crate) fn hand_watch_over(&self) {
-        // Ordering: hints.
-        if self.executor.sentry.load(Ordering::Relaxed) == 0 && self.executor.idle.any_parked() {
+        if self.executor.lacks_sentry() {
             self.executor.wake_one();
         }
     }

@@ -88,7 +88,7 @@ pub(crate) struct LifoSlot {
     accepting: AtomicBool,
 }
 
-/// What only the worker's own context touches (INV-LOCAL), interrupt handlers on it excluded.
+/// What only the worker's own context touches (INV-LOCAL), interrupt handlers on it excluded, but for `marks`.
 pub(crate) struct Local {
     pub(crate) rng: Rng,
     pub(crate) pace: Pace,

@@ -277,7 +277,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether a poll that began `before` must be repeated without even a transition: it was woken, and there is
+    /// Whether a poll that began in the state `before` must be repeated without even a transition: it was woken, and there is
     /// room to count many more wakes before [`pending`](Self::pending) must count anew.
     #[inline(always)]
     pub(crate) const fn is_again(self, before: Snapshot) -> bool {
