@@ -29,6 +29,8 @@ const FAR: usize = LEVELS * WIDTH;
 const SCAN: usize = 64;
 
 /// The lists of a wheel, under its lock.
+///
+/// INV-SLOT-TIME: a node is in the slot that its deadline belongs to, or in one whose time comes before.
 pub(super) struct Slots {
     /// The time that the wheel has seen, in ticks.
     pub(super) elapsed: u64,
@@ -88,7 +90,7 @@ impl Slots {
         first
     }
 
-    /// Puts a node at the end of the list that its deadline belongs to.
+    /// Puts a node at the end of the list of the slot that its deadline belongs to.
     ///
     /// # Safety
     /// As for `add`.
@@ -151,16 +153,13 @@ impl Slots {
         let before = self.earliest;
         // SAFETY: as in `place`.
         let (old, slot) = unsafe { Node::with(node, |l| (l.deadline, l.slot as usize)) };
-        if slot == self.slot_of((deadline >> tick).max(self.elapsed)) {
-            // Each node is compared when the time of its slot has come: their order in it is of no account.
+        if deadline >= old || slot == self.slot_of((deadline >> tick).max(self.elapsed)) {
+            // It may stay (INV-SLOT-TIME): a timeout that is put off time and again is moved once, when its slot's time has come.
             // SAFETY: as above.
             unsafe { Node::with(node, |l| l.deadline = deadline) };
         } else {
             // SAFETY: the caller's; and then it is in no list.
-            unsafe {
-                self.detach(node);
-                self.place(node, deadline, tick);
-            }
+            unsafe { self.put(node, deadline, tick) };
         }
         self.count -= 1;
         self.forget(old);
@@ -169,6 +168,19 @@ impl Slots {
             (self.earliest, self.stale) = (deadline, false);
         }
         deadline < before
+    }
+
+    /// Moves a node to where this deadline belongs.
+    ///
+    /// # Safety
+    /// As for `unlink`.
+    #[inline(never)]
+    unsafe fn put(&mut self, node: *mut Node, deadline: u64, tick: u32) {
+        // SAFETY: the caller's; and then it is in no list.
+        unsafe {
+            self.detach(node);
+            self.place(node, deadline, tick);
+        }
     }
 
     /// # Safety
@@ -225,9 +237,9 @@ impl Slots {
                     // What is left in it is not due yet.
                     return false;
                 }
-            } else {
-                self.spread(slot, tick);
             }
+            // To lower levels; or, out of the lowest, to where they belong since their deadlines have changed.
+            self.spread(slot, tick);
         }
         self.elapsed = present;
         false
@@ -273,12 +285,12 @@ impl Slots {
         }
     }
 
-    /// Spreads the nodes of a slot over the levels below.
+    /// Puts the nodes of a slot whose time has come where they belong.
     fn spread(&mut self, slot: usize, tick: u32) {
         // One round: some may come back, to the end of the list of what is far away.
-        let head = *self.head(slot);
+        let Some(head) = NonNull::new(*self.head(slot)) else { return };
         // SAFETY: as in `place`.
-        let last = unsafe { Node::with(head, |l| l.prev) };
+        let last = unsafe { Node::with(head.as_ptr(), |l| l.prev) };
         loop {
             let node = *self.head(slot);
             if node.is_null() {
@@ -287,8 +299,7 @@ impl Slots {
             // SAFETY: as in `place`.
             unsafe {
                 let deadline = Node::with(node, |l| l.deadline);
-                self.detach(node);
-                self.place(node, deadline, tick);
+                self.put(node, deadline, tick);
             }
             if node == last {
                 return;
@@ -300,22 +311,38 @@ impl Slots {
     pub(super) fn look(&mut self, tick: u32) {
         self.stale = false;
         self.earliest = u64::MAX;
-        let Some((slot, begin)) = self.first() else { return };
+        while let Some((slot, begin)) = self.first() {
+            if self.look_into(slot, begin, tick) {
+                return;
+            }
+        }
+    }
+
+    /// Finds the earliest deadline of a slot; false if there was none that belongs there: then it is empty now.
+    fn look_into(&mut self, slot: usize, begin: u64, tick: u32) -> bool {
         let most = if slot < WIDTH { usize::MAX } else { SCAN };
-        let head = *self.head(slot);
-        let (mut node, mut seen) = (head, 0);
+        let mut node = *self.head(slot);
+        // SAFETY: as in `place`; the slot is not empty.
+        let last = unsafe { Node::with(node, |l| l.prev) };
+        let mut seen = 0;
         loop {
             // SAFETY: as in `place`.
             let (deadline, next) = unsafe { Node::with(node, |l| (l.deadline, l.next)) };
-            self.earliest = self.earliest.min(deadline);
-            (node, seen) = (next, seen + 1);
-            if node == head {
-                return;
+            if self.slot_of((deadline >> tick).max(self.elapsed)) == slot {
+                self.earliest = self.earliest.min(deadline);
+                seen += 1;
+            } else {
+                // SAFETY: it is in this list, and then in none.
+                unsafe { self.put(node, deadline, tick) };
+            }
+            if node == last {
+                return seen > 0;
             }
             if seen == most {
                 self.earliest = self.earliest.min(begin.saturating_mul(1 << tick));
-                return;
+                return true;
             }
+            node = next;
         }
     }
 }

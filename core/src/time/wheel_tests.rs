@@ -295,3 +295,50 @@ fn a_cancelled_timer_is_not_waited_for() {
     far.remove(&wheel);
     assert_eq!(wheel.next(TICK), None);
 }
+
+#[test]
+fn a_timer_that_is_put_off_is_not_waited_for_at_its_old_time() {
+    let (wheel, timer, other) = (Wheel::new(), Timer::new(), Timer::new());
+    timer.insert(&wheel, 5 << TICK);
+    other.insert(&wheel, 900 << TICK);
+    // By far, and then within the slot that it now belongs to.
+    assert_eq!(timer.reset(&wheel, 100_000 << TICK), Some(false));
+    assert_eq!(timer.reset(&wheel, 100_001 << TICK), Some(false));
+    assert_eq!(next(&wheel), 900 << TICK);
+    assert!(other.remove(&wheel));
+    assert_eq!(next(&wheel), 100_001 << TICK);
+    assert_eq!(expire(&wheel, (100_001 << TICK) - 1), 0);
+    assert_eq!(expire(&wheel, 100_001 << TICK), 1);
+    assert_eq!(next(&wheel), u64::MAX);
+}
+
+/// Timeouts of connections: each is put off many times, and its old times pass while it waits.
+#[test]
+fn timers_that_are_put_off_again_and_again_fire_once_at_their_last_time() {
+    let wheel = Wheel::new();
+    let timers: Vec<_> = (0..200).map(|_| Timer::new()).collect();
+    let timeout = |i: u64| (3_000 + i * 37 % 5_000) << TICK;
+    for (i, timer) in (0..).zip(&timers) {
+        timer.insert(&wheel, timeout(i));
+    }
+    let end = 20_000 << TICK;
+    for now in (0..end).step_by(700 << TICK) {
+        assert_eq!(expire(&wheel, now), 0, "at {now}");
+        for (i, timer) in (0..).zip(&timers) {
+            timer.reset(&wheel, now + timeout(i)).expect("it waits");
+        }
+        let least = timers.iter().zip(0..).map(|(_, i)| now + timeout(i)).min();
+        // Exact, as the first slot is looked at; or the beginning of a slot with more nodes than a look takes in.
+        assert!(next(&wheel) > now && Some(next(&wheel)) <= least);
+    }
+    let last = (end - 1) / (700 << TICK) * (700 << TICK);
+    let mut due: Vec<_> = (0..).zip(&timers).map(|(i, timer)| (last + timeout(i), timer)).collect();
+    due.sort_unstable_by_key(|(deadline, _)| *deadline);
+    for (deadline, timer) in due {
+        expire(&wheel, deadline - 1);
+        assert_eq!(timer.state(), LINKED, "before its time");
+        expire(&wheel, deadline);
+        assert_eq!(timer.state(), FIRED, "at its time");
+    }
+    assert!(timers.iter().all(|timer| timer.count.0.load(Ordering::Relaxed) == 1));
+}
