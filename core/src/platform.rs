@@ -210,7 +210,8 @@ pub unsafe trait Platform: Sync + 'static {
         let _ = worker;
     }
 
-    /// Sleeps while `*word == expected`, until [`wake`](Self::wake), `deadline` or no reason at all.
+    /// Sleeps while `*word == expected`, until [`wake`](Self::wake), `deadline` or no reason at all. Returns at once while it keeps
+    /// something for [`poll_io`](Self::poll_io).
     fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>);
 
     /// Ends the [`wait`](Self::wait) of `worker`, whose `word` has changed.
@@ -225,8 +226,9 @@ pub unsafe trait Platform: Sync + 'static {
     /// Delivers what I/O is ready, without blocking; the number of events. Wakers that run in here wake onto the worker's own
     /// queues, those that run in [`wait`](Self::wait) do not.
     ///
-    /// The worker calls it once after each `wait` (which may have kept events for it), about every 128 polls or every
-    /// millisecond if those take longer, and in [`step`](crate::Worker::step); not in the rounds before it goes to sleep.
+    /// The worker calls it once after each sleep, about every 128 polls or every millisecond if those take longer, and in
+    /// [`step`](crate::Worker::step); not in the rounds before it goes to sleep. A sleep is one `wait`, which may have kept events
+    /// for it; that of a worker which keeps watch over others is up to nine of them, each but the last up to its deadline.
     fn poll_io(&self, worker: WorkerId) -> usize {
         let _ = worker;
         0

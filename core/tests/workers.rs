@@ -390,6 +390,105 @@ fn the_sentry_does_not_sleep_long_while_tasks_go_through_lifo_slots() {
     assert_eq!([false; 4].map(&mut nap), [2, 4, 8, 16]);
 }
 
+/// Worker 0 has a task that is polled whenever it steps, and worker 1 keeps watch; by how many of the shortest naps worker 1 puts
+/// its getting up off, at the end of each.
+fn naps(sim: &Sim, mut meanwhile: impl FnMut()) -> Vec<u128> {
+    let (platform, begun) =
+        (sim.executor.platform(), filch::Platform::now(sim.executor.platform()));
+    let mut deadline = sim.on(1, filch::Worker::begin_park).expect("nothing to do");
+    assert_eq!(deadline, Some(begun + NAP));
+    let mut naps = Vec::new();
+    loop {
+        let now = filch::Platform::now(platform);
+        platform.advance(deadline.unwrap() - now);
+        meanwhile();
+        let now = filch::Platform::now(platform);
+        deadline = sim.on(1, |worker| worker.nap_on(deadline));
+        let Some(next) = deadline else { break };
+        assert_eq!(sim.executor.metrics().totals().parked, 1, "it counts as asleep {naps:?}");
+        naps.push((next - now).as_micros() / NAP.as_micros());
+    }
+    sim.on(1, filch::Worker::end_park);
+    naps
+}
+
+fn restless(sim: &Sim) {
+    let restless = poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        Poll::<()>::Pending
+    });
+    sim.executor.spawner().spawn_pinned(pool(), id(0), restless).unwrap().detach();
+    assert_eq!(sim.step(0), Step::Polled);
+}
+
+#[test]
+fn a_sentry_naps_on_while_others_poll() {
+    let sim = Sim::with(2, quiet().sentry(Some((NAP, 100 * NAP))));
+    restless(&sim);
+    let polling = naps(&sim, || assert_eq!(sim.step(0), Step::Polled));
+    assert_eq!(polling, [2], "a longer one begins on its feet");
+    let idle = naps(&Sim::with(2, quiet().sentry(Some((NAP, NAP)))), || {});
+    assert_eq!(idle, [], "there is nobody to watch");
+    for (longest, wanted) in [(1, [1; 8]), (2, [2; 8])] {
+        let sim = Sim::with(2, quiet().sentry(Some((NAP, longest * NAP))));
+        restless(&sim);
+        assert_eq!(naps(&sim, || assert_eq!(sim.step(0), Step::Polled)), wanted, "the longest");
+    }
+    let sim = Sim::with(2, quiet().sentry(Some((NAP, NAP))).park_timeout(Some(NAP)));
+    restless(&sim);
+    let timeout = naps(&sim, || assert_eq!(sim.step(0), Step::Polled));
+    assert_eq!(timeout, [], "nobody sleeps for longer than the timeout");
+}
+
+#[test]
+fn a_sentry_gets_up_in_the_end() {
+    let sim = Sim::with(2, quiet().sentry(Some((NAP, 100 * NAP))));
+    let (pool, executor) = (pool(), sim.executor);
+    let family = || {
+        let parent = async move { executor.spawn(pool, async {}).unwrap().detach() };
+        executor.spawner().spawn_pinned(pool, id(0), parent).unwrap().detach();
+        sim.run(0);
+    };
+    // With tasks in the LIFO slot naps never become long.
+    let naps = naps(&sim, family);
+    assert_eq!(naps, [2; 8]);
+}
+
+#[test]
+fn a_sentry_gets_up_for_its_timers_and_for_what_ends_its_nap() {
+    let sim = Sim::with(2, quiet().sentry(Some((NAP, 100 * NAP))));
+    restless(&sim);
+    let platform = sim.executor.platform();
+    let sleeper = sim.executor.sleep(NAP + NAP / 2);
+    sim.executor.spawner().spawn_pinned(pool(), id(1), sleeper).unwrap().detach();
+    sim.run(1);
+    let nap = sim.on(1, filch::Worker::begin_park).unwrap();
+    platform.advance(NAP - Duration::from_nanos(1));
+    assert_eq!(sim.step(0), Step::Polled);
+    assert_eq!(sim.on(1, |worker| worker.nap_on(nap)), None, "before its end");
+    platform.advance(Duration::from_nanos(1));
+    let timer = sim.on(1, |worker| worker.nap_on(nap));
+    assert_eq!(timer, Some(Instant::ZERO + NAP + NAP / 2), "until the timer");
+    platform.advance(NAP / 2);
+    assert_eq!(sim.step(0), Step::Polled);
+    assert_eq!(sim.on(1, |worker| worker.nap_on(timer)), None);
+    sim.on(1, filch::Worker::end_park);
+    assert_eq!(sim.step(1), Step::Polled, "the sleeper");
+}
+
+#[test]
+fn a_sentry_that_naps_on_gets_up_for_a_stuck_poll() {
+    let config = quiet().sentry(Some((NAP, 20 * NAP)));
+    behind_a_stuck_poll(config, |sim, ran| {
+        let naps = naps(sim, || assert_eq!(ran.load(SeqCst), 0));
+        assert_eq!(naps, [1], "it has seen the poll, and then that it is still the same");
+        assert_eq!(sim.step(1), Step::Polled);
+        assert_eq!(ran.load(SeqCst), 1);
+        let (_, worker) = sim.executor.metrics().workers().nth(1).unwrap();
+        assert_eq!((worker.sweeps, worker.rescues), (2, 1));
+    });
+}
+
 #[test]
 fn a_watch_that_begins_anew_is_a_close_one() {
     let sim = Sim::with(2, quiet().sentry(Some((NAP, 100 * NAP))));

@@ -145,6 +145,12 @@ impl Guest {
         asked
     }
 
+    /// Whether `deliver` has something to tell.
+    pub(crate) fn has_asked(&self) -> bool {
+        // Ordering: as in `deliver`.
+        self.asked.load(Ordering::Relaxed)
+    }
+
     /// Runs the guest until it exits, or halts with it until `left` says that no time is left.
     ///
     /// Nobody stops a guest whose time is up while it runs: these exit often enough. For others there would be a timer whose

@@ -71,6 +71,8 @@ struct Trial {
     seats: Vec<Seat>,
     /// Who was put to sleep, and did nothing since.
     parked: Vec<bool>,
+    /// When their sleeps end.
+    deadlines: Vec<Option<Instant>>,
     wakers: Vec<(usize, Waker)>,
     closing: bool,
 }
@@ -116,6 +118,7 @@ pub(crate) fn run(input: &mut Unstructured<'_>) {
         world: Rc::new(world),
         seats: (0..seats).map(|_| None).collect(),
         parked: vec![false; seats],
+        deadlines: vec![None; seats],
         wakers: Vec::new(),
         closing: false,
     };
@@ -276,10 +279,13 @@ impl Trial {
         let Some(worker) = &self.seats[i] else { return };
         let platform = self.world.executor.platform();
         platform.enter(id(i as u16));
-        let sleeps = worker.begin_park();
+        // Who sleeps and keeps watch may sleep on.
+        let next = self.parked[i].then(|| worker.nap_on(self.deadlines[i])).flatten();
+        let sleeps = if next.is_some() { Some(next) } else { worker.begin_park() };
         platform.leave(id(i as u16));
         self.parked[i] = sleeps.is_some();
-        if let Some(Some(deadline)) = sleeps {
+        self.deadlines[i] = sleeps.flatten();
+        if let Some(deadline) = self.deadlines[i] {
             assert!(deadline < Instant::MAX);
         }
     }

@@ -40,9 +40,10 @@ unsafe impl Platform for Board {
     fn current_worker(&self) -> Option<WorkerId> {
         None
     }
-    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, _: Option<Instant>) {
+    /// A deadline has always come.
+    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         let guard = self.lock.lock().unwrap();
-        if word.load(Ordering::Relaxed) == expected {
+        if deadline.is_none() && word.load(Ordering::Relaxed) == expected {
             drop(self.news.wait(guard));
         }
     }
@@ -59,7 +60,22 @@ const ME: WorkerId = WorkerId::new(0);
 /// Seen to catch: `park_swap`.
 #[test]
 fn models_park_sees_what_came_before_unpark() {
-    check(3, || {
+    check_park(|park| {
+        park(None);
+    });
+}
+
+/// One that naps on has not been notified: if it has been, by then or in its next nap, it hears of it.
+///
+/// Seen to catch: `park_deaf`.
+#[test]
+fn models_park_says_whether_it_was_notified() {
+    check_park(|park| assert!(park(Some(Instant::ZERO)) || park(None), "a wake out of nowhere"));
+}
+
+/// A worker that sleeps in its own way, by parks until a deadline, and who wakes it.
+fn check_park(sleep: fn(&dyn Fn(Option<Instant>) -> bool)) {
+    check(3, move || {
         struct Shared {
             board: Board,
             word: ParkWord,
@@ -82,7 +98,7 @@ fn models_park_sees_what_came_before_unpark() {
                 shared.word.unpark(&shared.board, ME);
             }
         });
-        shared.word.park(&shared.board, ME, None);
+        sleep(&|deadline| shared.word.park(&shared.board, ME, deadline));
         // SAFETY: after the park it is ours.
         assert_eq!(shared.data.with(|p| unsafe { *p }), 7);
         other.join().unwrap();

@@ -28,8 +28,13 @@ impl ParkWord {
         }
     }
 
-    /// Sleeps until notified, until `deadline`, or for no reason. Only the worker itself.
-    pub(crate) fn park<P: Platform>(&self, platform: &P, me: WorkerId, deadline: Option<Instant>) {
+    /// Sleeps until notified, until `deadline`, or for no reason; whether it was notified. Only the worker itself.
+    pub(crate) fn park<P: Platform>(
+        &self,
+        platform: &P,
+        me: WorkerId,
+        deadline: Option<Instant>,
+    ) -> bool {
         // Ordering: Acquire on failure pairs with the Release in `unpark`: who was notified sees why. Nothing is
         // published by going to sleep.
         #[cfg(not(filch_mutant = "park_gap"))]
@@ -46,9 +51,13 @@ impl ParkWord {
         // A swap, not a store: it may overwrite NOTIFIED, and must then see what the notifier did before.
         // Ordering: Acquire pairs with the Release in `unpark`.
         #[cfg(not(filch_mutant = "park_swap"))]
-        self.0.swap(UNPARKED, Ordering::Acquire);
+        let before = self.0.swap(UNPARKED, Ordering::Acquire);
+        #[cfg(filch_mutant = "park_swap")]
+        let before = self.0.load(Ordering::Relaxed);
         #[cfg(filch_mutant = "park_swap")]
         self.0.store(UNPARKED, Ordering::Relaxed);
+        // Who goes by the state from before the sleep has overlooked who came during it.
+        before == NOTIFIED && !(cfg!(filch_mutant = "park_deaf") && asleep.is_ok())
     }
 
     /// Ends the worker's sleep, this one or the next. From any context.

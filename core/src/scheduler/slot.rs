@@ -109,6 +109,10 @@ pub(crate) struct Local {
     pub(crate) locals: Cell<usize>,
     /// How many tasks had come out of LIFO slots at the sentry's last sweep.
     pub(crate) hits: Cell<usize>,
+    /// A sum that changes with the polls of all, as it was at the end of the worker's last nap.
+    pub(crate) seen: Cell<u32>,
+    /// How often it has napped in this sleep.
+    pub(crate) naps: Cell<u32>,
     /// Its loop's last sleep was shorter than a sentry's shortest; of account for the next one.
     pub(crate) brief: Cell<bool>,
     /// How long the sentry sleeps next.
@@ -233,6 +237,8 @@ impl Local {
             locals: Cell::new(0),
             brief: Cell::new(false),
             hits: Cell::new(0),
+            seen: Cell::new(0),
+            naps: Cell::new(0),
             nap: Cell::new(0),
             orphans: Cell::new(false),
             turn: Cell::new(0),

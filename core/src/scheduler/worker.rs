@@ -179,8 +179,11 @@ where
     /// Sleeps until there may be something to do. Returns at once if there is.
     pub fn park(&self) {
         let _nested = self.nest();
-        if let Some(deadline) = self.begin_park() {
-            self.slot().shared.park.park(&self.executor.platform, self.id, deadline);
+        if let Some(mut deadline) = self.begin_park() {
+            while !self.slot().shared.park.park(&self.executor.platform, self.id, deadline) {
+                let Some(next) = self.nap_on(deadline) else { break };
+                deadline = Some(next);
+            }
             self.slot().local.marks.set(Mark::SLEPT, true);
             self.end_park();
         } else {
