@@ -117,31 +117,46 @@ fn steal<Q: Queue>(run: Run) -> Vec<Figure> {
     vec![Figure::new("time", "ns", percentile(&mut times, 50.0))]
 }
 
-/// A thief who steals from a queue that its owner pushes to and pops from all the while. An operation is an item that is stolen;
-/// only the time of the steals that got something counts, as the others may have come while the owner's thread was off its core.
+/// A thief who steals from a queue that its owner pushes to and pops from all the while, and who takes some time for each item, as
+/// workers do: without, figures are those of how few items there are so soon after the last steal. An operation is an item;
+/// only the time of the steals that got something counts, as the others may have come while the owner's thread was off its core; and
+/// the figure is the median of many runs of steals, as either thread may be off its core in the midst of one.
 fn steal_contended<Q: Queue>(run: Run) -> Vec<Figure> {
+    const STEALS: usize = 10;
+    /// What the thief does with each item.
+    const POLL: Duration = Duration::from_nanos(100);
     let time = Duration::from_millis(if run.effort.quick { 50 } else { 300 });
     let (owner, victim) = Q::new();
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let owner = thread::spawn(move || own(owner, &stopped));
     let mut thief = Q::new().0;
-    let (mut stolen, mut spent) = (0, Duration::ZERO);
+    let mut times = Vec::new();
     let begin = Instant::now();
     while begin.elapsed() < time {
-        let at = Instant::now();
-        let some = black_box(thief.steal(&victim));
-        if let Some((_, n)) = some {
-            spent += at.elapsed();
-            stolen += n;
+        let (mut stolen, mut spent) = (0, Duration::ZERO);
+        for _ in 0..STEALS {
+            let at = Instant::now();
+            if let Some((_, n)) = black_box(thief.steal(&victim)) {
+                spent += at.elapsed();
+                stolen += n;
+            }
+            // Meanwhile the owner goes on.
+            let mut n = 1;
+            while thief.pop().map(black_box).is_some() {
+                n += 1;
+            }
+            let at = Instant::now();
+            while at.elapsed() < n * POLL {}
         }
-        // Meanwhile the owner goes on.
-        while thief.pop().map(black_box).is_some() {}
+        if stolen > 0 {
+            times.push(spent.as_nanos() as f64 / stolen as f64);
+        }
     }
     // Ordering: a wish; nothing else is passed.
     stop.store(true, Ordering::Relaxed);
     drop(owner.join());
-    vec![Figure::new("time", "ns", spent.as_nanos() as f64 / stolen.max(1) as f64)]
+    vec![Figure::new("time", "ns", percentile(&mut times, 50.0))]
 }
 
 fn own<Q: Queue>(mut queue: Q, stop: &AtomicBool) {
