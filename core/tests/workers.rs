@@ -489,6 +489,45 @@ fn a_sentry_that_naps_on_gets_up_for_a_stuck_poll() {
     });
 }
 
+/// Worker 1 keeps watch, if somebody does; timers wake `n` tasks of worker 0, which polls the first of them. How many are asleep then.
+fn woken_by_timers(sim: &Sim, n: usize) -> usize {
+    for _ in 0..n {
+        sim.executor.spawn(pool(), sim.executor.sleep(NAP / 2)).unwrap().detach();
+        assert_eq!(sim.step(0), Step::Polled);
+    }
+    assert!(sim.on(1, filch::Worker::begin_park).is_some());
+    // From a sleep, so that it does not search.
+    sim.on(0, filch::Worker::park);
+    assert_eq!(sim.step(0), Step::Polled);
+    let metrics = sim.executor.metrics();
+    let (_, worker) = metrics.workers().next().unwrap();
+    assert_eq!((worker.timers, worker.queue_depth), (n, n - 1));
+    metrics.totals().parked
+}
+
+/// A poll takes 45 us, for all that a worker knows here.
+#[test]
+fn a_worker_that_wakes_a_few_tasks_wakes_nobody_for_them() {
+    let watched = quiet().sentry(Some((NAP, NAP)));
+    let sim = Sim::with(2, watched);
+    assert_eq!(woken_by_timers(&sim, 4), 1, "they will soon be done");
+    // They are not: the sentry's nap ends, and it takes half of them.
+    sim.executor.platform().advance(NAP);
+    let now = filch::Platform::now(sim.executor.platform());
+    assert_eq!(sim.on(1, |worker| worker.nap_on(Some(now))), None);
+    sim.on(1, filch::Worker::end_park);
+    assert_eq!(sim.step(1), Step::Polled);
+    let (_, worker) = sim.executor.metrics().workers().nth(1).unwrap();
+    assert_eq!((worker.steals, worker.stolen), (1, 2));
+
+    let told = |config, n| woken_by_timers(&Sim::with(2, config), n) == 0;
+    assert!(told(watched, 8), "they will take a while");
+    assert!(told(quiet(), 4), "nobody keeps watch");
+    let sim = Sim::with(2, quiet().sentry(Some((NAP, 100 * NAP))));
+    (0..2).for_each(|_| sim.on(1, filch::Worker::park));
+    assert_eq!(woken_by_timers(&sim, 4), 0, "the sentry's naps are long");
+}
+
 #[test]
 fn a_watch_that_begins_anew_is_a_close_one() {
     let sim = Sim::with(2, quiet().sentry(Some((NAP, 100 * NAP))));

@@ -98,6 +98,13 @@ where
             && self.idle.any_parked()
     }
 
+    /// Whether somebody sleeps for a short time, and sweeps then. A hint.
+    pub(crate) fn has_close_watch(&self) -> bool {
+        // Ordering: a hint.
+        let watch = self.sentry.load(Ordering::Relaxed);
+        watch != 0 && watch & DROWSY == 0
+    }
+
     #[cold]
     fn have_watched(&self, watch: u32, slot: &WorkerSlot<RING>) {
         if slot.local.marks.any(Mark::GATHERS) {

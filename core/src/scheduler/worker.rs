@@ -21,6 +21,12 @@ use crate::{
     trace::Event,
 };
 
+/// In nanoseconds: less work than that, woken for I/O or timers in one go, a worker does by itself.
+///
+/// Who is woken for a few requests takes half of them to another core, there and back, and with three busy threads on two cores takes
+/// the core of one of the others: with 64 connections of 5 us a request, 16 at a time, 7 % of the processor time and a third of p99.
+const SOON: u64 = 200_000;
+
 /// What one pass of the loop did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -273,8 +279,21 @@ where
             self.hand_watch_over();
         }
         if marks.any(Mark::GATHERED) {
-            self.executor.tell_gathered(self.slot());
+            if self.will_soon_be_done() {
+                marks.set(Mark::GATHERED, false);
+            } else {
+                self.executor.tell_gathered(self.slot());
+            }
         }
+    }
+
+    /// Whether what is queued here is so little that a wake would cost more than it is worth. If it takes longer after all, the
+    /// sentry takes it: at the end of its nap it gets up for what it finds in a ring (`nap_on`).
+    fn will_soon_be_done(&self) -> bool {
+        let (executor, slot) = (self.executor, self.slot());
+        executor.has_close_watch()
+            && executor.injector.is_empty()
+            && slot.local.pace.of(slot.ring.len()) < SOON
     }
 
     #[cold]
