@@ -41,6 +41,25 @@ fn each_worker_that_is_online_runs_it_once() {
     assert_eq!(sim.step(2), Step::Idle, "who comes later has missed it");
 }
 
+/// The closure may take long, and who queues a task meanwhile must not rely on it.
+#[test]
+fn a_worker_that_runs_it_does_not_search() {
+    let sim = Mine::new(Sim::new(3));
+    assert_eq!(sim.on(1, filch::Worker::begin_park), Some(None));
+    let workers = broadcast(&sim, |worker| match worker.index() {
+        0 => {
+            // Worker 1 is woken for a task, and another takes it.
+            sim.executor.spawn(pool(), async {}).unwrap().detach();
+            assert_eq!(sim.step(2), Step::Polled);
+            while sim.step(2) == Step::Polled {}
+            assert_eq!(sim.step(1), Step::Polled);
+        }
+        1 => assert_eq!(sim.executor.metrics().totals().searching, 0),
+        _ => {}
+    });
+    assert_eq!(workers, 3);
+}
+
 #[test]
 fn a_worker_that_leaves_meanwhile_is_left_out() {
     let sim = Mine::new(Sim::new(3));

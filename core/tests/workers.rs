@@ -489,20 +489,22 @@ fn a_sentry_that_naps_on_gets_up_for_a_stuck_poll() {
     });
 }
 
-/// Worker 1 keeps watch, if somebody does; timers wake `n` tasks of worker 0, which polls the first of them. How many are asleep then.
-fn woken_by_timers(sim: &Sim, n: usize) -> usize {
+/// Worker 1 keeps watch, if somebody does; timers wake `n` tasks of worker 0, which polls the first of them. Whether worker 1 has been
+/// woken by then, and when its sleep ends otherwise.
+fn woken_by_timers<const RING: usize>(sim: &Sim<RING>, n: usize) -> (bool, Option<Instant>) {
     for _ in 0..n {
         sim.executor.spawn(pool(), sim.executor.sleep(NAP / 2)).unwrap().detach();
         assert_eq!(sim.step(0), Step::Polled);
     }
-    assert!(sim.on(1, filch::Worker::begin_park).is_some());
+    let deadline = sim.on(1, filch::Worker::begin_park).expect("nothing to do");
     // From a sleep, so that it does not search.
     sim.on(0, filch::Worker::park);
     assert_eq!(sim.step(0), Step::Polled);
     let metrics = sim.executor.metrics();
     let (_, worker) = metrics.workers().next().unwrap();
-    assert_eq!((worker.timers, worker.queue_depth), (n, n - 1));
-    metrics.totals().parked
+    assert_eq!(worker.timers, n);
+    assert_eq!(worker.queue_depth + metrics.totals().injector_depth, n - 1);
+    (metrics.totals().parked == 0, deadline)
 }
 
 /// A poll takes 45 us, for all that a worker knows here.
@@ -510,22 +512,39 @@ fn woken_by_timers(sim: &Sim, n: usize) -> usize {
 fn a_worker_that_wakes_a_few_tasks_wakes_nobody_for_them() {
     let watched = quiet().sentry(Some((NAP, NAP)));
     let sim = Sim::with(2, watched);
-    assert_eq!(woken_by_timers(&sim, 4), 1, "they will soon be done");
+    let begun = filch::Platform::now(sim.executor.platform());
+    let (told, deadline) = woken_by_timers(&sim, 4);
+    assert!(!told, "they will soon be done");
+    assert_eq!(deadline, Some(begun + NAP));
     // They are not: the sentry's nap ends, and it takes half of them.
-    sim.executor.platform().advance(NAP);
-    let now = filch::Platform::now(sim.executor.platform());
-    assert_eq!(sim.on(1, |worker| worker.nap_on(Some(now))), None);
+    sim.executor.platform().advance(NAP / 2);
+    assert_eq!(sim.on(1, |worker| worker.nap_on(deadline)), None);
     sim.on(1, filch::Worker::end_park);
     assert_eq!(sim.step(1), Step::Polled);
     let (_, worker) = sim.executor.metrics().workers().nth(1).unwrap();
     assert_eq!((worker.steals, worker.stolen), (1, 2));
 
-    let told = |config, n| woken_by_timers(&Sim::with(2, config), n) == 0;
+    // It learns how short its polls are.
+    let sim = Sim::with(2, watched);
+    for _ in 0..40 {
+        sim.executor.spawner().spawn_pinned(pool(), id(0), async {}).unwrap().detach();
+        assert_eq!(sim.run(0), 1);
+    }
+    assert!(!woken_by_timers(&sim, 40).0, "they will soon be done, too");
+}
+
+#[test]
+fn a_worker_that_wakes_many_tasks_or_is_not_watched_wakes_another() {
+    let told = |config, n| woken_by_timers(&Sim::with(2, config), n).0;
+    let watched = quiet().sentry(Some((NAP, NAP)));
     assert!(told(watched, 8), "they will take a while");
     assert!(told(quiet(), 4), "nobody keeps watch");
+    assert!(told(quiet().sentry(Some((3 * NAP, 3 * NAP))), 4), "nobody keeps a close watch");
     let sim = Sim::with(2, quiet().sentry(Some((NAP, 100 * NAP))));
     (0..2).for_each(|_| sim.on(1, filch::Worker::park));
-    assert_eq!(woken_by_timers(&sim, 4), 0, "the sentry's naps are long");
+    assert!(woken_by_timers(&sim, 4).0, "the sentry's naps are long");
+    let sim = Sim::<2>::build(2, watched);
+    assert!(woken_by_timers(&sim, 4).0, "some are in the injector, for all");
 }
 
 #[test]

@@ -226,6 +226,11 @@ where
     /// Runs a broadcast's closure, if there is one for this worker; whether there was.
     #[inline]
     pub(crate) fn answer_call(&self) -> bool {
+        // Ordering: as in the executor's.
+        if self.slot().shared.called.load(Ordering::Relaxed) {
+            // It may take long.
+            self.rest();
+        }
         self.executor.answer_call(self.id(), self.slot())
     }
 }

@@ -73,6 +73,10 @@ impl Config {
     /// The sentry's shortest and longest sleep between two sweeps (default: 400 us to 10 ms), or `None` for no sentry:
     /// a task in the LIFO slot of a worker that is stuck in a poll, its timers, and I/O that it was the one to hear of, then
     /// wait for the end of that poll, even while others sleep.
+    ///
+    /// If the shortest is a millisecond or less, a worker that has woken a few tasks for I/O or timers, which by the time of its
+    /// polls so far it will have done in 200 us, wakes nobody for them: should the first take long, the others wait for the
+    /// sentry.
     pub const fn sentry(mut self, sleep: Option<(Duration, Duration)>) -> Self {
         self.sentry = match sleep {
             Some((shortest, longest)) => Some((nanos(shortest), nanos(longest))),

@@ -92,7 +92,8 @@ where
     pub(crate) fn tell_gathered(&self, slot: &WorkerSlot<RING>) {
         // INV-ACCEPTING: marks change only while it is down.
         let was = slot.lifo.replace_accept(false);
-        if slot.local.marks.replace(Mark::GATHERED, false) {
+        let left = slot.local.marks.replace(Mark::LEFT, false);
+        if slot.local.marks.replace(Mark::GATHERED, false) || left {
             let gathers = slot.local.marks.replace(Mark::GATHERS, false);
             if !slot.lifo.is_empty() {
                 self.cover_lifo(slot);

@@ -199,7 +199,8 @@ impl Idle {
         if self.count_down() == 1 { Claim::Missed } else { Claim::Awake }
     }
 
-    fn is_parked(&self, leaves: &impl Leaves, worker: WorkerId) -> bool {
+    /// Whether this worker is announced asleep.
+    pub(crate) fn is_parked(&self, leaves: &impl Leaves, worker: WorkerId) -> bool {
         let (word, bit) = if leaves.workers() <= GROUP {
             (&self.top, 1 << worker.index())
         } else {

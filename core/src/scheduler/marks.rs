@@ -18,10 +18,12 @@ impl Mark {
     /// It is between the two halves of a park.
     pub(crate) const ANNOUNCED: Self = Self(16);
 
-    /// It wakes tasks in a row, and tells others of them when it turns to the first.
+    /// It wakes tasks in a row, and tells others of them, if at all, when it turns to the first.
     pub(crate) const GATHERS: Self = Self(32);
     /// There is something to tell them.
     pub(crate) const GATHERED: Self = Self(64);
+    /// It has not been told, as it would soon be done.
+    pub(crate) const LEFT: Self = Self(128);
 
     pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -15,7 +15,7 @@
 //! that comes by epoll to whoever sleeps there, that would be a wake-up for each of them. There one more sleeper has a
 //! timeout, the *reserve*, to whom the role goes without a wake-up.
 //!
-//! At the end of a nap neither gets up if all is well: it sweeps and naps on (`nap_on`). One that got up would look for work and
+//! At the end of a nap neither gets up if all is well, and no ring has tasks that nobody may have been told of: it sweeps and naps on (`nap_on`). One that got up would look for work and
 //! find some, which is in good hands; with three busy threads on two cores that was a tenth of a server's processor time.
 
 use super::{
@@ -40,6 +40,8 @@ const RESERVE: u32 = 13;
 const DROWSY: u32 = 1 << 31;
 /// A nap is long above so many of the shortest.
 const LONG: u64 = 2;
+/// In nanoseconds: a shortest nap that is longer is no close watch.
+const CLOSE: u64 = 1_000_000;
 /// Naps in one sleep, at most: what the platform has kept for `poll_io` is not to wait for more.
 const NAPS: u32 = 8;
 
@@ -98,11 +100,15 @@ where
             && self.idle.any_parked()
     }
 
-    /// Whether somebody sleeps for a short time, and sweeps then. A hint.
+    /// Whether somebody sleeps for a short time, and looks around then.
     pub(crate) fn has_close_watch(&self) -> bool {
-        // Ordering: a hint.
+        // Ordering: after the caller's fence.
         let watch = self.sentry.load(Ordering::Relaxed);
-        watch != 0 && watch & DROWSY == 0
+        let is_close = watch & DROWSY == 0
+            && self.config.sentry.is_some_and(|(shortest, _)| shortest <= CLOSE);
+        let holder = holder(watch).checked_sub(1).filter(|_| is_close);
+        // One that is awake may be in a waker, for long.
+        holder.is_some_and(|id| self.idle.is_parked(self, WorkerId::new(id as u16)))
     }
 
     #[cold]
@@ -142,14 +148,17 @@ where
         let needed = asleep < online || brief;
         let nap = &self.slot().local.nap;
         let mut length = nap.get().max(shortest).min(longest);
-        if self.is_long(length) && executor.in_use().iter().any(|slot| !slot.lifo.is_empty()) {
-            // Pushed since the last sweep, when there was no sentry to be woken.
+        let waits = |slot: &WorkerSlot<RING>| !slot.lifo.is_empty() || !slot.ring.is_empty();
+        if self.is_long(length) && executor.in_use().iter().any(waits) {
+            // Pushed since the last sweep, when there was no sentry to be woken, or one that has gone.
             length = shortest;
         }
         let drowsy = if self.is_long(length) { DROWSY } else { 0 };
-        let take = |watch: u32| match (holder(watch), reserve(watch)) {
-            (0, _) => Some(self.role() | drowsy),
-            (_, 0) if brief => Some(watch | self.role() << RESERVE),
+        // It has the role already if it is in a waker that its sweep has called.
+        let is_free = |watch: u32| holder(watch) == 0 || holder(watch) == self.role();
+        let take = |watch: u32| match reserve(watch) {
+            next if is_free(watch) => Some(self.role() | next << RESERVE | drowsy),
+            0 if brief => Some(watch | self.role() << RESERVE),
             _ => None,
         };
         // Ordering: Acquire pairs with the Release in `leave_watch`: `swept` passes from one sentry to the next.
@@ -159,12 +168,12 @@ where
             None
         };
         // If not, its next watch is a new one, of other polls.
-        nap.set(if taken.is_some_and(|before| holder(before) == 0) { length } else { 0 });
+        nap.set(if taken.is_some_and(is_free) { length } else { 0 });
         let before = taken?;
         self.slot().local.naps.set(0);
         self.slot().local.marks.set(Mark::WATCHED, false);
         // The reserve begins anew when it has the role.
-        Some(if holder(before) == 0 { length } else { shortest })
+        Some(if is_free(before) { length } else { shortest })
     }
 
     /// Whether the next push into a LIFO slot should end this sleep of a sentry.
@@ -190,7 +199,7 @@ where
             return None;
         }
         if executor.idle.searching() == 0 && executor.has_work(self.id()) {
-            // Nobody was told of it, see `Scheduler::has_company`; or is about to be.
+            // Nobody was told of it, see `will_soon_be_done` and `Scheduler::has_company`; or is about to be.
             return None;
         }
         let (waits, hits, polls) = self.survey(holds, now)?;
@@ -283,10 +292,11 @@ where
             self.sweep(long && watch & DROWSY == 0);
         }
         // Ordering: see `keep_watch`. INV-WATCH: the reserve becomes the holder, in its sleep.
-        let next =
-            |watch: u32| Some(reserve(watch) * u32::from(!cfg!(filch_mutant = "watch_lost")));
+        let lost = u32::from(!cfg!(filch_mutant = "watch_lost"));
+        let next = |watch: u32| (holder(watch) == self.role()).then(|| reserve(watch) * lost);
         let update = executor.sentry.fetch_update(Ordering::Release, Ordering::Relaxed, next);
-        let (Ok(watch) | Err(watch)) = update;
+        // If not, a waker in the sweep has slept, and done all this.
+        let Ok(watch) = update else { return };
         self.slot().local.marks.set(Mark::WATCHED, reserve(watch) == 0);
         let shaken = long && watch & DROWSY == 0;
         if shaken || !unclaimed {

@@ -9,6 +9,7 @@ use super::{
     slot::{Slots, WorkerSlot},
 };
 use crate::{
+    atomic::{Ordering, fence},
     instant::Instant,
     platform::{Platform, WorkerId},
     queue::chain::Chain,
@@ -268,7 +269,7 @@ where
     }
 
     /// The worker turns to something else than looking for work: a searcher sees to it that somebody else looks for what
-    /// there is, a sentry that somebody else keeps watch, and who has woken many that somebody hears of them.
+    /// there is, a sentry that somebody else keeps watch, and who has woken many that somebody hears of them, if they will take a while.
     #[inline(never)]
     pub(crate) fn rest(&self) {
         let marks = &self.slot().local.marks;
@@ -281,6 +282,7 @@ where
         if marks.any(Mark::GATHERED) {
             if self.will_soon_be_done() {
                 marks.set(Mark::GATHERED, false);
+                marks.set(Mark::LEFT, true);
             } else {
                 self.executor.tell_gathered(self.slot());
             }
@@ -288,10 +290,14 @@ where
     }
 
     /// Whether what is queued here is so little that a wake would cost more than it is worth. If it takes longer after all, the
-    /// sentry takes it: at the end of its nap it gets up for what it finds in a ring (`nap_on`).
+    /// sentry takes it: at the end of its nap it gets up for what it finds in a ring (`nap_on`). Not in a nested loop: the poll
+    /// below it may be long.
     fn will_soon_be_done(&self) -> bool {
         let (executor, slot) = (self.executor, self.slot());
-        executor.has_close_watch()
+        // Ordering: in place of the one in `notify`: either we see the sentry gone, or it sees these tasks when it goes to sleep.
+        fence(Ordering::SeqCst);
+        slot.local.depth.get() == 0
+            && executor.has_close_watch()
             && executor.injector.is_empty()
             && slot.local.pace.of(slot.ring.len()) < SOON
     }

@@ -5,7 +5,7 @@
 //! | a task is polled by one worker at a time | at each poll |
 //! | not more polls in a row from the LIFO slot than the cap, while others wait in the ring | at each poll |
 //! | nobody searches, and as many are announced asleep as are, when all that is under way is the program's own code | then |
-//! | no task is in the injector, or in a ring, while a worker sleeps | then |
+//! | no task is in the injector, or in a ring, while a worker sleeps; in a ring, unless one that sleeps keeps a close watch | then |
 //! | no task is queued anywhere while all workers sleep; somebody wakes for the first timer | then |
 //! | a task that is ready is polled within so many polls of others | every 512 steps |
 //! | the events and the metrics tell the same; tasks spawned = completed = those of the books | at the end |
@@ -57,6 +57,8 @@ pub(super) struct Check {
     /// Whether rings are emptied by their workers' polls and thieves alone: nobody blocks in a join too deep.
     pub(super) caps: bool,
     pub(super) stealing: bool,
+    /// See `Chosen`.
+    pub(super) close: Option<u64>,
     /// Deadlines of timers that tasks wait for.
     pub(super) timers: BTreeSet<(u64, u64)>,
 }
@@ -183,9 +185,22 @@ impl World {
         }
         // A depth counts the LIFO slot, which waits for its worker, or for the sentry.
         let slot = usize::from(self.check.lifo_cap > 0);
-        if self.check.stealing && metrics.workers().any(|(_, m)| m.queue_depth > slot) {
+        if self.check.stealing
+            && metrics.workers().any(|(_, m)| m.queue_depth > slot)
+            && !self.has_close_watch()
+        {
             self.fail("a task waits in a ring while a worker sleeps");
         }
+    }
+
+    /// Whether somebody sleeps for no longer than a sentry that keeps a close watch, to which a worker leaves what it has woken.
+    fn has_close_watch(&self) -> bool {
+        let Some(close) = self.check.close else { return false };
+        let is_close = |a: &Actor| match a.state {
+            State::Asleep { deadline: Some(end), .. } => end <= self.now.saturating_add(close),
+            _ => false,
+        };
+        self.actors.iter().any(|a| a.parked && is_close(a))
     }
 
     /// Whether every worker that is online is announced asleep.

@@ -69,6 +69,7 @@ impl Episode {
         w.preempt = setup.preempt;
         w.check.lifo_cap = config.lifo_cap;
         w.check.stealing = config.stealing;
+        w.check.close = config.close;
         w.check.caps = config.caps;
         w.check.streaks = vec![Default::default(); usize::from(workers + spares)];
         w.seats = vec![None; usize::from(workers + spares)];

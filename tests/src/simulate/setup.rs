@@ -71,6 +71,8 @@ pub(super) struct Chosen {
     config: Config,
     pub(super) lifo_cap: u32,
     pub(super) stealing: bool,
+    /// How long a sentry that keeps a close watch sleeps at most, if there is one.
+    pub(super) close: Option<u64>,
     /// Whether nobody blocks in a join too deep.
     pub(super) caps: bool,
 }
@@ -85,6 +87,7 @@ fn config(rng: &mut Rng, may_start: bool) -> (Chosen, u16) {
     let lifo_cap = rng.u32(..5);
     let stealing = rng.u8(..8) != 0;
     let sentry = rng.bool().then_some((Duration::from_micros(500), Duration::from_millis(10)));
+    let close = sentry.map(|_| 1_000_000);
     let nesting = [2, 8, 64][rng.usize(..3)];
     let config = Config::new()
         .stealing(stealing)
@@ -94,5 +97,5 @@ fn config(rng: &mut Rng, may_start: bool) -> (Chosen, u16) {
         .nesting(nesting)
         .timer_tick(Duration::from_nanos(1 << rng.u32(10..20)));
     let spares = if may_start || rng.bool() { rng.u16(..3) } else { 0 };
-    (Chosen { config, lifo_cap, stealing, caps: nesting == 64 }, spares)
+    (Chosen { config, lifo_cap, stealing, close, caps: nesting == 64 }, spares)
 }
