@@ -230,6 +230,7 @@ where
         if self.slot().shared.called.load(Ordering::Relaxed) {
             // It may take long.
             self.rest();
+            self.executor.tell_gathered(self.slot());
         }
         self.executor.answer_call(self.id(), self.slot())
     }

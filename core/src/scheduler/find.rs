@@ -96,6 +96,11 @@ where
             return None;
         }
         let local = &self.slot().local;
+        // A thief that steals a whole tick's tasks at a time would never come to its end in `look_around`. Before it is a searcher:
+        // who answers a broadcast there is none afterwards.
+        if local.in_tick.get() >= TICK {
+            self.end_tick();
+        }
         if !local.marks.any(Mark::SEARCHING) {
             // Ordering: a cap, for thrift.
             let online = self.executor.online.load(Ordering::Relaxed);
@@ -134,10 +139,6 @@ where
 
     /// Half the ring of a random victim.
     fn steal(&self) -> Option<Ready> {
-        // A thief that steals a whole tick's tasks at a time would never come to its end in `look_around`.
-        if self.slot().local.in_tick.get() >= TICK {
-            self.end_tick();
-        }
         self.end_stretch();
         let (slots, slot) = (self.executor.in_use(), self.slot());
         let n = slots.len();

@@ -26,14 +26,15 @@ use super::{
     worker::Worker,
 };
 use crate::{
-    atomic::Ordering,
+    atomic::{Ordering, fence},
     instant::Instant,
     platform::{Platform, WorkerId},
     trace::Event,
 };
 
 /// The role's word: who has it, and who is next, each a worker plus one; and whether the first sleeps for a long
-/// time. INV-WATCH: there is a reserve only beside a holder; either is asleep, about to be, or about to leave the word.
+/// time. INV-WATCH: there is a reserve only beside a holder; either is asleep, about to be, or about to leave the word;
+/// a holder may be in a waker that its sweep has called.
 const HOLDER: u32 = (1 << RESERVE) - 1;
 /// Where the reserve begins.
 const RESERVE: u32 = 13;
@@ -135,6 +136,11 @@ where
         self.id().index() as u32 + 1
     }
 
+    fn holds_watch(&self) -> bool {
+        // Ordering: only this worker takes the role, and leaves it, for itself as the holder.
+        holder(self.executor.sentry.load(Ordering::Relaxed)) == self.role()
+    }
+
     /// About to sleep: takes the watch if it is free and there is somebody to watch, or will be in a moment; how long to sleep then.
     pub(crate) fn keep_watch(&self) -> Option<u64> {
         let executor = self.executor;
@@ -145,7 +151,8 @@ where
             executor.idle.parked(executor) + executor.blocked.load(Ordering::Relaxed) as usize;
         let online = executor.online.load(Ordering::Relaxed) as usize;
         let brief = online > 1 && self.slot().local.brief.replace(false);
-        let needed = asleep < online || brief;
+        // It has the role already if it is in a waker that its sweep has called.
+        let needed = asleep < online || brief || self.holds_watch();
         let nap = &self.slot().local.nap;
         let mut length = nap.get().max(shortest).min(longest);
         let waits = |slot: &WorkerSlot<RING>| !slot.lifo.is_empty() || !slot.ring.is_empty();
@@ -154,7 +161,6 @@ where
             length = shortest;
         }
         let drowsy = if self.is_long(length) { DROWSY } else { 0 };
-        // It has the role already if it is in a waker that its sweep has called.
         let is_free = |watch: u32| holder(watch) == 0 || holder(watch) == self.role();
         let take = |watch: u32| match reserve(watch) {
             next if is_free(watch) => Some(self.role() | next << RESERVE | drowsy),
@@ -167,6 +173,15 @@ where
         } else {
             None
         };
+        if drowsy != 0 && taken.is_some_and(is_free) {
+            // Ordering: pairs with the fence in `will_soon_be_done`: either that one sees us, who sleep for long, or we see its tasks.
+            fence(Ordering::SeqCst);
+            if executor.in_use().iter().any(waits) {
+                // Ordering: a hint, as in `have_watched`.
+                executor.sentry.fetch_and(!DROWSY, Ordering::Relaxed);
+                length = shortest;
+            }
+        }
         // If not, its next watch is a new one, of other polls.
         nap.set(if taken.is_some_and(is_free) { length } else { 0 });
         let before = taken?;
@@ -337,6 +352,10 @@ where
             // Also of a worker that is neither in a poll nor asleep, but in a long waker, or stepped by hand.
             let mut helped =
                 other.timed.wheel.is_overdue(late) && self.expire(&other.timed.wheel, now);
+            if helped && !self.holds_watch() {
+                // A waker has slept here, and what follows is another sentry's now (INV-SENTRY).
+                return;
+            }
             let polls = other.lifo.polls.load(Ordering::Relaxed);
             let in_poll = polls & 1 == 1 && i != self.id().index();
             hits = hits.wrapping_add(other.counters.lifo_hits.get());
@@ -349,6 +368,9 @@ where
             helped |= self.rescue(other);
             helped |= self.expire(&other.timed.wheel, now);
             stuck |= helped;
+            if helped && !self.holds_watch() {
+                return;
+            }
             self.report(i as u16, polls, other);
         }
         let nap = self.next_nap(waits, hits).filter(|_| !stuck);

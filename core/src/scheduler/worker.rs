@@ -294,7 +294,7 @@ where
     /// below it may be long.
     fn will_soon_be_done(&self) -> bool {
         let (executor, slot) = (self.executor, self.slot());
-        // Ordering: in place of the one in `notify`: either we see the sentry gone, or it sees these tasks when it goes to sleep.
+        // Ordering: pairs with the fence in `keep_watch`: either we see that the sentry sleeps for long, or it sees these tasks.
         fence(Ordering::SeqCst);
         slot.local.depth.get() == 0
             && executor.has_close_watch()
