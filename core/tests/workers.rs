@@ -551,20 +551,20 @@ fn a_worker_that_wakes_many_tasks_or_is_not_watched_wakes_another() {
     assert!(woken_by_timers(&sim, 4).0, "some are in the injector, for all");
 }
 
-/// Both are asleep then, one of them in a waker that its own sweep has called.
+/// All are asleep then, one of them in a waker that its own sweep has called.
 #[test]
 fn a_sentry_that_sleeps_in_a_waker_keeps_watch_and_leaves_it_once() {
     struct Call(Shared<256>, Mutex<Vec<Option<Instant>>>);
     impl Wake for Call {
         fn wake(self: Arc<Self>) {
             let park = |worker| self.0.on(worker, filch::Worker::begin_park).flatten();
-            self.1.lock().unwrap().extend([park(0), park(1)]);
-            (0..2).for_each(|worker| self.0.on(worker, filch::Worker::end_park));
+            self.1.lock().unwrap().extend([park(0), park(2), park(1)]);
+            (0..3).for_each(|worker| self.0.on(worker, filch::Worker::end_park));
             // Somebody else has the role now.
             self.1.lock().unwrap().push(park(0));
         }
     }
-    let (sim, for_waker) = shared(Sim::with(2, quiet().sentry(Some((NAP, NAP)))));
+    let (sim, for_waker) = shared(Sim::with(3, quiet().sentry(Some((NAP, NAP)))));
     let call = Arc::new(Call(for_waker, Mutex::default()));
     let (waker, executor) = (Waker::from(Arc::clone(&call)), sim.executor);
     let sleeper = async move {
@@ -580,8 +580,8 @@ fn a_sentry_that_sleeps_in_a_waker_keeps_watch_and_leaves_it_once() {
     sim.on(1, filch::Worker::end_park);
     let now = filch::Platform::now(executor.platform());
     let nap = Some(now + NAP);
-    assert_eq!(*call.1.lock().unwrap(), [None, nap, nap]);
-    // It is still that one's: who sleeps now need not wake.
+    assert_eq!(*call.1.lock().unwrap(), [None, None, nap, nap]);
+    // It is still that one's, and worker 2 is awake: who sleeps now need not wake.
     assert_eq!(sim.on(1, filch::Worker::begin_park), Some(None));
     (0..2).for_each(|worker| sim.on(worker, filch::Worker::end_park));
 }
