@@ -59,7 +59,7 @@ join_early      task::models::models_join_against_completion                 # t
 join_keep       task::models::models_join_against_completion                 # the waker goes, its bit stays
 park_gap        scheduler::models::models_park_sees_what_came_before_unpark  # a look and a store where one exchange belongs
 park_swap       scheduler::models::models_park_sees_what_came_before_unpark  # a plain store after the sleep
-park_deaf       scheduler::models::models_park_says_whether_it_was_notified # a wake during the sleep is not told of, and it naps on
+park_deaf       scheduler::models::models_park_says_whether_it_was_notified  # a wake during the sleep is not told of, and it naps on
 park_notify     scheduler::models::models_park_sees_what_came_before_unpark  # an unpark publishes nothing
 spin_release    time::models::models_timer_fires_against_a_waiter            # the wheel'"'"'s lock publishes nothing
 timer_fired     time::models::models_timer_fires_against_a_look              # a timer is given back before it is let go

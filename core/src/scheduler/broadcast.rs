@@ -227,11 +227,12 @@ where
     #[inline]
     pub(crate) fn answer_call(&self) -> bool {
         // Ordering: as in the executor's.
-        if self.slot().shared.called.load(Ordering::Relaxed) {
-            // It may take long.
-            self.rest();
-            self.executor.tell_gathered(self.slot());
+        if !self.slot().shared.called.load(Ordering::Relaxed) {
+            return false;
         }
-        self.executor.answer_call(self.id(), self.slot())
+        // It may take long.
+        self.rest();
+        self.executor.tell_gathered(self.slot());
+        self.executor.answer_now(self.id(), self.slot())
     }
 }

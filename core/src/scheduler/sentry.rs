@@ -8,15 +8,16 @@
 //!
 //! While nobody is stuck it sleeps longer and longer, up to twice the shortest if tasks go through LIFO slots, else up to
 //! the longest. One that is about to sleep for so long says so (`DROWSY`), and the next push into a LIFO slot wakes it, once, to
-//! begin with short sleeps again. So a push seldom wakes, and a task waits about three of the shortest times behind a long poll, five
-//! at most.
+//! begin with short sleeps again. So a push seldom wakes, and a task waits about three of the shortest times behind a long poll,
+//! five at most.
 //!
 //! A sentry that turns to work of its own would have to wake another sleeper to keep watch. Where sleeps are brief, as under a load
 //! that comes by epoll to whoever sleeps there, that would be a wake-up for each of them. There one more sleeper has a
 //! timeout, the *reserve*, to whom the role goes without a wake-up.
 //!
-//! At the end of a nap neither gets up if all is well, and no ring has tasks that nobody may have been told of: it sweeps and naps on (`nap_on`). One that got up would look for work and
-//! find some, which is in good hands; with three busy threads on two cores that was a tenth of a server's processor time.
+//! At the end of a nap neither gets up if all is well, and no ring has tasks that nobody may have been told of: it sweeps and
+//! naps on (`nap_on`). One that got up would look for work and find some, which is in good hands; with three busy threads on two
+//! cores that was a tenth of a server's processor time.
 
 use super::{
     executor::Scheduler,
@@ -174,7 +175,8 @@ where
             None
         };
         if drowsy != 0 && taken.is_some_and(is_free) {
-            // Ordering: pairs with the fence in `will_soon_be_done`: either that one sees us, who sleep for long, or we see its tasks.
+            // Ordering: pairs with the fence in `will_soon_be_done`: either that one sees us, who sleep for long, or we see its
+            // tasks.
             fence(Ordering::SeqCst);
             if executor.in_use().iter().any(waits) {
                 // Ordering: a hint, as in `have_watched`.
@@ -231,8 +233,8 @@ where
         if holds {
             self.slot().counters.sweeps.add(1);
             for (i, other) in executor.in_use().iter().enumerate() {
-                let polls = other.lifo.polls.load(Ordering::Relaxed);
-                if polls & 1 == 1 && i != self.id().index() {
+                let (polls, in_poll) = self.poll_of(i, other);
+                if in_poll {
                     // Ordering: as in `sweep`.
                     other.shared.swept.store(polls, Ordering::Relaxed);
                 }
@@ -242,14 +244,20 @@ where
         Some(timer.map_or(next, |timer| timer.min(next)))
     }
 
+    /// What a worker's count of polls says, and whether it is another that is in one.
+    fn poll_of(&self, index: usize, of: &WorkerSlot<RING>) -> (u32, bool) {
+        // Ordering: a hint.
+        let polls = of.lifo.polls.load(Ordering::Relaxed);
+        (polls, polls & 1 == 1 && index != self.id().index())
+    }
+
     /// Whether a task waits in the LIFO slot of a worker in a poll, how many were taken from there, and a sum that changes with
     /// polls; `None` if somebody must be seen to, by the one who `holds` the role.
     fn survey(&self, holds: bool, now: Instant) -> Option<(bool, usize, u32)> {
         let late = Instant::from_nanos(now.as_nanos().saturating_sub(GRACE));
         let (mut waits, mut hits, mut sum) = (false, 0_usize, 0_u32);
         for (i, other) in self.executor.in_use().iter().enumerate() {
-            let polls = other.lifo.polls.load(Ordering::Relaxed);
-            let in_poll = polls & 1 == 1 && i != self.id().index();
+            let (polls, in_poll) = self.poll_of(i, other);
             // Ordering: as in `sweep`.
             let is_stuck = in_poll && other.shared.swept.load(Ordering::Relaxed) == polls;
             if holds && (is_stuck || other.timed.wheel.is_overdue(late)) {
@@ -307,8 +315,8 @@ where
             self.sweep(long && watch & DROWSY == 0);
         }
         // Ordering: see `keep_watch`. INV-WATCH: the reserve becomes the holder, in its sleep.
-        let lost = u32::from(!cfg!(filch_mutant = "watch_lost"));
-        let next = |watch: u32| (holder(watch) == self.role()).then(|| reserve(watch) * lost);
+        let kept = u32::from(!cfg!(filch_mutant = "watch_lost"));
+        let next = |watch: u32| (holder(watch) == self.role()).then(|| reserve(watch) * kept);
         let update = executor.sentry.fetch_update(Ordering::Release, Ordering::Relaxed, next);
         // If not, a waker in the sweep has slept, and done all this.
         let Ok(watch) = update else { return };
@@ -356,8 +364,7 @@ where
                 // A waker has slept here, and what follows is another sentry's now (INV-SENTRY).
                 return;
             }
-            let polls = other.lifo.polls.load(Ordering::Relaxed);
-            let in_poll = polls & 1 == 1 && i != self.id().index();
+            let (polls, in_poll) = self.poll_of(i, other);
             hits = hits.wrapping_add(other.counters.lifo_hits.get());
             // Ordering: `swept` is the sentry's alone.
             if !in_poll || other.shared.swept.swap(polls, Ordering::Relaxed) != polls || early {

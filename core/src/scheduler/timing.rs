@@ -194,8 +194,8 @@ where
     }
 
     /// Runs wakers outside of a poll, so that what they wake goes to this worker's own queues; goes on behind one that
-    /// panics. Others hear of it, if at all, when the worker turns to the first (`rest`): who is woken earlier finds one task in place of
-    /// half of them, and may take the core away from this worker, and with it all that it has not woken yet.
+    /// panics. Others hear of it, if at all, when the worker turns to the first (`rest`): who is woken earlier finds one task in
+    /// place of half of them, and may take the core away from this worker, and with it all that it has not woken yet.
     pub(crate) fn on_behalf(&self, wake: &mut dyn FnMut()) {
         let (lifo, marks) = (&self.slot().lifo, &self.slot().local.marks);
         // INV-ACCEPTING: marks change only while it is down.

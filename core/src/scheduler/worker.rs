@@ -24,8 +24,9 @@ use crate::{
 
 /// In nanoseconds: less work than that, woken for I/O or timers in one go, a worker does by itself.
 ///
-/// Who is woken for a few requests takes half of them to another core, there and back, and with three busy threads on two cores takes
-/// the core of one of the others: with 64 connections of 5 us a request, 16 at a time, 7 % of the processor time and a third of p99.
+/// Who is woken for a few requests takes half of them to another core, there and back, and with three busy threads on two cores
+/// takes the core of one of the others: with 64 connections of 5 us a request, 16 at a time, 7 % of the processor time and a
+/// third of p99.
 const SOON: u64 = 200_000;
 
 /// What one pass of the loop did.
@@ -269,7 +270,8 @@ where
     }
 
     /// The worker turns to something else than looking for work: a searcher sees to it that somebody else looks for what
-    /// there is, a sentry that somebody else keeps watch, and who has woken many that somebody hears of them, if they will take a while.
+    /// there is, a sentry that somebody else keeps watch, and who has woken many that somebody hears of them, if they will take
+    /// a while.
     #[inline(never)]
     pub(crate) fn rest(&self) {
         let marks = &self.slot().local.marks;

@@ -60,14 +60,15 @@ impl Slots {
         }
     }
 
-    /// Where a tick belongs, seen from now.
-    fn slot_of(&self, tick: u64) -> usize {
-        let differs = self.elapsed ^ tick;
+    /// Where a deadline belongs, seen from now.
+    fn slot_of(&self, deadline: u64, tick: u32) -> usize {
+        let time = (deadline >> tick).max(self.elapsed);
+        let differs = self.elapsed ^ time;
         let level = (63 - (differs | 1).leading_zeros()) / DIGIT;
         if level as usize >= LEVELS {
             return FAR;
         }
-        level as usize * WIDTH + (tick >> (level * DIGIT)) as usize % WIDTH
+        level as usize * WIDTH + (time >> (level * DIGIT)) as usize % WIDTH
     }
 
     #[inline(always)]
@@ -95,7 +96,7 @@ impl Slots {
     /// # Safety
     /// As for `add`.
     unsafe fn place(&mut self, node: *mut Node, deadline: u64, tick: u32) {
-        let slot = self.slot_of((deadline >> tick).max(self.elapsed));
+        let slot = self.slot_of(deadline, tick);
         if let Some(level) = self.occupied.get_mut(slot / WIDTH) {
             *level |= 1 << (slot % WIDTH);
         }
@@ -153,7 +154,7 @@ impl Slots {
         let before = self.earliest;
         // SAFETY: as in `place`.
         let (old, slot) = unsafe { Node::with(node, |l| (l.deadline, l.slot as usize)) };
-        if deadline >= old || slot == self.slot_of((deadline >> tick).max(self.elapsed)) {
+        if deadline >= old || slot == self.slot_of(deadline, tick) {
             // It may stay (INV-SLOT-TIME): a timeout that is put off time and again is moved once, when its slot's time has come.
             // SAFETY: as above.
             unsafe { Node::with(node, |l| l.deadline = deadline) };
@@ -328,7 +329,7 @@ impl Slots {
         loop {
             // SAFETY: as in `place`.
             let (deadline, next) = unsafe { Node::with(node, |l| (l.deadline, l.next)) };
-            if self.slot_of((deadline >> tick).max(self.elapsed)) == slot {
+            if self.slot_of(deadline, tick) == slot {
                 self.earliest = self.earliest.min(deadline);
                 seen += 1;
             } else {

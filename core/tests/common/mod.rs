@@ -233,6 +233,18 @@ pub(crate) fn quiet() -> Config {
     Config::new().sentry(None).spin_rounds(0)
 }
 
+/// A short sleep of the sentry.
+pub(crate) const NAP: Duration = Duration::from_micros(500);
+
+pub(crate) type Shared<const RING: usize> = Arc<Mine<Rc<Sim<RING>>>>;
+
+/// A sim that its own tasks can use.
+pub(crate) fn shared<const RING: usize>(sim: Sim<RING>) -> (Rc<Sim<RING>>, Shared<RING>) {
+    let sim = Rc::new(sim);
+    let for_tasks = Arc::new(Mine::new(Rc::clone(&sim)));
+    (sim, for_tasks)
+}
+
 impl<const RING: usize> Sim<RING> {
     /// As `with`, with rings of any size.
     pub(crate) fn build(workers: u16, config: Config) -> Self {

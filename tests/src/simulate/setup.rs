@@ -87,7 +87,7 @@ fn config(rng: &mut Rng, may_start: bool) -> (Chosen, u16) {
     let lifo_cap = rng.u32(..5);
     let stealing = rng.u8(..8) != 0;
     let sentry = rng.bool().then_some((Duration::from_micros(500), Duration::from_millis(10)));
-    let close = sentry.map(|_| 1_000_000);
+    let close = sentry.map(|(shortest, _)| 2 * shortest.as_nanos() as u64);
     let nesting = [2, 8, 64][rng.usize(..3)];
     let config = Config::new()
         .stealing(stealing)
