@@ -321,7 +321,8 @@ pub struct Reservation<F> {
     spawner: Spawner,
     /// INV-RESERVED: ours, taken for a `Task<F, ()>`.
     slot: NonNull<Header>,
-    future: PhantomData<fn(F)>,
+    /// Invariant: the slot was chosen for this very type, also where another one is its subtype.
+    future: PhantomData<fn(F) -> F>,
 }
 
 // SAFETY: INV-RESERVED: an empty slot may go anywhere.
