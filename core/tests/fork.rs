@@ -506,19 +506,21 @@ fn scopes_nest_in_jobs_and_joins() {
 }
 
 #[test]
-fn a_worker_that_is_dropped_in_its_own_run_stays_online() {
+fn a_worker_that_is_dropped_in_its_own_run_stays_online_until_its_end() {
     let executor = Sim::leak_offline(2, quiet());
     let platform = executor.platform();
+    let is_online = || executor.metrics().workers().next().expect("worker 0").1.online;
     let worker = executor.worker(id(0)).expect("offline");
     let mut worker = Some(worker);
     let run = executor.fork(|fork| {
         drop(worker.take());
+        assert_eq!(platform.current_worker(), Some(id(0)));
+        assert!(is_online());
         fib(fork, 10)
     });
     assert_eq!(run.ok(), Some(55));
-    assert_eq!(platform.current_worker(), Some(id(0)));
-    assert!(executor.metrics().workers().next().expect("worker 0").1.online);
-    common::forget_context(core::ptr::from_ref(platform));
+    assert_eq!(platform.current_worker(), None);
+    assert!(!is_online());
 }
 
 /// A loop of 100 on worker 0, of which worker 1, awake at the 21st call, takes a half. A call takes 100 us there.

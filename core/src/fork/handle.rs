@@ -5,7 +5,7 @@ use core::fmt;
 use super::job::Forked;
 use crate::{
     platform::Platform,
-    scheduler::{bay::Bay, executor::Scheduler, slot::Slots},
+    scheduler::{bay::Bay, executor::Scheduler, slot::Slots, worker::Leave},
 };
 
 /// No place in a deque: all is run in place.
@@ -337,7 +337,8 @@ where
     where
         F: FnOnce(Fork<'_>) -> R,
     {
-        if let Some((_, slot)) = self.working() {
+        if let Some((id, slot)) = self.working() {
+            let _leave = Leave::at_end(self, id);
             return Ok(self.fork_on(&slot.bay, f));
         }
         let Some(helper) = self.helper() else { return Err(f) };

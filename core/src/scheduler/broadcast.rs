@@ -10,7 +10,7 @@ use core::{mem::MaybeUninit, ptr::NonNull};
 use super::{
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
-    worker::Worker,
+    worker::{Leave, Worker},
 };
 use crate::{
     atomic::{AtomicBool, AtomicU32, Ordering, UnsafeCell, fence},
@@ -91,6 +91,7 @@ where
         let Some((me, slot)) = self.working().filter(|(_, slot)| !slot.local.called.get()) else {
             return Err(f);
         };
+        let _leave = Leave::at_end(self, me);
         self.publish_all(&slot.bay);
         let call = Call::new(me, &f);
         self.begin_call(me, slot, &call);

@@ -6,7 +6,7 @@ use super::{
     executor::{RunError, Scheduler},
     marks::Mark,
     slot::{OFFLINE, STARTING, Slots, WorkerSlot},
-    worker::{Step, Worker},
+    worker::{Leave, Step, Worker},
 };
 use crate::{
     atomic::{AtomicU32, Ordering, fence},
@@ -286,11 +286,12 @@ pub(crate) struct Nested<P: Platform, S, const RING: usize>
 where
     S: Slots<RING>,
 {
-    worker: ManuallyDrop<Worker<P, S, RING>>,
     accepting: bool,
     gathers: bool,
     budget: u32,
     in_poll: bool,
+    /// A field, and so dropped after the rest.
+    worker: Leave<P, S, RING>,
 }
 
 impl<P: Platform, S, const RING: usize> Nested<P, S, RING>
@@ -314,7 +315,7 @@ where
         let gathers = slot.local.marks.replace(Mark::GATHERS, false);
         executor.tell_gathered(slot);
         Self {
-            worker: ManuallyDrop::new(Worker::new(executor, id)),
+            worker: Leave::at_end(executor, id),
             accepting,
             gathers,
             // Others run now, so that the poll below may begin anew; a budget without end stays one.
@@ -329,8 +330,9 @@ where
     S: Slots<RING>,
 {
     fn drop(&mut self) {
-        let slot = self.worker.slot();
-        self.worker.rest();
+        let worker = self.worker.worker();
+        let slot = worker.slot();
+        worker.rest();
         slot.bay.mix(false);
         slot.local.depth.set(slot.local.depth.get() - 1);
         slot.local.budget.set(self.budget);

@@ -125,6 +125,8 @@ pub(crate) struct Local {
     pub(crate) guest: Cell<bool>,
     /// It is in the closure of a broadcast.
     pub(crate) called: Cell<bool>,
+    /// Its handle was dropped in the midst of something: it leaves at the end of that.
+    pub(crate) abandoned: Cell<bool>,
     /// When it last looked for I/O and timers between two jobs.
     pub(crate) looked: Cell<u64>,
     /// Nanoseconds of busy time not yet counted as a microsecond.
@@ -171,6 +173,15 @@ impl<const RING: usize> WorkerSlot<RING> {
     /// Whether others could take jobs of this worker's.
     pub(crate) fn has_jobs(&self) -> bool {
         self.bay.deque.is_public() && !cfg!(filch_mutant = "jobs_look")
+    }
+
+    /// Whether frames of the calling worker's stack rely on this slot: a poll, a nested loop, a fork-join run, a broadcast. For
+    /// the worker itself.
+    pub(crate) fn is_at_work(&self) -> bool {
+        !self.local.frame.get().is_null()
+            || self.local.depth.get() > 0
+            || self.local.called.get()
+            || self.bay.roots.get() > 0
     }
 
     /// Whether a context runs the worker.
@@ -244,6 +255,7 @@ impl Local {
             turn: Cell::new(0),
             guest: Cell::new(false),
             called: Cell::new(false),
+            abandoned: Cell::new(false),
             looked: Cell::new(0),
             busy_rest: Cell::new(0),
         }

@@ -1,6 +1,6 @@
 //! A worker: one pass of its loop, its sleep, its end.
 
-use core::{fmt, marker::PhantomData};
+use core::{fmt, marker::PhantomData, mem::ManuallyDrop};
 
 use super::{
     executor::Scheduler,
@@ -44,7 +44,9 @@ pub enum Step {
 /// The calling context as a worker of an executor, to be stepped by hand. See [`Scheduler::worker`].
 ///
 /// Dropping it takes the worker offline: queued tasks go to the others; local tasks are cancelled; pinned ones wait for
-/// the worker to come back. Dropped in the midst of a fork-join run of its own, it stays online, and is of no use any more.
+/// the worker to come back. Dropped while the executor is at work in its slot (in the closure of a
+/// [`help_until`](Scheduler::help_until), of a broadcast or of a fork-join run, or by a task that a
+/// [`join`](crate::JoinHandle::join) polls), it goes offline at the end of that.
 ///
 /// It is neither `Send` nor `Sync`: it *is* the context that it was made in.
 pub struct Worker<P: Platform, S, const RING: usize = 256>
@@ -440,8 +442,9 @@ where
     fn drop(&mut self) {
         let (executor, slot) = (self.executor, self.slot());
         self.end_park();
-        if slot.bay.roots.get() > 0 {
-            // Others may not enter (INV-BAY): frames below us have jobs in the deque.
+        // Frames below this one go on in the slot: no other context may enter it before they end (INV-LOCAL, INV-BAY).
+        slot.local.abandoned.set(slot.is_at_work());
+        if slot.local.abandoned.get() {
             return;
         }
         self.retire_locals();
@@ -455,6 +458,41 @@ where
         unsafe { slot.inbox.put_back() };
         executor.leave(self.id, slot);
         executor.leave_timers(slot);
+    }
+}
+
+/// The end of a call that works in the slot of the calling worker: if the worker's handle was dropped meanwhile, and nothing
+/// else on the stack relies on the slot, the worker leaves.
+pub(crate) struct Leave<P: Platform, S: 'static, const RING: usize>(
+    ManuallyDrop<Worker<P, S, RING>>,
+)
+where
+    S: Slots<RING>;
+
+impl<P: Platform, S, const RING: usize> Leave<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    /// The caller is this worker.
+    pub(crate) fn at_end(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> Self {
+        Self(ManuallyDrop::new(Worker::new(executor, id)))
+    }
+
+    pub(crate) fn worker(&self) -> &Worker<P, S, RING> {
+        &self.0
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Drop for Leave<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    fn drop(&mut self) {
+        let slot = self.0.slot();
+        if slot.local.abandoned.get() && !slot.is_at_work() {
+            // SAFETY: it stands in for the handle that is gone; this is its last use.
+            unsafe { ManuallyDrop::drop(&mut self.0) }
+        }
     }
 }
 
