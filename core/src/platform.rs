@@ -164,10 +164,14 @@ impl fmt::Debug for Panic {
 /// Everything that a lost wake-up could hide in stays in the core, where a model checker sees it: the core owns the
 /// park words, a platform only waits and wakes on them, like a futex. Four methods have no default and make a port.
 ///
+/// What a worker alone may call, for itself, is `unsafe`: [`Scheduler::platform`](crate::Scheduler::platform) gives the platform to
+/// anybody, and an implementation may rely on its caller there.
+///
 /// | method | called from | may block |
 /// |---|---|---|
 /// | [`now`](Self::now), [`current_worker`](Self::current_worker) | anywhere, interrupt handlers included | no |
-/// | [`wait`](Self::wait) | the worker itself, outside every poll | that is its purpose |
+/// | [`wait`](Self::wait) | the worker itself | that is its purpose |
+/// | [`listen`](Self::listen) | the worker itself, between two passes of its loop | that is its purpose |
 /// | [`wake`](Self::wake), [`unblock`](Self::unblock) | anywhere, interrupt handlers included | no |
 /// | [`poll_io`](Self::poll_io), [`guard`](Self::guard), [`relax`](Self::relax) | the worker itself | no |
 /// | [`block`](Self::block) | threads that are no workers | that is its purpose |
@@ -185,9 +189,9 @@ impl fmt::Debug for Panic {
 ///
 /// And, for liveness (no lost wake-up):
 ///
-/// - **Sticky wake.** [`wait`](Self::wait) returns at once if `*word != expected`; the check is atomic against
-///   [`wake`](Self::wake): a `wake(w, word)` after the word's change always ends a `wait` that saw the old value.
-///   `wait` may return spuriously, and returns at `deadline`.
+/// - **Sticky wake.** [`wait`](Self::wait) and [`listen`](Self::listen) return at once if `*word != expected`; the check is atomic against
+///   [`wake`](Self::wake): a `wake(w, word)` after the word's change always ends one that saw the old value.
+///   Both may return spuriously, and return at `deadline`.
 /// - **Wake from anywhere.** `wake` is idempotent and callable from thread, interrupt and foreign contexts; N wakes
 ///   before the worker looks may be one interrupt.
 /// - **Monotonic.** [`now`](Self::now) never goes back as seen by one thread.
@@ -201,20 +205,54 @@ pub unsafe trait Platform: Sync + 'static {
 
     /// The calling context becomes `worker`: set the thread local, the per-CPU register. Nothing to do where the
     /// context itself says who it is (a hart id).
-    fn enter(&self, worker: WorkerId) {
+    ///
+    /// # Safety
+    /// Only the core calls it: no other context is `worker`, nor becomes it before this one calls [`leave`](Self::leave).
+    unsafe fn enter(&self, worker: WorkerId) {
         let _ = worker;
     }
 
     /// The calling context stops being `worker`.
-    fn leave(&self, worker: WorkerId) {
+    ///
+    /// # Safety
+    /// Only the core calls it, in the context that has called [`enter`](Self::enter) for `worker`.
+    unsafe fn leave(&self, worker: WorkerId) {
         let _ = worker;
     }
 
-    /// Sleeps while `*word == expected`, until [`wake`](Self::wake), `deadline` or no reason at all. Returns at once while it keeps
-    /// something for [`poll_io`](Self::poll_io).
-    fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>);
+    /// Sleeps while `*word == expected`, until [`wake`](Self::wake), `deadline` or no reason at all.
+    ///
+    /// # Safety
+    /// The calling context is `worker`, and has entered.
+    unsafe fn wait(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    );
 
-    /// Ends the [`wait`](Self::wait) of `worker`, whose `word` has changed.
+    /// As [`wait`](Self::wait), of a worker that is between two passes of its loop: what a platform with I/O hears of meanwhile it
+    /// may keep for [`poll_io`](Self::poll_io), which follows at once. One worker at a time may sleep in the reactor, and the
+    /// others as in `wait`. A worker that sleeps in the midst of user code (until a stolen job or a broadcast is over) calls
+    /// `wait`, and must be kept from nothing but its own wake-up: nobody could rely on it to deliver.
+    ///
+    /// The default is for platforms without a reactor.
+    ///
+    /// # Safety
+    /// The calling context is `worker`, and has entered.
+    unsafe fn listen(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        // SAFETY: the caller's.
+        unsafe { self.wait(worker, word, expected, deadline) }
+    }
+
+    /// Ends the [`wait`](Self::wait) or [`listen`](Self::listen) of `worker`, whose `word` has changed.
     fn wake(&self, worker: WorkerId, word: &AtomicU32);
 
     /// Starts a context that calls `entry.run()`. The default refuses: cores then enter `run` by themselves.
@@ -224,12 +262,15 @@ pub unsafe trait Platform: Sync + 'static {
     }
 
     /// Delivers what I/O is ready, without blocking; the number of events. Wakers that run in here wake onto the worker's own
-    /// queues, those that run in [`wait`](Self::wait) do not.
+    /// queues, those that run in [`listen`](Self::listen) do not.
     ///
     /// The worker calls it once after each sleep, about every 128 polls or every millisecond if those take longer, and in
-    /// [`step`](crate::Worker::step); not in the rounds before it goes to sleep. A sleep is one `wait`, which may have kept events
+    /// [`step`](crate::Worker::step); not in the rounds before it goes to sleep. A sleep is one `listen`, which may have kept events
     /// for it; that of a worker which keeps watch over others is up to nine of them, each but the last up to its deadline.
-    fn poll_io(&self, worker: WorkerId) -> usize {
+    ///
+    /// # Safety
+    /// The calling context is `worker`, and has entered.
+    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
         let _ = worker;
         0
     }

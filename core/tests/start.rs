@@ -125,7 +125,7 @@ unsafe impl Platform for Bare {
     fn current_worker(&self) -> Option<WorkerId> {
         None
     }
-    fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
+    unsafe fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
     fn wake(&self, _: WorkerId, _: &AtomicU32) {}
 }
 

@@ -51,16 +51,16 @@ unsafe impl Platform for Host {
         WORKER.get()
     }
 
-    fn enter(&self, worker: WorkerId) {
+    unsafe fn enter(&self, worker: WorkerId) {
         WORKER.set(Some(worker));
         self.guests[worker.index()].processor().attach();
     }
 
-    fn leave(&self, _: WorkerId) {
+    unsafe fn leave(&self, _: WorkerId) {
         WORKER.set(None);
     }
 
-    fn wait(&self, worker: WorkerId, word: &Word, expected: u32, deadline: Option<Instant>) {
+    unsafe fn wait(&self, worker: WorkerId, word: &Word, expected: u32, deadline: Option<Instant>) {
         let guest = &self.guests[worker.index()];
         guest.forget_kick();
         if word.load(Ordering::Acquire) == expected && !guest.has_asked() {
@@ -72,7 +72,7 @@ unsafe impl Platform for Host {
         self.guests[worker.index()].kick();
     }
 
-    fn poll_io(&self, worker: WorkerId) -> usize {
+    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
         usize::from(self.guests[worker.index()].deliver())
     }
 

@@ -9,7 +9,7 @@ use std::{io, thread};
 
 use filch::{
     Instant, WorkerId,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicU32, Ordering, fence},
 };
 use filch_std::{Futex, Host};
 
@@ -19,8 +19,11 @@ use crate::{
     token::{Take, Token},
 };
 
-/// How often a worker looks whether the token is free, or is with one who sleeps, before it goes round its loop again.
+/// How often a worker looks whether the token is free, or is with one that sleeps, before it sleeps for a while itself.
 const LOOKS: usize = 32;
+
+/// How long that is: it is the time for which nobody may listen, should the token become free meanwhile.
+const SOON: Duration = Duration::from_millis(1);
 
 /// Timeouts have an end; spurious returns are allowed.
 const LONGEST: Duration = Duration::from_secs(3_600);
@@ -52,7 +55,7 @@ pub struct Linux {
 unsafe impl Sync for Linux {}
 
 thread_local! {
-    /// Whether the last `wait` slept on its word, so that there is nothing to deliver.
+    /// Whether the last `listen` slept on its word, so that there is nothing to deliver.
     static SLEPT: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -75,12 +78,12 @@ unsafe impl Host for Linux {
         })
     }
 
-    fn enter(&self, _: WorkerId) {
+    unsafe fn enter(&self, _: WorkerId) {
         // Ordering: a count; see `leave`.
         self.workers.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn leave(&self, me: WorkerId) {
+    unsafe fn leave(&self, me: WorkerId) {
         // What is buffered stays for the next holder. There is one: before a worker leaves it wakes another, which does not
         // sleep on its word while we are awake with the token.
         if self.token.is_held_by(me) {
@@ -99,19 +102,45 @@ unsafe impl Host for Linux {
         self.futex.now()
     }
 
-    fn wait(&self, me: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    unsafe fn wait(
+        &self,
+        me: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        self.token.keep_away(me);
+        // SAFETY: the caller's.
+        unsafe { self.futex.wait(me, word, expected, deadline) };
+    }
+
+    unsafe fn listen(
+        &self,
+        me: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
         for _ in 0..LOOKS {
             match self.token.take(me) {
                 Take::Held => return self.sleep(me, word, expected, deadline),
                 Take::Watched => {
                     SLEPT.set(true);
-                    return self.futex.wait(me, word, expected, deadline);
+                    // SAFETY: the caller's.
+                    return unsafe { self.futex.wait(me, word, expected, deadline) };
                 }
                 // Ordering: a look; the caller looks again.
                 Take::Busy if word.load(Ordering::Relaxed) != expected => return,
                 Take::Busy => thread::yield_now(),
             }
         }
+        // A waker that the holder runs takes long. Ordering: as where another watches, see `Token::sleeps`.
+        fence(Ordering::SeqCst);
+        let soon = self.now() + SOON;
+        let until = deadline.map_or(soon, |deadline| deadline.min(soon));
+        SLEPT.set(true);
+        // SAFETY: the caller's.
+        unsafe { self.futex.wait(me, word, expected, Some(until)) };
     }
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
@@ -122,7 +151,7 @@ unsafe impl Host for Linux {
         }
     }
 
-    fn poll_io(&self, me: WorkerId) -> usize {
+    unsafe fn poll_io(&self, me: WorkerId) -> usize {
         let slept = SLEPT.replace(false);
         if !self.token.is_held_by(me) {
             if slept || self.token.take(me) != Take::Held {

@@ -79,6 +79,15 @@ impl Token {
         self.0.load(Ordering::Relaxed) == awake(me)
     }
 
+    /// The worker is about to sleep on its word whether another watches or not: it gives the token up, should it have it.
+    pub(crate) fn keep_away(&self, me: WorkerId) {
+        if self.is_held_by(me) {
+            self.give_up();
+        }
+        // Ordering: the caller is about to check its word, in the kernel: see `sleeps`.
+        fence(Ordering::SeqCst);
+    }
+
     /// The holder is about to sleep in epoll; false if its word is no longer `expected`, and it must not.
     pub(crate) fn fall_asleep(&self, me: WorkerId, word: &AtomicU32, expected: u32) -> bool {
         // Ordering: Dekker with `sleeps`, see there: announce, fence, check.
@@ -107,13 +116,14 @@ impl Token {
     ///
     /// For any context, signal handlers included.
     pub(crate) fn sleeps(&self, worker: WorkerId) -> bool {
-        // Ordering: this fence and the one that `worker` makes before it sleeps (in `fall_asleep`, or in `take` when another
-        // watches) are in one order. The word has changed before this one; the token was written, or read, before that one.
+        // Ordering: this fence and the one that `worker` makes before it sleeps (in `fall_asleep`, in `take` when another
+        // watches, or in `keep_away`) are in one order. The word has changed before this one; the token was written, or read, before that one.
         // - This one first: the worker sees the changed word, and does not sleep (in epoll by its check, on the word by
         //   that of the futex).
         // - That one first, in `fall_asleep`: we see the worker asleep, or a later state, which says that it woke up.
-        // - That one first, in `take`: we see the state that it read, or a later one. It was another's, and what `worker`
-        //   had written before is older; so we do not take it to be in epoll, and wake it at its word.
+        // - That one first, in `take` or `keep_away`: we see the state that it read, or a later one. It was another's, and what
+        //   `worker` had written before is older; or it was not asleep. So we do not take it to be in epoll, and wake it at its
+        //   word.
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) == asleep(worker)
     }

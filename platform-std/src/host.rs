@@ -8,7 +8,8 @@ use filch::{Instant, WorkerId, atomic::AtomicU32};
 /// to wake, and where I/O comes from. Threads, thread locals and panics are the runtime's own.
 ///
 /// # Safety
-/// The contracts of the methods of the same names in [`filch::Platform`].
+/// The contracts of the methods of the same names in [`filch::Platform`]. Those that are `unsafe` are called by the runtime alone, in
+/// the thread that is the worker.
 pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// A host for a new runtime.
     ///
@@ -17,12 +18,18 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     fn new() -> std::io::Result<Self>;
 
     /// The calling thread has become a worker of the runtime.
-    fn enter(&self, worker: WorkerId) {
+    ///
+    /// # Safety
+    /// As [`filch::Platform::enter`].
+    unsafe fn enter(&self, worker: WorkerId) {
         let _ = worker;
     }
 
     /// The calling thread is about to be that worker no longer.
-    fn leave(&self, worker: WorkerId) {
+    ///
+    /// # Safety
+    /// As [`filch::Platform::leave`].
+    unsafe fn leave(&self, worker: WorkerId) {
         let _ = worker;
     }
 
@@ -30,13 +37,40 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     fn now(&self) -> Instant;
 
     /// As [`filch::Platform::wait`].
-    fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>);
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn wait(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    );
+
+    /// As [`filch::Platform::listen`].
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn listen(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        // SAFETY: the caller's.
+        unsafe { self.wait(worker, word, expected, deadline) }
+    }
 
     /// As [`filch::Platform::wake`].
     fn wake(&self, worker: WorkerId, word: &AtomicU32);
 
     /// As [`filch::Platform::poll_io`].
-    fn poll_io(&self, worker: WorkerId) -> usize {
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
         let _ = worker;
         0
     }
@@ -84,7 +118,7 @@ unsafe impl Host for Futex {
         Instant::from_nanos(self.origin.nanos())
     }
 
-    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         sleep::wait(word, expected, self.remaining(deadline));
     }
 

@@ -102,6 +102,24 @@ impl<H: Host> Hosted<H> {
         deadline.map(|deadline| self.clock.to_host(deadline))
     }
 
+    /// A worker's sleep, by the host's clock or by a stopped one.
+    fn sleep(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+        sleep: impl FnOnce(Option<Instant>),
+    ) {
+        if !self.clock.is_stopped() {
+            return sleep(self.to_host(deadline));
+        }
+        // If it is this worker that is to wake, its word changes, and it does not sleep.
+        self.wake_due(self.clock.sleep(worker, word, expected, deadline, &|| self.host.has_io()));
+        sleep(None);
+        self.clock.wakes(worker);
+    }
+
     /// Wakes the workers whose deadlines a stopped clock has come to.
     fn wake_due(&self, due: Due) {
         if due.is_empty() {
@@ -160,7 +178,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         below(self.id())
     }
 
-    fn enter(&self, worker: WorkerId) {
+    unsafe fn enter(&self, worker: WorkerId) {
         let top = TOP.get();
         if !top.platform.is_null() {
             BELOW.with_borrow_mut(|below| below.push(top));
@@ -177,11 +195,13 @@ unsafe impl<H: Host> Platform for Hosted<H> {
             self.starting.fetch_sub(1, Ordering::Release);
             self.clock.holds.fetch_sub(1, Ordering::AcqRel);
         }
-        self.host.enter(worker);
+        // SAFETY: the caller's.
+        unsafe { self.host.enter(worker) };
     }
 
-    fn leave(&self, worker: WorkerId) {
-        self.host.leave(worker);
+    unsafe fn leave(&self, worker: WorkerId) {
+        // SAFETY: the caller's.
+        unsafe { self.host.leave(worker) };
         // Ordering: as in `enter`, the other way about.
         if context::is_guest(&self.clock) {
             self.clock.guests.fetch_add(1, Ordering::AcqRel);
@@ -192,14 +212,30 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         TOP.set(BELOW.with_borrow_mut(Vec::pop).unwrap_or(NOWHERE));
     }
 
-    fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        if !self.clock.is_stopped() {
-            return self.host.wait(worker, word, expected, self.to_host(deadline));
-        }
-        // If it is this worker that is to wake, its word changes, and it does not sleep.
-        self.wake_due(self.clock.sleep(worker, word, expected, deadline, &|| self.host.has_io()));
-        self.host.wait(worker, word, expected, None);
-        self.clock.wakes(worker);
+    unsafe fn wait(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        self.sleep(worker, word, expected, deadline, |deadline| {
+            // SAFETY: the caller's.
+            unsafe { self.host.wait(worker, word, expected, deadline) }
+        });
+    }
+
+    unsafe fn listen(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        self.sleep(worker, word, expected, deadline, |deadline| {
+            // SAFETY: the caller's.
+            unsafe { self.host.listen(worker, word, expected, deadline) }
+        });
     }
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
@@ -227,8 +263,9 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         }
     }
 
-    fn poll_io(&self, worker: WorkerId) -> usize {
-        self.host.poll_io(worker)
+    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
+        // SAFETY: the caller's.
+        unsafe { self.host.poll_io(worker) }
     }
 
     fn is_unwatched(&self) -> bool {

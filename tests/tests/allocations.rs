@@ -193,15 +193,15 @@ unsafe impl Platform for Bare {
         self.here.load(SeqCst).then_some(WorkerId::new(0))
     }
 
-    fn enter(&self, _: WorkerId) {
+    unsafe fn enter(&self, _: WorkerId) {
         self.here.store(true, SeqCst);
     }
 
-    fn leave(&self, _: WorkerId) {
+    unsafe fn leave(&self, _: WorkerId) {
         self.here.store(false, SeqCst);
     }
 
-    fn wait(&self, _: WorkerId, _: &filch::atomic::AtomicU32, _: u32, _: Option<Instant>) {
+    unsafe fn wait(&self, _: WorkerId, _: &filch::atomic::AtomicU32, _: u32, _: Option<Instant>) {
         thread::yield_now();
     }
 

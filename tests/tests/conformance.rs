@@ -73,16 +73,35 @@ unsafe impl<H: Host> Platform for Threads<H> {
         let here = HERE.get();
         core::ptr::eq(here.platform, self.id()).then_some(here.worker)
     }
-    fn enter(&self, worker: WorkerId) {
+    unsafe fn enter(&self, worker: WorkerId) {
         HERE.set(Here { platform: self.id(), worker, hook: self.hook.get().copied() });
-        self.host.enter(worker);
+        // SAFETY: the caller's.
+        unsafe { self.host.enter(worker) };
     }
-    fn leave(&self, worker: WorkerId) {
-        self.host.leave(worker);
+    unsafe fn leave(&self, worker: WorkerId) {
+        // SAFETY: the caller's.
+        unsafe { self.host.leave(worker) };
         HERE.set(NOWHERE);
     }
-    fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        self.host.wait(worker, word, expected, deadline);
+    unsafe fn wait(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        // SAFETY: the caller's.
+        unsafe { self.host.wait(worker, word, expected, deadline) };
+    }
+    unsafe fn listen(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        // SAFETY: the caller's.
+        unsafe { self.host.listen(worker, word, expected, deadline) };
     }
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
         self.host.wake(worker, word);
@@ -91,8 +110,9 @@ unsafe impl<H: Host> Platform for Threads<H> {
         thread::spawn(move || entry.run());
         Ok(())
     }
-    fn poll_io(&self, worker: WorkerId) -> usize {
-        self.host.poll_io(worker)
+    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
+        // SAFETY: the caller's.
+        unsafe { self.host.poll_io(worker) }
     }
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         catch_unwind(AssertUnwindSafe(poll)).map_err(|payload| {
@@ -177,7 +197,8 @@ fn conforms<P: Platform + Hooked + Send>(platform: P, port: Port) {
     assert!(executor.platform().hook().set(hook).is_ok());
 
     let cores = (0..WORKERS as u16)
-        .map(|i| thread::spawn(move || suite.contracts(WorkerId::new(i), memory)));
+        // SAFETY: the thread is new, and the only one of this number.
+        .map(|i| thread::spawn(move || unsafe { suite.contracts(WorkerId::new(i), memory) }));
     cores.collect::<Vec<_>>().into_iter().for_each(|core| core.join().unwrap());
     assert!(suite.start());
     let all: &'static TaskPool<4_096, 1> = Box::leak(Box::new(TaskPool::new()));

@@ -39,7 +39,7 @@ unsafe impl Platform for Board {
         // SAFETY: never run.
         Some(WorkerId::new(unsafe { CORE.as_ptr().read_volatile() } as u16))
     }
-    fn wait(&self, _: WorkerId, _: &filch::atomic::AtomicU32, _: u32, _: Option<Instant>) {}
+    unsafe fn wait(&self, _: WorkerId, _: &filch::atomic::AtomicU32, _: u32, _: Option<Instant>) {}
     fn wake(&self, _: WorkerId, _: &filch::atomic::AtomicU32) {}
 }
 

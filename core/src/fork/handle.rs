@@ -5,7 +5,7 @@ use core::fmt;
 use super::job::Forked;
 use crate::{
     platform::Platform,
-    scheduler::{bay::Bay, executor::Scheduler, slot::Slots, worker::Leave},
+    scheduler::{bay::Bay, executor::Scheduler, leave::Leave, slot::Slots},
 };
 
 /// No place in a deque: all is run in place.

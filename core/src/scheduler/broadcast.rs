@@ -9,8 +9,9 @@ use core::{mem::MaybeUninit, ptr::NonNull};
 
 use super::{
     executor::Scheduler,
+    leave::Leave,
     slot::{Slots, WorkerSlot},
-    worker::{Leave, Worker},
+    worker::Worker,
 };
 use crate::{
     atomic::{AtomicBool, AtomicU32, Ordering, UnsafeCell, fence},
@@ -91,16 +92,16 @@ where
         let Some((me, slot)) = self.working().filter(|(_, slot)| !slot.local.called.get()) else {
             return Err(f);
         };
-        let _leave = Leave::at_end(self, me);
+        let leave = Leave::at_end(self, me);
         self.publish_all(&slot.bay);
         let call = Call::new(me, &f);
-        self.begin_call(me, slot, &call);
+        self.begin_call(leave.worker(), &call);
         self.call_all(&call);
         self.answer_call(me, slot);
         self.count_down(NonNull::from(&call));
         // Ordering: Acquire pairs with the Release in `count_down`.
         while call.pending.load(Ordering::Acquire) > 0 {
-            slot.shared.park.park(&self.platform, me, None);
+            leave.worker().wait();
         }
         // Ordering: Release pairs with the Acquire in `begin_call`: the next call's marks come after ours.
         self.call.store(core::ptr::null_mut(), Ordering::Release);
@@ -115,7 +116,7 @@ where
     }
 
     /// Waits until no other call is under way.
-    fn begin_call(&self, me: WorkerId, slot: &WorkerSlot<RING>, call: &Call) {
+    fn begin_call(&self, worker: &Worker<P, S, RING>, call: &Call) {
         let call = core::ptr::from_ref(call).cast_mut();
         // Ordering: AcqRel; Release pairs with the Acquire in `answer_call`, Acquire with the Release at the end of `broadcast`.
         while self
@@ -124,8 +125,8 @@ where
             .is_err()
         {
             // The other may wait for us.
-            if !self.answer_call(me, slot) {
-                slot.shared.park.park(&self.platform, me, None);
+            if !self.answer_call(worker.id(), worker.slot()) {
+                worker.wait();
             }
         }
     }

@@ -343,7 +343,8 @@ where
         // here, or we see that it has come.
         self.online.fetch_add(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
-        self.platform.enter(id);
+        // SAFETY: the slot is ours by the exchange above, until `leave`.
+        unsafe { self.platform.enter(id) };
         let refused = if self.gate.is_stopped() {
             Some(RunError::Stopped)
         } else {
@@ -362,7 +363,8 @@ where
 
     /// The calling context is worker `id` no longer.
     pub(crate) fn leave(&self, id: WorkerId, slot: &WorkerSlot<RING>) {
-        self.platform.leave(id);
+        // SAFETY: as said in `attach`, which has called `enter`.
+        unsafe { self.platform.leave(id) };
         // Ordering: Release pairs with the Acquire in `attach`.
         slot.shared.status.store(OFFLINE, Ordering::Release);
         self.decline_call(slot);

@@ -4,9 +4,10 @@ use core::{mem::ManuallyDrop, ptr::NonNull};
 
 use super::{
     executor::{RunError, Scheduler},
+    leave::Leave,
     marks::Mark,
     slot::{OFFLINE, STARTING, Slots, WorkerSlot},
-    worker::{Leave, Step, Worker},
+    worker::{Step, Worker},
 };
 use crate::{
     atomic::{AtomicU32, Ordering, fence},
@@ -134,7 +135,7 @@ where
                 break false;
             }
             let deadline = worker.next_deadline();
-            slot.shared.park.park(&self.platform, id, deadline);
+            worker.listen(deadline);
             worker.answer_call();
             worker.deliver();
             worker.fire_timers();
@@ -333,6 +334,8 @@ where
         let worker = self.worker.worker();
         let slot = worker.slot();
         worker.rest();
+        // The poll or the job below goes on, for long perhaps.
+        worker.cover_poll();
         slot.bay.mix(false);
         slot.local.depth.set(slot.local.depth.get() - 1);
         slot.local.budget.set(self.budget);

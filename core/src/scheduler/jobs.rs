@@ -261,7 +261,7 @@ where
     /// Sleeps until the job is done, or its thief has published pieces of it. May return early.
     ///
     /// The worker is not announced as asleep: it can take no task, and whoever had one would rely on it.
-    fn sleep_for(&self, me: WorkerId, slot: &WorkerSlot<RING>, theirs: &Bay, job: &Job) {
+    fn sleep_for(&'static self, me: WorkerId, slot: &WorkerSlot<RING>, theirs: &Bay, job: &Job) {
         // In a waker, it may have told nobody so far.
         self.tell_gathered(slot);
         theirs.sleeper.store(me.index() as u32 + 1, Ordering::Relaxed);
@@ -271,7 +271,7 @@ where
         fence(Ordering::SeqCst);
         theirs.deque.ask();
         if job.fall_asleep() && (theirs.is_mixed() || !theirs.deque.is_public()) {
-            slot.shared.park.park(&self.platform, me, None);
+            ManuallyDrop::new(Worker::new(self, me)).wait();
         }
         drop(counted);
     }
@@ -279,14 +279,15 @@ where
     /// Too deep to help: has a stand-in started, and sleeps until the job is done.
     #[cold]
     fn block_for(&'static self, me: WorkerId, slot: &WorkerSlot<RING>, job: &Job) {
+        let worker = ManuallyDrop::new(Worker::new(self, me));
         let was = slot.lifo.replace_accept(false);
-        ManuallyDrop::new(Worker::new(self, me)).give_away();
+        worker.give_away();
         slot.lifo.accept(was);
         let counted = self.count_out(&self.blocked);
         let stand_in = self.start_stand_in();
         while job.fall_asleep() {
             self.answer_call(me, slot);
-            slot.shared.park.park(&self.platform, me, None);
+            worker.wait();
         }
         drop(counted);
         if stand_in {

@@ -13,6 +13,7 @@ pub(crate) mod helper;
 pub(crate) mod idle;
 pub(crate) mod job;
 pub(crate) mod jobs;
+pub(crate) mod leave;
 pub(crate) mod marks;
 #[cfg(all(test, filch_loom))]
 mod models;

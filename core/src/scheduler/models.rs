@@ -41,7 +41,7 @@ unsafe impl Platform for Board {
         None
     }
     /// A deadline has always come.
-    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         let guard = self.lock.lock().unwrap();
         if deadline.is_none() && word.load(Ordering::Relaxed) == expected {
             drop(self.news.wait(guard));
@@ -50,6 +50,14 @@ unsafe impl Platform for Board {
     fn wake(&self, _: WorkerId, _: &AtomicU32) {
         drop(self.lock.lock().unwrap());
         self.news.notify_all();
+    }
+}
+
+impl Board {
+    /// The only worker's sleep.
+    fn park(&self, park: &ParkWord, deadline: Option<Instant>) -> bool {
+        // SAFETY: nobody else is this worker.
+        park.park(|word, parked| unsafe { self.wait(ME, word, parked, deadline) })
     }
 }
 
@@ -98,7 +106,7 @@ fn check_park(sleep: fn(&dyn Fn(Option<Instant>) -> bool)) {
                 shared.word.unpark(&shared.board, ME);
             }
         });
-        sleep(&|deadline| shared.word.park(&shared.board, ME, deadline));
+        sleep(&|deadline| shared.board.park(&shared.word, deadline));
         // SAFETY: after the park it is ours.
         assert_eq!(shared.data.with(|p| unsafe { *p }), 7);
         other.join().unwrap();
@@ -125,7 +133,7 @@ fn models_two_unparks_end_a_park() {
             .collect();
         // As every waiter does: look, park, look again.
         while shared.2.load(Ordering::Relaxed) < 2 {
-            shared.1.park(&shared.0, ME, None);
+            shared.0.park(&shared.1, None);
         }
         threads.into_iter().for_each(|t| t.join().unwrap());
     });

@@ -69,13 +69,13 @@ unsafe impl Platform for Board {
     fn current_worker(&self) -> Option<WorkerId> {
         ME.with(Cell::get)
     }
-    fn enter(&self, worker: WorkerId) {
+    unsafe fn enter(&self, worker: WorkerId) {
         ME.with(|me| me.set(Some(worker)));
     }
-    fn leave(&self, _: WorkerId) {
+    unsafe fn leave(&self, _: WorkerId) {
         ME.with(|me| me.set(None));
     }
-    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         if deadline.is_none_or(|end| end > NOW) {
             self.sleep(word, expected);
         }

@@ -2,7 +2,6 @@
 
 use crate::{
     atomic::{AtomicU32, Ordering, maybe_const},
-    instant::Instant,
     platform::{Platform, WorkerId},
 };
 
@@ -28,13 +27,9 @@ impl ParkWord {
         }
     }
 
-    /// Sleeps until notified, until `deadline`, or for no reason; whether it was notified. Only the worker itself.
-    pub(crate) fn park<P: Platform>(
-        &self,
-        platform: &P,
-        me: WorkerId,
-        deadline: Option<Instant>,
-    ) -> bool {
+    /// Sleeps by `sleep`, which returns when the word is no longer what it says, or for a reason of its own; whether the worker was
+    /// notified. Only the worker itself.
+    pub(crate) fn park(&self, sleep: impl FnOnce(&AtomicU32, u32)) -> bool {
         // Ordering: Acquire on failure pairs with the Release in `unpark`: who was notified sees why. Nothing is
         // published by going to sleep.
         #[cfg(not(filch_mutant = "park_gap"))]
@@ -46,7 +41,7 @@ impl ParkWord {
             other => Err(other),
         };
         if asleep.is_ok() {
-            platform.wait(me, &self.0, PARKED, deadline);
+            sleep(&self.0, PARKED);
         }
         // A swap, not a store: it may overwrite NOTIFIED, and must then see what the notifier did before.
         // Ordering: Acquire pairs with the Release in `unpark`.

@@ -1,6 +1,6 @@
 //! A worker: one pass of its loop, its sleep, its end.
 
-use core::{fmt, marker::PhantomData, mem::ManuallyDrop};
+use core::{fmt, marker::PhantomData};
 
 use super::{
     executor::Scheduler,
@@ -190,7 +190,7 @@ where
     pub fn park(&self) {
         let _nested = self.nest();
         if let Some(mut deadline) = self.begin_park() {
-            while !self.slot().shared.park.park(&self.executor.platform, self.id, deadline) {
+            while !self.listen(deadline) {
                 let Some(next) = self.nap_on(deadline) else { break };
                 deadline = Some(next);
             }
@@ -200,6 +200,25 @@ where
             // There is work, perhaps in the hands of somebody who was interrupted in the midst of taking it.
             self.executor.platform.relax(u32::MAX);
         }
+    }
+
+    /// Sleeps until notified, until `deadline`, or for no reason, and perhaps hears of I/O, which [`deliver`](Self::deliver) must
+    /// follow for; whether it was notified. Another worker may rely on this one to hear of I/O.
+    pub(crate) fn listen(&self, deadline: Option<Instant>) -> bool {
+        let (platform, me) = (&self.executor.platform, self.id);
+        // SAFETY: we are the worker, and have entered.
+        let listen = |word: &_, parked| unsafe { platform.listen(me, word, parked, deadline) };
+        self.slot().shared.park.park(listen)
+    }
+
+    /// As `listen`, in the midst of user code: it hears of nothing but its own wake-up.
+    pub(crate) fn wait(&self) {
+        let (platform, me) = (&self.executor.platform, self.id);
+        // SAFETY: as above.
+        self.slot()
+            .shared
+            .park
+            .park(|word, parked| unsafe { platform.wait(me, word, parked, None) });
     }
 
     /// The first half of [`park`](Self::park), for simulations: announces that the worker sleeps, and looks once more for
@@ -388,7 +407,8 @@ where
     /// Delivers what I/O is ready; how much.
     pub(crate) fn deliver(&self) -> usize {
         let mut events = 0;
-        self.on_behalf(&mut || events += self.executor.platform.poll_io(self.id));
+        // SAFETY: we are the worker.
+        self.on_behalf(&mut || events += unsafe { self.executor.platform.poll_io(self.id) });
         events
     }
 
@@ -458,41 +478,6 @@ where
         unsafe { slot.inbox.put_back() };
         executor.leave(self.id, slot);
         executor.leave_timers(slot);
-    }
-}
-
-/// The end of a call that works in the slot of the calling worker: if the worker's handle was dropped meanwhile, and nothing
-/// else on the stack relies on the slot, the worker leaves.
-pub(crate) struct Leave<P: Platform, S: 'static, const RING: usize>(
-    ManuallyDrop<Worker<P, S, RING>>,
-)
-where
-    S: Slots<RING>;
-
-impl<P: Platform, S, const RING: usize> Leave<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    /// The caller is this worker.
-    pub(crate) fn at_end(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> Self {
-        Self(ManuallyDrop::new(Worker::new(executor, id)))
-    }
-
-    pub(crate) fn worker(&self) -> &Worker<P, S, RING> {
-        &self.0
-    }
-}
-
-impl<P: Platform, S, const RING: usize> Drop for Leave<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    fn drop(&mut self) {
-        let slot = self.0.slot();
-        if slot.local.abandoned.get() && !slot.is_at_work() {
-            // SAFETY: it stands in for the handle that is gone; this is its last use.
-            unsafe { ManuallyDrop::drop(&mut self.0) }
-        }
     }
 }
 

@@ -140,13 +140,13 @@ unsafe impl Platform for Manual {
     fn current_worker(&self) -> Option<WorkerId> {
         here(self.at())
     }
-    fn enter(&self, worker: WorkerId) {
+    unsafe fn enter(&self, worker: WorkerId) {
         enter(self.at(), worker);
     }
-    fn leave(&self, worker: WorkerId) {
+    unsafe fn leave(&self, worker: WorkerId) {
         leave(self.at(), worker);
     }
-    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         self.sleep(word, expected, deadline);
     }
     fn wake(&self, _: WorkerId, _: &AtomicU32) {}
@@ -372,6 +372,16 @@ pub(crate) struct Threads {
     started: Mutex<Vec<thread::JoinHandle<()>>>,
     /// How many more threads `start` may start.
     starts: AtomicUsize,
+    /// Who sleeps, and whether it listens, in pairs of bits.
+    asleep: AtomicU64,
+}
+
+/// How a worker sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sleeps {
+    Awake,
+    Waits,
+    Listens,
 }
 
 impl Threads {
@@ -382,7 +392,24 @@ impl Threads {
             origin: OnceLock::new(),
             started: Mutex::new(Vec::new()),
             starts: AtomicUsize::new(usize::MAX),
+            asleep: AtomicU64::new(0),
         }
+    }
+
+    /// What the worker does: one below 32.
+    pub(crate) fn sleeps(&self, worker: u16) -> Sleeps {
+        match self.asleep.load(Ordering::SeqCst) >> (2 * worker) & 3 {
+            0 => Sleeps::Awake,
+            1 => Sleeps::Waits,
+            _ => Sleeps::Listens,
+        }
+    }
+
+    fn sleep_as(&self, worker: WorkerId, how: u64, sleep: impl FnOnce()) {
+        let bits = how << (2 * worker.index());
+        self.asleep.fetch_or(bits, Ordering::SeqCst);
+        sleep();
+        self.asleep.fetch_and(!bits, Ordering::SeqCst);
     }
 
     pub(crate) fn limit_starts(&self, starts: usize) {
@@ -425,14 +452,17 @@ unsafe impl Platform for Threads {
     fn current_worker(&self) -> Option<WorkerId> {
         here(self.at())
     }
-    fn enter(&self, worker: WorkerId) {
+    unsafe fn enter(&self, worker: WorkerId) {
         enter(self.at(), worker);
     }
-    fn leave(&self, worker: WorkerId) {
+    unsafe fn leave(&self, worker: WorkerId) {
         leave(self.at(), worker);
     }
-    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        self.sleep(word, expected, deadline);
+    unsafe fn wait(&self, me: WorkerId, word: &AtomicU32, old: u32, end: Option<Instant>) {
+        self.sleep_as(me, 1, || self.sleep(word, old, end));
+    }
+    unsafe fn listen(&self, me: WorkerId, word: &AtomicU32, old: u32, end: Option<Instant>) {
+        self.sleep_as(me, 2, || self.sleep(word, old, end));
     }
     fn wake(&self, _: WorkerId, _: &AtomicU32) {
         self.rouse();

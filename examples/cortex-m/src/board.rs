@@ -65,7 +65,7 @@ unsafe impl Platform for Board {
         Some(WorkerId::new(0))
     }
 
-    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         mask();
         if word.load(Ordering::Acquire) == expected {
             set_timer(|clock| {

@@ -70,7 +70,7 @@ unsafe impl Platform for Board {
         (core() < CORES).then(|| WorkerId::new(core() as u16))
     }
 
-    fn wait(&self, w: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    unsafe fn wait(&self, w: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         mask();
         if word.load(Ordering::Acquire) == expected {
             set_timer(w.index(), |timer| {

@@ -70,7 +70,8 @@ extern "C" fn core_main(core: usize) {
         if core == 0 {
             cores::turn_on();
         }
-        SUITE.contracts(WorkerId::new(core as u16), &TASKS);
+        // SAFETY: the core's own number; it is no worker yet.
+        unsafe { SUITE.contracts(WorkerId::new(core as u16), &TASKS) };
     }
     cores::turn_off(core);
 }

@@ -73,7 +73,7 @@ unsafe impl Platform for Board {
         (hart() < HARTS).then(|| WorkerId::new(hart() as u16))
     }
 
-    fn wait(&self, w: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    unsafe fn wait(&self, w: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         mask();
         if word.load(Ordering::Acquire) == expected {
             set_timer(w.index(), |timer| {

@@ -71,7 +71,7 @@ unsafe impl Platform for Board {
         (core() < CORES).then(|| WorkerId::new(core() as u16))
     }
 
-    fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         mask();
         if word.load(Ordering::Acquire) == expected {
             set_timer(|timer| timer.deadline.set(deadline.map_or(OFF, Instant::as_nanos)));

@@ -69,16 +69,23 @@ impl Reactor {
 
     /// As `Linux::wait`.
     fn wait(&self, me: usize) {
+        self.token.keep_away(id(me));
+        self.sleep_on_word(me);
+    }
+
+    fn sleep_on_word(&self, me: usize) {
+        let lock = self.futex.lock().unwrap();
+        if self.words[me].load(Ordering::Relaxed) == PARKED {
+            drop(self.queues[me].wait(lock).unwrap());
+        }
+    }
+
+    /// As `Linux::listen`.
+    fn listen(&self, me: usize) {
         for _ in 0..2 {
             match self.token.take(id(me)) {
                 Take::Held => return self.sleep(me),
-                Take::Watched => {
-                    let lock = self.futex.lock().unwrap();
-                    if self.words[me].load(Ordering::Relaxed) == PARKED {
-                        drop(self.queues[me].wait(lock).unwrap());
-                    }
-                    return;
-                }
+                Take::Watched => return self.sleep_on_word(me),
                 Take::Busy if self.words[me].load(Ordering::Relaxed) != PARKED => return,
                 Take::Busy => thread::yield_now(),
             }
@@ -118,15 +125,19 @@ impl Reactor {
         self.epoll.notify_all();
     }
 
-    /// As the core parks a worker.
+    /// As the core parks a worker that is idle.
     fn park(&self, me: usize) {
+        self.park_by(me, Self::listen);
+        self.poll_io(me);
+    }
+
+    fn park_by(&self, me: usize, sleep: impl FnOnce(&Self, usize)) {
         let word = &self.words[me];
         let (set, seen) = (Ordering::Relaxed, Ordering::Acquire);
         if word.compare_exchange(UNPARKED, PARKED, set, seen).is_ok() {
-            self.wait(me);
+            sleep(self, me);
         }
         word.swap(UNPARKED, Ordering::Acquire);
-        self.poll_io(me);
     }
 
     /// As the core and `Linux::wake` unpark one, after what it wants.
@@ -226,6 +237,33 @@ fn models_the_place_changes_hands() {
         first.join().unwrap();
         second.join().unwrap();
     });
+}
+
+/// A worker that has slept in epoll sleeps in the midst of user code: it is woken at its word, though it was in epoll a moment ago, and
+/// may have the token still.
+#[test]
+fn models_a_worker_that_waits_in_user_code_is_woken_at_its_word() {
+    for delivers in [true, false] {
+        check(move || {
+            let reactor = Reactor::new();
+            reactor.begin_asleep();
+            let worker = spawn(&reactor, move |reactor| {
+                reactor.hear();
+                reactor.words[0].swap(UNPARKED, Ordering::Acquire);
+                if delivers {
+                    reactor.poll_io(0);
+                }
+                while reactor.wanted[0].load(Ordering::Relaxed) < 1 {
+                    reactor.park_by(0, |reactor, me| {
+                        reactor.wait(me);
+                        assert!(!reactor.token.is_held_by(id(me)), "nobody else can listen");
+                    });
+                }
+            });
+            reactor.unpark(0);
+            worker.join().unwrap();
+        });
+    }
 }
 
 /// A worker leaves with events that it has not delivered: the other, which it wakes before, does.

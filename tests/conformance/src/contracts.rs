@@ -2,23 +2,31 @@
 
 use core::time::Duration;
 
-use filch::{Memory, Platform, Step, WorkerId, atomic::Ordering};
+use filch::{
+    Instant, Memory, Platform, Step, WorkerId,
+    atomic::{AtomicU32, Ordering},
+};
 
 use crate::{Dice, Lane, Suite};
 
 impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
     /// The contract of each method of the platform. To be called once in each context that is to be a worker, before it
     /// enters: all `N` at the same time, as they wait for each other. Needs `memory` for five small tasks.
-    pub fn contracts(&'static self, me: WorkerId, memory: &'static impl Memory) {
+    ///
+    /// # Safety
+    /// The calling context is the one that may be worker `me`, and is no worker yet.
+    pub unsafe fn contracts(&'static self, me: WorkerId, memory: &'static impl Memory) {
         let platform = self.executor.platform();
-        platform.enter(me);
+        // SAFETY: the caller's, until `leave` below.
+        unsafe { platform.enter(me) };
         self.on_each(me, "each context is the worker of its number", || {
             platform.current_worker() == Some(me)
         });
         self.on_each(me, "the clock goes on, and never back", || self.clock_goes_on());
         self.on_each(me, "a wait for a word that has changed returns", || {
             // The word is 0. If one does not return, the suite hangs.
-            (0..100).for_each(|_| platform.wait(me, &self.lanes[me.index()].word, 1, None));
+            (0..100)
+                .for_each(|n| self.sleep(me, n % 2 == 0, &self.lanes[me.index()].word, 1, None));
             true
         });
         self.on_each(me, "a wait ends at its deadline, and sleeps until then", || {
@@ -40,10 +48,32 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             self.skip("wakes from core to core", "there is one core");
         }
         self.interrupt_contracts(me);
-        platform.leave(me);
+        // SAFETY: it has entered, and is in no sleep.
+        unsafe { platform.leave(me) };
         self.offline(me, memory);
         self.stepped(me, memory);
         self.meet();
+    }
+
+    /// Sleeps as a worker does: between two passes of its loop, where it `listens`, or in the midst of user code.
+    pub(crate) fn sleep(
+        &self,
+        me: WorkerId,
+        listens: bool,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        let platform = self.executor.platform();
+        // SAFETY: contract of `contracts`, which has entered.
+        unsafe {
+            if listens {
+                platform.listen(me, word, expected, deadline);
+                platform.poll_io(me);
+            } else {
+                platform.wait(me, word, expected, deadline);
+            }
+        }
     }
 
     fn clock_goes_on(&self) -> bool {
@@ -69,7 +99,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             let deadline = platform.now() + Duration::from_millis(millis);
             let mut waits = 0_u32;
             loop {
-                platform.wait(me, word, 0, Some(deadline));
+                self.sleep(me, waits % 2 == 0, word, 0, Some(deadline));
                 waits += 1;
                 if platform.now() >= deadline {
                     break;
@@ -116,7 +146,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
     fn keep_away(&self, me: WorkerId, target: &Lane) {
         let (platform, own) = (self.executor.platform(), &self.lanes[me.index()].word);
         while target.seen.load(Ordering::Acquire) < self.chases() {
-            platform.wait(me, own, 0, Some(platform.now() + Duration::from_millis(10)));
+            self.sleep(me, false, own, 0, Some(platform.now() + Duration::from_millis(10)));
         }
     }
 
@@ -126,11 +156,11 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
     }
 
     fn be_chased(&self, me: WorkerId) -> bool {
-        let (platform, lane) = (self.executor.platform(), &self.lanes[me.index()]);
+        let lane = &self.lanes[me.index()];
         let (mut ordered, mut at) = (true, 0);
         while at < self.chases() {
             while lane.word.load(Ordering::Acquire) == at {
-                platform.wait(me, &lane.word, at, None);
+                self.sleep(me, at % 2 == 0, &lane.word, at, None);
             }
             at = lane.word.load(Ordering::Acquire);
             ordered &= lane.data.load(Ordering::Relaxed) == at.wrapping_mul(3);
@@ -156,7 +186,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
                 if seen >= round * (N as u32 - 1) {
                     break;
                 }
-                platform.wait(me, own, seen, None);
+                self.sleep(me, (round + me.index() as u32) % 2 == 0, own, seen, None);
             }
         }
         self.meet();

@@ -64,17 +64,39 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
         self.inner.current_worker()
     }
 
-    fn enter(&self, worker: WorkerId) {
-        self.inner.enter(worker);
+    unsafe fn enter(&self, worker: WorkerId) {
+        // SAFETY: the caller's.
+        unsafe { self.inner.enter(worker) };
     }
 
-    fn leave(&self, worker: WorkerId) {
-        self.inner.leave(worker);
+    unsafe fn leave(&self, worker: WorkerId) {
+        // SAFETY: the caller's.
+        unsafe { self.inner.leave(worker) };
     }
 
-    fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    unsafe fn wait(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
         if self.roll() % 4 != 0 {
-            self.inner.wait(worker, word, expected, deadline);
+            // SAFETY: the caller's.
+            unsafe { self.inner.wait(worker, word, expected, deadline) };
+        }
+    }
+
+    unsafe fn listen(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        if self.roll() % 4 != 0 {
+            // SAFETY: the caller's.
+            unsafe { self.inner.listen(worker, word, expected, deadline) };
         }
     }
 
@@ -103,8 +125,9 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
         self.inner.start(entry)
     }
 
-    fn poll_io(&self, worker: WorkerId) -> usize {
-        self.inner.poll_io(worker)
+    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
+        // SAFETY: the caller's.
+        unsafe { self.inner.poll_io(worker) }
     }
 
     fn is_unwatched(&self) -> bool {

@@ -82,7 +82,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         let word = &self.lanes[me.index()].word;
         let sleep_from = |at: u32| {
             while word.load(Ordering::Acquire) == at {
-                platform.wait(me, word, at, None);
+                self.sleep(me, at % 2 == 0, word, at, None);
             }
         };
         let what = "an interrupt handler's wake before the wait is kept";
@@ -117,7 +117,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
                     alarm(500_000);
                     while platform.now() < deadline {
                         let seen = word.load(Ordering::Acquire);
-                        platform.wait(me, word, seen, Some(deadline));
+                        self.sleep(me, true, word, seen, Some(deadline));
                     }
                     // Nor does a sleep cost the interrupt: on a machine that was away for so long it comes only now.
                     let late = deadline + Duration::from_secs(1);

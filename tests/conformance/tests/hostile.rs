@@ -31,7 +31,7 @@ unsafe impl Platform for Late {
         Some(WORKER)
     }
 
-    fn wait(&self, worker: WorkerId, word: &AtomicU32, _: u32, _: Option<Instant>) {
+    unsafe fn wait(&self, worker: WorkerId, word: &AtomicU32, _: u32, _: Option<Instant>) {
         // A wake for a change that the worker has seen already: its interrupt has come and gone when the worker sleeps.
         HOSTILE.wake(worker, word);
         SLEEPS.fetch_add(1, SeqCst);
@@ -49,7 +49,8 @@ fn a_wake_of_a_sleeper_is_passed_on() {
         let slept = SLEEPS.load(SeqCst);
         // Some of its waits end at once.
         while SLEEPS.load(SeqCst) == slept {
-            HOSTILE.wait(WORKER, &WORD, round, None);
+            // SAFETY: this is the only thread.
+            unsafe { HOSTILE.wait(WORKER, &WORD, round, None) };
         }
         WORD.store(round + 1, SeqCst);
         HOSTILE.wake(WORKER, &WORD);
@@ -72,7 +73,7 @@ unsafe impl Platform for Through {
         None
     }
 
-    fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
+    unsafe fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
 
     fn wake(&self, _: WorkerId, _: &AtomicU32) {
         CAME.set(CAME.get() + 1);

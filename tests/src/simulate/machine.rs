@@ -147,7 +147,7 @@ unsafe impl Platform for Sim {
         world(|w| w.me()?.worker).map(WorkerId::new)
     }
 
-    fn enter(&self, worker: WorkerId) {
+    unsafe fn enter(&self, worker: WorkerId) {
         world(|w| {
             let current = w.current;
             let taken = w.seats[worker.index()].is_some();
@@ -160,7 +160,7 @@ unsafe impl Platform for Sim {
         turn(occasion::ENTER);
     }
 
-    fn leave(&self, worker: WorkerId) {
+    unsafe fn leave(&self, worker: WorkerId) {
         turn(occasion::LEAVE);
         world(|w| {
             w.seats[worker.index()] = None;
@@ -169,7 +169,13 @@ unsafe impl Platform for Sim {
         });
     }
 
-    fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    unsafe fn wait(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
         let here = world(|w| w.me().and_then(|me| me.worker));
         if here.map(usize::from) != Some(worker.index()) {
             fail(format!("{worker:?} waits in a context that it is not"));
@@ -193,7 +199,7 @@ unsafe impl Platform for Sim {
         })
     }
 
-    fn poll_io(&self, _: WorkerId) -> usize {
+    unsafe fn poll_io(&self, _: WorkerId) -> usize {
         turn(occasion::POLL_IO);
         let mut events = 0;
         while let Some(signal) = world(|w| w.take_signal(false)) {

@@ -246,18 +246,25 @@ unsafe impl Platform for Recorder {
         HERE.get()
     }
 
-    fn enter(&self, worker: WorkerId) {
+    unsafe fn enter(&self, worker: WorkerId) {
         HERE.set(Some(worker));
         self.call(occasion::ENTER);
     }
 
-    fn leave(&self, _: WorkerId) {
+    unsafe fn leave(&self, _: WorkerId) {
         self.call(occasion::LEAVE);
         HERE.set(None);
     }
 
-    fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        self.sleep(|| self.host.wait(worker, word, expected, deadline));
+    unsafe fn wait(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        // SAFETY: the caller's.
+        self.sleep(|| unsafe { self.host.wait(worker, word, expected, deadline) });
     }
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
@@ -265,7 +272,7 @@ unsafe impl Platform for Recorder {
         self.host.wake(worker, word);
     }
 
-    fn poll_io(&self, _: WorkerId) -> usize {
+    unsafe fn poll_io(&self, _: WorkerId) -> usize {
         self.call(occasion::POLL_IO);
         0
     }

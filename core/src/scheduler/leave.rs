@@ -1,0 +1,41 @@
+//! How a worker leaves whose handle was dropped in the midst of something.
+
+use core::mem::ManuallyDrop;
+
+use super::{executor::Scheduler, slot::Slots, worker::Worker};
+use crate::platform::{Platform, WorkerId};
+
+/// The end of a call that works in the slot of the calling worker: if the worker's handle was dropped meanwhile, and nothing
+/// else on the stack relies on the slot, the worker leaves.
+pub(crate) struct Leave<P: Platform, S: 'static, const RING: usize>(
+    ManuallyDrop<Worker<P, S, RING>>,
+)
+where
+    S: Slots<RING>;
+
+impl<P: Platform, S, const RING: usize> Leave<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    /// The caller is this worker.
+    pub(crate) fn at_end(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> Self {
+        Self(ManuallyDrop::new(Worker::new(executor, id)))
+    }
+
+    pub(crate) fn worker(&self) -> &Worker<P, S, RING> {
+        &self.0
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Drop for Leave<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    fn drop(&mut self) {
+        let slot = self.0.slot();
+        if slot.local.abandoned.get() && !slot.is_at_work() {
+            // SAFETY: it stands in for the handle that is gone; this is its last use.
+            unsafe { ManuallyDrop::drop(&mut self.0) }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Only the core says which context is which worker.
+
+use filch::{Platform, Scheduler, Slots, WorkerId};
+
+fn become_worker<P: Platform, S: Slots<256>>(executor: &'static Scheduler<P, S>) {
+    executor.platform().enter(WorkerId::new(0));
+    executor.platform().leave(WorkerId::new(0));
+}
+
+fn main() {}
