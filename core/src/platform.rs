@@ -35,25 +35,31 @@ impl fmt::Debug for WorkerId {
 }
 
 /// The entry of a worker, handed to [`Platform::start`]: call [`run`](WorkerEntry::run) on the new thread or core.
-#[derive(Clone, Copy)]
+///
+/// It runs once. Dropped, it gives the worker's slot back, and those that rely on the worker look for another.
 pub struct WorkerEntry {
     executor: NonNull<()>,
     worker: WorkerId,
-    run: unsafe fn(NonNull<()>, WorkerId),
+    run: EntryFn,
+    forget: EntryFn,
 }
+
+/// Takes the executor and the worker of the entry.
+type EntryFn = unsafe fn(NonNull<()>, WorkerId);
 
 // SAFETY: `executor` is a `&'static` executor, which is `Sync`; `WorkerEntry::new` asks for it.
 unsafe impl Send for WorkerEntry {}
 
 impl WorkerEntry {
     /// # Safety
-    /// `run(executor, worker)` must be sound on any one thread.
+    /// `run(executor, worker)`, or `forget(executor, worker)` in its place, must be sound once on any thread.
     pub(crate) unsafe fn new(
         executor: NonNull<()>,
         worker: WorkerId,
-        run: unsafe fn(NonNull<()>, WorkerId),
+        run: EntryFn,
+        forget: EntryFn,
     ) -> Self {
-        Self { executor, worker, run }
+        Self { executor, worker, run, forget }
     }
 
     /// The worker to be started.
@@ -63,8 +69,16 @@ impl WorkerEntry {
 
     /// Becomes the worker; returns when it retires or the executor has shut down.
     pub fn run(self) {
-        // SAFETY: contract of `new`.
-        unsafe { (self.run)(self.executor, self.worker) }
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: contract of `new`: once, as `this` is gone.
+        unsafe { (this.run)(this.executor, this.worker) }
+    }
+}
+
+impl Drop for WorkerEntry {
+    fn drop(&mut self) {
+        // SAFETY: contract of `new`: it has not run, and is gone.
+        unsafe { (self.forget)(self.executor, self.worker) }
     }
 }
 
@@ -155,7 +169,8 @@ impl Drop for Panic {
 
 impl fmt::Debug for Panic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Panic").field(&self.message()).finish()
+        // Not escaped: where tasks unwrap what tasks have unwrapped, the escapes of escapes would double at each level.
+        write!(f, "Panic({})", self.message().unwrap_or("no message"))
     }
 }
 
@@ -185,7 +200,7 @@ impl fmt::Debug for Panic {
 ///   by [`enter`](Self::enter) may be it until [`leave`](Self::leave). An interrupt or signal handler on that context may get `Some(w)` or `None`.
 /// - **Guard.** [`guard`](Self::guard) calls its closure exactly once, on this thread, before it returns. Where panics
 ///   unwind it must contain them and return `Err`: one that gets out of a poll ends the program.
-/// - **Start.** [`start`](Self::start) calls the entry at most once, on a context that is no worker.
+/// - **Start.** [`start`](Self::start) has the entry run on a context that is no worker of this executor, or drops it.
 ///
 /// And, for liveness (no lost wake-up):
 ///

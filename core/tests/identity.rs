@@ -9,8 +9,8 @@ use std::{
     thread,
 };
 
-use common::{ThreadExecutor, id, parked, pool, quiet, stop, watchdog};
-use filch::{RunError, Worker};
+use common::{Flag, ThreadExecutor, id, parked, pool, quiet, stop, until, watchdog};
+use filch::{RunError, Worker, WorkerEntry};
 use filch_test_support::message;
 
 type Handle = Worker<common::Threads, common::Room<256>>;
@@ -98,4 +98,100 @@ fn a_handle_dropped_in_a_wait_that_panics_leaves_at_its_end() {
     let panic = catch_unwind(AssertUnwindSafe(wait)).unwrap_err();
     assert_eq!(message(&*panic), "on purpose");
     has_left(executor);
+}
+
+/// An executor with one worker and one spare slot, and the entry of a replacement that has not come: worker 0 has waited for a
+/// task, which worker 1 has run.
+fn late_replacement() -> (&'static ThreadExecutor, WorkerEntry) {
+    let executor = parked(3, quiet().nesting(0).spares(1));
+    executor.platform().keep_entries();
+    let blocked = thread::spawn(move || {
+        let worker = executor.worker(id(0)).unwrap();
+        let target = executor.spawn(pool(), async {}).unwrap();
+        let waits = async move { { target }.join().unwrap() };
+        let waits = executor.spawner().spawn_pinned(pool(), id(0), waits).unwrap();
+        while !waits.is_finished() {
+            // The first that it finds may be the target.
+            let _ = worker.step();
+        }
+    });
+    let entry = loop {
+        match executor.platform().take_entry() {
+            None if !blocked.is_finished() => thread::yield_now(),
+            entry => break entry,
+        }
+    };
+    let other = executor.worker(id(1)).unwrap();
+    while !blocked.is_finished() {
+        let _ = other.step();
+    }
+    drop(other);
+    blocked.join().unwrap();
+    match entry {
+        Some(entry) => (executor, entry),
+        // The target was not waited for; next time.
+        None => late_replacement(),
+    }
+}
+
+fn is_online(executor: &ThreadExecutor, worker: usize) -> bool {
+    executor.metrics().workers().nth(worker).unwrap().1.online
+}
+
+#[test]
+fn a_replacement_that_comes_after_the_end_takes_the_slot_from_nobody() {
+    let _watchdog = watchdog();
+    let (executor, entry) = late_replacement();
+    executor.shutdown(filch::Instant::ZERO, |_| {}).unwrap();
+    // It is refused, and goes. In that moment the executor is opened again, and a thread takes the spare slot.
+    let (forked, over) = (Flag::new(), Flag::new());
+    let (in_slot, go_on) = (forked.clone(), over.clone());
+    executor.platform().at_unblock(move || {
+        assert!(executor.reopen());
+        thread::spawn(move || executor.run(id(0)));
+        until(|| executor.metrics().totals().parked == 1);
+        let seen = in_slot.clone();
+        thread::spawn(move || {
+            let forked = executor.fork(|_| {
+                in_slot.set();
+                go_on.block();
+            });
+            assert!(forked.is_ok());
+        });
+        seen.block();
+    });
+    assert_eq!(entry.worker(), id(2));
+    entry.run();
+    assert!(forked.is_set());
+    assert!(is_online(executor, 2), "two contexts could be in one slot");
+    over.set();
+    executor.shutdown(filch::Instant::MAX, |_| {}).unwrap();
+}
+
+#[test]
+fn a_replacement_in_a_wrong_context_leaves_the_slot_for_another() {
+    let _watchdog = watchdog();
+    let (executor, entry) = late_replacement();
+    executor.platform().pose(1, || entry.run());
+    assert!(is_taken_again(executor));
+    stop(executor);
+}
+
+#[test]
+fn an_entry_that_is_dropped_leaves_the_slot_for_another() {
+    let _watchdog = watchdog();
+    let (executor, entry) = late_replacement();
+    drop(entry);
+    assert!(is_taken_again(executor));
+    stop(executor);
+}
+
+/// Whether the spare slot can be used: by a thread that forks, in the place of a worker that is idle.
+fn is_taken_again(executor: &'static ThreadExecutor) -> bool {
+    let idle = thread::spawn(move || executor.run(id(0)));
+    until(|| executor.metrics().totals().parked == 1);
+    let taken = executor.fork(|_| is_online(executor, 2));
+    executor.begin_shutdown();
+    idle.join().unwrap().unwrap();
+    matches!(taken, Ok(true))
 }

@@ -65,13 +65,19 @@ mod model {
         fn current_worker(&self) -> Option<WorkerId> {
             WORKER.with(Cell::get)
         }
-        fn enter(&self, worker: WorkerId) {
+        unsafe fn enter(&self, worker: WorkerId) {
             WORKER.with(|w| w.set(Some(worker)));
         }
-        fn leave(&self, _: WorkerId) {
+        unsafe fn leave(&self, _: WorkerId) {
             WORKER.with(|w| w.set(None));
         }
-        fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        unsafe fn wait(
+            &self,
+            _: WorkerId,
+            word: &AtomicU32,
+            expected: u32,
+            deadline: Option<Instant>,
+        ) {
             assert_eq!(deadline, None, "every timeout is off");
             self.sleep(word, expected);
         }

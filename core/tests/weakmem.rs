@@ -96,13 +96,19 @@ mod model {
         fn current_worker(&self) -> Option<WorkerId> {
             (self.me().load(Relaxed) as u16).checked_sub(1).map(WorkerId::new)
         }
-        fn enter(&self, worker: WorkerId) {
+        unsafe fn enter(&self, worker: WorkerId) {
             self.me().store(worker.index() as u32 + 1, Relaxed);
         }
-        fn leave(&self, _: WorkerId) {
+        unsafe fn leave(&self, _: WorkerId) {
             self.me().store(0, Relaxed);
         }
-        fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        unsafe fn wait(
+            &self,
+            _: WorkerId,
+            word: &AtomicU32,
+            expected: u32,
+            deadline: Option<Instant>,
+        ) {
             self.sleep(word, expected, deadline);
         }
         fn wake(&self, _: WorkerId, word: &AtomicU32) {

@@ -30,10 +30,10 @@ impl Handle {
         self.core.slots()
     }
 
-    /// Works until `done`, on a worker: [`filch::Scheduler::help_until`]. Whoever makes `done` true then calls
-    /// [`unpark`](Self::unpark).
+    /// Works until `done`, on a worker: as [`filch::Scheduler::help_until`], but it always holds then, however deep the wait is nested.
+    /// What makes `done` true then calls [`unpark`](Self::unpark).
     pub fn help_until(&self, done: &mut dyn FnMut() -> bool) -> bool {
-        self.core.help(done)
+        self.core.help_until_done(done)
     }
 
     /// Has a worker look around. From any context, also when the runtime has ended.

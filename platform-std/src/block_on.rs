@@ -17,8 +17,10 @@ use crate::context::{self, Guest, Handle};
 
 /// Runs a future on the calling thread, in the current runtime.
 ///
+/// A `std` lock that is held across this call, in a task, is a deadlock if another task wants it: see [`Handle::block_on`].
+///
 /// # Panics
-/// If the calling thread is in no runtime; in a forked child; and with the future's own panics.
+/// If the calling thread is in no runtime; as [`Handle::block_on`].
 ///
 /// ```
 /// let runtime = filch_std::Runtime::new().unwrap();
@@ -33,6 +35,9 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         Err(error) => panic!("{error}"),
     }
 }
+
+const TOO_DEEP: &str = "`block_on` is nested too deep on this worker (`Builder::nesting`): tasks are queued, every worker waits in sync code, \
+     and no further thread can take over; `await` in place of `block_on`";
 
 const EMPTY: u32 = 0;
 const NOTIFIED: u32 = 1;
@@ -78,11 +83,13 @@ impl Signal {
         self.news.swap(EMPTY, Ordering::Acquire);
     }
 
+    #[track_caller]
     fn wait(&self) {
-        if self.handle.core.help(&mut || self.has_news()) {
+        if self.handle.core.help_patiently(&mut || self.has_news()) {
             return;
         }
-        // Nothing to help with, or too deep in: sleep on the word, as a worker too.
+        assert!(self.worker.is_none(), "{TOO_DEEP}");
+        // Nothing to help with: sleep on the word.
         // Ordering: the Acquire is in `take_news`.
         let asleep =
             self.news.compare_exchange(EMPTY, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
@@ -150,11 +157,16 @@ impl Drop for Entered {
 impl Handle {
     /// Runs a future on the calling thread, which works on the runtime's tasks while it waits. Nests, also inside a task.
     ///
-    /// On a worker it runs other tasks until the future is done. On another thread it helps only while a worker
-    /// sleeps, so that no more threads compute than there are workers; else it sleeps.
+    /// On a worker it runs other tasks until the future is done, on top of the caller, up to a depth of
+    /// [`Builder::nesting`](crate::Builder::nesting); below that it sleeps, and a thread in a spare place takes over. On another
+    /// thread it helps only while a worker sleeps, so that no more threads compute than there are workers; else it sleeps.
+    ///
+    /// A `std` lock that a task holds across this call is a deadlock as soon as a task that runs on top of it wants the same
+    /// lock. Release it before; or use a lock of the crate `async-lock`, and `await` in place of `block_on`.
     ///
     /// # Panics
-    /// With the future's own panics; in a forked child.
+    /// With the future's own panics; in a forked child; if it is nested too deep, tasks are queued, and for five seconds neither a
+    /// worker nor a spare place is left to run them.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         if let Err(kind) = self.check() {

@@ -15,7 +15,10 @@ use crate::{clock::Clock, fork, host::Host};
 
 /// A runtime behind its host's type: what the free functions need.
 pub(crate) trait Core: Sync {
-    fn help(&'static self, done: &mut dyn FnMut() -> bool) -> bool;
+    /// [`filch::Scheduler::help_patiently`].
+    fn help_patiently(&'static self, done: &mut dyn FnMut() -> bool) -> bool;
+    /// [`filch::Scheduler::help_until_done`].
+    fn help_until_done(&'static self, done: &mut dyn FnMut() -> bool) -> bool;
     fn current_worker(&self) -> Option<WorkerId>;
     fn unpark(&self, worker: WorkerId);
     fn block(&self, word: &AtomicU32, expected: u32);

@@ -20,8 +20,12 @@ impl<H: Host> Shared<H> {
 }
 
 impl<H: Host> Core for Shared<H> {
-    fn help(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
-        self.executor.help_until(done)
+    fn help_patiently(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
+        self.executor.help_patiently(done)
+    }
+
+    fn help_until_done(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
+        self.executor.help_until_done(done)
     }
 
     fn current_worker(&self) -> Option<WorkerId> {

@@ -7,7 +7,7 @@ use super::{
     config::Config,
     idle::{Idle, Leaves},
     shutdown::Gate,
-    slot::{OFFLINE, ONLINE, Slots, WorkerSlot},
+    slot::{OFFLINE, ONLINE, STARTING, Slots, WorkerSlot},
     worker::Worker,
 };
 use crate::{
@@ -59,8 +59,12 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) online: AtomicU32,
     /// How many spare slots have ever been in use, the first ones.
     spares: AtomicU32,
-    /// Blocked workers that want their stand-in to go.
-    pub(crate) surplus: AtomicU32,
+    /// Replacement workers that are there, or on their way.
+    pub(crate) replacements: AtomicU32,
+    /// Workers that were started and are not online yet.
+    pub(crate) coming: AtomicU32,
+    /// How many waits were ever too deep.
+    pub(crate) turns: AtomicU32,
     /// Contexts that are no workers, and work in a spare slot for as long as they wait, or as a run of theirs lasts.
     pub(crate) helpers: AtomicU32,
     /// Workers whose loops are in jobs of others.
@@ -221,7 +225,9 @@ where
                 gate: Gate::new(),
                 online: AtomicU32::new(0),
                 spares: AtomicU32::new(0),
-                surplus: AtomicU32::new(0),
+                replacements: AtomicU32::new(0),
+                coming: AtomicU32::new(0),
+                turns: AtomicU32::new(0),
                 helpers: AtomicU32::new(0),
                 thieves: AtomicU32::new(0),
                 blocked: AtomicU32::new(0),
@@ -314,24 +320,32 @@ where
         self.attach(id, OFFLINE)
     }
 
-    /// As `worker`, spares included, for a slot whose status is `from`.
+    /// As `worker`, spares included, for a slot whose status is `from`. If it fails the slot is not the caller's, whatever it was.
     pub(crate) fn attach(
         &'static self,
         id: WorkerId,
         from: u32,
     ) -> Result<Worker<P, S, RING>, RunError> {
         let slot = self.slots().get(id.index()).ok_or(RunError::NoSuchWorker(self.workers()))?;
-        if !self.platform.ready() {
-            return Err(RunError::NotReady);
-        }
-        if self.platform.current_worker().is_some_and(|other| other != id) {
-            return Err(RunError::WrongContext);
+        let early = if !self.platform.ready() {
+            Some(RunError::NotReady)
+        } else {
+            let here = self.platform.current_worker();
+            here.is_some_and(|other| other != id).then_some(RunError::WrongContext)
+        };
+        if let Some(error) = early {
+            if from == STARTING {
+                // It was kept for this context.
+                self.unreserve(id);
+            }
+            return Err(error);
         }
         // Ordering: Acquire pairs with the Release in `leave`: the slot's `Local` passes from one context to the next.
         slot.shared
             .status
             .compare_exchange(from, ONLINE, Ordering::Acquire, Ordering::Relaxed)
             .map_err(|_| RunError::AlreadyRunning)?;
+        slot.local.guest.set(false);
         #[cfg(not(filch_mutant = "attach_unseen"))]
         if let Some(spare) = id.index().checked_sub(self.workers()) {
             // Ordering: see `in_use`.
@@ -388,13 +402,25 @@ where
         {
             // SAFETY: made below from a `&'static` scheduler of this type.
             let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
-            if let Ok(worker) = this.attach(id, OFFLINE) {
+            let worker = this.attach(id, OFFLINE);
+            this.has_come(worker.is_ok());
+            if let Ok(worker) = worker {
                 worker.run();
             }
         }
-        // SAFETY: as said in `enter`.
-        let entry =
-            unsafe { WorkerEntry::new(NonNull::from(self).cast(), id, enter::<P, S, RING>) };
+        unsafe fn forget<P: Platform, S, const RING: usize>(at: NonNull<()>, _: WorkerId)
+        where
+            S: Slots<RING>,
+        {
+            // SAFETY: as above.
+            let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
+            this.has_come(false);
+        }
+        let at = NonNull::from(self).cast();
+        // SAFETY: as said in `enter` and `forget`.
+        let entry = unsafe { WorkerEntry::new(at, id, enter::<P, S, RING>, forget::<P, S, RING>) };
+        // Ordering: a count; refused, the entry is dropped, which takes it back.
+        self.coming.fetch_add(1, Ordering::Relaxed);
         self.platform.start(entry)
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     executor::Scheduler,
-    help::Counted,
+    replace::Counted,
     slot::{OFFLINE, Slots},
     worker::Worker,
 };

@@ -24,9 +24,9 @@ use core::{mem::ManuallyDrop, ptr::NonNull};
 use super::{
     bay::{Bay, BayOps},
     executor::Scheduler,
-    help::Counted,
     job::Job,
     marks::Mark,
+    replace::Counted,
     slot::{Slots, WorkerSlot},
     worker::Worker,
 };
@@ -276,22 +276,17 @@ where
         drop(counted);
     }
 
-    /// Too deep to help: has a stand-in started, and sleeps until the job is done.
+    /// Too deep to help: has a replacement started, and sleeps until the job is done.
     #[cold]
     fn block_for(&'static self, me: WorkerId, slot: &WorkerSlot<RING>, job: &Job) {
         let worker = ManuallyDrop::new(Worker::new(self, me));
         let was = slot.lifo.replace_accept(false);
         worker.give_away();
         slot.lifo.accept(was);
-        let counted = self.count_out(&self.blocked);
-        let stand_in = self.start_stand_in();
+        let _blocked = self.block(&slot.shared.relies);
         while job.fall_asleep() {
             self.answer_call(me, slot);
             worker.wait();
-        }
-        drop(counted);
-        if stand_in {
-            self.dismiss_stand_in();
         }
     }
 }

@@ -26,6 +26,7 @@ mod models_watch;
 #[cfg(all(test, filch_loom))]
 mod models_whole;
 pub(crate) mod park;
+pub(crate) mod replace;
 pub(crate) mod rng;
 pub(crate) mod sentry;
 pub(crate) mod shutdown;

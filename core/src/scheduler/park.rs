@@ -55,6 +55,11 @@ impl ParkWord {
         before == NOTIFIED && !(cfg!(filch_mutant = "park_deaf") && asleep.is_ok())
     }
 
+    /// Whether the worker sleeps, or is about to, and has not been notified. A hint.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == PARKED
+    }
+
     /// Ends the worker's sleep, this one or the next. From any context.
     pub(crate) fn unpark<P: Platform>(&self, platform: &P, worker: WorkerId) {
         #[cfg(not(filch_mutant = "park_notify"))]

@@ -189,9 +189,9 @@ where
         if stage.compare_exchange(STOPPED, OPEN, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
-        // Stand-ins that left because of the shutdown have not counted themselves off.
+        // Replacements that left because of the shutdown have not counted themselves out.
         // Ordering: no worker is there to look at it.
-        self.surplus.store(0, Ordering::Relaxed);
+        self.replacements.store(0, Ordering::Relaxed);
         self.gate.outside.fetch_and(!CLOSED, Ordering::AcqRel);
         true
     }

@@ -246,13 +246,17 @@ impl<T> JoinHandle<T> {
     /// call. From a thread that is no worker it helps from the injector, then sleeps on the task's own completion
     /// word. Not for interrupt handlers.
     ///
+    /// A lock that is held across this call is a deadlock if another task of this worker wants it, as that task may run on top of
+    /// this one: release it before, or `await` the handle.
+    ///
     /// A task that was begun by such a wait is over only when what lies above it on the same stack is: tasks that join each
     /// other in sync code, in a ring of several workers, may wait for ever, each under what the other waits for. Where
     /// tasks join tasks that join tasks, `await` the handle.
     ///
     /// # Errors
     /// Those of the task, and [`JoinError::OnItself`], [`JoinError::TooDeep`] with the handle still good, and
-    /// [`JoinError::Taken`].
+    /// [`JoinError::Taken`]. Waits nest up to [`Config::nesting`](crate::Config::nesting); a deeper one sleeps, and a
+    /// replacement worker takes over; it is `TooDeep` if tasks are queued and neither a worker nor a spare slot is left.
     pub fn join(&mut self) -> Result<T, JoinError> {
         let Some((task, state)) = self.state() else { return Err(JoinError::Taken) };
         if !state.is_complete() {

@@ -374,6 +374,10 @@ pub(crate) struct Threads {
     starts: AtomicUsize,
     /// Who sleeps, and whether it listens, in pairs of bits.
     asleep: AtomicU64,
+    /// Entries that `start` has kept, if it keeps them.
+    desk: Mutex<Option<Vec<WorkerEntry>>>,
+    /// What the next `unblock` does.
+    at_unblock: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 /// How a worker sleeps.
@@ -393,7 +397,32 @@ impl Threads {
             started: Mutex::new(Vec::new()),
             starts: AtomicUsize::new(usize::MAX),
             asleep: AtomicU64::new(0),
+            desk: Mutex::new(None),
+            at_unblock: Mutex::new(None),
         }
+    }
+
+    /// From now on `start` keeps the entries, for the test to run them.
+    pub(crate) fn keep_entries(&self) {
+        *self.desk.lock().unwrap() = Some(Vec::new());
+    }
+
+    /// One that was kept.
+    pub(crate) fn take_entry(&self) -> Option<WorkerEntry> {
+        self.desk.lock().unwrap().as_mut()?.pop()
+    }
+
+    /// The next `unblock` does this first.
+    pub(crate) fn at_unblock(&self, f: impl FnOnce() + Send + 'static) {
+        *self.at_unblock.lock().unwrap() = Some(Box::new(f));
+    }
+
+    /// The calling context is what this worker would run in, whether it does or not.
+    pub(crate) fn pose<R>(&self, worker: u16, f: impl FnOnce() -> R) -> R {
+        enter(self.at(), id(worker));
+        let result = f();
+        leave(self.at(), id(worker));
+        result
     }
 
     /// What the worker does: one below 32.
@@ -472,6 +501,10 @@ unsafe impl Platform for Threads {
         if self.starts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, allowed).is_err() {
             return Err(StartError::Refused(11));
         }
+        if let Some(desk) = self.desk.lock().unwrap().as_mut() {
+            desk.push(entry);
+            return Ok(());
+        }
         self.started.lock().unwrap().push(thread::spawn(move || entry.run()));
         Ok(())
     }
@@ -485,6 +518,10 @@ unsafe impl Platform for Threads {
         self.sleep(word, expected, deadline);
     }
     fn unblock(&self, _: &AtomicU32) {
+        let first = self.at_unblock.lock().unwrap().take();
+        if let Some(first) = first {
+            first();
+        }
         self.rouse();
     }
 }

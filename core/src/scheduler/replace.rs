@@ -1,0 +1,357 @@
+//! Workers that are blocked, and the replacement workers that take their places.
+//!
+//! A worker that waits in sync code too deep in its stack to run other tasks, or to take other jobs, is *blocked*. A
+//! *replacement worker* then runs in a spare slot, if the platform can start one. There are as many of them as workers are blocked,
+//! at most; one that is idle leaves when there are more.
+
+use core::{mem::ManuallyDrop, ptr::NonNull};
+
+use super::{
+    executor::Scheduler,
+    slot::{OFFLINE, STARTING, Slots, WorkerSlot},
+    worker::Worker,
+};
+use crate::{
+    atomic::{AtomicBool, AtomicU32, Ordering, fence},
+    instant::Instant,
+    platform::{Platform, WorkerEntry, WorkerId},
+};
+
+/// In nanoseconds: how often a blocked worker looks around while no other worker can run what is queued.
+const LOOK: u64 = 10_000_000;
+/// In nanoseconds: a timer that is due within this time may end the wait of a blocked worker, so that the worker does not give up.
+const HOPE: u64 = 10_000_000_000;
+/// In nanoseconds: how long a wait that is without hope, and that an event from outside may end, goes on.
+const PATIENCE: u64 = 5_000_000_000;
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    /// Waits, too deep to help: gives the queues away to a replacement worker, and sleeps. False if no worker is left to run what
+    /// is queued, and no timer is due soon.
+    pub(super) fn block_worker(
+        &'static self,
+        id: WorkerId,
+        slot: &'static WorkerSlot<RING>,
+        done: &mut dyn FnMut() -> bool,
+        patient: bool,
+    ) -> bool {
+        let worker = ManuallyDrop::new(Worker::new(self, id));
+        worker.end_park();
+        worker.give_away();
+        self.publish_all(&slot.bay);
+        let _blocked = self.block(&slot.shared.relies);
+        // Ordering: a count.
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        let mut look = Look { next: Instant::ZERO, refused: false, patient, turn, hopeless: None };
+        loop {
+            if done() {
+                return true;
+            }
+            // What is pinned here can run nowhere else, and may be what the caller waits for: that nests deeper still.
+            // SAFETY: we are the worker.
+            if let Some(ready) = unsafe { slot.inbox.pop() } {
+                worker.poll(ready);
+                worker.give_away();
+                continue;
+            }
+            let deadline = worker.next_deadline();
+            if self.others_can_work() {
+                look.hopeless = None;
+                worker.listen(deadline);
+            } else if self.listen_alone(&worker, deadline, &mut look) {
+                return done();
+            }
+            worker.answer_call();
+            worker.deliver();
+            worker.fire_timers();
+            worker.give_away();
+        }
+    }
+
+    /// As [`Worker::listen`], of a blocked worker while no other can run tasks; true if there is no hope that this ends, and it has
+    /// not slept.
+    fn listen_alone(
+        &'static self,
+        worker: &Worker<P, S, RING>,
+        deadline: Option<Instant>,
+        look: &mut Look,
+    ) -> bool {
+        let now = self.platform.now();
+        // Not at each turn: a start that is refused wakes those that rely on it.
+        if now >= look.next {
+            look.next = now.after_nanos(LOOK);
+            look.refused = self.start_replacement(self.unable()) == Start::Refused;
+        }
+        let until = deadline.map_or(look.next, |deadline| deadline.min(look.next));
+        let mut hopeless = false;
+        worker.slot().shared.park.park(|word, parked| {
+            // Ordering: pairs with itself in other blocked workers, each of which has said in its park word that it sleeps: the
+            // last one sees all others asleep, and decides.
+            fence(Ordering::SeqCst);
+            // What has taken the last slot may be a replacement that another has just started: hence the second look.
+            hopeless =
+                look.refused && !self.others_can_work() && self.is_hopeless(worker.id(), now);
+            hopeless = hopeless && self.is_out_of_patience(look, now);
+            if !hopeless {
+                // SAFETY: the caller is the worker.
+                unsafe { self.platform.listen(worker.id(), word, parked, Some(until)) };
+            }
+        });
+        hopeless
+    }
+
+    /// A wait that an event from outside may end goes on for a while without hope, the one that began last for the shortest: those
+    /// below it on the stacks would fail with it.
+    fn is_out_of_patience(&self, look: &mut Look, now: Instant) -> bool {
+        let since = *look.hopeless.get_or_insert(now);
+        let begun_since = self.turns.load(Ordering::Relaxed).wrapping_sub(look.turn);
+        let patience = u64::from(begun_since).saturating_mul(PATIENCE);
+        !look.patient || now >= since.after_nanos(patience)
+    }
+
+    /// Counts the calling worker as blocked, for as long as the result lives, and starts a replacement.
+    pub(super) fn block<'a>(&'static self, relies: &'a AtomicBool) -> Blocked<'a, P, S, RING> {
+        core::mem::forget(self.count_out(&self.blocked));
+        let relied = relies.swap(true, Ordering::Relaxed);
+        // Ordering: pairs with the fences of those that read `blocked` in order to wake us: `call`, `leave`, `count_out`.
+        fence(Ordering::SeqCst);
+        // If none can be had, `block_worker` sees to it, and a wait for a job ends by itself.
+        let _ = self.start_replacement(self.blocked.load(Ordering::Relaxed));
+        Blocked { executor: self, relies, relied }
+    }
+
+    /// Whether a worker is left, or on its way, that neither sleeps in a wait in which it cannot help, nor is about to leave.
+    fn others_can_work(&self) -> bool {
+        // Ordering: Acquire pairs with the Release in `has_come`: a worker that is no longer on its way is seen online.
+        let coming = self.coming.load(Ordering::Acquire);
+        // Ordering: Acquire pairs with the AcqRel in `attach` and `leave`.
+        coming > 0 || self.unable() < self.online.load(Ordering::Acquire)
+    }
+
+    /// How many workers sleep in waits in which they cannot help, or only stand in for one that helps from outside.
+    fn unable(&self) -> u32 {
+        // Ordering: Acquire pairs with the AcqRel of `Counted`.
+        let count = |n: &AtomicU32| n.load(Ordering::Acquire);
+        count(&self.blocked) + count(&self.joining) + count(&self.helpers)
+    }
+
+    /// Whether tasks are queued, no blocked worker but the caller is awake, and no timer is due soon that may end a wait. True a
+    /// moment too early, at times, if a wait has just ended.
+    fn is_hopeless(&self, me: WorkerId, now: Instant) -> bool {
+        let (tick, by) = (self.config.tick, now.after_nanos(HOPE));
+        let is_due =
+            |slot: &WorkerSlot<RING>| slot.timed.wheel.next(tick).is_some_and(|next| next <= by);
+        let has_tasks = |slot: &WorkerSlot<RING>| !slot.ring.is_empty();
+        (!self.injector.is_empty() || self.in_use().iter().any(has_tasks))
+            && !self.regular().iter().any(is_due)
+            // Twice: one that was seen asleep first may have been woken since by one that was seen asleep last.
+            && self.all_blocked_sleep(me)
+            && self.all_blocked_sleep(me)
+    }
+
+    fn all_blocked_sleep(&self, me: WorkerId) -> bool {
+        self.slots().iter().enumerate().all(|(i, slot)| {
+            // Ordering: after the caller's fence.
+            let is_blocked = slot.shared.relies.load(Ordering::Relaxed);
+            i == me.index() || !is_blocked || slot.shared.park.is_parked()
+        })
+    }
+
+    /// Counts one more worker that cannot run any task, in one of the counts of `others_can_work`, and has those that rely on others
+    /// look at them again.
+    pub(crate) fn count_out<'a>(&self, count: &'a AtomicU32) -> Counted<'a> {
+        let counted = Counted::up(count);
+        // Ordering: pairs with the fence in `block`: either the blocked worker sees the count, or we see it.
+        #[cfg(not(filch_mutant = "help_count"))]
+        fence(Ordering::SeqCst);
+        if self.blocked.load(Ordering::Relaxed) > 0 {
+            self.recheck_blocked();
+        }
+        counted
+    }
+
+    /// Has every blocked worker look again whether others can work.
+    #[cold]
+    pub(crate) fn recheck_blocked(&self) {
+        for (i, slot) in self.slots().iter().enumerate() {
+            // Ordering: after the caller's fence.
+            if slot.shared.relies.load(Ordering::Relaxed) {
+                self.unpark(WorkerId::new(i as u16));
+            }
+        }
+    }
+
+    fn spare_slots(&self) -> impl Iterator<Item = (WorkerId, &WorkerSlot<RING>)> {
+        self.slots()
+            .iter()
+            .enumerate()
+            .skip(self.workers())
+            .map(|(i, slot)| (WorkerId::new(i as u16), slot))
+    }
+
+    /// Has a worker started in a spare slot, unless there are `most` replacements.
+    ///
+    /// The slot is taken for it at once: a thread that helps must not come between, nor another worker start a second replacement
+    /// there, or one of the blocked would wait for nothing.
+    fn start_replacement(&'static self, most: u32) -> Start {
+        for (id, slot) in self.spare_slots() {
+            let more = |n: u32| (n < most).then_some(n + 1);
+            // Ordering: a count; the slot's state and the platform's start pass on what matters.
+            let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
+            if self.replacements.fetch_update(set, seen, more).is_err() {
+                return Start::Enough;
+            }
+            // Ordering: a count, passed on by the slot's state.
+            self.coming.fetch_add(1, Ordering::Relaxed);
+            // Ordering: Acquire pairs with the Release in `leave`; the platform's start passes it on. Release pairs with the Acquire
+            // of a failure: a worker that finds no free slot sees the replacements that are on their way.
+            let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
+            if slot.shared.status.compare_exchange(OFFLINE, STARTING, set, seen).is_err() {
+                self.coming.fetch_sub(1, Ordering::Relaxed);
+                self.replacements.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            // Refused, the entry is dropped, which takes all of this back.
+            if self.platform.start(self.entry(id)).is_ok() {
+                return Start::Made;
+            }
+        }
+        Start::Refused
+    }
+
+    /// The entry of a replacement, for whose slot the caller has set `STARTING`.
+    fn entry(&'static self, id: WorkerId) -> WorkerEntry {
+        unsafe fn run<P: Platform, S, const RING: usize>(at: NonNull<()>, id: WorkerId)
+        where
+            S: Slots<RING>,
+        {
+            // SAFETY: made below from a `&'static` scheduler of this type.
+            let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
+            let worker = this.attach(id, STARTING);
+            if worker.is_err() {
+                this.replacements.fetch_sub(1, Ordering::Relaxed);
+            }
+            this.has_come(worker.is_ok());
+            if let Ok(worker) = worker {
+                worker.run();
+            }
+        }
+        unsafe fn forget<P: Platform, S, const RING: usize>(at: NonNull<()>, id: WorkerId)
+        where
+            S: Slots<RING>,
+        {
+            // SAFETY: as above.
+            let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
+            this.unreserve(id);
+            this.replacements.fetch_sub(1, Ordering::Relaxed);
+            this.has_come(false);
+        }
+        let at = NonNull::from(self).cast();
+        // SAFETY: as said in `run` and `forget`.
+        unsafe { WorkerEntry::new(at, id, run::<P, S, RING>, forget::<P, S, RING>) }
+    }
+
+    /// A worker that was started is online, or will not be.
+    pub(super) fn has_come(&self, is_online: bool) {
+        // Ordering: Release pairs with the Acquire in `others_can_work`.
+        self.coming.fetch_sub(1, Ordering::Release);
+        // Ordering: pairs with the fence in `block`: either a blocked worker sees that nothing comes, or we see it.
+        fence(Ordering::SeqCst);
+        if !is_online && self.blocked.load(Ordering::Relaxed) > 0 {
+            self.recheck_blocked();
+        }
+    }
+
+    /// Gives a slot back that was kept for a replacement, which does not come.
+    pub(super) fn unreserve(&self, id: WorkerId) {
+        if let Some(slot) = self.slots().get(id.index()) {
+            // Ordering: Release passes on what its taker acquired.
+            slot.shared.status.store(OFFLINE, Ordering::Release);
+        }
+    }
+}
+
+/// A blocked worker's looks for somebody to take over.
+struct Look {
+    next: Instant,
+    /// The last one found no slot, or the platform refused.
+    refused: bool,
+    /// An event from outside may end the wait.
+    patient: bool,
+    /// How many waits had begun before.
+    turn: u32,
+    /// Since when there has been no hope.
+    hopeless: Option<Instant>,
+}
+
+/// What came of an attempt to start a replacement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+enum Start {
+    Made,
+    /// There are as many as are needed, one of them on its way perhaps.
+    Enough,
+    /// There is no free slot, or the platform refuses.
+    Refused,
+}
+
+impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    /// Whether this is a replacement that is no longer needed; it counts itself out then, and has to leave.
+    pub(crate) fn is_surplus(&self) -> bool {
+        if self.id().index() < self.executor.workers() {
+            return false;
+        }
+        let blocked = self.executor.blocked.load(Ordering::Relaxed);
+        let less = |n: u32| (n > blocked).then(|| n - 1);
+        // Ordering: a count.
+        let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.executor.replacements.fetch_update(set, seen, less).is_ok()
+    }
+}
+
+/// Counts one up for as long as it lives.
+pub(crate) struct Counted<'a>(pub(super) &'a AtomicU32);
+
+impl<'a> Counted<'a> {
+    pub(crate) fn up(count: &'a AtomicU32) -> Self {
+        // Ordering: AcqRel pairs with the Acquires in `others_can_work`.
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        // Ordering: as above.
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The calling worker is blocked, until this is dropped: at the end of its wait, or by a panic in it.
+pub(super) struct Blocked<'a, P: Platform, S: 'static, const RING: usize>
+where
+    S: Slots<RING>,
+{
+    executor: &'static Scheduler<P, S, RING>,
+    relies: &'a AtomicBool,
+    relied: bool,
+}
+
+impl<P: Platform, S, const RING: usize> Drop for Blocked<'_, P, S, RING>
+where
+    S: Slots<RING>,
+{
+    fn drop(&mut self) {
+        self.relies.store(self.relied, Ordering::Relaxed);
+        drop(Counted(&self.executor.blocked));
+        // One replacement is no longer needed: whichever is idle leaves.
+        for (id, _) in self.executor.spare_slots() {
+            self.executor.unpark(id);
+        }
+    }
+}

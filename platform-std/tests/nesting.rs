@@ -1,0 +1,137 @@
+//! Waits in sync code that nest: how deep, what takes over, what a panic leaves behind.
+
+mod common;
+
+use core::{
+    panic::AssertUnwindSafe,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    time::Duration,
+};
+use std::{
+    panic::{catch_unwind, resume_unwind},
+    sync::Arc,
+};
+
+use common::{until, watchdog};
+use filch_std::{Handle, JoinError, Runtime, WorkerId};
+
+fn online(rt: &Runtime) -> usize {
+    rt.metrics().workers().filter(|(_, worker)| worker.online).count()
+}
+
+#[test]
+fn five_thousand_tasks_that_block_on_a_sleep_leave_the_stack_whole() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let tasks: Vec<_> = (0..5_000)
+        .map(|_| {
+            let ended = Arc::clone(&ended);
+            rt.spawn(async move {
+                filch_std::block_on(filch_std::sleep(Duration::from_millis(50)));
+                ended.fetch_add(1, SeqCst);
+            })
+        })
+        .collect();
+    for task in tasks {
+        rt.block_on(task).unwrap();
+    }
+    assert_eq!(ended.load(SeqCst), 5_000);
+    until(|| online(&rt) == 2);
+}
+
+/// Joins nested `depth` deep; how many levels below gave up.
+fn join_down(depth: usize) -> usize {
+    if depth == 0 {
+        return 0;
+    }
+    let mut handle = filch_std::spawn(async move { join_down(depth - 1) });
+    match handle.join() {
+        Ok(given_up) => given_up,
+        Err(JoinError::TooDeep) => 1,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn joins_go_as_deep_as_all_spare_places_allow() {
+    let _watchdog = watchdog();
+    for round in 0..50 {
+        let rt = Runtime::builder().workers(2).build().unwrap();
+        let deep = rt.spawn(async { join_down(600) });
+        // A thread that helps would take a spare place.
+        until(|| deep.is_finished());
+        assert_eq!(rt.block_on(deep).unwrap(), 0, "round {round}");
+    }
+}
+
+#[test]
+fn block_on_that_nobody_can_end_panics_and_the_runtime_goes_on() {
+    let _watchdog = watchdog();
+    fn descend(depth: usize) -> Result<usize, String> {
+        if depth == 0 {
+            return Ok(0);
+        }
+        match filch_std::block_on(filch_std::spawn(async move { descend(depth - 1) })) {
+            Ok(below) => below.map(|n| n + 1),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+    let rt = Runtime::builder().workers(1).nesting(4).build().unwrap();
+    let deep = |depth| {
+        let deep = rt.spawn(async move { descend(depth) });
+        // Without help from here, which would take a spare place; what was cut off runs on its own.
+        until(|| rt.metrics().totals().live == 0);
+        rt.block_on(deep).unwrap()
+    };
+    let error = deep(100).unwrap_err();
+    assert!(error.contains("nested too deep"), "{error}");
+    assert_eq!(deep(20), Ok(20));
+    until(|| online(&rt) == 1);
+}
+
+#[test]
+fn a_timer_that_is_due_is_waited_for_though_tasks_are_queued() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(1).nesting(0).build().unwrap();
+    // One worker and eight spare places, each in a sleep, and more tasks behind them.
+    let sleep = || filch_std::block_on(filch_std::sleep(Duration::from_millis(20)));
+    let tasks: Vec<_> = (0..40).map(|_| rt.spawn(async move { sleep() })).collect();
+    for task in tasks {
+        rt.block_on(task).unwrap();
+    }
+}
+
+#[test]
+fn a_panic_in_a_wait_leaves_no_replacement_behind() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(2).nesting(0).build().unwrap();
+    for _ in 0..20 {
+        let wait = rt.handle().spawn_pinned(WorkerId::new(0), async {
+            let handle = Handle::current().unwrap();
+            let mut looks = 0;
+            let wait = || {
+                handle.help_until(&mut || {
+                    looks += 1;
+                    if looks == 2 {
+                        resume_unwind(Box::new("on purpose"));
+                    }
+                    false
+                })
+            };
+            assert!(catch_unwind(AssertUnwindSafe(wait)).is_err());
+        });
+        let wait = wait.unwrap();
+        // It looks again when it is woken.
+        while !wait.is_finished() {
+            rt.handle().unpark(WorkerId::new(0));
+            std::thread::yield_now();
+        }
+        rt.block_on(wait).unwrap();
+        until(|| online(&rt) == 2);
+    }
+    // All spare places are there to be used.
+    let deep = rt.spawn(async { join_down(8) });
+    until(|| deep.is_finished());
+    assert_eq!(rt.block_on(deep).unwrap(), 0);
+}
