@@ -184,7 +184,7 @@ impl fmt::Debug for Panic {
 ///
 /// | method | called from | may block |
 /// |---|---|---|
-/// | [`now`](Self::now), [`current_worker`](Self::current_worker) | anywhere, interrupt handlers included | no |
+/// | [`now`](Self::now), [`current_worker`](Self::current_worker), [`may_wait`](Self::may_wait) | anywhere, interrupt handlers included | no |
 /// | [`wait`](Self::wait) | the worker itself | that is its purpose |
 /// | [`listen`](Self::listen) | the worker itself, between two passes of its loop | that is its purpose |
 /// | [`wake`](Self::wake), [`unblock`](Self::unblock) | anywhere, interrupt handlers included | no |
@@ -202,6 +202,9 @@ impl fmt::Debug for Panic {
 ///   unwind it must contain them and return `Err`: one that gets out of a poll ends the program.
 /// - **Start.** [`start`](Self::start) has the entry run on a context that is no worker of this executor, or drops it.
 ///
+/// - **Return.** No method unwinds but `resume`, and `poll_io` with a panic of a waker: one that does ends the program. `guard`
+///   is called around all of user code.
+///
 /// And, for liveness (no lost wake-up):
 ///
 /// - **Sticky wake.** [`wait`](Self::wait) and [`listen`](Self::listen) return at once if `*word != expected`; the check is atomic against
@@ -217,6 +220,13 @@ pub unsafe trait Platform: Sync + 'static {
     /// The worker of this executor that runs in the calling context, if any. Called on each wake and spawn, and at the
     /// end of tasks in a `Heap`.
     fn current_worker(&self) -> Option<WorkerId>;
+
+    /// Whether the calling context may wait for others: false in an interrupt or signal handler, where the platform can tell, as the
+    /// code below it may be what it would wait for. Joins, fork-join runs, broadcasts, and what becomes a worker or waits for the end
+    /// of an executor, are refused there, with the error of each.
+    fn may_wait(&self) -> bool {
+        true
+    }
 
     /// The calling context becomes `worker`: set the thread local, the per-CPU register. Nothing to do where the
     /// context itself says who it is (a hart id).
@@ -298,7 +308,7 @@ pub unsafe trait Platform: Sync + 'static {
     }
 
     /// Runs `poll` and contains a panic, where the platform unwinds. The default is for platforms where panics abort: it lets
-    /// a panic pass, which then ends the program.
+    /// a panic pass, and the core then ends the program, with a second panic that says so.
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         poll();
         Ok(())

@@ -3,9 +3,21 @@
 
 mod common;
 
-use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use core::{
+    future::Future,
+    pin::pin,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+use std::{
+    sync::{Arc, Mutex},
+    task::Wake,
+    thread,
+};
 
-use common::{Sleeps, ThreadExecutor, id, parked, pool, quiet, stop, until, watchdog};
+use common::{Sim, Sleeps, ThreadExecutor, id, parked, pool, quiet, shared, stop, until, watchdog};
+use filch::{BuildError, Config, Platform as _, Step, yield_now};
 
 /// An executor of two workers on threads of their own.
 fn pair() -> &'static ThreadExecutor {
@@ -72,4 +84,218 @@ fn a_worker_that_is_idle_listens() {
     let _watchdog = watchdog();
     // It waits for that.
     stop(pair());
+}
+
+/// A waker of the test's own.
+struct Call<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for Call<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+fn call(f: impl Fn() + Send + Sync + 'static) -> Waker {
+    Arc::new(Call(f)).into()
+}
+
+/// On worker 0: a poll that pushes two tasks when `go` is set, and ends when one of them has run elsewhere.
+fn pushes(executor: &'static ThreadExecutor, go: &Arc<AtomicBool>, ran: &Arc<AtomicUsize>) {
+    let (go, ran) = (Arc::clone(go), Arc::clone(ran));
+    let begun = Arc::new(AtomicBool::new(false));
+    let has_begun = Arc::clone(&begun);
+    let memory = pool();
+    let task = executor.spawner().spawn_pinned(memory, id(0), async move {
+        begun.store(true, SeqCst);
+        until(|| go.load(SeqCst));
+        for _ in 0..2 {
+            let ran = Arc::clone(&ran);
+            let count = async move {
+                ran.fetch_add(1, SeqCst);
+            };
+            executor.spawn(memory, count).unwrap().detach();
+        }
+        until(|| ran.load(SeqCst) > 0);
+    });
+    task.unwrap().detach();
+    until(|| has_begun.load(SeqCst));
+}
+
+#[test]
+fn a_waker_of_a_timer_runs_outside_of_the_search() {
+    let _watchdog = watchdog();
+    let executor = parked(3, quiet());
+    executor.start(id(0)).unwrap();
+    executor.start(id(2)).unwrap();
+    let (go, ran) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    pushes(executor, &go, &ran);
+    until(|| executor.platform().sleeps(2) == Sleeps::Listens);
+    let worker = executor.worker(id(1)).unwrap();
+    let mut sleep = pin!(executor.sleep(Duration::from_millis(1)));
+    // Worker 2 has to be woken for what worker 0 pushes now: this worker is in here.
+    let wakes = Arc::clone(&ran);
+    let waker = call(move || {
+        go.store(true, SeqCst);
+        until(|| wakes.load(SeqCst) > 0);
+    });
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    thread::sleep(Duration::from_millis(2));
+    let _ = worker.step();
+    assert!(ran.load(SeqCst) > 0);
+    drop(worker);
+    stop(executor);
+}
+
+#[test]
+fn a_worker_that_waits_for_a_stolen_job_is_no_searcher() {
+    let _watchdog = watchdog();
+    let executor = parked(4, quiet());
+    [0, 2, 3].into_iter().for_each(|i| executor.start(id(i)).unwrap());
+    let (go, ran) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    pushes(executor, &go, &ran);
+    until(|| (2..4).all(|i| executor.platform().sleeps(i) == Sleeps::Listens));
+    let worker = executor.worker(id(1)).unwrap();
+    // In a waker that the platform calls, after a search for tasks.
+    let pushed = Arc::clone(&ran);
+    executor.platform().at_poll_io(move |worker| {
+        if worker != Some(id(1)) || pushed.load(SeqCst) > 0 {
+            return;
+        }
+        let stolen = AtomicBool::new(false);
+        let run = executor.fork(|fork| {
+            let a = |fork: filch::Fork<'_>| {
+                until(|| {
+                    fork.join(|_| (), |_| ());
+                    stolen.load(SeqCst)
+                });
+            };
+            let b = |_: filch::Fork<'_>| {
+                stolen.store(true, SeqCst);
+                until(|| executor.platform().sleeps(1) == Sleeps::Waits);
+                // One of the two is in here, the other has to be woken.
+                go.store(true, SeqCst);
+                until(|| pushed.load(SeqCst) > 0);
+            };
+            fork.join(a, b);
+        });
+        assert!(run.is_ok());
+    });
+    let _ = worker.step();
+    assert!(ran.load(SeqCst) > 0);
+    drop(worker);
+    stop(executor);
+}
+
+#[test]
+fn ticks_end_though_the_worker_is_idle_between_polls() {
+    let _watchdog = watchdog();
+    let executor = parked(1, quiet().spin_rounds(1_000));
+    let polls = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let last = Arc::new(AtomicUsize::new(0));
+    let waker = Arc::new(Mutex::new(None::<Waker>));
+    let (count, wakes) = (Arc::clone(&polls), Arc::clone(&waker));
+    // It is woken when its worker has found nothing, and before that one sleeps.
+    executor.platform().at_relax(move |_| {
+        if let Some(waker) = wakes.lock().unwrap().take() {
+            waker.wake();
+        }
+    });
+    let (seen, longest) = (Arc::clone(&last), Arc::clone(&most));
+    let so_far = Arc::clone(&polls);
+    executor.platform().at_poll_io(move |_| {
+        let now = so_far.load(SeqCst);
+        longest.fetch_max(now - seen.swap(now, SeqCst), SeqCst);
+    });
+    let task = core::future::poll_fn(move |cx| {
+        *waker.lock().unwrap() = Some(cx.waker().clone());
+        if count.fetch_add(1, SeqCst) == 10_000 { Poll::Ready(()) } else { Poll::Pending }
+    });
+    let mut task = executor.spawn(pool(), task).unwrap();
+    executor.start(id(0)).unwrap();
+    task.join().unwrap();
+    stop(executor);
+    let gap = most.load(SeqCst).max(polls.load(SeqCst) - last.load(SeqCst));
+    assert!(gap <= 160, "{gap} polls without a look at I/O");
+}
+
+#[test]
+fn a_worker_that_leaves_has_somebody_hear_of_io() {
+    let _watchdog = watchdog();
+    let executor = parked(2, quiet());
+    executor.start(id(0)).unwrap();
+    until(|| executor.platform().sleeps(0) == Sleeps::Listens);
+    let worker = executor.worker(id(1)).unwrap();
+    let looks = Arc::new(AtomicUsize::new(0));
+    let looked = Arc::clone(&looks);
+    executor.platform().at_poll_io(move |_| {
+        looked.fetch_add(1, SeqCst);
+    });
+    // As if that worker had been the one in the reactor.
+    executor.platform().unwatched.store(true, SeqCst);
+    drop(worker);
+    until(|| looks.load(SeqCst) > 0);
+    executor.platform().unwatched.store(false, SeqCst);
+    stop(executor);
+}
+
+#[test]
+fn a_sentry_that_never_sleeps_is_refused() {
+    let never = Config::new().sentry(Some((Duration::ZERO, Duration::from_millis(1))));
+    let built = filch::Scheduler::over(common::Threads::new(), never, common::slots::<256>(2));
+    assert_eq!(built.err(), Some(BuildError::SentryNeverSleeps));
+}
+
+#[test]
+fn the_first_sleep_beside_a_worker_that_took_itself_for_the_only_one_is_short() {
+    let hour = Duration::from_secs(3_600);
+    let (sim, for_tasks) = shared(Sim::offline(2, quiet().sentry(Some((hour, hour)))));
+    sim.attach(0);
+    let executor = sim.executor;
+    let task = async move {
+        for_tasks.attach(1);
+        // What worker 0 pushed until now, nobody was told of.
+        let deadline = for_tasks.on(1, filch::Worker::begin_park).expect("nothing to do").unwrap();
+        let now = executor.platform().now();
+        assert!(deadline <= now + Duration::from_millis(1), "{deadline:?}");
+        for_tasks.on(1, filch::Worker::end_park);
+    };
+    let mut handle = executor.spawn(pool(), task).unwrap();
+    assert_eq!(sim.step(0), Step::Polled);
+    common::output(&mut handle).unwrap();
+}
+
+#[test]
+fn a_busy_worker_sees_to_one_that_is_stuck() {
+    // No sleeper, and so no sentry.
+    let (sim, for_tasks) = shared(Sim::with(2, Config::new().spin_rounds(0)));
+    let (executor, memory) = (sim.executor, pool());
+    let busy = async {
+        loop {
+            executor.platform().advance(Duration::from_micros(10));
+            yield_now().await;
+        }
+    };
+    executor.spawner().spawn_pinned(memory, id(1), busy).unwrap().detach();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let stuck = async move {
+        for _ in 0..4 {
+            let ran = Arc::clone(&ran);
+            let count = async move {
+                ran.fetch_add(1, SeqCst);
+            };
+            // Three in the ring, one in the LIFO slot.
+            executor.spawn(memory, count).unwrap().detach();
+        }
+        let begin = executor.platform().now();
+        while ran.load(SeqCst) < 4 {
+            assert_eq!(for_tasks.step(1), Step::Polled);
+            let waited = executor.platform().now() - begin;
+            assert!(waited < Duration::from_millis(20), "{} of 4", ran.load(SeqCst));
+        }
+        drop(for_tasks);
+    };
+    let mut handle = executor.spawn(memory, stuck).unwrap();
+    assert_eq!(sim.step(0), Step::Polled);
+    common::output(&mut handle).unwrap();
 }

@@ -517,15 +517,70 @@ fn an_interval_loses_no_tick_that_was_not_taken() {
         assert!(poll_with(pin!(interval.tick()), &wakes).is_pending());
     }
     sim.set_clock(at(ms(10)));
-    let mut tick = Box::pin(interval.tick());
-    assert!(poll_with(tick.as_mut(), &wakes).is_pending());
-    sim.run(0);
-    assert_eq!(poll_with(tick.as_mut(), &wakes), Poll::Ready(at(ms(10))));
-    drop(tick);
+    assert_eq!(poll_with(pin!(interval.tick()), &wakes), Poll::Ready(at(ms(10))));
     assert!(poll_with(pin!(interval.tick()), &wakes).is_pending());
     interval.reset();
     assert!(poll_with(pin!(interval.tick()), &wakes).is_pending());
     assert_eq!(sim.sleeps_until(0), None, "no tick is awaited");
+}
+
+#[test]
+fn what_is_overdue_is_ready_at_its_first_poll() {
+    let sim = Sim::new(1);
+    let wakes = Arc::default();
+    sim.set_clock(at(ms(10)));
+    for due in [ms(0), ms(3), ms(10)] {
+        let mut sleep = pin!(sim.timers().sleep_until(at(due)));
+        assert_eq!(poll_with(sleep.as_mut(), &wakes), Poll::Ready(()));
+        assert!(sleep.is_elapsed());
+    }
+    let late = sim.timers().timeout_at(at(ms(9)), pending::<()>());
+    assert!(matches!(poll_with(pin!(late), &wakes), Poll::Ready(Err(_))));
+    let mut interval = sim.timers().interval(ms(1));
+    assert_eq!(poll_with(pin!(interval.tick()), &wakes), Poll::Ready(at(ms(10))));
+    assert_eq!(sim.sleeps_until(0), None, "no timer is left");
+    // One that is put to a time that has passed; one that had ended, and begins anew.
+    let mut sleep = pin!(sim.timers().sleep_until(at(ms(20))));
+    assert!(poll_with(sleep.as_mut(), &wakes).is_pending());
+    sim.set_clock(at(ms(20)));
+    sim.run(0);
+    assert_eq!(poll_with(sleep.as_mut(), &wakes), Poll::Ready(()));
+    sleep.as_mut().reset(at(ms(15)));
+    assert_eq!(poll_with(sleep.as_mut(), &wakes), Poll::Ready(()));
+    sleep.as_mut().reset(at(ms(25)));
+    assert!(poll_with(sleep, &wakes).is_pending());
+}
+
+#[test]
+fn a_timer_made_anew_in_each_round_wins_at_last() {
+    let sim = Sim::new(1);
+    let executor = sim.executor;
+    let timers = sim.timers();
+    let rounds = async move {
+        let end = at(ms(100));
+        let mut interval = timers.interval_at(at(ms(10)), ms(10));
+        let (mut ticks, mut rounds) = (0, 0);
+        loop {
+            executor.platform().advance(ms(1));
+            let mut tick = pin!(interval.tick());
+            let mut sleep = pin!(timers.sleep_until(end));
+            // What `select!` does, with a branch that is always ready.
+            let over = poll_fn(|cx| {
+                if sleep.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(true);
+                }
+                ticks += usize::from(tick.as_mut().poll(cx).is_ready());
+                Poll::Ready(false)
+            });
+            rounds += 1;
+            if over.await || rounds == 1_000 {
+                return (ticks, rounds);
+            }
+        }
+    };
+    let mut handle = executor.spawn(pool(), rounds).unwrap();
+    sim.run(0);
+    assert_eq!(output(&mut handle).unwrap(), (9, 100));
 }
 
 #[test]

@@ -122,12 +122,11 @@ fn a_panic_in_the_drop_of_an_output_nobody_wants_is_nobodys() {
     flag.set();
     until(|| drops.count() == 1);
     until(|| rt.metrics().totals().live == 0);
-    // A handle that is dropped late drops the output, and panics where it is.
+    // A handle that is dropped late drops the output, and contains the panic too.
     let bomb = Bomb(drops.tally());
     let handle = rt.spawn(async move { bomb });
     until(|| handle.is_finished());
-    let panic = catch_unwind(AssertUnwindSafe(|| drop(handle))).unwrap_err();
-    assert_eq!(message(&*panic), "in a drop, on purpose");
+    drop(handle);
     assert_eq!(drops.count(), 2);
     still_works(&rt);
 }

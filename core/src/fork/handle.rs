@@ -337,8 +337,13 @@ where
     where
         F: FnOnce(Fork<'_>) -> R,
     {
+        if !self.platform.may_wait() {
+            return Err(f);
+        }
         if let Some((id, slot)) = self.working() {
-            let _leave = Leave::at_end(self, id);
+            let leave = Leave::at_end(self, id);
+            // In a waker, it may be counted as a searcher, and others rely on it.
+            leave.worker().step_back();
             return Ok(self.fork_on(&slot.bay, f));
         }
         let Some(helper) = self.helper() else { return Err(f) };

@@ -70,7 +70,7 @@ where
     /// Calls `f` once on each worker that is online, in that worker's context and with its id; returns how many there were when
     /// all have. The caller is one of them, unless it runs in a spare slot.
     ///
-    /// From a task or a job, or between two steps, of a worker; not for interrupt handlers. It blocks its worker until the
+    /// From a task or a job, or between two steps, of a worker. It blocks its worker until the
     /// others are done, and they come to it between two polls: one that is stuck in a long poll delays it. A worker that is
     /// offline is not waited for, and one that leaves meanwhile may be left out; spares are not asked. A
     /// worker that is stepped by hand has to be stepped meanwhile, by another context, or the broadcast does not end. Broadcasts
@@ -84,15 +84,18 @@ where
     /// With the first panic of `f`; it has run on all by then.
     ///
     /// # Errors
-    /// The closure, if the calling context is no worker, or is in a broadcast already.
+    /// The closure, if the calling context is no worker, is in a broadcast already, or must not wait ([`Platform::may_wait`]).
     pub fn broadcast<F>(&'static self, f: F) -> Result<usize, F>
     where
         F: Fn(WorkerId) + Sync,
     {
-        let Some((me, slot)) = self.working().filter(|(_, slot)| !slot.local.called.get()) else {
+        let here = self.working().filter(|(_, slot)| !slot.local.called.get());
+        let Some((me, slot)) = here.filter(|_| self.platform.may_wait()) else {
             return Err(f);
         };
         let leave = Leave::at_end(self, me);
+        // It may be called in a waker, by one that is counted as a searcher.
+        leave.worker().step_back();
         self.publish_all(&slot.bay);
         let call = Call::new(me, &f);
         self.begin_call(leave.worker(), &call);

@@ -72,7 +72,7 @@ impl Config {
 
     /// The sentry's shortest and longest sleep between two sweeps (default: 400 us to 10 ms), or `None` for no sentry:
     /// a task in the LIFO slot of a worker that is stuck in a poll, its timers, and I/O that it was the one to hear of, then
-    /// wait for the end of that poll, even while others sleep.
+    /// wait for the end of that poll, even while others sleep. A shortest sleep of zero is refused where the executor is made.
     ///
     /// If the shortest is a millisecond or less, a worker that has woken a few tasks for I/O or timers, which by the time of its
     /// polls so far it will have done in 200 us, wakes nobody for them: should the first take long, the others wait for the
@@ -83,6 +83,11 @@ impl Config {
             None => None,
         };
         self
+    }
+
+    /// The sentry would look around without end.
+    pub(crate) const fn is_sleepless(&self) -> bool {
+        matches!(self.sentry, Some((0, _)))
     }
 
     /// The longest sleep of an idle worker (default: none). No protocol needs it; it is there for platforms that are

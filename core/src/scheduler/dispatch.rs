@@ -117,8 +117,8 @@ where
     /// Whether there may be somebody to wake: an only worker is awake, as it is here.
     #[inline]
     pub(crate) fn has_company(&self) -> bool {
-        // Ordering: a hint. A worker that comes online this very moment may miss a task that is being pushed, and sleep. It
-        // keeps watch then, and looks again when its nap ends; without sentries, it must be seen.
+        // Ordering: a hint. A worker that comes online this very moment may miss a task that is being pushed, and sleep. Its first
+        // sleep is a short one, and it looks again then; without sentries, it must be seen.
         let alone = self.online.load(Ordering::Relaxed) <= 1 && self.config.sentry.is_some();
         !alone && self.slots().len() > 1
     }

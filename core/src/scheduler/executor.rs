@@ -8,6 +8,7 @@ use super::{
     idle::{Idle, Leaves},
     shutdown::Gate,
     slot::{OFFLINE, ONLINE, STARTING, Slots, WorkerSlot},
+    ward::Ward,
     worker::Worker,
 };
 use crate::{
@@ -51,7 +52,7 @@ pub type Executor<P, const N: usize, const RING: usize = 256> =
 pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     /// First, so that a pointer to it is a pointer to the scheduler.
     anchor: Anchor,
-    pub(crate) platform: P,
+    pub(crate) platform: Ward<P>,
     pub(crate) config: Config,
     pub(crate) registry: AtomicPtr<Home>,
     pub(crate) gate: Gate,
@@ -102,6 +103,8 @@ pub enum BuildError {
     ZeroWorkers,
     /// There are more slots than an executor can have; the largest number.
     TooManyWorkers(usize),
+    /// [`Config::sentry`] with a shortest sleep of zero, which would keep a core busy.
+    SentryNeverSleeps,
 }
 
 impl fmt::Display for BuildError {
@@ -109,6 +112,7 @@ impl fmt::Display for BuildError {
         match self {
             Self::ZeroWorkers => f.write_str("an executor needs at least one worker"),
             Self::TooManyWorkers(max) => write!(f, "an executor has at most {max} workers"),
+            Self::SentryNeverSleeps => f.write_str("the sentry's shortest sleep is zero"),
         }
     }
 }
@@ -131,6 +135,8 @@ pub enum RunError {
     WrongContext,
     /// The executor has shut down.
     Stopped,
+    /// The calling context must not wait ([`Platform::may_wait`]): an interrupt handler, say.
+    MustNotWait,
 }
 
 impl fmt::Display for RunError {
@@ -144,6 +150,7 @@ impl fmt::Display for RunError {
                 f.write_str("the platform takes the calling context for another worker")
             }
             Self::Stopped => f.write_str("the executor has shut down"),
+            Self::MustNotWait => f.write_str("the calling context must not wait"),
         }
     }
 }
@@ -165,10 +172,11 @@ impl<P: Platform, const N: usize, const RING: usize> Executor<P, N, RING> {
         /// An executor with a configuration of one's own.
         ///
         /// # Panics
-        /// As [`new`](Executor::new), and if all slots are spares.
+        /// As [`new`](Executor::new), if all slots are spares, and for a sentry that never sleeps ([`Config::sentry`]).
         pub fn with_config(platform: P, config: Config) -> Self {
             assert!(N > config.spares as usize, "an executor needs at least one worker");
             assert!(N <= WorkerId::MAX as usize + 1, "an executor has at most 4,096 workers (1,024 on narrow targets)");
+            assert!(!config.is_sleepless(), "the sentry's shortest sleep is zero");
             Self::assemble(platform, config, array_of!(WorkerSlot::new(); N))
         }
     }
@@ -181,13 +189,14 @@ where
     /// An executor over slots of one's own, for a number of workers that is known at run time.
     ///
     /// # Errors
-    /// [`BuildError`] for no slots or too many.
+    /// [`BuildError`] for no slots or too many, and for a sentry that never sleeps.
     pub fn over(platform: P, config: Config, slots: S) -> Result<Self, BuildError> {
         match slots.slots().len() {
             n if n <= config.spares as usize => Err(BuildError::ZeroWorkers),
             n if n > WorkerId::MAX as usize + 1 => {
                 Err(BuildError::TooManyWorkers(WorkerId::MAX as usize + 1))
             }
+            _ if config.is_sleepless() => Err(BuildError::SentryNeverSleeps),
             _ => Ok(Self::assemble(platform, config, slots)),
         }
     }
@@ -213,13 +222,15 @@ where
         near: Self::op_near,
         here: Self::op_here,
         not_here: Self::op_not_here,
+        may_wait: Self::op_may_wait,
+        guard: Self::op_contain,
     };
 
     maybe_const! {
         fn assemble(platform: P, config: Config, slots: S) -> Self {
             Self {
                 anchor: Anchor::new(Self::OPS),
-                platform,
+                platform: Ward(platform),
                 config,
                 registry: AtomicPtr::new(core::ptr::null_mut()),
                 gate: Gate::new(),
@@ -262,7 +273,7 @@ where
 
     /// The platform under the executor.
     pub fn platform(&self) -> &P {
-        &self.platform
+        &self.platform.0
     }
 
     /// How many workers can enter, spares not counted.
@@ -314,6 +325,9 @@ where
         if id.index() >= self.workers() {
             return Err(RunError::NoSuchWorker(self.workers()));
         }
+        if !self.platform.may_wait() {
+            return Err(RunError::MustNotWait);
+        }
         if self.working().is_some() {
             return Err(RunError::AlreadyWorker);
         }
@@ -355,7 +369,8 @@ where
         }
         // Ordering: a count. The fence pairs with those in `wait_until`: either who waits for the end sees that we are
         // here, or we see that it has come.
-        self.online.fetch_add(1, Ordering::AcqRel);
+        let others = self.online.fetch_add(1, Ordering::AcqRel);
+        slot.local.is_second.set(others == 1);
         fence(Ordering::SeqCst);
         // SAFETY: the slot is ours by the exchange above, until `leave`.
         unsafe { self.platform.enter(id) };

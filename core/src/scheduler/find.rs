@@ -55,11 +55,12 @@ where
         self.take_injector(0)
     }
 
-    /// In the midst of a tick: timers, and I/O if polls take long.
+    /// In the midst of a tick: timers; I/O and another worker if polls take long.
     fn look_up(&self) {
         self.fire_timers();
         if self.slot().local.pace.is_slow() {
             self.deliver();
+            self.look_after_another();
         }
     }
 
@@ -154,7 +155,7 @@ where
         None
     }
 
-    fn steal_from(&self, index: usize, victim: &WorkerSlot<RING>) -> Option<Ready> {
+    pub(super) fn steal_from(&self, index: usize, victim: &WorkerSlot<RING>) -> Option<Ready> {
         if victim.ring.is_empty() {
             return None;
         }

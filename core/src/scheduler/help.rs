@@ -28,7 +28,7 @@ where
     /// On a worker it polls tasks and sleeps in between, as the worker's own loop does; whatever makes `done` true must
     /// call [`unpark_worker`](Self::unpark_worker) afterwards. From elsewhere it helps only while a worker sleeps,
     /// so that no more threads work than there are workers, and only through a spare slot
-    /// ([`Config::spares`](crate::Config::spares)). Not for interrupt handlers.
+    /// ([`Config::spares`](crate::Config::spares)).
     ///
     /// Waits nest on a worker up to [`Config::nesting`](crate::Config::nesting). One below that sleeps, fires its timers and hears
     /// of I/O, while a replacement worker in a spare slot takes its place.
@@ -38,7 +38,7 @@ where
     /// this.
     ///
     /// Returns whether `done` holds. False on a worker: it is nested too deep, tasks are queued, and no worker is left to run
-    /// them. False elsewhere: there is nothing to help with, and it was not done a few moments ([`Platform::relax`]) later
+    /// them. False, at once, in a context that must not wait ([`Platform::may_wait`]). False elsewhere: there is nothing to help with, and it was not done a few moments ([`Platform::relax`]) later
     /// either.
     ///
     /// # Panics
@@ -62,6 +62,9 @@ where
     }
 
     pub(super) fn help(&'static self, done: &mut dyn FnMut() -> bool, patience: Patience) -> bool {
+        if !self.platform.may_wait() {
+            return done();
+        }
         match self.working() {
             Some((id, slot)) => {
                 let _nested = Nested::enter(self, id, slot);
@@ -126,6 +129,16 @@ where
         unsafe { Self::of(anchor) }.help(done, Patience::None)
     }
 
+    pub(crate) unsafe fn op_may_wait(anchor: NonNull<Anchor>) -> bool {
+        // SAFETY: the table is this type's.
+        unsafe { Self::of(anchor) }.platform.may_wait()
+    }
+
+    pub(crate) unsafe fn op_contain(anchor: NonNull<Anchor>, f: &mut dyn FnMut()) {
+        // SAFETY: the table is this type's.
+        drop(unsafe { Self::of(anchor) }.platform.guard(f));
+    }
+
     pub(crate) unsafe fn op_block(anchor: NonNull<Anchor>, word: &AtomicU32) {
         // SAFETY: the table is this type's.
         let platform = &unsafe { Self::of(anchor) }.platform;
@@ -180,6 +193,7 @@ where
         // In a waker: what it has woken is told of now, since nobody knows when it returns.
         let gathers = slot.local.marks.replace(Mark::GATHERS, false);
         executor.tell_gathered(slot);
+        Worker::of(executor, id).step_back();
         Self {
             worker: Leave::at_end(executor, id),
             accepting,

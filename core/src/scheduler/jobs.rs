@@ -262,8 +262,9 @@ where
     ///
     /// The worker is not announced as asleep: it can take no task, and whoever had one would rely on it.
     fn sleep_for(&'static self, me: WorkerId, slot: &WorkerSlot<RING>, theirs: &Bay, job: &Job) {
-        // In a waker, it may have told nobody so far.
+        // In a waker, it may have told nobody so far, and be counted as a searcher.
         self.tell_gathered(slot);
+        Worker::of(self, me).step_back();
         theirs.sleeper.store(me.index() as u32 + 1, Ordering::Relaxed);
         let counted = self.count_out(&self.joining);
         // Ordering: pairs with the fence of `notify` in `publish`: either that one sees us, or we see what is public; and with
@@ -271,7 +272,7 @@ where
         fence(Ordering::SeqCst);
         theirs.deque.ask();
         if job.fall_asleep() && (theirs.is_mixed() || !theirs.deque.is_public()) {
-            ManuallyDrop::new(Worker::new(self, me)).wait();
+            Worker::of(self, me).wait();
         }
         drop(counted);
     }
@@ -281,6 +282,7 @@ where
     fn block_for(&'static self, me: WorkerId, slot: &WorkerSlot<RING>, job: &Job) {
         let worker = ManuallyDrop::new(Worker::new(self, me));
         let was = slot.lifo.replace_accept(false);
+        worker.step_back();
         worker.give_away();
         slot.lifo.accept(was);
         let _blocked = self.block(&slot.shared.relies);

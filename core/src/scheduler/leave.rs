@@ -1,9 +1,36 @@
-//! How a worker leaves whose handle was dropped in the midst of something.
+//! How a worker leaves: at once, or, if its handle was dropped in the midst of something, at the end of that.
 
 use core::mem::ManuallyDrop;
 
 use super::{executor::Scheduler, slot::Slots, worker::Worker};
 use crate::platform::{Platform, WorkerId};
+
+impl<P: Platform, S, const RING: usize> Drop for Worker<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    fn drop(&mut self) {
+        let (executor, slot) = (self.executor, self.slot());
+        self.end_park();
+        // Frames below this one go on in the slot: no other context may enter it before they end (INV-LOCAL, INV-BAY).
+        slot.local.abandoned.set(slot.is_at_work());
+        if slot.local.abandoned.get() {
+            return;
+        }
+        self.retire_locals();
+        self.end_stretch();
+        self.rest();
+        self.give_away();
+        // The last task may have ended here, with everybody else asleep.
+        executor.settle();
+        // Pinned tasks wait where the next context of this worker, or whoever waits for the end, finds them.
+        // SAFETY: we are the worker.
+        unsafe { slot.inbox.put_back() };
+        executor.leave(self.id(), slot);
+        executor.leave_timers(slot);
+        executor.leave_io();
+    }
+}
 
 /// The end of a call that works in the slot of the calling worker: if the worker's handle was dropped meanwhile, and nothing
 /// else on the stack relies on the slot, the worker leaves.

@@ -15,6 +15,7 @@ use loom::{
 use super::{
     idle::{GROUP, Idle, Leaves},
     park::ParkWord,
+    ward::Ward,
 };
 use crate::{
     atomic::{AtomicBool, AtomicU32, AtomicWord, Ordering, UnsafeCell, model::check},
@@ -85,7 +86,7 @@ fn models_park_says_whether_it_was_notified() {
 fn check_park(sleep: fn(&dyn Fn(Option<Instant>) -> bool)) {
     check(3, move || {
         struct Shared {
-            board: Board,
+            board: Ward<Board>,
             word: ParkWord,
             data: UnsafeCell<u32>,
         }
@@ -94,7 +95,7 @@ fn check_park(sleep: fn(&dyn Fn(Option<Instant>) -> bool)) {
         // SAFETY: as above.
         unsafe impl Send for Shared {}
         let shared = Arc::new(Shared {
-            board: Board { lock: Mutex::new(()), news: Condvar::new() },
+            board: Ward(Board { lock: Mutex::new(()), news: Condvar::new() }),
             word: ParkWord::new(),
             data: UnsafeCell::new(0),
         });
@@ -106,7 +107,7 @@ fn check_park(sleep: fn(&dyn Fn(Option<Instant>) -> bool)) {
                 shared.word.unpark(&shared.board, ME);
             }
         });
-        sleep(&|deadline| shared.board.park(&shared.word, deadline));
+        sleep(&|deadline| shared.board.0.park(&shared.word, deadline));
         // SAFETY: after the park it is ours.
         assert_eq!(shared.data.with(|p| unsafe { *p }), 7);
         other.join().unwrap();
@@ -118,7 +119,7 @@ fn check_park(sleep: fn(&dyn Fn(Option<Instant>) -> bool)) {
 fn models_two_unparks_end_a_park() {
     check(2, || {
         let shared = Arc::new((
-            Board { lock: Mutex::new(()), news: Condvar::new() },
+            Ward(Board { lock: Mutex::new(()), news: Condvar::new() }),
             ParkWord::new(),
             AtomicU32::new(0),
         ));
@@ -133,7 +134,7 @@ fn models_two_unparks_end_a_park() {
             .collect();
         // As every waiter does: look, park, look again.
         while shared.2.load(Ordering::Relaxed) < 2 {
-            shared.0.park(&shared.1, None);
+            shared.0.0.park(&shared.1, None);
         }
         threads.into_iter().for_each(|t| t.join().unwrap());
     });

@@ -1,5 +1,6 @@
 //! The park word: how one worker sleeps and is woken, over a platform that waits and wakes on a word.
 
+use super::ward::Ward;
 use crate::{
     atomic::{AtomicU32, Ordering, maybe_const},
     platform::{Platform, WorkerId},
@@ -61,7 +62,7 @@ impl ParkWord {
     }
 
     /// Ends the worker's sleep, this one or the next. From any context.
-    pub(crate) fn unpark<P: Platform>(&self, platform: &P, worker: WorkerId) {
+    pub(crate) fn unpark<P: Platform>(&self, platform: &Ward<P>, worker: WorkerId) {
         #[cfg(not(filch_mutant = "park_notify"))]
         const NOTIFY: Ordering = Ordering::Release;
         #[cfg(filch_mutant = "park_notify")]

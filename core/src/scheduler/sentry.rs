@@ -94,6 +94,13 @@ where
         }
     }
 
+    /// Whether a worker is awake, once the caller is announced. Those who sleep in a join too deep to help in see to themselves.
+    pub(crate) fn is_anybody_awake(&self) -> bool {
+        // Ordering: hints.
+        let asleep = self.idle.parked(self) + self.blocked.load(Ordering::Relaxed) as usize;
+        asleep < self.online.load(Ordering::Relaxed) as usize
+    }
+
     /// Whether nobody keeps watch, and some sleeper could. A hint.
     fn lacks_sentry(&self) -> bool {
         // Ordering: a hint.
@@ -146,14 +153,10 @@ where
     pub(crate) fn keep_watch(&self) -> Option<u64> {
         let executor = self.executor;
         let (shortest, longest) = executor.config.sentry?;
-        // Those who sleep in a join too deep to help in see to themselves.
-        // Ordering: hints.
-        let asleep =
-            executor.idle.parked(executor) + executor.blocked.load(Ordering::Relaxed) as usize;
-        let online = executor.online.load(Ordering::Relaxed) as usize;
+        let online = executor.online.load(Ordering::Relaxed);
         let brief = online > 1 && self.slot().local.brief.replace(false);
         // It has the role already if it is in a waker that its sweep has called.
-        let needed = asleep < online || brief || self.holds_watch();
+        let needed = executor.is_anybody_awake() || brief || self.holds_watch();
         let nap = &self.slot().local.nap;
         let mut length = nap.get().max(shortest).min(longest);
         let waits = |slot: &WorkerSlot<RING>| !slot.lifo.is_empty() || !slot.ring.is_empty();
@@ -386,7 +389,7 @@ where
     }
 
     /// Takes the task that waits behind a long poll; whether there was one.
-    fn rescue(&self, stuck: &WorkerSlot<RING>) -> bool {
+    pub(super) fn rescue(&self, stuck: &WorkerSlot<RING>) -> bool {
         if !self.executor.config.stealing {
             return false;
         }
@@ -408,7 +411,22 @@ where
             shared.since.set(now);
         }
         let nanos = now.saturating_sub(shared.since.get());
-        if nanos >= limit && shared.reported.swap(polls, Ordering::Relaxed) != polls {
+        if nanos >= limit {
+            self.report_long(worker, polls, stuck, nanos);
+        }
+    }
+
+    /// As `report`, of a poll that is known to have lasted for so long; by any worker.
+    pub(super) fn report_long(
+        &self,
+        worker: u16,
+        polls: u32,
+        stuck: &WorkerSlot<RING>,
+        nanos: u64,
+    ) {
+        let is_over = self.executor.config.poll_limit.is_some_and(|limit| nanos >= limit);
+        // Ordering: once for each poll, or twice if two workers find it at the same time.
+        if is_over && stuck.shared.reported.swap(polls, Ordering::Relaxed) != polls {
             self.executor.platform.event(Some(self.id()), Event::LongPoll { worker, nanos });
         }
     }

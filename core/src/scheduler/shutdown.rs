@@ -5,6 +5,7 @@ use core::fmt;
 use super::{
     executor::Scheduler,
     slot::{OFFLINE, Slots},
+    ward::Ward,
     worker::Step,
 };
 use crate::{
@@ -96,14 +97,14 @@ impl Gate {
         self.stage.fetch_max(to, Ordering::AcqRel) < to
     }
 
-    pub(crate) fn tell<P: Platform>(&self, platform: &P) {
+    pub(crate) fn tell<P: Platform>(&self, platform: &Ward<P>) {
         // Ordering: Release pairs with the Acquire in `wait_until`.
         self.news.fetch_add(1, Ordering::Release);
         platform.unblock(&self.news);
     }
 
     /// A worker has left.
-    pub(crate) fn tell_if_closing<P: Platform>(&self, platform: &P) {
+    pub(crate) fn tell_if_closing<P: Platform>(&self, platform: &Ward<P>) {
         // Ordering: either we see the closing, or who closes sees that we have left: pairs with the fence in
         // `wait_until`.
         fence(Ordering::SeqCst);
@@ -119,11 +120,16 @@ impl Gate {
 pub enum ShutdownError {
     /// The caller is a worker of the executor, and would wait for itself.
     OnWorker,
+    /// The calling context must not wait ([`Platform::may_wait`]).
+    MustNotWait,
 }
 
 impl fmt::Display for ShutdownError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a worker cannot wait for the end of its own executor")
+        f.write_str(match self {
+            Self::OnWorker => "a worker cannot wait for the end of its own executor",
+            Self::MustNotWait => "the calling context must not wait",
+        })
     }
 }
 
@@ -142,7 +148,7 @@ where
     /// work, where the platform lets it be them. Blocks; call it from a thread that is no worker.
     ///
     /// # Errors
-    /// [`ShutdownError::OnWorker`], with nothing done.
+    /// [`ShutdownError`], with nothing done.
     pub fn shutdown(
         &'static self,
         deadline: Instant,
@@ -150,6 +156,9 @@ where
     ) -> Result<usize, ShutdownError> {
         if self.working().is_some() {
             return Err(ShutdownError::OnWorker);
+        }
+        if !self.platform.may_wait() {
+            return Err(ShutdownError::MustNotWait);
         }
         self.gate.advance(DRAINING);
         self.wake_all();

@@ -11,6 +11,7 @@ use super::{
     adapt::{Pace, Patience},
     bay::Bay,
     marks::Marks,
+    neighbour::Seen,
     park::ParkWord,
     rng::Rng,
 };
@@ -68,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) watched: AtomicU32,
     pub(crate) since: Cell<u64>,
     pub(crate) reported: AtomicU32,
+    /// What busy workers saw of this one.
+    pub(crate) seen: Seen,
 }
 
 /// The worker's timers: its own, and now and then somebody's who looks after them.
@@ -131,6 +134,8 @@ pub(crate) struct Local {
     pub(crate) looked: Cell<u64>,
     /// Nanoseconds of busy time not yet counted as a microsecond.
     pub(crate) busy_rest: Cell<u64>,
+    /// It came online beside one other worker, and has not slept since.
+    pub(crate) is_second: Cell<bool>,
 }
 
 // SAFETY: INV-LOCAL and INV-SENTRY; all else is atomic, or a queue with its own argument.
@@ -160,6 +165,7 @@ impl<const RING: usize> WorkerSlot<RING> {
                     watched: AtomicU32::new(0),
                     since: Cell::new(0),
                     reported: AtomicU32::new(0),
+                    seen: Seen::new(),
                 },
                 timed: Timed { wheel: Wheel::new() },
                 inbox: Inbox::new(),
@@ -258,6 +264,7 @@ impl Local {
             abandoned: Cell::new(false),
             looked: Cell::new(0),
             busy_rest: Cell::new(0),
+            is_second: Cell::new(false),
         }
     }
 }

@@ -58,6 +58,13 @@ where
             self.wake_one();
         }
     }
+
+    /// A worker has left, which perhaps was the one that heard of I/O: somebody who sleeps takes its place.
+    pub(crate) fn leave_io(&self) {
+        if self.platform.is_unwatched() && self.idle.any_parked() {
+            self.wake_one();
+        }
+    }
 }
 
 impl<P: Platform, S, const RING: usize> Driver for Scheduler<P, S, RING>
@@ -157,23 +164,6 @@ where
         next
     }
 
-    /// At the end of a tick: sees to one of the others, whose timers nobody may have seen to.
-    pub(crate) fn look_after_another(&self) {
-        let (executor, turn) = (self.executor, &self.slot().local.turn);
-        let n = executor.workers();
-        turn.set((turn.get() + 1) % n.max(1));
-        let Some(other) = executor.regular().get(turn.get()) else { return };
-        if turn.get() == self.id().index() || !other.timed.wheel.is_armed() {
-            return;
-        }
-        let grace = if other.is_online() { GRACE } else { 0 };
-        let now = executor.platform.now();
-        let late = Instant::from_nanos(now.as_nanos().saturating_sub(grace));
-        if other.timed.wheel.is_overdue(late) {
-            self.expire(&other.timed.wheel, now);
-        }
-    }
-
     /// Fires what is due on a wheel; whether there was something.
     pub(crate) fn expire(&self, wheel: &Wheel, now: Instant) -> bool {
         let (executor, slot) = (self.executor, self.slot());
@@ -181,6 +171,10 @@ where
         while more {
             let mut batch: Batch = Default::default();
             more = wheel.expire(now, executor.config.tick, &mut batch);
+            if batch.iter().any(Option::is_some) {
+                // Wakers may be of any kind, and take long.
+                self.step_back();
+            }
             self.on_behalf(&mut || {
                 // A waker that panics takes none of the others with it.
                 for waker in batch.iter_mut().filter_map(Option::take) {

@@ -1,6 +1,6 @@
 //! A worker: one pass of its loop, its sleep, its end.
 
-use core::{fmt, marker::PhantomData};
+use core::{fmt, marker::PhantomData, mem::ManuallyDrop};
 
 use super::{
     executor::Scheduler,
@@ -28,6 +28,9 @@ use crate::{
 /// takes the core of one of the others: with 64 connections of 5 us a request, 16 at a time, 7 % of the processor time and a
 /// third of p99.
 const SOON: u64 = 200_000;
+
+/// In nanoseconds: how long a worker that has just come online sleeps, at most.
+const FIRST: u64 = 1_000_000;
 
 /// What one pass of the loop did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +70,11 @@ where
         // SAFETY: `attach` has checked that there is such a slot.
         let slot = unsafe { executor.slots().get_unchecked(id.index()) };
         Self { executor, slot, id, not_send: PhantomData }
+    }
+
+    /// As `new`, for a look in the midst of something: dropped, it leaves the worker where it is.
+    pub(crate) fn of(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> ManuallyDrop<Self> {
+        ManuallyDrop::new(Self::new(executor, id))
     }
 
     /// Which worker this is.
@@ -125,6 +133,9 @@ where
         if self.slot().local.marks.replace(Mark::SLEPT, false) {
             self.deliver();
             self.fire_timers();
+            // Another tick begins. A pass that finds nothing ends none: a worker that polls one task in each would never hear of I/O.
+            self.end_stretch();
+            self.slot().local.in_tick.set(0);
         }
     }
 
@@ -246,7 +257,7 @@ where
         self.slot().counters.parks.add(1);
         executor.platform.event(Some(self.id), Event::Park);
         let watch = self.keep_watch();
-        let limit = executor.config.park_timeout;
+        let limit = self.longest_sleep();
         let sleep = match (watch, limit) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -256,6 +267,17 @@ where
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         })
+    }
+
+    /// The first sleep beside one that took itself for the only worker until now, and is awake, is short: `Scheduler::has_company`.
+    fn longest_sleep(&self) -> Option<u64> {
+        let executor = self.executor;
+        let limit = executor.config.park_timeout;
+        let is_first = self.slot().local.is_second.replace(false);
+        if is_first && executor.config.sentry.is_some() && executor.is_anybody_awake() {
+            return Some(limit.map_or(FIRST, |limit| limit.min(FIRST)));
+        }
+        limit
     }
 
     /// The second half of [`park`](Self::park): the worker is awake. Nothing happens if it did not sleep.
@@ -296,12 +318,7 @@ where
     #[inline(never)]
     pub(crate) fn rest(&self) {
         let marks = &self.slot().local.marks;
-        if marks.replace(Mark::SEARCHING, false) {
-            self.stop_searching();
-        }
-        if marks.replace(Mark::WATCHED, false) {
-            self.hand_watch_over();
-        }
+        self.step_back();
         if marks.any(Mark::GATHERED) {
             if self.will_soon_be_done() {
                 marks.set(Mark::GATHERED, false);
@@ -325,8 +342,26 @@ where
             && slot.local.pace.of(slot.ring.len()) < SOON
     }
 
+    /// Before user code, and before a sleep in the midst of it: others must rely neither on this worker's search nor on its watch.
+    #[inline]
+    pub(crate) fn step_back(&self) {
+        let (lifo, marks) = (&self.slot().lifo, &self.slot().local.marks);
+        if !marks.any(Mark::SEARCHING.or(Mark::WATCHED)) {
+            return;
+        }
+        // INV-ACCEPTING: marks change only while it is down.
+        let was = lifo.replace_accept(false);
+        if marks.replace(Mark::SEARCHING, false) {
+            self.stop_searching();
+        }
+        if marks.replace(Mark::WATCHED, false) {
+            self.hand_watch_over();
+        }
+        lifo.accept(was);
+    }
+
     #[cold]
-    pub(crate) fn stop_searching(&self) {
+    fn stop_searching(&self) {
         let executor = self.executor;
         if executor.idle.stop_searching()
             && (executor.has_work(self.id) || !self.slot().ring.is_empty())
@@ -352,9 +387,7 @@ where
         executor.platform.event(Some(self.id), Event::PollStart(task.as_ptr().addr()));
 
         slot.lifo.accept(true);
-        let bomb = Unwound;
         let polled = run::poll(ready, |f| executor.platform.guard(f));
-        core::mem::forget(bomb);
         slot.lifo.accept(false);
 
         executor.platform.event(Some(self.id), Event::PollEnd(task.as_ptr().addr()));
@@ -398,6 +431,9 @@ where
     #[cold]
     pub(crate) fn end_tick(&self) {
         self.end_stretch();
+        self.slot().local.in_tick.set(0);
+        // A worker that is never idle sees here that a shutdown has missed a task, which was about to begin.
+        let _ = self.executor.settle();
         self.answer_call();
         self.deliver();
         self.fire_timers();
@@ -423,7 +459,6 @@ where
             slot.counters.busy.add((nanos / 1_000) as usize);
             local.busy_rest.set(nanos % 1_000);
         }
-        local.in_tick.set(0);
     }
 
     /// What is queued here goes to the others, who hear of it. With the mark of INV-ACCEPTING down.
@@ -442,42 +477,6 @@ where
             self.executor.injector.push_chain(chain);
             self.executor.notify();
         }
-    }
-}
-
-/// A panic that a platform's `guard` lets through would leave the worker in the midst of a poll, with a frame on a stack
-/// that is gone: it ends the program instead, by a second panic. Where panics abort, this is not even compiled.
-struct Unwound;
-
-impl Drop for Unwound {
-    fn drop(&mut self) {
-        panic!("a panic left a poll: `Platform::guard` must contain it");
-    }
-}
-
-impl<P: Platform, S, const RING: usize> Drop for Worker<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    fn drop(&mut self) {
-        let (executor, slot) = (self.executor, self.slot());
-        self.end_park();
-        // Frames below this one go on in the slot: no other context may enter it before they end (INV-LOCAL, INV-BAY).
-        slot.local.abandoned.set(slot.is_at_work());
-        if slot.local.abandoned.get() {
-            return;
-        }
-        self.retire_locals();
-        self.end_stretch();
-        self.rest();
-        self.give_away();
-        // The last task may have ended here, with everybody else asleep.
-        executor.settle();
-        // Pinned tasks wait where the next context of this worker, or whoever waits for the end, finds them.
-        // SAFETY: we are the worker.
-        unsafe { slot.inbox.put_back() };
-        executor.leave(self.id, slot);
-        executor.leave_timers(slot);
     }
 }
 

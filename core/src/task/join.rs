@@ -34,6 +34,9 @@ pub enum JoinError {
     OnItself,
     /// `join` is nested too deep on this worker, and no other worker could take over. The handle stays good.
     TooDeep,
+    /// `join` was called where nothing may wait ([`Platform::may_wait`](crate::Platform::may_wait)): in an interrupt handler, or in a
+    /// forked child, which has none of the threads. The handle stays good.
+    MustNotWait,
     /// The output was taken before.
     Taken,
 }
@@ -68,6 +71,7 @@ impl fmt::Display for JoinError {
             },
             Self::OnItself => f.write_str("a task cannot join itself"),
             Self::TooDeep => f.write_str("join is nested too deep on this worker"),
+            Self::MustNotWait => f.write_str("the calling context must not wait for a task"),
             Self::Taken => f.write_str("the task's output was taken before"),
         }
     }
@@ -225,7 +229,11 @@ impl<T> JoinHandle<T> {
         self.state().is_none_or(|(_, state)| state.is_complete())
     }
 
-    /// Lets the task go its way. The same as dropping the handle, said aloud.
+    /// Lets the task go its way, for as long as something can wake it: one that waits for what nothing can wake, such as
+    /// [`pending`](core::future::pending), is cancelled, and its future dropped. The same as dropping the handle, said aloud.
+    ///
+    /// A task is alive while it is queued, being polled, or referred to by a waker. A guard that is to live until the shutdown waits
+    /// for something, say a sleep until [`Instant::MAX`](crate::Instant::MAX).
     pub fn detach(self) {}
 
     /// The task's id.
@@ -244,7 +252,7 @@ impl<T> JoinHandle<T> {
     ///
     /// On a worker it runs other tasks until this one is complete, so that spawn and join cost little more than a
     /// call. From a thread that is no worker it helps from the injector, then sleeps on the task's own completion
-    /// word. Not for interrupt handlers.
+    /// word.
     ///
     /// A lock that is held across this call is a deadlock if another task of this worker wants it, as that task may run on top of
     /// this one: release it before, or `await` the handle.
@@ -254,7 +262,7 @@ impl<T> JoinHandle<T> {
     /// tasks join tasks that join tasks, `await` the handle.
     ///
     /// # Errors
-    /// Those of the task, and [`JoinError::OnItself`], [`JoinError::TooDeep`] with the handle still good, and
+    /// Those of the task, and [`JoinError::OnItself`], [`JoinError::TooDeep`], [`JoinError::MustNotWait`] with the handle still good, and
     /// [`JoinError::Taken`]. Waits nest up to [`Config::nesting`](crate::Config::nesting); a deeper one sleeps, and a
     /// replacement worker takes over; it is `TooDeep` if tasks are queued and neither a worker nor a spare slot is left.
     pub fn join(&mut self) -> Result<T, JoinError> {
@@ -271,6 +279,10 @@ impl<T> JoinHandle<T> {
         // SAFETY: a home's anchor is that of a `'static` scheduler.
         let ops = unsafe { Anchor::ops(anchor) };
         // SAFETY: the table is that of this anchor's scheduler, which is `'static`.
+        if !unsafe { (ops.may_wait)(anchor) } {
+            return Err(JoinError::MustNotWait);
+        }
+        // SAFETY: as above.
         match unsafe { (ops.current)(anchor) } {
             Some(current) => {
                 if current.is_polling(task) {
@@ -376,7 +388,14 @@ impl<T> Drop for JoinHandle<T> {
         match detached {
             // SAFETY: INV-HANDLE entitled us to the transition. Our reference went with it, and is not used again.
             Ok(act) => unsafe { carry_out(act, task) },
-            Err(Completed) => drop(self.take(task)),
+            Err(Completed) => {
+                // SAFETY: INV-HANDLE: our reference keeps the task's home, whose anchor is that of a `'static` scheduler.
+                let (anchor, mut output) =
+                    unsafe { (task.as_ref().home().anchor(), Some(self.take(task))) };
+                // What its drop panics with has nobody to go to.
+                // SAFETY: the table is that of this anchor's scheduler.
+                unsafe { (Anchor::ops(anchor).guard)(anchor, &mut || drop(output.take())) };
+            }
         }
     }
 }

@@ -145,6 +145,8 @@ static OPS: Ops = Ops {
     workers: one,
     here: nowhere,
     not_here: ignore,
+    may_wait: |_| true,
+    guard: |_, f| f(),
 };
 
 unsafe fn bare(anchor: NonNull<Anchor>) -> &'static Bare {

@@ -42,6 +42,9 @@ pub(crate) struct Ops {
     pub(crate) here: unsafe fn(NonNull<Anchor>) -> Option<WorkerId>,
     /// Takes a `here` back.
     pub(crate) not_here: unsafe fn(NonNull<Anchor>),
+    pub(crate) may_wait: unsafe fn(NonNull<Anchor>) -> bool,
+    /// Calls user code, and drops what it panics with.
+    pub(crate) guard: unsafe fn(NonNull<Anchor>, &mut dyn FnMut()),
 }
 
 /// See [`Ops::help`].

@@ -38,17 +38,19 @@ impl Timers {
     ///
     /// Cost: a look at the clock; about 100 bytes in the caller's future, no allocation.
     pub fn sleep(self, duration: Duration) -> Sleep {
-        Sleep::new(self, self.now() + duration)
+        Sleep::new(self, self.now() + duration, true)
     }
 
-    /// Sleeps until `deadline`. One that has passed gives way to what else is ready.
+    /// Sleeps until `deadline`. One that has passed is ready at once.
+    ///
+    /// Cost: the first poll looks at the clock.
     pub fn sleep_until(self, deadline: Instant) -> Sleep {
-        Sleep::new(self, deadline)
+        Sleep::new(self, deadline, false)
     }
 
     /// Gives `future` so much time from now on, see [`Timeout`].
     pub fn timeout<F: Future>(self, duration: Duration, future: F) -> Timeout<F> {
-        self.timeout_at(self.now() + duration, future)
+        Timeout::new(self.sleep(duration), future)
     }
 
     /// Gives `future` time until `deadline`, see [`Timeout`].

@@ -21,6 +21,10 @@ use crate::{atomic::Ordering, instant::Instant};
 /// which therefore has to be pinned. It may be polled, reset and dropped on any thread, but not in interrupt handlers. If the
 /// executor has no worker it never ends.
 ///
+/// A deadline that has passed when it is first polled is over at once: so it wins in a loop that makes it anew each round, beside
+/// other branches that are ready. (A [`Timers::sleep`], whose deadline lay ahead, is not looked at a second time for that: first
+/// polled when its time has come, it is over at the next look of the wheel.)
+///
 /// Cost of the first poll, of a reset and of a drop: one uncontended lock and some list links each, whatever the number of
 /// timers. A ready one spends a unit of budget.
 ///
@@ -32,6 +36,8 @@ pub struct Sleep {
     deadline: Instant,
     /// The wheel that the node was put into. INV-TIMER: valid while the node's state is not UNLINKED.
     wheel: u16,
+    /// The deadline lay ahead when the value was made or reset.
+    ahead: bool,
     node: Node,
     _pinned: PhantomPinned,
 }
@@ -42,8 +48,8 @@ unsafe impl Send for Sleep {}
 unsafe impl Sync for Sleep {}
 
 impl Sleep {
-    pub(super) fn new(timers: Timers, deadline: Instant) -> Self {
-        Self { timers, deadline, wheel: 0, node: Node::new(), _pinned: PhantomPinned }
+    pub(super) fn new(timers: Timers, deadline: Instant, ahead: bool) -> Self {
+        Self { timers, deadline, wheel: 0, ahead, node: Node::new(), _pinned: PhantomPinned }
     }
 
     /// When it ends.
@@ -63,6 +69,7 @@ impl Sleep {
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let (this, node) = self.parts();
         this.deadline = deadline;
+        this.ahead = false;
         // Ordering: Acquire pairs with the Release in `Slots::fire`.
         if this.node.state.load(Ordering::Acquire) == LINKED {
             let (timers, wheel) = (this.timers.0, this.wheel);
@@ -92,6 +99,11 @@ impl Sleep {
         let (this, _) = self.parts();
         // Ordering: Acquire pairs with the Release in `Slots::fire`.
         match this.node.state.load(Ordering::Acquire) {
+            UNLINKED if this.is_over() => {
+                // Ordering: it is the owner's alone.
+                this.node.state.store(FIRED, Ordering::Relaxed);
+                true
+            }
             UNLINKED => {
                 this.begin(cx);
                 false
@@ -99,6 +111,12 @@ impl Sleep {
             LINKED => this.update(cx),
             _ => true,
         }
+    }
+
+    /// Whether a deadline that is in no wheel has passed. One that was a duration from now when it was made is not looked at: that
+    /// would be a second look at the clock for each, and the wheel's next one finds it.
+    fn is_over(&self) -> bool {
+        !self.ahead && self.deadline <= self.timers.now()
     }
 
     /// Enters a wheel.

@@ -74,7 +74,7 @@ unsafe fn message(payload: NonNull<()>) -> Option<&'static str> {
     unsafe { payload.cast::<Payload>().as_ref() }.downcast_ref::<&'static str>().copied()
 }
 
-fn contain(poll: &mut dyn FnMut()) -> Result<(), Panic> {
+pub(crate) fn contain(poll: &mut dyn FnMut()) -> Result<(), Panic> {
     catch_unwind(AssertUnwindSafe(poll)).map_err(|payload| {
         let payload = NonNull::from(Box::leak(Box::new(payload)));
         // SAFETY: the payload is `Send`, and only its message is ever shared.
@@ -378,7 +378,14 @@ pub(crate) struct Threads {
     desk: Mutex<Option<Vec<WorkerEntry>>>,
     /// What the next `unblock` does.
     at_unblock: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// What each `poll_io` and each `relax` of a worker does.
+    at_poll_io: OnceLock<Hook>,
+    at_relax: OnceLock<Hook>,
+    /// I/O would go unheard, by the platform.
+    pub(crate) unwatched: AtomicBool,
 }
+
+type Hook = Box<dyn Fn(Option<WorkerId>) + Send + Sync>;
 
 /// How a worker sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -399,7 +406,20 @@ impl Threads {
             asleep: AtomicU64::new(0),
             desk: Mutex::new(None),
             at_unblock: Mutex::new(None),
+            at_poll_io: OnceLock::new(),
+            at_relax: OnceLock::new(),
+            unwatched: AtomicBool::new(false),
         }
+    }
+
+    /// Each `poll_io` does this from now on; once for an executor.
+    pub(crate) fn at_poll_io(&self, f: impl Fn(Option<WorkerId>) + Send + Sync + 'static) {
+        assert!(self.at_poll_io.set(Box::new(f)).is_ok(), "once");
+    }
+
+    /// Each `relax` does this from now on; once for an executor.
+    pub(crate) fn at_relax(&self, f: impl Fn(Option<WorkerId>) + Send + Sync + 'static) {
+        assert!(self.at_relax.set(Box::new(f)).is_ok(), "once");
     }
 
     /// From now on `start` keeps the entries, for the test to run them.
@@ -512,7 +532,19 @@ unsafe impl Platform for Threads {
         contain(poll)
     }
     fn relax(&self, _: u32) {
+        if let Some(hook) = self.at_relax.get() {
+            hook(self.current_worker());
+        }
         thread::yield_now();
+    }
+    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
+        if let Some(hook) = self.at_poll_io.get() {
+            hook(Some(worker));
+        }
+        0
+    }
+    fn is_unwatched(&self) -> bool {
+        self.unwatched.load(Ordering::SeqCst)
     }
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         self.sleep(word, expected, deadline);

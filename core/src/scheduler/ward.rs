@@ -1,0 +1,150 @@
+//! The platform, behind a guard: a method of it that unwinds ends the program.
+//!
+//! Everything in the core is written for calls that return. One that unwinds would leave a worker between two states: a task taken
+//! from its queue and polled by nobody, a frame on a stack that is gone. [`Platform`] forbids it; here it is enforced. Where nothing
+//! unwinds there is no code for it.
+
+use crate::{
+    atomic::AtomicU32,
+    instant::Instant,
+    platform::{Panic, Platform, StartError, WorkerEntry, WorkerId},
+    trace::Event,
+};
+
+/// A platform whose methods return, or end the program.
+pub(crate) struct Ward<P>(pub(crate) P);
+
+/// Dropped by a panic alone: the second one ends the program.
+struct Unwound;
+
+impl Drop for Unwound {
+    #[cold]
+    fn drop(&mut self) {
+        panic!("a method of `Platform` must not unwind");
+    }
+}
+
+#[inline(always)]
+fn returns<T>(f: impl FnOnce() -> T) -> T {
+    let bomb = Unwound;
+    let result = f();
+    core::mem::forget(bomb);
+    result
+}
+
+/// Safety of the methods: that of the platform's, by the same names.
+impl<P: Platform> Ward<P> {
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        returns(|| self.0.now())
+    }
+
+    #[inline(always)]
+    pub(crate) fn current_worker(&self) -> Option<WorkerId> {
+        returns(|| self.0.current_worker())
+    }
+
+    pub(crate) fn may_wait(&self) -> bool {
+        returns(|| self.0.may_wait())
+    }
+
+    pub(crate) unsafe fn enter(&self, worker: WorkerId) {
+        // SAFETY: the caller's.
+        returns(|| unsafe { self.0.enter(worker) });
+    }
+
+    pub(crate) unsafe fn leave(&self, worker: WorkerId) {
+        // SAFETY: the caller's.
+        returns(|| unsafe { self.0.leave(worker) });
+    }
+
+    pub(crate) unsafe fn wait(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        // SAFETY: the caller's.
+        returns(|| unsafe { self.0.wait(worker, word, expected, deadline) });
+    }
+
+    pub(crate) unsafe fn listen(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        // SAFETY: the caller's.
+        returns(|| unsafe { self.0.listen(worker, word, expected, deadline) });
+    }
+
+    pub(crate) fn wake(&self, worker: WorkerId, word: &AtomicU32) {
+        returns(|| self.0.wake(worker, word));
+    }
+
+    pub(crate) fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
+        returns(|| self.0.start(entry))
+    }
+
+    /// Runs wakers, which may panic: called inside `guard`, so that what it lets through comes from them.
+    pub(crate) unsafe fn poll_io(&self, worker: WorkerId) -> usize {
+        // SAFETY: the caller's.
+        unsafe { self.0.poll_io(worker) }
+    }
+
+    pub(crate) fn is_unwatched(&self) -> bool {
+        returns(|| self.0.is_unwatched())
+    }
+
+    /// Calls user code, which may panic. What gets out of here ends the program.
+    #[inline(always)]
+    pub(crate) fn guard(&self, call: &mut dyn FnMut()) -> Result<(), Panic> {
+        let bomb = Passed;
+        let outcome = self.0.guard(call);
+        core::mem::forget(bomb);
+        outcome
+    }
+
+    pub(crate) fn resume(&self, panic: Panic) -> ! {
+        self.0.resume(panic)
+    }
+
+    pub(crate) fn relax(&self, round: u32) {
+        returns(|| self.0.relax(round));
+    }
+
+    pub(crate) fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        returns(|| self.0.block(word, expected, deadline));
+    }
+
+    pub(crate) fn unblock(&self, word: &AtomicU32) {
+        returns(|| self.0.unblock(word));
+    }
+
+    pub(crate) fn seed(&self, worker: WorkerId) -> u64 {
+        returns(|| self.0.seed(worker))
+    }
+
+    pub(crate) fn ready(&self) -> bool {
+        returns(|| self.0.ready())
+    }
+
+    #[inline(always)]
+    pub(crate) fn event(&self, worker: Option<WorkerId>, event: Event) {
+        returns(|| self.0.event(worker, event));
+    }
+}
+
+/// A panic went through `guard`: where the worker is in the midst of a poll, its frame is on a stack that is gone.
+struct Passed;
+
+impl Drop for Passed {
+    #[cold]
+    fn drop(&mut self) {
+        panic!(
+            "a panic went through `Platform::guard`: where panics unwind it must contain them, as `catch_unwind` does; the default does not"
+        );
+    }
+}
