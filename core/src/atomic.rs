@@ -10,6 +10,28 @@
 
 pub use core::sync::atomic::Ordering;
 
+/// A number that changes only where nobody relies on it, so that it is no part of any protocol, and models do not see it: the
+/// machine's own loads and stores, which every target has.
+#[derive(Debug)]
+pub(crate) struct Setting(core::sync::atomic::AtomicU32);
+
+impl Setting {
+    pub(crate) const fn new(value: u32) -> Self {
+        Self(core::sync::atomic::AtomicU32::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> u32 {
+        // Ordering: it goes with nothing.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, value: u32) {
+        // Ordering: as above.
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
 #[cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 mod backend {
     #[cfg(all(

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use filch_std::BuildError;
+use filch_std::{BuildError, LongPoll};
 
 use crate::{Linux, Runtime};
 
@@ -51,6 +51,8 @@ knobs! {
     nesting(depth: u32);
     job_slice(slice: Duration);
     job_workers(most: u16);
+    blocking_threads(most: usize);
+    on_long_poll(f: impl Fn(LongPoll) + Send + Sync + 'static);
 }
 
 impl Builder {

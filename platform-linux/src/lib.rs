@@ -48,11 +48,11 @@ pub mod stdio;
 mod token;
 
 pub use filch_std::{
-    AbortHandle, BuildError, Handle, Host, Instant, JoinError, JoinHandle, JoinSet, Metrics,
-    NoRuntime, Panic, SpawnError, SpawnErrorKind, Survivors, TaskId, TaskInfo, Timers, Totals,
-    WorkerId, WorkerMetrics, available_workers, block_on, budgeted, consume_budget, interval,
-    parallel, payload, resume, shield, sleep, sleep_until, spawn, spawn_blocking, spawn_local,
-    spawn_pinned, time, timeout, try_spawn, unconstrained, yield_now,
+    AbortHandle, BlockingMetrics, BuildError, Handle, Host, Instant, JoinError, JoinHandle,
+    JoinSet, LongPoll, Metrics, NoRuntime, Panic, SpawnError, SpawnErrorKind, Survivors, TaskId,
+    TaskInfo, Timers, Totals, WorkerId, WorkerMetrics, available_workers, block_on, budgeted,
+    consume_budget, interval, parallel, payload, resume, shield, sleep, sleep_until, spawn,
+    spawn_blocking, spawn_local, spawn_pinned, time, timeout, try_spawn, unconstrained, yield_now,
 };
 
 pub use crate::{

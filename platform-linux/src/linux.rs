@@ -12,6 +12,7 @@ use filch::{
     atomic::{AtomicU32, Ordering, fence},
 };
 use filch_std::{Futex, Host};
+use rustix::io::Errno;
 
 use crate::{
     poller::{Events, Poller},
@@ -78,6 +79,18 @@ unsafe impl Host for Linux {
         })
     }
 
+    fn open(&self) -> io::Result<()> {
+        self.poller.open()
+    }
+
+    fn close(&self) {
+        // SAFETY: INV-TOKEN: no worker is there that could hold it.
+        let events = unsafe { &mut *self.events.get() };
+        // What nobody has delivered was for sources of a runtime that has ended.
+        while events.pop().is_some() {}
+        self.poller.close();
+    }
+
     unsafe fn enter(&self, _: WorkerId) {
         // Ordering: a count; see `leave`.
         self.workers.fetch_add(1, Ordering::Relaxed);
@@ -91,10 +104,7 @@ unsafe impl Host for Linux {
         }
         // Ordering: AcqRel makes the last one see the others gone.
         if self.workers.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Nobody asks epoll any more: who waits for a source hears that.
-            // Ordering: Release pairs with the Acquire in `has_ended_since`; the edges of `wake_all` pass it on too.
-            self.lives.fetch_add(1, Ordering::Release);
-            self.sources.wake_all();
+            self.end_life();
         }
     }
 
@@ -121,6 +131,10 @@ unsafe impl Host for Linux {
         expected: u32,
         deadline: Option<Instant>,
     ) {
+        if self.poller.is_broken() {
+            // SAFETY: the caller's.
+            return unsafe { self.wait(me, word, expected, deadline) };
+        }
         for _ in 0..LOOKS {
             match self.token.take(me) {
                 Take::Held => return self.sleep(me, word, expected, deadline),
@@ -144,9 +158,8 @@ unsafe impl Host for Linux {
     }
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
-        if self.token.sleeps(worker) {
-            self.poller.ring();
-        } else {
+        // A look first, so that wakes of others share no count.
+        if !self.token.sleeps(worker) || !self.poller.ring_if(|| self.token.sleeps(worker)) {
             self.futex.wake(worker, word);
         }
     }
@@ -168,7 +181,7 @@ unsafe impl Host for Linux {
     }
 
     fn is_unwatched(&self) -> bool {
-        self.token.is_free() && !self.sources.is_empty()
+        self.token.is_free() && !self.sources.is_empty() && !self.poller.is_broken()
     }
 
     fn has_io(&self) -> bool {
@@ -202,10 +215,34 @@ impl Linux {
             }
             let slept = self.poller.wait(events, longest);
             self.token.wake_up(me);
-            if slept.is_err() || longest == left {
-                return;
+            match slept {
+                Ok(()) if longest == left => return,
+                Ok(()) => {}
+                Err(error) => {
+                    if self.poller.is_broken_by(error) {
+                        self.lament(error);
+                    }
+                    return;
+                }
             }
         }
+    }
+
+    /// Somebody has closed the descriptor of epoll, which is not theirs. Workers sleep on their words from now on, and those that wait
+    /// for I/O hear that it is over.
+    #[cold]
+    fn lament(&self, error: Errno) {
+        eprintln!(
+            "filch-linux: epoll_wait fails ({error}): a descriptor of the runtime was closed behind its back. Its I/O is over."
+        );
+        self.end_life();
+    }
+
+    /// Nobody asks epoll any more: who waits for a source hears that.
+    fn end_life(&self) {
+        // Ordering: Release pairs with the Acquire in `lives`; the edges of `wake_all` pass it on too.
+        self.lives.fetch_add(1, Ordering::Release);
+        self.sources.wake_all();
     }
 
     /// Delivers what the holder was told, and gives the token up; how many events there were.

@@ -2,13 +2,15 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
+    sync::{PoisonError, RwLock, RwLockReadGuard},
+    thread,
 };
 
-use core::{mem::MaybeUninit, time::Duration};
+use core::{mem::MaybeUninit, sync::atomic::AtomicI32, time::Duration};
 
 use filch::{
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU32, Ordering, fence},
     io::Ready,
 };
 use rustix::{
@@ -23,51 +25,141 @@ use rustix::{
 /// With one worker, processor time for each request is within 8 % of that with 256, either way.
 const BATCH: usize = 16;
 
+/// No descriptor.
+const CLOSED: i32 = -1;
+
 /// The key of the alarm; no source has it.
 const ALARM: u64 = u64::MAX;
 
-/// One epoll and its alarm.
+/// One epoll and its alarm, while the runtime lives.
+///
+/// INV-OPEN: the descriptors are open, unless they are `CLOSED`, for a worker that is online; for a thread that holds `changes`; and
+/// for one that is counted in `rings` and has seen after that that a worker sleeps in epoll. They are closed and opened while no worker
+/// is online, by a thread that holds `changes` alone and has seen no ring.
 #[derive(Debug)]
 pub(crate) struct Poller {
-    epoll: OwnedFd,
+    epoll: AtomicI32,
     /// Edge-triggered and never read: each write is an edge, and its counter has room for those of centuries.
-    alarm: OwnedFd,
+    alarm: AtomicI32,
+    changes: RwLock<()>,
+    /// Threads and signal handlers that are about to ring.
+    rings: AtomicU32,
+    /// The kernel has refused to wait: the descriptor was closed by a stranger.
+    broken: AtomicBool,
     /// Whether the kernel has `epoll_pwait2` (Linux 5.11), as far as is known.
     exact: AtomicBool,
 }
 
 impl Poller {
     pub(crate) fn new() -> io::Result<Self> {
+        let this = Self {
+            epoll: AtomicI32::new(CLOSED),
+            alarm: AtomicI32::new(CLOSED),
+            changes: RwLock::new(()),
+            rings: AtomicU32::new(0),
+            broken: AtomicBool::new(false),
+            exact: AtomicBool::new(true),
+        };
+        this.open()?;
+        Ok(this)
+    }
+
+    /// Opens what is closed. While no worker is online.
+    pub(crate) fn open(&self) -> io::Result<()> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let key = epoll::EventData::new_u64(ALARM);
         epoll::add(&epoll, &alarm, key, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
-        Ok(Self { epoll, alarm, exact: AtomicBool::new(true) })
+        let _changes = self.changes.write().unwrap_or_else(PoisonError::into_inner);
+        // Ordering: workers come after this by the start of their threads, others by the lock.
+        self.broken.store(false, Ordering::Relaxed);
+        self.alarm.store(alarm.into_raw_fd(), Ordering::Relaxed);
+        self.epoll.store(epoll.into_raw_fd(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Closes both. When the last worker has left.
+    pub(crate) fn close(&self) {
+        let _changes = self.changes.write().unwrap_or_else(PoisonError::into_inner);
+        // Ordering: pairs with the fence in `Token::sleeps`, which comes after the count in `ring_if`: either we see the ring, or it
+        // sees that no worker sleeps in epoll.
+        fence(Ordering::SeqCst);
+        while self.rings.load(Ordering::Acquire) != 0 {
+            thread::yield_now();
+        }
+        for fd in [&self.epoll, &self.alarm] {
+            // Ordering: the lock.
+            let fd = fd.swap(CLOSED, Ordering::Relaxed);
+            if fd != CLOSED && !self.broken.load(Ordering::Relaxed) {
+                // SAFETY: from `into_raw_fd`, and taken out once; INV-OPEN: nobody uses it.
+                drop(unsafe { OwnedFd::from_raw_fd(fd) });
+            }
+        }
+    }
+
+    /// The epoll, for as long as the caller's right to it lasts (INV-OPEN).
+    fn epoll(&self) -> Result<BorrowedFd<'_>, Errno> {
+        match self.epoll.load(Ordering::Relaxed) {
+            CLOSED => Err(Errno::BADF),
+            // SAFETY: INV-OPEN.
+            fd => Ok(unsafe { BorrowedFd::borrow_raw(fd) }),
+        }
+    }
+
+    /// Keeps the epoll open.
+    fn stay_open(&self) -> RwLockReadGuard<'_, ()> {
+        self.changes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the kernel has refused to wait, for good.
+    pub(crate) fn is_broken(&self) -> bool {
+        // Ordering: a memo.
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    /// The kernel has refused to wait; true for the first to say so. The descriptors are a stranger's by now, perhaps, and stay.
+    pub(crate) fn is_broken_by(&self, error: Errno) -> bool {
+        !matches!(error, Errno::INTR | Errno::NOMEM) && !self.broken.swap(true, Ordering::Relaxed)
     }
 
     /// From now on events of the file come under this key: those of reading and its end; of writing if `write`.
     pub(crate) fn add(&self, fd: BorrowedFd<'_>, key: u64, write: bool) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), interest(write))?)
+        let _open = self.stay_open();
+        Ok(epoll::add(self.epoll()?, fd, epoll::EventData::new_u64(key), interest(write))?)
     }
 
     /// Changes what is wanted; what is ready is told again.
     pub(crate) fn modify(&self, fd: BorrowedFd<'_>, key: u64, write: bool) -> io::Result<()> {
-        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(key), interest(write))?)
+        let _open = self.stay_open();
+        Ok(epoll::modify(self.epoll()?, fd, epoll::EventData::new_u64(key), interest(write))?)
     }
 
     pub(crate) fn delete(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        Ok(epoll::delete(&self.epoll, fd)?)
+        let _open = self.stay_open();
+        Ok(epoll::delete(self.epoll()?, fd)?)
     }
 
-    /// Ends the wait under way, or the next. Safe in signal handlers: one system call, which leaves `errno` alone.
-    pub(crate) fn ring(&self) {
-        // It cannot fail: see `alarm`.
-        let _ = rustix::io::write(&self.alarm, &1_u64.to_ne_bytes());
+    /// Ends the wait under way, or the next, if `sleeps`, which looks at the token, says that there is one. Safe in signal handlers:
+    /// one system call, which leaves `errno` alone.
+    pub(crate) fn ring_if(&self, sleeps: impl FnOnce() -> bool) -> bool {
+        // Ordering: see `close`. Release, as the last use of the descriptor comes before the count is down.
+        self.rings.fetch_add(1, Ordering::Relaxed);
+        let sleeps = sleeps();
+        if sleeps {
+            // SAFETY: INV-OPEN: somebody sleeps in epoll, and does not leave while we are counted without that the descriptor stays.
+            let alarm = unsafe { BorrowedFd::borrow_raw(self.alarm.load(Ordering::Relaxed)) };
+            // It cannot fail: see `alarm`.
+            let _ = rustix::io::write(alarm, &1_u64.to_ne_bytes());
+        }
+        self.rings.fetch_sub(1, Ordering::Release);
+        sleeps
     }
 
     /// Whether there are events that nobody has been told of.
     pub(crate) fn has_events(&self) -> bool {
-        let mut polled = [PollFd::new(&self.epoll, PollFlags::IN)];
+        let _open = self.stay_open();
+        let Ok(epoll) = self.epoll() else { return false };
+        let mut polled = [PollFd::new(&epoll, PollFlags::IN)];
         poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
     }
 
@@ -77,16 +169,23 @@ impl Poller {
             .map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
         // Ordering: a memo, of one thread for the others.
         if self.exact.load(Ordering::Relaxed) && timeout.is_some_and(|t| t.tv_nsec != 0) {
-            match wait_exactly(&self.epoll, events, timeout) {
+            match wait_exactly(self.epoll()?, events, timeout) {
                 // No such call; or a sandbox that does not know it.
                 Err(Errno::NOSYS | Errno::PERM) => self.exact.store(false, Ordering::Relaxed),
                 result => return result,
             }
         }
         // In milliseconds, rounded up: late rather than early. The same where the timeout is none, or whole seconds.
-        let (found, _) = epoll::wait(&self.epoll, &mut events.buffer, timeout.as_ref())?;
+        let (found, _) = epoll::wait(self.epoll()?, &mut events.buffer, timeout.as_ref())?;
         (events.next, events.end) = (0, found.len());
         Ok(())
+    }
+}
+
+/// Where no runtime keeps it for ever.
+impl Drop for Poller {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -98,7 +197,7 @@ fn interest(write: bool) -> epoll::EventFlags {
 
 /// `epoll_pwait2`, whose timeout is in nanoseconds.
 fn wait_exactly(
-    epoll: &OwnedFd,
+    epoll: BorrowedFd<'_>,
     events: &mut Events,
     timeout: Option<Timespec>,
 ) -> Result<(), Errno> {
@@ -231,7 +330,7 @@ mod tests {
         for poller in pollers() {
             let mut events = Events::new();
             for _ in 0..3 {
-                poller.ring();
+                poller.ring_if(|| true);
                 poller.wait(&mut events, None).unwrap();
                 assert!(!events.is_empty());
                 assert_eq!(drain(&mut events), []);

@@ -79,7 +79,7 @@ impl Slab {
     /// An entry for a new source. It begins as ready for both directions: the first operation finds out.
     ///
     /// # Errors
-    /// If there are too many.
+    /// If there are too many; if there is no memory for more.
     pub(crate) fn insert(&self) -> io::Result<(Key, &Entry)> {
         let (index, entry) = self.take_free()?;
         // Ordering: a count.
@@ -104,7 +104,7 @@ impl Slab {
         let slot = self.chunks.get(index / CHUNK).ok_or_else(exhausted)?;
         if index % CHUNK == 0 {
             // Ordering: Release pairs with the Acquire in `get`.
-            slot.store(Box::into_raw(new_chunk()), Ordering::Release);
+            slot.store(Box::into_raw(new_chunk()?), Ordering::Release);
         }
         free.used += 1;
         Ok((index as u32, self.get(index).ok_or_else(exhausted)?))
@@ -116,7 +116,12 @@ impl Slab {
     pub(crate) fn remove(&self, key: Key, entry: &Entry) {
         // Ordering: Release pairs with the Acquire in `deliver`; later keys are given out under the lock.
         entry.generation.store(key.generation().wrapping_add(1), Ordering::Release);
+        // Its wakers may panic.
+        let _given_back = Back { slab: self, key, entry };
         entry.readiness.set(Ready::READABLE | Ready::WRITABLE);
+    }
+
+    fn give_back(&self, key: Key, entry: &Entry) {
         self.live.fetch_sub(1, Ordering::Relaxed);
         let mut free = self.lock();
         // Ordering: the lock.
@@ -165,21 +170,36 @@ impl Slab {
     }
 }
 
+/// An entry whose source is gone goes back when this is dropped.
+struct Back<'a> {
+    slab: &'a Slab,
+    key: Key,
+    entry: &'a Entry,
+}
+
+impl Drop for Back<'_> {
+    fn drop(&mut self) {
+        self.slab.give_back(self.key, self.entry);
+    }
+}
+
 #[cold]
 fn exhausted() -> io::Error {
     io::Error::other("this runtime has as many sources of I/O as there can be")
 }
 
-fn new_chunk() -> Box<Chunk> {
+fn new_chunk() -> io::Result<Box<Chunk>> {
     let entry = || Entry {
         readiness: Readiness::new(),
         generation: AtomicU32::new(0),
         next: AtomicU32::new(NONE),
     };
-    let chunk: Box<[Entry]> = (0..CHUNK).map(|_| entry()).collect();
-    let chunk = Box::into_raw(chunk).cast::<Chunk>();
+    let mut chunk = Vec::new();
+    chunk.try_reserve_exact(CHUNK).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    chunk.extend((0..CHUNK).map(|_| entry()));
+    let chunk = Box::into_raw(chunk.into_boxed_slice()).cast::<Chunk>();
     // SAFETY: a boxed slice of `CHUNK` entries.
-    unsafe { Box::from_raw(chunk) }
+    Ok(unsafe { Box::from_raw(chunk) })
 }
 
 impl Drop for Slab {
@@ -224,6 +244,29 @@ mod tests {
         assert!(again.readiness.get().ready.is_empty());
         assert!(slab.deliver(new, Ready::WRITABLE));
         assert_eq!(again.readiness.get().ready, Ready::WRITABLE);
+    }
+
+    #[test]
+    fn a_waker_that_panics_loses_no_entry() {
+        struct Bomb;
+        impl std::task::Wake for Bomb {
+            fn wake(self: std::sync::Arc<Self>) {
+                panic!("on purpose");
+            }
+        }
+        let slab = Slab::new();
+        for _ in 0..10 {
+            let (key, entry) = slab.insert().unwrap();
+            quiet(entry);
+            let waker = core::task::Waker::from(std::sync::Arc::new(Bomb));
+            let mut cx = core::task::Context::from_waker(&waker);
+            let mut ready = core::pin::pin!(entry.readiness.ready(Ready::READABLE));
+            assert!(core::future::Future::poll(ready.as_mut(), &mut cx).is_pending());
+            let removed = core::panic::AssertUnwindSafe(|| slab.remove(key, entry));
+            std::panic::catch_unwind(removed).unwrap_err();
+            assert_eq!(key.index(), 0, "the entry is used again");
+        }
+        assert!(slab.is_empty());
     }
 
     #[test]

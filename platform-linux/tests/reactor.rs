@@ -88,8 +88,8 @@ fn memory_is_used_again_with_sources_left_open() {
     let mut left = Vec::new();
     let mut hosts = std::collections::BTreeSet::new();
     for round in 0..200_u32 {
-        // A shape of its own, so that no other test has its memory.
-        let rt = filch_linux::builder().workers(2).nesting(29).build().unwrap();
+        // As many workers as in no other test, which might have its memory.
+        let rt = filch_linux::builder().workers(7).build().unwrap();
         hosts.insert(core::ptr::from_ref(host(&rt)).addr());
         rt.block_on(async {
             let (a, b) = pair();

@@ -13,7 +13,10 @@ use filch::{
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::context::{self, Guest, Handle};
+use crate::{
+    context::{self, Handle},
+    guest::{self, Guest},
+};
 
 /// Runs a future on the calling thread, in the current runtime.
 ///
@@ -60,8 +63,8 @@ impl Wake for Signal {
     fn wake_by_ref(self: &Arc<Self>) {
         // Ordering: Release pairs with the Acquire in `take_news`.
         match (self.news.swap(NOTIFIED, Ordering::Release), self.worker) {
-            (EMPTY, Some(worker)) => self.handle.core.unpark(worker),
-            (ASLEEP, _) => self.handle.core.unblock(&self.news),
+            (EMPTY, Some(worker)) => self.handle.0.core.unpark(worker),
+            (ASLEEP, _) => self.handle.0.core.unblock(&self.news),
             _ => {}
         }
     }
@@ -69,9 +72,7 @@ impl Wake for Signal {
 
 impl Signal {
     fn is_of(&self, handle: Handle, worker: Option<WorkerId>) -> bool {
-        core::ptr::addr_eq(self.handle.core, handle.core)
-            && self.handle.process == handle.process
-            && self.worker == worker
+        core::ptr::eq(self.handle.0, handle.0) && self.worker == worker
     }
 
     fn has_news(&self) -> bool {
@@ -85,7 +86,7 @@ impl Signal {
 
     #[track_caller]
     fn wait(&self) {
-        if self.handle.core.help_patiently(&mut || self.has_news()) {
+        if self.handle.0.core.help_patiently(&mut || self.has_news()) {
             return;
         }
         assert!(self.worker.is_none(), "{TOO_DEEP}");
@@ -94,7 +95,7 @@ impl Signal {
         let asleep =
             self.news.compare_exchange(EMPTY, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
         while asleep.is_ok() && !self.has_news() {
-            self.handle.core.block(&self.news, ASLEEP);
+            self.handle.0.core.block(&self.news, ASLEEP);
         }
     }
 }
@@ -103,18 +104,19 @@ impl Signal {
 const KEPT: usize = 8;
 
 thread_local! {
-    /// Signals that were used before, so that waiting again allocates nothing.
+    /// Signals that were used before, so that waiting again allocates nothing. Gone when the thread ends, before its last waits perhaps.
     static SPARES: RefCell<Vec<Arc<Signal>>> = const { RefCell::new(Vec::new()) };
 }
 
 fn signal(handle: Handle) -> Arc<Signal> {
-    let worker = handle.core.current_worker();
-    let spare = SPARES.with_borrow_mut(|spares| {
+    let worker = handle.0.core.current_worker();
+    let spare = SPARES.try_with(|spares| {
+        let mut spares = spares.borrow_mut();
         // One for the same waiter. A waker of its last use may be left: at worst it causes one poll for nothing.
         let at = spares.iter().position(|spare| spare.is_of(handle, worker))?;
         Some(spares.swap_remove(at))
     });
-    match spare {
+    match spare.ok().flatten() {
         Some(spare) => {
             // Ordering: pairs with nothing: no waker of this use exists yet.
             spare.news.store(EMPTY, Ordering::Relaxed);
@@ -125,9 +127,11 @@ fn signal(handle: Handle) -> Arc<Signal> {
 }
 
 fn keep(signal: Arc<Signal>) {
-    let oldest = SPARES.with_borrow_mut(|spares| {
+    let oldest = SPARES.try_with(|spares| {
+        let mut spares = spares.borrow_mut();
         // Once, and not little by little.
-        spares.reserve_exact(KEPT.saturating_sub(spares.len()));
+        let room = KEPT.saturating_sub(spares.len());
+        spares.reserve_exact(room);
         let oldest = (spares.len() == KEPT).then(|| spares.remove(0));
         spares.push(signal);
         oldest
@@ -136,19 +140,19 @@ fn keep(signal: Arc<Signal>) {
 }
 
 /// The thread is in a runtime until this is dropped.
-struct Entered {
+struct Entered<'a> {
     before: Option<Handle>,
     /// A stopped clock does not move while it has something to do.
-    _guest: Option<Guest>,
+    _guest: Option<guest::Entered<'a>>,
 }
 
-impl Entered {
-    fn new(handle: Handle) -> Self {
-        Self { _guest: Guest::new(handle), before: context::enter(Some(handle)) }
+impl<'a> Entered<'a> {
+    fn new(handle: Handle, guest: &'a Guest) -> Self {
+        Self { _guest: guest.enter(), before: context::enter(Some(handle)) }
     }
 }
 
-impl Drop for Entered {
+impl Drop for Entered<'_> {
     fn drop(&mut self) {
         context::enter(self.before);
     }
@@ -172,7 +176,8 @@ impl Handle {
         if let Err(kind) = self.check() {
             panic!("{kind}");
         }
-        let _entered = Entered::new(*self);
+        let guest = Guest::of(*self);
+        let _entered = Entered::new(*self, &guest);
         let signal = signal(*self);
         let waker = Arc::clone(&signal).into();
         let mut cx = Context::from_waker(&waker);

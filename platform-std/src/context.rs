@@ -2,16 +2,23 @@
 
 use core::{
     any::Any,
-    cell::{Cell, RefCell},
+    cell::Cell,
     fmt,
     future::Future,
+    panic::{RefUnwindSafe, UnwindSafe},
     sync::atomic::Ordering,
     time::Duration,
 };
+use std::sync::Arc;
 
 use filch::{Fork, Heap, JoinHandle, Metrics, Spawner, Timers, WorkerId, atomic::AtomicU32};
 
-use crate::{clock::Clock, fork, host::Host};
+use crate::{
+    blocking::{self, BlockingMetrics, Pool},
+    clock::Clock,
+    fork,
+    host::Host,
+};
 
 /// A runtime behind its host's type: what the free functions need.
 pub(crate) trait Core: Sync {
@@ -24,6 +31,7 @@ pub(crate) trait Core: Sync {
     fn block(&self, word: &AtomicU32, expected: u32);
     fn unblock(&self, word: &AtomicU32);
     fn metrics(&self) -> Metrics<'_>;
+    fn pool(&self) -> Arc<Pool>;
     fn clock_stop(&self);
     fn clock_resume(&self);
     fn clock_advance(&self, by: Duration) -> bool;
@@ -49,9 +57,15 @@ pub(crate) trait Core: Sync {
 /// A runtime, to spawn onto: a copyable handle that outlives it.
 ///
 /// After the runtime has shut down a handle's spawns fail with [`SpawnErrorKind::Shutdown`]. Its memory is used again for a
-/// runtime of the same shape; a handle that is kept so long then speaks of that one.
+/// runtime of as many workers, in the same process; a handle that is kept so long then speaks of that one.
 #[derive(Clone, Copy)]
-pub struct Handle {
+pub struct Handle(pub(crate) &'static Inner);
+
+impl UnwindSafe for Handle {}
+impl RefUnwindSafe for Handle {}
+
+/// What a handle points to: one word, so that a signal handler sees all of it or nothing. In the memory of a runtime, for ever.
+pub(crate) struct Inner {
     pub(crate) core: &'static dyn Core,
     pub(crate) heap: &'static Heap,
     pub(crate) spawner: Spawner,
@@ -61,49 +75,18 @@ pub struct Handle {
 }
 
 thread_local! {
+    // Without destructors: a runtime may be built and dropped in the destructor of any other thread-local value.
     static CURRENT: Cell<Option<Handle>> = const { Cell::new(None) };
-    /// The clocks of the runtimes in whose `block_on` the thread is without being a worker, by address.
-    static GUEST_OF: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Whether the thread is in a `block_on` of the runtime with this clock, and no worker of it.
-pub(crate) fn is_guest(clock: &Clock) -> bool {
-    // In the destructor of another thread-local value it may be gone, and `block_on` with it.
-    GUEST_OF
-        .try_with(|all| all.borrow().contains(&core::ptr::from_ref(clock).addr()))
-        .unwrap_or(false)
-}
-
-/// The thread is a guest of the handle's runtime, while this lives; `None` if it is one already, or a worker.
-pub(crate) struct Guest(Handle);
-
-impl Guest {
-    pub(crate) fn new(handle: Handle) -> Option<Self> {
-        let clock = handle.core.clock();
-        if handle.core.current_worker().is_some() || is_guest(clock) {
-            return None;
-        }
-        GUEST_OF.with_borrow_mut(|all| all.push(core::ptr::from_ref(clock).addr()));
-        // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
-        clock.guests.fetch_add(1, Ordering::AcqRel);
-        Some(Self(handle))
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let clock = self.0.core.clock();
-        let address = core::ptr::from_ref(clock).addr();
-        GUEST_OF.with_borrow_mut(|all| all.retain(|guest| *guest != address));
-        // Ordering: as above.
-        clock.guests.fetch_sub(1, Ordering::AcqRel);
-        self.0.core.clock_recheck();
-    }
 }
 
 /// The calling thread is in this runtime from now on; gives the one before.
 pub(crate) fn enter(handle: Option<Handle>) -> Option<Handle> {
     CURRENT.replace(handle)
+}
+
+/// The runtime that the calling thread is in.
+pub(crate) fn current() -> Option<Handle> {
+    CURRENT.get()
 }
 
 /// The calling thread is in no runtime.
@@ -192,7 +175,7 @@ impl Handle {
 
     #[inline]
     pub(crate) fn check(&self) -> Result<(), SpawnErrorKind> {
-        if self.process == fork::generation() { Ok(()) } else { Err(SpawnErrorKind::Forked) }
+        if self.0.process == fork::generation() { Ok(()) } else { Err(SpawnErrorKind::Forked) }
     }
 
     /// Spawns a task. In steady state this calls no allocator.
@@ -207,7 +190,7 @@ impl Handle {
         if let Err(kind) = self.check() {
             return Err(SpawnError { kind, future });
         }
-        Ok(self.spawner.spawn(self.heap, future)?)
+        Ok(self.0.spawner.spawn(self.0.heap, future)?)
     }
 
     /// Spawns a task. If the runtime has shut down, the handle says that the task was cancelled.
@@ -230,7 +213,7 @@ impl Handle {
         F::Output: Send + 'static,
     {
         match error.kind {
-            SpawnErrorKind::Shutdown => match self.spawner.reserve::<F>(self.heap) {
+            SpawnErrorKind::Shutdown => match self.0.spawner.reserve::<F>(self.0.heap) {
                 Ok(reserved) => reserved.spawn(error.future),
                 Err(kind) => panic!("{kind}"),
             },
@@ -254,7 +237,7 @@ impl Handle {
         if let Err(kind) = self.check() {
             return Err(SpawnError { kind, future });
         }
-        Ok(self.spawner.spawn_pinned(self.heap, worker, future)?)
+        Ok(self.0.spawner.spawn_pinned(self.0.heap, worker, future)?)
     }
 
     /// Spawns a task that need not be `Send`, from a pinned task or another local one, whose worker it shares.
@@ -270,7 +253,7 @@ impl Handle {
         if let Err(kind) = self.check() {
             return Err(SpawnError { kind, future });
         }
-        Ok(self.spawner.spawn_local(self.heap, future)?)
+        Ok(self.0.spawner.spawn_local(self.0.heap, future)?)
     }
 
     /// Spawns a task with a name, which shows in [`Runtime::tasks`](crate::Runtime::tasks) and among the survivors of a
@@ -291,11 +274,15 @@ impl Handle {
         if let Err(kind) = self.check() {
             return Err(SpawnError { kind, future });
         }
-        Ok(self.spawner.named(name).spawn(self.heap, future)?)
+        Ok(self.0.spawner.named(name).spawn(self.0.heap, future)?)
     }
 
-    /// Runs a closure that blocks on a thread of the process-wide blocking pool (crate `blocking`), as a task. Aborting the task
-    /// keeps the closure from starting; one that has started runs to its end.
+    /// Runs a closure that blocks on a thread of the runtime's blocking pool, as a task; the thread is in the runtime meanwhile. Aborting
+    /// the task keeps the closure from starting. One that has started runs to its end, even behind the end of the runtime, which waits
+    /// for no closure: its output is then dropped.
+    ///
+    /// The pool has [`Builder::blocking_threads`](crate::Builder::blocking_threads) threads at most, and the closures beyond wait for
+    /// one. Where no thread can be started at all, the closure runs on a worker.
     ///
     /// # Panics
     /// As [`spawn`](Self::spawn).
@@ -304,26 +291,32 @@ impl Handle {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
         let hold = Hold::new(*self);
+        let result = blocking::unblock(*self, f);
         self.spawn(async move {
             // Until the task has seen the result, or the clock could move in between.
             let _hold = hold;
-            blocking::unblock(f).await
+            result.await
         })
+    }
+
+    /// What the runtime's blocking pool is at.
+    pub fn blocking_metrics(&self) -> BlockingMetrics {
+        self.0.core.pool().metrics()
     }
 
     /// The runtime's counters.
     pub fn metrics(&self) -> Metrics<'_> {
-        self.core.metrics()
+        self.0.core.metrics()
     }
 
     /// The runtime's clock and timers.
     pub fn timers(&self) -> Timers {
-        self.timers
+        self.0.timers
     }
 
     /// The host under the runtime, if it is of this type: where a crate with a host of its own keeps what its types need.
     pub fn host<H: Host>(&self) -> Option<&'static H> {
-        self.core.host().downcast_ref()
+        self.0.core.host().downcast_ref()
     }
 }
 
@@ -339,7 +332,7 @@ struct Hold(Handle);
 impl Hold {
     fn new(handle: Handle) -> Self {
         // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
-        handle.core.clock().holds.fetch_add(1, Ordering::AcqRel);
+        handle.0.core.clock().holds.fetch_add(1, Ordering::AcqRel);
         Self(handle)
     }
 }
@@ -347,8 +340,8 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         // Ordering: as above.
-        self.0.core.clock().holds.fetch_sub(1, Ordering::AcqRel);
-        self.0.core.clock_recheck();
+        self.0.0.core.clock().holds.fetch_sub(1, Ordering::AcqRel);
+        self.0.0.core.clock_recheck();
     }
 }
 

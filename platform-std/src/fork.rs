@@ -1,7 +1,6 @@
 //! Forks: a child process has none of the parent's threads.
 
-use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Once;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// How many forks lie between this process and the one that first asked.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -15,15 +14,18 @@ pub fn generation() -> u32 {
 
 /// Counts forks from now on.
 pub(crate) fn watch() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        #[cfg(unix)]
-        // SAFETY: the handler only counts, which is allowed between fork and exec. If it cannot be set for want of memory,
-        // forks go unnoticed, no worse.
-        unsafe {
-            libc::pthread_atfork(None, None, Some(count));
-        }
-    });
+    // No lock: another thread might hold it while this one forks.
+    static WATCHED: AtomicBool = AtomicBool::new(false);
+    // Ordering: whoever comes first does it.
+    if WATCHED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    #[cfg(unix)]
+    // SAFETY: the handler only counts, which is allowed between fork and exec. If it cannot be set for want of memory,
+    // forks go unnoticed, no worse.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(count));
+    }
 }
 
 #[cfg(unix)]

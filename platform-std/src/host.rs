@@ -17,6 +17,18 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// What the operating system refuses.
     fn new() -> std::io::Result<Self>;
 
+    /// Opens the host again, for another runtime, after [`close`](Self::close).
+    ///
+    /// # Errors
+    /// What the operating system refuses; the host stays closed.
+    fn open(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// The runtime has ended: no thread is a worker of it any more. Gives back what the system lent. Wakers of its tasks may still
+    /// call [`wake`](Self::wake) and [`unblock`](Self::unblock), at any time; the host's memory stays.
+    fn close(&self) {}
+
     /// The calling thread has become a worker of the runtime.
     ///
     /// # Safety

@@ -1,21 +1,28 @@
 //! The platform of a runtime: threads, thread locals and panics here, sleep and I/O from the host.
 
 use core::{
-    cell::{Cell, RefCell},
-    sync::atomic::{AtomicUsize, Ordering},
+    cell::Cell,
+    ptr::null,
+    sync::atomic::{AtomicUsize, Ordering, compiler_fence},
+    time::Duration,
 };
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
 };
 
-use filch::{Instant, Panic, Platform, StartError, WorkerEntry, WorkerId, atomic::AtomicU32};
+use filch::{
+    Event, Instant, Panic, Platform, StartError, WorkerEntry, WorkerId, atomic::AtomicU32,
+};
 
 use crate::{
+    blocking::Pool,
     clock::{Clock, Due},
     context::{self, Handle},
+    guest,
     host::Host,
+    long_poll::{Hook, LongPoll},
     panics,
 };
 
@@ -25,35 +32,55 @@ pub(crate) struct Hosted<H> {
     pub(crate) clock: Clock,
     /// Threads that were started for a worker, and are not one yet.
     pub(crate) starting: Arc<AtomicUsize>,
-    /// What the next runtime on this platform wants of its threads, and its handle.
+    /// What the runtime on this platform wants of its threads.
     dress: Mutex<Dress>,
+    pub(crate) handle: OnceLock<Handle>,
+    /// The runtime's, and after its end that of the last.
+    pool: Mutex<Arc<Pool>>,
+    seats: Box<[Seat]>,
     pub(crate) threads: Mutex<Vec<thread::JoinHandle<()>>>,
     /// Why the last thread could not be started.
     pub(crate) refused: Mutex<Option<io::Error>>,
 }
 
 #[derive(Clone, Default)]
-struct Dress {
-    name: String,
-    stack: Option<usize>,
-    handle: Option<Handle>,
+pub(crate) struct Dress {
+    pub(crate) name: String,
+    pub(crate) stack: Option<usize>,
+    pub(crate) on_long_poll: Option<Hook>,
 }
 
 impl<H: Host> Hosted<H> {
-    pub(crate) fn new(host: H) -> Self {
+    /// For so many workers, those in spare slots included.
+    pub(crate) fn new(host: H, slots: usize) -> Self {
         Self {
             host,
             clock: Clock::default(),
             starting: Arc::default(),
             dress: Mutex::default(),
+            handle: OnceLock::new(),
+            pool: Mutex::new(Pool::new(1, String::new(), None)),
+            seats: (0..slots).map(|_| Seat::new()).collect(),
             threads: Mutex::new(Vec::new()),
             refused: Mutex::new(None),
         }
     }
 
-    /// Before the first thread starts: how threads are made, and the runtime that they are in.
-    pub(crate) fn dress(&self, name: String, stack: Option<usize>, handle: Handle) {
-        *self.lock_dress() = Dress { name, stack, handle: Some(handle) };
+    /// Before the first thread starts: how threads are made.
+    pub(crate) fn dress(&self, dress: Dress) {
+        *self.lock_dress() = dress;
+    }
+
+    pub(crate) fn pool(&self) -> Arc<Pool> {
+        Arc::clone(&self.pool.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn new_pool(&self, pool: Arc<Pool>) {
+        *self.pool.lock().unwrap_or_else(PoisonError::into_inner) = pool;
+    }
+
+    pub(crate) fn dressed(&self) -> Dress {
+        self.lock_dress().clone()
     }
 
     fn lock_dress(&self) -> MutexGuard<'_, Dress> {
@@ -65,7 +92,7 @@ impl<H: Host> Hosted<H> {
     }
 
     fn start_thread(&self, entry: WorkerEntry) -> io::Result<thread::JoinHandle<()>> {
-        let dress = self.lock_dress().clone();
+        let dress = self.dressed();
         let mut builder =
             thread::Builder::new().name(format!("{}-{}", dress.name, entry.worker().index()));
         if let Some(bytes) = dress.stack {
@@ -74,7 +101,7 @@ impl<H: Host> Hosted<H> {
         // Until it is a worker it may have something to do as well as one.
         // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
         self.clock.holds.fetch_add(1, Ordering::AcqRel);
-        let handle = dress.handle;
+        let handle = self.handle.get().copied();
         // Ordering: Release pairs with the Acquire in `broadcast`, here and below.
         self.starting.fetch_add(1, Ordering::Release);
         let starting = Arc::clone(&self.starting);
@@ -85,8 +112,8 @@ impl<H: Host> Hosted<H> {
             if let Some(handle) = handle.filter(|_| STARTING.replace(false)) {
                 // It was refused, and never entered.
                 starting.fetch_sub(1, Ordering::Release);
-                handle.core.clock().holds.fetch_sub(1, Ordering::AcqRel);
-                handle.core.clock_recheck();
+                handle.0.core.clock().holds.fetch_sub(1, Ordering::AcqRel);
+                handle.0.core.clock_recheck();
             }
         });
         if started.is_err() {
@@ -125,9 +152,8 @@ impl<H: Host> Hosted<H> {
         if due.is_empty() {
             return;
         }
-        let handle = self.lock_dress().handle;
-        if let Some(handle) = handle {
-            due.into_iter().for_each(|worker| handle.core.unpark(worker));
+        if let Some(handle) = self.handle.get() {
+            due.into_iter().for_each(|worker| handle.0.core.unpark(worker));
         }
     }
 
@@ -136,28 +162,45 @@ impl<H: Host> Hosted<H> {
     }
 }
 
-/// Which worker of which platform the calling thread is.
-#[derive(Clone, Copy)]
-struct Here {
-    platform: *const (),
-    worker: WorkerId,
+/// What a thread that is a worker keeps of what it was before; one for each worker, in the platform's memory.
+///
+/// INV-SEAT: it is the worker's own thread's, between `enter` and `leave`. It is written before `TOP` leads to it, and stays what it
+/// is until `TOP` no longer does: a signal handler sees all of it, or nothing.
+struct Seat {
+    platform: Cell<*const ()>,
+    worker: Cell<WorkerId>,
+    /// The worker of another runtime that the thread is too: one that helps another.
+    below: Cell<*const Seat>,
     /// The runtime that the thread was in before.
-    before: Option<Handle>,
+    before: Cell<Option<Handle>>,
 }
 
-const NOWHERE: Here = Here { platform: core::ptr::null(), worker: WorkerId::new(0), before: None };
+// SAFETY: INV-SEAT.
+unsafe impl Sync for Seat {}
+// SAFETY: INV-SEAT: before its platform is in place nobody looks at it.
+unsafe impl Send for Seat {}
+
+impl Seat {
+    fn new() -> Self {
+        Self {
+            platform: Cell::new(null()),
+            worker: Cell::new(WorkerId::new(0)),
+            below: Cell::new(null()),
+            before: Cell::new(None),
+        }
+    }
+}
 
 thread_local! {
-    /// The innermost worker that the thread is; without a destructor, so that signal handlers may read it.
-    static TOP: Cell<Here> = const { Cell::new(NOWHERE) };
+    // One word each, without destructors: signal handlers read them, and destructors of other values.
+    /// The innermost worker that the thread is. INV-TOP: null, or a seat in a platform that is never freed.
+    static TOP: Cell<*const Seat> = const { Cell::new(null()) };
     /// The thread was started for a worker, and is not one yet.
     static STARTING: Cell<bool> = const { Cell::new(false) };
-    /// Those around it: a worker of one runtime that helps another is both.
-    static BELOW: RefCell<Vec<Here>> = const { RefCell::new(Vec::new()) };
 }
 
 // SAFETY:
-// - Identity: `TOP` and `BELOW` are the thread's own; `enter` and `leave` are the only writers and nest.
+// - Identity: `TOP` and what it leads to are the thread's own; `enter` and `leave` are the only writers and nest.
 // - Guard: `contain` calls once, here.
 // - Start: the entry runs once, on a new thread.
 // - Liveness and clock: the host's contract.
@@ -168,26 +211,33 @@ unsafe impl<H: Host> Platform for Hosted<H> {
 
     #[inline]
     fn current_worker(&self) -> Option<WorkerId> {
-        let top = TOP.get();
-        if core::ptr::eq(top.platform, self.id()) {
-            return Some(top.worker);
+        // SAFETY: INV-TOP.
+        let top = unsafe { TOP.get().as_ref() }?;
+        if core::ptr::eq(top.platform.get(), self.id()) {
+            return Some(top.worker.get());
         }
-        if top.platform.is_null() {
-            return None;
-        }
-        below(self.id())
+        below(top, self.id())
+    }
+
+    fn may_wait(&self) -> bool {
+        // A forked child has none of the threads that would end the wait.
+        self.handle.get().is_none_or(|handle| handle.check().is_ok())
     }
 
     unsafe fn enter(&self, worker: WorkerId) {
-        let top = TOP.get();
-        if !top.platform.is_null() {
-            BELOW.with_borrow_mut(|below| below.push(top));
-        }
-        let before = context::enter(self.lock_dress().handle);
-        TOP.set(Here { platform: self.id(), worker, before });
+        let seat = &self.seats[worker.index()];
+        seat.platform.set(self.id());
+        seat.worker.set(worker);
+        seat.below.set(TOP.get());
+        let handle = self.handle.get().copied();
+        seat.before.set(context::current());
+        // Ordering: for a signal handler on this thread, INV-SEAT.
+        compiler_fence(Ordering::Release);
+        TOP.set(seat);
+        context::enter(handle);
         // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
         self.clock.online.fetch_add(1, Ordering::AcqRel);
-        if context::is_guest(&self.clock) {
+        if guest::is_guest(&self.clock) {
             // It sleeps as a worker now. Ordering: as above, and after it: somebody counts it at any time.
             self.clock.guests.fetch_sub(1, Ordering::AcqRel);
         }
@@ -203,13 +253,16 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         // SAFETY: the caller's.
         unsafe { self.host.leave(worker) };
         // Ordering: as in `enter`, the other way about.
-        if context::is_guest(&self.clock) {
+        if guest::is_guest(&self.clock) {
             self.clock.guests.fetch_add(1, Ordering::AcqRel);
         }
         self.clock.online.fetch_sub(1, Ordering::AcqRel);
         self.clock_recheck();
-        context::enter(TOP.get().before);
-        TOP.set(BELOW.with_borrow_mut(Vec::pop).unwrap_or(NOWHERE));
+        let seat = &self.seats[worker.index()];
+        context::enter(seat.before.get());
+        TOP.set(seat.below.get());
+        // Ordering: for a signal handler on this thread, INV-SEAT; the next thread in the seat comes by the core's `leave`.
+        compiler_fence(Ordering::Release);
     }
 
     unsafe fn wait(
@@ -286,7 +339,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     }
 
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        if !context::is_guest(&self.clock) {
+        if !guest::is_guest(&self.clock) {
             return self.host.block(word, expected, self.to_host(deadline));
         }
         self.wake_due(self.clock.guest_sleeps(word, expected, &|| self.host.has_io()));
@@ -296,6 +349,28 @@ unsafe impl<H: Host> Platform for Hosted<H> {
 
     fn unblock(&self, word: &AtomicU32) {
         self.host.unblock(word);
+    }
+
+    #[inline(always)]
+    fn event(&self, _: Option<WorkerId>, event: Event) {
+        if let Event::LongPoll { worker, nanos } = event {
+            self.report(LongPoll {
+                worker: WorkerId::new(worker),
+                so_far: Duration::from_nanos(nanos),
+            });
+        }
+    }
+}
+
+impl<H: Host> Hosted<H> {
+    #[cold]
+    fn report(&self, poll: LongPoll) {
+        let dress = self.dressed();
+        match dress.on_long_poll {
+            // It must not unwind; what it panics with has been printed.
+            Some(hook) => drop(panics::contain(&mut || hook.call(poll))),
+            None => poll.print(&dress.name),
+        }
     }
 }
 
@@ -320,10 +395,14 @@ fn be_punctual() {
 }
 
 #[cold]
-fn below(platform: *const ()) -> Option<WorkerId> {
-    // A signal handler may find the list borrowed: then it is in no worker that it can tell.
-    BELOW.with(|below| {
-        let below = below.try_borrow().ok()?;
-        below.iter().find(|here| core::ptr::eq(here.platform, platform)).map(|here| here.worker)
-    })
+fn below(top: &Seat, platform: *const ()) -> Option<WorkerId> {
+    let mut next = top.below.get();
+    // SAFETY: INV-TOP, for all that it leads to.
+    while let Some(seat) = unsafe { next.as_ref() } {
+        if core::ptr::eq(seat.platform.get(), platform) {
+            return Some(seat.worker.get());
+        }
+        next = seat.below.get();
+    }
+    None
 }

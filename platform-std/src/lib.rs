@@ -25,14 +25,18 @@
 
 mod bare;
 mod block_on;
+mod blocking;
+mod builder;
 mod clock;
 mod context;
 pub mod fork;
+mod guest;
 mod host;
 mod hosted;
 mod join_set;
 #[doc(hidden)]
 pub mod latch;
+mod long_poll;
 mod macros;
 #[cfg(feature = "orx-parallel")]
 mod orx;
@@ -50,13 +54,16 @@ pub use filch::{
 
 pub use crate::{
     block_on::block_on,
+    blocking::BlockingMetrics,
+    builder::{BuildError, Builder, available_workers},
     context::{
         Handle, NoRuntime, SpawnError, SpawnErrorKind, spawn, spawn_blocking, spawn_local,
         spawn_pinned, try_spawn,
     },
     host::{Futex, Host},
     join_set::JoinSet,
+    long_poll::LongPoll,
     panics::{payload, resume},
-    runtime::{BuildError, Builder, Runtime, Survivors, available_workers},
+    runtime::{Runtime, Survivors},
     time::{interval, sleep, sleep_until, timeout},
 };

@@ -94,7 +94,7 @@ impl Handle {
                 outcome = Some(f(fork));
             }
         };
-        if self.check().is_ok() && self.core.fork(&mut run) {
+        if self.check().is_ok() && self.0.core.fork(&mut run) {
             return outcome.unwrap_or_else(|| unreachable!("the core calls it"));
         }
         let mut outcome = None;
@@ -146,7 +146,7 @@ impl Handle {
             let outcome = f(worker);
             lock().push((worker, outcome));
         };
-        self.fork(|_| self.core.broadcast(&run));
+        self.fork(|_| self.0.core.broadcast(&run));
         let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
         outcomes.sort_by_key(|(worker, _)| worker.index());
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
@@ -155,7 +155,7 @@ impl Handle {
     /// As a task. The thread does not help meanwhile: as soon as there are jobs, no worker is idle whose place it could take.
     #[cold]
     fn fork_from_outside(&self, run: &mut (dyn FnMut(Fork<'_>) + Send)) {
-        let core = self.core;
+        let core = self.0.core;
         let done = Arc::new(Done { core, over: AtomicU32::new(0) });
         let lent = Lent::new(run, &done);
         // If it is refused, the future is dropped unused, like that of a task that is cancelled before it runs.

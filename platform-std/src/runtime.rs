@@ -1,22 +1,27 @@
 //! The runtime: an executor with threads on it.
 
-use core::{any::TypeId, fmt, future::Future, mem::ManuallyDrop, time::Duration};
-use std::{io, sync::PoisonError, thread};
-
-use filch::{
-    Config, Heap, JoinHandle, Metrics, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlot,
+use core::{
+    fmt,
+    future::Future,
+    mem::ManuallyDrop,
+    panic::{RefUnwindSafe, UnwindSafe},
+    time::Duration,
 };
+use std::{
+    sync::{OnceLock, PoisonError},
+    thread,
+};
+
+use filch::{Heap, JoinHandle, Metrics, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlot};
 
 use crate::{
-    context::{Handle, SpawnError},
+    builder::{BuildError, Builder},
+    context::{Handle, Inner, SpawnError},
     fork,
     host::{Futex, Host},
-    hosted::Hosted,
+    hosted::{Dress, Hosted},
     stable::{self, Kind},
 };
-
-/// Slots for threads that help while they wait, and for stand-ins of blocked workers.
-const SPARES: u16 = 8;
 
 type Executor<H> = Scheduler<Hosted<H>, Box<[WorkerSlot]>>;
 
@@ -25,6 +30,7 @@ pub(crate) struct Shared<H: Host> {
     pub(crate) executor: Executor<H>,
     heap: &'static Heap,
     pub(crate) kind: Kind,
+    inner: OnceLock<Inner>,
 }
 
 /// Threads that run tasks.
@@ -37,231 +43,29 @@ pub struct Runtime<H: Host = Futex> {
     handle: Handle,
 }
 
-/// Why a runtime was not built.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// A runtime needs at least one worker.
-    ZeroWorkers,
-    /// More workers than there can be; the largest number.
-    TooManyWorkers(usize),
-    /// The operating system refused a thread.
-    Thread(io::Error),
-    /// The operating system refused what the host needs.
-    Host(io::Error),
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ZeroWorkers => f.write_str("a runtime needs at least one worker"),
-            Self::TooManyWorkers(max) => write!(f, "a runtime has at most {max} workers"),
-            Self::Thread(error) => write!(f, "a worker's thread could not be started: {error}"),
-            Self::Host(error) => write!(f, "the operating system refused the runtime: {error}"),
-        }
-    }
-}
-
-impl core::error::Error for BuildError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Thread(error) | Self::Host(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-/// How many workers a runtime has by default: the processors that this process may use, by its affinity and its cgroup's
-/// quota, as the standard library finds them; one if that is not known.
-pub fn available_workers() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// The knobs of a runtime.
-///
-/// ```
-/// use core::time::Duration;
-/// let runtime = filch_std::Runtime::builder()
-///     .workers(2)
-///     .name("compute")
-///     .poll_limit(Some(Duration::from_millis(100)))
-///     .build()?;
-/// # Ok::<(), filch_std::BuildError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Builder {
-    workers: Option<usize>,
-    name: String,
-    stack: Option<usize>,
-    config: Config,
-}
-
-impl Builder {
-    fn new() -> Self {
-        Self {
-            workers: None,
-            name: "filch".into(),
-            stack: None,
-            config: Config::new().spares(SPARES),
-        }
-    }
-
-    /// How many workers (default: [`available_workers`]).
-    pub fn workers(mut self, n: usize) -> Self {
-        self.workers = Some(n);
-        self
-    }
-
-    /// What the threads are called, a number behind it (default: `filch`).
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
-    }
-
-    /// The threads' stacks, in bytes (default: the standard library's).
-    pub fn stack_size(mut self, bytes: usize) -> Self {
-        self.stack = Some(bytes);
-        self
-    }
-
-    /// As [`Config::stealing`].
-    pub fn stealing(mut self, on: bool) -> Self {
-        self.config = self.config.stealing(on);
-        self
-    }
-
-    /// As [`Config::lifo_cap`].
-    pub fn lifo_cap(mut self, polls: u32) -> Self {
-        self.config = self.config.lifo_cap(polls);
-        self
-    }
-
-    /// As [`Config::spin_rounds`].
-    pub fn spin_rounds(mut self, rounds: u32) -> Self {
-        self.config = self.config.spin_rounds(rounds);
-        self
-    }
-
-    /// As [`Config::sentry`].
-    pub fn sentry(mut self, sleep: Option<(Duration, Duration)>) -> Self {
-        self.config = self.config.sentry(sleep);
-        self
-    }
-
-    /// As [`Config::park_timeout`].
-    pub fn park_timeout(mut self, longest: Option<Duration>) -> Self {
-        self.config = self.config.park_timeout(longest);
-        self
-    }
-
-    /// As [`Config::poll_limit`].
-    pub fn poll_limit(mut self, limit: Option<Duration>) -> Self {
-        self.config = self.config.poll_limit(limit);
-        self
-    }
-
-    /// As [`Config::nesting`].
-    pub fn nesting(mut self, depth: u32) -> Self {
-        self.config = self.config.nesting(depth);
-        self
-    }
-
-    /// As [`Config::job_slice`].
-    pub fn job_slice(mut self, slice: Duration) -> Self {
-        self.config = self.config.job_slice(slice);
-        self
-    }
-
-    /// As [`Config::job_workers`].
-    pub fn job_workers(mut self, most: u16) -> Self {
-        self.config = self.config.job_workers(most);
-        self
-    }
-
-    /// Builds the runtime over futexes (condition variables where there are none).
-    ///
-    /// # Errors
-    /// [`BuildError`]; threads that were started have ended by then.
-    pub fn build(self) -> Result<Runtime, BuildError> {
-        self.build_on()
-    }
-
-    /// Builds the runtime over another host.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build).
-    pub fn build_on<H: Host>(self) -> Result<Runtime<H>, BuildError> {
-        let runtime = self.build_bare()?;
-        for worker in 0..runtime.shared.executor.workers() {
-            let executor = &runtime.shared.executor;
-            if let Err(refused) = executor.start(WorkerId::new(worker as u16)) {
-                let error = lock(&executor.platform().refused).take();
-                return Err(BuildError::Thread(
-                    error.unwrap_or_else(|| io::Error::other(refused.to_string())),
-                ));
-            }
-        }
-        Ok(runtime)
-    }
-
-    /// As `build_on`, without threads: its owner makes them, and has each call [`Handle::be_worker`].
-    ///
-    /// # Errors
-    /// As [`build`](Self::build).
-    #[doc(hidden)]
-    pub fn build_bare<H: Host>(self) -> Result<Runtime<H>, BuildError> {
-        fork::watch();
-        let most = usize::from(WorkerId::MAX) + 1 - usize::from(SPARES);
-        let workers = match self.workers.unwrap_or_else(|| available_workers().min(most)) {
-            0 => return Err(BuildError::ZeroWorkers),
-            n if n > most => return Err(BuildError::TooManyWorkers(most)),
-            n => n,
-        };
-        self.prepare(workers)
-    }
-
-    /// An executor without threads.
-    fn prepare<H: Host>(self, workers: usize) -> Result<Runtime<H>, BuildError> {
-        let kind = Kind {
-            host: TypeId::of::<H>(),
-            slots: workers + usize::from(SPARES),
-            config: self.config,
-        };
-        let shared = match stable::take::<Shared<H>>(&kind) {
-            // A thread that helps as a spare worker may not have left yet: then that memory stays closed for ever.
-            Some(shared) if shared.executor.reopen() => shared,
-            _ => Self::make(kind)?,
-        };
-        let platform = shared.executor.platform();
-        // The memory may have been a runtime's that stopped its clock.
-        platform.clock.resume(|| platform.host.now());
-        let handle = Handle {
-            core: shared,
-            heap: shared.heap,
-            spawner: shared.executor.spawner(),
-            timers: shared.executor.timers(),
-            process: fork::generation(),
-        };
-        platform.dress(self.name, self.stack, handle);
-        Ok(Runtime { shared: ManuallyDrop::new(shared), handle })
-    }
-
-    fn make<H: Host>(kind: Kind) -> Result<&'static Shared<H>, BuildError> {
-        let host = H::new().map_err(BuildError::Host)?;
-        let slots = (0..kind.slots).map(|_| WorkerSlot::new()).collect();
-        let executor =
-            Scheduler::over(Hosted::new(host), kind.config, slots).map_err(
-                |error| match error {
-                    filch::BuildError::TooManyWorkers(most) => BuildError::TooManyWorkers(most),
-                    _ => BuildError::ZeroWorkers,
-                },
-            )?;
+impl<H: Host> Shared<H> {
+    /// In memory that stays for ever.
+    pub(crate) fn leak(executor: Executor<H>, kind: Kind) -> &'static Self {
         let heap = Box::leak(Heap::boxed());
-        Ok(Box::leak(Box::new(Shared { executor, heap, kind })))
+        let shared: &'static Self =
+            Box::leak(Box::new(Self { executor, heap, kind, inner: OnceLock::new() }));
+        // Nobody else has it yet.
+        let _ = shared.executor.platform().handle.set(shared.handle());
+        shared
+    }
+
+    pub(crate) fn handle(&'static self) -> Handle {
+        Handle(self.inner.get_or_init(|| Inner {
+            core: self,
+            heap: self.heap,
+            spawner: self.executor.spawner(),
+            timers: self.executor.timers(),
+            process: fork::generation(),
+        }))
     }
 }
 
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // A poisoned lock only says that a thread panicked; what these hold stays good.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -283,6 +87,20 @@ impl Runtime {
 
 /// The tasks that outlived a shutdown's deadline, and were cancelled.
 pub type Survivors = Vec<TaskInfo>;
+
+impl<H: Host> Runtime<H> {
+    pub(crate) fn shared(&self) -> &'static Shared<H> {
+        *self.shared
+    }
+
+    /// Over an executor without threads.
+    pub(crate) fn over(shared: &'static Shared<H>) -> Self {
+        Self { shared: ManuallyDrop::new(shared), handle: shared.handle() }
+    }
+}
+
+impl<H: Host> UnwindSafe for Runtime<H> {}
+impl<H: Host> RefUnwindSafe for Runtime<H> {}
 
 impl<H: Host> Runtime<H> {
     /// A handle to spawn with, from anywhere.
@@ -375,6 +193,9 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         // Workers contain the panics of tasks; what is left is a bug that has been printed.
         drop(thread.join());
     }
+    executor.platform().pool().close();
+    executor.platform().host.close();
+    executor.platform().dress(Dress::default());
     // It stays closed until it serves again, so that spawns by handles of this runtime are refused.
     stable::give(shared.kind, shared);
     survivors

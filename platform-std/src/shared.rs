@@ -1,14 +1,14 @@
 //! A runtime's core and threads, as its handles see them.
 
 use core::{any::Any, time::Duration};
-use std::thread;
+use std::{sync::Arc, thread};
 
 use filch::{
     Fork, Metrics, Platform, WorkerId,
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::{clock::Clock, context::Core, host::Host, runtime::Shared};
+use crate::{blocking::Pool, clock::Clock, context::Core, host::Host, runtime::Shared};
 
 impl<H: Host> Shared<H> {
     /// Has every worker look around.
@@ -46,6 +46,10 @@ impl<H: Host> Core for Shared<H> {
 
     fn metrics(&self) -> Metrics<'_> {
         self.executor.metrics()
+    }
+
+    fn pool(&self) -> Arc<Pool> {
+        self.executor.platform().pool()
     }
 
     fn clock_stop(&self) {

@@ -1,31 +1,62 @@
 //! Executors in type-stable memory: made once, used again, never unmapped.
 //!
 //! A waker on a foreign thread may touch its task, and through it the executor, at any time. Memory that stays an executor
-//! for ever makes the worst case a spurious unpark.
+//! for ever makes the worst case a spurious unpark. Only what such a waker may touch stays: the host is closed in between.
 
-use core::any::{Any, TypeId};
-use std::sync::{Mutex, PoisonError};
+use core::{
+    any::{Any, TypeId},
+    ptr::null_mut,
+    sync::atomic::{AtomicPtr, Ordering},
+};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What two executors must have in common for one to follow the other in its memory.
+use crate::fork;
+
+/// What two executors must have in common for one to follow the other in its memory, beside the process: a forked child shares what
+/// the system gave to its parent, and must not use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) host: TypeId,
     pub(crate) slots: usize,
-    pub(crate) config: filch::Config,
 }
 
 type Kept = (Kind, &'static (dyn Any + Send + Sync));
 
-static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+/// What one process keeps.
+struct List {
+    process: u32,
+    kept: Mutex<Vec<Kept>>,
+}
+
+/// The list of the process that used it last. A forked child makes one of its own: a thread of the parent may have been in the midst
+/// of this one. INV-LIST: null, or leaked.
+static LIST: AtomicPtr<List> = AtomicPtr::new(null_mut());
+
+fn list() -> MutexGuard<'static, Vec<Kept>> {
+    let process = fork::generation();
+    loop {
+        // Ordering: Acquire pairs with the Release of the exchange.
+        let seen = LIST.load(Ordering::Acquire);
+        // SAFETY: INV-LIST.
+        if let Some(list) = unsafe { seen.as_ref() }.filter(|list| list.process == process) {
+            return list.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        let new = Box::into_raw(Box::new(List { process, kept: Mutex::default() }));
+        if LIST.compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed).is_err() {
+            // SAFETY: from `into_raw`, and nobody has seen it.
+            drop(unsafe { Box::from_raw(new) });
+        }
+    }
+}
 
 /// An executor of this kind that was given back, if there is one.
 pub(crate) fn take<T: Any + Send + Sync>(kind: &Kind) -> Option<&'static T> {
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = list();
     let at = kept.iter().position(|(k, _)| k == kind)?;
-    kept.swap_remove(at).1.downcast_ref()
+    kept.remove(at).1.downcast_ref()
 }
 
-/// Gives an executor back that has shut down.
+/// Gives an executor back that has shut down, in the process that made it.
 pub(crate) fn give<T: Any + Send + Sync>(kind: Kind, executor: &'static T) {
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner).push((kind, executor));
+    list().push((kind, executor));
 }

@@ -107,7 +107,7 @@ pub fn interval_at(first: Instant, period: Duration) -> Interval {
 /// If the calling thread is in no runtime.
 #[track_caller]
 pub fn pause() {
-    expect_current().core.clock_stop();
+    expect_current().0.core.clock_stop();
 }
 
 /// Lets the current runtime's clock go on from where it stands. Nothing happens if it was not stopped.
@@ -116,7 +116,7 @@ pub fn pause() {
 /// If the calling thread is in no runtime.
 #[track_caller]
 pub fn resume() {
-    expect_current().core.clock_resume();
+    expect_current().0.core.clock_resume();
 }
 
 /// Moves the current runtime's stopped clock by `duration` at once, over all deadlines on the way; false if it is not
@@ -126,5 +126,5 @@ pub fn resume() {
 /// If the calling thread is in no runtime.
 #[track_caller]
 pub fn advance(duration: Duration) -> bool {
-    expect_current().core.clock_advance(duration)
+    expect_current().0.core.clock_advance(duration)
 }

@@ -4,10 +4,13 @@
 mod common;
 
 use core::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
+use std::{
+    panic::catch_unwind,
+    sync::{Arc, Mutex},
+};
 
-use common::{runtime, watchdog};
-use filch_std::SpawnErrorKind;
+use common::{runtime, until, watchdog};
+use filch_std::{JoinError, SpawnErrorKind};
 
 /// Runs `f` in a forked child; its exit status. The only test of its program, since the child has but one thread.
 fn in_child(f: impl FnOnce() -> i32) -> i32 {
@@ -76,6 +79,23 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
         if told(block_on) && told(spawn) { 19 } else { 1 }
     });
     assert_eq!(status, 19);
+
+    // A task of the parent's is waited for by nobody here, and blocking closures have a new runtime's threads.
+    let waker = Arc::new(Mutex::new(None));
+    let keeps = Arc::clone(&waker);
+    let mut waits = rt.spawn(core::future::poll_fn(move |cx| {
+        *keeps.lock().unwrap() = Some(cx.waker().clone());
+        core::task::Poll::<()>::Pending
+    }));
+    until(|| waker.lock().unwrap().is_some());
+    let status = in_child(|| {
+        alarm();
+        let refused = matches!(waits.join(), Err(JoinError::MustNotWait));
+        let own = runtime(1);
+        let blocking = own.block_on(own.handle().spawn_blocking(|| 20));
+        if refused { blocking.unwrap_or(1) } else { 2 }
+    });
+    assert_eq!(status, 20);
 
     // The child drops it without waiting for threads that are not there, and builds its own.
     let status = in_child(|| {

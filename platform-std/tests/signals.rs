@@ -132,3 +132,65 @@ fn tasks_are_woken_by_a_signal_handler_wherever_it_comes() {
     let totals = handle.metrics().totals();
     assert_eq!((totals.live, totals.injector_depth), (0, 0));
 }
+
+static OBSERVED: AtomicPtr<Runtime> = AtomicPtr::new(core::ptr::null_mut());
+/// How often a thread that helps was a worker of its own spare place, and another one.
+static RIGHT: AtomicUsize = AtomicUsize::new(0);
+static WRONG: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn ask_who(_: libc::c_int) {
+    // SAFETY: null, or a runtime that lives until all signals have come.
+    let Some(rt) = (unsafe { OBSERVED.load(Ordering::Acquire).as_ref() }) else { return };
+    match rt.current_worker() {
+        Some(worker) if worker.index() == 0 => WRONG.fetch_add(1, Ordering::Relaxed),
+        Some(_) => RIGHT.fetch_add(1, Ordering::Relaxed),
+        None => return,
+    };
+}
+
+#[test]
+fn a_signal_handler_never_takes_a_thread_for_another_worker() {
+    let _watchdog = watchdog();
+    // SAFETY: a handler of the right type, an empty mask, and calls that are restarted.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = ask_who as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigemptyset(&raw mut action.sa_mask);
+        assert_eq!(libc::sigaction(libc::SIGUSR2, &raw const action, core::ptr::null_mut()), 0);
+    }
+    let rt: &'static Runtime = Box::leak(Box::new(Runtime::builder().workers(1).build().unwrap()));
+    OBSERVED.store(core::ptr::from_ref(rt).cast_mut(), Ordering::Release);
+    let stop = Arc::new(AtomicBool::new(false));
+    let (sender, threads) = std::sync::mpsc::channel();
+    // Threads that help come and go, in the spare places.
+    let helpers: Vec<_> = (0..2)
+        .map(|_| {
+            let (stop, sender) = (Arc::clone(&stop), sender.clone());
+            thread::spawn(move || {
+                // SAFETY: asks for the calling thread.
+                sender.send(unsafe { libc::pthread_self() }).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    let task = rt.spawn(async { 7 });
+                    assert_eq!(rt.block_on(task).unwrap(), 7);
+                }
+            })
+        })
+        .collect();
+    let threads: Vec<_> = (0..2).map(|_| threads.recv().unwrap()).collect();
+    for round in 0..60_000 {
+        // Some have come to a thread that was a worker, for as long as it helped; how many depends on the machine.
+        if round >= 20_000 && RIGHT.load(Ordering::Relaxed) >= 20 {
+            break;
+        }
+        // SAFETY: the threads run until `stop`.
+        assert_eq!(unsafe { libc::pthread_kill(threads[round % 2], libc::SIGUSR2) }, 0);
+        if round % 16 == 0 {
+            thread::yield_now();
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    helpers.into_iter().for_each(|helper| helper.join().unwrap());
+    OBSERVED.store(core::ptr::null_mut(), Ordering::Release);
+    assert_eq!(WRONG.load(Ordering::Relaxed), 0);
+}

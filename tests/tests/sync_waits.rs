@@ -90,8 +90,8 @@ fn block_on_too_deep_to_help_is_woken_from_outside() {
 /// The memory of a runtime that has shut down waits for the next one; nothing may get in meanwhile.
 #[test]
 fn a_handle_that_outlives_its_runtime_is_refused() {
-    // A configuration that no other test uses, or its runtime would get this one's memory.
-    let builder = || Runtime::builder().workers(2).spin_rounds(7).nesting(5);
+    // As many workers as in no other test, or its runtime would get this one's memory.
+    let builder = || Runtime::builder().workers(3);
     let first = builder().build().unwrap();
     let handle = *first.handle();
     drop(first);

@@ -357,7 +357,7 @@ where
         bay.roots.set(bay.roots.get() + 1);
         let root = Root(bay);
         let mut fork = Fork::of(root.0);
-        if self.workers() == 1 || !self.config.stealing {
+        if self.workers() == 1 || !self.config.stealing() {
             fork.at = ALONE;
         }
         f(fork)

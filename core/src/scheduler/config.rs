@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use crate::atomic::Setting;
+
 /// The knobs of an executor, each with a default that suits most.
 ///
 /// ```
@@ -156,6 +158,121 @@ impl Config {
             log
         };
         self
+    }
+}
+
+/// A [`Config`] in force: what may change from one use of an executor's memory to the next
+/// ([`reopen_with`](crate::Scheduler::reopen_with)), while wakers of the last one look at it.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// These stay: slots and wheels are laid out by them.
+    pub(crate) spares: u16,
+    pub(crate) tick: u32,
+    stealing: Setting,
+    lifo_cap: Setting,
+    spin_rounds: Setting,
+    nesting: Setting,
+    job_workers: Setting,
+    // In microseconds, rounded up, `NEVER` for none.
+    shortest: Setting,
+    longest: Setting,
+    park_timeout: Setting,
+    poll_limit: Setting,
+    job_slice: Setting,
+}
+
+const NEVER: u32 = u32::MAX;
+
+/// In microseconds, rounded up; more than 71 minutes are that.
+const fn micros(nanos: Option<u64>) -> u32 {
+    match nanos {
+        Some(n) if n.div_ceil(1_000) >= NEVER as u64 => NEVER - 1,
+        Some(n) => n.div_ceil(1_000) as u32,
+        None => NEVER,
+    }
+}
+
+fn nanos_of(setting: &Setting) -> Option<u64> {
+    match setting.get() {
+        NEVER => None,
+        micros => Some(u64::from(micros) * 1_000),
+    }
+}
+
+impl Settings {
+    pub(crate) const fn new(config: &Config) -> Self {
+        let (shortest, longest) = Self::sleeps(config);
+        Self {
+            spares: config.spares,
+            tick: config.tick,
+            stealing: Setting::new(config.stealing as u32),
+            lifo_cap: Setting::new(config.lifo_cap),
+            spin_rounds: Setting::new(config.spin_rounds),
+            nesting: Setting::new(config.nesting),
+            job_workers: Setting::new(config.job_workers as u32),
+            shortest: Setting::new(shortest),
+            longest: Setting::new(longest),
+            park_timeout: Setting::new(micros(config.park_timeout)),
+            poll_limit: Setting::new(micros(config.poll_limit)),
+            job_slice: Setting::new(micros(Some(config.job_slice))),
+        }
+    }
+
+    const fn sleeps(config: &Config) -> (u32, u32) {
+        match config.sentry {
+            Some((shortest, longest)) => (micros(Some(shortest)), micros(Some(longest))),
+            None => (NEVER, NEVER),
+        }
+    }
+
+    /// All but what stays.
+    pub(crate) fn change(&self, config: &Config) {
+        let (shortest, longest) = Self::sleeps(config);
+        self.stealing.set(config.stealing.into());
+        self.lifo_cap.set(config.lifo_cap);
+        self.spin_rounds.set(config.spin_rounds);
+        self.nesting.set(config.nesting);
+        self.job_workers.set(config.job_workers.into());
+        self.shortest.set(shortest);
+        self.longest.set(longest);
+        self.park_timeout.set(micros(config.park_timeout));
+        self.poll_limit.set(micros(config.poll_limit));
+        self.job_slice.set(micros(Some(config.job_slice)));
+    }
+
+    #[inline(always)]
+    pub(crate) fn stealing(&self) -> bool {
+        self.stealing.get() != 0
+    }
+    #[inline(always)]
+    pub(crate) fn lifo_cap(&self) -> u32 {
+        self.lifo_cap.get()
+    }
+    pub(crate) fn spin_rounds(&self) -> u32 {
+        self.spin_rounds.get()
+    }
+    pub(crate) fn nesting(&self) -> u32 {
+        self.nesting.get()
+    }
+    pub(crate) fn job_workers(&self) -> u32 {
+        self.job_workers.get()
+    }
+    #[inline]
+    pub(crate) fn has_sentry(&self) -> bool {
+        self.shortest.get() != NEVER
+    }
+    /// In nanoseconds, as all that follow.
+    pub(crate) fn sentry(&self) -> Option<(u64, u64)> {
+        nanos_of(&self.shortest).zip(nanos_of(&self.longest))
+    }
+    pub(crate) fn park_timeout(&self) -> Option<u64> {
+        nanos_of(&self.park_timeout)
+    }
+    pub(crate) fn poll_limit(&self) -> Option<u64> {
+        nanos_of(&self.poll_limit)
+    }
+    pub(crate) fn job_slice(&self) -> u64 {
+        nanos_of(&self.job_slice).unwrap_or(u64::MAX)
     }
 }
 

@@ -51,7 +51,8 @@ where
     /// The newest task goes to the LIFO slot, the one before to the ring.
     #[inline]
     fn schedule_local(&self, slot: &WorkerSlot<RING>, ready: Ready) {
-        let displaced = if self.config.lifo_cap == 0 { Some(ready) } else { slot.lifo.put(ready) };
+        let displaced =
+            if self.config.lifo_cap() == 0 { Some(ready) } else { slot.lifo.put(ready) };
         match displaced {
             Some(ready) => self.push_ring(slot, ready),
             None => self.cover_lifo(slot),
@@ -68,7 +69,7 @@ where
         let overflow = unsafe { slot.ring.push(ready) };
         if let Overflow::None = overflow {
             // Without stealing, others can take what left for the injector, and no more.
-            if self.has_company() && self.config.stealing {
+            if self.has_company() && self.config.stealing() {
                 self.tell(slot);
             }
         } else {
@@ -98,7 +99,7 @@ where
             if !slot.lifo.is_empty() {
                 self.cover_lifo(slot);
             }
-            if !self.injector.is_empty() || (self.config.stealing && !slot.ring.is_empty()) {
+            if !self.injector.is_empty() || (self.config.stealing() && !slot.ring.is_empty()) {
                 self.notify();
             }
             slot.local.marks.set(Mark::GATHERS, gathers);
@@ -119,7 +120,7 @@ where
     pub(crate) fn has_company(&self) -> bool {
         // Ordering: a hint. A worker that comes online this very moment may miss a task that is being pushed, and sleep. Its first
         // sleep is a short one, and it looks again then; without sentries, it must be seen.
-        let alone = self.online.load(Ordering::Relaxed) <= 1 && self.config.sentry.is_some();
+        let alone = self.online.load(Ordering::Relaxed) <= 1 && self.config.has_sentry();
         !alone && self.slots().len() > 1
     }
 

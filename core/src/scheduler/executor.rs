@@ -4,7 +4,7 @@ use core::{cell::Cell, fmt, future::Future, ptr::NonNull};
 
 use super::{
     broadcast::Call,
-    config::Config,
+    config::{Config, Settings},
     idle::{Idle, Leaves},
     shutdown::Gate,
     slot::{OFFLINE, ONLINE, STARTING, Slots, WorkerSlot},
@@ -53,7 +53,7 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     /// First, so that a pointer to it is a pointer to the scheduler.
     anchor: Anchor,
     pub(crate) platform: Ward<P>,
-    pub(crate) config: Config,
+    pub(crate) config: Settings,
     pub(crate) registry: AtomicPtr<Home>,
     pub(crate) gate: Gate,
     /// Workers that a context runs.
@@ -231,7 +231,7 @@ where
             Self {
                 anchor: Anchor::new(Self::OPS),
                 platform: Ward(platform),
-                config,
+                config: Settings::new(&config),
                 registry: AtomicPtr::new(core::ptr::null_mut()),
                 gate: Gate::new(),
                 online: AtomicU32::new(0),

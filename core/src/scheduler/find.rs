@@ -69,7 +69,7 @@ where
     fn take_own(&self) -> Option<Ready> {
         let (slot, streak) = (self.slot(), &self.slot().local.streak);
         if let Some(ready) = slot.lifo.take() {
-            if streak.get() < self.executor.config.lifo_cap {
+            if streak.get() < self.executor.config.lifo_cap() {
                 streak.set(streak.get() + 1);
                 slot.counters.lifo_hits.add(1);
                 return Some(ready);
@@ -93,7 +93,7 @@ where
         if let Some(ready) = self.take_injector(usize::MAX) {
             return Some(ready);
         }
-        if !self.executor.config.stealing || self.executor.in_use().len() == 1 {
+        if !self.executor.config.stealing() || self.executor.in_use().len() == 1 {
             return None;
         }
         let local = &self.slot().local;
@@ -188,7 +188,7 @@ where
         let jobs = self.may_run_jobs();
         let has = |slot: &WorkerSlot<RING>| !slot.ring.is_empty() || (jobs && slot.has_jobs());
         !self.injector.is_empty()
-            || (self.config.stealing
+            || (self.config.stealing()
                 && self.in_use().iter().enumerate().any(|(i, slot)| Some(i) != me && has(slot)))
     }
 }

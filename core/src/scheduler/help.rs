@@ -68,7 +68,7 @@ where
         match self.working() {
             Some((id, slot)) => {
                 let _nested = Nested::enter(self, id, slot);
-                let deep = slot.local.depth.get() > self.config.nesting;
+                let deep = slot.local.depth.get() > self.config.nesting();
                 (deep && self.block_worker(id, slot, done, patience == Patience::Some))
                     || ((!deep || patience == Patience::Endless) && self.help_on(id, done))
             }

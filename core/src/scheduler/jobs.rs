@@ -230,7 +230,7 @@ where
         while !job.is_done() {
             // Its caller may be whom we wait for.
             self.answer_call(me, slot);
-            let deep = slot.bay.depth.get() >= self.config.nesting;
+            let deep = slot.bay.depth.get() >= self.config.nesting();
             if deep {
                 self.block_for(me, slot, job);
             } else if let Some(piece) = self.steal_job(thief, Some(job)) {
@@ -239,7 +239,7 @@ where
                 self.run_stolen(me, slot, piece, false);
                 theirs.waiting.fetch_add(1, Ordering::Relaxed);
                 round = 0;
-            } else if round < self.config.spin_rounds {
+            } else if round < self.config.spin_rounds() {
                 self.platform.relax(round);
                 round += 1;
             } else {
@@ -300,7 +300,7 @@ where
     /// Whether one more worker may turn to jobs of others (`Config::job_workers`).
     pub(crate) fn may_run_jobs(&self) -> bool {
         // Ordering: two that pass at once do no harm for long. Whoever counts down looks for jobs itself afterwards.
-        self.thieves.load(Ordering::Relaxed) < u32::from(self.config.job_workers)
+        self.thieves.load(Ordering::Relaxed) < self.config.job_workers()
             && self.helpers_leave_room()
     }
 
@@ -309,10 +309,10 @@ where
     fn is_due(&self, me: WorkerId, since: u64) -> (bool, u64) {
         let slot = self.slot_of(me);
         let now = self.platform.now();
-        let over = now.as_nanos().saturating_sub(since) >= self.config.job_slice;
+        let over = now.as_nanos().saturating_sub(since) >= self.config.job_slice();
         // SAFETY: INV-BAY: the caller is the worker.
         let own = || unsafe { !slot.lifo.is_empty() || !slot.inbox.is_empty() };
-        let kept = || !self.config.stealing && !slot.ring.is_empty();
+        let kept = || !self.config.stealing() && !slot.ring.is_empty();
         // Ordering: a hint.
         let unseen = || {
             self.sentry.load(Ordering::Relaxed) == 0
@@ -352,7 +352,9 @@ where
         let counted = Counted::up(&executor.thieves);
         executor.run_stolen(self.id(), slot, found, bottom);
         drop(counted);
-        if executor.config.job_workers < u16::MAX || executor.helpers.load(Ordering::Relaxed) > 0 {
+        if executor.config.job_workers() < u32::from(u16::MAX)
+            || executor.helpers.load(Ordering::Relaxed) > 0
+        {
             // Somebody may have been refused, and sleep.
             executor.notify();
         }

@@ -93,7 +93,7 @@ where
     /// Takes what waits behind a long poll: the task in the LIFO slot, and half of the ring.
     fn relieve(&self, index: usize, stuck: &WorkerSlot<RING>) {
         self.rescue(stuck);
-        if !self.executor.config.stealing {
+        if !self.executor.config.stealing() {
             return;
         }
         if let Some(ready) = self.steal_from(index, stuck) {

@@ -74,8 +74,8 @@ where
         // Ordering: hints. If this worker is about to be missed, the next one to sleep sees it awake.
         let watch = self.sentry.load(Ordering::Relaxed);
         if (watch == 0 || watch & DROWSY != 0)
-            && self.config.sentry.is_some()
-            && self.config.stealing
+            && self.config.has_sentry()
+            && self.config.stealing()
             && self.idle.any_parked()
         {
             self.have_watched(watch, slot);
@@ -104,7 +104,7 @@ where
     /// Whether nobody keeps watch, and some sleeper could. A hint.
     fn lacks_sentry(&self) -> bool {
         // Ordering: a hint.
-        self.config.sentry.is_some()
+        self.config.has_sentry()
             && self.sentry.load(Ordering::Relaxed) == 0
             && self.idle.any_parked()
     }
@@ -114,7 +114,7 @@ where
         // Ordering: after the caller's fence.
         let watch = self.sentry.load(Ordering::Relaxed);
         let is_close = watch & DROWSY == 0
-            && self.config.sentry.is_some_and(|(shortest, _)| shortest <= CLOSE);
+            && self.config.sentry().is_some_and(|(shortest, _)| shortest <= CLOSE);
         let holder = holder(watch).checked_sub(1).filter(|_| is_close);
         // One that is awake may be in a waker, for long.
         holder.is_some_and(|id| self.idle.is_parked(self, WorkerId::new(id as u16)))
@@ -152,7 +152,7 @@ where
     /// About to sleep: takes the watch if it is free and there is somebody to watch, or will be in a moment; how long to sleep then.
     pub(crate) fn keep_watch(&self) -> Option<u64> {
         let executor = self.executor;
-        let (shortest, longest) = executor.config.sentry?;
+        let (shortest, longest) = executor.config.sentry()?;
         let online = executor.online.load(Ordering::Relaxed);
         let brief = online > 1 && self.slot().local.brief.replace(false);
         // It has the role already if it is in a waker that its sweep has called.
@@ -198,7 +198,10 @@ where
 
     /// Whether the next push into a LIFO slot should end this sleep of a sentry.
     fn is_long(&self, nap: u64) -> bool {
-        self.executor.config.sentry.is_some_and(|(shortest, _)| nap > shortest.saturating_mul(LONG))
+        self.executor
+            .config
+            .sentry()
+            .is_some_and(|(shortest, _)| nap > shortest.saturating_mul(LONG))
     }
 
     /// Between the halves of a [`park`](Self::park), for simulations: at its deadline, whether this worker keeps watch, or is the
@@ -210,7 +213,7 @@ where
         let watch = executor.sentry.load(Ordering::Acquire);
         let holds = holder(watch) == self.role();
         let watches = holds || reserve(watch) == self.role();
-        if !watches || watch & DROWSY != 0 || executor.config.park_timeout.is_some() {
+        if !watches || watch & DROWSY != 0 || executor.config.park_timeout().is_some() {
             return None;
         }
         let now = executor.platform.now();
@@ -275,7 +278,7 @@ where
 
     /// How long the next nap is, as nobody is stuck: short while somebody may be soon, else longer and longer.
     fn next_nap(&self, waits: bool, hits: usize) -> Option<u64> {
-        let (shortest, longest) = self.executor.config.sentry?;
+        let (shortest, longest) = self.executor.config.sentry()?;
         let (nap, busy) = (&self.slot().local.nap, self.slot().local.hits.get() != hits);
         let longer = nap.get().max(shortest).saturating_mul(2).min(longest);
         Some(match busy {
@@ -390,7 +393,7 @@ where
 
     /// Takes the task that waits behind a long poll; whether there was one.
     pub(super) fn rescue(&self, stuck: &WorkerSlot<RING>) -> bool {
-        if !self.executor.config.stealing {
+        if !self.executor.config.stealing() {
             return false;
         }
         let Some(ready) = stuck.lifo.take() else { return false };
@@ -402,7 +405,7 @@ where
 
     /// Tells of a poll over the limit, once for each poll.
     fn report(&self, worker: u16, polls: u32, stuck: &WorkerSlot<RING>) {
-        let Some(limit) = self.executor.config.poll_limit else { return };
+        let Some(limit) = self.executor.config.poll_limit() else { return };
         let now = self.executor.platform.now().as_nanos();
         let shared = &stuck.shared;
         if shared.watched.load(Ordering::Relaxed) != polls {
@@ -424,7 +427,7 @@ where
         stuck: &WorkerSlot<RING>,
         nanos: u64,
     ) {
-        let is_over = self.executor.config.poll_limit.is_some_and(|limit| nanos >= limit);
+        let is_over = self.executor.config.poll_limit().is_some_and(|limit| nanos >= limit);
         // Ordering: once for each poll, or twice if two workers find it at the same time.
         if is_over && stuck.shared.reported.swap(polls, Ordering::Relaxed) != polls {
             self.executor.platform.event(Some(self.id()), Event::LongPoll { worker, nanos });

@@ -3,7 +3,8 @@
 use core::fmt;
 
 use super::{
-    executor::Scheduler,
+    config::Config,
+    executor::{BuildError, Scheduler},
     slot::{OFFLINE, Slots},
     ward::Ward,
     worker::Step,
@@ -190,6 +191,23 @@ where
     /// Opens an executor again that has shut down and whose workers have all left. False, and nothing done, if they have
     /// not. Not while somebody else shuts it down: the other might wait for an end that has come and gone.
     pub fn reopen(&self) -> bool {
+        self.reopen_as(None)
+    }
+
+    /// As [`reopen`](Self::reopen), with another configuration, whose [`spares`](Config::spares) and
+    /// [`timer_tick`](Config::timer_tick) are of no account: those stay. Its times are in microseconds, 71 minutes at most.
+    ///
+    /// # Errors
+    /// [`BuildError::SentryNeverSleeps`].
+    pub fn reopen_with(&self, config: &Config) -> Result<bool, BuildError> {
+        if config.is_sleepless() {
+            Err(BuildError::SentryNeverSleeps)
+        } else {
+            Ok(self.reopen_as(Some(config)))
+        }
+    }
+
+    fn reopen_as(&self, config: Option<&Config>) -> bool {
         if self.online.load(Ordering::Acquire) != 0 {
             return false;
         }
@@ -197,6 +215,9 @@ where
         let stage = &self.gate.stage;
         if stage.compare_exchange(STOPPED, OPEN, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
+        }
+        if let Some(config) = config {
+            self.config.change(config);
         }
         // Replacements that left because of the shutdown have not counted themselves out.
         // Ordering: no worker is there to look at it.

@@ -104,7 +104,7 @@ where
             return;
         }
         let me = self.working().map(|(id, _)| id.index());
-        if me == Some(usize::from(index)) && (self.config.sentry.is_none() || !self.has_company()) {
+        if me == Some(usize::from(index)) && (!self.config.has_sentry() || !self.has_company()) {
             // We look before we sleep.
             return;
         }

@@ -153,7 +153,7 @@ where
 
     /// Works until the executor has shut down, or this worker is a stand-in that is no longer needed.
     pub fn run(self) {
-        let (most, patience) = (self.executor.config.spin_rounds, &self.slot().local.patience);
+        let (most, patience) = (self.executor.config.spin_rounds(), &self.slot().local.patience);
         let mut round = 0;
         loop {
             match self.pass() {
@@ -192,7 +192,7 @@ where
                 // What ends by I/O would not have been found by looks at queues and timers, however many.
                 patience.lose(most);
             }
-            let shortest = self.executor.config.sentry.map_or(0, |(shortest, _)| shortest);
+            let shortest = self.executor.config.sentry().map_or(0, |(shortest, _)| shortest);
             self.slot().local.brief.set(nanos < shortest);
         }
     }
@@ -272,9 +272,9 @@ where
     /// The first sleep beside one that took itself for the only worker until now, and is awake, is short: `Scheduler::has_company`.
     fn longest_sleep(&self) -> Option<u64> {
         let executor = self.executor;
-        let limit = executor.config.park_timeout;
+        let limit = executor.config.park_timeout();
         let is_first = self.slot().local.is_second.replace(false);
-        if is_first && executor.config.sentry.is_some() && executor.is_anybody_awake() {
+        if is_first && executor.config.has_sentry() && executor.is_anybody_awake() {
             return Some(limit.map_or(FIRST, |limit| limit.min(FIRST)));
         }
         limit

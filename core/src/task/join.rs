@@ -5,6 +5,7 @@ use core::{
     future::Future,
     marker::PhantomData,
     mem::{ManuallyDrop, MaybeUninit},
+    panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
     ptr::NonNull,
     task::{Context, Poll, RawWaker, RawWakerVTable, Waker},
@@ -405,6 +406,12 @@ impl<T> fmt::Debug for JoinHandle<T> {
         f.debug_struct("JoinHandle").field("task", &self.info()).finish()
     }
 }
+
+// What a panic may leave half done is the task's, and its output says so.
+impl<T> UnwindSafe for JoinHandle<T> {}
+impl<T> RefUnwindSafe for JoinHandle<T> {}
+impl UnwindSafe for AbortHandle {}
+impl RefUnwindSafe for AbortHandle {}
 
 /// Something that can abort a task and does nothing else. Dropping it changes nothing.
 #[derive(Debug)]

@@ -1,6 +1,12 @@
 //! What timers ask of the executor whose workers fire them.
 
-use core::{fmt, future::Future, task::Waker, time::Duration};
+use core::{
+    fmt,
+    future::Future,
+    panic::{RefUnwindSafe, UnwindSafe},
+    task::Waker,
+    time::Duration,
+};
 
 use super::{interval::Interval, sleep::Sleep, timeout::Timeout, wheel::Wheel};
 use crate::instant::Instant;
@@ -68,6 +74,9 @@ impl Timers {
         Interval::new(self, first, period)
     }
 }
+
+impl UnwindSafe for Timers {}
+impl RefUnwindSafe for Timers {}
 
 impl fmt::Debug for Timers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

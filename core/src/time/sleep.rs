@@ -4,6 +4,7 @@ use core::{
     fmt,
     future::Future,
     marker::PhantomPinned,
+    panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
     ptr::NonNull,
     task::{Context, Poll},
@@ -46,6 +47,9 @@ pub struct Sleep {
 unsafe impl Send for Sleep {}
 // SAFETY: as above; a shared reference reaches the deadline and the atomic state only.
 unsafe impl Sync for Sleep {}
+
+impl UnwindSafe for Sleep {}
+impl RefUnwindSafe for Sleep {}
 
 impl Sleep {
     pub(super) fn new(timers: Timers, deadline: Instant, ahead: bool) -> Self {

@@ -1,0 +1,135 @@
+//! What a runtime leaves behind when it ends: no descriptor, and memory that the next one has.
+
+mod common;
+
+use core::time::Duration;
+use std::{
+    io::{Read, Write},
+    os::{
+        fd::{AsRawFd, RawFd},
+        unix::net::UnixStream,
+    },
+    process::Command,
+};
+
+use common::watchdog;
+use filch_linux::{Async, Runtime};
+
+fn descriptors() -> Vec<(RawFd, String)> {
+    let all = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
+    all.filter_map(|entry| {
+        let target = std::fs::read_link(entry.path()).ok()?.to_string_lossy().into_owned();
+        Some((entry.file_name().to_str()?.parse().ok()?, target))
+    })
+    .collect()
+}
+
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4_096
+}
+
+fn pair() -> (Async<UnixStream>, Async<UnixStream>) {
+    let (a, b) = UnixStream::pair().unwrap();
+    (Async::new(a).unwrap(), Async::new(b).unwrap())
+}
+
+fn works(rt: &Runtime) {
+    rt.block_on(async {
+        let (a, b) = pair();
+        a.write_with(|mut io| io.write(b"!")).await.unwrap();
+        let mut byte = [0];
+        b.read_with(|mut io| io.read(&mut byte)).await.unwrap();
+        assert_eq!(&byte, b"!");
+    });
+}
+
+/// Runs a test of this file in a process of its own: others would see its descriptors. False in that process.
+fn alone(test: &str) -> bool {
+    const CHILD: &str = "FILCH_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return false;
+    }
+    let this = std::env::current_exe().unwrap();
+    let output =
+        Command::new(this).args([test, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
+    assert!(output.status.success(), "{output:#?}");
+    true
+}
+
+#[test]
+fn ten_thousand_runtimes_of_any_configuration_end_where_they_began() {
+    let _watchdog = watchdog();
+    if alone("ten_thousand_runtimes_of_any_configuration_end_where_they_began") {
+        return;
+    }
+    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = move |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    let mut kept = None;
+    let mut build = |round: usize| {
+        let ms = Duration::from_millis;
+        let rt = filch_linux::builder()
+            .workers(1 + random(3) as usize)
+            .spin_rounds(random(50) as u32)
+            .lifo_cap(random(5) as u32)
+            .poll_limit((random(2) == 0).then(|| ms(1 + random(1_000))))
+            .park_timeout((random(2) == 0).then(|| ms(1 + random(1_000))))
+            .sentry((random(2) == 0).then(|| (ms(1 + random(5)), ms(10))))
+            .nesting(random(100) as u32)
+            .job_workers(random(3) as u16)
+            .build()
+            .unwrap();
+        if round % 16 == 0 {
+            works(&rt);
+            // What outlives its runtime is closed in another's time.
+            kept = rt.block_on(async { Some((pair(), filch_linux::sleep(ms(1)))) });
+        }
+    };
+    (0..200).for_each(&mut build);
+    let (files, memory) = (descriptors().len(), resident());
+    (0..10_000).for_each(&mut build);
+    let (files_then, memory_then) = (descriptors().len(), resident());
+    assert_eq!(files_then, files, "{:?}", descriptors());
+    // The allocator's and the threads' stacks come and go.
+    assert!(memory_then <= memory + (8 << 20), "{memory} bytes, then {memory_then}");
+    drop(kept);
+}
+
+#[test]
+fn an_epoll_that_a_stranger_closes_is_an_error_and_no_busy_loop() {
+    let _watchdog = watchdog();
+    if alone("an_epoll_that_a_stranger_closes_is_an_error_and_no_busy_loop") {
+        return;
+    }
+    let rt = filch_linux::builder().workers(2).build().unwrap();
+    works(&rt);
+    let (a, b) = rt.block_on(async { pair() });
+    let reads = rt.spawn(async move {
+        let mut byte = [0];
+        b.read_with(|mut io| io.read(&mut byte)).await
+    });
+    let (epoll, _) =
+        descriptors().into_iter().find(|(_, to)| to.contains("[eventpoll]")).expect("it is there");
+    // The kernel keeps it for a wait under way: that has to end first.
+    // SAFETY: the test is that somebody does this.
+    assert_eq!(unsafe { libc::close(epoll) }, 0);
+    rt.spawn(async {}).join().unwrap();
+    let error = rt.block_on(reads).unwrap().unwrap_err();
+    assert!(error.to_string().contains("has shut down"), "{error}");
+    // Its tasks and timers go on, and nobody turns in circles.
+    let parks = || rt.metrics().workers().map(|(_, worker)| worker.parks).sum::<usize>();
+    let before = parks();
+    rt.block_on(async { filch_linux::sleep(Duration::from_millis(200)).await });
+    let parks = parks() - before;
+    assert!(parks < 1_000, "{parks} sleeps in 200 ms");
+    assert_ne!(a.as_raw_fd(), epoll);
+    drop(a);
+    drop(rt);
+    // The next one has an epoll again.
+    works(&filch_linux::builder().workers(2).build().unwrap());
+}

@@ -1,0 +1,289 @@
+//! The knobs of a runtime, and how one is built.
+
+use core::{any::TypeId, fmt, time::Duration};
+use std::{io, thread};
+
+use filch::{Config, Scheduler, WorkerId, WorkerSlot};
+
+use crate::{
+    blocking::{LIMIT, Pool},
+    fork,
+    host::Host,
+    hosted::{Dress, Hosted},
+    long_poll::{Hook, LongPoll},
+    runtime::{Runtime, Shared, lock},
+    stable::{self, Kind},
+};
+
+/// Slots for threads that help while they wait, and for stand-ins of blocked workers.
+const SPARES: u16 = 8;
+
+/// Why a runtime was not built.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A runtime needs at least one worker.
+    ZeroWorkers,
+    /// More workers than there can be; the largest number.
+    TooManyWorkers(usize),
+    /// [`Builder::sentry`] with a shortest sleep of zero, which would keep a core busy.
+    SentryNeverSleeps,
+    /// The operating system refused a thread.
+    Thread(io::Error),
+    /// The operating system refused what the host needs.
+    Host(io::Error),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroWorkers => f.write_str("a runtime needs at least one worker"),
+            Self::TooManyWorkers(max) => write!(f, "a runtime has at most {max} workers"),
+            Self::SentryNeverSleeps => f.write_str("the sentry's shortest sleep is zero"),
+            Self::Thread(error) => write!(f, "a worker's thread could not be started: {error}"),
+            Self::Host(error) => write!(f, "the operating system refused the runtime: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Thread(error) | Self::Host(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<filch::BuildError> for BuildError {
+    fn from(error: filch::BuildError) -> Self {
+        match error {
+            filch::BuildError::TooManyWorkers(most) => Self::TooManyWorkers(most),
+            filch::BuildError::SentryNeverSleeps => Self::SentryNeverSleeps,
+            _ => Self::ZeroWorkers,
+        }
+    }
+}
+
+/// How many workers a runtime has by default: the processors that this process may use, by its affinity and its cgroup's
+/// quota, as the standard library finds them; one if that is not known.
+pub fn available_workers() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The knobs of a runtime.
+///
+/// ```
+/// use core::time::Duration;
+/// let runtime = filch_std::Runtime::builder()
+///     .workers(2)
+///     .name("compute")
+///     .poll_limit(Some(Duration::from_millis(100)))
+///     .build()?;
+/// # Ok::<(), filch_std::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder {
+    workers: Option<usize>,
+    name: String,
+    stack: Option<usize>,
+    config: Config,
+    on_long_poll: Option<Hook>,
+    blocking: usize,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            workers: None,
+            name: "filch".into(),
+            stack: None,
+            config: Config::new().spares(SPARES),
+            on_long_poll: None,
+            blocking: LIMIT,
+        }
+    }
+
+    /// How many workers (default: [`available_workers`]).
+    pub fn workers(mut self, n: usize) -> Self {
+        self.workers = Some(n);
+        self
+    }
+
+    /// What the threads are called, a number behind it (default: `filch`).
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// The threads' stacks, in bytes (default: the standard library's).
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack = Some(bytes);
+        self
+    }
+
+    /// How many threads the blocking pool has at most (default: 512; at least one): [`Handle::spawn_blocking`].
+    pub fn blocking_threads(mut self, most: usize) -> Self {
+        self.blocking = most;
+        self
+    }
+
+    /// As [`Config::stealing`].
+    pub fn stealing(mut self, on: bool) -> Self {
+        self.config = self.config.stealing(on);
+        self
+    }
+
+    /// As [`Config::lifo_cap`].
+    pub fn lifo_cap(mut self, polls: u32) -> Self {
+        self.config = self.config.lifo_cap(polls);
+        self
+    }
+
+    /// As [`Config::spin_rounds`].
+    pub fn spin_rounds(mut self, rounds: u32) -> Self {
+        self.config = self.config.spin_rounds(rounds);
+        self
+    }
+
+    /// As [`Config::sentry`].
+    pub fn sentry(mut self, sleep: Option<(Duration, Duration)>) -> Self {
+        self.config = self.config.sentry(sleep);
+        self
+    }
+
+    /// As [`Config::park_timeout`].
+    pub fn park_timeout(mut self, longest: Option<Duration>) -> Self {
+        self.config = self.config.park_timeout(longest);
+        self
+    }
+
+    /// As [`Config::poll_limit`]; what happens then, [`on_long_poll`](Self::on_long_poll) says.
+    pub fn poll_limit(mut self, limit: Option<Duration>) -> Self {
+        self.config = self.config.poll_limit(limit);
+        self
+    }
+
+    /// Calls `f` for each poll that has lasted longer than [`poll_limit`](Self::poll_limit), once, while it goes on: on another
+    /// worker's thread, so that it should be short. Without it, a line goes to the standard error,
+    /// once a second at most.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// let runtime = filch_std::Runtime::builder()
+    ///     .poll_limit(Some(Duration::from_millis(50)))
+    ///     .on_long_poll(|poll| eprintln!("{:?} is stuck since {:?}", poll.worker, poll.so_far))
+    ///     .build()?;
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    pub fn on_long_poll(mut self, f: impl Fn(LongPoll) + Send + Sync + 'static) -> Self {
+        self.on_long_poll = Some(Hook::new(f));
+        self
+    }
+
+    /// As [`Config::nesting`].
+    pub fn nesting(mut self, depth: u32) -> Self {
+        self.config = self.config.nesting(depth);
+        self
+    }
+
+    /// As [`Config::job_slice`].
+    pub fn job_slice(mut self, slice: Duration) -> Self {
+        self.config = self.config.job_slice(slice);
+        self
+    }
+
+    /// As [`Config::job_workers`].
+    pub fn job_workers(mut self, most: u16) -> Self {
+        self.config = self.config.job_workers(most);
+        self
+    }
+
+    /// Builds the runtime over futexes (condition variables where there are none).
+    ///
+    /// # Errors
+    /// [`BuildError`]; threads that were started have ended by then.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        self.build_on()
+    }
+
+    /// Builds the runtime over another host.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_on<H: Host>(self) -> Result<Runtime<H>, BuildError> {
+        let runtime = self.build_bare()?;
+        let executor = &runtime.shared().executor;
+        for worker in 0..executor.workers() {
+            if let Err(refused) = executor.start(WorkerId::new(worker as u16)) {
+                let error = lock(&executor.platform().refused).take();
+                return Err(BuildError::Thread(
+                    error.unwrap_or_else(|| io::Error::other(refused.to_string())),
+                ));
+            }
+        }
+        Ok(runtime)
+    }
+
+    /// As `build_on`, without threads: its owner makes them, and has each call [`Handle::be_worker`].
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    #[doc(hidden)]
+    pub fn build_bare<H: Host>(self) -> Result<Runtime<H>, BuildError> {
+        fork::watch();
+        let most = usize::from(WorkerId::MAX) + 1 - usize::from(SPARES);
+        let workers = match self.workers.unwrap_or_else(|| available_workers().min(most)) {
+            0 => return Err(BuildError::ZeroWorkers),
+            n if n > most => return Err(BuildError::TooManyWorkers(most)),
+            n => n,
+        };
+        self.prepare(workers)
+    }
+
+    /// An executor without threads.
+    fn prepare<H: Host>(self, workers: usize) -> Result<Runtime<H>, BuildError> {
+        let kind = Kind { host: TypeId::of::<H>(), slots: workers + usize::from(SPARES) };
+        let shared = match stable::take::<Shared<H>>(&kind) {
+            Some(shared) => match self.use_again(shared)? {
+                true => shared,
+                false => self.make(kind)?,
+            },
+            None => self.make(kind)?,
+        };
+        let platform = shared.executor.platform();
+        // The memory may have been a runtime's that stopped its clock.
+        platform.clock.resume(|| platform.host.now());
+        platform.new_pool(Pool::new(self.blocking, self.name.clone(), self.stack));
+        platform.dress(Dress {
+            name: self.name,
+            stack: self.stack,
+            on_long_poll: self.on_long_poll,
+        });
+        Ok(Runtime::over(shared))
+    }
+
+    /// Opens an executor again that has shut down. False if it cannot be used yet: a thread that helps as a spare worker may not have
+    /// left.
+    fn use_again<H: Host>(&self, shared: &'static Shared<H>) -> Result<bool, BuildError> {
+        let host = &shared.executor.platform().host;
+        let opened = host.open().map_err(BuildError::Host).and_then(|()| {
+            let opened = shared.executor.reopen_with(&self.config).map_err(BuildError::from);
+            if !matches!(opened, Ok(true)) {
+                host.close();
+            }
+            opened
+        });
+        if !matches!(opened, Ok(true)) {
+            stable::give(shared.kind, shared);
+        }
+        opened
+    }
+
+    fn make<H: Host>(&self, kind: Kind) -> Result<&'static Shared<H>, BuildError> {
+        let host = H::new().map_err(BuildError::Host)?;
+        let slots = (0..kind.slots).map(|_| WorkerSlot::new()).collect();
+        let executor = Scheduler::over(Hosted::new(host, kind.slots), self.config, slots)?;
+        Ok(Shared::leak(executor, kind))
+    }
+}

@@ -1,0 +1,63 @@
+//! Threads in `block_on` that are no workers: a stopped clock has to know whether they sleep.
+
+use core::{cell::Cell, ptr::null, sync::atomic::Ordering};
+
+use crate::{clock::Clock, context::Handle};
+
+thread_local! {
+    // Without a destructor, as all that a runtime keeps for a thread.
+    /// The innermost of the runtimes in whose `block_on` the thread is without being a worker. INV-GUEST: those that it leads to are
+    /// on this thread's stack.
+    static GUESTS: Cell<*const Guest> = const { Cell::new(null()) };
+}
+
+/// A runtime in whose `block_on` a thread may be without being a worker, on the stack of that `block_on`.
+pub(crate) struct Guest {
+    handle: Handle,
+    below: *const Guest,
+}
+
+/// Whether the thread is in a `block_on` of the runtime with this clock, and no worker of it.
+pub(crate) fn is_guest(clock: &Clock) -> bool {
+    let mut next = GUESTS.get();
+    // SAFETY: INV-GUEST.
+    while let Some(guest) = unsafe { next.as_ref() } {
+        if core::ptr::eq(guest.handle.0.core.clock(), clock) {
+            return true;
+        }
+        next = guest.below;
+    }
+    false
+}
+
+impl Guest {
+    pub(crate) fn of(handle: Handle) -> Self {
+        Self { handle, below: GUESTS.get() }
+    }
+
+    /// The thread is a guest, while the result lives; `None` if it is one already, or a worker. At most once.
+    pub(crate) fn enter(&self) -> Option<Entered<'_>> {
+        let core = self.handle.0.core;
+        if core.current_worker().is_some() || is_guest(core.clock()) {
+            return None;
+        }
+        GUESTS.set(self);
+        // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
+        core.clock().guests.fetch_add(1, Ordering::AcqRel);
+        Some(Entered(self))
+    }
+}
+
+/// See [`Guest::enter`].
+pub(crate) struct Entered<'a>(&'a Guest);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        // Those that came later are on top of this one, and have gone.
+        GUESTS.set(self.0.below);
+        let core = self.0.handle.0.core;
+        // Ordering: as above.
+        core.clock().guests.fetch_sub(1, Ordering::AcqRel);
+        core.clock_recheck();
+    }
+}

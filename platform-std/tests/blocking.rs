@@ -1,0 +1,146 @@
+//! The blocking pool: its limit, its threads, what a shortage of threads does, and what its closures see.
+
+mod common;
+
+use core::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    time::Duration,
+};
+use std::{sync::Arc, thread};
+
+use common::{message, until, watchdog};
+use filch_std::{Handle, JoinError, Runtime};
+
+#[test]
+fn no_more_threads_than_the_limit() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(1).blocking_threads(3).build().unwrap();
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let all: Vec<_> = (0..30)
+        .map(|_| {
+            let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+            rt.handle().spawn_blocking(move || {
+                most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+                thread::sleep(Duration::from_millis(1));
+                now.fetch_sub(1, SeqCst);
+            })
+        })
+        .collect();
+    for task in all {
+        rt.block_on(task).unwrap();
+    }
+    assert!((1..=3).contains(&most.load(SeqCst)), "{most:?}");
+    let metrics = rt.handle().blocking_metrics();
+    assert!(metrics.threads <= 3 && metrics.queued == 0, "{metrics:?}");
+}
+
+#[test]
+fn a_closure_is_in_its_runtime() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let nested = rt.handle().spawn_blocking(|| {
+        let handle = Handle::current().expect("it is in a runtime");
+        filch_std::block_on(handle.spawn(async { filch_std::spawn(async { 7 }).await }))
+    });
+    assert_eq!(rt.block_on(nested).unwrap().unwrap().unwrap(), 7);
+}
+
+#[test]
+fn a_panic_is_the_tasks_and_the_thread_stays() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(1).blocking_threads(1).build().unwrap();
+    let panics = rt.handle().spawn_blocking(|| std::panic::resume_unwind(Box::new("on purpose")));
+    match rt.block_on(panics) {
+        Err(JoinError::Panicked(panic)) => {
+            assert_eq!(message(&*filch_std::payload(panic).unwrap()), "on purpose");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(rt.block_on(rt.handle().spawn_blocking(|| 8)).unwrap(), 8);
+    assert_eq!(rt.handle().blocking_metrics().threads, 1);
+}
+
+#[test]
+fn an_aborted_closure_never_begins() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(1).blocking_threads(1).build().unwrap();
+    let go = Arc::new(AtomicBool::new(false));
+    let begun = Arc::new(AtomicBool::new(false));
+    let (gate, has_begun) = (Arc::clone(&go), Arc::clone(&begun));
+    let first = rt.handle().spawn_blocking(move || {
+        has_begun.store(true, SeqCst);
+        until(|| gate.load(SeqCst));
+    });
+    until(|| begun.load(SeqCst));
+    let ran = Arc::new(AtomicBool::new(false));
+    let runs = Arc::clone(&ran);
+    let second = rt.handle().spawn_blocking(move || runs.store(true, SeqCst));
+    until(|| rt.handle().blocking_metrics().queued == 1);
+    second.abort();
+    assert!(matches!(rt.block_on(second), Err(JoinError::Cancelled)));
+    go.store(true, SeqCst);
+    rt.block_on(first).unwrap();
+    rt.block_on(rt.handle().spawn_blocking(|| {})).unwrap();
+    assert!(!ran.load(SeqCst));
+}
+
+#[test]
+fn a_runtime_ends_while_a_closure_runs_and_its_threads_leave() {
+    let _watchdog = watchdog();
+    let (go, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let begun = Arc::new(AtomicBool::new(false));
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let (gate, end, begins) = (Arc::clone(&go), Arc::clone(&over), Arc::clone(&begun));
+    let task = rt.handle().spawn_blocking(move || {
+        begins.store(true, SeqCst);
+        until(|| gate.load(SeqCst));
+        end.store(true, SeqCst);
+    });
+    until(|| begun.load(SeqCst));
+    drop(rt);
+    let mut task = task;
+    assert!(matches!(task.join(), Err(JoinError::Cancelled)));
+    go.store(true, SeqCst);
+    until(|| over.load(SeqCst));
+}
+
+/// No thread can be started: in a process of its own, whose limit of them is used up.
+#[cfg(target_os = "linux")]
+#[test]
+fn where_no_thread_can_be_had_the_workers_run_closures() {
+    const CHILD: &str = "FILCH_TEST_CHILD";
+    let _watchdog = watchdog();
+    if std::env::var_os(CHILD).is_none() {
+        let this = std::env::current_exe().unwrap();
+        let test = "where_no_thread_can_be_had_the_workers_run_closures";
+        let output = std::process::Command::new(this)
+            .args([test, "--exact", "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    rt.block_on(rt.spawn(async {})).unwrap();
+    // SAFETY: limits this process, whose other threads go on as an unprivileged user: the limit is none of the superuser's.
+    unsafe {
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NPROC, &raw const none), 0);
+        if libc::geteuid() == 0 {
+            assert_eq!(libc::setuid(65_534), 0);
+        }
+    }
+    assert!(thread::Builder::new().spawn(|| {}).is_err(), "the limit is in force");
+    let all: Vec<_> = (0..100)
+        .map(|i| {
+            rt.handle().spawn_blocking(move || {
+                thread::sleep(Duration::from_millis(1));
+                i
+            })
+        })
+        .collect();
+    let sum: i32 = all.into_iter().map(|task| rt.block_on(task).unwrap()).sum();
+    assert_eq!(sum, 4_950);
+    assert_eq!(rt.handle().blocking_metrics(), filch_std::BlockingMetrics::default());
+}

@@ -1,0 +1,140 @@
+//! Runtimes that come and go: in odd places, and with nothing left behind.
+
+mod common;
+
+use core::{
+    cell::RefCell,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    time::Duration,
+};
+use std::{
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use common::{until, watchdog};
+use filch_std::{Handle, JoinHandle, Runtime, Timers};
+
+/// Uses a runtime, and drops it, when its thread ends.
+struct Last(Option<Runtime>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        if let Some(rt) = self.0.take() {
+            let four = rt.block_on(async { filch_std::spawn(async { 2 + 2 }).await });
+            assert_eq!(four.unwrap(), 4);
+            drop(rt);
+            ENDED.fetch_add(1, SeqCst);
+        }
+        // And one that is built in here.
+        let rt = Runtime::builder().workers(1).build().unwrap();
+        assert_eq!(rt.spawn(async { 7 }).join().unwrap(), 7);
+    }
+}
+
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static LAST: RefCell<Last> = const { RefCell::new(Last(None)) };
+}
+
+#[test]
+fn a_runtime_is_used_and_dropped_in_the_destructor_of_a_thread_local() {
+    let _watchdog = watchdog();
+    for round in 1..10 {
+        let ends = thread::spawn(move || {
+            // Registered before, and so gone after, what the runtime keeps for a thread; and the other way about.
+            if round % 2 == 0 {
+                LAST.with_borrow(|_| ());
+            }
+            let rt = Runtime::builder().workers(2).build().unwrap();
+            rt.block_on(async { filch_std::sleep(Duration::from_millis(1)).await });
+            LAST.with_borrow_mut(|last| last.0 = Some(rt));
+        });
+        ends.join().unwrap();
+        assert_eq!(ENDED.load(SeqCst), round);
+    }
+}
+
+#[test]
+fn a_long_poll_is_reported_once() {
+    let _watchdog = watchdog();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tells = Arc::clone(&told);
+    let rt = Runtime::builder()
+        .workers(2)
+        .poll_limit(Some(Duration::from_millis(5)))
+        .on_long_poll(move |poll| {
+            tells.lock().unwrap().push(poll);
+            // What it panics with is nobody's.
+            std::panic::resume_unwind(Box::new("on purpose"));
+        })
+        .build()
+        .unwrap();
+    let waits = Arc::clone(&told);
+    let long = rt.spawn(async move { until(|| !waits.lock().unwrap().is_empty()) });
+    rt.block_on(long).unwrap();
+    let told = told.lock().unwrap();
+    assert_eq!(told.len(), 1);
+    assert!(told[0].so_far >= Duration::from_millis(5), "{told:?}");
+}
+
+#[test]
+fn a_sentry_that_never_sleeps_is_refused() {
+    let sentry = Some((Duration::ZERO, Duration::from_millis(10)));
+    let built = Runtime::builder().workers(1).sentry(sentry).build();
+    assert!(matches!(built, Err(filch_std::BuildError::SentryNeverSleeps)), "{built:?}");
+}
+
+#[test]
+fn handles_may_be_used_behind_a_panic_that_was_caught() {
+    fn check<T: core::panic::UnwindSafe + core::panic::RefUnwindSafe>() {}
+    check::<Handle>();
+    check::<Runtime>();
+    check::<JoinHandle<RefCell<u8>>>();
+    check::<filch_std::AbortHandle>();
+    check::<Timers>();
+}
+
+/// Resident memory and descriptors, as far as the system tells.
+#[cfg(target_os = "linux")]
+fn footprint() -> (usize, usize) {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = pages.split(' ').nth(1).unwrap().parse().unwrap();
+    (pages * 4_096, std::fs::read_dir("/proc/self/fd").unwrap().count())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn runtimes_of_any_configuration_use_the_same_memory() {
+    let _watchdog = watchdog();
+    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = move |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    let mut build = || {
+        let ms = Duration::from_millis;
+        let rt = Runtime::builder()
+            .workers(1 + random(2) as usize)
+            .spin_rounds(random(50) as u32)
+            .lifo_cap(random(5) as u32)
+            .poll_limit((random(2) == 0).then(|| ms(1 + random(1_000))))
+            .park_timeout((random(2) == 0).then(|| ms(1 + random(1_000))))
+            .sentry((random(2) == 0).then(|| (ms(1 + random(5)), ms(10))))
+            .nesting(random(100) as u32)
+            .stealing(random(2) == 0)
+            .build()
+            .unwrap();
+        assert_eq!(rt.block_on(rt.spawn(async { 3 })).unwrap(), 3);
+    };
+    (0..50).for_each(|_| build());
+    let (memory, files) = footprint();
+    (0..1_000).for_each(|_| build());
+    let (memory_then, files_then) = footprint();
+    // Other tests run meanwhile, each with a runtime or two.
+    assert!(files_then <= files + 32, "{files} descriptors, then {files_then}");
+    assert!(memory_then <= memory + (64 << 20), "{memory} bytes, then {memory_then}");
+}
