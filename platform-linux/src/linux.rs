@@ -88,6 +88,7 @@ unsafe impl Host for Linux {
         let events = unsafe { &mut *self.events.get() };
         // What nobody has delivered was for sources of a runtime that has ended.
         while events.pop().is_some() {}
+        self.token.close(thread::yield_now);
         self.poller.close();
     }
 
@@ -159,7 +160,9 @@ unsafe impl Host for Linux {
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
         // A look first, so that wakes of others share no count.
-        if !self.token.sleeps(worker) || !self.poller.ring_if(|| self.token.sleeps(worker)) {
+        // SAFETY: in `ring_if`.
+        let ring = || unsafe { self.poller.ring() };
+        if !self.token.sleeps(worker) || !self.token.ring_if(worker, ring) {
             self.futex.wake(worker, word);
         }
     }

@@ -4,13 +4,12 @@ use std::{
     io,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
     sync::{PoisonError, RwLock, RwLockReadGuard},
-    thread,
 };
 
 use core::{mem::MaybeUninit, sync::atomic::AtomicI32, time::Duration};
 
 use filch::{
-    atomic::{AtomicBool, AtomicU32, Ordering, fence},
+    atomic::{AtomicBool, Ordering},
     io::Ready,
 };
 use rustix::{
@@ -34,16 +33,13 @@ const ALARM: u64 = u64::MAX;
 /// One epoll and its alarm, while the runtime lives.
 ///
 /// INV-OPEN: the descriptors are open, unless they are `CLOSED`, for a worker that is online; for a thread that holds `changes`; and
-/// for one that is counted in `rings` and has seen after that that a worker sleeps in epoll. They are closed and opened while no worker
-/// is online, by a thread that holds `changes` alone and has seen no ring.
+/// for one that rings (INV-RING). They are closed and opened while no worker is online, by a thread that holds `changes` alone.
 #[derive(Debug)]
 pub(crate) struct Poller {
     epoll: AtomicI32,
     /// Edge-triggered and never read: each write is an edge, and its counter has room for those of centuries.
     alarm: AtomicI32,
     changes: RwLock<()>,
-    /// Threads and signal handlers that are about to ring.
-    rings: AtomicU32,
     /// The kernel has refused to wait: the descriptor was closed by a stranger.
     broken: AtomicBool,
     /// Whether the kernel has `epoll_pwait2` (Linux 5.11), as far as is known.
@@ -56,7 +52,6 @@ impl Poller {
             epoll: AtomicI32::new(CLOSED),
             alarm: AtomicI32::new(CLOSED),
             changes: RwLock::new(()),
-            rings: AtomicU32::new(0),
             broken: AtomicBool::new(false),
             exact: AtomicBool::new(true),
         };
@@ -78,15 +73,9 @@ impl Poller {
         Ok(())
     }
 
-    /// Closes both. When the last worker has left.
+    /// Closes both. When the last worker has left, and nobody rings (`Token::close`).
     pub(crate) fn close(&self) {
         let _changes = self.changes.write().unwrap_or_else(PoisonError::into_inner);
-        // Ordering: pairs with the fence in `Token::sleeps`, which comes after the count in `ring_if`: either we see the ring, or it
-        // sees that no worker sleeps in epoll.
-        fence(Ordering::SeqCst);
-        while self.rings.load(Ordering::Acquire) != 0 {
-            thread::yield_now();
-        }
         for fd in [&self.epoll, &self.alarm] {
             // Ordering: the lock.
             let fd = fd.swap(CLOSED, Ordering::Relaxed);
@@ -139,20 +128,15 @@ impl Poller {
         Ok(epoll::delete(self.epoll()?, fd)?)
     }
 
-    /// Ends the wait under way, or the next, if `sleeps`, which looks at the token, says that there is one. Safe in signal handlers:
-    /// one system call, which leaves `errno` alone.
-    pub(crate) fn ring_if(&self, sleeps: impl FnOnce() -> bool) -> bool {
-        // Ordering: see `close`. Release, as the last use of the descriptor comes before the count is down.
-        self.rings.fetch_add(1, Ordering::Relaxed);
-        let sleeps = sleeps();
-        if sleeps {
-            // SAFETY: INV-OPEN: somebody sleeps in epoll, and does not leave while we are counted without that the descriptor stays.
-            let alarm = unsafe { BorrowedFd::borrow_raw(self.alarm.load(Ordering::Relaxed)) };
-            // It cannot fail: see `alarm`.
-            let _ = rustix::io::write(alarm, &1_u64.to_ne_bytes());
-        }
-        self.rings.fetch_sub(1, Ordering::Release);
-        sleeps
+    /// Ends the wait under way, or the next. Safe in signal handlers: one system call, which leaves `errno` alone.
+    ///
+    /// # Safety
+    /// INV-OPEN: a worker is online, or the caller is in `Token::ring_if`.
+    pub(crate) unsafe fn ring(&self) {
+        // SAFETY: the caller's.
+        let alarm = unsafe { BorrowedFd::borrow_raw(self.alarm.load(Ordering::Relaxed)) };
+        // It cannot fail: see `alarm`.
+        let _ = rustix::io::write(alarm, &1_u64.to_ne_bytes());
     }
 
     /// Whether there are events that nobody has been told of.
@@ -330,7 +314,8 @@ mod tests {
         for poller in pollers() {
             let mut events = Events::new();
             for _ in 0..3 {
-                poller.ring_if(|| true);
+                // SAFETY: INV-OPEN: it is open until it is dropped.
+                unsafe { poller.ring() };
                 poller.wait(&mut events, None).unwrap();
                 assert!(!events.is_empty());
                 assert_eq!(drain(&mut events), []);

@@ -34,8 +34,15 @@ fn is_asleep(state: u32) -> bool {
 ///
 /// INV-TOKEN: what the token guards is touched only by the worker that it names. It goes from one to the next by `give_up`
 /// and `take`.
+///
+/// INV-RING: while a worker is asleep by the token, and for as long as a ring of [`ring_if`](Token::ring_if) that has seen that lasts, the
+/// alarm that would wake it is there: what takes it away calls [`close`](Token::close) before, behind the last worker's `give_up`.
 #[derive(Debug)]
-pub(crate) struct Token(AtomicU32);
+pub(crate) struct Token {
+    holder: AtomicU32,
+    /// Threads and signal handlers that are about to ring.
+    rings: AtomicU32,
+}
 
 /// What came of [`Token::take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +58,13 @@ pub(crate) enum Take {
 
 impl Token {
     pub(crate) fn new() -> Self {
-        Self(AtomicU32::new(FREE))
+        Self { holder: AtomicU32::new(FREE), rings: AtomicU32::new(0) }
     }
 
     /// Takes the token, if it is free. Only `me` itself.
     pub(crate) fn take(&self, me: WorkerId) -> Take {
         // Ordering: Acquire pairs with the Release in `give_up`: INV-TOKEN.
-        match self.0.compare_exchange(FREE, awake(me), Ordering::Acquire, Ordering::Relaxed) {
+        match self.holder.compare_exchange(FREE, awake(me), Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Take::Held,
             Err(state) if state == awake(me) => Take::Held,
             Err(state) if is_asleep(state) => {
@@ -71,12 +78,12 @@ impl Token {
 
     /// Whether nobody has it. A hint.
     pub(crate) fn is_free(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == FREE
+        self.holder.load(Ordering::Relaxed) == FREE
     }
 
     pub(crate) fn is_held_by(&self, me: WorkerId) -> bool {
         // Ordering: only `me`, the caller, writes this state, so that it reads its own write or that of another.
-        self.0.load(Ordering::Relaxed) == awake(me)
+        self.holder.load(Ordering::Relaxed) == awake(me)
     }
 
     /// The worker is about to sleep on its word whether another watches or not: it gives the token up, should it have it.
@@ -91,7 +98,7 @@ impl Token {
     /// The holder is about to sleep in epoll; false if its word is no longer `expected`, and it must not.
     pub(crate) fn fall_asleep(&self, me: WorkerId, word: &AtomicU32, expected: u32) -> bool {
         // Ordering: Dekker with `sleeps`, see there: announce, fence, check.
-        self.0.store(asleep(me), Ordering::Relaxed);
+        self.holder.store(asleep(me), Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if word.load(Ordering::Relaxed) == expected {
             return true;
@@ -103,13 +110,13 @@ impl Token {
     /// The holder sleeps no longer.
     pub(crate) fn wake_up(&self, me: WorkerId) {
         // Ordering: nothing is published; the token stays with `me`.
-        self.0.store(awake(me), Ordering::Relaxed);
+        self.holder.store(awake(me), Ordering::Relaxed);
     }
 
     /// The holder is one no longer.
     pub(crate) fn give_up(&self) {
         // Ordering: Release pairs with the Acquire in `take`: INV-TOKEN.
-        self.0.store(FREE, Ordering::Release);
+        self.holder.store(FREE, Ordering::Release);
     }
 
     /// Whether `worker`, whose word has changed, must be woken in epoll; else it is to be woken at its word.
@@ -125,7 +132,31 @@ impl Token {
         //   `worker` had written before is older; or it was not asleep. So we do not take it to be in epoll, and wake it at its
         //   word.
         fence(Ordering::SeqCst);
-        self.0.load(Ordering::Relaxed) == asleep(worker)
+        self.holder.load(Ordering::Relaxed) == asleep(worker)
+    }
+
+    /// Calls `ring` if `worker`, whose word has changed, must be woken in epoll; whether it did. For any context, signal handlers
+    /// included.
+    pub(crate) fn ring_if(&self, worker: WorkerId, ring: impl FnOnce()) -> bool {
+        // Ordering: the fence in `sleeps` pairs with the one in `close`: either that one sees our count, or we see that nobody sleeps
+        // in epoll any more.
+        self.rings.fetch_add(1, Ordering::Relaxed);
+        let rings = self.sleeps(worker);
+        if rings {
+            ring();
+        }
+        // Ordering: Release pairs with the Acquire in `close`: the ring is over.
+        self.rings.fetch_sub(1, Ordering::Release);
+        rings
+    }
+
+    /// Waits until nobody rings, nor will: the last worker has left, and the caller comes after that.
+    pub(crate) fn close(&self, relax: impl Fn()) {
+        // Ordering: see `ring_if`.
+        fence(Ordering::SeqCst);
+        while self.rings.load(Ordering::Acquire) != 0 {
+            relax();
+        }
     }
 }
 

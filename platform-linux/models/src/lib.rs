@@ -289,3 +289,45 @@ fn models_what_a_leaver_was_told_is_not_lost() {
         other.join().unwrap();
     });
 }
+
+/// The last worker sleeps in epoll, wakes by itself and leaves, and the alarm is taken away, while somebody is about to ring it.
+///
+/// Seen to catch: `close` without its fence, `ring_if` that does not look again once it is counted, and one that counts down
+/// relaxed.
+#[test]
+fn models_an_alarm_is_not_rung_when_it_has_gone() {
+    loom::model(|| {
+        let shared = Arc::new((Token::new(), AtomicU32::new(PARKED), UnsafeCell::new(())));
+        assert_eq!(shared.0.take(id(0)), Take::Held);
+        let ringer = thread::spawn({
+            let shared = Shared(Arc::clone(&shared));
+            move || {
+                let (token, word, alarm) = &**shared.get();
+                word.store(NOTIFIED, Ordering::Relaxed);
+                if token.sleeps(id(0)) {
+                    token.ring_if(id(0), || alarm.with(|_| ()));
+                }
+            }
+        });
+        let (token, word, alarm) = &*shared;
+        if token.fall_asleep(id(0), word, PARKED) {
+            token.wake_up(id(0));
+        }
+        token.give_up();
+        token.close(thread::yield_now);
+        alarm.with_mut(|_| ());
+        ringer.join().unwrap();
+    });
+}
+
+/// What only the models' cells make unfit for threads.
+struct Shared<T>(Arc<T>);
+
+// SAFETY: loom checks the cells.
+unsafe impl<T> Send for Shared<T> {}
+
+impl<T> Shared<T> {
+    fn get(&self) -> &Arc<T> {
+        &self.0
+    }
+}
