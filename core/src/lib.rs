@@ -52,7 +52,8 @@ pub use {
     platform::{Panic, PanicVtable, Platform, StartError, WorkerEntry, WorkerId},
     scheduler::{
         config::Config,
-        executor::{BuildError, Executor, RunError, Scheduler},
+        error::{BuildError, RunError},
+        executor::{Executor, Scheduler},
         shutdown::ShutdownError,
         slot::{Slots, WorkerSlot},
         snapshot::Metrics,

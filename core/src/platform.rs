@@ -1,6 +1,6 @@
 //! All that the core asks of the machine.
 
-use core::{fmt, ptr::NonNull};
+use core::{cell::Cell, fmt, ptr::NonNull};
 
 use crate::{atomic::AtomicU32, instant::Instant, trace::Event};
 
@@ -202,6 +202,7 @@ impl fmt::Debug for Panic {
 ///   unwind it must contain them and return `Err`: one that gets out of a poll ends the program.
 /// - **Start.** [`start`](Self::start) has the entry run on a context that is no worker of this executor, or drops it.
 ///
+/// - **Budget.** [`budget`](Self::budget) gives a cell of the calling thread's own, which lives as long as the thread.
 /// - **Return.** No method unwinds but `resume`, and `poll_io` with a panic of a waker: one that does ends the program. `guard`
 ///   is called around all of user code.
 ///
@@ -226,6 +227,13 @@ pub unsafe trait Platform: Sync + 'static {
     /// of an executor, are refused there, with the error of each.
     fn may_wait(&self) -> bool {
         true
+    }
+
+    /// What is left of the budget of a future that the calling thread polls without being a worker, in a `block_on` of the platform's
+    /// own: it sets the number to [`BUDGET`](crate::BUDGET) before each poll, and to `u32::MAX` behind it, and operations count it
+    /// down. The default is none, and no limit.
+    fn budget(&self) -> Option<NonNull<Cell<u32>>> {
+        None
     }
 
     /// The calling context becomes `worker`: set the thread local, the per-CPU register. Nothing to do where the

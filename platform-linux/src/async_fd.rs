@@ -13,7 +13,8 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
 };
 
-use filch::{budgeted, io::Direction};
+use filch::io::Direction;
+use filch_std::budgeted;
 
 use crate::source::{Source, side};
 

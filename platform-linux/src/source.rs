@@ -8,10 +8,9 @@ use std::{
 
 use filch::{
     atomic::{AtomicBool, Ordering},
-    budgeted,
     io::{Direction, Event, Readiness, Ready},
 };
-use filch_std::Handle;
+use filch_std::{Handle, budgeted};
 use rustix::io::Errno;
 
 use crate::{

@@ -1,9 +1,10 @@
 //! `block_on`: a future on the calling thread, which works on tasks while it waits.
 
 use core::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     future::Future,
     pin::pin,
+    ptr::NonNull,
     task::{Context, Poll},
 };
 use std::{sync::Arc, task::Wake};
@@ -139,6 +140,32 @@ fn keep(signal: Arc<Signal>) {
     drop(oldest);
 }
 
+thread_local! {
+    /// What is left of the budget of the future that the thread polls, if it is no worker; without end outside of such a poll. Without
+    /// a destructor.
+    static BUDGET: Cell<u32> = const { Cell::new(u32::MAX) };
+}
+
+/// See [`filch::Platform::budget`].
+pub(crate) fn budget() -> NonNull<Cell<u32>> {
+    BUDGET.with(|budget| NonNull::from(budget))
+}
+
+/// One poll of a root future, on a budget of its own.
+struct Root(u32);
+
+impl Root {
+    fn begin() -> Self {
+        Self(BUDGET.replace(filch::BUDGET))
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        BUDGET.set(self.0);
+    }
+}
+
 /// The thread is in a runtime until this is dropped.
 struct Entered<'a> {
     before: Option<Handle>,
@@ -183,7 +210,10 @@ impl Handle {
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(future);
         loop {
-            if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            let root = Root::begin();
+            let polled = future.as_mut().poll(&mut cx);
+            drop(root);
+            if let Poll::Ready(output) = polled {
                 drop(waker);
                 keep(signal);
                 return output;

@@ -122,7 +122,7 @@ impl Builder {
         self
     }
 
-    /// How many threads the blocking pool has at most (default: 512; at least one): [`Handle::spawn_blocking`].
+    /// How many threads the blocking pool has at most (default: 512; at least one): [`Handle::spawn_blocking`](crate::Handle::spawn_blocking).
     pub fn blocking_threads(mut self, most: usize) -> Self {
         self.blocking = most;
         self

@@ -2,7 +2,7 @@
 
 use core::{
     cell::Cell,
-    ptr::null,
+    ptr::{NonNull, null},
     sync::atomic::{AtomicUsize, Ordering, compiler_fence},
     time::Duration,
 };
@@ -17,6 +17,7 @@ use filch::{
 };
 
 use crate::{
+    block_on,
     blocking::Pool,
     clock::{Clock, Due},
     context::{self, Handle},
@@ -222,6 +223,10 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     fn may_wait(&self) -> bool {
         // A forked child has none of the threads that would end the wait.
         self.handle.get().is_none_or(|handle| handle.check().is_ok())
+    }
+
+    fn budget(&self) -> Option<NonNull<Cell<u32>>> {
+        Some(block_on::budget())
     }
 
     unsafe fn enter(&self, worker: WorkerId) {

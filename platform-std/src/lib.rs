@@ -29,6 +29,7 @@ mod blocking;
 mod builder;
 mod clock;
 mod context;
+mod coop;
 pub mod fork;
 mod guest;
 mod host;
@@ -49,7 +50,7 @@ pub mod time;
 
 pub use filch::{
     AbortHandle, Instant, JoinError, JoinHandle, Metrics, Panic, TaskId, TaskInfo, Timers, Totals,
-    WorkerId, WorkerMetrics, budgeted, consume_budget, shield, unconstrained, yield_now,
+    WorkerId, WorkerMetrics, shield, yield_now,
 };
 
 pub use crate::{
@@ -60,6 +61,7 @@ pub use crate::{
         Handle, NoRuntime, SpawnError, SpawnErrorKind, spawn, spawn_blocking, spawn_local,
         spawn_pinned, try_spawn,
     },
+    coop::{budgeted, consume_budget, unconstrained},
     host::{Futex, Host},
     join_set::JoinSet,
     long_poll::LongPoll,

@@ -5,6 +5,7 @@ use core::{cell::Cell, fmt, future::Future, ptr::NonNull};
 use super::{
     broadcast::Call,
     config::{Config, Settings},
+    error::{BuildError, RunError},
     idle::{Idle, Leaves},
     shutdown::Gate,
     slot::{OFFLINE, ONLINE, STARTING, Slots, WorkerSlot},
@@ -94,68 +95,6 @@ impl<T> core::ops::Deref for Line<T> {
         &self.0
     }
 }
-
-/// Why an executor could not be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// There is no slot for a worker, or all are spares.
-    ZeroWorkers,
-    /// There are more slots than an executor can have; the largest number.
-    TooManyWorkers(usize),
-    /// [`Config::sentry`] with a shortest sleep of zero, which would keep a core busy.
-    SentryNeverSleeps,
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ZeroWorkers => f.write_str("an executor needs at least one worker"),
-            Self::TooManyWorkers(max) => write!(f, "an executor has at most {max} workers"),
-            Self::SentryNeverSleeps => f.write_str("the sentry's shortest sleep is zero"),
-        }
-    }
-}
-
-impl core::error::Error for BuildError {}
-
-/// Why a context did not become a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The platform is not ready yet.
-    NotReady,
-    /// The executor has no such worker; it has this many.
-    NoSuchWorker(usize),
-    /// A context runs this worker already.
-    AlreadyRunning,
-    /// The calling context is a worker of this executor already.
-    AlreadyWorker,
-    /// The platform takes the calling context for another worker: a core runs the worker of its own id.
-    WrongContext,
-    /// The executor has shut down.
-    Stopped,
-    /// The calling context must not wait ([`Platform::may_wait`]): an interrupt handler, say.
-    MustNotWait,
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotReady => f.write_str("the platform is not ready"),
-            Self::NoSuchWorker(n) => write!(f, "no such worker: the executor has {n}"),
-            Self::AlreadyRunning => f.write_str("the worker is running already"),
-            Self::AlreadyWorker => f.write_str("the calling context is a worker already"),
-            Self::WrongContext => {
-                f.write_str("the platform takes the calling context for another worker")
-            }
-            Self::Stopped => f.write_str("the executor has shut down"),
-            Self::MustNotWait => f.write_str("the calling context must not wait"),
-        }
-    }
-}
-
-impl core::error::Error for RunError {}
 
 impl<P: Platform, const N: usize, const RING: usize> Executor<P, N, RING> {
     maybe_const! {
@@ -463,10 +402,15 @@ where
         self.spawner().spawn(memory, future)
     }
 
-    unsafe fn op_budget(anchor: NonNull<Anchor>) -> Option<&'static Cell<u32>> {
+    unsafe fn op_budget(anchor: NonNull<Anchor>) -> Option<NonNull<Cell<u32>>> {
         // SAFETY: the table is this type's.
-        let (_, slot) = unsafe { Self::of(anchor) }.current()?;
-        (!slot.local.frame.get().is_null()).then_some(&slot.local.budget)
+        let this = unsafe { Self::of(anchor) };
+        match this.current() {
+            Some((_, slot)) if !slot.local.frame.get().is_null() => {
+                Some(NonNull::from(&slot.local.budget))
+            }
+            _ => this.platform.budget(),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     atomic::{AtomicU32, Ordering},
     platform::{Platform, WorkerId},
-    task::{coop::BUDGET, schedule::Anchor},
+    task::{coop::renewed, schedule::Anchor},
 };
 
 /// How often a context from outside looks before it sleeps, for about a microsecond in all: what a worker that is awake needs for
@@ -199,7 +199,7 @@ where
             accepting,
             gathers,
             // Others run now, so that the poll below may begin anew; a budget without end stays one.
-            budget: slot.local.budget.get().max(BUDGET),
+            budget: renewed(slot.local.budget.get()),
             in_poll,
         }
     }

@@ -6,6 +6,7 @@ pub(crate) mod bay;
 pub(crate) mod broadcast;
 pub(crate) mod config;
 pub(crate) mod dispatch;
+pub(crate) mod error;
 pub(crate) mod executor;
 pub(crate) mod find;
 pub(crate) mod help;

@@ -4,7 +4,8 @@ use core::fmt;
 
 use super::{
     config::Config,
-    executor::{BuildError, Scheduler},
+    error::BuildError,
+    executor::Scheduler,
     slot::{OFFLINE, Slots},
     ward::Ward,
     worker::Step,

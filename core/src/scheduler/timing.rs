@@ -5,7 +5,7 @@
 //! worker that is offline is everybody's: each sleeps until its next deadline too. The wheel of a worker that is stuck
 //! in a poll is fired by the sentry; where nobody sleeps, by the others at the end of their ticks.
 
-use core::{future::Future, task::Waker, time::Duration};
+use core::{future::Future, ptr::NonNull, task::Waker, time::Duration};
 
 use super::{
     executor::Scheduler,
@@ -17,7 +17,7 @@ use crate::{
     atomic::{Ordering, fence},
     instant::Instant,
     platform::{Platform, WorkerId},
-    task::coop::spend_by,
+    task::coop,
     time::{Batch, Driver, Sleep, Timeout, Timers, Wheel},
 };
 
@@ -123,7 +123,9 @@ where
     }
 
     fn spend(&self, waker: &Waker) -> bool {
-        spend_by(waker)
+        // The scheduler begins with its anchor, and is `'static`: timers reach it through such a reference alone.
+        // SAFETY: our own.
+        unsafe { coop::spend(waker, NonNull::from(self).cast()) }
     }
 }
 

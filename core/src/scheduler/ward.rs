@@ -4,6 +4,8 @@
 //! from its queue and polled by nobody, a frame on a stack that is gone. [`Platform`] forbids it; here it is enforced. Where nothing
 //! unwinds there is no code for it.
 
+use core::{cell::Cell, ptr::NonNull};
+
 use crate::{
     atomic::AtomicU32,
     instant::Instant,
@@ -46,6 +48,10 @@ impl<P: Platform> Ward<P> {
 
     pub(crate) fn may_wait(&self) -> bool {
         returns(|| self.0.may_wait())
+    }
+
+    pub(crate) fn budget(&self) -> Option<NonNull<Cell<u32>>> {
+        returns(|| self.0.budget())
     }
 
     pub(crate) unsafe fn enter(&self, worker: WorkerId) {

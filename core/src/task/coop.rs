@@ -1,6 +1,7 @@
 //! Cooperation: yielding, budgets, shields.
 
 use core::{
+    cell::Cell,
     fmt,
     future::Future,
     pin::Pin,
@@ -11,6 +12,7 @@ use core::{
 use super::{
     header::Header,
     schedule::Anchor,
+    spawn::Spawner,
     state::Snapshot,
     waker::{carry_out, header_of},
 };
@@ -20,35 +22,98 @@ pub const BUDGET: u32 = 128;
 
 /// A budget that never ends.
 const UNCONSTRAINED: u32 = u32::MAX;
+/// A budget that is used up and has refused so often, in the lower half.
+const REFUSED: u32 = 1 << 16;
 
-/// Spends one unit of the poll under way in the calling context; false if there was none left.
+/// The budget that an operation spends. It belongs to the poll that is under way in the calling context; the waker tells which
+/// executor's that is. One that is not ours (in a combinator that polls with wakers of its own) tells nothing: then it is the poll
+/// of the operation's own executor, if there is one here.
+struct Budget {
+    /// INV-BUDGET: the calling context's own, for as long as its poll lasts.
+    cell: NonNull<Cell<u32>>,
+    /// The waker is not ours. It may be that of a foreign `block_on` inside a poll, which never gives way: it gets a new budget when it
+    /// was refused as often as it was granted.
+    foreign: bool,
+}
+
+impl Budget {
+    /// # Safety
+    /// `own` is the anchor of a `'static` scheduler.
+    #[inline]
+    unsafe fn here(waker: &Waker, own: Option<NonNull<Anchor>>) -> Option<Self> {
+        let task = header_of(waker);
+        // SAFETY: a waker of ours holds a reference.
+        let anchor = task.map(|task| unsafe { task.as_ref().home().anchor() }).or(own)?;
+        // SAFETY: a home's anchor is that of a `'static` scheduler; the caller's.
+        let cell = unsafe { (Anchor::ops(anchor).budget)(anchor) }?;
+        Some(Self { cell, foreign: task.is_none() })
+    }
+
+    #[inline]
+    fn cell(&self) -> &Cell<u32> {
+        // SAFETY: INV-BUDGET.
+        unsafe { self.cell.as_ref() }
+    }
+
+    /// Whether there is a unit left. If not, that is a refusal.
+    #[inline]
+    fn grants(&self) -> bool {
+        match self.cell().get() {
+            1..REFUSED | UNCONSTRAINED => true,
+            spent => self.foreign && self.refuses(spent % REFUSED),
+        }
+    }
+
+    /// Counts a refusal; true if there is a new budget in its place.
+    #[cold]
+    fn refuses(&self, before: u32) -> bool {
+        let renewed = before >= BUDGET;
+        self.cell().set(if renewed { BUDGET } else { REFUSED | (before + 1) });
+        renewed
+    }
+
+    /// Takes a unit, of one that has granted it.
+    #[inline]
+    fn take(&self) {
+        let left = self.cell().get();
+        if (1..REFUSED).contains(&left) {
+            self.cell().set(left - 1);
+        }
+    }
+
+    #[inline]
+    fn spend(&self) -> bool {
+        let granted = self.grants();
+        if granted {
+            self.take();
+        }
+        granted
+    }
+}
+
+/// Spends one unit of the poll under way in the calling context, of this executor; false if there was none left.
 ///
 /// # Safety
 /// `anchor` is that of a `'static` scheduler.
 #[inline]
 pub(crate) unsafe fn spend_at(anchor: NonNull<Anchor>) -> bool {
     // SAFETY: the caller's.
-    let Some(budget) = (unsafe { (Anchor::ops(anchor).budget)(anchor) }) else { return true };
-    match budget.get() {
-        0 => false,
-        UNCONSTRAINED => true,
-        left => {
-            budget.set(left - 1);
-            true
-        }
-    }
+    let cell = unsafe { (Anchor::ops(anchor).budget)(anchor) };
+    cell.is_none_or(|cell| Budget { cell, foreign: false }.spend())
 }
 
-/// Spends one unit of the poll of the task that `waker` wakes; false if there was none left. A waker of another kind has no
-/// budget: who polls with it (a foreign `block_on` inside a task, which never ends its poll) must not wait for more.
-pub(crate) fn spend_by(waker: &Waker) -> bool {
-    // SAFETY: a waker of ours holds a reference, and a home's anchor is that of a `'static` scheduler.
-    header_of(waker).is_none_or(|task| unsafe { spend_at(task.as_ref().home().anchor()) })
+/// Spends one unit, for an operation of the executor with this anchor; false if there was none left.
+///
+/// # Safety
+/// As `spend_at`.
+pub(crate) unsafe fn spend(waker: &Waker, anchor: NonNull<Anchor>) -> bool {
+    // SAFETY: the caller's.
+    unsafe { Budget::here(waker, Some(anchor)) }.is_none_or(|budget| budget.spend())
 }
 
-fn anchor_of(cx: &Context<'_>) -> Option<NonNull<Anchor>> {
-    // SAFETY: a waker of ours holds a reference.
-    header_of(cx.waker()).map(|task| unsafe { task.as_ref().home().anchor() })
+/// What is left of a budget for the poll under way when it goes on behind others.
+pub(crate) fn renewed(budget: u32) -> u32 {
+    if budget == UNCONSTRAINED { budget } else { BUDGET }
 }
 
 /// Gives way once: the task goes to the end of its worker's run queue and is polled again.
@@ -92,8 +157,9 @@ impl Future for YieldNow {
 /// Spends one of the 128 units that a task has for each poll, and gives way if there was none left.
 ///
 /// Every operation of this project that can be ready at once (joins, timers, sockets) spends a unit by itself; call this
-/// in loops over things that do not. The budget is found through the task's own waker: inside a combinator that polls
-/// with a waker of its own (`FuturesUnordered`) nothing is spent. Cost: a few loads.
+/// in loops over things that do not. The budget is found through the task's own waker. Inside a combinator that polls with a waker
+/// of its own (`FuturesUnordered`) the waker tells nothing: there use [`Spawner::consume_budget`], or the function of this name of
+/// a runtime, which both know the executor. Cost: a few loads.
 ///
 /// # Cancel safety
 /// Dropping it before it completes loses nothing but the unit.
@@ -109,19 +175,21 @@ impl Future for YieldNow {
 /// # }
 /// ```
 pub fn consume_budget() -> ConsumeBudget {
-    ConsumeBudget(())
+    ConsumeBudget(None)
 }
 
 /// The future of [`consume_budget`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
-pub struct ConsumeBudget(());
+pub struct ConsumeBudget(Option<Spawner>);
 
 impl Future for ConsumeBudget {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if spend_by(cx.waker()) {
+        // SAFETY: a spawner's anchor is that of a `'static` scheduler.
+        let budget = unsafe { Budget::here(cx.waker(), self.0.map(Spawner::anchor)) };
+        if budget.is_none_or(|budget| budget.spend()) {
             return Poll::Ready(());
         }
         cx.waker().wake_by_ref();
@@ -147,19 +215,48 @@ impl Future for ConsumeBudget {
 /// ```
 #[inline]
 pub fn budgeted<T>(cx: &mut Context<'_>, op: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
-    // SAFETY: a home's anchor is that of a `'static` scheduler.
-    let budget = anchor_of(cx).and_then(|at| unsafe { (Anchor::ops(at).budget)(at) });
-    if budget.is_some_and(|budget| budget.get() == 0) {
+    budgeted_by(None, cx, op)
+}
+
+fn budgeted_by<T>(
+    own: Option<Spawner>,
+    cx: &mut Context<'_>,
+    op: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+) -> Poll<T> {
+    // SAFETY: a spawner's anchor is that of a `'static` scheduler.
+    let budget = unsafe { Budget::here(cx.waker(), own.map(Spawner::anchor)) };
+    if budget.as_ref().is_some_and(|budget| !budget.grants()) {
         cx.waker().wake_by_ref();
         return Poll::Pending;
     }
     let polled = op(cx);
-    if polled.is_ready() {
-        if let Some(budget) = budget.filter(|budget| budget.get() != UNCONSTRAINED) {
-            budget.set(budget.get().saturating_sub(1));
-        }
+    if let (Poll::Ready(_), Some(budget)) = (&polled, budget) {
+        budget.take();
     }
     polled
+}
+
+/// The budget of this executor's polls, also where the waker is not a task's.
+impl Spawner {
+    /// As [`consume_budget`](fn@consume_budget).
+    pub fn consume_budget(self) -> ConsumeBudget {
+        ConsumeBudget(Some(self))
+    }
+
+    /// As [`budgeted`](fn@budgeted).
+    #[inline]
+    pub fn budgeted<T>(
+        self,
+        cx: &mut Context<'_>,
+        op: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        budgeted_by(Some(self), cx, op)
+    }
+
+    /// As [`unconstrained`](fn@unconstrained).
+    pub fn unconstrained<F: Future>(self, future: F) -> Unconstrained<F> {
+        Unconstrained { own: Some(self), future }
+    }
 }
 
 /// Runs a future without a budget: its ready operations never make it give way. The budget of the task around it stays.
@@ -175,13 +272,14 @@ pub fn budgeted<T>(cx: &mut Context<'_>, op: impl FnOnce(&mut Context<'_>) -> Po
 /// # }
 /// ```
 pub fn unconstrained<F: Future>(future: F) -> Unconstrained<F> {
-    Unconstrained { future }
+    Unconstrained { own: None, future }
 }
 
 /// The future of [`unconstrained`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Unconstrained<F> {
+    own: Option<Spawner>,
     future: F,
 }
 
@@ -189,25 +287,27 @@ impl<F: Future> Future for Unconstrained<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let own = self.own;
         // SAFETY: `future` is pinned with its wrapper, and never moved out.
         let future = unsafe { self.map_unchecked_mut(|this| &mut this.future) };
-        // SAFETY: a home's anchor is that of a `'static` scheduler.
-        let budget = anchor_of(cx).and_then(|at| unsafe { (Anchor::ops(at).budget)(at) });
+        // SAFETY: a spawner's anchor is that of a `'static` scheduler.
+        let budget = unsafe { Budget::here(cx.waker(), own.map(Spawner::anchor)) };
         let Some(budget) = budget else { return future.poll(cx) };
-        let _restore = Restore { budget, left: budget.replace(UNCONSTRAINED) };
+        let left = budget.cell().replace(UNCONSTRAINED);
+        let _restore = Restore { budget, left };
         future.poll(cx)
     }
 }
 
 /// Puts the budget back, also when the poll unwinds.
-struct Restore<'a> {
-    budget: &'a core::cell::Cell<u32>,
+struct Restore {
+    budget: Budget,
     left: u32,
 }
 
-impl Drop for Restore<'_> {
+impl Drop for Restore {
     fn drop(&mut self) {
-        self.budget.set(self.left);
+        self.budget.cell().set(self.left);
     }
 }
 

@@ -372,7 +372,8 @@ impl<T> Future for JoinHandle<T> {
         if !state.is_complete() && self.register(task, cx.waker()).is_ok() {
             return Poll::Pending;
         }
-        if !coop::spend_by(cx.waker()) {
+        // SAFETY: a home's anchor is that of a `'static` scheduler; our reference keeps the task.
+        if !unsafe { coop::spend(cx.waker(), task.as_ref().home().anchor()) } {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

@@ -161,7 +161,7 @@ unsafe fn launch(anchor: NonNull<Anchor>, ready: Ready, _: usize) {
     // SAFETY: the caller's.
     unsafe { push(anchor, ready) }
 }
-unsafe fn no_budget(_: NonNull<Anchor>) -> Option<&'static Cell<u32>> {
+unsafe fn no_budget(_: NonNull<Anchor>) -> Option<NonNull<Cell<u32>>> {
     None
 }
 unsafe fn nobody(_: NonNull<Anchor>) -> Option<Current> {

@@ -20,7 +20,7 @@ pub(crate) struct Anchor {
 pub(crate) struct Ops {
     pub(crate) schedule: unsafe fn(NonNull<Anchor>, Ready),
     /// The budget of the poll under way in the calling context.
-    pub(crate) budget: unsafe fn(NonNull<Anchor>) -> Option<&'static Cell<u32>>,
+    pub(crate) budget: unsafe fn(NonNull<Anchor>) -> Option<NonNull<Cell<u32>>>,
     pub(crate) current: unsafe fn(NonNull<Anchor>) -> Option<Current>,
     /// Works on other tasks until the condition holds; false if it cannot.
     pub(crate) help: Help,

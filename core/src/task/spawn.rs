@@ -102,6 +102,10 @@ impl Spawner {
         Self { anchor }
     }
 
+    pub(crate) fn anchor(self) -> NonNull<Anchor> {
+        self.anchor
+    }
+
     #[inline(always)]
     fn ops(self) -> &'static Ops {
         // SAFETY: INV-SPAWNER.

@@ -1,0 +1,65 @@
+//! Why an executor was not made, and why a context did not become a worker.
+
+use core::fmt;
+
+/// Why an executor could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// There is no slot for a worker, or all are spares.
+    ZeroWorkers,
+    /// There are more slots than an executor can have; the largest number.
+    TooManyWorkers(usize),
+    /// [`Config::sentry`](crate::Config::sentry) with a shortest sleep of zero, which would keep a core busy.
+    SentryNeverSleeps,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroWorkers => f.write_str("an executor needs at least one worker"),
+            Self::TooManyWorkers(max) => write!(f, "an executor has at most {max} workers"),
+            Self::SentryNeverSleeps => f.write_str("the sentry's shortest sleep is zero"),
+        }
+    }
+}
+
+impl core::error::Error for BuildError {}
+
+/// Why a context did not become a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The platform is not ready yet.
+    NotReady,
+    /// The executor has no such worker; it has this many.
+    NoSuchWorker(usize),
+    /// A context runs this worker already.
+    AlreadyRunning,
+    /// The calling context is a worker of this executor already.
+    AlreadyWorker,
+    /// The platform takes the calling context for another worker: a core runs the worker of its own id.
+    WrongContext,
+    /// The executor has shut down.
+    Stopped,
+    /// The calling context must not wait ([`Platform::may_wait`](crate::Platform::may_wait)): an interrupt handler, say.
+    MustNotWait,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady => f.write_str("the platform is not ready"),
+            Self::NoSuchWorker(n) => write!(f, "no such worker: the executor has {n}"),
+            Self::AlreadyRunning => f.write_str("the worker is running already"),
+            Self::AlreadyWorker => f.write_str("the calling context is a worker already"),
+            Self::WrongContext => {
+                f.write_str("the platform takes the calling context for another worker")
+            }
+            Self::Stopped => f.write_str("the executor has shut down"),
+            Self::MustNotWait => f.write_str("the calling context must not wait"),
+        }
+    }
+}
+
+impl core::error::Error for RunError {}
