@@ -188,7 +188,8 @@ impl fmt::Debug for Panic {
 /// | [`wait`](Self::wait) | the worker itself | that is its purpose |
 /// | [`listen`](Self::listen) | the worker itself, between two passes of its loop | that is its purpose |
 /// | [`wake`](Self::wake), [`unblock`](Self::unblock) | anywhere, interrupt handlers included | no |
-/// | [`poll_io`](Self::poll_io), [`guard`](Self::guard), [`relax`](Self::relax) | the worker itself | no |
+/// | [`poll_io`](Self::poll_io), [`relax`](Self::relax) | the worker itself; `relax` also what waits elsewhere | no |
+/// | [`guard`](Self::guard) | anywhere | no |
 /// | [`block`](Self::block) | threads that are no workers | that is its purpose |
 ///
 /// # Safety
@@ -227,6 +228,12 @@ pub unsafe trait Platform: Sync + 'static {
     /// of an executor, are refused there, with the error of each.
     fn may_wait(&self) -> bool {
         true
+    }
+
+    /// Whether the workers are in another process: in a forked child. Timers are left alone there: a thread that the child has not got may
+    /// have been in the midst of them.
+    fn is_left_behind(&self) -> bool {
+        false
     }
 
     /// What is left of the budget of a future that the calling thread polls without being a worker, in a `block_on` of the platform's

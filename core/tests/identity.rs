@@ -143,26 +143,30 @@ fn a_replacement_that_comes_after_the_end_takes_the_slot_from_nobody() {
     let _watchdog = watchdog();
     let (executor, entry) = late_replacement();
     executor.shutdown(filch::Instant::ZERO, |_| {}).unwrap();
-    // It is refused, and goes. In that moment the executor is opened again, and a thread takes the spare slot.
-    let (forked, over) = (Flag::new(), Flag::new());
-    let (in_slot, go_on) = (forked.clone(), over.clone());
+    // It is refused, and goes. Until it has gone, the executor is not opened again.
+    let tries = Flag::new();
+    let has_tried = tries.clone();
     executor.platform().at_unblock(move || {
-        assert!(executor.reopen());
-        thread::spawn(move || executor.run(id(0)));
-        until(|| executor.metrics().totals().parked == 1);
-        let seen = in_slot.clone();
-        thread::spawn(move || {
-            let forked = executor.fork(|_| {
-                in_slot.set();
-                go_on.block();
-            });
-            assert!(forked.is_ok());
-        });
-        seen.block();
+        assert!(!executor.reopen(), "a replacement is on its way");
+        has_tried.set();
     });
     assert_eq!(entry.worker(), id(2));
     entry.run();
-    assert!(forked.is_set());
+    assert!(tries.is_set());
+    assert!(executor.reopen());
+    thread::spawn(move || executor.run(id(0)));
+    until(|| executor.metrics().totals().parked == 1);
+    // A thread takes the spare slot.
+    let (forked, over) = (Flag::new(), Flag::new());
+    let (in_slot, go_on) = (forked.clone(), over.clone());
+    thread::spawn(move || {
+        let forked = executor.fork(|_| {
+            in_slot.set();
+            go_on.block();
+        });
+        assert!(forked.is_ok());
+    });
+    until(|| forked.is_set());
     assert!(is_online(executor, 2), "two contexts could be in one slot");
     over.set();
     executor.shutdown(filch::Instant::MAX, |_| {}).unwrap();

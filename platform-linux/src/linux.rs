@@ -5,7 +5,10 @@ use core::{
     fmt,
     time::Duration,
 };
-use std::{io, thread};
+use std::{
+    io::{self, Write},
+    thread,
+};
 
 use filch::{
     Instant, WorkerId,
@@ -79,12 +82,12 @@ unsafe impl Host for Linux {
         })
     }
 
-    fn open(&self) -> io::Result<()> {
+    unsafe fn open(&self) -> io::Result<()> {
         self.poller.open()
     }
 
-    fn close(&self) {
-        // SAFETY: INV-TOKEN: no worker is there that could hold it.
+    unsafe fn close(&self) {
+        // SAFETY: INV-TOKEN: no worker is there that could hold it: the caller's.
         let events = unsafe { &mut *self.events.get() };
         // What nobody has delivered was for sources of a runtime that has ended.
         while events.pop().is_some() {}
@@ -170,6 +173,9 @@ unsafe impl Host for Linux {
     unsafe fn poll_io(&self, me: WorkerId) -> usize {
         let slept = SLEPT.replace(false);
         if !self.token.is_held_by(me) {
+            if self.poller.is_broken() {
+                return 0;
+            }
             if slept || self.token.take(me) != Take::Held {
                 return 0;
             }
@@ -235,7 +241,9 @@ impl Linux {
     /// for I/O hear that it is over.
     #[cold]
     fn lament(&self, error: Errno) {
-        eprintln!(
+        // It must not panic, as `eprintln` does where nobody reads.
+        let _ = writeln!(
+            io::stderr(),
             "filch-linux: epoll_wait fails ({error}): a descriptor of the runtime was closed behind its back. Its I/O is over."
         );
         self.end_life();

@@ -90,6 +90,10 @@ impl Signal {
         if self.handle.0.core.help_patiently(&mut || self.has_news()) {
             return;
         }
+        // The process may have been forked in the midst of the future.
+        if let Err(kind) = self.handle.check() {
+            panic!("{kind}");
+        }
         assert!(self.worker.is_none(), "{TOO_DEEP}");
         // Nothing to help with: sleep on the word.
         // Ordering: the Acquire is in `take_news`.

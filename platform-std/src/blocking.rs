@@ -17,7 +17,10 @@ use std::{
     thread,
 };
 
-use crate::context::{self, Handle};
+use crate::{
+    context::{self, Handle},
+    panics,
+};
 
 /// How long a thread stays without work.
 const IDLE: Duration = Duration::from_secs(10);
@@ -118,7 +121,7 @@ impl Pool {
             if let Some(job) = state.queue.pop_front() {
                 drop(state);
                 job.run();
-                drop(job);
+                contained(|| drop(job));
                 state = lock(&self.state);
                 continue;
             }
@@ -146,6 +149,16 @@ impl Pool {
         self.news.notify_all();
         drop(waiting);
     }
+}
+
+/// Calls user code whose panic has nobody to go to; nor has what the drop of its payload panics with.
+fn contained(f: impl FnOnce()) {
+    let mut f = Some(f);
+    drop(panics::contain(&mut || {
+        if let Some(f) = f.take() {
+            f();
+        }
+    }));
 }
 
 /// Runs the closure on a thread of the pool.
@@ -199,14 +212,13 @@ where
             gone => {
                 *stage = gone;
                 drop(stage);
-                // What its drop panics with has nobody to go to.
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(result)));
+                contained(|| drop(result));
                 return;
             }
         };
         *stage = Stage::Done(result);
         drop(stage);
-        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        contained(|| waker.wake());
     }
 }
 

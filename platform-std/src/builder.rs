@@ -231,6 +231,11 @@ impl Builder {
     /// As [`build`](Self::build).
     #[doc(hidden)]
     pub fn build_bare<H: Host>(self) -> Result<Runtime<H>, BuildError> {
+        if self.name.contains('\0') {
+            // The standard library would panic.
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "a name with a zero in it");
+            return Err(BuildError::Thread(error));
+        }
         fork::watch();
         let most = usize::from(WorkerId::MAX) + 1 - usize::from(SPARES);
         let workers = match self.workers.unwrap_or_else(|| available_workers().min(most)) {
@@ -267,10 +272,12 @@ impl Builder {
     /// left.
     fn use_again<H: Host>(&self, shared: &'static Shared<H>) -> Result<bool, BuildError> {
         let host = &shared.executor.platform().host;
-        let opened = host.open().map_err(BuildError::Host).and_then(|()| {
+        // SAFETY: the last runtime here has ended, and this one has no worker yet.
+        let opened = unsafe { host.open() }.map_err(BuildError::Host).and_then(|()| {
             let opened = shared.executor.reopen_with(&self.config).map_err(BuildError::from);
             if !matches!(opened, Ok(true)) {
-                host.close();
+                // SAFETY: as above.
+                unsafe { host.close() };
             }
             opened
         });

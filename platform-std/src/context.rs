@@ -286,10 +286,14 @@ impl Handle {
     ///
     /// # Panics
     /// As [`spawn`](Self::spawn).
+    #[track_caller]
     pub fn spawn_blocking<T: Send + 'static>(
         &self,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
+        if let Err(kind) = self.check() {
+            panic!("{kind}");
+        }
         let hold = Hold::new(*self);
         let result = blocking::unblock(*self, f);
         self.spawn(async move {
@@ -299,8 +303,11 @@ impl Handle {
         })
     }
 
-    /// What the runtime's blocking pool is at.
+    /// What the runtime's blocking pool is at; all zeros in a forked child.
     pub fn blocking_metrics(&self) -> BlockingMetrics {
+        if self.check().is_err() {
+            return BlockingMetrics::default();
+        }
         self.0.core.pool().metrics()
     }
 

@@ -16,8 +16,8 @@ pub fn generation() -> u32 {
 pub(crate) fn watch() {
     // No lock: another thread might hold it while this one forks.
     static WATCHED: AtomicBool = AtomicBool::new(false);
-    // Ordering: whoever comes first does it.
-    if WATCHED.swap(true, Ordering::Relaxed) {
+    // Ordering: set behind the registration. Two that come at once both do it: a fork then counts as two.
+    if WATCHED.load(Ordering::Acquire) {
         return;
     }
     #[cfg(unix)]
@@ -26,6 +26,7 @@ pub(crate) fn watch() {
     unsafe {
         libc::pthread_atfork(None, None, Some(count));
     }
+    WATCHED.store(true, Ordering::Release);
 }
 
 #[cfg(unix)]

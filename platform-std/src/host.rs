@@ -21,13 +21,19 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// What the operating system refuses; the host stays closed.
-    fn open(&self) -> std::io::Result<()> {
+    ///
+    /// # Safety
+    /// Only the runtime calls it, while no thread is a worker.
+    unsafe fn open(&self) -> std::io::Result<()> {
         Ok(())
     }
 
     /// The runtime has ended: no thread is a worker of it any more. Gives back what the system lent. Wakers of its tasks may still
     /// call [`wake`](Self::wake) and [`unblock`](Self::unblock), at any time; the host's memory stays.
-    fn close(&self) {}
+    ///
+    /// # Safety
+    /// As [`open`](Self::open).
+    unsafe fn close(&self) {}
 
     /// The calling thread has become a worker of the runtime.
     ///

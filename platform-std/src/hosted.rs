@@ -69,7 +69,10 @@ impl<H: Host> Hosted<H> {
 
     /// Before the first thread starts: how threads are made.
     pub(crate) fn dress(&self, dress: Dress) {
-        *self.lock_dress() = dress;
+        let before = core::mem::replace(&mut *self.lock_dress(), dress);
+        // A hook's captures are dropped outside of the lock; what that panics with has nobody to go to.
+        let mut before = Some(before);
+        drop(panics::contain(&mut || drop(before.take())));
     }
 
     pub(crate) fn pool(&self) -> Arc<Pool> {
@@ -223,6 +226,10 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     fn may_wait(&self) -> bool {
         // A forked child has none of the threads that would end the wait.
         self.handle.get().is_none_or(|handle| handle.check().is_ok())
+    }
+
+    fn is_left_behind(&self) -> bool {
+        !self.may_wait()
     }
 
     fn budget(&self) -> Option<NonNull<Cell<u32>>> {

@@ -5,7 +5,11 @@ use core::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    io::{self, Write},
+    sync::Arc,
+    time::SystemTime,
+};
 
 use filch::WorkerId;
 
@@ -26,7 +30,9 @@ impl LongPoll {
         let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
         // Ordering: a limit on noise.
         if LAST.swap(now, Ordering::Relaxed) != now {
-            eprintln!(
+            // It must not panic, as `eprintln` does where nobody reads.
+            let _ = writeln!(
+                io::stderr(),
                 "{runtime}: a task has been in one poll of worker {} for {:?} (`Builder::poll_limit`); `spawn_blocking` is for code \
                  that blocks",
                 self.worker.index(),

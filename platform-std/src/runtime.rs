@@ -194,7 +194,8 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         drop(thread.join());
     }
     executor.platform().pool().close();
-    executor.platform().host.close();
+    // SAFETY: every worker has left.
+    unsafe { executor.platform().host.close() };
     executor.platform().dress(Dress::default());
     // It stays closed until it serves again, so that spawns by handles of this runtime are refused.
     stable::give(shared.kind, shared);

@@ -8,7 +8,7 @@ use core::{
 };
 use std::{sync::Arc, thread};
 
-use common::{message, until, watchdog};
+use common::{Flag, message, until, watchdog};
 use filch_std::{Handle, JoinError, Runtime};
 
 #[test]
@@ -58,6 +58,42 @@ fn a_panic_is_the_tasks_and_the_thread_stays() {
     }
     assert_eq!(rt.block_on(rt.handle().spawn_blocking(|| 8)).unwrap(), 8);
     assert_eq!(rt.handle().blocking_metrics().threads, 1);
+}
+
+/// Its drop panics, with another of its kind, so many times.
+struct Bomb(u32);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            std::panic::resume_unwind(Box::new(Bomb(self.0 - 1)));
+        }
+    }
+}
+
+#[test]
+fn outputs_whose_drops_panic_again_and_again_keep_no_thread() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(1).blocking_threads(1).build().unwrap();
+    for depth in 0..5 {
+        for panics in [false, true] {
+            let (go, begun) = (Flag::new(), Flag::new());
+            let (gate, begins) = (go.clone(), begun.clone());
+            let task = rt.handle().spawn_blocking(move || {
+                begins.set();
+                gate.block();
+                if panics {
+                    std::panic::resume_unwind(Box::new(Bomb(depth)));
+                }
+                Bomb(depth)
+            });
+            begun.block();
+            task.abort();
+            assert!(matches!(rt.block_on(task), Err(JoinError::Cancelled)));
+            go.set();
+            assert_eq!(rt.block_on(rt.handle().spawn_blocking(|| 5)).unwrap(), 5);
+        }
+    }
 }
 
 #[test]

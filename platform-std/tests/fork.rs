@@ -3,7 +3,7 @@
 
 mod common;
 
-use core::panic::AssertUnwindSafe;
+use core::{future::Future, panic::AssertUnwindSafe};
 use std::{
     panic::catch_unwind,
     sync::{Arc, Mutex},
@@ -96,6 +96,34 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
         if refused { blocking.unwrap_or(1) } else { 2 }
     });
     assert_eq!(status, 20);
+
+    // Timers of the parent's are left alone: a worker may hold the lock of their wheel.
+    let sleeps: Vec<_> = (0..2)
+        .map(|_| {
+            rt.spawn(async {
+                loop {
+                    filch_std::sleep(core::time::Duration::from_micros(1)).await;
+                }
+            })
+        })
+        .collect();
+    let timers = handle.timers();
+    for _ in 0..50 {
+        let long = core::time::Duration::from_secs(100);
+        let mut linked = Box::pin(timers.sleep(long));
+        let mut cx = core::task::Context::from_waker(core::task::Waker::noop());
+        assert!(linked.as_mut().poll(&mut cx).is_pending());
+        let status = in_child(|| {
+            alarm();
+            let mut other = Box::pin(timers.sleep(long));
+            let pending = other.as_mut().poll(&mut cx).is_pending();
+            // SAFETY: the child never uses the original again: it leaves by `_exit`.
+            drop(unsafe { core::ptr::read(&raw const linked) });
+            if pending { 21 } else { 1 }
+        });
+        assert_eq!(status, 21);
+    }
+    drop(sleeps);
 
     // The child drops it without waiting for threads that are not there, and builds its own.
     let status = in_child(|| {

@@ -87,6 +87,34 @@ fn a_sentry_that_never_sleeps_is_refused() {
 }
 
 #[test]
+fn a_hook_whose_drop_panics_loses_no_memory() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+    }
+    let _watchdog = watchdog();
+    let mut hosts = std::collections::BTreeSet::new();
+    for _ in 0..20 {
+        let bomb = Bomb;
+        // As many workers as in no other test of this file.
+        let rt = Runtime::builder().workers(3).on_long_poll(move |_| {
+            let _ = &bomb;
+        });
+        let rt = rt.build().unwrap();
+        hosts.insert(core::ptr::from_ref(rt.host()).addr());
+    }
+    assert_eq!(hosts.len(), 1, "the memory is used again");
+}
+
+#[test]
+fn a_name_with_a_zero_in_it_is_refused() {
+    let built = Runtime::builder().workers(1).name("a\0b").build();
+    assert!(matches!(built, Err(filch_std::BuildError::Thread(_))), "{built:?}");
+}
+
+#[test]
 fn handles_may_be_used_behind_a_panic_that_was_caught() {
     fn check<T: core::panic::UnwindSafe + core::panic::RefUnwindSafe>() {}
     check::<Handle>();

@@ -3,8 +3,10 @@
 mod common;
 
 use core::{
+    future::{Future, poll_fn},
     panic::AssertUnwindSafe,
-    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    task::Poll,
     time::Duration,
 };
 use std::{
@@ -100,6 +102,37 @@ fn a_timer_that_is_due_is_waited_for_though_tasks_are_queued() {
     for task in tasks {
         rt.block_on(task).unwrap();
     }
+}
+
+#[test]
+fn timers_of_a_worker_that_is_blocked_by_a_stolen_job_are_seen_to() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(2).nesting(0).build().unwrap();
+    let handle = *rt.handle();
+    let run = handle.spawn_pinned(WorkerId::new(0), async move {
+        // In the wheel of this worker.
+        let mut sleep = Box::pin(filch_std::sleep(Duration::from_millis(30)));
+        poll_fn(|cx| {
+            assert!(sleep.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        let stolen = AtomicBool::new(false);
+        handle.fork(|fork| {
+            let a = |fork: filch::Fork<'_>| {
+                until(|| {
+                    fork.join(|_| (), |_| ());
+                    stolen.load(SeqCst)
+                });
+            };
+            let b = |_: filch::Fork<'_>| {
+                stolen.store(true, SeqCst);
+                filch_std::block_on(sleep);
+            };
+            fork.join(a, b);
+        });
+    });
+    rt.block_on(run.unwrap()).unwrap();
 }
 
 #[test]

@@ -8,4 +8,6 @@ fn main() {
     linux.poll_io(WorkerId::new(0));
     linux.enter(WorkerId::new(0));
     linux.leave(WorkerId::new(0));
+    linux.close();
+    linux.open().unwrap();
 }

@@ -73,6 +73,8 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) thieves: AtomicU32,
     /// Workers that sleep in a join too deep to help in.
     pub(crate) blocked: AtomicU32,
+    /// Those of them that see to no timer, and hear of no I/O.
+    pub(crate) deaf: AtomicU32,
     /// Workers that sleep until a job of theirs that was stolen has ended: they run no tasks either.
     pub(crate) joining: AtomicU32,
     /// The worker that keeps watch, and its reserve: see `sentry.rs`.
@@ -181,6 +183,7 @@ where
                 helpers: AtomicU32::new(0),
                 thieves: AtomicU32::new(0),
                 blocked: AtomicU32::new(0),
+                deaf: AtomicU32::new(0),
                 joining: AtomicU32::new(0),
                 sentry: AtomicU32::new(0),
                 turn: AtomicU32::new(0),

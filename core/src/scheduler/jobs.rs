@@ -286,6 +286,8 @@ where
         worker.give_away();
         slot.lifo.accept(was);
         let _blocked = self.block(&slot.shared.relies);
+        // Its timers are for a sentry to see to.
+        let _deaf = Counted::up(&self.deaf);
         while job.fall_asleep() {
             self.answer_call(me, slot);
             worker.wait();

@@ -63,9 +63,10 @@ where
             } else if self.listen_alone(&worker, deadline, &mut look) {
                 return done();
             }
-            worker.answer_call();
+            // First, what it has heard of: others rely on it.
             worker.deliver();
             worker.fire_timers();
+            worker.answer_call();
             worker.give_away();
         }
     }
@@ -306,11 +307,24 @@ where
         if self.id().index() < self.executor.workers() {
             return false;
         }
-        let blocked = self.executor.blocked.load(Ordering::Relaxed);
-        let less = |n: u32| (n > blocked).then(|| n - 1);
+        let executor = self.executor;
+        // As many as may be started, see `listen_alone`.
+        let most = || match executor.blocked.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => executor.unable(),
+        };
+        let bound = most();
+        let less = |n: u32| (n > bound).then(|| n - 1);
         // Ordering: a count.
         let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.executor.replacements.fetch_update(set, seen, less).is_ok()
+        if executor.replacements.fetch_update(set, seen, less).is_err() {
+            return false;
+        }
+        // Ordering: pairs with the fence in `block`: either one that begins to rely on replacements sees one less, or we see it.
+        fence(Ordering::SeqCst);
+        let bound = most();
+        let more = |n: u32| (n < bound).then_some(n + 1);
+        executor.replacements.fetch_update(set, seen, more).is_err()
     }
 }
 

@@ -27,7 +27,7 @@ use super::{
     worker::Worker,
 };
 use crate::{
-    atomic::{Ordering, fence},
+    atomic::{AtomicU32, Ordering, fence},
     instant::Instant,
     platform::{Platform, WorkerId},
     trace::Event,
@@ -94,10 +94,13 @@ where
         }
     }
 
-    /// Whether a worker is awake, once the caller is announced. Those who sleep in a join too deep to help in see to themselves.
+    /// Whether a worker may have to be seen to, once the caller is announced: one that is awake, or that sleeps until a stolen job
+    /// is done. Those who sleep in a join too deep to help in see to themselves.
     pub(crate) fn is_anybody_awake(&self) -> bool {
         // Ordering: hints.
-        let asleep = self.idle.parked(self) + self.blocked.load(Ordering::Relaxed) as usize;
+        let count = |n: &AtomicU32| n.load(Ordering::Relaxed) as usize;
+        let listening = count(&self.blocked).saturating_sub(count(&self.deaf));
+        let asleep = self.idle.parked(self) + listening;
         asleep < self.online.load(Ordering::Relaxed) as usize
     }
 
@@ -144,7 +147,7 @@ where
         self.id().index() as u32 + 1
     }
 
-    fn holds_watch(&self) -> bool {
+    pub(super) fn holds_watch(&self) -> bool {
         // Ordering: only this worker takes the role, and leaves it, for itself as the holder.
         holder(self.executor.sentry.load(Ordering::Relaxed)) == self.role()
     }
@@ -385,6 +388,10 @@ where
                 return;
             }
             self.report(i as u16, polls, other);
+            // It calls user code too.
+            if !self.holds_watch() {
+                return;
+            }
         }
         let nap = self.next_nap(waits, hits).filter(|_| !stuck);
         slot.local.nap.set(nap.unwrap_or(0));

@@ -209,7 +209,8 @@ where
     }
 
     fn reopen_as(&self, config: Option<&Config>) -> bool {
-        if self.online.load(Ordering::Acquire) != 0 {
+        // Ordering: Acquire pairs with the Release in `has_come`: a worker that was on its way is seen online, or has gone.
+        if self.coming.load(Ordering::Acquire) != 0 || self.online.load(Ordering::Acquire) != 0 {
             return false;
         }
         // Ordering: AcqRel: after all that was done before the end, before all that comes.

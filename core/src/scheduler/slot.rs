@@ -134,6 +134,8 @@ pub(crate) struct Local {
     pub(crate) looked: Cell<u64>,
     /// Nanoseconds of busy time not yet counted as a microsecond.
     pub(crate) busy_rest: Cell<u64>,
+    /// It has delivered what came in its last sleep.
+    pub(crate) heard: Cell<bool>,
     /// It came online beside one other worker, and has not slept since.
     pub(crate) is_second: Cell<bool>,
 }
@@ -264,6 +266,7 @@ impl Local {
             abandoned: Cell::new(false),
             looked: Cell::new(0),
             busy_rest: Cell::new(0),
+            heard: Cell::new(false),
             is_second: Cell::new(false),
         }
     }

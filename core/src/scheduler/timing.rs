@@ -75,6 +75,10 @@ where
         self.platform.now()
     }
 
+    fn is_left_behind(&self) -> bool {
+        self.platform.is_left_behind()
+    }
+
     fn tick(&self) -> u32 {
         self.config.tick
     }

@@ -50,6 +50,10 @@ impl<P: Platform> Ward<P> {
         returns(|| self.0.may_wait())
     }
 
+    pub(crate) fn is_left_behind(&self) -> bool {
+        returns(|| self.0.is_left_behind())
+    }
+
     pub(crate) fn budget(&self) -> Option<NonNull<Cell<u32>>> {
         returns(|| self.0.budget())
     }

@@ -131,7 +131,9 @@ where
     fn after_sleep(&self) {
         self.end_park();
         if self.slot().local.marks.replace(Mark::SLEPT, false) {
-            self.deliver();
+            if !self.slot().local.heard.replace(false) {
+                self.deliver();
+            }
             self.fire_timers();
             // Another tick begins. A pass that finds nothing ends none: a worker that polls one task in each would never hear of I/O.
             self.end_stretch();
@@ -205,6 +207,7 @@ where
                 let Some(next) = self.nap_on(deadline) else { break };
                 deadline = Some(next);
             }
+            self.slot().local.heard.set(false);
             self.slot().local.marks.set(Mark::SLEPT, true);
             self.end_park();
         } else {
@@ -292,6 +295,11 @@ where
     fn stand_up(&self) {
         self.executor.platform.event(Some(self.id), Event::Unpark);
         let unclaimed = self.wake_up();
+        if self.slot().local.marks.any(Mark::SLEPT) && self.holds_watch() {
+            // A sweep calls wakers of others, and may take long: what this worker has heard of comes first.
+            self.deliver();
+            self.slot().local.heard.set(true);
+        }
         self.leave_watch(unclaimed);
     }
 

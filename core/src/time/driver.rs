@@ -14,6 +14,8 @@ use crate::instant::Instant;
 /// The executor's side, filled in by the scheduler.
 pub(crate) trait Driver: Sync {
     fn now(&self) -> Instant;
+    /// [`Platform::is_left_behind`](crate::Platform::is_left_behind).
+    fn is_left_behind(&self) -> bool;
     /// The logarithm of a tick, in nanoseconds.
     fn tick(&self) -> u32;
     /// The wheel for a timer that is first polled in the calling context, and its index.

@@ -35,6 +35,9 @@ impl Driver for Board {
     fn now(&self) -> Instant {
         Instant::ZERO
     }
+    fn is_left_behind(&self) -> bool {
+        false
+    }
     fn tick(&self) -> u32 {
         0
     }

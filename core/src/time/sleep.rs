@@ -20,7 +20,7 @@ use crate::{atomic::Ordering, instant::Instant};
 ///
 /// It enters a timer wheel when it is first polled, and leaves it when it is dropped; the node is inside this very value,
 /// which therefore has to be pinned. It may be polled, reset and dropped on any thread, but not in interrupt handlers. If the
-/// executor has no worker it never ends.
+/// executor has no worker it never ends; nor does it in a forked child, which has none of its parent's workers.
 ///
 /// A deadline that has passed when it is first polled is over at once: so it wins in a loop that makes it anew each round, beside
 /// other branches that are ready. (A [`Timers::sleep`], whose deadline lay ahead, is not looked at a second time for that: first
@@ -75,7 +75,7 @@ impl Sleep {
         this.deadline = deadline;
         this.ahead = false;
         // Ordering: Acquire pairs with the Release in `Slots::fire`.
-        if this.node.state.load(Ordering::Acquire) == LINKED {
+        if this.node.state.load(Ordering::Acquire) == LINKED && !this.timers.0.is_left_behind() {
             let (timers, wheel) = (this.timers.0, this.wheel);
             // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
             let reset = unsafe { timers.wheel(wheel).reset(node, deadline, timers.tick()) };
@@ -126,6 +126,9 @@ impl Sleep {
     /// Enters a wheel.
     fn begin(&mut self, cx: &Context<'_>) {
         let timers = self.timers.0;
+        if timers.is_left_behind() {
+            return;
+        }
         let (index, wheel) = timers.place();
         self.wheel = index;
         let waker = cx.waker().clone();
@@ -141,6 +144,9 @@ impl Sleep {
     fn update(&self, cx: &Context<'_>) -> bool {
         // The wheel may have taken the waker out since: then it is about to wake it, and the next poll sees the end.
         if self.node.wakes(cx.waker()) || cfg!(filch_mutant = "timer_deaf") {
+            return false;
+        }
+        if self.timers.0.is_left_behind() {
             return false;
         }
         let (wheel, node) = (self.timers.0.wheel(self.wheel), NonNull::from(&self.node));
@@ -166,8 +172,9 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        // Ordering: Acquire pairs with the Release in `Slots::fire`: the wheel is done with the node.
-        if self.node.state.load(Ordering::Acquire) == LINKED {
+        // Ordering: Acquire pairs with the Release in `Slots::fire`: the wheel is done with the node. In a forked child nobody ever looks
+        // at the wheel again.
+        if self.node.state.load(Ordering::Acquire) == LINKED && !self.timers.0.is_left_behind() {
             let node = NonNull::from(&self.node);
             // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
             drop(unsafe { self.timers.0.wheel(self.wheel).remove(node) });

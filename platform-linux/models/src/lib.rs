@@ -297,19 +297,23 @@ fn models_what_a_leaver_was_told_is_not_lost() {
 #[test]
 fn models_an_alarm_is_not_rung_when_it_has_gone() {
     loom::model(|| {
-        let shared = Arc::new((Token::new(), AtomicU32::new(PARKED), UnsafeCell::new(())));
-        assert_eq!(shared.0.take(id(0)), Take::Held);
+        let shared = Arc::new(Alarm {
+            token: Token::new(),
+            word: AtomicU32::new(PARKED),
+            alarm: UnsafeCell::new(()),
+        });
+        assert_eq!(shared.token.take(id(0)), Take::Held);
         let ringer = thread::spawn({
-            let shared = Shared(Arc::clone(&shared));
+            let shared = Arc::clone(&shared);
             move || {
-                let (token, word, alarm) = &**shared.get();
+                let Alarm { token, word, alarm } = &*shared;
                 word.store(NOTIFIED, Ordering::Relaxed);
                 if token.sleeps(id(0)) {
                     token.ring_if(id(0), || alarm.with(|_| ()));
                 }
             }
         });
-        let (token, word, alarm) = &*shared;
+        let Alarm { token, word, alarm } = &*shared;
         if token.fall_asleep(id(0), word, PARKED) {
             token.wake_up(id(0));
         }
@@ -320,14 +324,15 @@ fn models_an_alarm_is_not_rung_when_it_has_gone() {
     });
 }
 
-/// What only the models' cells make unfit for threads.
-struct Shared<T>(Arc<T>);
-
-// SAFETY: loom checks the cells.
-unsafe impl<T> Send for Shared<T> {}
-
-impl<T> Shared<T> {
-    fn get(&self) -> &Arc<T> {
-        &self.0
-    }
+/// A worker's way to be woken in epoll.
+struct Alarm {
+    token: Token,
+    word: AtomicU32,
+    /// INV-RING guards it.
+    alarm: UnsafeCell<()>,
 }
+
+// SAFETY: INV-RING, which the model checks.
+unsafe impl Send for Alarm {}
+// SAFETY: as above.
+unsafe impl Sync for Alarm {}
