@@ -184,9 +184,9 @@ impl Trial {
             return f();
         }
         let platform = self.world.executor.platform();
-        platform.enter(id(i as u16));
+        enter_seat(platform, i);
         let result = f();
-        platform.leave(id(i as u16));
+        exit_seat(platform, i);
         result
     }
 
@@ -267,10 +267,10 @@ impl Trial {
         let i = usize::from(i) % self.seats.len();
         let Some(worker) = &self.seats[i] else { return };
         let platform = self.world.executor.platform();
-        platform.enter(id(i as u16));
+        enter_seat(platform, i);
         worker.end_park();
         worker.run_for(steps);
-        platform.leave(id(i as u16));
+        exit_seat(platform, i);
         self.parked[i] = false;
     }
 
@@ -278,11 +278,11 @@ impl Trial {
         let i = usize::from(i) % self.seats.len();
         let Some(worker) = &self.seats[i] else { return };
         let platform = self.world.executor.platform();
-        platform.enter(id(i as u16));
+        enter_seat(platform, i);
         // Who sleeps and keeps watch may sleep on.
         let next = self.parked[i].then(|| worker.nap_on(self.deadlines[i])).flatten();
         let sleeps = if next.is_some() { Some(next) } else { worker.begin_park() };
-        platform.leave(id(i as u16));
+        exit_seat(platform, i);
         self.parked[i] = sleeps.is_some();
         self.deadlines[i] = sleeps.flatten();
         if let Some(deadline) = self.deadlines[i] {
@@ -297,7 +297,7 @@ impl Trial {
         let executor = self.world.executor;
         match executor.worker(id(i as u16)) {
             Ok(worker) => {
-                executor.platform().leave(id(i as u16));
+                exit_seat(executor.platform(), i);
                 self.seats[i] = Some(worker);
             }
             Err(error) => assert!(error == RunError::Stopped && self.closing, "{error}"),
@@ -307,7 +307,7 @@ impl Trial {
     fn detach(&mut self, i: usize) {
         if let Some(worker) = self.seats[i].take() {
             // It leaves its context by itself.
-            self.world.executor.platform().enter(id(i as u16));
+            enter_seat(self.world.executor.platform(), i);
             drop(worker);
         }
         self.parked[i] = false;
@@ -400,4 +400,15 @@ impl Drop for Trial {
             core::mem::forget((core::mem::take(&mut self.seats), Rc::clone(&self.world)));
         }
     }
+}
+
+/// The thread plays this worker's context from now on, until `exit_seat`.
+fn enter_seat(platform: &Manual, i: usize) {
+    // SAFETY: there is one thread, and it plays each context once at a time.
+    unsafe { platform.enter(id(i as u16)) };
+}
+
+fn exit_seat(platform: &Manual, i: usize) {
+    // SAFETY: as above.
+    unsafe { platform.leave(id(i as u16)) };
 }

@@ -21,7 +21,7 @@ use crate::{
     blocking::Pool,
     clock::{Clock, Due},
     context::{self, Handle},
-    guest,
+    fork, guest,
     host::Host,
     long_poll::{Hook, LongPoll},
     panics,
@@ -36,6 +36,8 @@ pub(crate) struct Hosted<H> {
     /// What the runtime on this platform wants of its threads.
     dress: Mutex<Dress>,
     pub(crate) handle: OnceLock<Handle>,
+    /// The process in which its threads are.
+    process: u32,
     /// The runtime's, and after its end that of the last.
     pool: Mutex<Arc<Pool>>,
     seats: Box<[Seat]>,
@@ -60,6 +62,7 @@ impl<H: Host> Hosted<H> {
             starting: Arc::default(),
             dress: Mutex::default(),
             handle: OnceLock::new(),
+            process: fork::generation(),
             pool: Mutex::new(Pool::new(1, String::new(), None)),
             seats: (0..slots).map(|_| Seat::new()).collect(),
             threads: Mutex::new(Vec::new()),
@@ -225,11 +228,12 @@ unsafe impl<H: Host> Platform for Hosted<H> {
 
     fn may_wait(&self) -> bool {
         // A forked child has none of the threads that would end the wait.
-        self.handle.get().is_none_or(|handle| handle.check().is_ok())
+        self.process == fork::generation()
     }
 
+    #[inline]
     fn is_left_behind(&self) -> bool {
-        !self.may_wait()
+        self.process != fork::generation()
     }
 
     fn budget(&self) -> Option<NonNull<Cell<u32>>> {

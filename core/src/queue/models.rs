@@ -12,11 +12,10 @@ use super::{
     chain::{Chain, Stack},
     inbox::Inbox,
     injector::Injector,
-    ring::{Overflow, Ring},
+    ring::{LAST, Overflow, Ring},
 };
 use crate::{
     atomic::{Ordering, UnsafeCell, model::check},
-    bits::Field,
     task::{
         header::{Header, Ready},
         memory::{Home, Sealed},
@@ -61,7 +60,10 @@ fn assert_ascending(got: &[usize]) {
 }
 
 /// The last index but one before both halves wrap.
-const NEAR_WRAP: u32 = Field::first(crate::atomic::Word::BITS / 2).max() as u32 - 1;
+const NEAR_WRAP: u32 = LAST - 1;
+
+/// Preemptions: a claim by narrow indices has more steps.
+const STEPS: usize = if cfg!(filch_narrow) { 2 } else { 3 };
 
 /// What a worker has of its own before a thief comes.
 const OWN: usize = 1_000;
@@ -176,10 +178,27 @@ fn models_ring_pushes_against_a_thief() {
     });
 }
 
+/// The owner pops as many tasks as there are indices while a thief is between its look and its claim.
+///
+/// Seen to catch: a claim in one step, as it is with wide indices.
+#[cfg(filch_narrow)]
+#[test]
+fn models_ring_indices_come_round_under_a_thief() {
+    check(2, || {
+        ring_model::<4>(0, 3, 1, 0, |owner| {
+            (0..3).for_each(|_| owner.pop());
+            for n in 3..=LAST as usize {
+                owner.push(n);
+                owner.pop();
+            }
+        });
+    });
+}
+
 /// Seen to catch: `ring_publish`, `ring_half`, `ring_release` (a slot is written anew while a thief reads it).
 #[test]
 fn models_ring_owner_and_thief_across_the_wrap() {
-    check(3, || {
+    check(STEPS, || {
         ring_model::<4>(NEAR_WRAP, 2, 1, 0, |owner| {
             owner.push(2);
             owner.pop();
@@ -194,7 +213,7 @@ fn models_ring_owner_and_thief_across_the_wrap() {
 /// Seen to catch: `ring_release`, `ring_publish`.
 #[test]
 fn models_ring_of_two_overflows_under_a_thief() {
-    check(3, || {
+    check(STEPS, || {
         ring_model::<2>(NEAR_WRAP, 1, 1, 0, |owner| (1..5).for_each(|n| owner.push(n)));
     });
 }

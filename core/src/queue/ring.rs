@@ -15,7 +15,10 @@
 //!    into slots at or above `steal + CAP`, and no other thief may claim;
 //! 3. **release**: one exchange brings `steal` up to `real`.
 //!
-//! Indices run freely and wrap. With 64-bit atomics they are 32 bits wide, else 16.
+//! Indices run freely and wrap. With 64-bit atomics they are 32 bits wide: a thief that is held up between its look and its claim while
+//! the owner pops exactly 2^32 tasks would claim by an old tail. With 16 bits that would be 65,536, which a context that is preempted can
+//! meet: there a thief announces itself first, by a `steal` one behind `real`, and looks at the tail as the only thief, while the
+//! owner can go no further than `CAP`.
 //!
 //! After the dual-head ring of Tokio and Volt; the thief's room is checked, and a full ring sheds one linked chain.
 
@@ -28,8 +31,13 @@ use crate::{
     task::header::{Header, Ready},
 };
 
-const REAL: Field = Field::first(Word::BITS / 2);
-const STEAL: Field = REAL.then(Word::BITS / 2);
+/// Bits of an index. Models of the narrow one see it wrap.
+const INDEX: u32 = if cfg!(all(filch_loom, filch_narrow)) { 4 } else { Word::BITS / 2 };
+const REAL: Field = Field::first(INDEX);
+const STEAL: Field = REAL.then(INDEX);
+/// The largest index.
+#[cfg(all(test, filch_loom))]
+pub(super) const LAST: u32 = REAL.max() as u32;
 
 /// The index arithmetic of one half of a head.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -160,7 +168,8 @@ impl<const CAP: usize> Ring<CAP> {
         // Ordering: Acquire pairs with the release step of a thief: what it has copied is free.
         let head = Head(self.head.0.load(Ordering::Acquire));
         let tail = self.tail.0.load(Ordering::Relaxed);
-        (Self::CAPACITY - distance(head.steal(), tail)) as usize
+        // One less than none, while a thief announces itself.
+        Self::CAPACITY.saturating_sub(distance(head.steal(), tail)) as usize
     }
 
     /// Adds a task at the end. Wait-free, but for the chain of a full ring.
@@ -300,6 +309,9 @@ impl<const CAP: usize> Ring<CAP> {
         if head.is_being_stolen() {
             return None;
         }
+        if Word::BITS < 64 {
+            return self.announce(head, room);
+        }
         // Ordering: Acquire pairs with the Release in `advance_tail`: we see the slots up to it.
         let tail = self.tail.0.load(Ordering::Acquire);
         let available = distance(head.real(), tail);
@@ -307,13 +319,7 @@ impl<const CAP: usize> Ring<CAP> {
         if available == 0 || available > Self::CAPACITY {
             return None;
         }
-        #[cfg(not(filch_mutant = "ring_half"))]
-        let half = available - available / 2;
-        #[cfg(filch_mutant = "ring_half")]
-        let half = available + 1;
-        #[cfg(filch_mutant = "ring_room")]
-        let room = room.max(Self::CAPACITY);
-        let n = half.min(Self::CAPACITY / 2).min(room);
+        let n = Self::share(available, room);
         let new = Head::new(head.steal(), head.real().wrapping_add(n));
         // Ordering: Acquire pairs with the Release of the owner's pops and of earlier thieves' releases, which ours
         // then passes on; Release is not needed for the claim itself.
@@ -322,6 +328,46 @@ impl<const CAP: usize> Ring<CAP> {
             .compare_exchange(head.0, new.0, Ordering::AcqRel, Ordering::Relaxed)
             .ok()
             .map(|_| (head.real(), n))
+    }
+
+    /// How many of the tasks that there are a thief takes.
+    fn share(available: u32, room: u32) -> u32 {
+        #[cfg(not(filch_mutant = "ring_half"))]
+        let half = available - available / 2;
+        #[cfg(filch_mutant = "ring_half")]
+        let half = available + 1;
+        #[cfg(filch_mutant = "ring_room")]
+        let room = room.max(Self::CAPACITY);
+        half.min(Self::CAPACITY / 2).min(room)
+    }
+
+    /// Step one with narrow indices: becomes the only thief, then looks how much there is.
+    fn announce(&self, head: Head, room: u32) -> Option<(u32, u32)> {
+        // Ordering: a look, which saves the rest.
+        if distance(head.real(), self.tail.0.load(Ordering::Relaxed)) == 0 {
+            return None;
+        }
+        let mut mine = Head::new(head.real().wrapping_sub(1), head.real());
+        // Ordering: as in `claim`. It may succeed on a head that has come round: it is as good.
+        let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.head.0.compare_exchange(head.0, mine.0, set, seen).ok()?;
+        loop {
+            // Ordering: as in `claim`.
+            let tail = self.tail.0.load(Ordering::Acquire);
+            let available = distance(mine.real(), tail);
+            if available == 0 {
+                self.release();
+                return None;
+            }
+            let n = Self::share(available, room);
+            let new = Head::new(mine.real(), mine.real().wrapping_add(n));
+            // Ordering: as in `claim`. The owner alone may have popped since, `CAP` tasks at most: the head tells.
+            let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
+            match self.head.0.compare_exchange(mine.0, new.0, set, seen) {
+                Ok(_) => return Some((mine.real(), n)),
+                Err(seen) => mine = Head(seen),
+            }
+        }
     }
 
     /// Step three: what was claimed has been copied.

@@ -75,16 +75,12 @@ where
         self.platform.now()
     }
 
-    fn is_left_behind(&self) -> bool {
-        self.platform.is_left_behind()
-    }
-
     fn tick(&self) -> u32 {
         self.config.tick
     }
 
     #[inline]
-    fn place(&self) -> (u16, &Wheel) {
+    fn place(&self) -> Option<(u16, &Wheel)> {
         let index = match self.working() {
             Some((id, _)) if id.index() < self.workers() => id.index() as u16,
             _ => {
@@ -95,12 +91,16 @@ where
                 (0..n).map(|i| (turn + i) % n).find(online).unwrap_or(0) as u16
             }
         };
-        (index, self.wheel(index))
+        self.wheel(index).map(|wheel| (index, wheel))
     }
 
-    fn wheel(&self, index: u16) -> &Wheel {
+    #[inline]
+    fn wheel(&self, index: u16) -> Option<&Wheel> {
+        if self.platform.is_left_behind() {
+            return None;
+        }
         // SAFETY: `place` gave it, and slots stay.
-        unsafe { &self.slots().get_unchecked(usize::from(index)).timed.wheel }
+        Some(unsafe { &self.slots().get_unchecked(usize::from(index)).timed.wheel })
     }
 
     fn tell(&self, index: u16) {

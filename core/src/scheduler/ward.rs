@@ -50,6 +50,7 @@ impl<P: Platform> Ward<P> {
         returns(|| self.0.may_wait())
     }
 
+    #[inline]
     pub(crate) fn is_left_behind(&self) -> bool {
         returns(|| self.0.is_left_behind())
     }

@@ -14,14 +14,13 @@ use crate::instant::Instant;
 /// The executor's side, filled in by the scheduler.
 pub(crate) trait Driver: Sync {
     fn now(&self) -> Instant;
-    /// [`Platform::is_left_behind`](crate::Platform::is_left_behind).
-    fn is_left_behind(&self) -> bool;
     /// The logarithm of a tick, in nanoseconds.
     fn tick(&self) -> u32;
-    /// The wheel for a timer that is first polled in the calling context, and its index.
-    fn place(&self) -> (u16, &Wheel);
-    /// A wheel that `place` gave.
-    fn wheel(&self, index: u16) -> &Wheel;
+    /// The wheel for a timer that is first polled in the calling context, and its index; none if timers are to be left alone
+    /// ([`Platform::is_left_behind`](crate::Platform::is_left_behind)).
+    fn place(&self) -> Option<(u16, &Wheel)>;
+    /// A wheel that `place` gave; none as there.
+    fn wheel(&self, index: u16) -> Option<&Wheel>;
     /// A wheel has a deadline before all others: whoever fires it should know.
     fn tell(&self, index: u16);
     /// Spends a unit of the budget of the task that it wakes; false if there was none.

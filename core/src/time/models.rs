@@ -35,17 +35,14 @@ impl Driver for Board {
     fn now(&self) -> Instant {
         Instant::ZERO
     }
-    fn is_left_behind(&self) -> bool {
-        false
-    }
     fn tick(&self) -> u32 {
         0
     }
-    fn place(&self) -> (u16, &Wheel) {
-        (0, &self.wheel)
+    fn place(&self) -> Option<(u16, &Wheel)> {
+        Some((0, &self.wheel))
     }
-    fn wheel(&self, _: u16) -> &Wheel {
-        &self.wheel
+    fn wheel(&self, _: u16) -> Option<&Wheel> {
+        Some(&self.wheel)
     }
     fn tell(&self, _: u16) {
         self.told.fetch_add(1, Ordering::Relaxed);

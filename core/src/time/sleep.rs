@@ -75,13 +75,15 @@ impl Sleep {
         this.deadline = deadline;
         this.ahead = false;
         // Ordering: Acquire pairs with the Release in `Slots::fire`.
-        if this.node.state.load(Ordering::Acquire) == LINKED && !this.timers.0.is_left_behind() {
-            let (timers, wheel) = (this.timers.0, this.wheel);
-            // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
-            let reset = unsafe { timers.wheel(wheel).reset(node, deadline, timers.tick()) };
+        if this.node.state.load(Ordering::Acquire) == LINKED {
+            let (timers, index) = (this.timers.0, this.wheel);
+            let reset = timers.wheel(index).and_then(|wheel| {
+                // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
+                unsafe { wheel.reset(node, deadline, timers.tick()) }
+            });
             if let Some(first) = reset {
                 if first {
-                    timers.tell(wheel);
+                    timers.tell(index);
                 }
                 return;
             }
@@ -126,10 +128,7 @@ impl Sleep {
     /// Enters a wheel.
     fn begin(&mut self, cx: &Context<'_>) {
         let timers = self.timers.0;
-        if timers.is_left_behind() {
-            return;
-        }
-        let (index, wheel) = timers.place();
+        let Some((index, wheel)) = timers.place() else { return };
         self.wheel = index;
         let waker = cx.waker().clone();
         let node = NonNull::from(&self.node);
@@ -146,10 +145,8 @@ impl Sleep {
         if self.node.wakes(cx.waker()) || cfg!(filch_mutant = "timer_deaf") {
             return false;
         }
-        if self.timers.0.is_left_behind() {
-            return false;
-        }
-        let (wheel, node) = (self.timers.0.wheel(self.wheel), NonNull::from(&self.node));
+        let Some(wheel) = self.timers.0.wheel(self.wheel) else { return false };
+        let node = NonNull::from(&self.node);
         // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
         unsafe { wheel.rewake(node, cx.waker().clone()) }.is_err()
     }
@@ -174,10 +171,11 @@ impl Drop for Sleep {
     fn drop(&mut self) {
         // Ordering: Acquire pairs with the Release in `Slots::fire`: the wheel is done with the node. In a forked child nobody ever looks
         // at the wheel again.
-        if self.node.state.load(Ordering::Acquire) == LINKED && !self.timers.0.is_left_behind() {
-            let node = NonNull::from(&self.node);
-            // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
-            drop(unsafe { self.timers.0.wheel(self.wheel).remove(node) });
+        if self.node.state.load(Ordering::Acquire) == LINKED {
+            if let Some(wheel) = self.timers.0.wheel(self.wheel) {
+                // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
+                drop(unsafe { wheel.remove(NonNull::from(&self.node)) });
+            }
         }
     }
 }

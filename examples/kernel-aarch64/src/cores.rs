@@ -101,7 +101,8 @@ pub fn be_spare(start_workers: impl FnOnce()) -> ! {
         if gone == CORES as u32 {
             break;
         }
-        Board.wait(SPARE, &GONE, gone, None);
+        // SAFETY: this is the spare core, which alone is that worker.
+        unsafe { Board.wait(SPARE, &GONE, gone, None) };
     }
     start_workers();
     // SAFETY: called by that one core, once.

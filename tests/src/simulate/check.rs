@@ -3,6 +3,8 @@
 //! | invariant | looked at |
 //! |---|---|
 //! | a task is polled by one worker at a time | at each poll |
+//! | a worker asks for I/O once in so many polls, whatever comes between them | at each poll |
+//! | no worker goes into a poll with the reactor in its hands: between a sleep there and its `poll_io` | at each poll |
 //! | not more polls in a row from the LIFO slot than the cap, while others wait in the ring | at each poll |
 //! | nobody searches, and as many are announced asleep as are, when all that is under way is the program's own code | then |
 //! | no task is in the injector, or in a ring, while a worker sleeps; in a ring, unless one that sleeps keeps a close watch | then |
@@ -22,6 +24,8 @@ use super::{
     world::{Actor, State, World, world},
 };
 
+/// Polls between two looks at I/O: those of a tick, and the few until a worker comes to look for its end.
+const TICK: u32 = 160;
 /// For so many polls of others, for each worker, a task may be ready and not polled. While its ring stays full a worker takes
 /// one task from the injector each 255 polls, and there is memory for 256. While a worker stalls others do far fewer.
 const PATIENCE: u64 = 70_000;
@@ -46,6 +50,10 @@ pub(super) struct Streak {
     /// Tasks stolen from anybody.
     stolen: usize,
     in_a_row: u32,
+    /// Polls since it asked for I/O.
+    since_io: u32,
+    /// It has slept in the reactor, and not delivered what it heard.
+    heard: bool,
 }
 
 #[derive(Default)]
@@ -67,7 +75,21 @@ impl Check {
     /// It has given its ring away.
     pub(super) fn leaves(&mut self, worker: WorkerId) {
         if let Some(streak) = self.streaks.get_mut(worker.index()) {
-            streak.in_a_row = 0;
+            (streak.in_a_row, streak.since_io, streak.heard) = (0, 0, false);
+        }
+    }
+
+    /// A worker comes from a sleep, in the reactor or on its word alone.
+    pub(super) fn sleeps(&mut self, worker: WorkerId, in_reactor: bool) {
+        if let Some(streak) = self.streaks.get_mut(worker.index()) {
+            streak.heard = in_reactor;
+        }
+    }
+
+    /// It delivers what it has heard of.
+    pub(super) fn polls_io(&mut self, worker: WorkerId) {
+        if let Some(streak) = self.streaks.get_mut(worker.index()) {
+            (streak.since_io, streak.heard) = (0, false);
         }
     }
 
@@ -110,6 +132,18 @@ pub(super) fn event(worker: Option<WorkerId>, event: Event) {
 }
 
 impl World {
+    fn check_io(&mut self, worker: usize) {
+        let Some(streak) = self.check.streaks.get_mut(worker) else { return };
+        streak.since_io += 1;
+        let (polls, heard) = (streak.since_io, streak.heard);
+        if polls > TICK {
+            self.fail(format!("worker {worker} has not asked for I/O in {polls} polls"));
+        }
+        if heard {
+            self.fail(format!("worker {worker} polls a task with the reactor in its hands"));
+        }
+    }
+
     fn set_parked(&mut self, parked: bool) {
         if let Some(me) = self.me() {
             me.parked = parked;
@@ -136,6 +170,7 @@ impl World {
         }
         if let Some(here) = here {
             self.check_streak(usize::from(here));
+            self.check_io(usize::from(here));
         }
         number | 5 << 40
     }
@@ -159,7 +194,7 @@ impl World {
         let hit = mine.lifo_hits != streak.hits;
         let goes_on = hit && mine.queue_depth > 0 && stolen == streak.stolen;
         let in_a_row = if goes_on { streak.in_a_row + 1 } else { 0 };
-        *streak = Streak { hits: mine.lifo_hits, stolen, in_a_row };
+        (streak.hits, streak.stolen, streak.in_a_row) = (mine.lifo_hits, stolen, in_a_row);
         if in_a_row > cap {
             self.fail(format!("{in_a_row} polls in a row of worker {worker} from its LIFO slot"));
         }

@@ -181,6 +181,19 @@ unsafe impl Platform for Sim {
             fail(format!("{worker:?} waits in a context that it is not"));
         }
         sleep(word, expected, deadline);
+        world(|w| w.check.sleeps(worker, false));
+    }
+
+    unsafe fn listen(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        // SAFETY: the caller's.
+        unsafe { self.wait(worker, word, expected, deadline) };
+        world(|w| w.check.sleeps(worker, true));
     }
 
     fn wake(&self, _: WorkerId, word: &AtomicU32) {
@@ -199,8 +212,9 @@ unsafe impl Platform for Sim {
         })
     }
 
-    unsafe fn poll_io(&self, _: WorkerId) -> usize {
+    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
         turn(occasion::POLL_IO);
+        world(|w| w.check.polls_io(worker));
         let mut events = 0;
         while let Some(signal) = world(|w| w.take_signal(false)) {
             signal.deliver();
