@@ -36,7 +36,8 @@ pub(crate) struct Shared<H: Host> {
 /// Threads that run tasks.
 ///
 /// Dropping it cancels all tasks, waits for the polls under way, and joins the threads. Dropped by one of its own tasks it does
-/// so on a thread of its own, later. Any number of runtimes live side by side.
+/// so on a thread of its own, later. Any number of runtimes live side by side; two whose tasks own each other are a deadlock when
+/// both are dropped.
 pub struct Runtime<H: Host = Futex> {
     /// Taken by `drop` alone.
     shared: ManuallyDrop<&'static Shared<H>>,

@@ -68,7 +68,8 @@ pub struct Port {
     /// How often a core may come out of its sleep in a second without work: 0, but for a clock that has to be wound. `None`:
     /// the platform is one of spurious wake-ups.
     pub stirs: Option<usize>,
-    /// Whether panics unwind here.
+    /// Whether panics unwind here; as they do in this build, unless the port says otherwise. Then a task of the suite panics, and the
+    /// platform's `guard` must contain it: one whose guard is the default ends here, and says so.
     pub unwinds: bool,
     /// How many wakes from core to core, in each of the checks that count them, all cores together.
     pub wakes: u32,
@@ -87,7 +88,7 @@ impl Port {
             foreign: None,
             halts: None,
             stirs: Some(0),
-            unwinds: false,
+            unwinds: cfg!(panic = "unwind"),
             wakes: 10_000,
             tasks: 64,
         }
