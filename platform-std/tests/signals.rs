@@ -159,14 +159,14 @@ fn a_signal_handler_never_takes_a_thread_for_another_worker() {
         libc::sigemptyset(&raw mut action.sa_mask);
         assert_eq!(libc::sigaction(libc::SIGUSR2, &raw const action, core::ptr::null_mut()), 0);
     }
-    let rt: &'static Runtime = Box::leak(Box::new(Runtime::builder().workers(1).build().unwrap()));
-    OBSERVED.store(core::ptr::from_ref(rt).cast_mut(), Ordering::Release);
+    let rt = Arc::new(Runtime::builder().workers(1).build().unwrap());
+    OBSERVED.store(Arc::as_ptr(&rt).cast_mut(), Ordering::Release);
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, threads) = std::sync::mpsc::channel();
     // Threads that help come and go, in the spare places.
     let helpers: Vec<_> = (0..2)
         .map(|_| {
-            let (stop, sender) = (Arc::clone(&stop), sender.clone());
+            let (rt, stop, sender) = (Arc::clone(&rt), Arc::clone(&stop), sender.clone());
             thread::spawn(move || {
                 // SAFETY: asks for the calling thread.
                 sender.send(unsafe { libc::pthread_self() }).unwrap();
