@@ -13,7 +13,6 @@ use core::{
 use std::{
     sync::{Arc, Mutex},
     task::Wake,
-    thread,
 };
 
 use common::{Sim, Sleeps, ThreadExecutor, id, parked, pool, quiet, shared, stop, until, watchdog};
@@ -25,6 +24,14 @@ fn pair() -> &'static ThreadExecutor {
     (0..2).for_each(|i| executor.start(id(i)).unwrap());
     until(|| (0..2).all(|i| executor.platform().sleeps(i) == Sleeps::Listens));
     executor
+}
+
+/// Forks until another worker has taken the other side: it does so as soon as it has asked for it.
+fn until_stolen(fork: filch::Fork<'_>, stolen: &AtomicBool) {
+    until(|| {
+        fork.join(|_| (), |_| ());
+        stolen.load(SeqCst)
+    });
 }
 
 /// What worker 0 does while it waits for worker 1, which goes on when it has seen it asleep.
@@ -40,13 +47,7 @@ fn a_worker_that_waits_for_a_stolen_job_does_not_listen() {
     let run = executor.spawner().spawn_pinned(pool(), id(0), async move {
         let stolen = AtomicBool::new(false);
         let run = executor.fork(|fork| {
-            // Worker 1 takes `b` as soon as it has asked for it.
-            let a = |fork: filch::Fork<'_>| {
-                until(|| {
-                    fork.join(|_| (), |_| ());
-                    stolen.load(SeqCst)
-                });
-            };
+            let a = |fork: filch::Fork<'_>| until_stolen(fork, &stolen);
             let b = |_: filch::Fork<'_>| {
                 stolen.store(true, SeqCst);
                 sleeper(executor)
@@ -139,7 +140,7 @@ fn a_waker_of_a_timer_runs_outside_of_the_search() {
         until(|| wakes.load(SeqCst) > 0);
     });
     assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    thread::sleep(Duration::from_millis(2));
+    until(|| executor.platform().now() >= sleep.deadline());
     let _ = worker.step();
     assert!(ran.load(SeqCst) > 0);
     drop(worker);
@@ -163,12 +164,7 @@ fn a_worker_that_waits_for_a_stolen_job_is_no_searcher() {
         }
         let stolen = AtomicBool::new(false);
         let run = executor.fork(|fork| {
-            let a = |fork: filch::Fork<'_>| {
-                until(|| {
-                    fork.join(|_| (), |_| ());
-                    stolen.load(SeqCst)
-                });
-            };
+            let a = |fork: filch::Fork<'_>| until_stolen(fork, &stolen);
             let b = |_: filch::Fork<'_>| {
                 stolen.store(true, SeqCst);
                 until(|| executor.platform().sleeps(1) == Sleeps::Waits);

@@ -201,7 +201,10 @@ fn nanos_of(setting: &Setting) -> Option<u64> {
 
 impl Settings {
     pub(crate) const fn new(config: &Config) -> Self {
-        let (shortest, longest) = Self::sleeps(config);
+        let (shortest, longest) = match config.sentry {
+            Some((shortest, longest)) => (Some(shortest), Some(longest)),
+            None => (None, None),
+        };
         Self {
             spares: config.spares,
             tick: config.tick,
@@ -210,34 +213,36 @@ impl Settings {
             spin_rounds: Setting::new(config.spin_rounds),
             nesting: Setting::new(config.nesting),
             job_workers: Setting::new(config.job_workers as u32),
-            shortest: Setting::new(shortest),
-            longest: Setting::new(longest),
+            shortest: Setting::new(micros(shortest)),
+            longest: Setting::new(micros(longest)),
             park_timeout: Setting::new(micros(config.park_timeout)),
             poll_limit: Setting::new(micros(config.poll_limit)),
             job_slice: Setting::new(micros(Some(config.job_slice))),
         }
     }
 
-    const fn sleeps(config: &Config) -> (u32, u32) {
-        match config.sentry {
-            Some((shortest, longest)) => (micros(Some(shortest)), micros(Some(longest))),
-            None => (NEVER, NEVER),
-        }
+    /// All that may change.
+    fn each(&self) -> [&Setting; 10] {
+        let Self { stealing, lifo_cap, spin_rounds, nesting, job_workers, .. } = self;
+        let Self { shortest, longest, park_timeout, poll_limit, job_slice, .. } = self;
+        [
+            stealing,
+            lifo_cap,
+            spin_rounds,
+            nesting,
+            job_workers,
+            shortest,
+            longest,
+            park_timeout,
+            poll_limit,
+            job_slice,
+        ]
     }
 
-    /// All but what stays.
     pub(crate) fn change(&self, config: &Config) {
-        let (shortest, longest) = Self::sleeps(config);
-        self.stealing.set(config.stealing.into());
-        self.lifo_cap.set(config.lifo_cap);
-        self.spin_rounds.set(config.spin_rounds);
-        self.nesting.set(config.nesting);
-        self.job_workers.set(config.job_workers.into());
-        self.shortest.set(shortest);
-        self.longest.set(longest);
-        self.park_timeout.set(micros(config.park_timeout));
-        self.poll_limit.set(micros(config.poll_limit));
-        self.job_slice.set(micros(Some(config.job_slice)));
+        for (old, new) in self.each().into_iter().zip(Self::new(config).each()) {
+            old.set(new.get());
+        }
     }
 
     #[inline(always)]

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     atomic::{AtomicPtr, AtomicU32, AtomicWord, Ordering, array_of, fence, maybe_const},
-    platform::{Platform, StartError, WorkerEntry, WorkerId},
+    platform::{Platform, StartError, WorkerId},
     queue::injector::Injector,
     task::{
         join::JoinHandle,
@@ -353,32 +353,9 @@ where
     /// # Errors
     /// The platform's [`StartError`]; whether the worker then could enter, its own `run` says.
     pub fn start(&'static self, id: WorkerId) -> Result<(), StartError> {
-        unsafe fn enter<P: Platform, S, const RING: usize>(at: NonNull<()>, id: WorkerId)
-        where
-            S: Slots<RING>,
-        {
-            // SAFETY: made below from a `&'static` scheduler of this type.
-            let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
-            let worker = this.attach(id, OFFLINE);
-            this.has_come(worker.is_ok());
-            if let Ok(worker) = worker {
-                worker.run();
-            }
-        }
-        unsafe fn forget<P: Platform, S, const RING: usize>(at: NonNull<()>, _: WorkerId)
-        where
-            S: Slots<RING>,
-        {
-            // SAFETY: as above.
-            let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
-            this.has_come(false);
-        }
-        let at = NonNull::from(self).cast();
-        // SAFETY: as said in `enter` and `forget`.
-        let entry = unsafe { WorkerEntry::new(at, id, enter::<P, S, RING>, forget::<P, S, RING>) };
         // Ordering: a count; refused, the entry is dropped, which takes it back.
         self.coming.fetch_add(1, Ordering::Relaxed);
-        self.platform.start(entry)
+        self.platform.start(self.entry::<OFFLINE>(id))
     }
 
     /// Spends one unit of the budget of the poll under way in the calling context: for ready operations of one's own.

@@ -1,6 +1,6 @@
 //! Waiting in sync code: help while there is something to help with, then sleep.
 
-use core::{mem::ManuallyDrop, ptr::NonNull};
+use core::ptr::NonNull;
 
 use super::{
     executor::Scheduler,
@@ -38,8 +38,8 @@ where
     /// this.
     ///
     /// Returns whether `done` holds. False on a worker: it is nested too deep, tasks are queued, and no worker is left to run
-    /// them. False, at once, in a context that must not wait ([`Platform::may_wait`]). False elsewhere: there is nothing to help with, and it was not done a few moments ([`Platform::relax`]) later
-    /// either.
+    /// them. False, at once, in a context that must not wait ([`Platform::may_wait`]). False elsewhere: there is nothing to help
+    /// with, and it was not done a few moments ([`Platform::relax`]) later either.
     ///
     /// # Panics
     /// With a panic of `done`.
@@ -77,7 +77,7 @@ where
     }
 
     fn help_on(&'static self, id: WorkerId, done: &mut dyn FnMut() -> bool) -> bool {
-        let worker = ManuallyDrop::new(Worker::new(self, id));
+        let worker = Worker::of(self, id);
         let mut slept = false;
         loop {
             // Once in any case: who yields in sync code is done at once, and must let others run all the same.

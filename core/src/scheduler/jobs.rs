@@ -19,7 +19,7 @@
 //! its bit, fences, and asks: either the owner sees the bit, or it is asked anew. If something is public already the owner
 //! leaves it at that; then whoever takes the last public job, a thief or the owner itself, asks again for those that are left.
 
-use core::{mem::ManuallyDrop, ptr::NonNull};
+use core::ptr::NonNull;
 
 use super::{
     bay::{Bay, BayOps},
@@ -280,7 +280,7 @@ where
     /// Too deep to help: has a replacement started, and sleeps until the job is done.
     #[cold]
     fn block_for(&'static self, me: WorkerId, slot: &WorkerSlot<RING>, job: &Job) {
-        let worker = ManuallyDrop::new(Worker::new(self, me));
+        let worker = Worker::of(self, me);
         let was = slot.lifo.replace_accept(false);
         worker.step_back();
         worker.give_away();

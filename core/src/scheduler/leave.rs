@@ -46,7 +46,7 @@ where
 {
     /// The caller is this worker.
     pub(crate) fn at_end(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> Self {
-        Self(ManuallyDrop::new(Worker::new(executor, id)))
+        Self(Worker::of(executor, id))
     }
 
     pub(crate) fn worker(&self) -> &Worker<P, S, RING> {

@@ -5,7 +5,6 @@
 //! waits for no long poll, as long as one worker comes to the ends of its ticks.
 
 use super::{
-    executor::Scheduler,
     slot::{Slots, WorkerSlot},
     timing::GRACE,
     worker::Worker,
@@ -35,27 +34,17 @@ impl Seen {
         }
     }
 
-    /// For how long the worker has been in this poll, in microseconds of 1,024 nanoseconds, as far as is known.
-    fn age(&self, polls: u32, now: Instant) -> u32 {
+    /// For how long the worker has been stuck in a poll, in nanoseconds, as far as is known; `None` if it is not.
+    fn stuck_for(&self, polls: u32, now: Instant) -> Option<u64> {
+        if polls & 1 == 0 {
+            return None;
+        }
         let now = (now.as_nanos() >> 10) as u32;
         // Ordering: hints, both of them.
         if self.polls.swap(polls, Ordering::Relaxed) != polls {
             self.since.store(now, Ordering::Relaxed);
         }
-        now.wrapping_sub(self.since.load(Ordering::Relaxed))
-    }
-}
-
-impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    /// For how long another worker has been stuck in a poll, in nanoseconds; `None` if it is not.
-    fn stuck_for(&self, other: &WorkerSlot<RING>, polls: u32, now: Instant) -> Option<u64> {
-        if polls & 1 == 0 {
-            return None;
-        }
-        let age = other.shared.seen.age(polls, now);
+        let age = now.wrapping_sub(self.since.load(Ordering::Relaxed));
         (age >= STUCK).then_some(u64::from(age) << 10)
     }
 }
@@ -78,7 +67,7 @@ where
             return;
         }
         let now = executor.platform.now();
-        let stuck = executor.stuck_for(other, polls, now);
+        let stuck = other.shared.seen.stuck_for(polls, now);
         if let Some(nanos) = stuck {
             self.relieve(index, other);
             self.report_long(index as u16, polls, other, nanos);
@@ -92,10 +81,10 @@ where
 
     /// Takes what waits behind a long poll: the task in the LIFO slot, and half of the ring.
     fn relieve(&self, index: usize, stuck: &WorkerSlot<RING>) {
-        self.rescue(stuck);
         if !self.executor.config.stealing() {
             return;
         }
+        self.rescue(stuck);
         if let Some(ready) = self.steal_from(index, stuck) {
             self.executor.push_ring(self.slot(), ready);
         }

@@ -4,7 +4,7 @@
 //! *replacement worker* then runs in a spare slot, if the platform can start one. There are as many of them as workers are blocked,
 //! at most; one that is idle leaves when there are more.
 
-use core::{mem::ManuallyDrop, ptr::NonNull};
+use core::ptr::NonNull;
 
 use super::{
     executor::Scheduler,
@@ -37,7 +37,7 @@ where
         done: &mut dyn FnMut() -> bool,
         patient: bool,
     ) -> bool {
-        let worker = ManuallyDrop::new(Worker::new(self, id));
+        let worker = Worker::of(self, id);
         worker.end_park();
         worker.give_away();
         self.publish_all(&slot.bay);
@@ -83,7 +83,7 @@ where
         // Not at each turn: a start that is refused wakes those that rely on it.
         if now >= look.next {
             look.next = now.after_nanos(LOOK);
-            look.refused = self.start_replacement(self.unable()) == Start::Refused;
+            look.refused = !self.start_replacement(self.unable());
         }
         let until = deadline.map_or(look.next, |deadline| deadline.min(look.next));
         let mut hopeless = false;
@@ -192,17 +192,18 @@ where
             .map(|(i, slot)| (WorkerId::new(i as u16), slot))
     }
 
-    /// Has a worker started in a spare slot, unless there are `most` replacements.
+    /// Has a worker started in a spare slot, unless there are `most` replacements, one of them on its way perhaps. False if there is
+    /// no free slot, or the platform refuses.
     ///
     /// The slot is taken for it at once: a thread that helps must not come between, nor another worker start a second replacement
     /// there, or one of the blocked would wait for nothing.
-    fn start_replacement(&'static self, most: u32) -> Start {
+    fn start_replacement(&'static self, most: u32) -> bool {
         for (id, slot) in self.spare_slots() {
             let more = |n: u32| (n < most).then_some(n + 1);
             // Ordering: a count; the slot's state and the platform's start pass on what matters.
             let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
             if self.replacements.fetch_update(set, seen, more).is_err() {
-                return Start::Enough;
+                return true;
             }
             // Ordering: a count, passed on by the slot's state.
             self.coming.fetch_add(1, Ordering::Relaxed);
@@ -215,23 +216,26 @@ where
                 continue;
             }
             // Refused, the entry is dropped, which takes all of this back.
-            if self.platform.start(self.entry(id)).is_ok() {
-                return Start::Made;
+            if self.platform.start(self.entry::<STARTING>(id)).is_ok() {
+                return true;
             }
         }
-        Start::Refused
+        false
     }
 
-    /// The entry of a replacement, for whose slot the caller has set `STARTING`.
-    fn entry(&'static self, id: WorkerId) -> WorkerEntry {
-        unsafe fn run<P: Platform, S, const RING: usize>(at: NonNull<()>, id: WorkerId)
-        where
+    /// The entry of a worker whose slot is in state `FROM`: `OFFLINE`, or `STARTING` for a replacement, for which the caller has taken
+    /// it. The worker is counted as `coming`.
+    pub(super) fn entry<const FROM: u32>(&'static self, id: WorkerId) -> WorkerEntry {
+        unsafe fn run<P: Platform, S, const RING: usize, const FROM: u32>(
+            at: NonNull<()>,
+            id: WorkerId,
+        ) where
             S: Slots<RING>,
         {
             // SAFETY: made below from a `&'static` scheduler of this type.
             let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
-            let worker = this.attach(id, STARTING);
-            if worker.is_err() {
+            let worker = this.attach(id, FROM);
+            if FROM == STARTING && worker.is_err() {
                 this.replacements.fetch_sub(1, Ordering::Relaxed);
             }
             this.has_come(worker.is_ok());
@@ -239,19 +243,23 @@ where
                 worker.run();
             }
         }
-        unsafe fn forget<P: Platform, S, const RING: usize>(at: NonNull<()>, id: WorkerId)
-        where
+        unsafe fn forget<P: Platform, S, const RING: usize, const FROM: u32>(
+            at: NonNull<()>,
+            id: WorkerId,
+        ) where
             S: Slots<RING>,
         {
             // SAFETY: as above.
             let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
-            this.unreserve(id);
-            this.replacements.fetch_sub(1, Ordering::Relaxed);
+            if FROM == STARTING {
+                this.unreserve(id);
+                this.replacements.fetch_sub(1, Ordering::Relaxed);
+            }
             this.has_come(false);
         }
         let at = NonNull::from(self).cast();
         // SAFETY: as said in `run` and `forget`.
-        unsafe { WorkerEntry::new(at, id, run::<P, S, RING>, forget::<P, S, RING>) }
+        unsafe { WorkerEntry::new(at, id, run::<P, S, RING, FROM>, forget::<P, S, RING, FROM>) }
     }
 
     /// A worker that was started is online, or will not be.
@@ -285,17 +293,6 @@ struct Look {
     turn: u32,
     /// Since when there has been no hope.
     hopeless: Option<Instant>,
-}
-
-/// What came of an attempt to start a replacement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-enum Start {
-    Made,
-    /// There are as many as are needed, one of them on its way perhaps.
-    Enough,
-    /// There is no free slot, or the platform refuses.
-    Refused,
 }
 
 impl<P: Platform, S, const RING: usize> Worker<P, S, RING>

@@ -36,11 +36,8 @@ pub(crate) fn poll(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), 
     let mut cx = Context::from_waker(&waker);
     let alive = Cell::new(true);
     let mut done = false;
-    let mut once = || {
-        // SAFETY: INV-TASK-POLL: `ready` is the task's.
-        done = unsafe { (header.vtable().poll)(task, &mut cx, &alive) };
-    };
-    let polled = guard(&mut once);
+    // SAFETY: INV-TASK-POLL: `ready` is the task's.
+    let polled = guard(&mut || done = unsafe { (header.vtable().poll)(task, &mut cx, &alive) });
     match polled {
         Ok(()) if done => complete(ready, guard),
         Ok(()) if !alive.get() => {
