@@ -4,12 +4,10 @@
 mod common;
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::{
-    env,
-    process::{Command, Output},
-};
 
 use common::{Room, id, pool, quiet, slots, watchdog};
+use filch_test_support::{part, play};
+
 use filch::{
     Instant, JoinError, Panic, Platform, RunError, Scheduler, ShutdownError, Step, WorkerId,
     atomic::AtomicU32,
@@ -62,29 +60,18 @@ fn executor(platform: Wrong) -> &'static Executor {
     common::forever(Box::new(executor))
 }
 
-/// Runs a test of this file in a process of its own, which then finds itself to be the child.
-fn in_a_child(test: &str, child: fn()) -> Option<Output> {
-    const CHILD: &str = "FILCH_TEST_CHILD";
-    if env::var_os(CHILD).is_some() {
-        child();
-        return None;
-    }
-    let this = env::current_exe().unwrap();
-    Some(
-        Command::new(this).args([test, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap(),
-    )
-}
-
 /// The child was ended by an abort, and said why.
 #[track_caller]
 fn aborts(test: &str, child: fn(), message: &str) {
     let _watchdog = watchdog();
-    if let Some(output) = in_a_child(test, child) {
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && output.status.code().is_none(), "{output:?}");
-        assert!(said.contains(message), "{said}");
-        assert!(!said.contains("Ready was lost"), "{said}");
+    if part().is_some() {
+        return child();
     }
+    let output = play(test, "child").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && output.status.code().is_none(), "{output:?}");
+    assert!(said.contains(message), "{said}");
+    assert!(!said.contains("Ready was lost"), "{said}");
 }
 
 #[test]

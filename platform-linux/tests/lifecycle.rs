@@ -1,6 +1,6 @@
 //! What a runtime leaves behind when it ends: no descriptor, and memory that the next one has.
 
-mod common;
+mod os_common;
 
 use core::time::Duration;
 use std::{
@@ -9,11 +9,10 @@ use std::{
         fd::{AsRawFd, RawFd},
         unix::net::UnixStream,
     },
-    process::Command,
 };
 
-use common::watchdog;
 use filch_linux::{Async, Runtime};
+use os_common::{alone, rng};
 
 fn descriptors() -> Vec<(RawFd, String)> {
     let all = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
@@ -44,32 +43,14 @@ fn works(rt: &Runtime) {
     });
 }
 
-/// Runs a test of this file in a process of its own: others would see its descriptors. False in that process.
-fn alone(test: &str) -> bool {
-    const CHILD: &str = "FILCH_TEST_CHILD";
-    if std::env::var_os(CHILD).is_some() {
-        return false;
-    }
-    let this = std::env::current_exe().unwrap();
-    let output =
-        Command::new(this).args([test, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
-    assert!(output.status.success(), "{output:#?}");
-    true
-}
-
 #[test]
 fn ten_thousand_runtimes_of_any_configuration_end_where_they_began() {
-    let _watchdog = watchdog();
-    if alone("ten_thousand_runtimes_of_any_configuration_end_where_they_began") {
-        return;
-    }
-    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut random = move |below: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed % below
-    };
+    alone("ten_thousand_runtimes_of_any_configuration_end_where_they_began", build_ten_thousand);
+}
+
+fn build_ten_thousand() {
+    let mut rng = rng();
+    let mut random = move |below: u64| rng.u64(..below);
     let mut kept = None;
     let mut build = |round: usize| {
         let ms = Duration::from_millis;
@@ -102,10 +83,10 @@ fn ten_thousand_runtimes_of_any_configuration_end_where_they_began() {
 
 #[test]
 fn an_epoll_that_a_stranger_closes_is_an_error_and_no_busy_loop() {
-    let _watchdog = watchdog();
-    if alone("an_epoll_that_a_stranger_closes_is_an_error_and_no_busy_loop") {
-        return;
-    }
+    alone("an_epoll_that_a_stranger_closes_is_an_error_and_no_busy_loop", close_an_epoll);
+}
+
+fn close_an_epoll() {
     let rt = filch_linux::builder().workers(2).build().unwrap();
     works(&rt);
     let (a, b) = rt.block_on(async { pair() });

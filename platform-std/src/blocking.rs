@@ -13,13 +13,13 @@ use core::{
 use std::{
     collections::VecDeque,
     panic::{catch_unwind, resume_unwind},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, PoisonError},
     thread,
 };
 
 use crate::{
     context::{self, Handle},
-    panics,
+    panics::{lock, quietly},
 };
 
 /// How long a thread stays without work.
@@ -61,11 +61,6 @@ struct State {
 trait Job: Send + Sync {
     /// Runs the closure, unless it has been taken back. Does not unwind.
     fn run(&self);
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No user code runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pool {
@@ -121,7 +116,7 @@ impl Pool {
             if let Some(job) = state.queue.pop_front() {
                 drop(state);
                 job.run();
-                contained(|| drop(job));
+                quietly(|| drop(job));
                 state = lock(&self.state);
                 continue;
             }
@@ -149,16 +144,6 @@ impl Pool {
         self.news.notify_all();
         drop(waiting);
     }
-}
-
-/// Calls user code whose panic has nobody to go to; nor has what the drop of its payload panics with.
-fn contained(f: impl FnOnce()) {
-    let mut f = Some(f);
-    drop(panics::contain(&mut || {
-        if let Some(f) = f.take() {
-            f();
-        }
-    }));
 }
 
 /// Runs the closure on a thread of the pool.
@@ -212,13 +197,13 @@ where
             gone => {
                 *stage = gone;
                 drop(stage);
-                contained(|| drop(result));
+                quietly(|| drop(result));
                 return;
             }
         };
         *stage = Stage::Done(result);
         drop(stage);
-        contained(|| waker.wake());
+        quietly(|| waker.wake());
     }
 }
 

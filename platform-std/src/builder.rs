@@ -11,7 +11,8 @@ use crate::{
     host::Host,
     hosted::{Dress, Hosted},
     long_poll::{Hook, LongPoll},
-    runtime::{Runtime, Shared, lock},
+    panics::lock,
+    runtime::{Runtime, Shared},
     stable::{self, Kind},
 };
 

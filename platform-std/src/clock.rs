@@ -9,9 +9,11 @@ use core::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     time::Duration,
 };
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use filch::{Instant, WorkerId, atomic::AtomicU32};
+
+use crate::panics::lock;
 
 /// The host's clock, shifted or stopped.
 #[derive(Debug, Default)]
@@ -194,6 +196,6 @@ impl Clock {
     }
 
     fn lock(&self) -> MutexGuard<'_, Sleepers> {
-        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sleepers)
     }
 }

@@ -8,7 +8,7 @@ use core::{
 };
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock},
     thread,
 };
 
@@ -24,7 +24,7 @@ use crate::{
     fork, guest,
     host::Host,
     long_poll::{Hook, LongPoll},
-    panics,
+    panics::{self, lock, quietly},
 };
 
 /// A host with threads on it.
@@ -72,26 +72,21 @@ impl<H: Host> Hosted<H> {
 
     /// Before the first thread starts: how threads are made.
     pub(crate) fn dress(&self, dress: Dress) {
-        let before = core::mem::replace(&mut *self.lock_dress(), dress);
-        // A hook's captures are dropped outside of the lock; what that panics with has nobody to go to.
-        let mut before = Some(before);
-        drop(panics::contain(&mut || drop(before.take())));
+        let before = core::mem::replace(&mut *lock(&self.dress), dress);
+        // A hook's captures are dropped outside of the lock.
+        quietly(|| drop(before));
     }
 
     pub(crate) fn pool(&self) -> Arc<Pool> {
-        Arc::clone(&self.pool.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&lock(&self.pool))
     }
 
     pub(crate) fn new_pool(&self, pool: Arc<Pool>) {
-        *self.pool.lock().unwrap_or_else(PoisonError::into_inner) = pool;
+        *lock(&self.pool) = pool;
     }
 
     pub(crate) fn dressed(&self) -> Dress {
-        self.lock_dress().clone()
-    }
-
-    fn lock_dress(&self) -> MutexGuard<'_, Dress> {
-        self.dress.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.dress).clone()
     }
 
     fn id(&self) -> *const () {
@@ -314,7 +309,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
         match self.start_thread(entry) {
             Ok(thread) => {
-                let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut threads = lock(&self.threads);
                 // Stand-ins come and go, and those that have gone are not kept.
                 let (gone, mut here): (Vec<_>, Vec<_>) =
                     threads.drain(..).partition(thread::JoinHandle::is_finished);
@@ -326,7 +321,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
             }
             Err(error) => {
                 let code = error.raw_os_error().unwrap_or(0);
-                *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                *lock(&self.refused) = Some(error);
                 Err(StartError::Refused(code))
             }
         }
@@ -384,7 +379,7 @@ impl<H: Host> Hosted<H> {
         let dress = self.dressed();
         match dress.on_long_poll {
             // It must not unwind; what it panics with has been printed.
-            Some(hook) => drop(panics::contain(&mut || hook.call(poll))),
+            Some(hook) => quietly(|| hook.call(poll)),
             None => poll.print(&dress.name),
         }
     }

@@ -1,6 +1,9 @@
 //! Panics in tasks: contained, carried through the core, and taken out again.
 
-use std::panic;
+use std::{
+    panic,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use core::{any::Any, panic::AssertUnwindSafe, ptr::NonNull};
 
@@ -19,6 +22,21 @@ pub(crate) fn contain(f: &mut dyn FnMut()) -> Result<(), Panic> {
         // give access to its message only.
         unsafe { Panic::from_raw(payload.cast(), &VTABLE) }
     })
+}
+
+/// Calls user code whose panic has nobody to go to; nor has what the drop of its payload panics with.
+pub(crate) fn quietly(f: impl FnOnce()) {
+    let mut f = Some(f);
+    drop(contain(&mut || {
+        if let Some(f) = f.take() {
+            f();
+        }
+    }));
+}
+
+/// Takes a lock whose content stays good if a thread panics: a poisoned one says no more than that.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The payload of a task's panic, as [`std::panic::catch_unwind`] gives it.

@@ -7,10 +7,7 @@ use core::{
     panic::{RefUnwindSafe, UnwindSafe},
     time::Duration,
 };
-use std::{
-    sync::{OnceLock, PoisonError},
-    thread,
-};
+use std::{sync::OnceLock, thread};
 
 use filch::{Heap, JoinHandle, Metrics, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlot};
 
@@ -20,6 +17,7 @@ use crate::{
     fork,
     host::{Futex, Host},
     hosted::{Dress, Hosted},
+    panics::lock,
     stable::{self, Kind},
 };
 
@@ -64,11 +62,6 @@ impl<H: Host> Shared<H> {
             process: fork::generation(),
         }))
     }
-}
-
-pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // A poisoned lock only says that a thread panicked; what these hold stays good.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Runtime {

@@ -8,9 +8,9 @@ use core::{
     ptr::null_mut,
     sync::atomic::{AtomicPtr, Ordering},
 };
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
-use crate::fork;
+use crate::{fork, panics::lock};
 
 /// What two executors must have in common for one to follow the other in its memory, beside the process: a forked child shares what
 /// the system gave to its parent, and must not use it.
@@ -39,7 +39,7 @@ fn list() -> MutexGuard<'static, Vec<Kept>> {
         let seen = LIST.load(Ordering::Acquire);
         // SAFETY: INV-LIST.
         if let Some(list) = unsafe { seen.as_ref() }.filter(|list| list.process == process) {
-            return list.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            return lock(&list.kept);
         }
         let new = Box::into_raw(Box::new(List { process, kept: Mutex::default() }));
         if LIST.compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed).is_err() {

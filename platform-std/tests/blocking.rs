@@ -9,6 +9,9 @@ use core::{
 use std::{sync::Arc, thread};
 
 use common::{Flag, message, until, watchdog};
+#[cfg(target_os = "linux")]
+use filch_test_support::alone;
+
 use filch_std::{Handle, JoinError, Runtime};
 
 #[test]
@@ -144,19 +147,11 @@ fn a_runtime_ends_while_a_closure_runs_and_its_threads_leave() {
 #[cfg(target_os = "linux")]
 #[test]
 fn where_no_thread_can_be_had_the_workers_run_closures() {
-    const CHILD: &str = "FILCH_TEST_CHILD";
-    let _watchdog = watchdog();
-    if std::env::var_os(CHILD).is_none() {
-        let this = std::env::current_exe().unwrap();
-        let test = "where_no_thread_can_be_had_the_workers_run_closures";
-        let output = std::process::Command::new(this)
-            .args([test, "--exact", "--nocapture"])
-            .env(CHILD, "1")
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        return;
-    }
+    alone("where_no_thread_can_be_had_the_workers_run_closures", use_up_all_threads);
+}
+
+#[cfg(target_os = "linux")]
+fn use_up_all_threads() {
     let rt = Runtime::builder().workers(2).build().unwrap();
     rt.block_on(rt.spawn(async {})).unwrap();
     // SAFETY: limits this process, whose other threads go on as an unprivileged user: the limit is none of the superuser's.

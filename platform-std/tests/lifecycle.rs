@@ -136,13 +136,8 @@ fn footprint() -> (usize, usize) {
 #[test]
 fn runtimes_of_any_configuration_use_the_same_memory() {
     let _watchdog = watchdog();
-    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut random = move |below: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed % below
-    };
+    let mut rng = filch_test_support::rng();
+    let mut random = move |below: u64| rng.u64(..below);
     let mut build = || {
         let ms = Duration::from_millis;
         let rt = Runtime::builder()

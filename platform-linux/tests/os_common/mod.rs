@@ -9,42 +9,14 @@ use core::{
     pin::Pin,
     task::Poll,
 };
-use std::{
-    env,
-    process::{self, Stdio},
-    thread,
-};
+use std::{env, process, thread};
 
 pub(crate) use all::{rng, run, watchdog};
+pub(crate) use filch_test_support::{alone, part, play};
 
 /// Polls once.
 pub(crate) async fn once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
-}
-
-/// Names the part that a child process plays.
-const PART: &str = "FILCH_TEST_PART";
-
-/// This test program again, to play a part: the same test is to ask for it by [`part`].
-pub(crate) fn play(test: &str, part: &str) -> process::Command {
-    let mut program = process::Command::new(env::current_exe().unwrap());
-    program.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(PART, part);
-    program
-}
-
-/// The part that this process plays, if it is a child.
-pub(crate) fn part() -> Option<String> {
-    env::var(PART).ok()
-}
-
-/// Runs the body of a test in a process of its own, since it changes what belongs to a whole process.
-pub(crate) fn alone(test: &str, body: impl FnOnce()) {
-    if part().is_some() {
-        let _watchdog = watchdog();
-        return body();
-    }
-    let status = play(test, "alone").stdin(Stdio::null()).status().unwrap();
-    assert!(status.success(), "{status}");
 }
 
 /// A directory of its own for a test, gone when this is dropped.

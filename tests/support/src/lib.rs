@@ -1,4 +1,5 @@
-//! What the tests of several crates share: a limit of time, events to wait for, counts of drops and of allocations, seeds.
+//! What the tests of several crates share: a limit of time, events to wait for, counts of drops and of allocations, seeds, processes
+//! of their own.
 
 pub mod counting;
 mod flag;
@@ -80,6 +81,37 @@ pub fn message(payload: &(dyn Any + Send)) -> &str {
         Some(text) => text,
         None => payload.downcast_ref::<String>().map_or("something else", String::as_str),
     }
+}
+
+/// Names the part that a child process plays.
+const PART: &str = "FILCH_TEST_PART";
+
+/// This test program again, to play a part: the same test is to ask for it by [`part`].
+///
+/// # Panics
+/// If the system does not tell which program this is.
+pub fn play(test: &str, part: &str) -> process::Command {
+    let mut program = process::Command::new(env::current_exe().expect("its own path"));
+    program.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(PART, part);
+    program
+}
+
+/// The part that this process plays, if it is a child.
+pub fn part() -> Option<String> {
+    env::var(PART).ok()
+}
+
+/// Runs the body of a test in a process of its own, since it changes what belongs to a whole process.
+///
+/// # Panics
+/// If the body does.
+pub fn alone(test: &str, body: impl FnOnce()) {
+    if part().is_some() {
+        let _watchdog = watchdog();
+        return body();
+    }
+    let status = play(test, "alone").stdin(process::Stdio::null()).status().expect("a process");
+    assert!(status.success(), "{status}");
 }
 
 /// Random choices; `FILCH_SEED` repeats those of another run.
