@@ -199,6 +199,11 @@ where
     /// there, or one of the blocked would wait for nothing.
     fn start_replacement(&'static self, most: u32) -> bool {
         for (id, slot) in self.spare_slots() {
+            // Before anything is counted: a count that goes up and down again gives hope to waits that have none.
+            // Ordering: Acquire as in the failure below.
+            if slot.shared.status.load(Ordering::Acquire) != OFFLINE {
+                continue;
+            }
             let more = |n: u32| (n < most).then_some(n + 1);
             // Ordering: a count; the slot's state and the platform's start pass on what matters.
             let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
