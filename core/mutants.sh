@@ -5,7 +5,7 @@
 #   core/mutants.sh             all
 #   core/mutants.sh MUTANT...   these
 #
-# Every `filch_mutant` in core/src must have its line here. `LIMIT` is the time for one model, in seconds.
+# Every `filch_mutant` in core/src must have its line here; a model behind `narrow:` is built with cfg `filch_narrow`. `LIMIT` is the time for one model, in seconds.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
@@ -49,6 +49,9 @@ free_give       queue::models::models_free_list_hands_over                   # a
 free_give       task::models_end::models_slot_is_used_again
 free_look       task::models_stacks::models_stacks_overlook_no_slot           # who finds all stacks empty looks once
 free_take       task::models_stacks::models_stacks_overlook_no_slot           # who leaves a stack empty does not tell what it gave before
+flags_claim     narrow:queue::models::models_free_list_hands_no_slot_out_twice # on narrow words: a look and a store where one exchange belongs
+flags_give      narrow:queue::models::models_free_list_hands_over            # ... a slot comes back without an order
+flags_take      narrow:queue::models::models_free_list_hands_over            # ... is taken without one
 state_load      task::models::models_wake_by_ref_against_poll                # a poll does not see what its wakers did
 state_load      task::models::models_join_against_completion                 # ... a joiner the output
 state_apply     task::models::models_wake_by_value_against_poll              # a transition publishes nothing
@@ -96,11 +99,11 @@ io_join         io::models::models_set_against_drop                          # .
 '
 rows() { sed -e 's/#.*//' -e '/^ *$/d' <<<"$table"; }
 
-# The test program with this bug ("none": without). The cfg goes to this crate alone, so that what it depends on is built
-# once.
+# The test program with this bug ("none": without), and this cfg. They go to this crate alone, so that what it depends on is
+# built once.
 build() {
     local wrapper="$dir/$1.sh"
-    printf '#!/bin/sh\nexec "$@" --cfg '"'"'filch_mutant="%s"'"'\n" "$1" >"$wrapper"
+    printf '#!/bin/sh\nexec "$@" --cfg '"'"'filch_mutant="%s"'"' --cfg %s\n" "$1" "$2" >"$wrapper"
     chmod +x "$wrapper"
     RUSTC_WORKSPACE_WRAPPER=$wrapper RUSTFLAGS="--cfg filch_loom" \
         cargo test -p filch --release --lib --no-run --target-dir "$dir" >"$dir/$1.log" 2>&1
@@ -118,28 +121,32 @@ fi
 chosen=("$@")
 (($#)) || mapfile -t chosen <<<"$listed"
 failures=0
-sound=$(build none)
-[[ -n $sound ]] || { cat "$dir/none.log" >&2; exit 1; }
-declare -A passes
+declare -A passes sound
+for width in filch_wide filch_narrow; do
+    sound[$width]=$(build none "$width")
+    [[ -n ${sound[$width]} ]] || { cat "$dir/none.log" >&2; exit 1; }
+done
 echo "mutant | caught by | seconds"
 for mutant in "${chosen[@]}"; do
     mapfile -t models < <(rows | awk -v m="$mutant" '$1 == m {print $2}')
     ((${#models[@]})) || { echo "no such mutant: $mutant" >&2; exit 1; }
-    program=$(build "$mutant")
+    width=filch_wide
+    [[ ${models[0]} != narrow:* ]] || width=filch_narrow
+    program=$(build "$mutant" "$width")
     if [[ -z $program ]]; then
         echo "$mutant | DOES NOT BUILD, see $dir/$mutant.log | -"
         failures=$((failures + 1))
         continue
     fi
-    for model in "${models[@]}"; do
-        if [[ -z ${passes[$model]:-} ]]; then
-            log=$(timeout "${LIMIT:-120}" "$sound" --exact "$model" 2>&1)
+    for model in "${models[@]#narrow:}"; do
+        if [[ -z ${passes[$width $model]:-} ]]; then
+            log=$(timeout "${LIMIT:-120}" "${sound[$width]}" --exact "$model" 2>&1)
             if (($?)) || ! grep -q '^test result: ok. 1 passed' <<<"$log"; then
                 echo "- | $model FAILS WITHOUT A BUG, or is not there | -"
                 failures=$((failures + 1))
                 continue
             fi
-            passes[$model]=yes
+            passes[$width $model]=yes
         fi
         start=$SECONDS
         log=$(timeout "${LIMIT:-120}" "$program" --exact "$model" 2>&1)

@@ -465,7 +465,7 @@ impl Slots {
 }
 
 /// Seen to catch: `free_tag` (a slot that left and came back is taken for one that stayed, and brings its old neighbour
-/// with it).
+/// with it); on narrow words `flags_claim`.
 #[test]
 fn models_free_list_hands_no_slot_out_twice() {
     check(3, || {
@@ -492,7 +492,7 @@ fn models_free_list_hands_no_slot_out_twice() {
 
 /// Who takes a slot sees that its last user is done with it.
 ///
-/// Seen to catch: `free_give`, `free_take`.
+/// Seen to catch: `free_give`, `free_take`; on narrow words `flags_give`, `flags_take`.
 #[test]
 fn models_free_list_hands_over() {
     check(2, || {

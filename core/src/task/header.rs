@@ -114,7 +114,7 @@ impl Header {
     ///
     /// # Safety
     /// As `home`.
-    #[cfg(feature = "alloc")]
+    #[cfg(all(feature = "alloc", target_has_atomic = "64", not(filch_narrow)))]
     #[inline(always)]
     pub(crate) unsafe fn part(&self) -> usize {
         // SAFETY: as for `home`.

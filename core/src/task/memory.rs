@@ -4,7 +4,11 @@ use core::{alloc::Layout, fmt, ptr::NonNull};
 
 #[cfg(feature = "alloc")]
 use super::chunks::Chunks;
-use super::{free::Stack, header::Header, schedule::Anchor};
+#[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
+use super::flags::Flags as Free;
+#[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
+use super::free::Stack as Free;
+use super::{header::Header, schedule::Anchor};
 use crate::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, maybe_const};
 
 /// Memory that an executor's tasks live in: a [`TaskPool`](crate::TaskPool), a [`TaskCell`](crate::TaskCell) or, with
@@ -27,7 +31,7 @@ pub trait Sealed {
 /// Slots of one size, and which executor they serve.
 ///
 /// INV-HOME-SLOT: slot `i`, for `i` below `fresh`, is a valid header for ever. It is owned by whoever popped it, until
-/// `give`; then by a stack of free slots (INV-FREE).
+/// `give`; then by what keeps free slots (INV-FREE, INV-FLAG).
 ///
 /// INV-HOME-PART: a home's address leaves room for the number of a part in its low bits, at most `PARTS`.
 #[cfg_attr(feature = "alloc", repr(align(128)))]
@@ -36,6 +40,8 @@ pub struct Home {
     next: AtomicPtr<Home>,
     fresh: AtomicU32,
     fixed: Fixed,
+    /// Of a fixed home; on narrow words, of any.
+    free: Free,
     /// Null in a fixed home.
     #[cfg(feature = "alloc")]
     chunks: AtomicPtr<Chunks>,
@@ -48,7 +54,6 @@ struct Fixed {
     /// Bytes from one slot to the next.
     stride: AtomicUsize,
     len: AtomicU32,
-    free: Stack,
 }
 
 enum Place<'a> {
@@ -62,7 +67,7 @@ impl Home {
     pub(crate) const PARTS: usize = align_of::<Self>() - 1;
 
     /// A home has fewer slots than this.
-    pub(crate) const MOST: usize = Stack::MOST;
+    pub(crate) const MOST: usize = Free::MOST;
 
     maybe_const! {
         pub(crate) fn new() -> Self {
@@ -74,8 +79,8 @@ impl Home {
                     base: AtomicPtr::new(core::ptr::null_mut()),
                     stride: AtomicUsize::new(0),
                     len: AtomicU32::new(0),
-                    free: Stack::new(),
                 },
+                free: Free::new(),
                 #[cfg(feature = "alloc")]
                 chunks: AtomicPtr::new(core::ptr::null_mut()),
             }
@@ -168,18 +173,29 @@ impl Home {
 
     /// Takes a free slot, for the context of this number (`Ops::near`). Lock-free; callable from any context.
     #[inline]
+    pub(crate) fn take(&'static self, near: usize) -> Option<NonNull<Header>> {
+        self.take_free(near).or_else(|| self.take_fresh())
+    }
+
+    #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
+    fn take_free(&'static self, _near: usize) -> Option<NonNull<Header>> {
+        // SAFETY: INV-HOME-SLOT; `give` takes slots of this home.
+        unsafe { self.free.take(&self.fresh, |index| self.slot(index)) }
+    }
+
+    #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
+    #[inline]
     #[cfg_attr(
         not(feature = "alloc"),
         expect(unused_variables, reason = "a fixed home has one stack for all")
     )]
-    pub(crate) fn take(&'static self, near: usize) -> Option<NonNull<Header>> {
-        let free = match self.place() {
+    fn take_free(&'static self, near: usize) -> Option<NonNull<Header>> {
+        match self.place() {
             // SAFETY: a slot's name is its index.
-            Place::Fixed(fixed) => unsafe { fixed.free.pop(|index| self.slot(index)).ok() },
+            Place::Fixed(_) => unsafe { self.free.pop(|index| self.slot(index)).ok() },
             #[cfg(feature = "alloc")]
             Place::Grown(chunks) => chunks.take(near),
-        };
-        free.or_else(|| self.take_fresh())
+        }
     }
 
     #[cold]
@@ -233,15 +249,26 @@ impl Home {
     ///
     /// # Safety
     /// The slot is of this home, and the caller owns it; its state says that there is no task.
+    #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
+    pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
+        // SAFETY: the caller's.
+        unsafe { self.free.give(slot) };
+    }
+
+    /// Gives a slot back. Lock-free; callable from any context.
+    ///
+    /// # Safety
+    /// The slot is of this home, and the caller owns it; its state says that there is no task.
+    #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
     #[inline]
     pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
         match self.place() {
-            Place::Fixed(Fixed { base, stride, free, .. }) => {
+            Place::Fixed(Fixed { base, stride, .. }) => {
                 let bytes = slot.as_ptr().addr() - base.load(Ordering::Relaxed).addr();
                 // A stride is never zero; the division need not check.
                 let index = bytes.checked_div(stride.load(Ordering::Relaxed)).unwrap_or(0) as u32;
                 // SAFETY: the caller's.
-                unsafe { free.push(slot, index) };
+                unsafe { self.free.push(slot, index) };
             }
             #[cfg(feature = "alloc")]
             Place::Grown(chunks) => {

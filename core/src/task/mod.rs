@@ -18,6 +18,9 @@
 #[cfg(feature = "alloc")]
 pub(crate) mod chunks;
 pub(crate) mod coop;
+#[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
+pub(crate) mod flags;
+#[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
 pub(crate) mod free;
 pub(crate) mod header;
 #[cfg(feature = "alloc")]
@@ -30,13 +33,19 @@ mod models;
 mod models_bare;
 #[cfg(all(test, filch_loom))]
 mod models_end;
-#[cfg(all(test, filch_loom))]
+#[cfg(all(test, filch_loom, not(filch_narrow)))]
 mod models_stacks;
+#[cfg(all(feature = "alloc", target_has_atomic = "64", not(filch_narrow)))]
+pub(crate) mod names;
 pub(crate) mod pool;
 pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod spawn;
-#[cfg(any(feature = "alloc", all(test, filch_loom)))]
+#[cfg(all(
+    any(feature = "alloc", all(test, filch_loom)),
+    target_has_atomic = "64",
+    not(filch_narrow)
+))]
 pub(crate) mod stacks;
 pub(crate) mod state;
 pub(crate) mod waker;

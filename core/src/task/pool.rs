@@ -15,7 +15,8 @@ use crate::atomic::{array_of, maybe_const};
 ///
 /// Spawning into a full pool, or a future that does not fit, hands the future back in a
 /// [`SpawnError`](crate::SpawnError). Slots are handed out and taken back by a lock-free list, from any context: one list for
-/// all workers, to which each spawn and each end of a task writes. Where many workers spawn, give each a pool of its own.
+/// all workers, to which each spawn and each end of a task writes. Where many workers spawn, give each a pool of its own. On
+/// targets without 64-bit atomics a spawn looks for a free slot, past each that is in use, from where it found the last one.
 ///
 /// ```
 /// use filch::TaskPool;

@@ -1,0 +1,194 @@
+//! The names of free slots in chunks, and the stacks that keep them: where a word has room for a tag beside a name.
+
+use core::ptr::NonNull;
+
+use super::{
+    chunks::{Chunks, OFFSET},
+    header::Header,
+    stacks::Stacks,
+};
+use crate::atomic::{AtomicUsize, Ordering, maybe_const};
+
+/// What a class needs to name its slots, and those that are free.
+pub(crate) struct Names {
+    /// For `divide` by the distance of two slots.
+    inverse: AtomicUsize,
+    free: Stacks,
+}
+
+impl Names {
+    maybe_const! {
+        pub(crate) fn new() -> Self {
+            Self { inverse: AtomicUsize::new(0), free: Stacks::new() }
+        }
+    }
+
+    pub(crate) fn settle(&self, stride: usize) {
+        // Ordering: published by what tells of the chunks (`Home::found`).
+        self.inverse.store(inverse(stride), Ordering::Relaxed);
+    }
+}
+
+impl Chunks {
+    /// Takes a free slot, for the context of this number.
+    #[inline]
+    pub(crate) fn take(&self, near: usize) -> Option<NonNull<Header>> {
+        // SAFETY: what is pushed there is pushed by `give`, with its name.
+        unsafe { self.names.free.take(near, |name| self.named(name)) }
+    }
+
+    /// Gives a slot back, in the context of this number.
+    ///
+    /// # Safety
+    /// The slot is of this class, has been settled, and belongs to the caller.
+    #[inline]
+    pub(crate) unsafe fn give(&self, near: usize, slot: NonNull<Header>) {
+        // SAFETY: the caller's.
+        let chunk = unsafe { slot.as_ref().part() };
+        // SAFETY: the caller's.
+        unsafe { self.names.free.near(near).push(slot, self.name(chunk, slot)) };
+    }
+
+    /// What a slot is called while it is free: its chunk and where it is in there.
+    #[inline]
+    fn name(&self, chunk: usize, slot: NonNull<Header>) -> u32 {
+        // Ordering: as in `slot`.
+        let base = self.chunks.get(chunk).map_or(0, |c| c.load(Ordering::Acquire).addr());
+        let bytes = slot.as_ptr().addr().wrapping_sub(base);
+        // Ordering: see `Names::settle`.
+        let offset = divide(bytes, self.stride(), self.names.inverse.load(Ordering::Relaxed));
+        debug_assert!(offset < self.slots(chunk), "INV-CHUNK");
+        (chunk << OFFSET | offset) as u32
+    }
+
+    /// # Safety
+    /// A slot has this name.
+    #[inline]
+    unsafe fn named(&self, name: u32) -> NonNull<Header> {
+        // SAFETY: a slot that has a name has been reached (INV-CHUNK).
+        unsafe { self.at(name as usize >> OFFSET, name as usize & ((1 << OFFSET) - 1)) }
+    }
+}
+
+/// What [`divide`] by this takes: the inverse of its odd part, modulo 2^BITS.
+const fn inverse(by: usize) -> usize {
+    let odd = by >> by.trailing_zeros();
+    // Newton: right in three bits, then in twice as many each time.
+    let (mut inverse, mut bits) = (odd, 3);
+    while bits < usize::BITS {
+        inverse = inverse.wrapping_mul(2_usize.wrapping_sub(odd.wrapping_mul(inverse)));
+        bits *= 2;
+    }
+    inverse
+}
+
+/// Divides what is known to be a multiple, without a division (Granlund and Montgomery 1994).
+#[inline(always)]
+const fn divide(multiple: usize, by: usize, inverse: usize) -> usize {
+    (multiple >> by.trailing_zeros()).wrapping_mul(inverse)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashMap, sync::mpsc::sync_channel, thread};
+
+    use super::*;
+
+    /// A test's own chunks: in a `static`, where leak checkers look.
+    macro_rules! chunks {
+        ($stride:expr) => {{
+            static CHUNKS: Chunks = Chunks::new();
+            CHUNKS.settle($stride);
+            &CHUNKS
+        }};
+    }
+
+    impl Chunks {
+        /// A slot that has been reached.
+        fn fresh(&self, index: u32) -> NonNull<Header> {
+            assert!(self.reach(index));
+            // SAFETY: just now.
+            unsafe { self.slot(index) }
+        }
+
+        /// As `give`, for a slot that has not been settled.
+        fn put(&self, near: usize, index: u32) -> NonNull<Header> {
+            let slot = self.fresh(index);
+            // SAFETY: the caller's own, and of this name.
+            unsafe { self.names.free.near(near).push(slot, self.name(self.chunk(index), slot)) };
+            slot
+        }
+    }
+
+    #[test]
+    fn slots_names_and_indices_belong_together() {
+        let chunks = chunks!(96);
+        for index in 0..1000 {
+            let (slot, chunk) = (chunks.fresh(index), chunks.chunk(index));
+            let name = chunks.name(chunk, slot);
+            // SAFETY: that is its name.
+            assert_eq!(unsafe { chunks.named(name) }, slot);
+        }
+    }
+
+    /// Takes as many slots as there are given back, and looks which context's stack has them.
+    #[test]
+    fn slots_are_found_wherever_they_were_given_back() {
+        let chunks = chunks!(64);
+        for (round, (taker, giver)) in [(0, 3), (3, 3), (1, 0), (2, 17)].into_iter().enumerate() {
+            let begin = round as u32 * 20;
+            let mut given: Vec<_> = (begin..begin + 20).map(|i| chunks.put(giver, i)).collect();
+            let first = chunks.take(taker);
+            // It has taken over the whole stack: what is left is near.
+            // SAFETY: names of these chunks.
+            let near =
+                |_| unsafe { chunks.names.free.near(taker).pop(|name| chunks.named(name)) }.ok();
+            let mut taken: Vec<_> = first.into_iter().chain((1..20).map_while(near)).collect();
+            given.sort_unstable();
+            taken.sort_unstable();
+            assert_eq!(given, taken);
+            assert_eq!(chunks.take(taker), None);
+        }
+    }
+
+    #[test]
+    fn a_single_slot_leaves_its_stack_where_it_is() {
+        let chunks = chunks!(64);
+        let slot = chunks.put(2, 0);
+        let stack = core::ptr::from_ref(chunks.names.free.near(2));
+        assert_eq!(chunks.take(1), Some(slot));
+        assert_eq!(core::ptr::from_ref(chunks.names.free.near(2)), stack);
+    }
+
+    #[test]
+    fn memory_does_not_grow_when_tasks_end_elsewhere() {
+        const AT_ONCE: usize = 8;
+        let chunks = chunks!(64);
+        let (give, given) = sync_channel(AT_ONCE);
+        let giver = thread::spawn(move || {
+            for index in given {
+                chunks.put(2, index);
+            }
+        });
+        let mut indices = HashMap::new();
+        for _ in 0..10_000 {
+            let slot = chunks.take(1).unwrap_or_else(|| chunks.fresh(indices.len() as u32));
+            let new = indices.len() as u32;
+            give.send(*indices.entry(slot).or_insert(new)).unwrap();
+        }
+        drop(give);
+        giver.join().unwrap();
+        // One in the taker's hands, one in the giver's, the others on their way.
+        assert!(indices.len() <= AT_ONCE + 2, "{} slots", indices.len());
+    }
+
+    #[test]
+    fn multiples_are_divided_exactly() {
+        for size in (32..2048).step_by(32).chain([usize::MAX / 7, 1 << 40, 5 << 30]) {
+            for n in (0..1000).chain([usize::MAX / size - 1, usize::MAX / size]) {
+                let Some(multiple) = n.checked_mul(size) else { continue };
+                assert_eq!(divide(multiple, size, inverse(size)), n, "{n} times {size}");
+            }
+        }
+    }
+}
