@@ -55,6 +55,13 @@ where
         self.take_injector(0)
     }
 
+    /// Ends the tick, if it has had its polls.
+    pub(crate) fn end_full_tick(&self) {
+        if self.slot().local.in_tick.get() >= TICK {
+            self.end_tick();
+        }
+    }
+
     /// In the midst of a tick: timers; I/O and another worker if polls take long.
     fn look_up(&self) {
         self.fire_timers();
@@ -99,9 +106,7 @@ where
         let local = &self.slot().local;
         // A thief that steals a whole tick's tasks at a time would never come to its end in `look_around`. Before it is a searcher:
         // who answers a broadcast there is none afterwards.
-        if local.in_tick.get() >= TICK {
-            self.end_tick();
-        }
+        self.end_full_tick();
         if !local.marks.any(Mark::SEARCHING) {
             // Ordering: a cap, for thrift.
             let online = self.executor.online.load(Ordering::Relaxed);

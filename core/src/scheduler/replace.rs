@@ -53,6 +53,8 @@ where
             // SAFETY: we are the worker.
             if let Some(ready) = unsafe { slot.inbox.pop() } {
                 worker.poll(ready);
+                // Tasks that are pinned here may have no end of polls.
+                worker.end_full_tick();
                 worker.give_away();
                 continue;
             }
