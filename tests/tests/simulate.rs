@@ -42,6 +42,44 @@ fn programs_keep_what_is_promised_without_faults() {
     assert_eq!(simulate(100..103, 5_000, Faults::none()).faults, 0);
 }
 
+/// Many tasks, so that queues are full and workers do not come to rest.
+#[test]
+fn crowds_keep_what_is_promised() {
+    for seed in 1..25 {
+        let program = Program::ALL[seed as usize % Program::ALL.len()];
+        // The first is one in which two pinned tasks kept a worker in a sync join from all else.
+        let (seed, program) = match seed {
+            1 => (12_866_979_474_472_037_708, Program::Mixed),
+            _ => (seed, program),
+        };
+        let program = Some(program);
+        let options = Options { steps: 20_000, program, size: 160, ..Options::new(seed) };
+        run(&options).unwrap_or_else(|failure| panic!("simulate {options}\n{failure}"));
+    }
+}
+
+/// With more tasks than any worker comes to an end of, none sleeps: a busy one sees to what waits behind a long poll of another, and
+/// to its timers. Without `relieve`, or without `expire`, in `look_after_another` this fails.
+#[test]
+fn busy_workers_see_to_one_that_is_stuck() {
+    let mut stuck = 0;
+    for (seed, faults) in (0..16).flat_map(|seed| [(seed, Faults::none()), (seed, Faults::all())]) {
+        let program = Some(Program::Greedy);
+        let options = Options {
+            steps: 100_000,
+            workers: Some(2),
+            program,
+            faults,
+            size: 200,
+            ..Options::new(seed)
+        };
+        let report =
+            run(&options).unwrap_or_else(|failure| panic!("simulate {options}\n{failure}"));
+        stuck += report.counts.stuck;
+    }
+    assert!(stuck > 10, "workers were stuck, with tasks behind them: {stuck}");
+}
+
 #[test]
 fn equal_seeds_make_equal_traces() {
     let mut hashes = Vec::new();

@@ -17,6 +17,7 @@ use filch_tests::simulate::{Counts, Faults, Options, Program, record, replay, ru
 
 struct Args {
     steps: u64,
+    size: Option<u32>,
     episodes: u64,
     shrinks: usize,
     first: Options,
@@ -29,6 +30,7 @@ fn args() -> Result<Args, String> {
     first.steps = 200_000;
     let mut args = Args {
         steps: 10_000_000,
+        size: None,
         episodes: u64::MAX,
         shrinks: 200,
         first,
@@ -47,7 +49,7 @@ fn args() -> Result<Args, String> {
             "--shrinks" => args.shrinks = number()? as usize,
             "--seed" => first.seed = number()?,
             "--episode-steps" => first.steps = number()?,
-            "--size" => first.size = number()? as u32,
+            "--size" => args.size = Some(number()? as u32),
             "--workers" => first.workers = Some(number()? as u16),
             "--trace" => {
                 first.trace = value.parse().map_err(|e| format!("--trace {value}: {e}"))?
@@ -71,7 +73,8 @@ fn main() -> ExitCode {
         }
     };
     if let Some(file) = &args.record {
-        return exit(write_record(&args.first, file));
+        let size = args.size.unwrap_or(args.first.size);
+        return exit(write_record(&Options { size, ..args.first }, file));
     }
     if let Some(file) = &args.replay {
         return exit(follow_record(file));
@@ -109,7 +112,9 @@ fn simulate(args: &Args) -> ExitCode {
     let (mut sum, mut episodes, mut hash) = (Counts::default(), 0, 0_u64);
     while sum.steps < args.steps && episodes < args.episodes {
         let seed = args.first.seed.wrapping_add(episodes);
-        let options = Options { seed, ..args.first.clone() };
+        // A few tasks a worker, so that workers sleep; now and then many, so that none does.
+        let size = args.size.unwrap_or(if seed % 4 == 0 { 160 } else { 24 });
+        let options = Options { seed, size, ..args.first.clone() };
         match run(&options) {
             Ok(report) => {
                 sum.add(&report.counts);

@@ -10,6 +10,7 @@
 //! | no task is in the injector, or in a ring, while a worker sleeps; in a ring, unless one that sleeps keeps a close watch | then |
 //! | no task is queued anywhere while all workers sleep; somebody wakes for the first timer | then |
 //! | a task that is ready is polled within so many polls of others | every 512 steps |
+//! | a task behind a poll that does not end is taken, and a late timer fired, before a busy worker has twice looked at all | every 512 steps |
 //! | the events and the metrics tell the same; tasks spawned = completed = those of the books | at the end |
 //! | every slot of the memory is free | at the end |
 
@@ -19,6 +20,7 @@ use std::collections::{BTreeSet, HashMap};
 use filch::{Event, TaskInfo, WorkerId};
 
 use super::{
+    delay::{self, Delays},
     ledger::Ledger,
     machine::{Machine, Pool},
     world::{Actor, State, World, world},
@@ -54,6 +56,11 @@ pub(super) struct Streak {
     since_io: u32,
     /// It has slept in the reactor, and not delivered what it heard.
     heard: bool,
+    /// Polls that it has begun; how many of them it is in; polls since it slept; ends of ticks that it has come to meanwhile.
+    begun: u64,
+    inside: u32,
+    awake: u32,
+    ticks: u64,
 }
 
 #[derive(Default)]
@@ -67,6 +74,9 @@ pub(super) struct Check {
     pub(super) stealing: bool,
     /// See `Chosen`.
     pub(super) close: Option<u64>,
+    /// Whether tasks that wait behind a long poll are for others to take: workers steal, and run nothing but tasks.
+    pub(super) relieves: bool,
+    pub(super) delays: Delays,
     /// Deadlines of timers that tasks wait for.
     pub(super) timers: BTreeSet<(u64, u64)>,
 }
@@ -76,13 +86,14 @@ impl Check {
     pub(super) fn leaves(&mut self, worker: WorkerId) {
         if let Some(streak) = self.streaks.get_mut(worker.index()) {
             (streak.in_a_row, streak.since_io, streak.heard) = (0, 0, false);
+            (streak.inside, streak.awake) = (0, 0);
         }
     }
 
     /// A worker comes from a sleep, in the reactor or on its word alone.
     pub(super) fn sleeps(&mut self, worker: WorkerId, in_reactor: bool) {
         if let Some(streak) = self.streaks.get_mut(worker.index()) {
-            streak.heard = in_reactor;
+            (streak.heard, streak.awake) = (in_reactor, 0);
         }
     }
 
@@ -91,6 +102,15 @@ impl Check {
         if let Some(streak) = self.streaks.get_mut(worker.index()) {
             (streak.since_io, streak.heard) = (0, false);
         }
+    }
+
+    pub(super) fn ticks(&self) -> Vec<u64> {
+        self.streaks.iter().map(|streak| streak.ticks).collect()
+    }
+
+    /// The poll that a worker is in.
+    pub(super) fn poll_of(&self, worker: usize) -> Option<u64> {
+        self.streaks.get(worker).filter(|s| s.inside > 0).map(|s| s.begun)
     }
 
     fn row(&mut self, task: usize) -> &mut Row {
@@ -134,6 +154,11 @@ pub(super) fn event(worker: Option<WorkerId>, event: Event) {
 impl World {
     fn check_io(&mut self, worker: usize) {
         let Some(streak) = self.check.streaks.get_mut(worker) else { return };
+        (streak.begun, streak.inside) = (streak.begun + 1, streak.inside + 1);
+        streak.awake += 1;
+        if streak.awake % TICK == 0 {
+            streak.ticks += 1;
+        }
         streak.since_io += 1;
         let (polls, heard) = (streak.since_io, streak.heard);
         if polls > TICK {
@@ -180,7 +205,11 @@ impl World {
         if row.on == here {
             row.on = None;
         }
-        row.number | 6 << 40
+        let number = row.number;
+        if let Some(streak) = here.and_then(|id| self.check.streaks.get_mut(usize::from(id))) {
+            streak.inside = streak.inside.saturating_sub(1);
+        }
+        number | 6 << 40
     }
 
     /// How many polls in a row came from the LIFO slot while others waited in the ring, and nobody stole those.
@@ -289,6 +318,7 @@ pub(super) fn between(executor: &'static Machine, turned: bool) {
     // In a replay it is the operating system that makes workers wait.
     if world(|w| turned && !w.replaying && w.counts.steps % ROUND == 0) {
         check_waits(executor);
+        delay::look(executor);
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
     faults::Fault,
     fiber::Fiber,
     machine::{Machine, Pool, Sim, slots, text},
+    programs::Program,
     replay::Replay,
     roles::{be_main, be_worker},
     setup::Setup,
@@ -70,6 +71,7 @@ impl Episode {
         w.check.lifo_cap = config.lifo_cap;
         w.check.stealing = config.stealing;
         w.check.close = config.close;
+        w.check.relieves = config.stealing && !matches!(program, Program::Forks | Program::Mixed);
         w.check.caps = config.caps;
         w.check.streaks = vec![Default::default(); usize::from(workers + spares)];
         w.seats = vec![None; usize::from(workers + spares)];

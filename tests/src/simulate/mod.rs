@@ -12,6 +12,7 @@
 //! Those are loom's part, and the sanitizers'.
 
 mod check;
+mod delay;
 mod driver;
 mod env;
 mod faults;

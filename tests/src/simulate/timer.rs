@@ -35,7 +35,7 @@ fn remember(deadline: Instant) -> Entry {
 
 fn forget(entry: Entry) {
     if let Some(entry) = entry {
-        world(|w| w.check.timers.remove(&entry));
+        world(|w| w.check.timers.remove(&entry) && w.check.delays.alarms.remove(&entry));
     }
 }
 
@@ -138,7 +138,9 @@ impl Alarm {
         let waker = Waker::from(Arc::clone(&self.rings));
         let polled = self.sleep.as_mut().poll(&mut Context::from_waker(&waker));
         if polled.is_pending() && !self.sleep.is_elapsed() {
-            self.rings.set(remember(self.sleep.deadline()));
+            let entry = remember(self.sleep.deadline());
+            self.rings.set(entry);
+            world(|w| w.check.delays.alarms.extend(entry));
         }
     }
 }

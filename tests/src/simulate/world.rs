@@ -39,6 +39,8 @@ pub struct Counts {
     pub timers: u64,
     /// Fork-join jobs that were stolen.
     pub jobs: u64,
+    /// Looks at tasks that wait behind a poll while others have gone round once.
+    pub stuck: u64,
     /// Invariants looked at.
     pub checks: u64,
     /// The longest that a task that was ready was seen to wait for its poll, in polls of others.
@@ -59,6 +61,7 @@ impl Counts {
         self.tasks += other.tasks;
         self.timers += other.timers;
         self.jobs += other.jobs;
+        self.stuck += other.stuck;
         self.checks += other.checks;
         self.longest_wait = self.longest_wait.max(other.longest_wait);
     }
@@ -304,7 +307,12 @@ pub(super) fn turn(occasion: u64) {
         if w.replaying {
             return true;
         }
-        if w.roll(Fault::Stall) {
+        // In the midst of a hand-over, more often: others rely on what comes next.
+        let hands_over = matches!(
+            occasion,
+            occasion::POLL_IO | occasion::WAKE | occasion::UNBLOCK | occasion::START
+        );
+        if w.roll(Fault::Stall) || hands_over && (0..8).any(|_| w.roll(Fault::Stall)) {
             w.hold(2_000);
             return true;
         }

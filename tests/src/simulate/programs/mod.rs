@@ -132,7 +132,7 @@ impl FromStr for Program {
 pub(super) fn from_outside(env: Env, rng: &mut Rng, alarms: &mut Vec<Alarm>) {
     match rng.u8(..6) {
         4 => {
-            alarms.truncate(3);
+            alarms.truncate(30);
             alarms.insert(0, Alarm::new(env.0.timers, time(rng)));
         }
         5 => {
@@ -168,6 +168,8 @@ async fn busy(env: Env, polls: u32) {
 /// The program's own code: others go on meanwhile.
 fn work(rng: &mut Rng) {
     match rng.u8(..32) {
+        // Now and then a poll is far too long.
+        0 if rng.u8(..32) == 0 => pause_for(20_000),
         0 => pause_for(300),
         1..8 => pause(),
         _ => {}
