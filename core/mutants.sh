@@ -51,6 +51,7 @@ free_look       task::models_stacks::models_stacks_overlook_no_slot           # 
 free_take       task::models_stacks::models_stacks_overlook_no_slot           # who leaves a stack empty does not tell what it gave before
 flags_claim     narrow:queue::models::models_free_list_hands_no_slot_out_twice # on narrow words: a look and a store where one exchange belongs
 flags_give      narrow:queue::models::models_free_list_hands_over            # ... a slot comes back without an order
+flags_used      narrow:queue::models::models_free_list_grows_under_a_taker  # ... is looked for among those that were used before
 flags_take      narrow:queue::models::models_free_list_hands_over            # ... is taken without one
 state_load      task::models::models_wake_by_ref_against_poll                # a poll does not see what its wakers did
 state_load      task::models::models_join_against_completion                 # ... a joiner the output

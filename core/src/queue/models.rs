@@ -429,15 +429,20 @@ unsafe impl Send for Slots {}
 impl Slots {
     /// Both slots have been used, so that the free list holds them.
     fn new() -> Arc<Self> {
+        Self::with(true)
+    }
+
+    /// The first slot has been used, and the second, or not.
+    fn with(both: bool) -> Arc<Self> {
         let pool: &'static TaskPool<64, 2> = Box::leak(Box::new(TaskPool::new()));
         let Ok(home) = pool.home(core::alloc::Layout::new::<[usize; 2]>()) else { panic!() };
-        let (a, b) = (home.take(0).unwrap(), home.take(0).unwrap());
-        // SAFETY: ours.
-        unsafe {
-            home.give(b);
-            home.give(a);
+        let first = home.take(0).unwrap();
+        let second = both.then(|| home.take(0).unwrap());
+        for slot in second.into_iter().chain([first]) {
+            // SAFETY: ours.
+            unsafe { home.give(slot) };
         }
-        let base = a.as_ptr().addr().min(b.as_ptr().addr());
+        let base = first.as_ptr().addr();
         Arc::new(Self { home, cells: [UnsafeCell::new(0), UnsafeCell::new(0)], base })
     }
 
@@ -487,6 +492,26 @@ fn models_free_list_hands_no_slot_out_twice() {
             assert!(slots.take().is_some(), "a slot was lost");
         }
         assert!(slots.take().is_none(), "a slot was handed out twice");
+    });
+}
+
+/// A slot is used for the first time, and given back, while another context looks for the one that was free before.
+///
+/// Seen to catch: on narrow words `flags_used`.
+#[test]
+fn models_free_list_grows_under_a_taker() {
+    check(2, || {
+        let slots = Slots::with(false);
+        let other = thread::spawn({
+            let slots = Arc::clone(&slots);
+            move || {
+                let first = slots.take().expect("one of two is free");
+                slots.give(first);
+                slots.take().expect("one of two is free")
+            }
+        });
+        let mine = slots.take().expect("one of two is free");
+        assert_ne!(mine, other.join().unwrap(), "a slot was handed out twice");
     });
 }
 

@@ -12,7 +12,7 @@ use crate::atomic::{AtomicU32, Ordering, maybe_const, spin_loop};
 /// The slots of a home that were used and are free.
 ///
 /// INV-FLAG: a slot whose `link` is `FREE` belongs to the one that exchanges it. There are at least as many of them as permits: a
-/// slot is marked before its permit is given, and a permit is taken before a slot is claimed. So one with a permit finds a slot.
+/// slot is marked before its permit is given, and a permit is taken before a slot is claimed. So a context with a permit finds a slot, if it looks often enough: there is a free one at any moment.
 #[derive(Debug)]
 pub(crate) struct Flags {
     permits: AtomicU32,
@@ -45,11 +45,16 @@ impl Flags {
     ) -> Option<NonNull<Header>> {
         let less = |n: u32| n.checked_sub(1);
         // Ordering: Acquire pairs with the Release in `give`: the slots of all permits given until now are marked, and below `used`.
+        // Later ones may take those, and leave theirs, which need not be.
         self.permits.fetch_update(Ordering::Acquire, Ordering::Relaxed, less).ok()?;
-        // Ordering: the last is a hint; `used` is passed on by the permit.
-        let (used, last) = (used.load(Ordering::Relaxed), self.last.load(Ordering::Relaxed));
+        // Ordering: a hint.
+        let last = self.last.load(Ordering::Relaxed);
         let mut is_sure = cfg!(filch_loom);
+        #[cfg(filch_mutant = "flags_used")]
+        let used = &AtomicU32::new(used.load(Ordering::Acquire));
         loop {
+            // Ordering: Acquire pairs with the Release in `take_fresh`: there is memory for all of them.
+            let used = used.load(Ordering::Acquire);
             for index in (last.min(used)..used).chain(0..last.min(used)) {
                 let found = slot(index);
                 // SAFETY: the caller's.
@@ -77,7 +82,7 @@ impl Flags {
                     return Some(found);
                 }
             }
-            // Another one has taken what this permit stands for, and its own is free, or will be seen to be.
+            // Another context has taken what this permit stands for, and what its own stands for is free.
             is_sure = true;
             spin_loop();
         }

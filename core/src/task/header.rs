@@ -22,7 +22,7 @@ use crate::{
 /// | field | access |
 /// |---|---|
 /// | `state` | anybody with a reference, and whoever finds the slot in its memory |
-/// | `link` | the holder of the `Ready`; the queue it is in; the stack of free slots |
+/// | `link` | the holder of the `Ready`; the queue it is in; the free slots of its home |
 /// | `vtable` | written by the spawner before `publish`; read by holders of a reference |
 /// | `home` | written by whoever takes the slot for the first time; read by holders of a reference and owners of the slot |
 #[repr(C)]
@@ -88,7 +88,7 @@ impl Header {
     /// Says what the slot now holds.
     ///
     /// # Safety
-    /// The caller owns the slot: it is free, and in no stack.
+    /// The caller owns the slot: it was taken, and holds no task yet.
     pub(crate) unsafe fn describe(&self, vtable: &'static Vtable) {
         // SAFETY: INV-HOME-SLOT: the caller owns the slot, and nobody has a reference by which to read this.
         self.vtable.with_mut(|p| unsafe { *p = Some(vtable) });

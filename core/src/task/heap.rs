@@ -8,14 +8,14 @@ use super::{
     memory::{Home, Memory, Sealed},
 };
 
-/// Memory for tasks of any size, and up to 2^28 of each (65,533 where 64-bit atomics are not native), by feature `alloc`.
+/// Memory for tasks of any size, and up to 2^28 of each, by feature `alloc`.
 ///
 /// Tasks of like size share slabs, which are recycled and never given back to the allocator: once a program has reached
 /// its largest number of tasks of a size, spawning no longer calls the allocator. Sizes are 64 to 256 bytes in
 /// steps of 32, then four to a doubling. A future aligned to more than 128 bytes does not fit.
 ///
-/// Each of the first 15 workers has free slots of its own (7 where 64-bit atomics are not native), so that workers seldom meet
-/// in spawns and in ends of tasks. An empty heap is 200 KB of zeros, of which a program uses the pages of its sizes.
+/// Each of the first 15 workers has free slots of its own, so that workers seldom meet in spawns and in ends of tasks. Where
+/// 64-bit atomics are not native, all share those of a size, and a spawn looks for one that is free, past those in use. An empty heap is 200 KB of zeros, of which a program uses the pages of its sizes.
 ///
 /// ```
 /// use filch::Heap;

@@ -49,8 +49,7 @@ impl<const SLOT: usize, const N: usize> TaskPool<SLOT, N> {
         /// An empty pool.
         ///
         /// # Panics
-        /// If `N` is zero, or more than the free list can index: 2^32 - 2, or 65,534 where 64-bit atomics are not native. At
-        /// compile time in a `static`.
+        /// If `N` is zero, or more than the free list can index: 2^32 - 2. At compile time in a `static`.
         pub fn new() -> Self {
             assert!(N > 0 && N < Home::MOST, "too few or too many slots");
             Self {
