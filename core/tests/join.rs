@@ -268,6 +268,33 @@ fn a_refused_stand_in_is_an_error_not_a_hang() {
     stop(executor);
 }
 
+/// What is pinned to a worker that waits too deep is polled on top of the wait, without end perhaps: the wait gives up all the same.
+#[test]
+fn pinned_tasks_without_end_keep_no_join_from_its_error() {
+    let _watchdog = watchdog();
+    let executor = threads(1, Config::new().nesting(0));
+    let pool = pool();
+    let over = Flag::new();
+    let until_over = over.clone();
+    let me = filch::WorkerId::new(0);
+    let mut busy = executor
+        .spawner()
+        .spawn_pinned(pool, me, async move {
+            while !until_over.is_set() {
+                filch::yield_now().await;
+            }
+        })
+        .unwrap();
+    let mut outer = executor
+        .spawn(pool, async move { executor.spawn(pool, async {}).unwrap().join() })
+        .unwrap();
+    until(|| outer.is_finished());
+    assert!(matches!(outer.join(), Ok(Err(JoinError::TooDeep))));
+    over.set();
+    busy.join().unwrap();
+    stop(executor);
+}
+
 #[test]
 fn a_stand_in_that_the_shutdown_ended_leaves_nothing_behind() {
     // A stand-in is told to go while it is in a poll, and the executor stops before it looks: the next worker that is

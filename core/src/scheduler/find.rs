@@ -46,19 +46,17 @@ where
     /// Every `LOOK` looks for a task: the injector; the end of a tick, if it has come.
     #[inline(never)]
     fn look_around(&self) -> Option<Ready> {
-        let local = &self.slot().local;
-        if local.in_tick.get() >= TICK {
-            self.end_tick();
-        } else if local.pace.is_due(LOOK) {
-            self.look_up();
-        }
+        self.keep_up(LOOK);
         self.take_injector(0)
     }
 
-    /// Ends the tick, if it has had its polls.
-    pub(crate) fn end_full_tick(&self) {
-        if self.slot().local.in_tick.get() >= TICK {
+    /// After so many polls: the end of a tick, or what is due in the midst of one.
+    pub(crate) fn keep_up(&self, polls: u32) {
+        let local = &self.slot().local;
+        if local.in_tick.get() >= TICK {
             self.end_tick();
+        } else if local.pace.is_due(polls) {
+            self.look_up();
         }
     }
 
@@ -106,7 +104,9 @@ where
         let local = &self.slot().local;
         // A thief that steals a whole tick's tasks at a time would never come to its end in `look_around`. Before it is a searcher:
         // who answers a broadcast there is none afterwards.
-        self.end_full_tick();
+        if local.in_tick.get() >= TICK {
+            self.end_tick();
+        }
         if !local.marks.any(Mark::SEARCHING) {
             // Ordering: a cap, for thrift.
             let online = self.executor.online.load(Ordering::Relaxed);

@@ -21,7 +21,7 @@ use crate::{
 const LOOK: u64 = 10_000_000;
 /// In nanoseconds: a timer that is due within this time may end the wait of a blocked worker, so that the worker does not give up.
 const HOPE: u64 = 10_000_000_000;
-/// In nanoseconds: how long a wait that is without hope, and that an event from outside may end, goes on.
+/// In nanoseconds: how long a wait that is without hope goes on, if an event from outside or a pinned task may end it.
 const PATIENCE: u64 = 5_000_000_000;
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
@@ -51,25 +51,57 @@ where
             }
             // What is pinned here can run nowhere else, and may be what the caller waits for: that nests deeper still.
             // SAFETY: we are the worker.
-            if let Some(ready) = unsafe { slot.inbox.pop() } {
+            let pinned = unsafe { slot.inbox.pop() };
+            let polled = pinned.is_some();
+            if let Some(ready) = pinned {
                 worker.poll(ready);
-                // Tasks that are pinned here may have no end of polls.
-                worker.end_full_tick();
+                worker.keep_up(1);
                 worker.give_away();
-                continue;
             }
-            let deadline = worker.next_deadline();
-            if self.others_can_work() {
+            let can_work = self.others_can_work();
+            if can_work {
                 look.hopeless = None;
-                worker.listen(deadline);
-            } else if self.listen_alone(&worker, deadline, &mut look) {
-                return done();
+            }
+            match (polled, can_work) {
+                // There may be no end of them: without hope, that is no reason to go on.
+                (true, false) if self.is_pinned_down(id, &mut look) => return done(),
+                (true, _) => continue,
+                (false, true) => {
+                    worker.listen(worker.next_deadline());
+                }
+                (false, false) => {
+                    if self.listen_alone(&worker, worker.next_deadline(), &mut look) {
+                        return done();
+                    }
+                }
             }
             // First, what it has heard of: others rely on it.
             worker.deliver();
             worker.fire_timers();
             worker.answer_call();
             worker.give_away();
+        }
+    }
+
+    /// Whether a blocked worker that has just polled a task of its own, while no other can run tasks, has done no more than that for
+    /// a while, and there is no hope that this ends.
+    #[cold]
+    fn is_pinned_down(&'static self, me: WorkerId, look: &mut Look) -> bool {
+        let now = self.platform.now();
+        if now < look.next {
+            return false;
+        }
+        self.retry(look, now);
+        let hopeless = look.refused && !self.others_can_work() && self.is_hopeless(me, now);
+        // What it polls may end its wait: it takes its time in any case.
+        hopeless && self.is_long_hopeless(look, now)
+    }
+
+    /// Tries again to start a replacement: not at each turn, since a start that is refused wakes those that rely on it.
+    fn retry(&'static self, look: &mut Look, now: Instant) {
+        if now >= look.next {
+            look.next = now.after_nanos(LOOK);
+            look.refused = !self.start_replacement(self.unable());
         }
     }
 
@@ -82,11 +114,7 @@ where
         look: &mut Look,
     ) -> bool {
         let now = self.platform.now();
-        // Not at each turn: a start that is refused wakes those that rely on it.
-        if now >= look.next {
-            look.next = now.after_nanos(LOOK);
-            look.refused = !self.start_replacement(self.unable());
-        }
+        self.retry(look, now);
         let until = deadline.map_or(look.next, |deadline| deadline.min(look.next));
         let mut hopeless = false;
         worker.slot().shared.park.park(|word, parked| {
@@ -96,7 +124,7 @@ where
             // What has taken the last slot may be a replacement that another has just started: hence the second look.
             hopeless =
                 look.refused && !self.others_can_work() && self.is_hopeless(worker.id(), now);
-            hopeless = hopeless && self.is_out_of_patience(look, now);
+            hopeless = hopeless && (!look.patient || self.is_long_hopeless(look, now));
             if !hopeless {
                 // SAFETY: the caller is the worker.
                 unsafe { self.platform.listen(worker.id(), word, parked, Some(until)) };
@@ -105,13 +133,13 @@ where
         hopeless
     }
 
-    /// A wait that an event from outside may end goes on for a while without hope, the one that began last for the shortest: those
+    /// A wait that something may end yet goes on for a while without hope, the one that began last for the shortest: those
     /// below it on the stacks would fail with it.
-    fn is_out_of_patience(&self, look: &mut Look, now: Instant) -> bool {
+    fn is_long_hopeless(&self, look: &mut Look, now: Instant) -> bool {
         let since = *look.hopeless.get_or_insert(now);
         let begun_since = self.turns.load(Ordering::Relaxed).wrapping_sub(look.turn);
         let patience = u64::from(begun_since).saturating_mul(PATIENCE);
-        !look.patient || now >= since.after_nanos(patience)
+        now >= since.after_nanos(patience)
     }
 
     /// Counts the calling worker as blocked, for as long as the result lives, and starts a replacement.
