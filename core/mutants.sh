@@ -63,12 +63,10 @@ join_early      task::models::models_join_against_completion                 # t
 join_keep       task::models::models_join_against_completion                 # the waker goes, its bit stays
 park_gap        scheduler::models::models_park_sees_what_came_before_unpark  # a look and a store where one exchange belongs
 park_swap       scheduler::models::models_park_sees_what_came_before_unpark  # a plain store after the sleep
-park_deaf       scheduler::models::models_park_says_whether_it_was_notified  # a wake during the sleep is not told of, and it naps on
 park_notify     scheduler::models::models_park_sees_what_came_before_unpark  # an unpark publishes nothing
 spin_release    time::models::models_timer_fires_against_a_waiter            # the wheel'"'"'s lock publishes nothing
 timer_fired     time::models::models_timer_fires_against_a_look              # a timer is given back before it is let go
-watch_stale     scheduler::models_watch::models_watch_is_left_by_both               # a reserve that wakes leaves the role that it just got
-watch_lost      scheduler::models_watch::models_watch_goes_to_the_reserve           # nobody has the role after a sentry with a reserve
+watch_lost      scheduler::models_watch::models_watch_is_kept_or_handed_over          # a worker that watched turns to work, and wakes no other
 timer_deaf      time::models::models_timer_fires_against_another_waker         # a timer goes on to wake whom it was to wake first
 timer_tell      scheduler::models_whole::a_timer_from_outside_against_sleep  # a sleeper does not hear of a new timer
 timer_orphan    scheduler::models_whole::a_worker_that_leaves_its_timers     # nobody hears of the timers of a worker that left

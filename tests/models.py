@@ -25,7 +25,7 @@ PROTOCOLS = {
     "scheduler::models::models_park": "park word",
     "scheduler::models::models_two": "park word",
     "scheduler::models::models_idle": "idle: bitmap and searchers",
-    "scheduler::models_watch": "the sentry's role",
+    "scheduler::models_watch": "the watch",
     "scheduler::models_jobs": "jobs: sleep, wait, help",
     "scheduler::models_broadcast": "broadcast",
     "scheduler::models_whole": "the whole scheduler",

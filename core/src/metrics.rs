@@ -62,7 +62,7 @@ pub struct WorkerMetrics {
     pub overflows: usize,
     /// Times the worker went to sleep.
     pub parks: usize,
-    /// Sweeps that the worker made as the sentry.
+    /// Looks at all other workers, at a timeout of the watchdog.
     pub sweeps: usize,
     /// Tasks that those sweeps took from the LIFO slot of a worker stuck in a poll.
     pub rescues: usize,

@@ -306,7 +306,7 @@ pub unsafe trait Platform: Sync + 'static {
     ///
     /// The worker calls it once after each sleep, about every 128 polls or every millisecond if those take longer, and in
     /// [`step`](crate::Worker::step); not in the rounds before it goes to sleep. A sleep is one `listen`, which may have kept events
-    /// for it; that of a worker which keeps watch over others is up to nine of them, each but the last up to its deadline.
+    /// for it.
     ///
     /// # Safety
     /// The calling context is `worker`, and has entered.

@@ -236,16 +236,16 @@ fn a_worker_that_leaves_has_somebody_hear_of_io() {
 }
 
 #[test]
-fn a_sentry_that_never_sleeps_is_refused() {
-    let never = Config::new().sentry(Some((Duration::ZERO, Duration::from_millis(1))));
+fn a_watchdog_that_never_sleeps_is_refused() {
+    let never = Config::new().watchdog(Some((Duration::ZERO, Duration::from_millis(1))));
     let built = filch::Scheduler::over(common::Threads::new(), never, common::slots::<256>(2));
-    assert_eq!(built.err(), Some(BuildError::SentryNeverSleeps));
+    assert_eq!(built.err(), Some(BuildError::WatchdogNeverSleeps));
 }
 
 #[test]
 fn the_first_sleep_beside_a_worker_that_took_itself_for_the_only_one_is_short() {
     let hour = Duration::from_secs(3_600);
-    let (sim, for_tasks) = shared(Sim::offline(2, quiet().sentry(Some((hour, hour)))));
+    let (sim, for_tasks) = shared(Sim::offline(2, quiet().watchdog(Some((hour, hour)))));
     sim.attach(0);
     let executor = sim.executor;
     let task = async move {
@@ -263,7 +263,7 @@ fn the_first_sleep_beside_a_worker_that_took_itself_for_the_only_one_is_short() 
 
 #[test]
 fn a_busy_worker_sees_to_one_that_is_stuck() {
-    // No sleeper, and so no sentry.
+    // No sleeper, and so no watcher.
     let (sim, for_tasks) = shared(Sim::with(2, Config::new().spin_rounds(0)));
     let (executor, memory) = (sim.executor, pool());
     let busy = async {

@@ -95,7 +95,7 @@ fn leak(sim: Sim) -> &'static Mine<Sim> {
     common::forever(Box::new(Mine::new(sim)))
 }
 
-/// Without stealing nobody else takes what waits in the ring; without a sentry nobody else sees to the timers.
+/// Without stealing nobody else takes what waits in the ring; without a watchdog no other sees to the timers.
 #[test]
 fn a_loop_gives_way_to_what_only_its_worker_sees_to() {
     let sim = leak(Sim::with(2, quiet().stealing(false).lifo_cap(0)));
@@ -116,12 +116,12 @@ const MS: Duration = Duration::from_millis(1);
 /// Nobody keeps watch since all sleep; then one that has a timer is woken for a job.
 #[test]
 fn a_worker_that_turns_to_a_job_has_somebody_keep_watch() {
-    let sim = leak(Sim::with(3, quiet().sentry(Some((MS, 4 * MS)))));
+    let sim = leak(Sim::with(3, quiet().watchdog(Some((MS, 4 * MS)))));
     drop(sim.executor.spawner().spawn_pinned(pool(), id(1), sim.executor.sleep(9 * MS)).unwrap());
     assert_eq!(sim.step(1), Step::Polled);
     let sleep = |worker| sim.on(worker, |worker| assert!(worker.begin_park().is_some()));
     [2, 1, 0].into_iter().for_each(sleep);
-    // The sentry finds all asleep, and gives the watch up.
+    // The watcher finds all asleep, and watches no more.
     sim.on(2, |worker| worker.end_park());
     sleep(2);
     let parked = || sim.executor.metrics().totals().parked;

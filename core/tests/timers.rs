@@ -238,7 +238,7 @@ fn a_busy_worker_fires_its_timers() {
 
 /// The other worker is stuck in a poll that ends only when a timer of its own wheel has fired.
 #[test]
-fn timers_of_a_stuck_worker_are_fired_by_the_sentry() {
+fn timers_of_a_stuck_worker_are_fired_by_the_watchdog() {
     let executor = threads(2, Config::new());
     let fired = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&fired);
@@ -308,14 +308,16 @@ fn others_hear_of_tasks_that_are_woken_in_a_row_when_all_are() {
 
 /// All slept, so that nobody had to keep watch; then a poll arms the first timer, and may get stuck before it ends.
 #[test]
-fn a_timer_armed_in_a_poll_has_somebody_keep_watch() {
-    let sim = Sim::with(3, quiet().sentry(Some((ms(1), ms(10)))));
+fn a_timer_armed_in_a_poll_has_another_watch() {
+    let sim = Sim::with(3, quiet().watchdog(Some((ms(1), ms(10)))));
     let executor = sim.executor;
     let parked = || executor.metrics().totals().parked;
     assert_eq!(sim.on(1, filch::Worker::begin_park), Some(Some(at(ms(1)))));
-    (0..3).step_by(2).for_each(|i| assert_eq!(sim.on(i, filch::Worker::begin_park), Some(None)));
-    sim.on(1, filch::Worker::end_park);
-    assert_eq!(sim.on(1, filch::Worker::begin_park), Some(None), "there is nobody to watch");
+    (0..3).step_by(2).for_each(|i| assert!(sim.on(i, filch::Worker::begin_park).is_some()));
+    for i in 0..2 {
+        sim.on(i, filch::Worker::end_park);
+        assert_eq!(sim.on(i, filch::Worker::begin_park), Some(None), "there is none to watch");
+    }
     let arming = async move {
         let mut sleep = pin!(executor.sleep(ms(1)));
         let wakes = Arc::<Wakes>::default();
@@ -335,7 +337,7 @@ fn a_timer_armed_in_a_poll_has_somebody_keep_watch() {
     sim.settle();
 }
 
-/// Nobody sleeps, so that there is no sentry; another busy worker looks after the stuck one.
+/// Nobody sleeps, so that none watches; another busy worker looks after the stuck one.
 #[test]
 fn timers_of_a_stuck_worker_are_fired_by_busy_ones() {
     let sim = Sim::new(2);

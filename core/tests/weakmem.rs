@@ -176,7 +176,7 @@ programs! {
     waiters_hear_of_an_edge: || handover::all_waiters_hear_of_an_edge(true);
     a_crowd_of_waiters_hears_of_an_edge: || handover::all_waiters_hear_of_an_edge(false);
     pinned_tasks_reach_their_workers: ends::pinned_tasks_reach_their_workers;
-    the_sentry_frees_what_a_long_poll_holds: ends::the_sentry_frees_what_a_long_poll_holds;
+    the_watchdog_frees_what_a_long_poll_holds: ends::the_watchdog_frees_what_a_long_poll_holds;
     waits_in_sync_code_run_what_they_wait_for: ends::waits_in_sync_code_run_what_they_wait_for;
     waits_in_sync_code_may_be_too_deep: ends::waits_in_sync_code_may_be_too_deep;
     a_shutdown_under_load_leaves_nothing: ends::a_shutdown_under_load_leaves_nothing;

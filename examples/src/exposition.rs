@@ -38,7 +38,7 @@ const WORKERS: [Figure<WorkerMetrics>; 13] = [
     }),
     ("worker_overflows_total", COUNTER, "Chains that left a full ring.", |w| w.overflows as f64),
     ("worker_parks_total", COUNTER, "Times it went to sleep.", |w| w.parks as f64),
-    ("worker_sweeps_total", COUNTER, "Sweeps made as the sentry.", |w| w.sweeps as f64),
+    ("worker_sweeps_total", COUNTER, "Looks at all workers by the watchdog.", |w| w.sweeps as f64),
     ("worker_rescues_total", COUNTER, "Tasks taken by sweeps.", |w| w.rescues as f64),
     ("worker_timers_total", COUNTER, "Timers fired.", |w| w.timers as f64),
     ("worker_busy_seconds_total", COUNTER, "Time spent polling.", |w| w.busy_micros as f64 / 1e6),

@@ -72,7 +72,6 @@ struct Trial {
     /// Who was put to sleep, and did nothing since.
     parked: Vec<bool>,
     /// When their sleeps end.
-    deadlines: Vec<Option<Instant>>,
     wakers: Vec<(usize, Waker)>,
     closing: bool,
 }
@@ -118,7 +117,6 @@ pub(crate) fn run(input: &mut Unstructured<'_>) {
         world: Rc::new(world),
         seats: (0..seats).map(|_| None).collect(),
         parked: vec![false; seats],
-        deadlines: vec![None; seats],
         wakers: Vec::new(),
         closing: false,
     };
@@ -279,13 +277,11 @@ impl Trial {
         let Some(worker) = &self.seats[i] else { return };
         let platform = self.world.executor.platform();
         enter_seat(platform, i);
-        // Who sleeps and keeps watch may sleep on.
-        let next = self.parked[i].then(|| worker.nap_on(self.deadlines[i])).flatten();
-        let sleeps = if next.is_some() { Some(next) } else { worker.begin_park() };
+        let sleeps = worker.begin_park();
         exit_seat(platform, i);
         self.parked[i] = sleeps.is_some();
-        self.deadlines[i] = sleeps.flatten();
-        if let Some(deadline) = self.deadlines[i] {
+
+        if let Some(deadline) = sleeps.flatten() {
             assert!(deadline < Instant::MAX);
         }
     }

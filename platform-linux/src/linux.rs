@@ -39,7 +39,7 @@ const ROUGH: Duration = Duration::from_millis(20);
 ///
 /// The holder sleeps in epoll, until the very deadline, and an eventfd interrupts it; the others sleep on futexes. What the
 /// holder was told it delivers itself, in `poll_io`, so that the tasks come into its own queue, and then gives the token
-/// up: a worker that is stuck in a long poll keeps I/O from nobody, for as long as there is a sentry to take its place.
+/// up: a worker that is stuck in a long poll keeps I/O from nobody, for as long as another watches and takes its place.
 pub struct Linux {
     /// Time, and sleep on a word.
     futex: Futex,

@@ -22,7 +22,7 @@ use rustix::{
 /// Few: a worker that loses its core with events in its hands keeps their connections waiting until it has it back. With three busy
 /// threads on two cores that was so about once in a hundred requests, and took 4 ms, as long as there were 256 in a call.
 /// With one worker, processor time for each request is within 8 % of that with 256, either way.
-const BATCH: usize = 16;
+const BATCH: usize = 256;
 
 /// No descriptor.
 const CLOSED: i32 = -1;

@@ -60,7 +60,7 @@ fn build_ten_thousand() {
             .lifo_cap(random(5) as u32)
             .poll_limit((random(2) == 0).then(|| ms(1 + random(1_000))))
             .park_timeout((random(2) == 0).then(|| ms(1 + random(1_000))))
-            .sentry((random(2) == 0).then(|| (ms(1 + random(5)), ms(10))))
+            .watchdog((random(2) == 0).then(|| (ms(1 + random(5)), ms(10))))
             .nesting(random(100) as u32)
             .job_workers(random(3) as u16)
             .build()

@@ -27,8 +27,8 @@ pub enum BuildError {
     ZeroWorkers,
     /// More workers than there can be; the largest number.
     TooManyWorkers(usize),
-    /// [`Builder::sentry`] with a shortest sleep of zero, which would keep a core busy.
-    SentryNeverSleeps,
+    /// [`Builder::watchdog`] with a shortest sleep of zero, which would keep a core busy.
+    WatchdogNeverSleeps,
     /// The operating system refused a thread.
     Thread(io::Error),
     /// The operating system refused what the host needs.
@@ -40,7 +40,7 @@ impl fmt::Display for BuildError {
         match self {
             Self::ZeroWorkers => f.write_str("a runtime needs at least one worker"),
             Self::TooManyWorkers(max) => write!(f, "a runtime has at most {max} workers"),
-            Self::SentryNeverSleeps => f.write_str("the sentry's shortest sleep is zero"),
+            Self::WatchdogNeverSleeps => f.write_str("the watchdog's short timeout is zero"),
             Self::Thread(error) => write!(f, "a worker's thread could not be started: {error}"),
             Self::Host(error) => write!(f, "the operating system refused the runtime: {error}"),
         }
@@ -60,7 +60,7 @@ impl From<filch::BuildError> for BuildError {
     fn from(error: filch::BuildError) -> Self {
         match error {
             filch::BuildError::TooManyWorkers(most) => Self::TooManyWorkers(most),
-            filch::BuildError::SentryNeverSleeps => Self::SentryNeverSleeps,
+            filch::BuildError::WatchdogNeverSleeps => Self::WatchdogNeverSleeps,
             _ => Self::ZeroWorkers,
         }
     }
@@ -147,9 +147,9 @@ impl Builder {
         self
     }
 
-    /// As [`Config::sentry`].
-    pub fn sentry(mut self, sleep: Option<(Duration, Duration)>) -> Self {
-        self.config = self.config.sentry(sleep);
+    /// As [`Config::watchdog`].
+    pub fn watchdog(mut self, sleep: Option<(Duration, Duration)>) -> Self {
+        self.config = self.config.watchdog(sleep);
         self
     }
 

@@ -87,7 +87,7 @@ pub fn interval_at(first: Instant, period: Duration) -> Interval {
 ///
 /// Nothing is runnable when all workers sleep, threads in `block_on` wait, and no closure of `spawn_blocking` runs.
 /// Other threads, and what is on its way through the operating system, are not seen: a test that waits for real I/O with
-/// a timeout may find the timeout to come first (what has arrived already, on a runtime that hears of I/O, comes before it). The sentry sleeps by the same clock, so that while a poll lasts nobody sees to
+/// a timeout may find the timeout to come first (what has arrived already, on a runtime that hears of I/O, comes before it). The watchdog sleeps by the same clock, so that while a poll lasts nobody sees to
 /// what waits behind it. A clock that stands already is left alone.
 ///
 /// ```

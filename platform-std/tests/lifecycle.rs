@@ -80,10 +80,10 @@ fn a_long_poll_is_reported_once() {
 }
 
 #[test]
-fn a_sentry_that_never_sleeps_is_refused() {
-    let sentry = Some((Duration::ZERO, Duration::from_millis(10)));
-    let built = Runtime::builder().workers(1).sentry(sentry).build();
-    assert!(matches!(built, Err(filch_std::BuildError::SentryNeverSleeps)), "{built:?}");
+fn a_watchdog_that_never_sleeps_is_refused() {
+    let timeouts = Some((Duration::ZERO, Duration::from_millis(10)));
+    let built = Runtime::builder().workers(1).watchdog(timeouts).build();
+    assert!(matches!(built, Err(filch_std::BuildError::WatchdogNeverSleeps)), "{built:?}");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn runtimes_of_any_configuration_use_the_same_memory() {
             .lifo_cap(random(5) as u32)
             .poll_limit((random(2) == 0).then(|| ms(1 + random(1_000))))
             .park_timeout((random(2) == 0).then(|| ms(1 + random(1_000))))
-            .sentry((random(2) == 0).then(|| (ms(1 + random(5)), ms(10))))
+            .watchdog((random(2) == 0).then(|| (ms(1 + random(5)), ms(10))))
             .nesting(random(100) as u32)
             .stealing(random(2) == 0)
             .build()

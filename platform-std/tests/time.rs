@@ -105,7 +105,7 @@ fn a_stopped_clock_moves_to_the_next_deadline_when_nothing_is_runnable() {
             for (i, task) in (1_u32..).zip(tasks) {
                 assert_eq!(task.await.unwrap(), i * HOUR, "{workers} workers");
             }
-            // To spawn them took no time, and none has passed beyond the last, but for the sentry's naps.
+            // To spawn them took no time, and none has passed beyond the last, but for the watchdog's timeouts.
             assert!(now() - begin < 100 * HOUR + ms(1_000));
         });
         assert!(host.elapsed() < HOUR);
@@ -201,7 +201,7 @@ fn the_clock_of_a_new_runtime_goes() {
 fn programs_of_timers_are_reproducible() {
     let _watchdog = watchdog();
     let run = || {
-        let runtime = Runtime::builder().workers(2).sentry(None).build().unwrap();
+        let runtime = Runtime::builder().workers(2).watchdog(None).build().unwrap();
         runtime.block_on(async {
             pause();
             let begin = now();

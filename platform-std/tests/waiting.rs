@@ -302,7 +302,7 @@ fn a_worker_of_one_runtime_waits_for_another() {
 }
 
 #[test]
-fn the_sentry_frees_the_task_behind_a_stuck_poll() {
+fn the_watchdog_frees_the_task_behind_a_stuck_poll() {
     let _watchdog = watchdog();
     let rt = runtime(2);
     for _ in 0..20 {
@@ -317,7 +317,7 @@ fn the_sentry_frees_the_task_behind_a_stuck_poll() {
         stuck.join().unwrap();
     }
     let rescues: usize = rt.metrics().workers().map(|(_, w)| w.rescues).sum();
-    assert!(rescues > 0, "somebody was the sentry");
+    assert!(rescues > 0, "a worker watched");
 }
 
 #[test]

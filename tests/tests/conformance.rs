@@ -24,7 +24,7 @@ use filch_conformance::{Hostile, Port, Suite};
 use filch_std::{Futex, Host};
 
 const WORKERS: usize = 4;
-const CONFIG: Config = Config::new().sentry(None).spin_rounds(0);
+const CONFIG: Config = Config::new().watchdog(None).spin_rounds(0);
 /// Signals keep the order of the program, so that one in the midst of anything needs no more than this.
 const SIGNAL: libc::c_int = libc::SIGUSR2;
 

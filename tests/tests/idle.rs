@@ -46,7 +46,7 @@ fn settle(runtime: &Runtime) -> BTreeMap<String, u64> {
 
 #[test]
 fn an_idle_runtime_makes_no_context_switch() {
-    // The defaults, sentry and all.
+    // The defaults, watchdog and all.
     let runtime = Runtime::builder().workers(2).name(NAME).build().unwrap();
     let tasks: Vec<_> = (0..1_000)
         .map(|i| {

@@ -19,7 +19,7 @@ fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
 }
 
 fn runtime(workers: usize) -> Runtime {
-    Runtime::builder().workers(workers).sentry(None).build().unwrap()
+    Runtime::builder().workers(workers).watchdog(None).build().unwrap()
 }
 
 /// Each join spends a unit of the poll's budget, and `block_on` cannot give way to get a new one.
@@ -62,7 +62,7 @@ fn yielding_in_block_on_lets_others_run() {
 fn block_on_too_deep_to_help_is_woken_from_outside() {
     const DEPTH: usize = 30;
     in_time(|| {
-        let runtime = Runtime::builder().workers(1).nesting(1).sentry(None).build().unwrap();
+        let runtime = Runtime::builder().workers(1).nesting(1).watchdog(None).build().unwrap();
         let handle = *runtime.handle();
         let tasks: Vec<_> = (0..DEPTH)
             .map(|_| {

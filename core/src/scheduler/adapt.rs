@@ -40,11 +40,6 @@ impl Pace {
         due
     }
 
-    /// How long so many polls will take, in nanoseconds.
-    pub(crate) fn of(&self, polls: usize) -> u64 {
-        self.average.get().saturating_mul(polls as u64)
-    }
-
     /// Whether a tick takes longer than `TARGET`, so that it is too long for I/O to wait for its end.
     pub(crate) fn is_slow(&self) -> bool {
         self.interval.get() < TICK

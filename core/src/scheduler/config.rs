@@ -9,7 +9,7 @@ use crate::atomic::Setting;
 /// ```
 /// use core::time::Duration;
 /// use filch::Config;
-/// const PER_CORE: Config = Config::new().stealing(false).spin_rounds(0).sentry(None);
+/// const PER_CORE: Config = Config::new().stealing(false).spin_rounds(0).watchdog(None);
 /// # let _ = PER_CORE;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Config {
     pub(crate) stealing: bool,
     pub(crate) lifo_cap: u32,
     pub(crate) spin_rounds: u32,
-    pub(crate) sentry: Option<(u64, u64)>,
+    pub(crate) watchdog: Option<(u64, u64)>,
     pub(crate) park_timeout: Option<u64>,
     pub(crate) poll_limit: Option<u64>,
     pub(crate) nesting: u32,
@@ -39,7 +39,7 @@ impl Config {
             stealing: true,
             lifo_cap: 3,
             spin_rounds: 32,
-            sentry: Some((400_000, 10_000_000)),
+            watchdog: Some((400_000, 10_000_000)),
             park_timeout: None,
             poll_limit: None,
             nesting: 64,
@@ -72,24 +72,27 @@ impl Config {
         self
     }
 
-    /// The sentry's shortest and longest sleep between two sweeps (default: 400 us to 10 ms), or `None` for no sentry:
-    /// a task in the LIFO slot of a worker that is stuck in a poll, its timers, and I/O that it was the one to hear of, then
-    /// wait for the end of that poll, even while others sleep. A shortest sleep of zero is refused where the executor is made.
+    /// The watchdog's short and long timeout (default: 400 us and 10 ms), or `None` for no watchdog.
     ///
-    /// If the shortest is a millisecond or less, a worker that has woken a few tasks for I/O or timers, which by the time of its
-    /// polls so far it will have done in 200 us, wakes nobody for them: should the first take long, the others wait for the
-    /// sentry.
-    pub const fn sentry(mut self, sleep: Option<(Duration, Duration)>) -> Self {
-        self.sentry = match sleep {
-            Some((shortest, longest)) => Some((nanos(shortest), nanos(longest))),
+    /// While a worker is awake, up to two of those that sleep wake at this timeout and look at the others. A worker that is in the
+    /// same poll at two looks is stuck: another takes the task in its LIFO slot, half of its ring, and its due timers. The timeout
+    /// is the long one until a long poll was seen, and the short one for 256 looks after the last: a program whose polls are
+    /// short pays next to nothing. So a task waits behind the first long poll for two long timeouts, and behind the next for two
+    /// short ones.
+    ///
+    /// Without it they wait for the end of the poll, unless another worker is busy and looks at the end of its tick. A short
+    /// timeout of zero is refused where the executor is made.
+    pub const fn watchdog(mut self, timeouts: Option<(Duration, Duration)>) -> Self {
+        self.watchdog = match timeouts {
+            Some((short, long)) => Some((nanos(short), nanos(long))),
             None => None,
         };
         self
     }
 
-    /// The sentry would look around without end.
+    /// A watcher would never sleep.
     pub(crate) const fn is_sleepless(&self) -> bool {
-        matches!(self.sentry, Some((0, _)))
+        matches!(self.watchdog, Some((0, _)))
     }
 
     /// The longest sleep of an idle worker (default: none). No protocol needs it; it is there for platforms that are
@@ -102,7 +105,7 @@ impl Config {
         self
     }
 
-    /// How long one poll may last before the sentry reports it as [`Event::LongPoll`](crate::Event::LongPoll) (default:
+    /// How long one poll may last before it is reported as [`Event::LongPoll`](crate::Event::LongPoll) (default:
     /// none).
     pub const fn poll_limit(mut self, limit: Option<Duration>) -> Self {
         self.poll_limit = match limit {
@@ -201,7 +204,7 @@ fn nanos_of(setting: &Setting) -> Option<u64> {
 
 impl Settings {
     pub(crate) const fn new(config: &Config) -> Self {
-        let (shortest, longest) = match config.sentry {
+        let (shortest, longest) = match config.watchdog {
             Some((shortest, longest)) => (Some(shortest), Some(longest)),
             None => (None, None),
         };
@@ -263,11 +266,11 @@ impl Settings {
         self.job_workers.get()
     }
     #[inline]
-    pub(crate) fn has_sentry(&self) -> bool {
+    pub(crate) fn has_watchdog(&self) -> bool {
         self.shortest.get() != NEVER
     }
     /// In nanoseconds, as all that follow.
-    pub(crate) fn sentry(&self) -> Option<(u64, u64)> {
+    pub(crate) fn watchdog(&self) -> Option<(u64, u64)> {
         nanos_of(&self.shortest).zip(nanos_of(&self.longest))
     }
     pub(crate) fn park_timeout(&self) -> Option<u64> {

@@ -79,7 +79,7 @@ where
 
     /// There is work for others in the worker's ring: now, or once it has woken all that it has at hand.
     #[inline(always)]
-    fn tell(&self, slot: &WorkerSlot<RING>) {
+    pub(super) fn tell(&self, slot: &WorkerSlot<RING>) {
         let marks = &slot.local.marks;
         if marks.any(Mark::GATHERS) {
             marks.set(Mark::GATHERED, true);
@@ -93,8 +93,7 @@ where
     pub(crate) fn tell_gathered(&self, slot: &WorkerSlot<RING>) {
         // INV-ACCEPTING: marks change only while it is down.
         let was = slot.lifo.replace_accept(false);
-        let left = slot.local.marks.replace(Mark::LEFT, false);
-        if slot.local.marks.replace(Mark::GATHERED, false) || left {
+        if slot.local.marks.replace(Mark::GATHERED, false) {
             let gathers = slot.local.marks.replace(Mark::GATHERS, false);
             if !slot.lifo.is_empty() {
                 self.cover_lifo(slot);
@@ -119,8 +118,8 @@ where
     #[inline]
     pub(crate) fn has_company(&self) -> bool {
         // Ordering: a hint. A worker that comes online this very moment may miss a task that is being pushed, and sleep. Its first
-        // sleep is a short one, and it looks again then; without sentries, it must be seen.
-        let alone = self.online.load(Ordering::Relaxed) <= 1 && self.config.has_sentry();
+        // sleep is a short one, and it looks again then; without a watchdog, it must be seen.
+        let alone = self.online.load(Ordering::Relaxed) <= 1 && self.config.has_watchdog();
         !alone && self.slots().len() > 1
     }
 
@@ -177,15 +176,15 @@ where
 
     #[cold]
     fn wake_for_work(&self) {
-        if let Some(worker) = self.idle.claim_any(self, self.sentry()) {
+        if let Some(worker) = self.idle.claim_any(self) {
             self.unpark(worker);
         }
     }
 
-    /// Wakes a sleeper that is not needed for work: to keep watch.
+    /// Wakes a sleeper that is not needed for work: to watch.
     pub(crate) fn wake_one(&self) {
         // Ordering: hints.
-        if let Some(worker) = self.idle.claim_any(self, None) {
+        if let Some(worker) = self.idle.claim_any(self) {
             self.unpark(worker);
         }
     }

@@ -10,8 +10,8 @@ pub enum BuildError {
     ZeroWorkers,
     /// There are more slots than an executor can have; the largest number.
     TooManyWorkers(usize),
-    /// [`Config::sentry`](crate::Config::sentry) with a shortest sleep of zero, which would keep a core busy.
-    SentryNeverSleeps,
+    /// [`Config::watchdog`](crate::Config::watchdog) with a shortest sleep of zero, which would keep a core busy.
+    WatchdogNeverSleeps,
 }
 
 impl fmt::Display for BuildError {
@@ -19,7 +19,7 @@ impl fmt::Display for BuildError {
         match self {
             Self::ZeroWorkers => f.write_str("an executor needs at least one worker"),
             Self::TooManyWorkers(max) => write!(f, "an executor has at most {max} workers"),
-            Self::SentryNeverSleeps => f.write_str("the sentry's shortest sleep is zero"),
+            Self::WatchdogNeverSleeps => f.write_str("the watchdog's short timeout is zero"),
         }
     }
 }

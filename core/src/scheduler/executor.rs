@@ -10,6 +10,7 @@ use super::{
     shutdown::Gate,
     slot::{OFFLINE, ONLINE, STARTING, Slots, WorkerSlot},
     ward::Ward,
+    watchdog::Watchdog,
     worker::Worker,
 };
 use crate::{
@@ -77,8 +78,7 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) deaf: AtomicU32,
     /// Workers that sleep until a job of theirs that was stolen has ended: they run no tasks either.
     pub(crate) joining: AtomicU32,
-    /// The worker that keeps watch, and its reserve: see `sentry.rs`.
-    pub(crate) sentry: AtomicU32,
+    pub(crate) watchdog: Watchdog,
     /// Whose wheel the next timer from outside goes to.
     pub(crate) turn: AtomicU32,
     /// The broadcast under way.
@@ -113,11 +113,11 @@ impl<P: Platform, const N: usize, const RING: usize> Executor<P, N, RING> {
         /// An executor with a configuration of one's own.
         ///
         /// # Panics
-        /// As [`new`](Executor::new), if all slots are spares, and for a sentry that never sleeps ([`Config::sentry`]).
+        /// As [`new`](Executor::new), if all slots are spares, and for a watchdog that never sleeps ([`Config::watchdog`]).
         pub fn with_config(platform: P, config: Config) -> Self {
             assert!(N > config.spares as usize, "an executor needs at least one worker");
             assert!(N <= WorkerId::MAX as usize + 1, "an executor has at most 4,096 workers (1,024 on narrow targets)");
-            assert!(!config.is_sleepless(), "the sentry's shortest sleep is zero");
+            assert!(!config.is_sleepless(), "the watchdog's short timeout is zero");
             Self::assemble(platform, config, array_of!(WorkerSlot::new(); N))
         }
     }
@@ -130,14 +130,14 @@ where
     /// An executor over slots of one's own, for a number of workers that is known at run time.
     ///
     /// # Errors
-    /// [`BuildError`] for no slots or too many, and for a sentry that never sleeps.
+    /// [`BuildError`] for no slots or too many, and for a watchdog that never sleeps.
     pub fn over(platform: P, config: Config, slots: S) -> Result<Self, BuildError> {
         match slots.slots().len() {
             n if n <= config.spares as usize => Err(BuildError::ZeroWorkers),
             n if n > WorkerId::MAX as usize + 1 => {
                 Err(BuildError::TooManyWorkers(WorkerId::MAX as usize + 1))
             }
-            _ if config.is_sleepless() => Err(BuildError::SentryNeverSleeps),
+            _ if config.is_sleepless() => Err(BuildError::WatchdogNeverSleeps),
             _ => Ok(Self::assemble(platform, config, slots)),
         }
     }
@@ -185,7 +185,7 @@ where
                 blocked: AtomicU32::new(0),
                 deaf: AtomicU32::new(0),
                 joining: AtomicU32::new(0),
-                sentry: AtomicU32::new(0),
+                watchdog: Watchdog::new(),
                 turn: AtomicU32::new(0),
                 call: AtomicPtr::new(core::ptr::null_mut()),
                 idle: Line(Idle::new()),

@@ -65,7 +65,7 @@ where
         self.fire_timers();
         if self.slot().local.pace.is_slow() {
             self.deliver();
-            self.look_after_another();
+            self.look_at_next();
         }
     }
 

@@ -184,7 +184,7 @@ where
     ) -> Self {
         let in_poll = !slot.local.frame.get().is_null();
         if in_poll {
-            // The poll below is no longer one that the sentry should take for stuck.
+            // The poll below is no longer one that others should take for stuck.
             slot.lifo.count_poll();
         }
         slot.local.depth.set(slot.local.depth.get() + 1);

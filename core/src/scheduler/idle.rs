@@ -150,26 +150,21 @@ impl Idle {
         self.searching() == 0 && self.any_parked()
     }
 
-    /// Claims one sleeper, whoever searches. `last` is claimed only if no other sleeps.
-    pub(crate) fn claim_any(
-        &self,
-        leaves: &impl Leaves,
-        last: Option<WorkerId>,
-    ) -> Option<WorkerId> {
+    /// Claims one sleeper, even if a worker searches.
+    pub(crate) fn claim_any(&self, leaves: &impl Leaves) -> Option<WorkerId> {
         let one_level = leaves.workers() <= GROUP;
-        let find = |avoid: Option<usize>| {
+        let find = || {
             let top = self.top.load(Ordering::Relaxed);
             if one_level {
-                return Bits(top).find(|w| Some(*w) != avoid);
+                return Bits(top).next();
             }
             Bits(top).find_map(|g| {
                 let leaf = leaves.leaf(g).load(Ordering::Relaxed);
-                Bits(leaf).map(|b| g * GROUP + b).find(|w| Some(*w) != avoid)
+                Bits(leaf).map(|b| g * GROUP + b).next()
             })
         };
         loop {
-            let worker = find(last.map(WorkerId::index)).or_else(|| find(None))?;
-            let worker = WorkerId::new(worker as u16);
+            let worker = WorkerId::new(find()? as u16);
             // If that one woke by itself meanwhile, another may have relied on our count: go on looking.
             if self.claim(leaves, worker) == Claim::Made {
                 return Some(worker);

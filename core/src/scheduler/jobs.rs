@@ -286,7 +286,7 @@ where
         worker.give_away();
         slot.lifo.accept(was);
         let _blocked = self.block(&slot.shared.relies);
-        // Its timers are for a sentry to see to.
+        // Its timers are for a watcher to see to.
         let _deaf = Counted::up(&self.deaf);
         while job.fall_asleep() {
             self.answer_call(me, slot);
@@ -307,7 +307,7 @@ where
     }
 
     /// See [`Bay::is_due`]. While another sleeps, that one would take the tasks that wait, but for what is this worker's own; and
-    /// while one keeps watch, that one hears of I/O and timers.
+    /// while one watches, that one hears of I/O and timers.
     fn is_due(&self, me: WorkerId, since: u64) -> (bool, u64) {
         let slot = self.slot_of(me);
         let now = self.platform.now();
@@ -315,9 +315,8 @@ where
         // SAFETY: INV-BAY: the caller is the worker.
         let own = || unsafe { !slot.lifo.is_empty() || !slot.inbox.is_empty() };
         let kept = || !self.config.stealing() && !slot.ring.is_empty();
-        // Ordering: a hint.
         let unseen = || {
-            self.sentry.load(Ordering::Relaxed) == 0
+            !self.watchdog.is_on()
                 && (slot.timed.wheel.is_overdue(now) || self.platform.is_unwatched())
         };
         let due = over && (own() || kept() || !self.idle.any_parked() || unseen());

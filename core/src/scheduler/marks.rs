@@ -9,7 +9,7 @@ pub(crate) struct Mark(u8);
 impl Mark {
     /// It is one of those who look for work (INV-IDLE-COUNT).
     pub(crate) const SEARCHING: Self = Self(1);
-    /// It kept watch in its last sleep, and nobody has taken the watch over yet.
+    /// It watched in its last sleep, and no other was seen to watch since.
     pub(crate) const WATCHED: Self = Self(2);
     /// No stretch of polls is under way.
     pub(crate) const FRESH: Self = Self(4);
@@ -22,8 +22,8 @@ impl Mark {
     pub(crate) const GATHERS: Self = Self(32);
     /// There is something to tell them.
     pub(crate) const GATHERED: Self = Self(64);
-    /// It has not been told, as it would soon be done.
-    pub(crate) const LEFT: Self = Self(128);
+    /// It is one of the sleepers with a timeout (INV-WATCH).
+    pub(crate) const WATCHING: Self = Self(128);
 
     pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -26,14 +26,13 @@ mod models_jobs;
 mod models_watch;
 #[cfg(all(test, filch_loom))]
 mod models_whole;
-pub(crate) mod neighbour;
 pub(crate) mod park;
 pub(crate) mod replace;
 pub(crate) mod rng;
-pub(crate) mod sentry;
 pub(crate) mod shutdown;
 pub(crate) mod slot;
 pub(crate) mod snapshot;
 pub(crate) mod timing;
 pub(crate) mod ward;
+pub(crate) mod watchdog;
 pub(crate) mod worker;

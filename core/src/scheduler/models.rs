@@ -69,21 +69,6 @@ const ME: WorkerId = WorkerId::new(0);
 /// Seen to catch: `park_swap`.
 #[test]
 fn models_park_sees_what_came_before_unpark() {
-    check_park(|park| {
-        park(None);
-    });
-}
-
-/// One that naps on has not been notified: if it has been, by then or in its next nap, it hears of it.
-///
-/// Seen to catch: `park_deaf`.
-#[test]
-fn models_park_says_whether_it_was_notified() {
-    check_park(|park| assert!(park(Some(Instant::ZERO)) || park(None), "a wake out of nowhere"));
-}
-
-/// A worker that sleeps in its own way, by parks until a deadline, and who wakes it.
-fn check_park(sleep: fn(&dyn Fn(Option<Instant>) -> bool)) {
     check(3, move || {
         struct Shared {
             board: Ward<Board>,
@@ -107,7 +92,7 @@ fn check_park(sleep: fn(&dyn Fn(Option<Instant>) -> bool)) {
                 shared.word.unpark(&shared.board, ME);
             }
         });
-        sleep(&|deadline| shared.board.0.park(&shared.word, deadline));
+        shared.board.0.park(&shared.word, None);
         // SAFETY: after the park it is ours.
         assert_eq!(shared.data.with(|p| unsafe { *p }), 7);
         other.join().unwrap();
@@ -182,7 +167,7 @@ impl System {
 
     /// `Scheduler::notify`, up to the unpark.
     fn claim(&self) -> Option<WorkerId> {
-        self.idle.must_notify().then(|| self.idle.claim_any(self, None)).flatten()
+        self.idle.must_notify().then(|| self.idle.claim_any(self)).flatten()
     }
 
     /// `Scheduler::notify`.

@@ -1,48 +1,63 @@
-//! Models of the sentry's role: who leaves it, and who has it then.
+//! A model of the watch: a worker that watched and turns to work leaves no other unwatched.
 
 use core::time::Duration;
 
-use loom::thread;
+use loom::{
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Release},
+        },
+    },
+    thread,
+};
 
 use super::models_whole::Model;
-use crate::{
-    Config, WorkerId,
-    atomic::{Ordering, model::check},
-};
+use crate::{Config, WorkerId, atomic::model::check};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Worker 0 keeps watch, and wakes; worker 1 goes to sleep at some time meanwhile, as the reserve or as the sentry, and may wake
-/// too. What the role's word is then.
-fn watch(wakes: bool) -> u32 {
-    let model = Model::<2>::with(|config: Config| config.sentry(Some((MS, MS))));
-    let executor = model.executor;
-    let first = executor.worker(WorkerId::new(0)).unwrap();
-    assert!(first.keep_watch().is_some(), "it is the only one, and awake");
-    let second = thread::spawn(move || {
-        let second = executor.worker(WorkerId::new(1)).unwrap();
-        second.slot().local.brief.set(true);
-        let timed = second.keep_watch().is_some();
-        if wakes {
-            second.leave_watch(true);
-        }
-        core::mem::forget(second);
-        timed
-    });
-    first.leave_watch(true);
-    assert!(second.join().unwrap(), "a sleep without a timeout");
-    core::mem::forget(first);
-    executor.sentry.load(Ordering::Relaxed)
-}
-
-/// Seen to catch: `watch_stale`.
-#[test]
-fn models_watch_is_left_by_both() {
-    check(3, || assert_eq!(watch(true), 0, "somebody who is awake has the role"));
-}
-
+/// Worker 0 watches, wakes, and turns to work; worker 1 goes to sleep at some time meanwhile.
+///
 /// Seen to catch: `watch_lost`.
 #[test]
-fn models_watch_goes_to_the_reserve() {
-    check(3, || assert_eq!(watch(false), 2, "who sleeps has the role"));
+fn models_watch_is_kept_or_handed_over() {
+    check(3, || {
+        let model = Model::<2>::with(|config: Config| config.watchdog(Some((MS, MS))));
+        let executor = model.executor;
+        let (here, go) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        loom::stop_exploring();
+        let first = executor.worker(WorkerId::new(0)).unwrap();
+        let second = thread::spawn({
+            let (here, go) = (Arc::clone(&here), Arc::clone(&go));
+            move || {
+                let second = executor.worker(WorkerId::new(1)).unwrap();
+                // It has slept before, and its last sleep was long.
+                second.slot().local.is_second.set(false);
+                second.slot().local.rested.set(true);
+                here.store(true, Release);
+                while !go.load(Acquire) {
+                    thread::yield_now();
+                }
+                let asleep = second.begin_park();
+                core::mem::forget(second);
+                asleep
+            }
+        });
+        while !here.load(Acquire) {
+            thread::yield_now();
+        }
+        first.slot().local.is_second.set(false);
+        assert!(first.begin_park().flatten().is_some(), "the other is awake");
+        loom::explore();
+        go.store(true, Release);
+        first.end_park();
+        // As before a poll.
+        first.rest();
+        let asleep = second.join().unwrap();
+        let told = executor.idle.parked(executor) == 0;
+        assert!(told || asleep.flatten().is_some(), "it sleeps without a timeout");
+        core::mem::forget(first);
+    });
 }

@@ -119,8 +119,8 @@ impl<const N: usize> Model<N> {
     }
 
     pub(super) fn with(change: impl FnOnce(Config) -> Config) -> Self {
-        // Without LIFO slots, whose tasks wait for the end of a poll by design; without a sentry, since there is no time.
-        let config = Config::new().spin_rounds(0).sentry(None).lifo_cap(0);
+        // Without LIFO slots, whose tasks wait for the end of a poll by design; without a watchdog, since there is no time.
+        let config = Config::new().spin_rounds(0).watchdog(None).lifo_cap(0);
         let slots = (0..N).map(|_| WorkerSlot::new()).collect();
         let executor = Scheduler::over(Board::new(), change(config), slots).unwrap();
         Self { executor: leak(executor), pool: leak(Pool::new()) }

@@ -28,9 +28,9 @@ impl ParkWord {
         }
     }
 
-    /// Sleeps by `sleep`, which returns when the word is no longer what it says, or for a reason of its own; whether the worker was
-    /// notified. Only the worker itself.
-    pub(crate) fn park(&self, sleep: impl FnOnce(&AtomicU32, u32)) -> bool {
+    /// Sleeps by `sleep`, which returns when the word is no longer what it says, or for a reason of its own. Only the
+    /// worker itself.
+    pub(crate) fn park(&self, sleep: impl FnOnce(&AtomicU32, u32)) {
         // Ordering: Acquire on failure pairs with the Release in `unpark`: who was notified sees why. Nothing is
         // published by going to sleep.
         #[cfg(not(filch_mutant = "park_gap"))]
@@ -47,13 +47,11 @@ impl ParkWord {
         // A swap, not a store: it may overwrite NOTIFIED, and must then see what the notifier did before.
         // Ordering: Acquire pairs with the Release in `unpark`.
         #[cfg(not(filch_mutant = "park_swap"))]
-        let before = self.0.swap(UNPARKED, Ordering::Acquire);
+        self.0.swap(UNPARKED, Ordering::Acquire);
         #[cfg(filch_mutant = "park_swap")]
-        let before = self.0.load(Ordering::Relaxed);
+        self.0.load(Ordering::Relaxed);
         #[cfg(filch_mutant = "park_swap")]
         self.0.store(UNPARKED, Ordering::Relaxed);
-        // Who goes by the state from before the sleep has overlooked who came during it.
-        before == NOTIFIED && !(cfg!(filch_mutant = "park_deaf") && asleep.is_ok())
     }
 
     /// Whether the worker sleeps, or is about to, and has not been notified. A hint.

@@ -199,10 +199,10 @@ where
     /// [`timer_tick`](Config::timer_tick) are of no account: those stay. Its times are in microseconds, 71 minutes at most.
     ///
     /// # Errors
-    /// [`BuildError::SentryNeverSleeps`].
+    /// [`BuildError::WatchdogNeverSleeps`].
     pub fn reopen_with(&self, config: &Config) -> Result<bool, BuildError> {
         if config.is_sleepless() {
-            Err(BuildError::SentryNeverSleeps)
+            Err(BuildError::WatchdogNeverSleeps)
         } else {
             Ok(self.reopen_as(Some(config)))
         }

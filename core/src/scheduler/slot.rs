@@ -11,9 +11,9 @@ use super::{
     adapt::{Pace, Patience},
     bay::Bay,
     marks::Marks,
-    neighbour::Seen,
     park::ParkWord,
     rng::Rng,
+    watchdog::Seen,
 };
 use crate::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicWord, Ordering, compiler_fence, maybe_const},
@@ -63,13 +63,7 @@ pub(crate) struct Shared {
     pub(crate) bell: Bell,
     /// The idle bitmap's second level, in the first slot of each group.
     pub(crate) leaf: AtomicWord,
-    /// What the sentry saw of this worker: written by the holder of that role alone.
-    pub(crate) swept: AtomicU32,
-    /// The poll that it found to be stuck, since when, and the last that it has reported. INV-SENTRY: as `swept`.
-    pub(crate) watched: AtomicU32,
-    pub(crate) since: Cell<u64>,
-    pub(crate) reported: AtomicU32,
-    /// What busy workers saw of this one.
+    /// What others saw of this one.
     pub(crate) seen: Seen,
 }
 
@@ -110,16 +104,8 @@ pub(crate) struct Local {
     pub(crate) depth: Cell<u32>,
     /// Local tasks alive on this worker.
     pub(crate) locals: Cell<usize>,
-    /// How many tasks had come out of LIFO slots at the sentry's last sweep.
-    pub(crate) hits: Cell<usize>,
-    /// A sum that changes with the polls of all, as it was at the end of the worker's last nap.
-    pub(crate) seen: Cell<u32>,
-    /// How often it has napped in this sleep.
-    pub(crate) naps: Cell<u32>,
-    /// Its loop's last sleep was shorter than a sentry's shortest; of account for the next one.
-    pub(crate) brief: Cell<bool>,
-    /// How long the sentry sleeps next.
-    pub(crate) nap: Cell<u64>,
+    /// Since it last polled, it has made a scan that found all quiet.
+    pub(crate) rested: Cell<bool>,
     /// Whether a worker that is offline has left timers.
     pub(crate) orphans: Cell<bool>,
     /// Whose timers it has looked after last.
@@ -140,7 +126,7 @@ pub(crate) struct Local {
     pub(crate) is_second: Cell<bool>,
 }
 
-// SAFETY: INV-LOCAL and INV-SENTRY; all else is atomic, or a queue with its own argument.
+// SAFETY: INV-LOCAL; all else is atomic, or a queue with its own argument.
 unsafe impl<const RING: usize> Sync for WorkerSlot<RING> {}
 // SAFETY: as above; a slot that moves is used by nobody.
 unsafe impl<const RING: usize> Send for WorkerSlot<RING> {}
@@ -163,10 +149,6 @@ impl<const RING: usize> WorkerSlot<RING> {
                     relies: AtomicBool::new(false),
                     bell: Bell::new(),
                     leaf: AtomicWord::new(0),
-                    swept: AtomicU32::new(0),
-                    watched: AtomicU32::new(0),
-                    since: Cell::new(0),
-                    reported: AtomicU32::new(0),
                     seen: Seen::new(),
                 },
                 timed: Timed { wheel: Wheel::new() },
@@ -254,11 +236,7 @@ impl Local {
             frame: Cell::new(null()),
             depth: Cell::new(0),
             locals: Cell::new(0),
-            brief: Cell::new(false),
-            hits: Cell::new(0),
-            seen: Cell::new(0),
-            naps: Cell::new(0),
-            nap: Cell::new(0),
+            rested: Cell::new(true),
             orphans: Cell::new(false),
             turn: Cell::new(0),
             guest: Cell::new(false),
@@ -279,7 +257,7 @@ impl LifoSlot {
         let task = ready.into_raw().as_ptr();
         // Only the owner fills the slot: found empty, it stays so, and a store costs less than a swap.
         if self.is_empty() {
-            // Ordering: Release gives the task to the sentry's Acquire in `take`.
+            // Ordering: Release gives the task to the Acquire of another worker in `take`.
             self.task.store(task, Ordering::Release);
             return None;
         }
@@ -287,11 +265,11 @@ impl LifoSlot {
         Self::ready(self.task.swap(task, Ordering::AcqRel))
     }
 
-    /// Takes the task out. The owner, or the sentry.
+    /// Takes the task out. The owner, or a worker that sees it stuck.
     #[inline]
     pub(crate) fn take(&self) -> Option<Ready> {
         // Ordering: a look first, since the slot is most often empty and a swap is dear. The owner sees its own puts;
-        // the sentry comes again.
+        // they come again.
         if self.is_empty() {
             return None;
         }
@@ -334,7 +312,7 @@ impl LifoSlot {
     /// A poll begins or ends.
     #[inline(always)]
     pub(crate) fn count_poll(&self) {
-        // Ordering: one writer; the sentry compares two looks, an old value only makes it come again.
+        // Ordering: one writer; others compare two looks, an old value only makes it come again.
         self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 }

@@ -3,7 +3,7 @@
 //! A timer goes to the wheel of the worker that first polls it; from elsewhere, to that of some worker. A worker fires its
 //! own wheel when it wakes, when it finds no task, and every tick; it sleeps until its wheel's next deadline. The wheel of a
 //! worker that is offline is everybody's: each sleeps until its next deadline too. The wheel of a worker that is stuck
-//! in a poll is fired by the sentry; where nobody sleeps, by the others at the end of their ticks.
+//! in a poll is fired by the watchdog; where no worker sleeps, by the others at the end of their ticks.
 
 use core::{future::Future, ptr::NonNull, task::Waker, time::Duration};
 
@@ -108,7 +108,7 @@ where
             return;
         }
         let me = self.working().map(|(id, _)| id.index());
-        if me == Some(usize::from(index)) && (!self.config.has_sentry() || !self.has_company()) {
+        if me == Some(usize::from(index)) && (!self.config.has_watchdog() || !self.has_company()) {
             // We look before we sleep.
             return;
         }

@@ -9,7 +9,6 @@ use super::{
     slot::{Slots, WorkerSlot},
 };
 use crate::{
-    atomic::{Ordering, fence},
     instant::Instant,
     platform::{Platform, WorkerId},
     queue::chain::Chain,
@@ -21,13 +20,6 @@ use crate::{
     },
     trace::Event,
 };
-
-/// In nanoseconds: less work than that, woken for I/O or timers in one go, a worker does by itself.
-///
-/// Who is woken for a few requests takes half of them to another core, there and back, and with three busy threads on two cores
-/// takes the core of one of the others: with 64 connections of 5 us a request, 16 at a time, 7 % of the processor time and a
-/// third of p99.
-const SOON: u64 = 200_000;
 
 /// In nanoseconds: how long a worker that has just come online sleeps, at most.
 const FIRST: u64 = 1_000_000;
@@ -194,19 +186,14 @@ where
                 // What ends by I/O would not have been found by looks at queues and timers, however many.
                 patience.lose(most);
             }
-            let shortest = self.executor.config.sentry().map_or(0, |(shortest, _)| shortest);
-            self.slot().local.brief.set(nanos < shortest);
         }
     }
 
     /// Sleeps until there may be something to do. Returns at once if there is.
     pub fn park(&self) {
         let _nested = self.nest();
-        if let Some(mut deadline) = self.begin_park() {
-            while !self.listen(deadline) {
-                let Some(next) = self.nap_on(deadline) else { break };
-                deadline = Some(next);
-            }
+        if let Some(deadline) = self.begin_park() {
+            self.listen(deadline);
             self.slot().local.heard.set(false);
             self.slot().local.marks.set(Mark::SLEPT, true);
             self.end_park();
@@ -217,12 +204,12 @@ where
     }
 
     /// Sleeps until notified, until `deadline`, or for no reason, and perhaps hears of I/O, which [`deliver`](Self::deliver) must
-    /// follow for; whether it was notified. Another worker may rely on this one to hear of I/O.
-    pub(crate) fn listen(&self, deadline: Option<Instant>) -> bool {
+    /// follow for. Another worker may rely on this one to hear of I/O.
+    pub(crate) fn listen(&self, deadline: Option<Instant>) {
         let (platform, me) = (&self.executor.platform, self.id);
         // SAFETY: we are the worker, and have entered.
         let listen = |word: &_, parked| unsafe { platform.listen(me, word, parked, deadline) };
-        self.slot().shared.park.park(listen)
+        self.slot().shared.park.park(listen);
     }
 
     /// As `listen`, in the midst of user code: it hears of nothing but its own wake-up.
@@ -259,7 +246,7 @@ where
         executor.ask_all();
         self.slot().counters.parks.add(1);
         executor.platform.event(Some(self.id), Event::Park);
-        let watch = self.keep_watch();
+        let watch = self.begin_watch();
         let limit = self.longest_sleep();
         let sleep = match (watch, limit) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -277,7 +264,7 @@ where
         let executor = self.executor;
         let limit = executor.config.park_timeout();
         let is_first = self.slot().local.is_second.replace(false);
-        if is_first && executor.config.has_sentry() && executor.is_anybody_awake() {
+        if is_first && executor.config.has_watchdog() && executor.is_anybody_awake() {
             return Some(limit.map_or(FIRST, |limit| limit.min(FIRST)));
         }
         limit
@@ -295,12 +282,12 @@ where
     fn stand_up(&self) {
         self.executor.platform.event(Some(self.id), Event::Unpark);
         let unclaimed = self.wake_up();
-        if self.slot().local.marks.any(Mark::SLEPT) && self.holds_watch() {
-            // A sweep calls wakers of others, and may take long: what this worker has heard of comes first.
+        if self.slot().local.marks.any(Mark::SLEPT) && self.slot().local.marks.any(Mark::WATCHING) {
+            // A scan calls wakers of others, and may take long: what this worker has heard of comes first.
             self.deliver();
             self.slot().local.heard.set(true);
         }
-        self.leave_watch(unclaimed);
+        self.end_watch(unclaimed);
     }
 
     /// Takes the announcement back; false if the worker has been claimed, and so searches.
@@ -320,34 +307,15 @@ where
             || !self.slot().ring.is_empty()
     }
 
-    /// The worker turns to something else than looking for work: a searcher sees to it that somebody else looks for what
-    /// there is, a sentry that somebody else keeps watch, and who has woken many that somebody hears of them, if they will take
-    /// a while.
+    /// Gives up what others rely on before the worker runs something: passes on the search and the watch, and sends the
+    /// notification that it owes.
     #[inline(never)]
     pub(crate) fn rest(&self) {
         let marks = &self.slot().local.marks;
         self.step_back();
         if marks.any(Mark::GATHERED) {
-            if self.will_soon_be_done() {
-                marks.set(Mark::GATHERED, false);
-                marks.set(Mark::LEFT, true);
-            } else {
-                self.executor.tell_gathered(self.slot());
-            }
+            self.executor.tell_gathered(self.slot());
         }
-    }
-
-    /// Whether what is queued here is so little that a wake would cost more than it is worth. If it takes longer after all, the
-    /// sentry takes it: at the end of its nap it gets up for what it finds in a ring (`nap_on`). Not in a nested loop: the poll
-    /// below it may be long.
-    fn will_soon_be_done(&self) -> bool {
-        let (executor, slot) = (self.executor, self.slot());
-        // Ordering: pairs with the fence in `keep_watch`: either we see that the sentry sleeps for long, or it sees these tasks.
-        fence(Ordering::SeqCst);
-        slot.local.depth.get() == 0
-            && executor.has_close_watch()
-            && executor.injector.is_empty()
-            && slot.local.pace.of(slot.ring.len()) < SOON
     }
 
     /// Before user code, and before a sleep in the midst of it: others must rely neither on this worker's search nor on its watch.
@@ -416,6 +384,7 @@ where
         let local = &self.slot().local;
         let now = self.executor.platform.now().as_nanos();
         local.marks.set(Mark::FRESH, false);
+        local.rested.set(false);
         local.stretch.set((now, local.in_tick.get()));
     }
 
@@ -445,7 +414,7 @@ where
         self.answer_call();
         self.deliver();
         self.fire_timers();
-        self.look_after_another();
+        self.look_at_next();
     }
 
     /// Delivers what I/O is ready; how much.

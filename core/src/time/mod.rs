@@ -17,7 +17,7 @@
 //!
 //! - Never early: a sleep ends when its executor's clock has reached its deadline, to the nanosecond.
 //! - Late by scheduling alone: a worker sleeps until the earliest of its deadlines; a busy one looks at its wheel about every
-//!   millisecond, and the sentry ([`Config::sentry`](crate::Config::sentry)) fires the timers of one that is stuck in a poll,
+//!   millisecond, and the watchdog ([`Config::watchdog`](crate::Config::watchdog)) fires the timers of one that is stuck in a poll,
 //!   at the latest when its longest sleep has ended.
 //! - Never from interrupt handlers: polling, resetting and dropping timers takes the wheel's lock for some tens of
 //!   instructions. What a timer wakes may be anything.

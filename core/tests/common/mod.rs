@@ -230,10 +230,10 @@ impl Sim {
 
 /// The defaults, without what would make a test depend on the clock.
 pub(crate) fn quiet() -> Config {
-    Config::new().sentry(None).spin_rounds(0)
+    Config::new().watchdog(None).spin_rounds(0)
 }
 
-/// A short sleep of the sentry.
+/// A short timeout of the watchdog.
 pub(crate) const NAP: Duration = Duration::from_micros(500);
 
 pub(crate) type Shared<const RING: usize> = Arc<Mine<Rc<Sim<RING>>>>;

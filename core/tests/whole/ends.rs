@@ -58,9 +58,9 @@ pub(crate) fn pinned_tasks_reach_their_workers() {
     notes[3].read();
 }
 
-/// A task in the LIFO slot of a worker whose poll waits for it: the sentry sets it free.
-pub(crate) fn the_sentry_frees_what_a_long_poll_holds() {
-    let system = start_with::<2>(Config::new().sentry(Some((ms(1), ms(4)))).spin_rounds(0));
+/// A task in the LIFO slot of a worker whose poll waits for it: the watchdog sets it free.
+pub(crate) fn the_watchdog_frees_what_a_long_poll_holds() {
+    let system = start_with::<2>(Config::new().watchdog(Some((ms(1), ms(4)))).spin_rounds(0));
     let (executor, pool) = (system.executor, system.pool);
     let mut task = system.spawn(async move {
         let met = Arc::new(Event::default());
@@ -103,7 +103,7 @@ pub(crate) fn waits_in_sync_code_run_what_they_wait_for() {
 }
 
 pub(crate) fn waits_in_sync_code_may_be_too_deep() {
-    let config = Config::new().sentry(None).spin_rounds(0).nesting(1);
+    let config = Config::new().watchdog(None).spin_rounds(0).nesting(1);
     let system = start_with::<2>(config);
     assert_eq!(tree((system.executor, system.pool), 2, true).join().expect("completes"), 7);
     system.end();
@@ -264,7 +264,7 @@ pub(crate) fn waiters_are_dropped_while_edges_come() {
 
 /// A worker attaches, does a little and leaves, again and again, while another thread does the same.
 pub(crate) fn workers_come_and_go() {
-    let config = Config::new().sentry(None).spin_rounds(0);
+    let config = Config::new().watchdog(None).spin_rounds(0);
     let executor: &'static Small<2> = leak(Executor::with_config(Board::new(), config));
     let pool: &'static Pool = leak(Pool::new());
     let mut tasks = [0, 1, 2].map(|_| {

@@ -193,7 +193,7 @@ pub(crate) fn outputs_go_to_tasks_that_await_them() {
 /// a deadlock. `chained` of them are spawned by the one before.
 fn rendezvous<const N: usize>(chained: u32) {
     // Without LIFO slots, whose tasks wait for the end of a poll by design.
-    let system = start_with::<N>(Config::new().sentry(None).spin_rounds(0).lifo_cap(0));
+    let system = start_with::<N>(Config::new().watchdog(None).spin_rounds(0).lifo_cap(0));
     let met = Arc::new(Event::default());
     let (executor, pool) = (system.executor, system.pool);
     fn spawn<const N: usize>(
@@ -344,7 +344,7 @@ pub(crate) fn sleeps_end() {
 
 /// A worker polls tasks that sleep, and leaves; another fires their timers.
 pub(crate) fn timers_of_a_worker_that_leaves_are_fired() {
-    let config = Config::new().sentry(None).spin_rounds(0);
+    let config = Config::new().watchdog(None).spin_rounds(0);
     let late: &'static Small<2> = leak(Executor::with_config(Board::new(), config));
     let pool: &'static Pool = leak(Pool::new());
     let spawn = |ms| {

@@ -26,7 +26,7 @@ pub(crate) struct System<const N: usize> {
 
 /// `N` workers on threads; their memory stays to the end of the schedule.
 pub(crate) fn start<const N: usize>() -> System<N> {
-    start_with(Config::new().sentry(None).spin_rounds(0))
+    start_with(Config::new().watchdog(None).spin_rounds(0))
 }
 
 pub(crate) fn start_with<const N: usize>(config: Config) -> System<N> {
@@ -178,7 +178,7 @@ pub(crate) fn aborts_race_with_wakes_and_joins() {
 }
 
 pub(crate) fn workers_come_late_and_leave_early() {
-    let config = Config::new().sentry(None).spin_rounds(0);
+    let config = Config::new().watchdog(None).spin_rounds(0);
     let executor: &'static Small<2> = leak(Executor::with_config(Board::new(), config));
     let pool: &'static Pool = leak(Pool::new());
     let spawn = move |i: u32| {

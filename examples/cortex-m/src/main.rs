@@ -29,7 +29,7 @@ const fn machine() -> Machine {
 const RING: usize = 4;
 
 /// No timeout at all: a wake-up that is lost stays lost, and the boot hangs.
-const CONFIG: Config = Config::new().sentry(None).spin_rounds(0);
+const CONFIG: Config = Config::new().watchdog(None).spin_rounds(0);
 
 const PORT: Port = Port {
     raise: Some(board::raise),

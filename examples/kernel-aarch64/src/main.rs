@@ -28,7 +28,7 @@ const fn machine() -> Machine {
 }
 
 /// No timeout at all: a wake-up that is lost stays lost, and the boot hangs.
-const CONFIG: Config = Config::new().sentry(None).spin_rounds(0);
+const CONFIG: Config = Config::new().watchdog(None).spin_rounds(0);
 
 const PORT: Port = Port {
     raise: Some(board::raise),

@@ -9,8 +9,8 @@
 //! 3. [`Suite::verdict`] says how many checks have passed and failed.
 //!
 //! Each check prints a line when it has ended. A lost wake-up is a hang: whoever runs the suite sets a limit, and the last line
-//! says which check came before. The executor should have no sentry and no spin rounds, since both hide a lost wake-up for
-//! a while: `Config::new().sentry(None).spin_rounds(0)`.
+//! says which check came before. The executor should have no watchdog and no spin rounds, since both hide a lost wake-up for
+//! a while: `Config::new().watchdog(None).spin_rounds(0)`.
 //!
 //! A platform that checks the word and then sleeps, with a gap between, passes all of this most of the time: the gap is a
 //! few instructions wide. Widen it: let the platform [`linger`] between the two (the kernels under `examples/` do so under

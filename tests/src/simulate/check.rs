@@ -7,7 +7,7 @@
 //! | no worker goes into a poll with the reactor in its hands: between a sleep there and its `poll_io` | at each poll |
 //! | not more polls in a row from the LIFO slot than the cap, while others wait in the ring | at each poll |
 //! | nobody searches, and as many are announced asleep as are, when all that is under way is the program's own code | then |
-//! | no task is in the injector, or in a ring, while a worker sleeps; in a ring, unless one that sleeps keeps a close watch | then |
+//! | no task is in the injector, or in a ring, while a worker sleeps; in a ring, unless one that sleeps wakes within a millisecond | then |
 //! | no task is queued anywhere while all workers sleep; somebody wakes for the first timer | then |
 //! | a task that is ready is polled within so many polls of others | every 512 steps |
 //! | a task behind a poll that does not end is taken, and a late timer fired, before a busy worker has twice looked at all | every 512 steps |
@@ -247,18 +247,18 @@ impl World {
         if totals.injector_depth > 0 {
             self.fail("a task waits in the injector while a worker sleeps");
         }
-        // A depth counts the LIFO slot, which waits for its worker, or for the sentry.
+        // A depth counts the LIFO slot, which waits for its worker, or for a watcher.
         let slot = usize::from(self.check.lifo_cap > 0);
         if self.check.stealing
             && metrics.workers().any(|(_, m)| m.queue_depth > slot)
-            && !self.has_close_watch()
+            && !self.will_look_soon()
         {
             self.fail("a task waits in a ring while a worker sleeps");
         }
     }
 
-    /// Whether somebody sleeps for no longer than a sentry that keeps a close watch, to which a worker leaves what it has woken.
-    fn has_close_watch(&self) -> bool {
+    /// Whether a worker sleeps for a millisecond at most, as in its first sleep beside one that took itself for the only worker.
+    fn will_look_soon(&self) -> bool {
         let Some(close) = self.check.close else { return false };
         let is_close = |a: &Actor| match a.state {
             State::Asleep { deadline: Some(end), .. } => end <= self.now.saturating_add(close),

@@ -71,7 +71,7 @@ pub(super) struct Chosen {
     config: Config,
     pub(super) lifo_cap: u32,
     pub(super) stealing: bool,
-    /// How long a sentry that keeps a close watch sleeps at most, if there is one.
+    /// How long the first sleep beside an only worker is at most, if there is a watchdog.
     pub(super) close: Option<u64>,
     /// Whether nobody blocks in a join too deep.
     pub(super) caps: bool,
@@ -86,13 +86,13 @@ impl Chosen {
 fn config(rng: &mut Rng, may_start: bool) -> (Chosen, u16) {
     let lifo_cap = rng.u32(..5);
     let stealing = rng.u8(..8) != 0;
-    let sentry = rng.bool().then_some((Duration::from_micros(500), Duration::from_millis(10)));
-    let close = sentry.map(|(shortest, _)| 2 * shortest.as_nanos() as u64);
+    let timeouts = rng.bool().then_some((Duration::from_micros(500), Duration::from_millis(10)));
+    let close = timeouts.map(|(shortest, _)| 2 * shortest.as_nanos() as u64);
     let nesting = [2, 8, 64][rng.usize(..3)];
     let config = Config::new()
         .stealing(stealing)
         .lifo_cap(lifo_cap)
-        .sentry(sentry)
+        .watchdog(timeouts)
         .spin_rounds([0, 1, 8][rng.usize(..3)])
         .nesting(nesting)
         .timer_tick(Duration::from_nanos(1 << rng.u32(10..20)));

@@ -4,7 +4,7 @@
 //! cargo run --release -p filch-tests --bin stress -- [--seconds 60] [--workers 4] [--foreign 4] [--seed S]
 //! ```
 //!
-//! The sentry and every timeout are off, so that nothing repairs a lost wake-up: it shows as a hang, which is reported with
+//! The watchdog and every timeout are off, so that nothing repairs a lost wake-up: it shows as a hang, which is reported with
 //! the seed, and exit status 101. Time is cut into *lives* of a runtime, which is shut down under load at each one's end, and
 //! lives into *rounds*; at the end of each round the foreign threads pause, nobody is woken any more but those who wait in
 //! slots, and the books must come to balance: every task completed, cancelled, panicked or refused; every future and every
@@ -250,7 +250,7 @@ impl Figures {
 
 fn build(options: &Options, rng: &mut Rng) -> Result<Runtime, filch_std::BuildError> {
     let mut builder =
-        Runtime::builder().workers(options.workers.into()).sentry(None).park_timeout(None);
+        Runtime::builder().workers(options.workers.into()).watchdog(None).park_timeout(None);
     // The other knobs vary, but come back, so that a runtime's memory is used again.
     builder = match rng.u8(..6) {
         0 => builder.spin_rounds(0),

@@ -1,0 +1,325 @@
+//! The watchdog: what workers see to for another one that is stuck in a poll.
+//!
+//! A worker that is in one poll for a while may have a task in its LIFO slot, tasks in its ring, timers that are due, and a poll
+//! to be reported. Two kinds of workers look at it:
+//!
+//! - One that is busy looks at one other worker at the end of each tick ([`Worker::look_at_next`]).
+//! - One that sleeps while another is awake sleeps with a timeout: it *watches*. At its timeout it looks at all others
+//!   ([`Worker::scan`]). At most `WATCHERS` watch at a time. Two, so that one can turn to work without a wake-up of another.
+//!
+//! The timeout is long until a long poll was seen, and short for some scans after one: a program whose polls are short pays nothing.
+//! Two looks see the same poll, so a task waits about two timeouts behind the first long poll, and two short ones
+//! behind the next.
+
+use super::{
+    executor::Scheduler,
+    marks::Mark,
+    slot::{Slots, WorkerSlot},
+    timing::GRACE,
+    worker::Worker,
+};
+use crate::{
+    atomic::{AtomicU32, Ordering, maybe_const},
+    instant::Instant,
+    platform::Platform,
+    trace::Event,
+};
+
+/// So many sleepers have a timeout, at most. With one, each event that woke it would wake another to take its place: with 64
+/// connections on two workers, that took a fifth of the requests.
+const WATCHERS: u32 = 2;
+/// So many scans that find no long poll follow one that did, before the timeout is long again.
+const ALERT: u32 = 256;
+/// In nanoseconds: for how long a worker is seen in one poll when it counts as stuck, while timeouts are long.
+const STUCK: u64 = 1_000_000;
+
+/// Time as two words that wrap: in microseconds of 1,024 nanoseconds, the lowest 32 bits.
+fn micros(now: Instant) -> u32 {
+    (now.as_nanos() >> 10) as u32
+}
+
+/// Who watches, and how closely.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    /// INV-WATCH: as many as workers have the mark `WATCHING`.
+    watchers: AtomicU32,
+    /// Scans until the timeout is long again.
+    alert: AtomicU32,
+    /// When the next scan is due, in `micros`.
+    next: AtomicU32,
+    /// A sum that changes with the polls of all workers, as the last scan saw it.
+    polls: AtomicU32,
+}
+
+impl Watchdog {
+    maybe_const! {
+        pub(crate) fn new() -> Self {
+            Self {
+                watchers: AtomicU32::new(0),
+                alert: AtomicU32::new(0),
+                next: AtomicU32::new(0),
+                polls: AtomicU32::new(0),
+            }
+        }
+    }
+
+    /// Whether a sleeper will look around by itself. A hint.
+    #[inline(always)]
+    pub(crate) fn is_on(&self) -> bool {
+        // Ordering: a hint.
+        self.watchers.load(Ordering::Relaxed) > 0
+    }
+
+    fn timeout(&self, (short, long): (u64, u64)) -> u64 {
+        // Ordering: a hint.
+        if self.alert.load(Ordering::Relaxed) > 0 { short } else { long }
+    }
+
+    /// In nanoseconds: for how long a worker is seen in one poll when it counts as stuck; and when that poll counts as long.
+    ///
+    /// A thread that the system has taken off its core looks like one in a poll: with more busy threads than cores that
+    /// takes milliseconds, and no timeout is to become short for it.
+    fn bounds(&self, timeouts: Option<(u64, u64)>) -> (u64, u64) {
+        let Some((short, long)) = timeouts else { return (STUCK, u64::MAX) };
+        // Ordering: a hint.
+        let is_alert = self.alert.load(Ordering::Relaxed) > 0;
+        // Two looks that are a timeout apart, in units that are rounded.
+        (if is_alert { short - short / 8 } else { STUCK }, (long / 2).max(1))
+    }
+
+    /// Whether a scan is due; it is for the caller then.
+    fn is_due(&self, now: Instant, timeout: u64) -> bool {
+        // Ordering: a memo: two watchers that scan at the same time do no harm.
+        let next = self.next.load(Ordering::Relaxed);
+        let then = micros(now.after_nanos(timeout));
+        // Unless it is between now and then: a word that is hours old says nothing.
+        let is_due = then.wrapping_sub(next) >= then.wrapping_sub(micros(now));
+        if is_due {
+            self.next.store(then, Ordering::Relaxed);
+        }
+        is_due
+    }
+
+    fn learn(&self, found: bool) {
+        // Ordering: hints.
+        let left = self.alert.load(Ordering::Relaxed);
+        let next = if found { ALERT } else { left.saturating_sub(1) };
+        if next != left {
+            self.alert.store(next, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What others saw of a worker: in which poll it was, and since when. Two words that need not agree: one that is taken for
+/// stuck, and is not, loses nothing but a steal.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    polls: AtomicU32,
+    /// In `micros`.
+    since: AtomicU32,
+    /// The last poll that was reported.
+    reported: AtomicU32,
+}
+
+impl Seen {
+    maybe_const! {
+        pub(crate) fn new() -> Self {
+            Self { polls: AtomicU32::new(0), since: AtomicU32::new(0), reported: AtomicU32::new(0) }
+        }
+    }
+
+    /// For how long the worker has been in this poll, in nanoseconds, as far as is known; `None` if it is in none.
+    fn in_poll_for(&self, polls: u32, now: Instant) -> Option<u64> {
+        if polls & 1 == 0 {
+            return None;
+        }
+        let now = micros(now);
+        // Ordering: hints, both of them.
+        if self.polls.load(Ordering::Relaxed) != polls {
+            self.polls.store(polls, Ordering::Relaxed);
+            self.since.store(now, Ordering::Relaxed);
+        }
+        Some(u64::from(now.wrapping_sub(self.since.load(Ordering::Relaxed))) << 10)
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    /// A task went into an empty LIFO slot: a sleeper should watch this worker.
+    #[inline(always)]
+    pub(crate) fn cover_lifo(&self, slot: &WorkerSlot<RING>) {
+        // If this worker is about to be missed, the next one to sleep sees it awake.
+        if !self.watchdog.is_on()
+            && self.config.has_watchdog()
+            && self.config.stealing()
+            && self.idle.any_parked()
+        {
+            self.tell(slot);
+        }
+    }
+
+    /// A timer is the first now in the wheel of a worker. If the poll that this one is in lasts, only a watcher sees to it.
+    #[cold]
+    pub(crate) fn cover_timer(&self, slot: &WorkerSlot<RING>) {
+        // Ordering: hints, all of them, after the fence in `tell`, which pairs with that in `Idle::announce`: either a
+        // sleeper is seen here, or it sees that this worker is online and awake, and watches.
+        let in_poll = slot.lifo.polls.load(Ordering::Relaxed) & 1 == 1;
+        // A searcher will watch when it finds nothing, as it is with a push.
+        if in_poll && self.lacks_watcher() && self.idle.searching() == 0 {
+            self.wake_one();
+        }
+    }
+
+    /// Whether a worker may have to be seen to, once the caller is announced: one that is awake, or that sleeps until a stolen job
+    /// is done. One that sleeps in a join too deep to help in sees to itself.
+    pub(crate) fn is_anybody_awake(&self) -> bool {
+        // Ordering: hints.
+        let count = |n: &AtomicU32| n.load(Ordering::Relaxed) as usize;
+        let listening = count(&self.blocked).saturating_sub(count(&self.deaf));
+        let asleep = self.idle.parked(self) + listening;
+        asleep < self.online.load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether workers sleep, and none of them watches. A hint.
+    fn lacks_watcher(&self) -> bool {
+        self.config.has_watchdog() && !self.watchdog.is_on() && self.idle.any_parked()
+    }
+}
+
+impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    /// About to sleep, and announced: watches, if another worker is awake, or this one was until now; how long to sleep then.
+    pub(crate) fn begin_watch(&self) -> Option<u64> {
+        let (executor, local) = (self.executor, &self.slot().local);
+        let timeouts = executor.config.watchdog()?;
+        // It sleeps again, and has turned to nothing.
+        local.marks.set(Mark::WATCHED, false);
+        // Ordering: a hint.
+        let has_others = executor.online.load(Ordering::Relaxed) > 1;
+        // While workers sleep and wake by turns it goes on, although all may sleep at this moment: or each of them that wakes
+        // would have to wake another, to watch.
+        let needed = executor.is_anybody_awake() || (has_others && !local.rested.get());
+        if !needed || local.marks.any(Mark::WATCHING) {
+            return None;
+        }
+        let more = |n: u32| (n < WATCHERS).then_some(n + 1);
+        // Ordering: a count, and a hint to others.
+        let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
+        executor.watchdog.watchers.fetch_update(set, seen, more).ok()?;
+        local.marks.set(Mark::WATCHING, true);
+        Some(executor.watchdog.timeout(timeouts))
+    }
+
+    /// Awake again: watches no more, and scans if that is due, unless it was claimed for work.
+    pub(crate) fn end_watch(&self, unclaimed: bool) {
+        let (executor, local) = (self.executor, &self.slot().local);
+        if !local.marks.replace(Mark::WATCHING, false) {
+            return;
+        }
+        // Ordering: as in `begin_watch`.
+        executor.watchdog.watchers.fetch_sub(1, Ordering::Relaxed);
+        // Before it turns to work, or to a waker in the scan, another one takes its place (`step_back`).
+        local.marks.set(Mark::WATCHED, !cfg!(filch_mutant = "watch_lost"));
+        let Some(timeouts) = executor.config.watchdog().filter(|_| unclaimed) else { return };
+        let now = executor.platform.now();
+        if executor.watchdog.is_due(now, executor.watchdog.timeout(timeouts)) {
+            local.rested.set(self.scan(now));
+        }
+    }
+
+    /// Looks at every other worker; whether no worker has polled since the last scan.
+    fn scan(&self, now: Instant) -> bool {
+        self.slot().counters.sweeps.add(1);
+        let (mut found, mut sum) = (false, 0_u32);
+        for (index, other) in self.executor.in_use().iter().enumerate() {
+            // Ordering: a hint.
+            sum = sum.wrapping_add(other.lifo.polls.load(Ordering::Relaxed));
+            if index != self.id().index() {
+                found |= self.look_at(index, other, now);
+            }
+        }
+        self.executor.watchdog.learn(found);
+        // Ordering: a memo.
+        self.executor.watchdog.polls.swap(sum, Ordering::Relaxed) == sum
+    }
+
+    /// At the end of a tick: looks at one other worker, the next in turn.
+    pub(crate) fn look_at_next(&self) {
+        let (executor, turn) = (self.executor, &self.slot().local.turn);
+        let slots = executor.in_use();
+        let index = (turn.get() + 1) % slots.len().max(1);
+        turn.set(index);
+        let Some(other) = slots.get(index).filter(|_| index != self.id().index()) else { return };
+        // Ordering: a hint.
+        if other.lifo.polls.load(Ordering::Relaxed) & 1 == 1 || other.timed.wheel.is_armed() {
+            self.look_at(index, other, executor.platform.now());
+        }
+    }
+
+    /// Sees to a worker that is stuck, and to timers that are late; whether it is in a long poll.
+    fn look_at(&self, index: usize, other: &WorkerSlot<RING>, now: Instant) -> bool {
+        let executor = self.executor;
+        // Ordering: a hint.
+        let polls = other.lifo.polls.load(Ordering::Relaxed);
+        let (stuck, long) = executor.watchdog.bounds(executor.config.watchdog());
+        let polled = other.shared.seen.in_poll_for(polls, now).unwrap_or(0);
+        let is_stuck = polled >= stuck;
+        if is_stuck {
+            self.relieve(index, other);
+            self.report_long(index as u16, polls, other, polled);
+        }
+        let grace = if other.is_online() && !is_stuck { GRACE } else { 0 };
+        let late = Instant::from_nanos(now.as_nanos().saturating_sub(grace));
+        if other.timed.wheel.is_armed() && other.timed.wheel.is_overdue(late) {
+            self.expire(&other.timed.wheel, now);
+        }
+        polled >= long
+    }
+
+    /// Takes what waits behind a long poll: the task in the LIFO slot, and half of the ring.
+    fn relieve(&self, index: usize, stuck: &WorkerSlot<RING>) {
+        if !self.executor.config.stealing() {
+            return;
+        }
+        if let Some(ready) = stuck.lifo.take() {
+            self.slot().counters.rescues.add(1);
+            self.executor.push_ring(self.slot(), ready);
+        }
+        if let Some(ready) = self.steal_from(index, stuck) {
+            self.executor.push_ring(self.slot(), ready);
+        }
+    }
+
+    /// Tells of a poll over the limit that is known to have lasted for so long, once for each poll.
+    fn report_long(&self, worker: u16, polls: u32, stuck: &WorkerSlot<RING>, nanos: u64) {
+        let is_over = self.executor.config.poll_limit().is_some_and(|limit| nanos >= limit);
+        // Ordering: once for each poll, or twice if two workers find it at the same time.
+        if is_over && stuck.shared.seen.reported.swap(polls, Ordering::Relaxed) != polls {
+            self.executor.platform.event(Some(self.id()), Event::LongPoll { worker, nanos });
+        }
+    }
+
+    /// About to poll after an idle moment: if there is something that only this worker would see to (its timers, I/O that
+    /// no worker waits for), and none watches, a sleeper is woken to do so. It is once for each sleep of that one.
+    #[inline]
+    pub(crate) fn cover_poll(&self) {
+        let executor = self.executor;
+        if executor.lacks_watcher()
+            && (self.slot().timed.wheel.is_armed() || executor.platform.is_unwatched())
+        {
+            executor.wake_one();
+        }
+    }
+
+    /// The worker watched, and turns to something else: if none watches now, a sleeper is woken to.
+    #[cold]
+    pub(crate) fn hand_watch_over(&self) {
+        if self.executor.lacks_watcher() {
+            self.executor.wake_one();
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The watchdog: its timeouts, and what it sees to.
+#![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
+
+mod common;
+
+use core::{
+    future::{Future, poll_fn},
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    task::{Context, Waker},
+    time::Duration,
+};
+use std::{
+    sync::{Arc, Mutex},
+    task::Wake,
+};
+
+use common::{NAP, Shared, Sim, id, output, pool, quiet, shared};
+use filch::{Config, Instant, Step};
+
+/// What worker 1 can do while worker 0 is stuck in a poll with a task in its LIFO slot.
+fn behind_a_stuck_poll(config: Config, f: impl FnOnce(&Sim, &Arc<AtomicUsize>) + Send + 'static) {
+    let (sim, for_tasks) = shared(watched(3, config));
+    let pool = pool();
+    let executor = sim.executor;
+    let stuck = async move {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&ran);
+        let behind = async move {
+            count.fetch_add(1, SeqCst);
+        };
+        executor.spawn(pool, behind).unwrap().detach();
+        // This poll ends only when `f` has.
+        f(&for_tasks, &ran);
+        drop(for_tasks);
+    };
+    let mut handle = executor.spawn(pool, stuck).unwrap();
+    assert_eq!(sim.step(0), Step::Polled);
+    output(&mut handle).unwrap();
+}
+
+/// So many workers, each of which has slept: the first sleep beside an only worker is a short one.
+fn watched(workers: u16, config: Config) -> Sim {
+    let sim = Sim::with(workers, config);
+    for worker in 0..workers {
+        assert!(sim.on(worker, filch::Worker::begin_park).is_some());
+        sim.on(worker, filch::Worker::end_park);
+    }
+    sim
+}
+
+fn now(sim: &Sim) -> Instant {
+    filch::Platform::now(sim.executor.platform())
+}
+
+/// A sleep of this worker, to the end of its timeout: how long it was.
+fn timeout(sim: &Sim, worker: u16) -> Duration {
+    let deadline = sim.on(worker, filch::Worker::begin_park).expect("nothing to do");
+    let timeout = Duration::from_nanos(deadline.expect("it watches").nanos_since(now(sim)));
+    sim.executor.platform().advance(timeout);
+    sim.on(worker, filch::Worker::end_park);
+    timeout
+}
+
+#[test]
+fn the_watchdog_takes_the_task_behind_a_stuck_poll() {
+    let config = quiet().watchdog(Some((NAP, 20 * NAP)));
+    behind_a_stuck_poll(config, |sim, ran| {
+        assert_eq!(sim.step(1), Step::Idle, "the LIFO slot is no thief's");
+        for scan in 0..2 {
+            assert_eq!(ran.load(SeqCst), 0);
+            // The first scan sees the poll, the second that it is still the same.
+            let deadline = Some(now(sim) + 20 * NAP);
+            assert_eq!(sim.on(1, filch::Worker::begin_park), Some(deadline), "scan {scan}");
+            // There are two watchers, and one scan.
+            assert_eq!(sim.on(2, filch::Worker::begin_park), Some(deadline), "scan {scan}");
+            sim.executor.platform().advance(20 * NAP);
+            sim.on(1, filch::Worker::end_park);
+            sim.on(2, filch::Worker::end_park);
+        }
+        assert_eq!(sim.step(1), Step::Polled);
+        assert_eq!(ran.load(SeqCst), 1);
+        let (_, worker) = sim.executor.metrics().workers().nth(1).unwrap();
+        assert_eq!((worker.sweeps, worker.rescues), (2, 1));
+        // From now on they are short, until no long poll has been seen for a while.
+        let mut short = 0;
+        for _ in 0..2 {
+            while timeout(sim, 1) == NAP {
+                short += 1;
+                assert!(short < 1_000, "the poll is still the same");
+                if short == 100 {
+                    return;
+                }
+            }
+        }
+        panic!("{short} short ones while a poll lasts");
+    });
+}
+
+#[test]
+fn a_poll_over_the_limit_is_reported_once() {
+    let config = quiet().watchdog(Some((NAP, NAP))).poll_limit(Some(2 * NAP));
+    behind_a_stuck_poll(config, |sim, _| {
+        let platform = sim.executor.platform();
+        let sweep = || {
+            sim.run(1);
+            let deadline = sim.on(1, filch::Worker::begin_park).expect("nothing to do");
+            assert_eq!(deadline, Some(filch::Platform::now(platform) + NAP));
+            platform.advance(NAP);
+            sim.on(1, filch::Worker::end_park);
+        };
+        // The time counts from the first.
+        (0..2).for_each(|_| sweep());
+        assert_eq!(platform.long_polls(), []);
+        (0..4).for_each(|_| sweep());
+        let [(0, nanos)] = platform.long_polls()[..] else { panic!("one poll") };
+        // In units of 1,024 ns.
+        assert!(
+            nanos.abs_diff(2 * NAP.as_nanos() as u64) < NAP.as_nanos() as u64 + 2_048,
+            "{nanos}"
+        );
+    });
+}
+
+#[test]
+fn a_watcher_with_a_park_timeout_sleeps_for_the_shorter_one() {
+    for (timeout, sleep) in [(NAP / 2, NAP / 2), (8 * NAP, 4 * NAP)] {
+        let config = quiet().watchdog(Some((NAP, 4 * NAP))).park_timeout(Some(timeout));
+        let sim = Sim::with(2, config);
+        let deadline = sim.on(0, filch::Worker::begin_park).expect("nothing to do");
+        assert_eq!(deadline, Some(Instant::ZERO + sleep));
+        sim.on(0, filch::Worker::end_park);
+    }
+}
+
+#[test]
+fn without_a_watchdog_the_task_waits_for_the_end_of_the_poll() {
+    behind_a_stuck_poll(quiet(), |sim, ran| {
+        for _ in 0..10 {
+            assert_eq!(sim.step(1), Step::Idle);
+            assert_eq!(sim.on(1, filch::Worker::begin_park), Some(None));
+            sim.executor.platform().advance(NAP);
+            sim.on(1, filch::Worker::end_park);
+        }
+        assert_eq!(ran.load(SeqCst), 0);
+    });
+}
+
+/// Worker 1 sleeps; timers wake `n` tasks of worker 0, which polls the first of them. Whether worker 1 has been woken by then.
+fn woken_by_timers<const RING: usize>(sim: &Sim<RING>, n: usize) -> bool {
+    for _ in 0..n {
+        sim.executor.spawn(pool(), sim.executor.sleep(NAP / 2)).unwrap().detach();
+        assert_eq!(sim.step(0), Step::Polled);
+    }
+    sim.on(1, filch::Worker::begin_park).expect("nothing to do");
+    // From a sleep, so that it does not search.
+    sim.on(0, filch::Worker::park);
+    assert_eq!(sim.step(0), Step::Polled);
+    let metrics = sim.executor.metrics();
+    let (_, worker) = metrics.workers().next().unwrap();
+    assert_eq!(worker.timers, n);
+    assert_eq!(worker.queue_depth + metrics.totals().injector_depth, n - 1);
+    metrics.totals().parked == 0
+}
+
+/// All are asleep then, one of them in a waker that its own sweep has called.
+#[test]
+fn a_worker_that_sleeps_in_a_waker_of_its_scan_watches_once() {
+    struct Call(Shared<256>, Mutex<Vec<Option<Instant>>>);
+    impl Wake for Call {
+        fn wake(self: Arc<Self>) {
+            let park = |worker| self.0.on(worker, filch::Worker::begin_park).flatten();
+            self.1.lock().unwrap().extend([park(0), park(2), park(1)]);
+            (0..3).for_each(|worker| self.0.on(worker, filch::Worker::end_park));
+            // The scan goes on behind a sleeper that watches.
+            self.1.lock().unwrap().push(park(0));
+        }
+    }
+    let (sim, for_waker) = shared(Sim::with(3, quiet().watchdog(Some((NAP, NAP)))));
+    let call = Arc::new(Call(for_waker, Mutex::default()));
+    let (waker, executor) = (Waker::from(Arc::clone(&call)), sim.executor);
+    let sleeper = async move {
+        let mut sleep = core::pin::pin!(executor.sleep(NAP));
+        poll_fn(|_| sleep.as_mut().poll(&mut Context::from_waker(&waker)).map(drop)).await;
+    };
+    // The only one that knows of it: the timer has another waker.
+    let _handle = executor.spawner().spawn_pinned(pool(), id(0), sleeper).unwrap();
+    assert_eq!(sim.step(0), Step::Polled);
+    sim.on(1, filch::Worker::begin_park).expect("nothing to do");
+    // Late enough for another worker to see to the timer.
+    executor.platform().advance(10 * NAP);
+    sim.on(1, filch::Worker::end_park);
+    let now = filch::Platform::now(executor.platform());
+    let nap = Some(now + NAP);
+    assert_eq!(*call.1.lock().unwrap(), [nap, nap, None, nap]);
+    // Worker 0 watches, and worker 2 is awake.
+    assert_eq!(sim.on(1, filch::Worker::begin_park), Some(nap));
+    assert_eq!(sim.on(2, filch::Worker::begin_park), Some(None));
+    (0..3).for_each(|worker| sim.on(worker, filch::Worker::end_park));
+}
+
+#[test]
+fn short_polls_keep_timeouts_long() {
+    let sim = watched(2, quiet().watchdog(Some((NAP, 4 * NAP))));
+    let (pool, executor) = (pool(), sim.executor);
+    for _ in 0..5 {
+        // Through the LIFO slot, too.
+        let parent = async move { executor.spawn(pool, async {}).unwrap().detach() };
+        executor.spawner().spawn_pinned(pool, id(0), parent).unwrap().detach();
+        sim.run(0);
+        assert_eq!(timeout(&sim, 1), 4 * NAP);
+    }
+}
+
+#[test]
+fn timeouts_are_long_again_after_a_while_without_long_polls() {
+    let (sim, for_task) = shared(watched(2, quiet().watchdog(Some((NAP, 4 * NAP)))));
+    let (pool, executor) = (pool(), sim.executor);
+    let stuck = async move {
+        assert_eq!([0, 0, 0].map(|_| timeout(&for_task, 1)), [4 * NAP, 4 * NAP, NAP]);
+        drop(for_task);
+    };
+    let mut handle = executor.spawner().spawn_pinned(pool, id(0), stuck).unwrap();
+    assert_eq!(sim.step(0), Step::Polled);
+    output(&mut handle).unwrap();
+    let short = (0..1_000).take_while(|_| timeout(&sim, 1) == NAP).count();
+    assert_eq!(short, 256);
+    assert_eq!(timeout(&sim, 1), 4 * NAP);
+}
+
+#[test]
+fn an_idle_executor_has_no_timeouts() {
+    let sim = watched(2, quiet().watchdog(Some((NAP, 4 * NAP))));
+    let park = |worker| sim.on(worker, filch::Worker::begin_park).expect("nothing to do");
+    let both_up = || (0..2).for_each(|worker| sim.on(worker, filch::Worker::end_park));
+    // The first to sleep watches the second; the second has none to watch.
+    assert!(park(0).is_some());
+    assert_eq!(park(1), None);
+    both_up();
+    // After work it sleeps with a timeout once: where workers sleep and wake by turns, none has to be woken to watch.
+    sim.executor.spawner().spawn_pinned(pool(), id(1), async {}).unwrap().detach();
+    sim.run(1);
+    assert!(park(0).is_some());
+    assert_eq!(park(1), Some(now(&sim) + 4 * NAP));
+    sim.executor.platform().advance(4 * NAP);
+    both_up();
+    assert!(park(0).is_some());
+    sim.executor.platform().advance(4 * NAP);
+    sim.on(0, filch::Worker::end_park);
+    assert!(park(0).is_some(), "the second is awake");
+    assert!(park(1).is_some(), "the first has scanned for both");
+    sim.executor.platform().advance(4 * NAP);
+    sim.on(1, filch::Worker::end_park);
+    assert_eq!(park(1), None);
+}
+
+#[test]
+fn tasks_that_timers_wake_are_told_of_once() {
+    for config in [quiet(), quiet().watchdog(Some((NAP, NAP)))] {
+        for n in [4, 8] {
+            assert!(woken_by_timers(&Sim::with(2, config), n), "{n} tasks");
+        }
+    }
+    let sim = Sim::<2>::build(2, quiet());
+    assert!(woken_by_timers(&sim, 4), "some are in the injector");
+}
