@@ -19,9 +19,8 @@ use rustix::{
 
 /// Events that are taken in one call. More are left for the next, which goes round among the sources.
 ///
-/// Few: a worker that loses its core with events in its hands keeps their connections waiting until it has it back. With three busy
-/// threads on two cores that was so about once in a hundred requests, and took 4 ms, as long as there were 256 in a call.
-/// With one worker, processor time for each request is within 8 % of that with 256, either way.
+/// As many as a busy server has ready at a time: each call is a system call, and what is left over waits for a tick. With 16, a server
+/// of 64 connections on two workers answered a tenth fewer requests, and p99 was a fifth longer.
 const BATCH: usize = 256;
 
 /// No descriptor.

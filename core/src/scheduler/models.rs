@@ -41,10 +41,9 @@ unsafe impl Platform for Board {
     fn current_worker(&self) -> Option<WorkerId> {
         None
     }
-    /// A deadline has always come.
-    unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, _: Option<Instant>) {
         let guard = self.lock.lock().unwrap();
-        if deadline.is_none() && word.load(Ordering::Relaxed) == expected {
+        if word.load(Ordering::Relaxed) == expected {
             drop(self.news.wait(guard));
         }
     }
@@ -56,9 +55,9 @@ unsafe impl Platform for Board {
 
 impl Board {
     /// The only worker's sleep.
-    fn park(&self, park: &ParkWord, deadline: Option<Instant>) -> bool {
+    fn park(&self, park: &ParkWord) {
         // SAFETY: nobody else is this worker.
-        park.park(|word, parked| unsafe { self.wait(ME, word, parked, deadline) })
+        park.park(|word, parked| unsafe { self.wait(ME, word, parked, None) });
     }
 }
 
@@ -92,7 +91,7 @@ fn models_park_sees_what_came_before_unpark() {
                 shared.word.unpark(&shared.board, ME);
             }
         });
-        shared.board.0.park(&shared.word, None);
+        shared.board.0.park(&shared.word);
         // SAFETY: after the park it is ours.
         assert_eq!(shared.data.with(|p| unsafe { *p }), 7);
         other.join().unwrap();
@@ -119,7 +118,7 @@ fn models_two_unparks_end_a_park() {
             .collect();
         // As every waiter does: look, park, look again.
         while shared.2.load(Ordering::Relaxed) < 2 {
-            shared.0.0.park(&shared.1, None);
+            shared.0.0.park(&shared.1);
         }
         threads.into_iter().for_each(|t| t.join().unwrap());
     });
