@@ -27,7 +27,7 @@ pub enum BuildError {
     ZeroWorkers,
     /// More workers than there can be; the largest number.
     TooManyWorkers(usize),
-    /// [`Builder::watchdog`] with a shortest sleep of zero, which would keep a core busy.
+    /// [`Builder::watchdog`] with a timeout of zero, which would keep a core busy.
     WatchdogNeverSleeps,
     /// The operating system refused a thread.
     Thread(io::Error),
@@ -40,7 +40,7 @@ impl fmt::Display for BuildError {
         match self {
             Self::ZeroWorkers => f.write_str("a runtime needs at least one worker"),
             Self::TooManyWorkers(max) => write!(f, "a runtime has at most {max} workers"),
-            Self::WatchdogNeverSleeps => f.write_str("the watchdog's short timeout is zero"),
+            Self::WatchdogNeverSleeps => f.write_str("a timeout of the watchdog is zero"),
             Self::Thread(error) => write!(f, "a worker's thread could not be started: {error}"),
             Self::Host(error) => write!(f, "the operating system refused the runtime: {error}"),
         }

@@ -59,7 +59,7 @@ fn crowds_keep_what_is_promised() {
 }
 
 /// With more tasks than any worker comes to an end of, none sleeps: a busy one sees to what waits behind a long poll of another, and
-/// to its timers. Without `relieve`, or without `expire`, in `look_after_another` this fails.
+/// to its timers. Without `relieve`, or without `expire`, in `look_at` this fails.
 #[test]
 fn busy_workers_see_to_one_that_is_stuck() {
     let mut stuck = 0;

@@ -80,7 +80,7 @@ impl Config {
     /// short pays next to nothing. So a task waits behind the first long poll for two long timeouts, and behind the next for two
     /// short ones.
     ///
-    /// Without it they wait for the end of the poll, unless another worker is busy and looks at the end of its tick. A short
+    /// Without it they wait for the end of the poll, unless another worker is busy and looks at the end of its tick. A
     /// timeout of zero is refused where the executor is made.
     pub const fn watchdog(mut self, timeouts: Option<(Duration, Duration)>) -> Self {
         self.watchdog = match timeouts {
@@ -92,7 +92,7 @@ impl Config {
 
     /// A watcher would never sleep.
     pub(crate) const fn is_sleepless(&self) -> bool {
-        matches!(self.watchdog, Some((0, _)))
+        matches!(self.watchdog, Some((0, _) | (_, 0)))
     }
 
     /// The longest sleep of an idle worker (default: none). No protocol needs it; it is there for platforms that are

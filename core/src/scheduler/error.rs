@@ -10,7 +10,7 @@ pub enum BuildError {
     ZeroWorkers,
     /// There are more slots than an executor can have; the largest number.
     TooManyWorkers(usize),
-    /// [`Config::watchdog`](crate::Config::watchdog) with a shortest sleep of zero, which would keep a core busy.
+    /// [`Config::watchdog`](crate::Config::watchdog) with a timeout of zero, which would keep a core busy.
     WatchdogNeverSleeps,
 }
 
@@ -19,7 +19,7 @@ impl fmt::Display for BuildError {
         match self {
             Self::ZeroWorkers => f.write_str("an executor needs at least one worker"),
             Self::TooManyWorkers(max) => write!(f, "an executor has at most {max} workers"),
-            Self::WatchdogNeverSleeps => f.write_str("the watchdog's short timeout is zero"),
+            Self::WatchdogNeverSleeps => f.write_str("a timeout of the watchdog is zero"),
         }
     }
 }

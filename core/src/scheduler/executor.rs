@@ -117,7 +117,7 @@ impl<P: Platform, const N: usize, const RING: usize> Executor<P, N, RING> {
         pub fn with_config(platform: P, config: Config) -> Self {
             assert!(N > config.spares as usize, "an executor needs at least one worker");
             assert!(N <= WorkerId::MAX as usize + 1, "an executor has at most 4,096 workers (1,024 on narrow targets)");
-            assert!(!config.is_sleepless(), "the watchdog's short timeout is zero");
+            assert!(!config.is_sleepless(), "a timeout of the watchdog is zero");
             Self::assemble(platform, config, array_of!(WorkerSlot::new(); N))
         }
     }

@@ -75,6 +75,19 @@ impl Watchdog {
         if self.alert.load(Ordering::Relaxed) > 0 { short } else { long }
     }
 
+    /// In nanoseconds: until when a watcher sleeps that begins now. Not a timeout of its own: one that is woken for work again and
+    /// again would never come to its end.
+    fn until_next(&self, now: Instant, timeout: u64) -> u64 {
+        // Ordering: a memo.
+        let left = self.next.load(Ordering::Relaxed).wrapping_sub(micros(now));
+        let then = micros(now.after_nanos(timeout));
+        if (1..=then.wrapping_sub(micros(now))).contains(&left) {
+            return (u64::from(left) << 10).min(timeout);
+        }
+        self.next.store(then, Ordering::Relaxed);
+        timeout
+    }
+
     /// In nanoseconds: for how long a worker is seen in one poll when it counts as stuck; and when that poll counts as long.
     ///
     /// A thread that the system has taken off its core looks like one in a poll: with more busy threads than cores that
@@ -100,13 +113,15 @@ impl Watchdog {
         is_due
     }
 
-    fn learn(&self, found: bool) {
+    /// Whether timeouts are short from now on, and were not.
+    fn learn(&self, found: bool) -> bool {
         // Ordering: hints.
         let left = self.alert.load(Ordering::Relaxed);
         let next = if found { ALERT } else { left.saturating_sub(1) };
         if next != left {
             self.alert.store(next, Ordering::Relaxed);
         }
+        found && left == 0
     }
 }
 
@@ -134,10 +149,10 @@ impl Seen {
             return None;
         }
         let now = micros(now);
-        // Ordering: hints, both of them.
-        if self.polls.load(Ordering::Relaxed) != polls {
-            self.polls.store(polls, Ordering::Relaxed);
+        // Ordering: Acquire pairs with the Release below: the time is that of this poll, or of a later look.
+        if self.polls.load(Ordering::Acquire) != polls {
             self.since.store(now, Ordering::Relaxed);
+            self.polls.store(polls, Ordering::Release);
         }
         Some(u64::from(now.wrapping_sub(self.since.load(Ordering::Relaxed))) << 10)
     }
@@ -211,20 +226,26 @@ where
         let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
         executor.watchdog.watchers.fetch_update(set, seen, more).ok()?;
         local.marks.set(Mark::WATCHING, true);
-        Some(executor.watchdog.timeout(timeouts))
+        let timeout = executor.watchdog.timeout(timeouts);
+        Some(executor.watchdog.until_next(executor.platform.now(), timeout))
     }
 
-    /// Awake again: watches no more, and scans if that is due, unless it was claimed for work.
-    pub(crate) fn end_watch(&self, unclaimed: bool) {
+    /// Awake again: watches no more; whether it did. [`scan_if_due`](Self::scan_if_due) should follow, unless it was claimed for work.
+    pub(crate) fn end_watch(&self) -> bool {
         let (executor, local) = (self.executor, &self.slot().local);
         if !local.marks.replace(Mark::WATCHING, false) {
-            return;
+            return false;
         }
         // Ordering: as in `begin_watch`.
         executor.watchdog.watchers.fetch_sub(1, Ordering::Relaxed);
         // Before it turns to work, or to a waker in the scan, another one takes its place (`step_back`).
         local.marks.set(Mark::WATCHED, !cfg!(filch_mutant = "watch_lost"));
-        let Some(timeouts) = executor.config.watchdog().filter(|_| unclaimed) else { return };
+        true
+    }
+
+    pub(crate) fn scan_if_due(&self) {
+        let (executor, local) = (self.executor, &self.slot().local);
+        let Some(timeouts) = executor.config.watchdog() else { return };
         let now = executor.platform.now();
         if executor.watchdog.is_due(now, executor.watchdog.timeout(timeouts)) {
             local.rested.set(self.scan(now));
@@ -242,7 +263,10 @@ where
                 found |= self.look_at(index, other, now);
             }
         }
-        self.executor.watchdog.learn(found);
+        if self.executor.watchdog.learn(found) {
+            // The other watcher sleeps for a long time yet.
+            self.executor.wake_one();
+        }
         // Ordering: a memo.
         self.executor.watchdog.polls.swap(sum, Ordering::Relaxed) == sum
     }
@@ -299,6 +323,8 @@ where
         let is_over = self.executor.config.poll_limit().is_some_and(|limit| nanos >= limit);
         // Ordering: once for each poll, or twice if two workers find it at the same time.
         if is_over && stuck.shared.seen.reported.swap(polls, Ordering::Relaxed) != polls {
+            // The platform may call code of the user's.
+            self.step_back();
             self.executor.platform.event(Some(self.id()), Event::LongPoll { worker, nanos });
         }
     }

@@ -282,12 +282,17 @@ where
     fn stand_up(&self) {
         self.executor.platform.event(Some(self.id), Event::Unpark);
         let unclaimed = self.wake_up();
-        if self.slot().local.marks.any(Mark::SLEPT) && self.slot().local.marks.any(Mark::WATCHING) {
+        if !self.end_watch() {
+            return;
+        }
+        if self.slot().local.marks.any(Mark::SLEPT) {
             // A scan calls wakers of others, and may take long: what this worker has heard of comes first.
             self.deliver();
             self.slot().local.heard.set(true);
         }
-        self.end_watch(unclaimed);
+        if unclaimed {
+            self.scan_if_due();
+        }
     }
 
     /// Takes the announcement back; false if the worker has been claimed, and so searches.
