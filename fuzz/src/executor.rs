@@ -280,7 +280,6 @@ impl Trial {
         let sleeps = worker.begin_park();
         exit_seat(platform, i);
         self.parked[i] = sleeps.is_some();
-
         if let Some(deadline) = sleeps.flatten() {
             assert!(deadline < Instant::MAX);
         }

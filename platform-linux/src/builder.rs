@@ -45,7 +45,7 @@ knobs! {
     stealing(on: bool);
     lifo_cap(polls: u32);
     spin_rounds(rounds: u32);
-    watchdog(sleep: Option<(Duration, Duration)>);
+    watchdog(timeouts: Option<(Duration, Duration)>);
     park_timeout(longest: Option<Duration>);
     poll_limit(limit: Option<Duration>);
     nesting(depth: u32);

@@ -148,8 +148,8 @@ impl Builder {
     }
 
     /// As [`Config::watchdog`].
-    pub fn watchdog(mut self, sleep: Option<(Duration, Duration)>) -> Self {
-        self.config = self.config.watchdog(sleep);
+    pub fn watchdog(mut self, timeouts: Option<(Duration, Duration)>) -> Self {
+        self.config = self.config.watchdog(timeouts);
         self
     }
 

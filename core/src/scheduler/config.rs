@@ -77,7 +77,7 @@ impl Config {
     /// While a worker is awake, up to two of those that sleep wake at this timeout and look at the others. A worker that is in the
     /// same poll at two looks is stuck: another takes the task in its LIFO slot, half of its ring, and its due timers. The timeout
     /// is the long one until a long poll was seen, and the short one for 256 looks after the last: a program whose polls are
-    /// short pays next to nothing. So a task waits behind the first long poll for two long timeouts, and behind the next for two
+    /// short pays for a look in each long timeout. So a task waits behind the first long poll for two long timeouts, and behind the next for two
     /// short ones.
     ///
     /// Without it they wait for the end of the poll, unless another worker is busy and looks at the end of its tick. A

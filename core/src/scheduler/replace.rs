@@ -88,21 +88,24 @@ where
     #[cold]
     fn is_pinned_down(&'static self, me: WorkerId, look: &mut Look) -> bool {
         let now = self.platform.now();
-        if now < look.next {
-            return false;
-        }
-        self.retry(look, now);
-        let hopeless = look.refused && !self.others_can_work() && self.is_hopeless(me, now);
         // What it polls may end its wait: it takes its time in any case.
-        hopeless && self.is_long_hopeless(look, now)
+        self.retry(look, now) && self.has_no_hope(me, look, now) && self.is_long_hopeless(look, now)
     }
 
-    /// Tries again to start a replacement: not at each turn, since a start that is refused wakes those that rely on it.
-    fn retry(&'static self, look: &mut Look, now: Instant) {
-        if now >= look.next {
+    /// Tries again to start a replacement, and says so: not at each turn, since a start that is refused wakes those that rely on it.
+    fn retry(&'static self, look: &mut Look, now: Instant) -> bool {
+        let is_time = now >= look.next;
+        if is_time {
             look.next = now.after_nanos(LOOK);
             look.refused = !self.start_replacement(self.unable());
         }
+        is_time
+    }
+
+    /// Whether no replacement can be had, and nothing is in sight that ends a wait.
+    fn has_no_hope(&self, me: WorkerId, look: &Look, now: Instant) -> bool {
+        // What has taken the last slot may be a replacement that another has just started: hence the second look.
+        look.refused && !self.others_can_work() && self.is_hopeless(me, now)
     }
 
     /// As [`Worker::listen`], of a blocked worker while no other can run tasks; true if there is no hope that this ends, and it has
@@ -121,10 +124,8 @@ where
             // Ordering: pairs with itself in other blocked workers, each of which has said in its park word that it sleeps: the
             // last one sees all others asleep, and decides.
             fence(Ordering::SeqCst);
-            // What has taken the last slot may be a replacement that another has just started: hence the second look.
-            hopeless =
-                look.refused && !self.others_can_work() && self.is_hopeless(worker.id(), now);
-            hopeless = hopeless && (!look.patient || self.is_long_hopeless(look, now));
+            hopeless = self.has_no_hope(worker.id(), look, now)
+                && (!look.patient || self.is_long_hopeless(look, now));
             if !hopeless {
                 // SAFETY: the caller is the worker.
                 unsafe { self.platform.listen(worker.id(), word, parked, Some(until)) };

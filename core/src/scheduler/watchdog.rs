@@ -7,7 +7,8 @@
 //! - One that sleeps while another is awake sleeps with a timeout: it *watches*. At its timeout it looks at all others
 //!   ([`Worker::scan`]). At most `WATCHERS` watch at a time. Two, so that one can turn to work without a wake-up of another.
 //!
-//! The timeout is long until a long poll was seen, and short for some scans after one: a program whose polls are short pays nothing.
+//! The timeout is long until a long poll was seen, and short for some scans after one: a program whose polls are short pays for a
+//! scan in each long timeout.
 //! Two looks see the same poll, so a task waits about two timeouts behind the first long poll, and two short ones
 //! behind the next.
 
@@ -25,8 +26,7 @@ use crate::{
     trace::Event,
 };
 
-/// So many sleepers have a timeout, at most. With one, each event that woke it would wake another to take its place: with 64
-/// connections on two workers, that took a fifth of the requests.
+/// So many sleepers have a timeout, at most. With one, each event that woke it would wake another to take its place.
 const WATCHERS: u32 = 2;
 /// So many scans that find no long poll follow one that did, before the timeout is long again.
 const ALERT: u32 = 256;
@@ -38,7 +38,7 @@ fn micros(now: Instant) -> u32 {
     (now.as_nanos() >> 10) as u32
 }
 
-/// Who watches, and how closely.
+/// How many workers watch, and how closely.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     /// INV-WATCH: as many as workers have the mark `WATCHING`.
@@ -70,22 +70,26 @@ impl Watchdog {
         self.watchers.load(Ordering::Relaxed) > 0
     }
 
-    fn timeout(&self, (short, long): (u64, u64)) -> u64 {
+    fn is_alert(&self) -> bool {
         // Ordering: a hint.
-        if self.alert.load(Ordering::Relaxed) > 0 { short } else { long }
+        self.alert.load(Ordering::Relaxed) > 0
     }
 
-    /// In nanoseconds: until when a watcher sleeps that begins now. Not a timeout of its own: one that is woken for work again and
-    /// again would never come to its end.
-    fn until_next(&self, now: Instant, timeout: u64) -> u64 {
-        // Ordering: a memo.
-        let left = self.next.load(Ordering::Relaxed).wrapping_sub(micros(now));
+    fn timeout(&self, (short, long): (u64, u64)) -> u64 {
+        if self.is_alert() { short } else { long }
+    }
+
+    /// How long it is until the next scan. If that is due, the next one is a timeout from now, and the result none.
+    fn until_next(&self, now: Instant, timeout: u64) -> Option<u64> {
         let then = micros(now.after_nanos(timeout));
+        // Ordering: a memo: two watchers that scan at the same time do no harm.
+        let left = self.next.load(Ordering::Relaxed).wrapping_sub(micros(now));
+        // What is not between now and then is past, by hours perhaps.
         if (1..=then.wrapping_sub(micros(now))).contains(&left) {
-            return (u64::from(left) << 10).min(timeout);
+            return Some((u64::from(left) << 10).min(timeout));
         }
         self.next.store(then, Ordering::Relaxed);
-        timeout
+        None
     }
 
     /// In nanoseconds: for how long a worker is seen in one poll when it counts as stuck; and when that poll counts as long.
@@ -94,23 +98,8 @@ impl Watchdog {
     /// takes milliseconds, and no timeout is to become short for it.
     fn bounds(&self, timeouts: Option<(u64, u64)>) -> (u64, u64) {
         let Some((short, long)) = timeouts else { return (STUCK, u64::MAX) };
-        // Ordering: a hint.
-        let is_alert = self.alert.load(Ordering::Relaxed) > 0;
         // Two looks that are a timeout apart, in units that are rounded.
-        (if is_alert { short - short / 8 } else { STUCK }, (long / 2).max(1))
-    }
-
-    /// Whether a scan is due; it is for the caller then.
-    fn is_due(&self, now: Instant, timeout: u64) -> bool {
-        // Ordering: a memo: two watchers that scan at the same time do no harm.
-        let next = self.next.load(Ordering::Relaxed);
-        let then = micros(now.after_nanos(timeout));
-        // Unless it is between now and then: a word that is hours old says nothing.
-        let is_due = then.wrapping_sub(next) >= then.wrapping_sub(micros(now));
-        if is_due {
-            self.next.store(then, Ordering::Relaxed);
-        }
-        is_due
+        (if self.is_alert() { short - short / 8 } else { STUCK }, (long / 2).max(1))
     }
 
     /// Whether timeouts are short from now on, and were not.
@@ -207,8 +196,8 @@ impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
 where
     S: Slots<RING>,
 {
-    /// About to sleep, and announced: watches, if another worker is awake, or this one was until now; how long to sleep then.
-    pub(crate) fn begin_watch(&self) -> Option<u64> {
+    /// About to sleep, and announced: watches, if another worker is awake, or this one was until now; until when to sleep then.
+    pub(crate) fn begin_watch(&self) -> Option<Instant> {
         let (executor, local) = (self.executor, &self.slot().local);
         let timeouts = executor.config.watchdog()?;
         // It sleeps again, and has turned to nothing.
@@ -226,8 +215,9 @@ where
         let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
         executor.watchdog.watchers.fetch_update(set, seen, more).ok()?;
         local.marks.set(Mark::WATCHING, true);
-        let timeout = executor.watchdog.timeout(timeouts);
-        Some(executor.watchdog.until_next(executor.platform.now(), timeout))
+        let (now, timeout) = (executor.platform.now(), executor.watchdog.timeout(timeouts));
+        // Not a timeout of its own: a watcher that is woken for work again and again would never come to its end.
+        Some(now.after_nanos(executor.watchdog.until_next(now, timeout).unwrap_or(timeout)))
     }
 
     /// Awake again: watches no more; whether it did. [`scan_if_due`](Self::scan_if_due) should follow, unless it was claimed for work.
@@ -247,7 +237,7 @@ where
         let (executor, local) = (self.executor, &self.slot().local);
         let Some(timeouts) = executor.config.watchdog() else { return };
         let now = executor.platform.now();
-        if executor.watchdog.is_due(now, executor.watchdog.timeout(timeouts)) {
+        if executor.watchdog.until_next(now, executor.watchdog.timeout(timeouts)).is_none() {
             local.rested.set(self.scan(now));
         }
     }

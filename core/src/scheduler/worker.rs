@@ -246,17 +246,9 @@ where
         executor.ask_all();
         self.slot().counters.parks.add(1);
         executor.platform.event(Some(self.id), Event::Park);
-        let watch = self.begin_watch();
-        let limit = self.longest_sleep();
-        let sleep = match (watch, limit) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        let sleep = sleep.map(|nanos| executor.platform.now().after_nanos(nanos));
-        Some(match (sleep, self.next_deadline()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        })
+        let limit = |nanos| executor.platform.now().after_nanos(nanos);
+        let ends = [self.begin_watch(), self.longest_sleep().map(limit), self.next_deadline()];
+        Some(ends.into_iter().flatten().min())
     }
 
     /// The first sleep beside one that took itself for the only worker until now, and is awake, is short: `Scheduler::has_company`.
