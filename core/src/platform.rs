@@ -186,8 +186,8 @@ impl fmt::Debug for Panic {
 /// |---|---|---|
 /// | [`now`](Self::now), [`current_worker`](Self::current_worker), [`may_wait`](Self::may_wait) | anywhere, interrupt handlers included | no |
 /// | [`wait`](Self::wait) | the worker itself | that is its purpose |
-/// | [`listen`](Self::listen) | the worker itself, between two passes of its loop | that is its purpose |
-/// | [`wake`](Self::wake), [`unblock`](Self::unblock) | anywhere, interrupt handlers included | no |
+/// | [`listen`](Self::listen) | one worker at a time, between two passes of its loop | that is its purpose |
+/// | [`wake`](Self::wake), [`interrupt`](Self::interrupt), [`unblock`](Self::unblock) | anywhere, interrupt handlers included | no |
 /// | [`poll_io`](Self::poll_io), [`relax`](Self::relax) | the worker itself; `relax` also what waits elsewhere | no |
 /// | [`guard`](Self::guard) | anywhere | no |
 /// | [`block`](Self::block) | threads that are no workers | that is its purpose |
@@ -209,13 +209,16 @@ impl fmt::Debug for Panic {
 ///
 /// And, for liveness (no lost wake-up):
 ///
-/// - **Sticky wake.** [`wait`](Self::wait) and [`listen`](Self::listen) return at once if `*word != expected`; the check is atomic against
-///   [`wake`](Self::wake): a `wake(w, word)` after the word's change always ends one that saw the old value.
-///   Both may return spuriously, and return at `deadline`.
-/// - **Wake from anywhere.** `wake` is idempotent and callable from thread, interrupt and foreign contexts; N wakes
+/// - **Sticky wake.** [`wait`](Self::wait) and [`listen`](Self::listen) do not block if `*word != expected`; the check is atomic against
+///   [`wake`](Self::wake) and [`interrupt`](Self::interrupt): one of `wait`'s and `listen`'s, in this order, after the word's change always
+///   ends a sleep that saw the old value. Both sleeps may return spuriously, and return at `deadline`.
+/// - **Wake from anywhere.** `wake` and `interrupt` are idempotent and callable from thread, interrupt and foreign contexts; N wakes
 ///   before the worker looks may be one interrupt.
 /// - **Monotonic.** [`now`](Self::now) never goes back as seen by one thread.
 pub unsafe trait Platform: Sync + 'static {
+    /// Whether there is a reactor, in which one worker at a time [`listens`](Self::listen). Without one, workers [`wait`](Self::wait).
+    const LISTENS: bool = false;
+
     /// Monotonic time. Called about once in 128 polls and around each park.
     fn now(&self) -> Instant;
 
@@ -272,10 +275,12 @@ pub unsafe trait Platform: Sync + 'static {
         deadline: Option<Instant>,
     );
 
-    /// As [`wait`](Self::wait), of a worker that is between two passes of its loop: what a platform with I/O hears of meanwhile it
-    /// may keep for [`poll_io`](Self::poll_io), which follows at once. One worker at a time may sleep in the reactor, and the
-    /// others as in `wait`. A worker that sleeps in the midst of user code (until a stolen job or a broadcast is over) calls
-    /// `wait`, and must be kept from nothing but its own wake-up: nobody could rely on it to deliver.
+    /// As [`wait`](Self::wait), in the reactor: it also ends with an event of I/O. What it has heard of, the worker keeps for its next
+    /// [`poll_io`](Self::poll_io); whether there is something. Only where [`LISTENS`](Self::LISTENS) is set.
+    ///
+    /// One worker at a time is in here; the core sees to that. The others sleep in `wait`, as does each worker that waits in the midst
+    /// of user code. It asks the reactor once, without blocking, even if the word is another or the deadline has passed: a busy
+    /// worker calls it with [`Instant::ZERO`] for no more than that.
     ///
     /// The default is for platforms without a reactor.
     ///
@@ -287,13 +292,19 @@ pub unsafe trait Platform: Sync + 'static {
         word: &AtomicU32,
         expected: u32,
         deadline: Option<Instant>,
-    ) {
+    ) -> bool {
         // SAFETY: the caller's.
-        unsafe { self.wait(worker, word, expected, deadline) }
+        unsafe { self.wait(worker, word, expected, deadline) };
+        false
     }
 
-    /// Ends the [`wait`](Self::wait) or [`listen`](Self::listen) of `worker`, whose `word` has changed.
+    /// Ends the [`wait`](Self::wait) of `worker`, whose `word` has changed.
     fn wake(&self, worker: WorkerId, word: &AtomicU32);
+
+    /// Ends the [`listen`](Self::listen) of `worker`, whose `word` has changed. The default is [`wake`](Self::wake).
+    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
+        self.wake(worker, word);
+    }
 
     /// Starts a context that calls `entry.run()`. The default refuses: cores then enter `run` by themselves.
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
@@ -301,25 +312,17 @@ pub unsafe trait Platform: Sync + 'static {
         Err(StartError::Unsupported)
     }
 
-    /// Delivers what I/O is ready, without blocking; the number of events. Wakers that run in here wake onto the worker's own
-    /// queues, those that run in [`listen`](Self::listen) do not.
+    /// Delivers what this worker keeps of [`listen`](Self::listen), without blocking; the number of events. Wakers that run in here wake
+    /// onto the worker's own queues. Several workers may be in here at the same time.
     ///
-    /// The worker calls it once after each sleep, about every 128 polls or every millisecond if those take longer, and in
-    /// [`step`](crate::Worker::step); not in the rounds before it goes to sleep. A sleep is one `listen`, which may have kept events
-    /// for it.
+    /// The worker calls it after a `listen` that has heard of something, before it runs anything else. It listens when it sleeps, and
+    /// asks about every 128 polls, or every millisecond if those take longer, and in [`step`](crate::Worker::step).
     ///
     /// # Safety
     /// The calling context is `worker`, and has entered.
     unsafe fn poll_io(&self, worker: WorkerId) -> usize {
         let _ = worker;
         0
-    }
-
-    /// Whether I/O would go unheard while the workers that are awake are in polls: there is some to be heard of, and nobody
-    /// sleeps where it is heard. Asked before a poll, when the worker comes from its sleep, so that a sleeper can be woken to
-    /// take that place. A hint; a load or two.
-    fn is_unwatched(&self) -> bool {
-        false
     }
 
     /// Runs `poll` and contains a panic, where the platform unwinds. The default is for platforms where panics abort: it lets

@@ -22,7 +22,7 @@ use filch::{BuildError, Config, Platform as _, Step, yield_now};
 fn pair() -> &'static ThreadExecutor {
     let executor = parked(2, quiet());
     (0..2).for_each(|i| executor.start(id(i)).unwrap());
-    until(|| (0..2).all(|i| executor.platform().sleeps(i) == Sleeps::Listens));
+    until(|| (0..2).all(|i| executor.platform().sleeps(i) != Sleeps::Awake));
     executor
 }
 
@@ -130,7 +130,7 @@ fn a_waker_of_a_timer_runs_outside_of_the_search() {
     executor.start(id(2)).unwrap();
     let (go, ran) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     pushes(executor, &go, &ran);
-    until(|| executor.platform().sleeps(2) == Sleeps::Listens);
+    until(|| executor.platform().sleeps(2) != Sleeps::Awake);
     let worker = executor.worker(id(1)).unwrap();
     let mut sleep = pin!(executor.sleep(Duration::from_millis(1)));
     // Worker 2 has to be woken for what worker 0 pushes now: this worker is in here.
@@ -154,7 +154,7 @@ fn a_worker_that_waits_for_a_stolen_job_is_no_searcher() {
     [0, 2, 3].into_iter().for_each(|i| executor.start(id(i)).unwrap());
     let (go, ran) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     pushes(executor, &go, &ran);
-    until(|| (2..4).all(|i| executor.platform().sleeps(i) == Sleeps::Listens));
+    until(|| (2..4).all(|i| executor.platform().sleeps(i) != Sleeps::Awake));
     let worker = executor.worker(id(1)).unwrap();
     // In a waker that the platform calls, after a search for tasks.
     let pushed = Arc::clone(&ran);
@@ -216,22 +216,20 @@ fn ticks_end_though_the_worker_is_idle_between_polls() {
 }
 
 #[test]
-fn a_worker_that_leaves_has_somebody_hear_of_io() {
+fn a_worker_that_leaves_has_another_listen() {
     let _watchdog = watchdog();
     let executor = parked(2, quiet());
-    executor.start(id(0)).unwrap();
-    until(|| executor.platform().sleeps(0) == Sleeps::Listens);
-    let worker = executor.worker(id(1)).unwrap();
-    let looks = Arc::new(AtomicUsize::new(0));
-    let looked = Arc::clone(&looks);
-    executor.platform().at_poll_io(move |_| {
-        looked.fetch_add(1, SeqCst);
+    let leaves = std::thread::spawn(|| {
+        let worker = executor.worker(id(1)).unwrap();
+        worker.park();
+        drop(worker);
     });
-    // As if that worker had been the one in the reactor.
-    executor.platform().unwatched.store(true, SeqCst);
-    drop(worker);
-    until(|| looks.load(SeqCst) > 0);
-    executor.platform().unwatched.store(false, SeqCst);
+    until(|| executor.platform().sleeps(1) == Sleeps::Listens);
+    executor.start(id(0)).unwrap();
+    until(|| executor.platform().sleeps(0) == Sleeps::Waits);
+    executor.unpark_worker(id(1));
+    until(|| executor.platform().sleeps(0) == Sleeps::Listens);
+    leaves.join().unwrap();
     stop(executor);
 }
 

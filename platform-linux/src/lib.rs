@@ -30,6 +30,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod alarm;
 mod async_fd;
 mod async_io;
 mod builder;
@@ -45,7 +46,6 @@ pub mod signal;
 mod slab;
 mod source;
 pub mod stdio;
-mod token;
 
 pub use filch_std::{
     AbortHandle, BlockingMetrics, BuildError, Handle, Host, Instant, JoinError, JoinHandle,

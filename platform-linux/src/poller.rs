@@ -17,6 +17,8 @@ use rustix::{
     io::Errno,
 };
 
+use crate::alarm::Alarm;
+
 /// Events that are taken in one call. More are left for the next, which goes round among the sources.
 ///
 /// As many as a busy server has ready at a time: each call is a system call, and what is left over waits for a tick. With 16, a server
@@ -31,13 +33,13 @@ const ALARM: u64 = u64::MAX;
 
 /// One epoll and its alarm, while the runtime lives.
 ///
-/// INV-OPEN: the descriptors are open, unless they are `CLOSED`, for a worker that is online; for a thread that holds `changes`; and
-/// for one that rings (INV-RING). They are closed and opened while no worker is online, by a thread that holds `changes` alone.
+/// INV-OPEN: the descriptors are open, unless they are `CLOSED`, for a worker that is online; for a thread that holds `changes`; for
+/// one that rings, INV-ALARM. They are closed and opened while no worker is online, by a thread that holds `changes` alone.
 #[derive(Debug)]
 pub(crate) struct Poller {
     epoll: AtomicI32,
     /// Edge-triggered and never read: each write is an edge, and its counter has room for those of centuries.
-    alarm: AtomicI32,
+    alarm: Alarm,
     changes: RwLock<()>,
     /// The kernel has refused to wait: the descriptor was closed by a stranger.
     broken: AtomicBool,
@@ -49,7 +51,7 @@ impl Poller {
     pub(crate) fn new() -> io::Result<Self> {
         let this = Self {
             epoll: AtomicI32::new(CLOSED),
-            alarm: AtomicI32::new(CLOSED),
+            alarm: Alarm::closed(),
             changes: RwLock::new(()),
             broken: AtomicBool::new(false),
             exact: AtomicBool::new(true),
@@ -67,18 +69,19 @@ impl Poller {
         let _changes = self.changes.write().unwrap_or_else(PoisonError::into_inner);
         // Ordering: workers come after this by the start of their threads, others by the lock.
         self.broken.store(false, Ordering::Relaxed);
-        self.alarm.store(alarm.into_raw_fd(), Ordering::Relaxed);
+        self.alarm.set(alarm.into_raw_fd());
         self.epoll.store(epoll.into_raw_fd(), Ordering::Relaxed);
         Ok(())
     }
 
-    /// Closes both. When the last worker has left, and nobody rings (`Token::close`).
-    pub(crate) fn close(&self) {
+    /// Closes both, once no thread rings. When the last worker has left.
+    pub(crate) fn close(&self, relax: impl Fn()) {
         let _changes = self.changes.write().unwrap_or_else(PoisonError::into_inner);
-        for fd in [&self.epoll, &self.alarm] {
-            // Ordering: the lock.
-            let fd = fd.swap(CLOSED, Ordering::Relaxed);
-            if fd != CLOSED && !self.broken.load(Ordering::Relaxed) {
+        // Ordering: the lock.
+        let epoll = self.epoll.swap(CLOSED, Ordering::Relaxed);
+        for fd in [(epoll != CLOSED).then_some(epoll), self.alarm.take(relax)].into_iter().flatten()
+        {
+            if !self.broken.load(Ordering::Relaxed) {
                 // SAFETY: from `into_raw_fd`, and taken out once; INV-OPEN: nobody uses it.
                 drop(unsafe { OwnedFd::from_raw_fd(fd) });
             }
@@ -127,15 +130,14 @@ impl Poller {
         Ok(epoll::delete(self.epoll()?, fd)?)
     }
 
-    /// Ends the wait under way, or the next. Safe in signal handlers: one system call, which leaves `errno` alone.
-    ///
-    /// # Safety
-    /// INV-OPEN: a worker is online, or the caller is in `Token::ring_if`.
-    pub(crate) unsafe fn ring(&self) {
-        // SAFETY: the caller's.
-        let alarm = unsafe { BorrowedFd::borrow_raw(self.alarm.load(Ordering::Relaxed)) };
-        // It cannot fail: see `alarm`.
-        let _ = rustix::io::write(alarm, &1_u64.to_ne_bytes());
+    /// Ends the wait under way, or the next. For any context, signal handlers included: one system call, which leaves `errno` alone.
+    pub(crate) fn ring(&self) {
+        self.alarm.ring(|alarm| {
+            // SAFETY: INV-ALARM.
+            let alarm = unsafe { BorrowedFd::borrow_raw(alarm) };
+            // It cannot fail: see `alarm`.
+            let _ = rustix::io::write(alarm, &1_u64.to_ne_bytes());
+        });
     }
 
     /// Whether there are events that nobody has been told of.
@@ -168,7 +170,7 @@ impl Poller {
 /// Where no runtime keeps it for ever.
 impl Drop for Poller {
     fn drop(&mut self) {
-        self.close();
+        self.close(std::thread::yield_now);
     }
 }
 
@@ -214,9 +216,6 @@ pub(crate) struct Events {
     end: usize,
     next: usize,
 }
-
-// SAFETY: plain numbers: an event's data could be a pointer, but is a key.
-unsafe impl Send for Events {}
 
 impl Events {
     pub(crate) fn new() -> Self {
@@ -313,8 +312,7 @@ mod tests {
         for poller in pollers() {
             let mut events = Events::new();
             for _ in 0..3 {
-                // SAFETY: INV-OPEN: it is open until it is dropped.
-                unsafe { poller.ring() };
+                poller.ring();
                 poller.wait(&mut events, None).unwrap();
                 assert!(!events.is_empty());
                 assert_eq!(drain(&mut events), []);

@@ -57,8 +57,6 @@ type Chunk = [Entry; CHUNK];
 pub(crate) struct Slab {
     chunks: Box<[AtomicPtr<Chunk>]>,
     free: Mutex<Free>,
-    /// How many sources there are.
-    live: AtomicU32,
 }
 
 struct Free {
@@ -72,7 +70,6 @@ impl Slab {
         Self {
             chunks: (0..CHUNKS).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
             free: Mutex::new(Free { head: NONE, used: 0 }),
-            live: AtomicU32::new(0),
         }
     }
 
@@ -82,8 +79,6 @@ impl Slab {
     /// If there are too many; if there is no memory for more.
     pub(crate) fn insert(&self) -> io::Result<(Key, &Entry)> {
         let (index, entry) = self.take_free()?;
-        // Ordering: a count.
-        self.live.fetch_add(1, Ordering::Relaxed);
         // Events of the source before may have come in until now.
         entry.readiness.reset();
         entry.readiness.set(Ready::READABLE | Ready::WRITABLE);
@@ -122,16 +117,10 @@ impl Slab {
     }
 
     fn give_back(&self, key: Key, entry: &Entry) {
-        self.live.fetch_sub(1, Ordering::Relaxed);
         let mut free = self.lock();
         // Ordering: the lock.
         entry.next.store(free.head, Ordering::Relaxed);
         free.head = key.index() as u32;
-    }
-
-    /// Whether there are no sources. A hint.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.live.load(Ordering::Relaxed) == 0
     }
 
     /// Tells a source what it is ready for; false if it is gone.
@@ -266,7 +255,6 @@ mod tests {
             std::panic::catch_unwind(removed).unwrap_err();
             assert_eq!(key.index(), 0, "the entry is used again");
         }
-        assert!(slab.is_empty());
     }
 
     #[test]

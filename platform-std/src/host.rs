@@ -11,6 +11,9 @@ use filch::{Instant, WorkerId, atomic::AtomicU32};
 /// The contracts of the methods of the same names in [`filch::Platform`]. Those that are `unsafe` are called by the runtime alone, in
 /// the thread that is the worker.
 pub unsafe trait Host: Send + Sync + Sized + 'static {
+    /// As [`filch::Platform::LISTENS`].
+    const LISTENS: bool = false;
+
     /// A host for a new runtime.
     ///
     /// # Errors
@@ -76,13 +79,19 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
         word: &AtomicU32,
         expected: u32,
         deadline: Option<Instant>,
-    ) {
+    ) -> bool {
         // SAFETY: the caller's.
-        unsafe { self.wait(worker, word, expected, deadline) }
+        unsafe { self.wait(worker, word, expected, deadline) };
+        false
     }
 
     /// As [`filch::Platform::wake`].
     fn wake(&self, worker: WorkerId, word: &AtomicU32);
+
+    /// As [`filch::Platform::interrupt`].
+    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
+        self.wake(worker, word);
+    }
 
     /// As [`filch::Platform::poll_io`].
     ///
@@ -91,11 +100,6 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     unsafe fn poll_io(&self, worker: WorkerId) -> usize {
         let _ = worker;
         0
-    }
-
-    /// As [`filch::Platform::is_unwatched`].
-    fn is_unwatched(&self) -> bool {
-        false
     }
 
     /// Whether I/O is ready of which no worker has been told: asked before a stopped clock moves.

@@ -132,21 +132,22 @@ impl<H: Host> Hosted<H> {
     }
 
     /// A worker's sleep, by the host's clock or by a stopped one.
-    fn sleep(
+    fn sleep<R>(
         &self,
         worker: WorkerId,
         word: &AtomicU32,
         expected: u32,
         deadline: Option<Instant>,
-        sleep: impl FnOnce(Option<Instant>),
-    ) {
+        sleep: impl FnOnce(Option<Instant>) -> R,
+    ) -> R {
         if !self.clock.is_stopped() {
             return sleep(self.to_host(deadline));
         }
         // If it is this worker that is to wake, its word changes, and it does not sleep.
         self.wake_due(self.clock.sleep(worker, word, expected, deadline, &|| self.host.has_io()));
-        sleep(None);
+        let slept = sleep(None);
         self.clock.wakes(worker);
+        slept
     }
 
     /// Wakes the workers whose deadlines a stopped clock has come to.
@@ -207,6 +208,8 @@ thread_local! {
 // - Start: the entry runs once, on a new thread.
 // - Liveness and clock: the host's contract.
 unsafe impl<H: Host> Platform for Hosted<H> {
+    const LISTENS: bool = H::LISTENS;
+
     fn now(&self) -> Instant {
         self.clock.now(|| self.host.now())
     }
@@ -295,15 +298,24 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         word: &AtomicU32,
         expected: u32,
         deadline: Option<Instant>,
-    ) {
+    ) -> bool {
+        if deadline == Some(Instant::ZERO) {
+            // It asks, and does not sleep.
+            // SAFETY: the caller's.
+            return unsafe { self.host.listen(worker, word, expected, deadline) };
+        }
         self.sleep(worker, word, expected, deadline, |deadline| {
             // SAFETY: the caller's.
             unsafe { self.host.listen(worker, word, expected, deadline) }
-        });
+        })
     }
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
         self.host.wake(worker, word);
+    }
+
+    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
+        self.host.interrupt(worker, word);
     }
 
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
@@ -330,10 +342,6 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     unsafe fn poll_io(&self, worker: WorkerId) -> usize {
         // SAFETY: the caller's.
         unsafe { self.host.poll_io(worker) }
-    }
-
-    fn is_unwatched(&self) -> bool {
-        self.host.is_unwatched()
     }
 
     #[inline(always)]

@@ -66,6 +66,7 @@ unsafe fn drop_payload(payload: NonNull<()>) {
 // SAFETY: `HERE` is the thread's own, set by `enter` and `leave` alone; `guard` calls once; a thread runs its entry once.
 // Sleep, wake and clock are the host's contract.
 unsafe impl<H: Host> Platform for Threads<H> {
+    const LISTENS: bool = H::LISTENS;
     fn now(&self) -> Instant {
         self.host.now()
     }
@@ -99,12 +100,15 @@ unsafe impl<H: Host> Platform for Threads<H> {
         word: &AtomicU32,
         expected: u32,
         deadline: Option<Instant>,
-    ) {
+    ) -> bool {
         // SAFETY: the caller's.
-        unsafe { self.host.listen(worker, word, expected, deadline) };
+        unsafe { self.host.listen(worker, word, expected, deadline) }
     }
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
         self.host.wake(worker, word);
+    }
+    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
+        self.host.interrupt(worker, word);
     }
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
         thread::spawn(move || entry.run());

@@ -343,7 +343,7 @@ where
         if let Some((id, slot)) = self.working() {
             let leave = Leave::at_end(self, id);
             // In a waker, it may be counted as a searcher, and others rely on it.
-            leave.worker().step_back();
+            let _ = leave.worker().leave_loop();
             return Ok(self.fork_on(&slot.bay, f));
         }
         let Some(helper) = self.helper() else { return Err(f) };

@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use super::{
+    duties::Away,
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
     worker::Worker,
@@ -141,7 +142,7 @@ where
     S: Slots<RING>,
 {
     /// The worker goes offline: its local tasks, whose futures must not leave this context, end now, shielded or not.
-    pub(crate) fn retire_locals(&self) {
+    pub(crate) fn retire_locals(&self, away: &Away<'_>) {
         let (executor, slot) = (self.executor, self.slot());
         if slot.local.locals.get() == 0 {
             return;
@@ -165,7 +166,7 @@ where
             // SAFETY: we are the worker.
             while let Some(ready) = unsafe { slot.inbox.pop() } {
                 if ready.is_local() {
-                    self.end(ready);
+                    self.end(ready, away);
                 } else {
                     others.push_back(ready);
                 }

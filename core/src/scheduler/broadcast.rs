@@ -8,6 +8,7 @@
 use core::{mem::MaybeUninit, ptr::NonNull};
 
 use super::{
+    duties::Away,
     executor::Scheduler,
     leave::Leave,
     slot::{Slots, WorkerSlot},
@@ -94,17 +95,17 @@ where
             return Err(f);
         };
         let leave = Leave::at_end(self, me);
-        // It may be called in a waker, by one that is counted as a searcher.
-        leave.worker().step_back();
+        // It may be called in a batch of wakers, or between two steps.
+        let away = leave.worker().leave_loop();
         self.publish_all(&slot.bay);
         let call = Call::new(me, &f);
-        self.begin_call(leave.worker(), &call);
+        self.begin_call(leave.worker(), &call, &away);
         self.call_all(&call);
-        self.answer_call(me, slot);
+        self.join_broadcast(me, slot, &away);
         self.count_down(NonNull::from(&call));
         // Ordering: Acquire pairs with the Release in `count_down`.
         while call.pending.load(Ordering::Acquire) > 0 {
-            leave.worker().wait();
+            leave.worker().wait(&away);
         }
         // Ordering: Release pairs with the Acquire in `begin_call`: the next call's marks come after ours.
         self.call.store(core::ptr::null_mut(), Ordering::Release);
@@ -119,17 +120,17 @@ where
     }
 
     /// Waits until no other call is under way.
-    fn begin_call(&self, worker: &Worker<P, S, RING>, call: &Call) {
+    fn begin_call(&self, worker: &Worker<P, S, RING>, call: &Call, away: &Away<'_>) {
         let call = core::ptr::from_ref(call).cast_mut();
-        // Ordering: AcqRel; Release pairs with the Acquire in `answer_call`, Acquire with the Release at the end of `broadcast`.
+        // Ordering: AcqRel; Release pairs with the Acquire in `join_broadcast`, Acquire with the Release at the end of `broadcast`.
         while self
             .call
             .compare_exchange(core::ptr::null_mut(), call, Ordering::AcqRel, Ordering::Relaxed)
             .is_err()
         {
             // The other may wait for us.
-            if !self.answer_call(worker.id(), worker.slot()) {
-                worker.wait();
+            if !self.join_broadcast(worker.id(), worker.slot(), away) {
+                worker.wait(away);
             }
         }
     }
@@ -162,14 +163,19 @@ where
 
     /// If the calling worker is marked, runs the closure; whether it was.
     #[inline]
-    pub(crate) fn answer_call(&self, me: WorkerId, slot: &WorkerSlot<RING>) -> bool {
+    pub(crate) fn join_broadcast(
+        &self,
+        me: WorkerId,
+        slot: &WorkerSlot<RING>,
+        away: &Away<'_>,
+    ) -> bool {
         // Ordering: a look first. Who marks a worker unparks it, so that it comes again.
-        slot.shared.called.load(Ordering::Relaxed) && self.answer_now(me, slot)
+        slot.shared.called.load(Ordering::Relaxed) && self.run_broadcast(me, slot, away)
     }
 
     #[cold]
     #[inline(never)]
-    fn answer_now(&self, me: WorkerId, slot: &WorkerSlot<RING>) -> bool {
+    fn run_broadcast(&self, me: WorkerId, slot: &WorkerSlot<RING>, _: &Away<'_>) -> bool {
         if !Self::take_mark(slot) {
             return false;
         }
@@ -201,7 +207,7 @@ where
         #[cfg(not(filch_mutant = "call_leave"))]
         fence(Ordering::SeqCst);
         if slot.shared.called.load(Ordering::Relaxed) && Self::take_mark(slot) {
-            // Ordering: as in `answer_now`.
+            // Ordering: as in `run_broadcast`.
             if let Some(call) = NonNull::new(self.call.load(Ordering::Relaxed)) {
                 self.count_down(call);
             }
@@ -230,14 +236,9 @@ where
 {
     /// Runs a broadcast's closure, if there is one for this worker; whether there was.
     #[inline]
-    pub(crate) fn answer_call(&self) -> bool {
+    pub(crate) fn join_broadcast(&self) -> bool {
         // Ordering: as in the executor's.
-        if !self.slot().shared.called.load(Ordering::Relaxed) {
-            return false;
-        }
-        // It may take long.
-        self.rest();
-        self.executor.tell_gathered(self.slot());
-        self.executor.answer_now(self.id(), self.slot())
+        self.slot().shared.called.load(Ordering::Relaxed)
+            && self.executor.run_broadcast(self.id(), self.slot(), &self.leave_loop())
     }
 }

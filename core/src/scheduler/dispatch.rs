@@ -5,7 +5,6 @@ use core::ptr::NonNull;
 use super::{
     executor::Scheduler,
     idle::Claim,
-    marks::Mark,
     slot::{Slots, WorkerSlot},
 };
 use crate::{
@@ -70,47 +69,18 @@ where
         if let Overflow::None = overflow {
             // Without stealing, others can take what left for the injector, and no more.
             if self.has_company() && self.config.stealing() {
-                self.tell(slot);
+                self.notify_of(slot);
             }
         } else {
             self.shed(overflow, slot);
         }
     }
 
-    /// There is work for others in the worker's ring: now, or once it has woken all that it has at hand.
-    #[inline(always)]
-    pub(super) fn tell(&self, slot: &WorkerSlot<RING>) {
-        let marks = &slot.local.marks;
-        if marks.any(Mark::GATHERS) {
-            marks.set(Mark::GATHERED, true);
-        } else {
-            self.notify();
-        }
-    }
-
-    /// Tells others of what a worker has gathered in its own queues, or has shed from them, without a word so far.
-    #[cold]
-    pub(crate) fn tell_gathered(&self, slot: &WorkerSlot<RING>) {
-        // INV-ACCEPTING: marks change only while it is down.
-        let was = slot.lifo.replace_accept(false);
-        if slot.local.marks.replace(Mark::GATHERED, false) {
-            let gathers = slot.local.marks.replace(Mark::GATHERS, false);
-            if !slot.lifo.is_empty() {
-                self.cover_lifo(slot);
-            }
-            if !self.injector.is_empty() || (self.config.stealing() && !slot.ring.is_empty()) {
-                self.notify();
-            }
-            slot.local.marks.set(Mark::GATHERS, gathers);
-        }
-        slot.lifo.accept(was);
-    }
-
     #[cold]
     fn shed(&self, overflow: Overflow, slot: &WorkerSlot<RING>) {
         self.keep(overflow, slot);
         if self.has_company() {
-            self.tell(slot);
+            self.notify_of(slot);
         }
     }
 

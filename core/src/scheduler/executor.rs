@@ -7,6 +7,7 @@ use super::{
     config::{Config, Settings},
     error::{BuildError, RunError},
     idle::{Idle, Leaves},
+    listener::Listener,
     shutdown::Gate,
     slot::{OFFLINE, ONLINE, STARTING, Slots, WorkerSlot},
     ward::Ward,
@@ -79,6 +80,7 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     /// Workers that sleep until a job of theirs that was stolen has ended: they run no tasks either.
     pub(crate) joining: AtomicU32,
     pub(crate) watchdog: Watchdog,
+    pub(crate) listener: Listener,
     /// Whose wheel the next timer from outside goes to.
     pub(crate) turn: AtomicU32,
     /// The broadcast under way.
@@ -186,6 +188,7 @@ where
                 deaf: AtomicU32::new(0),
                 joining: AtomicU32::new(0),
                 watchdog: Watchdog::new(),
+                listener: Listener::new(),
                 turn: AtomicU32::new(0),
                 call: AtomicPtr::new(core::ptr::null_mut()),
                 idle: Line(Idle::new()),

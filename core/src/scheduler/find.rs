@@ -3,7 +3,6 @@
 use super::{
     adapt::TICK,
     executor::Scheduler,
-    marks::Mark,
     slot::{Slots, WorkerSlot},
     worker::Worker,
 };
@@ -64,7 +63,7 @@ where
     fn look_up(&self) {
         self.fire_timers();
         if self.slot().local.pace.is_slow() {
-            self.deliver();
+            self.look_for_io();
             self.look_at_next();
         }
     }
@@ -102,18 +101,17 @@ where
             return None;
         }
         let local = &self.slot().local;
-        // A thief that steals a whole tick's tasks at a time would never come to its end in `look_around`. Before it is a searcher:
-        // who answers a broadcast there is none afterwards.
+        // A thief that steals a whole tick's tasks at a time would never come to its end in `look_around`.
         if local.in_tick.get() >= TICK {
             self.end_tick();
         }
-        if !local.marks.any(Mark::SEARCHING) {
+        if !local.duties.is_searching() {
             // Ordering: a cap, for thrift.
             let online = self.executor.online.load(Ordering::Relaxed);
             if !self.executor.idle.try_search(online) {
                 return None;
             }
-            local.marks.set(Mark::SEARCHING, true);
+            local.duties.searches();
         }
         self.steal().or_else(|| self.take_injector(usize::MAX))
     }
@@ -137,7 +135,7 @@ where
         })?;
         slot.counters.injector_batches.add(1);
         // What this worker leaves, in its ring or in the injector, others may take.
-        if !slot.local.marks.any(Mark::SEARCHING) && (more || !executor.injector.is_empty()) {
+        if !slot.local.duties.is_searching() && (more || !executor.injector.is_empty()) {
             executor.notify();
         }
         Some(ready)

@@ -5,7 +5,6 @@ use core::ptr::NonNull;
 use super::{
     executor::Scheduler,
     leave::Leave,
-    marks::Mark,
     slot::{Slots, WorkerSlot},
     worker::{Step, Worker},
 };
@@ -82,6 +81,7 @@ where
         loop {
             // Once in any case: who yields in sync code is done at once, and must let others run all the same.
             let step = worker.pass();
+            let _ = worker.leave_loop();
             if done() {
                 // The poll around us may be long: what this worker has seen in its sleep is looked at now.
                 if slept && self.has_work(id) {
@@ -90,7 +90,7 @@ where
                 return true;
             }
             if step != Step::Polled {
-                worker.park();
+                worker.park_in_loop();
                 slept = true;
             }
         }
@@ -108,6 +108,7 @@ where
         // No jobs: they may be long, and what it waits for be done. The slot's next context may take some.
         worker.slot().local.guest.set(true);
         while self.idle.any_parked() && worker.pass() == Step::Polled {
+            let _ = worker.leave_loop();
             if done() {
                 return true;
             }
@@ -166,7 +167,7 @@ where
     S: Slots<RING>,
 {
     accepting: bool,
-    gathers: bool,
+    batching: bool,
     budget: u32,
     in_poll: bool,
     /// A field, and so dropped after the rest.
@@ -182,7 +183,7 @@ where
         id: WorkerId,
         slot: &'static WorkerSlot<RING>,
     ) -> Self {
-        let in_poll = !slot.local.frame.get().is_null();
+        let in_poll = slot.lifo.is_in_poll();
         if in_poll {
             // The poll below is no longer one that others should take for stuck.
             slot.lifo.count_poll();
@@ -190,14 +191,13 @@ where
         slot.local.depth.set(slot.local.depth.get() + 1);
         slot.bay.mix(true);
         let accepting = slot.lifo.replace_accept(false);
-        // In a waker: what it has woken is told of now, since nobody knows when it returns.
-        let gathers = slot.local.marks.replace(Mark::GATHERS, false);
-        executor.tell_gathered(slot);
-        Worker::of(executor, id).step_back();
+        // In a batch of wakers: what they have woken is made known now, as this one may take long.
+        let batching = slot.local.duties.batches(false);
+        let _ = Worker::of(executor, id).leave_loop();
         Self {
             worker: Leave::at_end(executor, id),
             accepting,
-            gathers,
+            batching,
             // Others run now, so that the poll below may begin anew; a budget without end stays one.
             budget: renewed(slot.local.budget.get()),
             in_poll,
@@ -212,7 +212,7 @@ where
     fn drop(&mut self) {
         let worker = self.worker.worker();
         let slot = worker.slot();
-        worker.rest();
+        let _ = worker.leave_loop();
         // The poll or the job below goes on, for long perhaps.
         worker.cover_poll();
         slot.bay.mix(false);
@@ -221,7 +221,7 @@ where
         if self.in_poll {
             slot.lifo.count_poll();
         }
-        slot.local.marks.set(Mark::GATHERS, self.gathers);
+        slot.local.duties.batches(self.batching);
         slot.lifo.accept(self.accepting);
     }
 }

@@ -23,9 +23,9 @@ use core::ptr::NonNull;
 
 use super::{
     bay::{Bay, BayOps},
+    duties::Away,
     executor::Scheduler,
     job::Job,
-    marks::Mark,
     replace::Counted,
     slot::{Slots, WorkerSlot},
     worker::Worker,
@@ -191,6 +191,7 @@ where
         slot: &WorkerSlot<RING>,
         (job, owner): (NonNull<Job>, WorkerId),
         bottom: bool,
+        _: &Away<'_>,
     ) {
         let bay = &slot.bay;
         let was_bottom = bay.bottom.replace(bottom);
@@ -213,6 +214,9 @@ where
     /// See [`Bay::wait`].
     fn wait_for(&'static self, me: WorkerId, job: &Job) {
         let slot = self.slot_of(me);
+        let worker = Worker::of(self, me);
+        // In a batch of wakers there may be a notification that it has put off.
+        let away = worker.leave_loop();
         let mut round = 0;
         let thief = loop {
             match job.thief() {
@@ -229,21 +233,21 @@ where
         round = 0;
         while !job.is_done() {
             // Its caller may be whom we wait for.
-            self.answer_call(me, slot);
+            self.join_broadcast(me, slot, &away);
             let deep = slot.bay.depth.get() >= self.config.nesting();
             if deep {
-                self.block_for(me, slot, job);
+                self.block_for(&worker, job, &away);
             } else if let Some(piece) = self.steal_job(thief, Some(job)) {
                 // Busy, for as long as that takes.
                 theirs.waiting.fetch_sub(1, Ordering::Relaxed);
-                self.run_stolen(me, slot, piece, false);
+                self.run_stolen(me, slot, piece, false, &away);
                 theirs.waiting.fetch_add(1, Ordering::Relaxed);
                 round = 0;
             } else if round < self.config.spin_rounds() {
                 self.platform.relax(round);
                 round += 1;
             } else {
-                self.sleep_for(me, slot, theirs, job);
+                self.sleep_for(&worker, theirs, job, &away);
                 round = 0;
             }
         }
@@ -261,36 +265,32 @@ where
     /// Sleeps until the job is done, or its thief has published pieces of it. May return early.
     ///
     /// The worker is not announced as asleep: it can take no task, and whoever had one would rely on it.
-    fn sleep_for(&'static self, me: WorkerId, slot: &WorkerSlot<RING>, theirs: &Bay, job: &Job) {
-        // In a waker, it may have told nobody so far, and be counted as a searcher.
-        self.tell_gathered(slot);
-        Worker::of(self, me).step_back();
-        theirs.sleeper.store(me.index() as u32 + 1, Ordering::Relaxed);
+    fn sleep_for(&self, worker: &Worker<P, S, RING>, theirs: &Bay, job: &Job, away: &Away<'_>) {
+        theirs.sleeper.store(worker.id().index() as u32 + 1, Ordering::Relaxed);
         let counted = self.count_out(&self.joining);
         // Ordering: pairs with the fence of `notify` in `publish`: either that one sees us, or we see what is public; and with
         // the one in `answer`: either that one sees that we wait, or we ask after it has forgotten that it was asked.
         fence(Ordering::SeqCst);
         theirs.deque.ask();
         if job.fall_asleep() && (theirs.is_mixed() || !theirs.deque.is_public()) {
-            Worker::of(self, me).wait();
+            worker.wait(away);
         }
         drop(counted);
     }
 
     /// Too deep to help: has a replacement started, and sleeps until the job is done.
     #[cold]
-    fn block_for(&'static self, me: WorkerId, slot: &WorkerSlot<RING>, job: &Job) {
-        let worker = Worker::of(self, me);
+    fn block_for(&'static self, worker: &Worker<P, S, RING>, job: &Job, away: &Away<'_>) {
+        let slot = worker.slot();
         let was = slot.lifo.replace_accept(false);
-        worker.step_back();
         worker.give_away();
         slot.lifo.accept(was);
         let _blocked = self.block(&slot.shared.relies);
         // Its timers are for a watcher to see to.
         let _deaf = Counted::up(&self.deaf);
         while job.fall_asleep() {
-            self.answer_call(me, slot);
-            worker.wait();
+            self.join_broadcast(worker.id(), slot, away);
+            worker.wait(away);
         }
     }
 }
@@ -315,16 +315,14 @@ where
         // SAFETY: INV-BAY: the caller is the worker.
         let own = || unsafe { !slot.lifo.is_empty() || !slot.inbox.is_empty() };
         let kept = || !self.config.stealing() && !slot.ring.is_empty();
-        let unseen = || {
-            !self.watchdog.is_on()
-                && (slot.timed.wheel.is_overdue(now) || self.platform.is_unwatched())
-        };
+        let unseen =
+            || !self.watchdog.is_on() && (slot.timed.wheel.is_overdue(now) || self.is_unheard());
         let due = over && (own() || kept() || !self.idle.any_parked() || unseen());
         if due {
             // INV-ACCEPTING: the caller is in the midst of user code.
             let was = slot.lifo.replace_accept(false);
             // The next pass looks for I/O and timers.
-            slot.local.marks.set(Mark::SLEPT, true);
+            slot.local.duties.shall_look(true);
             slot.lifo.accept(was);
         }
         (due, now.as_nanos())
@@ -338,20 +336,20 @@ where
     /// A searcher that has found no task runs a job of another worker, if there is one.
     pub(crate) fn run_job(&self) -> bool {
         let (executor, slot) = (self.executor, self.slot());
-        if !slot.local.marks.any(Mark::SEARCHING) || slot.local.guest.get() {
+        if !slot.local.duties.is_searching() || slot.local.guest.get() {
             return false;
         }
         if !executor.may_run_jobs() {
             return false;
         }
         let Some(found) = executor.steal_any_job(self.id(), slot) else { return false };
-        self.rest();
+        let away = self.leave_loop();
         // A job is as long as a poll may be.
         self.cover_poll();
         // A worker that waits in sync code has something below.
         let bottom = slot.local.frame.get().is_null() && slot.bay.roots.get() == 0;
         let counted = Counted::up(&executor.thieves);
-        executor.run_stolen(self.id(), slot, found, bottom);
+        executor.run_stolen(self.id(), slot, found, bottom, &away);
         drop(counted);
         if executor.config.job_workers() < u32::from(u16::MAX)
             || executor.helpers.load(Ordering::Relaxed) > 0
@@ -363,7 +361,7 @@ where
         if now.saturating_sub(slot.local.looked.get()) >= LOOK {
             slot.local.looked.set(now);
             // The next pass looks for I/O and timers.
-            slot.local.marks.set(Mark::SLEPT, true);
+            slot.local.duties.shall_look(true);
         }
         true
     }

@@ -11,15 +11,14 @@ where
 {
     fn drop(&mut self) {
         let (executor, slot) = (self.executor, self.slot());
-        self.end_park();
+        let _ = self.leave_loop();
         // Frames below this one go on in the slot: no other context may enter it before they end (INV-LOCAL, INV-BAY).
         slot.local.abandoned.set(slot.is_at_work());
         if slot.local.abandoned.get() {
             return;
         }
-        self.retire_locals();
         self.end_stretch();
-        self.rest();
+        self.retire_locals(&self.leave_loop());
         self.give_away();
         // The last task may have ended here, with everybody else asleep.
         executor.settle();

@@ -6,6 +6,7 @@ pub(crate) mod bay;
 pub(crate) mod broadcast;
 pub(crate) mod config;
 pub(crate) mod dispatch;
+pub(crate) mod duties;
 pub(crate) mod error;
 pub(crate) mod executor;
 pub(crate) mod find;
@@ -15,13 +16,15 @@ pub(crate) mod idle;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod leave;
-pub(crate) mod marks;
+pub(crate) mod listener;
 #[cfg(all(test, filch_loom))]
 mod models;
 #[cfg(all(test, filch_loom))]
 mod models_broadcast;
 #[cfg(all(test, filch_loom))]
 mod models_jobs;
+#[cfg(all(test, filch_loom))]
+mod models_listen;
 #[cfg(all(test, filch_loom))]
 mod models_watch;
 #[cfg(all(test, filch_loom))]
@@ -30,6 +33,7 @@ pub(crate) mod park;
 pub(crate) mod replace;
 pub(crate) mod rng;
 pub(crate) mod shutdown;
+pub(crate) mod sleep;
 pub(crate) mod slot;
 pub(crate) mod snapshot;
 pub(crate) mod timing;

@@ -57,7 +57,9 @@ impl Board {
     /// The only worker's sleep.
     fn park(&self, park: &ParkWord) {
         // SAFETY: nobody else is this worker.
-        park.park(|word, parked| unsafe { self.wait(ME, word, parked, None) });
+        park.park(super::park::Sleep::Wait, |word, parked| unsafe {
+            self.wait(ME, word, parked, None)
+        });
     }
 }
 

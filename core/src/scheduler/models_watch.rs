@@ -54,7 +54,7 @@ fn models_watch_is_kept_or_handed_over() {
         go.store(true, Release);
         first.end_park();
         // As before a poll.
-        first.rest();
+        let _ = first.leave_loop();
         let asleep = second.join().unwrap();
         let told = executor.idle.parked(executor) == 0;
         assert!(told || asleep.flatten().is_some(), "it sleeps without a timeout");

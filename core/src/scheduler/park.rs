@@ -8,16 +8,28 @@ use crate::{
 
 const UNPARKED: u32 = 0;
 const PARKED: u32 = 1;
-const NOTIFIED: u32 = 2;
+/// As `PARKED`, in the reactor.
+pub(crate) const LISTENING: u32 = 2;
+const NOTIFIED: u32 = 3;
+
+/// How a worker sleeps: what its park word says meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sleep {
+    /// On its word ([`Platform::wait`]).
+    Wait = PARKED as isize,
+    /// In the reactor ([`Platform::listen`]).
+    Listen = LISTENING as isize,
+}
 
 /// One worker's park word.
 ///
 /// | from | by | to |
 /// |---|---|---|
-/// | UNPARKED | the worker, about to sleep | PARKED |
-/// | UNPARKED, NOTIFIED | anybody wakes it | NOTIFIED: the next sleep ends at once |
-/// | PARKED | anybody wakes it | NOTIFIED, and the platform is told |
-/// | PARKED, NOTIFIED | the worker, awake again | UNPARKED |
+/// | UNPARKED | the worker, about to sleep | PARKED; LISTENING in the reactor |
+/// | UNPARKED, NOTIFIED | a waker | NOTIFIED: the next sleep ends at once |
+/// | PARKED | a waker | NOTIFIED, and [`Platform::wake`] |
+/// | LISTENING | a waker | NOTIFIED, and [`Platform::interrupt`] |
+/// | all but UNPARKED | the worker, awake again | UNPARKED |
 #[derive(Debug)]
 pub(crate) struct ParkWord(AtomicU32);
 
@@ -28,21 +40,22 @@ impl ParkWord {
         }
     }
 
-    /// Sleeps by `sleep`, which returns when the word is no longer what it says, or for a reason of its own. Only the
+    /// Sleeps by `sleep`, which returns when the word is no longer what it is told, or for a reason of its own. Only the
     /// worker itself.
-    pub(crate) fn park(&self, sleep: impl FnOnce(&AtomicU32, u32)) {
+    pub(crate) fn park(&self, how: Sleep, sleep: impl FnOnce(&AtomicU32, u32)) {
+        let parked = how as u32;
         // Ordering: Acquire on failure pairs with the Release in `unpark`: who was notified sees why. Nothing is
         // published by going to sleep.
         #[cfg(not(filch_mutant = "park_gap"))]
         let asleep =
-            self.0.compare_exchange(UNPARKED, PARKED, Ordering::Relaxed, Ordering::Acquire);
+            self.0.compare_exchange(UNPARKED, parked, Ordering::Relaxed, Ordering::Acquire);
         #[cfg(filch_mutant = "park_gap")]
         let asleep = match self.0.load(Ordering::Acquire) {
-            UNPARKED => Ok(self.0.store(PARKED, Ordering::Relaxed)),
+            UNPARKED => Ok(self.0.store(parked, Ordering::Relaxed)),
             other => Err(other),
         };
         if asleep.is_ok() {
-            sleep(&self.0, PARKED);
+            sleep(&self.0, parked);
         }
         // A swap, not a store: it may overwrite NOTIFIED, and must then see what the notifier did before.
         // Ordering: Acquire pairs with the Release in `unpark`.
@@ -54,9 +67,14 @@ impl ParkWord {
         self.0.store(UNPARKED, Ordering::Relaxed);
     }
 
+    /// The word itself.
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        &self.0
+    }
+
     /// Whether the worker sleeps, or is about to, and has not been notified. A hint.
     pub(crate) fn is_parked(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == PARKED
+        matches!(self.0.load(Ordering::Relaxed), PARKED | LISTENING)
     }
 
     /// Ends the worker's sleep, this one or the next. From any context.
@@ -66,8 +84,10 @@ impl ParkWord {
         #[cfg(filch_mutant = "park_notify")]
         const NOTIFY: Ordering = Ordering::Relaxed;
         // Ordering: Release pairs with the Acquires in `park`.
-        if self.0.swap(NOTIFIED, NOTIFY) == PARKED {
-            platform.wake(worker, &self.0);
+        match self.0.swap(NOTIFIED, NOTIFY) {
+            PARKED => platform.wake(worker, &self.0),
+            LISTENING => platform.interrupt(worker, &self.0),
+            _ => {}
         }
     }
 }

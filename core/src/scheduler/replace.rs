@@ -38,7 +38,6 @@ where
         patient: bool,
     ) -> bool {
         let worker = Worker::of(self, id);
-        worker.end_park();
         worker.give_away();
         self.publish_all(&slot.bay);
         let _blocked = self.block(&slot.shared.relies);
@@ -46,6 +45,7 @@ where
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
         let mut look = Look { next: Instant::ZERO, refused: false, patient, turn, hopeless: None };
         loop {
+            let away = worker.leave_loop();
             if done() {
                 return true;
             }
@@ -54,7 +54,7 @@ where
             let pinned = unsafe { slot.inbox.pop() };
             let polled = pinned.is_some();
             if let Some(ready) = pinned {
-                worker.poll(ready);
+                worker.poll(ready, &away);
                 worker.keep_up(1);
                 worker.give_away();
             }
@@ -67,7 +67,7 @@ where
                 (true, false) if self.is_pinned_down(id, &mut look) => return done(),
                 (true, _) => continue,
                 (false, true) => {
-                    worker.listen(worker.next_deadline());
+                    worker.sleep(worker.next_deadline(), || true);
                 }
                 (false, false) => {
                     if self.listen_alone(&worker, worker.next_deadline(), &mut look) {
@@ -78,7 +78,7 @@ where
             // First, what it has heard of: others rely on it.
             worker.deliver();
             worker.fire_timers();
-            worker.answer_call();
+            worker.join_broadcast();
             worker.give_away();
         }
     }
@@ -108,7 +108,7 @@ where
         look.refused && !self.others_can_work() && self.is_hopeless(me, now)
     }
 
-    /// As [`Worker::listen`], of a blocked worker while no other can run tasks; true if there is no hope that this ends, and it has
+    /// As [`Worker::sleep`], of a blocked worker while no other can run tasks; true if there is no hope that this ends, and it has
     /// not slept.
     fn listen_alone(
         &'static self,
@@ -120,16 +120,13 @@ where
         self.retry(look, now);
         let until = deadline.map_or(look.next, |deadline| deadline.min(look.next));
         let mut hopeless = false;
-        worker.slot().shared.park.park(|word, parked| {
+        worker.sleep(Some(until), || {
             // Ordering: pairs with itself in other blocked workers, each of which has said in its park word that it sleeps: the
             // last one sees all others asleep, and decides.
             fence(Ordering::SeqCst);
             hopeless = self.has_no_hope(worker.id(), look, now)
                 && (!look.patient || self.is_long_hopeless(look, now));
-            if !hopeless {
-                // SAFETY: the caller is the worker.
-                unsafe { self.platform.listen(worker.id(), word, parked, Some(until)) };
-            }
+            !hopeless
         });
         hopeless
     }

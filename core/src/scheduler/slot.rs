@@ -10,7 +10,7 @@ use core::{
 use super::{
     adapt::{Pace, Patience},
     bay::Bay,
-    marks::Marks,
+    duties::Duties,
     park::ParkWord,
     rng::Rng,
     watchdog::Seen,
@@ -85,18 +85,18 @@ pub(crate) struct LifoSlot {
     accepting: AtomicBool,
 }
 
-/// What only the worker's own context touches (INV-LOCAL), interrupt handlers on it excluded, but for `marks`.
+/// What only the worker's own context touches (INV-LOCAL), interrupt handlers on it excluded, but for `duties`.
 pub(crate) struct Local {
     pub(crate) rng: Rng,
     pub(crate) pace: Pace,
     pub(crate) patience: Patience,
     /// Polls since the worker began.
     pub(crate) ticks: Cell<u32>,
-    pub(crate) marks: Marks,
+    pub(crate) duties: Duties,
     /// Polls in the tick under way.
     pub(crate) in_tick: Cell<u32>,
-    /// When the stretch of polls under way began, in nanoseconds, and at which poll of the tick; of account without `FRESH`.
-    pub(crate) stretch: Cell<(u64, u32)>,
+    /// When the stretch of polls under way began, in nanoseconds, and at which poll of the tick.
+    pub(crate) stretch: Cell<Option<(u64, u32)>>,
     /// Polls in a row from the LIFO slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) budget: Cell<u32>,
@@ -120,8 +120,6 @@ pub(crate) struct Local {
     pub(crate) looked: Cell<u64>,
     /// Nanoseconds of busy time not yet counted as a microsecond.
     pub(crate) busy_rest: Cell<u64>,
-    /// It has delivered what came in its last sleep.
-    pub(crate) heard: Cell<bool>,
     /// It came online beside one other worker, and has not slept since.
     pub(crate) is_second: Cell<bool>,
 }
@@ -228,9 +226,9 @@ impl Local {
             pace: Pace::new(),
             patience: Patience::new(),
             ticks: Cell::new(0),
-            marks: Marks::new(),
+            duties: Duties::new(),
             in_tick: Cell::new(0),
-            stretch: Cell::new((0, 0)),
+            stretch: Cell::new(None),
             streak: Cell::new(0),
             budget: Cell::new(0),
             frame: Cell::new(null()),
@@ -244,7 +242,6 @@ impl Local {
             abandoned: Cell::new(false),
             looked: Cell::new(0),
             busy_rest: Cell::new(0),
-            heard: Cell::new(false),
             is_second: Cell::new(false),
         }
     }
@@ -307,6 +304,12 @@ impl LifoSlot {
     #[inline(always)]
     pub(crate) fn is_accepting(&self) -> bool {
         self.accepting.load(Ordering::Relaxed)
+    }
+
+    /// Whether the worker is in a poll, or in a batch of wakers.
+    pub(crate) fn is_in_poll(&self) -> bool {
+        // Ordering: the worker's own look; for others a hint.
+        self.polls.load(Ordering::Relaxed) & 1 == 1
     }
 
     /// A poll begins or ends.

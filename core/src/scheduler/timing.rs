@@ -9,7 +9,6 @@ use core::{future::Future, ptr::NonNull, task::Waker, time::Duration};
 
 use super::{
     executor::Scheduler,
-    marks::Mark,
     slot::{Slots, WorkerSlot},
     worker::Worker,
 };
@@ -59,9 +58,9 @@ where
         }
     }
 
-    /// A worker has left, which perhaps was the one that heard of I/O: somebody who sleeps takes its place.
+    /// A worker has left, which perhaps was the one that listened: a sleeper takes its place.
     pub(crate) fn leave_io(&self) {
-        if self.platform.is_unwatched() && self.idle.any_parked() {
+        if self.is_unheard() && self.idle.any_parked() {
             self.wake_one();
         }
     }
@@ -177,11 +176,10 @@ where
         while more {
             let mut batch: Batch = Default::default();
             more = wheel.expire(now, executor.config.tick, &mut batch);
-            if batch.iter().any(Option::is_some) {
-                // Wakers may be of any kind, and take long.
-                self.step_back();
+            if batch.iter().all(Option::is_none) {
+                continue;
             }
-            self.on_behalf(&mut || {
+            self.run_wakers(&mut || {
                 // A waker that panics takes none of the others with it.
                 for waker in batch.iter_mut().filter_map(Option::take) {
                     fired += 1;
@@ -191,19 +189,5 @@ where
         }
         slot.counters.timers.add(fired);
         fired > 0
-    }
-
-    /// Runs wakers outside of a poll, so that what they wake goes to this worker's own queues; goes on behind one that
-    /// panics. Others hear of it, if at all, when the worker turns to the first (`rest`): who is woken earlier finds one task in
-    /// place of half of them, and may take the core away from this worker, and with it all that it has not woken yet.
-    pub(crate) fn on_behalf(&self, wake: &mut dyn FnMut()) {
-        let (lifo, marks) = (&self.slot().lifo, &self.slot().local.marks);
-        // INV-ACCEPTING: marks change only while it is down.
-        let (was, gathers) = (lifo.replace_accept(false), marks.replace(Mark::GATHERS, true));
-        lifo.accept(true);
-        while self.executor.platform.guard(wake).is_err() {}
-        lifo.accept(false);
-        marks.set(Mark::GATHERS, gathers);
-        lifo.accept(was);
     }
 }

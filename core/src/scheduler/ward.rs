@@ -86,13 +86,17 @@ impl<P: Platform> Ward<P> {
         word: &AtomicU32,
         expected: u32,
         deadline: Option<Instant>,
-    ) {
+    ) -> bool {
         // SAFETY: the caller's.
-        returns(|| unsafe { self.0.listen(worker, word, expected, deadline) });
+        returns(|| unsafe { self.0.listen(worker, word, expected, deadline) })
     }
 
     pub(crate) fn wake(&self, worker: WorkerId, word: &AtomicU32) {
         returns(|| self.0.wake(worker, word));
+    }
+
+    pub(crate) fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
+        returns(|| self.0.interrupt(worker, word));
     }
 
     pub(crate) fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
@@ -103,10 +107,6 @@ impl<P: Platform> Ward<P> {
     pub(crate) unsafe fn poll_io(&self, worker: WorkerId) -> usize {
         // SAFETY: the caller's.
         unsafe { self.0.poll_io(worker) }
-    }
-
-    pub(crate) fn is_unwatched(&self) -> bool {
-        returns(|| self.0.is_unwatched())
     }
 
     /// Calls user code, which may panic. What gets out of here ends the program.

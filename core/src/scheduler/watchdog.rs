@@ -14,13 +14,12 @@
 
 use super::{
     executor::Scheduler,
-    marks::Mark,
     slot::{Slots, WorkerSlot},
     timing::GRACE,
     worker::Worker,
 };
 use crate::{
-    atomic::{AtomicU32, Ordering, maybe_const},
+    atomic::{AtomicBool, AtomicU32, Ordering, maybe_const},
     instant::Instant,
     platform::Platform,
     trace::Event,
@@ -49,6 +48,8 @@ pub(crate) struct Watchdog {
     next: AtomicU32,
     /// A sum that changes with the polls of all workers, as the last scan saw it.
     polls: AtomicU32,
+    /// It saw the same sum as the scan before.
+    quiet: AtomicBool,
 }
 
 impl Watchdog {
@@ -59,6 +60,7 @@ impl Watchdog {
                 alert: AtomicU32::new(0),
                 next: AtomicU32::new(0),
                 polls: AtomicU32::new(0),
+                quiet: AtomicBool::new(false),
             }
         }
     }
@@ -68,6 +70,12 @@ impl Watchdog {
     pub(crate) fn is_on(&self) -> bool {
         // Ordering: a hint.
         self.watchers.load(Ordering::Relaxed) > 0
+    }
+
+    /// A watcher is awake again. It scans, if that is due, unless it was claimed for work.
+    pub(crate) fn one_less(&self) {
+        // Ordering: as in `begin_watch`.
+        self.watchers.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn is_alert(&self) -> bool {
@@ -160,7 +168,7 @@ where
             && self.config.stealing()
             && self.idle.any_parked()
         {
-            self.tell(slot);
+            self.notify_of(slot);
         }
     }
 
@@ -201,36 +209,23 @@ where
         let (executor, local) = (self.executor, &self.slot().local);
         let timeouts = executor.config.watchdog()?;
         // It sleeps again, and has turned to nothing.
-        local.marks.set(Mark::WATCHED, false);
+        local.duties.keeps_watch();
         // Ordering: a hint.
         let has_others = executor.online.load(Ordering::Relaxed) > 1;
         // While workers sleep and wake by turns it goes on, although all may sleep at this moment: or each of them that wakes
         // would have to wake another, to watch.
         let needed = executor.is_anybody_awake() || (has_others && !local.rested.get());
-        if !needed || local.marks.any(Mark::WATCHING) {
+        if !needed || local.duties.is_watching() {
             return None;
         }
         let more = |n: u32| (n < WATCHERS).then_some(n + 1);
         // Ordering: a count, and a hint to others.
         let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
         executor.watchdog.watchers.fetch_update(set, seen, more).ok()?;
-        local.marks.set(Mark::WATCHING, true);
+        local.duties.watches();
         let (now, timeout) = (executor.platform.now(), executor.watchdog.timeout(timeouts));
         // Not a timeout of its own: a watcher that is woken for work again and again would never come to its end.
         Some(now.after_nanos(executor.watchdog.until_next(now, timeout).unwrap_or(timeout)))
-    }
-
-    /// Awake again: watches no more; whether it did. [`scan_if_due`](Self::scan_if_due) should follow, unless it was claimed for work.
-    pub(crate) fn end_watch(&self) -> bool {
-        let (executor, local) = (self.executor, &self.slot().local);
-        if !local.marks.replace(Mark::WATCHING, false) {
-            return false;
-        }
-        // Ordering: as in `begin_watch`.
-        executor.watchdog.watchers.fetch_sub(1, Ordering::Relaxed);
-        // Before it turns to work, or to a waker in the scan, another one takes its place (`step_back`).
-        local.marks.set(Mark::WATCHED, !cfg!(filch_mutant = "watch_lost"));
-        true
     }
 
     pub(crate) fn scan_if_due(&self) {
@@ -238,17 +233,19 @@ where
         let Some(timeouts) = executor.config.watchdog() else { return };
         let now = executor.platform.now();
         if executor.watchdog.until_next(now, executor.watchdog.timeout(timeouts)).is_none() {
-            local.rested.set(self.scan(now));
+            self.scan(now);
         }
+        // By its own scan, or by that of another watcher, while this one slept: or two that wake at the same times would go on.
+        // Ordering: a hint.
+        local.rested.set(executor.watchdog.quiet.load(Ordering::Relaxed));
     }
 
-    /// Looks at every other worker; whether no worker has polled since the last scan.
-    fn scan(&self, now: Instant) -> bool {
+    /// Looks at every other worker, and whether any has polled since the last scan.
+    fn scan(&self, now: Instant) {
         self.slot().counters.sweeps.add(1);
         let (mut found, mut sum) = (false, 0_u32);
         for (index, other) in self.executor.in_use().iter().enumerate() {
-            // Ordering: a hint.
-            sum = sum.wrapping_add(other.lifo.polls.load(Ordering::Relaxed));
+            sum = sum.wrapping_add(other.counters.polls.get() as u32);
             if index != self.id().index() {
                 found |= self.look_at(index, other, now);
             }
@@ -257,8 +254,9 @@ where
             // The other watcher sleeps for a long time yet.
             self.executor.wake_one();
         }
-        // Ordering: a memo.
-        self.executor.watchdog.polls.swap(sum, Ordering::Relaxed) == sum
+        // Ordering: memos.
+        let quiet = self.executor.watchdog.polls.swap(sum, Ordering::Relaxed) == sum;
+        self.executor.watchdog.quiet.store(quiet, Ordering::Relaxed);
     }
 
     /// At the end of a tick: looks at one other worker, the next in turn.
@@ -314,7 +312,7 @@ where
         // Ordering: once for each poll, or twice if two workers find it at the same time.
         if is_over && stuck.shared.seen.reported.swap(polls, Ordering::Relaxed) != polls {
             // The platform may call code of the user's.
-            self.step_back();
+            let _ = self.leave_loop();
             self.executor.platform.event(Some(self.id()), Event::LongPoll { worker, nanos });
         }
     }
@@ -324,8 +322,7 @@ where
     #[inline]
     pub(crate) fn cover_poll(&self) {
         let executor = self.executor;
-        if executor.lacks_watcher()
-            && (self.slot().timed.wheel.is_armed() || executor.platform.is_unwatched())
+        if executor.lacks_watcher() && (self.slot().timed.wheel.is_armed() || executor.is_unheard())
         {
             executor.wake_one();
         }

@@ -1,15 +1,14 @@
-//! A worker: one pass of its loop, its sleep, its end.
+//! A worker: one pass of its loop, and a poll.
 
 use core::{fmt, marker::PhantomData, mem::ManuallyDrop};
 
 use super::{
+    duties::Away,
     executor::Scheduler,
     help::Nested,
-    marks::Mark,
     slot::{Slots, WorkerSlot},
 };
 use crate::{
-    instant::Instant,
     platform::{Platform, WorkerId},
     queue::chain::Chain,
     task::{
@@ -20,9 +19,6 @@ use crate::{
     },
     trace::Event,
 };
-
-/// In nanoseconds: how long a worker that has just come online sleeps, at most.
-const FIRST: u64 = 1_000_000;
 
 /// What one pass of the loop did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,33 +80,26 @@ where
     pub fn step(&self) -> Step {
         let _nested = self.nest();
         let mut step = self.pass();
-        if step == Step::Idle && self.deliver() > 0 {
+        if step == Step::Idle && self.look_for_io() > 0 {
             step = self.pass();
         }
-        if step != Step::Polled {
-            // Nobody knows when the next step comes: others must not rely on this worker's search.
-            self.rest();
-        }
+        // The next step may come late.
+        let _ = self.leave_loop();
         step
     }
 
     /// As `step`, for loops that go on at once: a worker that found nothing may go on searching.
     #[inline]
     pub(crate) fn pass(&self) -> Step {
-        let marks = &self.slot().local.marks;
-        if marks.any(Mark::ANNOUNCED.or(Mark::SLEPT)) {
+        if self.slot().local.duties.comes_from_sleep() {
             self.after_sleep();
         }
-        let found = self.find().or_else(|| self.fire_timers().then(|| self.find()).flatten());
-        match found {
+        match self.find().or_else(|| self.find_again()) {
             Some(ready) => {
-                if marks.any(Mark::SEARCHING.or(Mark::WATCHED).or(Mark::GATHERED)) {
-                    self.rest();
-                }
-                self.poll(ready);
+                self.poll(ready, &self.leave_loop());
                 Step::Polled
             }
-            None if self.answer_call() || self.run_job() => Step::Polled,
+            None if self.join_broadcast() || self.run_job() => Step::Polled,
             None => {
                 self.end_stretch();
                 if self.executor.settle() { Step::Stopped } else { Step::Idle }
@@ -118,12 +107,20 @@ where
         }
     }
 
+    /// After events of I/O that it has heard of, and after timers.
+    #[inline]
+    fn find_again(&self) -> Option<Ready> {
+        ((self.deliver() > 0) | self.fire_timers()).then(|| self.find()).flatten()
+    }
+
     /// What came while the worker slept is there for it alone to see to.
     #[cold]
     fn after_sleep(&self) {
         self.end_park();
-        if self.slot().local.marks.replace(Mark::SLEPT, false) {
-            if !self.slot().local.heard.replace(false) {
+        let duties = &self.slot().local.duties;
+        if duties.shall_look(false) {
+            // A worker that was claimed for a task finds that first: or it would pass its search on, and wake another.
+            if !duties.is_searching() {
                 self.deliver();
             }
             self.fire_timers();
@@ -134,7 +131,7 @@ where
     }
 
     /// In a poll of this very worker, the loop is a nested one.
-    fn nest(&self) -> Option<Nested<P, S, RING>> {
+    pub(super) fn nest(&self) -> Option<Nested<P, S, RING>> {
         let local = &self.slot().local;
         (!local.frame.get().is_null() && self.slot().lifo.is_accepting())
             .then(|| Nested::enter(self.executor, self.id, self.slot()))
@@ -160,198 +157,22 @@ where
                     round += 1;
                 }
                 Step::Idle => {
-                    self.sleep(most);
+                    self.park_and_learn(most);
                     round = 0;
                 }
             }
         }
     }
 
-    /// As `park`, and learns from how long it took.
-    fn sleep(&self, most: u32) {
-        if most == 0 {
-            return self.park();
-        }
-        let begin = self.executor.platform.now();
-        self.park();
-        if self.slot().local.marks.any(Mark::SLEPT) {
-            let now = self.executor.platform.now();
-            let nanos = now.nanos_since(begin);
-            let patience = &self.slot().local.patience;
-            if self.slot().local.marks.any(Mark::SEARCHING)
-                || self.slot().timed.wheel.is_overdue(now)
-            {
-                patience.record(nanos, most);
-            } else {
-                // What ends by I/O would not have been found by looks at queues and timers, however many.
-                patience.lose(most);
-            }
-        }
-    }
-
-    /// Sleeps until there may be something to do. Returns at once if there is.
-    pub fn park(&self) {
-        let _nested = self.nest();
-        if let Some(deadline) = self.begin_park() {
-            self.listen(deadline);
-            self.slot().local.heard.set(false);
-            self.slot().local.marks.set(Mark::SLEPT, true);
-            self.end_park();
-        } else {
-            // There is work, perhaps in the hands of somebody who was interrupted in the midst of taking it.
-            self.executor.platform.relax(u32::MAX);
-        }
-    }
-
-    /// Sleeps until notified, until `deadline`, or for no reason, and perhaps hears of I/O, which [`deliver`](Self::deliver) must
-    /// follow for. Another worker may rely on this one to hear of I/O.
-    pub(crate) fn listen(&self, deadline: Option<Instant>) {
-        let (platform, me) = (&self.executor.platform, self.id);
-        // SAFETY: we are the worker, and have entered.
-        let listen = |word: &_, parked| unsafe { platform.listen(me, word, parked, deadline) };
-        self.slot().shared.park.park(listen);
-    }
-
-    /// As `listen`, in the midst of user code: it hears of nothing but its own wake-up.
-    pub(crate) fn wait(&self) {
-        let (platform, me) = (&self.executor.platform, self.id);
-        // SAFETY: as above.
-        self.slot()
-            .shared
-            .park
-            .park(|word, parked| unsafe { platform.wait(me, word, parked, None) });
-    }
-
-    /// The first half of [`park`](Self::park), for simulations: announces that the worker sleeps, and looks once more for
-    /// work. `None` if there was some; else the sleep's deadline, and [`end_park`](Self::end_park) should follow. Until
-    /// then the worker counts as asleep.
-    pub fn begin_park(&self) -> Option<Option<Instant>> {
-        let (executor, local) = (self.executor, &self.slot().local);
-        self.end_park();
-        self.end_stretch();
-        executor.publish_all(&self.slot().bay);
-        local.marks.set(Mark::ANNOUNCED, true);
-        let look =
-            executor.idle.announce(executor, self.id, local.marks.replace(Mark::SEARCHING, false));
-        let found = look && executor.has_work(self.id);
-        if found || self.must_stay() {
-            self.wake_up();
-            let search_on = found && !cfg!(filch_mutant = "idle_lapse");
-            if search_on && !local.marks.replace(Mark::SEARCHING, true) {
-                // Its pusher may have relied on this worker's search: should it turn to a task of its own, `rest` looks again.
-                executor.idle.search_on();
-            }
-            return None;
-        }
-        executor.ask_all();
-        self.slot().counters.parks.add(1);
-        executor.platform.event(Some(self.id), Event::Park);
-        let limit = |nanos| executor.platform.now().after_nanos(nanos);
-        let ends = [self.begin_watch(), self.longest_sleep().map(limit), self.next_deadline()];
-        Some(ends.into_iter().flatten().min())
-    }
-
-    /// The first sleep beside one that took itself for the only worker until now, and is awake, is short: `Scheduler::has_company`.
-    fn longest_sleep(&self) -> Option<u64> {
-        let executor = self.executor;
-        let limit = executor.config.park_timeout();
-        let is_first = self.slot().local.is_second.replace(false);
-        if is_first && executor.config.has_watchdog() && executor.is_anybody_awake() {
-            return Some(limit.map_or(FIRST, |limit| limit.min(FIRST)));
-        }
-        limit
-    }
-
-    /// The second half of [`park`](Self::park): the worker is awake. Nothing happens if it did not sleep.
-    #[inline(always)]
-    pub fn end_park(&self) {
-        if self.slot().local.marks.any(Mark::ANNOUNCED) {
-            self.stand_up();
-        }
-    }
-
-    #[cold]
-    fn stand_up(&self) {
-        self.executor.platform.event(Some(self.id), Event::Unpark);
-        let unclaimed = self.wake_up();
-        if !self.end_watch() {
-            return;
-        }
-        if self.slot().local.marks.any(Mark::SLEPT) {
-            // A scan calls wakers of others, and may take long: what this worker has heard of comes first.
-            self.deliver();
-            self.slot().local.heard.set(true);
-        }
-        if unclaimed {
-            self.scan_if_due();
-        }
-    }
-
-    /// Takes the announcement back; false if the worker has been claimed, and so searches.
-    fn wake_up(&self) -> bool {
-        let unclaimed = self.executor.idle.retract(self.executor, self.id);
-        self.slot().local.marks.set(Mark::ANNOUNCED, false);
-        self.slot().local.marks.set(Mark::SEARCHING, !unclaimed);
-        unclaimed
-    }
-
-    /// Reasons of this worker's own not to sleep.
-    fn must_stay(&self) -> bool {
-        // SAFETY: we are the worker.
-        let mail = unsafe { !self.slot().inbox.is_empty() };
-        mail || self.executor.gate.is_stopped()
-            || !self.slot().lifo.is_empty()
-            || !self.slot().ring.is_empty()
-    }
-
-    /// Gives up what others rely on before the worker runs something: passes on the search and the watch, and sends the
-    /// notification that it owes.
-    #[inline(never)]
-    pub(crate) fn rest(&self) {
-        let marks = &self.slot().local.marks;
-        self.step_back();
-        if marks.any(Mark::GATHERED) {
-            self.executor.tell_gathered(self.slot());
-        }
-    }
-
-    /// Before user code, and before a sleep in the midst of it: others must rely neither on this worker's search nor on its watch.
     #[inline]
-    pub(crate) fn step_back(&self) {
-        let (lifo, marks) = (&self.slot().lifo, &self.slot().local.marks);
-        if !marks.any(Mark::SEARCHING.or(Mark::WATCHED)) {
-            return;
-        }
-        // INV-ACCEPTING: marks change only while it is down.
-        let was = lifo.replace_accept(false);
-        if marks.replace(Mark::SEARCHING, false) {
-            self.stop_searching();
-        }
-        if marks.replace(Mark::WATCHED, false) {
-            self.hand_watch_over();
-        }
-        lifo.accept(was);
-    }
-
-    #[cold]
-    fn stop_searching(&self) {
-        let executor = self.executor;
-        if executor.idle.stop_searching()
-            && (executor.has_work(self.id) || !self.slot().ring.is_empty())
-        {
-            executor.notify();
-        }
-    }
-
-    #[inline]
-    pub(crate) fn poll(&self, ready: Ready) {
+    pub(crate) fn poll(&self, ready: Ready, _: &Away<'_>) {
         let (executor, slot) = (self.executor, self.slot());
         let local = &slot.local;
         let task = ready.as_ptr();
         let frame = Frame { task, below: local.frame.get() };
         local.frame.set(&frame);
         local.budget.set(BUDGET);
-        if local.marks.any(Mark::FRESH) {
+        if local.stretch.get().is_none() {
             self.begin_stretch();
         }
         local.in_tick.set(local.in_tick.get() + 1);
@@ -380,9 +201,8 @@ where
         self.cover_poll();
         let local = &self.slot().local;
         let now = self.executor.platform.now().as_nanos();
-        local.marks.set(Mark::FRESH, false);
         local.rested.set(false);
-        local.stretch.set((now, local.in_tick.get()));
+        local.stretch.set(Some((now, local.in_tick.get())));
     }
 
     fn count_completion(&self, is_local: bool) {
@@ -394,39 +214,36 @@ where
     }
 
     /// Ends a local task of a worker that goes offline.
-    pub(crate) fn end(&self, ready: Ready) {
+    pub(crate) fn end(&self, ready: Ready, _: &Away<'_>) {
         match run::cancel(ready, |f| self.executor.platform.guard(f)) {
             Polled::Complete | Polled::CompleteLocal | Polled::Idle => self.count_completion(true),
             Polled::Again(ready) => self.slot().inbox.push(ready),
         }
     }
 
-    /// After `TICK` polls: count the time, answer a broadcast, deliver I/O, see to the timers.
+    /// After `TICK` polls: count the time, take part in a broadcast, look for I/O, see to the timers.
     #[cold]
     pub(crate) fn end_tick(&self) {
         self.end_stretch();
         self.slot().local.in_tick.set(0);
         // A worker that is never idle sees here that a shutdown has missed a task, which was about to begin.
         let _ = self.executor.settle();
-        self.answer_call();
-        self.deliver();
+        self.join_broadcast();
+        self.look_for_io();
         self.fire_timers();
         self.look_at_next();
     }
 
-    /// Delivers what I/O is ready; how much.
-    pub(crate) fn deliver(&self) -> usize {
-        let mut events = 0;
-        // SAFETY: we are the worker.
-        self.on_behalf(&mut || events += unsafe { self.executor.platform.poll_io(self.id) });
-        events
+    /// Asks for I/O, and delivers what is ready; how much.
+    pub(crate) fn look_for_io(&self) -> usize {
+        self.ask();
+        self.deliver()
     }
 
     /// Ends the stretch of polls under way: its time goes to the pace and to the metrics, search time does not.
     pub(crate) fn end_stretch(&self) {
         let (slot, local) = (self.slot(), &self.slot().local);
-        if !local.marks.replace(Mark::FRESH, true) {
-            let (begin, first) = local.stretch.get();
+        if let Some((begin, first)) = local.stretch.take() {
             let nanos = self.executor.platform.now().as_nanos().saturating_sub(begin);
             local.pace.record(nanos, local.in_tick.get().saturating_sub(first));
             let nanos = nanos.saturating_add(local.busy_rest.get());

@@ -381,8 +381,6 @@ pub(crate) struct Threads {
     /// What each `poll_io` and each `relax` of a worker does.
     at_poll_io: OnceLock<Hook>,
     at_relax: OnceLock<Hook>,
-    /// I/O would go unheard, by the platform.
-    pub(crate) unwatched: AtomicBool,
 }
 
 type Hook = Box<dyn Fn(Option<WorkerId>) + Send + Sync>;
@@ -408,7 +406,6 @@ impl Threads {
             at_unblock: Mutex::new(None),
             at_poll_io: OnceLock::new(),
             at_relax: OnceLock::new(),
-            unwatched: AtomicBool::new(false),
         }
     }
 
@@ -495,6 +492,7 @@ impl Threads {
 // SAFETY: the contexts are threads, by the thread's own list; `contain` calls once; each entry runs on its own thread, once.
 // Sleeps check the word under the lock that wakes take.
 unsafe impl Platform for Threads {
+    const LISTENS: bool = true;
     fn now(&self) -> Instant {
         Instant::ZERO + self.origin.get_or_init(std::time::Instant::now).elapsed()
     }
@@ -510,8 +508,15 @@ unsafe impl Platform for Threads {
     unsafe fn wait(&self, me: WorkerId, word: &AtomicU32, old: u32, end: Option<Instant>) {
         self.sleep_as(me, 1, || self.sleep(word, old, end));
     }
-    unsafe fn listen(&self, me: WorkerId, word: &AtomicU32, old: u32, end: Option<Instant>) {
+    unsafe fn listen(
+        &self,
+        me: WorkerId,
+        word: &AtomicU32,
+        old: u32,
+        end: Option<Instant>,
+    ) -> bool {
         self.sleep_as(me, 2, || self.sleep(word, old, end));
+        self.at_poll_io.get().is_some()
     }
     fn wake(&self, _: WorkerId, _: &AtomicU32) {
         self.rouse();
@@ -542,9 +547,6 @@ unsafe impl Platform for Threads {
             hook(Some(worker));
         }
         0
-    }
-    fn is_unwatched(&self) -> bool {
-        self.unwatched.load(Ordering::SeqCst)
     }
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         self.sleep(word, expected, deadline);

@@ -55,7 +55,8 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         self.meet();
     }
 
-    /// Sleeps as a worker does: between two passes of its loop, where it `listens`, or in the midst of user code.
+    /// Sleeps as a worker does; if it `listens`, in the reactor, if the platform has one, and this is core 0: one worker is there at
+    /// a time.
     pub(crate) fn sleep(
         &self,
         me: WorkerId,
@@ -67,12 +68,21 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         let platform = self.executor.platform();
         // SAFETY: contract of `contracts`, which has entered.
         unsafe {
-            if listens {
+            if listens && P::LISTENS && me.index() == 0 {
                 platform.listen(me, word, expected, deadline);
                 platform.poll_io(me);
             } else {
                 platform.wait(me, word, expected, deadline);
             }
+        }
+    }
+
+    /// Ends the sleep of a core, wherever it sleeps.
+    pub(crate) fn rouse(&self, core: WorkerId, word: &AtomicU32) {
+        let platform = self.executor.platform();
+        platform.wake(core, word);
+        if P::LISTENS {
+            platform.interrupt(core, word);
         }
     }
 
@@ -124,9 +134,9 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
                 // Ordering: Release pairs with the Acquire of the sleeper's look.
                 lane.word.store(round, Ordering::Release);
                 let id = WorkerId::new(target as u16);
-                platform.wake(id, &lane.word);
+                self.rouse(id, &lane.word);
                 if dice.below(4) == 0 {
-                    platform.wake(id, &lane.word);
+                    self.rouse(id, &lane.word);
                 }
                 // Ordering: the sleeper is done with this round.
                 while lane.seen.load(Ordering::Acquire) != round {
@@ -171,7 +181,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
 
     /// Every core wakes all others, each sleeps until all have.
     fn crowd(&self, me: WorkerId) -> bool {
-        let (platform, own) = (self.executor.platform(), &self.lanes[me.index()].word);
+        let own = &self.lanes[me.index()].word;
         let mut dice = Dice::new(me.index() + 17);
         let rounds = self.port.wakes / 100;
         for round in 1..=rounds {
@@ -179,7 +189,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             for other in (0..N).filter(|other| *other != me.index()) {
                 let word = &self.lanes[other].word;
                 word.fetch_add(1, Ordering::Release);
-                platform.wake(WorkerId::new(other as u16), word);
+                self.rouse(WorkerId::new(other as u16), word);
             }
             loop {
                 let seen = own.load(Ordering::Acquire);

@@ -55,6 +55,8 @@ impl<P> Hostile<P> {
 //   down; the mark's read-modify-writes let it come after the word's change. All other wakes are passed on. That the worker
 //   has not looked since an earlier wake is no reason to leave one out: it may look after that, and before it sleeps.
 unsafe impl<P: Platform> Platform for Hostile<P> {
+    const LISTENS: bool = P::LISTENS;
+
     fn now(&self) -> Instant {
         let now = self.inner.now().as_nanos();
         Instant::from_nanos(now - now % STEP)
@@ -93,11 +95,9 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
         word: &AtomicU32,
         expected: u32,
         deadline: Option<Instant>,
-    ) {
-        if self.roll() % 4 != 0 {
-            // SAFETY: the caller's.
-            unsafe { self.inner.listen(worker, word, expected, deadline) };
-        }
+    ) -> bool {
+        // SAFETY: the caller's.
+        self.roll() % 4 != 0 && unsafe { self.inner.listen(worker, word, expected, deadline) }
     }
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
@@ -121,6 +121,13 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
         }
     }
 
+    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
+        self.inner.interrupt(worker, word);
+        if self.roll() % 3 == 0 {
+            self.inner.interrupt(worker, word);
+        }
+    }
+
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
         self.inner.start(entry)
     }
@@ -128,10 +135,6 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
     unsafe fn poll_io(&self, worker: WorkerId) -> usize {
         // SAFETY: the caller's.
         unsafe { self.inner.poll_io(worker) }
-    }
-
-    fn is_unwatched(&self) -> bool {
-        self.inner.is_unwatched()
     }
 
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {

@@ -37,7 +37,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             if let Some(lane) = self.lanes.get(me.index()) {
                 lane.interrupts.fetch_add(1, Ordering::Relaxed);
                 lane.word.fetch_add(1, Ordering::Release);
-                platform.wake(me, &lane.word);
+                self.rouse(me, &lane.word);
             }
         }
         self.cell.set(Ready::READABLE);

@@ -3,8 +3,10 @@
 //! | invariant | looked at |
 //! |---|---|
 //! | a task is polled by one worker at a time | at each poll |
-//! | a worker asks for I/O once in so many polls, whatever comes between them | at each poll |
-//! | no worker goes into a poll with the reactor in its hands: between a sleep there and its `poll_io` | at each poll |
+//! | a worker has no duty | whenever the program's own code pauses |
+//! | one worker listens at a time; no worker goes into a poll with events that it has heard of | at each poll |
+//! | while an event waits and no worker listens, none polls on without asking for more than a tick | at each poll |
+//! | while an event waits, a worker listens, or one that sleeps wakes by itself, or all are awake | then |
 //! | not more polls in a row from the LIFO slot than the cap, while others wait in the ring | at each poll |
 //! | nobody searches, and as many are announced asleep as are, when all that is under way is the program's own code | then |
 //! | no task is in the injector, or in a ring, while a worker sleeps; in a ring, unless one that sleeps wakes within a millisecond | then |
@@ -23,11 +25,12 @@ use super::{
     delay::{self, Delays},
     ledger::Ledger,
     machine::{Machine, Pool},
+    reactor,
     world::{Actor, State, World, world},
 };
 
 /// Polls between two looks at I/O: those of a tick, and the few until a worker comes to look for its end.
-const TICK: u32 = 160;
+pub(super) const TICK: u32 = 160;
 /// For so many polls of others, for each worker, a task may be ready and not polled. While its ring stays full a worker takes
 /// one task from the injector each 255 polls, and there is memory for 256. While a worker stalls others do far fewer.
 const PATIENCE: u64 = 70_000;
@@ -52,10 +55,8 @@ pub(super) struct Streak {
     /// Tasks stolen from anybody.
     stolen: usize,
     in_a_row: u32,
-    /// Polls since it asked for I/O.
-    since_io: u32,
-    /// It has slept in the reactor, and not delivered what it heard.
-    heard: bool,
+    /// Polls in which an event waited, and no worker listened, since one last asked.
+    unheard: u32,
     /// Polls that it has begun; how many of them it is in; polls since it slept; ends of ticks that it has come to meanwhile.
     begun: u64,
     inside: u32,
@@ -72,6 +73,8 @@ pub(super) struct Check {
     /// Whether rings are emptied by their workers' polls and thieves alone: nobody blocks in a join too deep.
     pub(super) caps: bool,
     pub(super) stealing: bool,
+    /// Whether sleepers watch those that are awake.
+    pub(super) watchdog: bool,
     /// See `Chosen`.
     pub(super) close: Option<u64>,
     /// Whether tasks that wait behind a long poll are for others to take: workers steal, and run nothing but tasks.
@@ -85,23 +88,28 @@ impl Check {
     /// It has given its ring away.
     pub(super) fn leaves(&mut self, worker: WorkerId) {
         if let Some(streak) = self.streaks.get_mut(worker.index()) {
-            (streak.in_a_row, streak.since_io, streak.heard) = (0, 0, false);
+            (streak.in_a_row, streak.unheard) = (0, 0);
             (streak.inside, streak.awake) = (0, 0);
         }
     }
 
-    /// A worker comes from a sleep, in the reactor or on its word alone.
-    pub(super) fn sleeps(&mut self, worker: WorkerId, in_reactor: bool) {
+    /// A worker comes from a sleep.
+    pub(super) fn sleeps(&mut self, worker: WorkerId) {
         if let Some(streak) = self.streaks.get_mut(worker.index()) {
-            (streak.heard, streak.awake) = (in_reactor, 0);
+            streak.awake = 0;
         }
     }
 
-    /// It delivers what it has heard of.
-    pub(super) fn polls_io(&mut self, worker: WorkerId) {
-        if let Some(streak) = self.streaks.get_mut(worker.index()) {
-            (streak.since_io, streak.heard) = (0, false);
-        }
+    /// A worker asks the reactor: it hears for all.
+    pub(super) fn has_asked(&mut self) {
+        self.streaks.iter_mut().for_each(|streak| streak.unheard = 0);
+    }
+
+    /// It polls a task, and an event waits that no worker listens for; in how many polls in a row that was so.
+    pub(super) fn polls_on(&mut self, worker: usize, unheard: bool) -> u32 {
+        let Some(streak) = self.streaks.get_mut(worker) else { return 0 };
+        streak.unheard = if unheard { streak.unheard + 1 } else { 0 };
+        streak.unheard
     }
 
     pub(super) fn ticks(&self) -> Vec<u64> {
@@ -159,14 +167,7 @@ impl World {
         if streak.awake % TICK == 0 {
             streak.ticks += 1;
         }
-        streak.since_io += 1;
-        let (polls, heard) = (streak.since_io, streak.heard);
-        if polls > TICK {
-            self.fail(format!("worker {worker} has not asked for I/O in {polls} polls"));
-        }
-        if heard {
-            self.fail(format!("worker {worker} polls a task with the reactor in its hands"));
-        }
+        reactor::check_poll(self, worker);
     }
 
     fn set_parked(&mut self, parked: bool) {
@@ -268,7 +269,7 @@ impl World {
     }
 
     /// Whether every worker that is online is announced asleep.
-    fn all_asleep(&self) -> bool {
+    pub(super) fn all_asleep(&self) -> bool {
         let mut workers = self.actors.iter().filter(|a| a.worker.is_some()).peekable();
         workers.peek().is_some() && workers.all(|a| a.parked)
     }
@@ -298,6 +299,7 @@ pub(super) fn between(executor: &'static Machine, turned: bool) {
         let at_rest = turned && w.actors.iter().all(|actor| actor.rests());
         if at_rest {
             w.check_rest(executor);
+            w.check_reactor();
         }
         (at_rest, at_rest && w.all_asleep())
     });

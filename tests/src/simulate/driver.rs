@@ -15,7 +15,7 @@ use super::{
     replay::Replay,
     roles::{be_main, be_worker},
     setup::Setup,
-    world::{Actor, State, World, world},
+    world::{Actor, Signal, State, World, world},
 };
 
 /// Within so many more steps a program must have come to its end.
@@ -70,6 +70,7 @@ impl Episode {
         w.preempt = setup.preempt;
         w.check.lifo_cap = config.lifo_cap;
         w.check.stealing = config.stealing;
+        w.check.watchdog = config.close.is_some();
         w.check.close = config.close;
         w.check.relieves = config.stealing && !matches!(program, Program::Forks | Program::Mixed);
         w.check.caps = config.caps;
@@ -130,6 +131,7 @@ impl Episode {
             world(|w| (w.replaying, w.preempt) = (false, 256));
         }
         world(World::pass_time);
+        world(World::stir_listener);
         world(|w| w.choose(self.stick))
     }
 
@@ -165,6 +167,10 @@ impl Episode {
         let (held, signals, deadline) = world(|w| {
             let held = w.actors.iter().filter_map(Actor::held_until).min();
             let deadline = w.actors.iter().filter_map(Actor::deadline).min();
+            // An event that comes to a listener.
+            let event = w.reactor.events.iter().map(Signal::due).min();
+            let event = event.filter(|_| w.reactor.listener.is_some());
+            let held = held.into_iter().chain(event).min();
             (held, !w.signals.is_empty(), deadline)
         });
         let first = world(|w| w.rng.bool());
@@ -198,7 +204,7 @@ impl Episode {
     }
 
     fn end(self) -> Result<Report, Failure> {
-        let signals = world(|w| core::mem::take(&mut w.signals));
+        let signals = world(|w| (core::mem::take(&mut w.signals), core::mem::take(&mut w.reactor)));
         drop(signals);
         if world(|w| w.failure.is_none()) {
             check::at_the_end(self.executor, self.pool, &self.shared.ledger);

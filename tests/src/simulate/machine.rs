@@ -13,6 +13,7 @@ use super::{
     check,
     faults::Fault,
     fiber::suspend,
+    reactor,
     world::{State, fail, turn, world},
 };
 
@@ -45,6 +46,8 @@ pub(super) mod occasion {
     pub(in super::super) const UNBLOCK: u64 = 10;
     /// A sleep has ended.
     pub(in super::super) const AWAKE: u64 = 11;
+    /// A worker asks the reactor.
+    pub(in super::super) const ASK: u64 = 12;
 
     pub(in super::super) fn of(event: Event) -> u64 {
         match event {
@@ -75,8 +78,8 @@ fn nanos(deadline: Option<Instant>) -> Option<u64> {
     deadline.filter(|end| *end != Instant::MAX).map(Instant::as_nanos)
 }
 
-/// Sleeps while the word is what it is, until somebody wakes the fiber, or for no reason.
-fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+/// Sleeps while the word is what it is, until the fiber is woken, or for no reason; in the reactor, if it `listens`.
+pub(super) fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>, listens: bool) {
     turn(occasion::SLEEP);
     // Ordering: Acquire, as the contract of `wait` says; there is one thread.
     if word.load(Ordering::Acquire) != expected {
@@ -84,7 +87,7 @@ fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
     }
     let asleep = world(|w| {
         let spurious = w.roll(Fault::Spurious);
-        let state = State::Asleep { word: address(word), deadline: nanos(deadline) };
+        let state = State::Asleep { word: address(word), deadline: nanos(deadline), listens };
         let Some(me) = w.me() else { return false };
         if core::mem::take(&mut me.extra) || spurious {
             return false;
@@ -113,8 +116,8 @@ fn address(word: &AtomicU32) -> usize {
     core::ptr::from_ref(word).addr()
 }
 
-/// Ends the sleeps on a word.
-fn rouse(word: &AtomicU32) {
+/// Ends the sleeps on a word, in the reactor or out of it.
+fn rouse(word: &AtomicU32, in_reactor: bool) {
     world(|w| {
         w.counts.wakes += 1;
         if w.roll(Fault::Lose) {
@@ -123,7 +126,13 @@ fn rouse(word: &AtomicU32) {
         let (late, twice) = (w.roll(Fault::Late), w.roll(Fault::Duplicate));
         let at = w.moment + if late { w.rng.u64(..4_000) } else { 0 };
         for actor in &mut w.actors {
-            if matches!(actor.state, State::Asleep { word: on, .. } if on == address(word)) {
+            let sleeps = |state| match state {
+                State::Asleep { word: on, listens, .. } => {
+                    (on, listens) == (address(word), in_reactor)
+                }
+                _ => false,
+            };
+            if sleeps(actor.state) {
                 actor.state = State::Waking(at);
                 actor.extra |= twice;
             }
@@ -137,6 +146,8 @@ fn rouse(word: &AtomicU32) {
 // - Liveness: there is one thread, so that nothing comes between the check of the word and the sleep; who sleeps on it when
 //   it changes is made ready by `rouse`. Time is only ever added to.
 unsafe impl Platform for Sim {
+    const LISTENS: bool = true;
+
     fn now(&self) -> Instant {
         turn(occasion::NOW);
         Instant::from_nanos(world(|w| w.now))
@@ -180,8 +191,8 @@ unsafe impl Platform for Sim {
         if here.map(usize::from) != Some(worker.index()) {
             fail(format!("{worker:?} waits in a context that it is not"));
         }
-        sleep(word, expected, deadline);
-        world(|w| w.check.sleeps(worker, false));
+        sleep(word, expected, deadline, false);
+        world(|w| w.check.sleeps(worker));
     }
 
     unsafe fn listen(
@@ -190,15 +201,26 @@ unsafe impl Platform for Sim {
         word: &AtomicU32,
         expected: u32,
         deadline: Option<Instant>,
-    ) {
-        // SAFETY: the caller's.
-        unsafe { self.wait(worker, word, expected, deadline) };
-        world(|w| w.check.sleeps(worker, true));
+    ) -> bool {
+        let here = world(|w| w.me().and_then(|me| me.worker));
+        if here.map(usize::from) != Some(worker.index()) {
+            fail(format!("{worker:?} listens in a context that it is not"));
+        }
+        reactor::listen(worker, word, expected, deadline);
+        if deadline != Some(Instant::ZERO) {
+            world(|w| w.check.sleeps(worker));
+        }
+        world(|w| w.reactor.holds(worker.index()))
     }
 
     fn wake(&self, _: WorkerId, word: &AtomicU32) {
         turn(occasion::WAKE);
-        rouse(word);
+        rouse(word, false);
+    }
+
+    fn interrupt(&self, _: WorkerId, word: &AtomicU32) {
+        turn(occasion::WAKE);
+        rouse(word, true);
     }
 
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
@@ -214,9 +236,8 @@ unsafe impl Platform for Sim {
 
     unsafe fn poll_io(&self, worker: WorkerId) -> usize {
         turn(occasion::POLL_IO);
-        world(|w| w.check.polls_io(worker));
         let mut events = 0;
-        while let Some(signal) = world(|w| w.take_signal(false)) {
+        while let Some(signal) = world(|w| w.reactor.next(worker)) {
             signal.deliver();
             events += 1;
         }
@@ -254,12 +275,12 @@ unsafe impl Platform for Sim {
     }
 
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        sleep(word, expected, deadline);
+        sleep(word, expected, deadline, false);
     }
 
     fn unblock(&self, word: &AtomicU32) {
         turn(occasion::UNBLOCK);
-        rouse(word);
+        rouse(word, false);
     }
 
     fn seed(&self, worker: WorkerId) -> u64 {

@@ -21,6 +21,7 @@ mod ledger;
 mod machine;
 mod net;
 mod programs;
+mod reactor;
 mod record;
 mod replay;
 mod roles;

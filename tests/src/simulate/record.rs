@@ -272,11 +272,6 @@ unsafe impl Platform for Recorder {
         self.host.wake(worker, word);
     }
 
-    unsafe fn poll_io(&self, _: WorkerId) -> usize {
-        self.call(occasion::POLL_IO);
-        0
-    }
-
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         catch_unwind(AssertUnwindSafe(poll)).map_err(|payload| {
             if !payload.is::<Planned>() {

@@ -11,6 +11,7 @@ use super::{
     faults::{Dice, Fault},
     fiber::{in_fiber, suspend},
     machine::{Machine, occasion},
+    reactor::Reactor,
     replay::Fidelity,
 };
 
@@ -34,6 +35,8 @@ pub struct Counts {
     pub parks: u64,
     pub wakes: u64,
     pub interrupts: u64,
+    /// Events that were heard of in the reactor.
+    pub events: u64,
     pub faults: u64,
     pub tasks: u64,
     pub timers: u64,
@@ -57,6 +60,7 @@ impl Counts {
         self.parks += other.parks;
         self.wakes += other.wakes;
         self.interrupts += other.interrupts;
+        self.events += other.events;
         self.faults += other.faults;
         self.tasks += other.tasks;
         self.timers += other.timers;
@@ -77,6 +81,8 @@ pub(super) enum State {
     Asleep {
         word: usize,
         deadline: Option<u64>,
+        /// In the reactor.
+        listens: bool,
     },
     /// Asleep, and will hear of its wake at this moment.
     Waking(u64),
@@ -130,6 +136,14 @@ pub(super) struct Signal {
 }
 
 impl Signal {
+    pub(super) fn is_due(&self, moment: u64) -> bool {
+        self.due <= moment
+    }
+
+    pub(super) fn due(&self) -> u64 {
+        self.due
+    }
+
     /// What an interrupt handler does.
     pub(super) fn deliver(self) {
         self.cell.set(self.ready);
@@ -149,6 +163,7 @@ pub(super) struct World {
     /// Fibers to be, each with the number of its actor.
     pub(super) births: Vec<(usize, Box<dyn FnOnce()>)>,
     pub(super) signals: VecDeque<Signal>,
+    pub(super) reactor: Reactor,
     pub(super) hash: u64,
     pub(super) counts: Counts,
     pub(super) check: Check,
@@ -163,6 +178,8 @@ pub(super) struct World {
     pub(super) fidelity: Fidelity,
     /// The clock stands until this moment.
     pub(super) frozen: u64,
+    /// A check is under way: calls of the platform are no turns.
+    pub(super) looking: bool,
     /// Who had the last turn.
     pub(super) last: Option<usize>,
     /// Those who can go on; kept for its memory.
@@ -181,6 +198,7 @@ impl Default for World {
             seats: Vec::new(),
             births: Vec::new(),
             signals: VecDeque::new(),
+            reactor: Reactor::default(),
             hash: 0xCBF2_9CE4_8422_2325,
             counts: Counts::default(),
             check: Check::default(),
@@ -192,6 +210,7 @@ impl Default for World {
             replaying: false,
             fidelity: Fidelity::default(),
             frozen: 0,
+            looking: false,
             last: None,
             ready: Vec::new(),
         }
@@ -255,14 +274,18 @@ impl World {
 
     fn send(&mut self, cell: &Arc<Readiness>, ready: Ready) {
         // An interrupt that has not been heard stands for both.
-        if self.signals.iter().any(|s| Arc::ptr_eq(&s.cell, cell) && s.ready == ready) {
+        let same = |s: &Signal| Arc::ptr_eq(&s.cell, cell) && s.ready == ready;
+        if self.signals.iter().any(same) || self.reactor.events.iter().any(same) {
             return;
         }
+        // Every second one waits in the reactor, the others interrupt.
+        let waits = self.rng.bool();
         let copies = 1 + usize::from(self.roll(Fault::Duplicate));
         for _ in 0..copies {
             let delay = if self.roll(Fault::Late) { 2_000 } else { 16 };
             let due = self.moment + self.rng.u64(..delay);
-            self.signals.push_back(Signal { cell: Arc::clone(cell), ready, due });
+            let queue = if waits { &mut self.reactor.events } else { &mut self.signals };
+            queue.push_back(Signal { cell: Arc::clone(cell), ready, due });
         }
     }
 }
@@ -294,7 +317,7 @@ pub(super) fn fail(what: impl Into<String>) {
 /// A call of the platform: perhaps an interrupt comes here, perhaps others go on first.
 pub(super) fn turn(occasion: u64) {
     // While a panic is under way its count is the thread's, not the fiber's.
-    if !in_fiber() || thread::panicking() {
+    if !in_fiber() || thread::panicking() || world(|w| w.looking) {
         return;
     }
     interrupt();
@@ -348,9 +371,27 @@ pub(super) fn pause_for(about: u64) {
             w.me().map(|me| me.outside = is)
         })
     };
+    check_duties();
     outside(true);
     suspend();
     outside(false);
+}
+
+/// The program's own code runs: its worker owes nothing to the others.
+fn check_duties() {
+    let executor = world(|w| {
+        w.looking = true;
+        w.counts.checks += 1;
+        w.executor
+    });
+    let owes = executor.is_some_and(|executor| executor.owes_something());
+    world(|w| {
+        w.looking = false;
+        if owes {
+            let worker = w.me().and_then(|me| me.worker);
+            w.fail(format!("worker {worker:?} is in the program's own code, and has a duty"));
+        }
+    });
 }
 
 fn interrupt() {

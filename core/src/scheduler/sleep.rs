@@ -1,0 +1,158 @@
+//! How a worker sleeps: announced, with one last look for work, and for how long.
+
+use super::{duties::Away, park::Sleep, slot::Slots, worker::Worker};
+use crate::{instant::Instant, platform::Platform, trace::Event};
+
+/// In nanoseconds: how long a worker that has just come online sleeps, at most.
+const FIRST: u64 = 1_000_000;
+
+impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
+where
+    S: Slots<RING>,
+{
+    /// As `park`, and learns from how long it took.
+    pub(crate) fn park_and_learn(&self, most: u32) {
+        if most == 0 {
+            return self.park_in_loop();
+        }
+        let begin = self.executor.platform.now();
+        self.park_in_loop();
+        let (duties, patience) = (&self.slot().local.duties, &self.slot().local.patience);
+        if duties.has_slept() {
+            let now = self.executor.platform.now();
+            if duties.is_searching() || self.slot().timed.wheel.is_overdue(now) {
+                patience.record(now.nanos_since(begin), most);
+            } else {
+                // What ends by I/O would not have been found by looks at queues and timers, however many.
+                patience.lose(most);
+            }
+        }
+    }
+
+    /// Sleeps until there may be something to do. Returns at once if there is.
+    ///
+    /// A worker that is stepped by hand then owes the others nothing: each of its steps may come late. [`run`](Worker::run) is thriftier.
+    pub fn park(&self) {
+        let _nested = self.nest();
+        self.park_in_loop();
+        let _ = self.leave_loop();
+    }
+
+    /// As `park`, for loops that go on at once.
+    pub(crate) fn park_in_loop(&self) {
+        if let Some(deadline) = self.begin_park() {
+            self.sleep(deadline, || true);
+            self.slot().local.duties.shall_look(true);
+            self.end_park();
+        } else {
+            // There is work, perhaps in the hands of a worker that was interrupted in the midst of taking it.
+            self.executor.platform.relax(u32::MAX);
+        }
+    }
+
+    /// Sleeps in the midst of user code, until it is notified or for no reason.
+    pub(crate) fn wait(&self, _: &Away<'_>) {
+        self.park_as(Sleep::Wait, None, || true);
+    }
+
+    /// The one place where a worker sleeps. Does not unless `still`, which is called once the worker can be notified. Whether it has
+    /// heard of something.
+    pub(crate) fn park_as(
+        &self,
+        how: Sleep,
+        deadline: Option<Instant>,
+        still: impl FnOnce() -> bool,
+    ) -> bool {
+        let (platform, me) = (&self.executor.platform, self.id());
+        let mut heard = false;
+        self.slot().shared.park.park(how, |word, parked| {
+            if !still() {
+                return;
+            }
+            match how {
+                // SAFETY: we are the worker, and have entered.
+                Sleep::Wait => unsafe { platform.wait(me, word, parked, deadline) },
+                Sleep::Listen => {
+                    // SAFETY: as above; INV-LISTENER.
+                    heard = unsafe { platform.listen(me, word, parked, deadline) };
+                }
+            }
+        });
+        heard
+    }
+
+    /// The first half of [`park`](Self::park), for simulations: announces that the worker sleeps, and looks once more for
+    /// work. `None` if there was some; else the sleep's deadline, and [`end_park`](Self::end_park) should follow. Until
+    /// then the worker counts as asleep.
+    pub fn begin_park(&self) -> Option<Option<Instant>> {
+        let (executor, slot) = (self.executor, self.slot());
+        self.end_park();
+        self.end_stretch();
+        executor.publish_all(&slot.bay);
+        let searched = slot.local.duties.announces();
+        let found =
+            executor.idle.announce(executor, self.id(), searched) && executor.has_work(self.id());
+        if found || self.must_stay() {
+            self.wake_up();
+            let search_on = found && !cfg!(filch_mutant = "idle_lapse");
+            if search_on && !slot.local.duties.searches() {
+                // The task's pusher may have relied on this worker's search: should it turn to a task of its own, it looks again
+                // when it leaves the loop.
+                executor.idle.search_on();
+            }
+            return None;
+        }
+        executor.ask_all();
+        slot.counters.parks.add(1);
+        executor.platform.event(Some(self.id()), Event::Park);
+        let limit = |nanos| executor.platform.now().after_nanos(nanos);
+        let ends = [self.begin_watch(), self.longest_sleep().map(limit), self.next_deadline()];
+        Some(ends.into_iter().flatten().min())
+    }
+
+    /// The first sleep beside one that took itself for the only worker until now, and is awake, is short: `Scheduler::has_company`.
+    fn longest_sleep(&self) -> Option<u64> {
+        let executor = self.executor;
+        let limit = executor.config.park_timeout();
+        let is_first = self.slot().local.is_second.replace(false);
+        if is_first && executor.config.has_watchdog() && executor.is_anybody_awake() {
+            return Some(limit.map_or(FIRST, |limit| limit.min(FIRST)));
+        }
+        limit
+    }
+
+    /// The second half of [`park`](Self::park): the worker is awake, in its loop. Nothing happens if it did not sleep.
+    #[inline(always)]
+    pub fn end_park(&self) {
+        if self.slot().local.duties.is_announced() {
+            self.stand_up();
+        }
+    }
+
+    #[cold]
+    fn stand_up(&self) {
+        self.executor.platform.event(Some(self.id()), Event::Unpark);
+        let unclaimed = self.wake_up();
+        if self.slot().local.duties.watches_no_more() {
+            self.executor.watchdog.one_less();
+            if unclaimed {
+                self.scan_if_due();
+            }
+        }
+    }
+
+    /// Takes the announcement back; false if the worker has been claimed, and so searches.
+    fn wake_up(&self) -> bool {
+        let unclaimed = self.executor.idle.retract(self.executor, self.id());
+        self.slot().local.duties.retracts(!unclaimed);
+        unclaimed
+    }
+
+    /// Reasons of this worker's own not to sleep.
+    fn must_stay(&self) -> bool {
+        let slot = self.slot();
+        // SAFETY: we are the worker.
+        let mail = unsafe { !slot.inbox.is_empty() };
+        mail || self.executor.gate.is_stopped() || !slot.lifo.is_empty() || !slot.ring.is_empty()
+    }
+}
