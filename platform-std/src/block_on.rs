@@ -1,4 +1,4 @@
-//! `block_on`: a future on the calling thread, which works on tasks while it waits.
+//! `block_on`: polls a future on the calling thread, which runs tasks while it waits.
 
 use core::{
     cell::{Cell, RefCell},
@@ -21,10 +21,11 @@ use crate::{
 
 /// Runs a future on the calling thread, in the current runtime.
 ///
-/// A `std` lock that is held across this call, in a task, is a deadlock if another task wants it: see [`Handle::block_on`].
+/// A `std` lock that a task holds across this call is a deadlock if another task takes it: see
+/// [`Handle::block_on`].
 ///
 /// # Panics
-/// If the calling thread is in no runtime; as [`Handle::block_on`].
+/// If the calling thread is in no runtime, and as [`Handle::block_on`].
 ///
 /// ```
 /// let runtime = filch_std::Runtime::new().unwrap();
@@ -48,11 +49,11 @@ const NOTIFIED: u32 = 1;
 /// The thread sleeps on the word itself, or is about to.
 const ASLEEP: u32 = 2;
 
-/// Who waits, and whether there is news.
+/// The waiting thread, and whether it was notified.
 struct Signal {
     news: AtomicU32,
     handle: Handle,
-    /// The waiting thread is this worker, and sleeps as one.
+    /// The waiting thread is this worker, and sleeps as a worker.
     worker: Option<WorkerId>,
 }
 
@@ -90,12 +91,12 @@ impl Signal {
         if self.handle.0.core.help_patiently(&mut || self.has_news()) {
             return;
         }
-        // The process may have been forked in the midst of the future.
+        // The process may have been forked while the future ran.
         if let Err(kind) = self.handle.check() {
             panic!("{kind}");
         }
         assert!(self.worker.is_none(), "{TOO_DEEP}");
-        // Nothing to help with: sleep on the word.
+        // There is nothing to help with: sleep on the word.
         // Ordering: the Acquire is in `take_news`.
         let asleep =
             self.news.compare_exchange(EMPTY, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
@@ -105,11 +106,12 @@ impl Signal {
     }
 }
 
-/// How many signals a thread keeps: as deep as `block_on` nests on it without allocating.
+/// How many signals a thread keeps: `block_on` nests so deep without an allocation.
 const KEPT: usize = 8;
 
 thread_local! {
-    /// Signals that were used before, so that waiting again allocates nothing. Gone when the thread ends, before its last waits perhaps.
+    /// Signals that were used before, so that the next wait allocates nothing. They go when the
+    /// thread ends, perhaps before its last waits.
     static SPARES: RefCell<Vec<Arc<Signal>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -117,7 +119,8 @@ fn signal(handle: Handle) -> Arc<Signal> {
     let worker = handle.0.core.current_worker();
     let spare = SPARES.try_with(|spares| {
         let mut spares = spares.borrow_mut();
-        // One for the same waiter. A waker of its last use may be left: at worst it causes one poll for nothing.
+        // A signal of the same waiter. A waker of its last use may still exist: at worst it causes
+        // one poll too many.
         let at = spares.iter().position(|spare| spare.is_of(handle, worker))?;
         Some(spares.swap_remove(at))
     });
@@ -134,7 +137,7 @@ fn signal(handle: Handle) -> Arc<Signal> {
 fn keep(signal: Arc<Signal>) {
     let oldest = SPARES.try_with(|spares| {
         let mut spares = spares.borrow_mut();
-        // Once, and not little by little.
+        // One allocation for all.
         let room = KEPT.saturating_sub(spares.len());
         spares.reserve_exact(room);
         let oldest = (spares.len() == KEPT).then(|| spares.remove(0));
@@ -145,8 +148,8 @@ fn keep(signal: Arc<Signal>) {
 }
 
 thread_local! {
-    /// What is left of the budget of the future that the thread polls, if it is no worker; without end outside of such a poll. Without
-    /// a destructor.
+    /// The remaining budget of the future that the thread polls, if the thread is no worker.
+    /// Unlimited outside of such a poll. Without a destructor.
     static BUDGET: Cell<u32> = const { Cell::new(u32::MAX) };
 }
 
@@ -155,7 +158,7 @@ pub(crate) fn budget() -> NonNull<Cell<u32>> {
     BUDGET.with(|budget| NonNull::from(budget))
 }
 
-/// One poll of a root future, on a budget of its own.
+/// One poll of a root future, with a budget of its own.
 struct Root(u32);
 
 impl Root {
@@ -173,7 +176,7 @@ impl Drop for Root {
 /// The thread is in a runtime until this is dropped.
 struct Entered<'a> {
     before: Option<Handle>,
-    /// A stopped clock does not move while it has something to do.
+    /// A stopped clock does not move while this thread is busy.
     _guest: Option<guest::Entered<'a>>,
 }
 
@@ -190,18 +193,21 @@ impl Drop for Entered<'_> {
 }
 
 impl Handle {
-    /// Runs a future on the calling thread, which works on the runtime's tasks while it waits. Nests, also inside a task.
+    /// Runs a future on the calling thread, which runs the runtime's tasks while it waits. Calls
+    /// may nest, also inside a task.
     ///
-    /// On a worker it runs other tasks until the future is done, on top of the caller, up to a depth of
-    /// [`Builder::nesting`](crate::Builder::nesting); below that it sleeps, and a thread in a spare place takes over. On another
-    /// thread it helps only while a worker sleeps, so that no more threads compute than there are workers; else it sleeps.
+    /// A worker runs other tasks until the future is done, on top of its caller, up to a depth of
+    /// [`Builder::nesting`](crate::Builder::nesting). Deeper than that it sleeps, and a replacement
+    /// worker takes its place. Any other thread helps only while a worker sleeps, so that no more
+    /// threads compute than there are workers. Otherwise it sleeps.
     ///
-    /// A `std` lock that a task holds across this call is a deadlock as soon as a task that runs on top of it wants the same
-    /// lock. Release it before; or use a lock of the crate `async-lock`, and `await` in place of `block_on`.
+    /// A `std` lock that a task holds across this call is a deadlock as soon as a task that runs on
+    /// top of it takes the same lock. Release it before the call; or use a lock of the crate
+    /// `async-lock`, and `await` in place of `block_on`.
     ///
     /// # Panics
-    /// With the future's own panics; in a forked child; if it is nested too deep, tasks are queued, and for five seconds neither a
-    /// worker nor a spare place is left to run them.
+    /// With the future's own panics; in a forked child; if calls are nested too deep and tasks are
+    /// queued, but for five seconds neither a worker nor a spare slot is left to run them.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         if let Err(kind) = self.check() {

@@ -1,7 +1,8 @@
 //! The blocking pool: a runtime's threads for closures that block.
 //!
-//! A closure goes to a thread that is idle, or to a new one, up to a limit; else it waits in a queue. A thread that has been idle for a
-//! while leaves. Where not one thread can be started the worker runs the closure itself: slow, but no hang.
+//! A closure goes to an idle thread, or to a new one, up to a limit; beyond the limit it waits in a
+//! queue. A thread that has been idle for a while ends. If no thread can be started at all, the
+//! worker runs the closure itself: slow, but never a hang.
 
 use core::{
     future::Future,
@@ -22,24 +23,24 @@ use crate::{
     panics::{lock, quietly},
 };
 
-/// How long a thread stays without work.
+/// How long a thread waits for work before it ends.
 const IDLE: Duration = Duration::from_secs(10);
-/// How many threads there are at most, unless the builder says otherwise.
+/// The largest number of threads, unless the builder sets another.
 pub(crate) const LIMIT: usize = 512;
 
-/// What a runtime's blocking pool is at; see [`Handle::blocking_metrics`].
+/// A snapshot of a runtime's blocking pool; see [`Handle::blocking_metrics`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingMetrics {
-    /// Threads, idle ones included.
+    /// All threads, the idle ones included.
     pub threads: usize,
-    /// Threads without work; one leaves after ten seconds.
+    /// Threads without work. A thread ends after ten idle seconds.
     pub idle: usize,
     /// Closures that wait for a thread.
     pub queued: usize,
 }
 
-/// A runtime's pool, from its build to its end.
+/// A runtime's pool, from the build of the runtime to its end.
 pub(crate) struct Pool {
     state: Mutex<State>,
     news: Condvar,
@@ -54,12 +55,12 @@ struct State {
     threads: usize,
     idle: usize,
     closed: bool,
-    /// How many were ever started: their names.
+    /// The number of threads that were ever started. It gives each its name.
     started: usize,
 }
 
 trait Job: Send + Sync {
-    /// Runs the closure, unless it has been taken back. Does not unwind.
+    /// Runs the closure, unless it has been taken back. Never unwinds.
     fn run(&self);
 }
 
@@ -74,7 +75,8 @@ impl Pool {
         BlockingMetrics { threads: state.threads, idle: state.idle, queued: state.queue.len() }
     }
 
-    /// Has the job run on a thread. Gives back what the caller must run itself: there is no thread, and none can be had.
+    /// Has a thread run the job. Returns the jobs that the caller must run itself: there is no
+    /// thread, and none can be started.
     fn submit(self: &Arc<Self>, handle: Handle, job: Arc<dyn Job>) -> VecDeque<Arc<dyn Job>> {
         let mut state = lock(&self.state);
         if state.closed {
@@ -95,7 +97,7 @@ impl Pool {
         }
         let mut state = lock(&self.state);
         state.threads -= 1;
-        // Others may have relied on this thread.
+        // Queued jobs may have relied on this thread.
         if state.threads == 0 { core::mem::take(&mut state.queue) } else { VecDeque::new() }
     }
 
@@ -108,7 +110,7 @@ impl Pool {
         builder.spawn(move || pool.work(handle)).map(drop)
     }
 
-    /// A thread of the pool.
+    /// The loop of a thread of the pool.
     fn work(&self, handle: Handle) {
         context::enter(Some(handle));
         let mut state = lock(&self.state);
@@ -135,7 +137,8 @@ impl Pool {
         state.threads -= 1;
     }
 
-    /// The runtime has ended: closures that wait are dropped, those that run go on to their end, threads leave.
+    /// The runtime has ended: drops the closures that wait. Those that run go on to their end; then
+    /// the threads end.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
@@ -155,7 +158,8 @@ where
     Unblock { handle, job: Arc::new(Closure(Mutex::new(Stage::New(f)))) }
 }
 
-/// The future of [`unblock`]. Dropped before the closure has begun it takes it back.
+/// The future of [`unblock`]. If it is dropped before the closure has begun, the closure never
+/// runs.
 pub(crate) struct Unblock<F, T> {
     handle: Handle,
     job: Arc<Closure<F, T>>,
@@ -168,7 +172,7 @@ enum Stage<F, T> {
     Queued(F, Waker),
     Running(Waker),
     Done(thread::Result<T>),
-    /// Nobody waits for it.
+    /// The future was dropped: the output is not wanted.
     Gone,
 }
 
@@ -231,7 +235,7 @@ where
         if submit {
             let pool = self.handle.0.core.pool();
             let mine = pool.submit(self.handle, Arc::clone(&self.job) as Arc<dyn Job>);
-            // On this worker, for want of threads; each wakes its task.
+            // Runs them on this worker, since no thread could be started. Each wakes its task.
             mine.into_iter().for_each(|job| job.run());
         }
         Poll::Pending
@@ -240,7 +244,7 @@ where
 
 impl<F, T> Drop for Unblock<F, T> {
     fn drop(&mut self) {
-        // What it holds is dropped outside of the lock.
+        // What the stage holds is dropped outside of the lock.
         let stage = core::mem::replace(&mut *lock(&self.job.0), Stage::Gone);
         drop(stage);
     }

@@ -1,4 +1,4 @@
-//! The knobs of a runtime, and how one is built.
+//! The options of a runtime, and how it is built.
 
 use core::{any::TypeId, fmt, time::Duration};
 use std::{io, thread};
@@ -16,16 +16,17 @@ use crate::{
     stable::{self, Kind},
 };
 
-/// Slots for threads that help while they wait, and for stand-ins of blocked workers.
+/// Spare slots: for threads that help while they wait, and for the replacement workers of blocked
+/// workers.
 const SPARES: u16 = 8;
 
-/// Why a runtime was not built.
+/// Why a runtime could not be built.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
     /// A runtime needs at least one worker.
     ZeroWorkers,
-    /// More workers than there can be; the largest number.
+    /// More workers than are supported; the largest number supported.
     TooManyWorkers(usize),
     /// [`Builder::watchdog`] with a timeout of zero, which would keep a core busy.
     WatchdogNeverSleeps,
@@ -66,13 +67,13 @@ impl From<filch::BuildError> for BuildError {
     }
 }
 
-/// How many workers a runtime has by default: the processors that this process may use, by its affinity and its cgroup's
-/// quota, as the standard library finds them; one if that is not known.
+/// The default number of workers: the processors that this process may use, by its affinity and its
+/// cgroup's quota, as the standard library finds them. One if that is unknown.
 pub fn available_workers() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The knobs of a runtime.
+/// The options of a runtime.
 ///
 /// ```
 /// use core::time::Duration;
@@ -105,25 +106,26 @@ impl Builder {
         }
     }
 
-    /// How many workers (default: [`available_workers`]).
+    /// The number of workers (default: [`available_workers`]).
     pub fn workers(mut self, n: usize) -> Self {
         self.workers = Some(n);
         self
     }
 
-    /// What the threads are called, a number behind it (default: `filch`).
+    /// The name of the threads, followed by a number (default: `filch`).
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// The threads' stacks, in bytes (default: the standard library's).
+    /// The stack size of the threads, in bytes (default: the standard library's).
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack = Some(bytes);
         self
     }
 
-    /// How many threads the blocking pool has at most (default: 512; at least one): [`Handle::spawn_blocking`](crate::Handle::spawn_blocking).
+    /// The largest number of threads in the blocking pool (default: 512; at least one): see
+    /// [`Handle::spawn_blocking`](crate::Handle::spawn_blocking).
     pub fn blocking_threads(mut self, most: usize) -> Self {
         self.blocking = most;
         self
@@ -159,15 +161,16 @@ impl Builder {
         self
     }
 
-    /// As [`Config::poll_limit`]; what happens then, [`on_long_poll`](Self::on_long_poll) says.
+    /// As [`Config::poll_limit`]. A poll beyond the limit is reported by
+    /// [`on_long_poll`](Self::on_long_poll).
     pub fn poll_limit(mut self, limit: Option<Duration>) -> Self {
         self.config = self.config.poll_limit(limit);
         self
     }
 
-    /// Calls `f` for each poll that has lasted longer than [`poll_limit`](Self::poll_limit), once, while it goes on: on another
-    /// worker's thread, so that it should be short. Without it, a line goes to the standard error,
-    /// once a second at most.
+    /// Calls `f` once for each poll that has lasted longer than [`poll_limit`](Self::poll_limit),
+    /// while the poll is still running. Another worker's thread calls it, so `f` should be short.
+    /// By default a line goes to the standard error, at most once a second.
     ///
     /// ```
     /// use core::time::Duration;
@@ -203,7 +206,7 @@ impl Builder {
     /// Builds the runtime over futexes (condition variables where there are none).
     ///
     /// # Errors
-    /// [`BuildError`]; threads that were started have ended by then.
+    /// [`BuildError`]. Threads that were started have ended by the return.
     pub fn build(self) -> Result<Runtime, BuildError> {
         self.build_on()
     }
@@ -226,7 +229,7 @@ impl Builder {
         Ok(runtime)
     }
 
-    /// As `build_on`, without threads: its owner makes them, and has each call [`Handle::be_worker`].
+    /// As `build_on`, without threads: the caller makes them, and each calls [`Handle::be_worker`].
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -258,7 +261,7 @@ impl Builder {
             None => self.make(kind)?,
         };
         let platform = shared.executor.platform();
-        // The memory may have been a runtime's that stopped its clock.
+        // The memory may come from a runtime that stopped its clock.
         platform.clock.resume(|| platform.host.now());
         platform.new_pool(Pool::new(self.blocking, self.name.clone(), self.stack));
         platform.dress(Dress {
@@ -269,8 +272,8 @@ impl Builder {
         Ok(Runtime::over(shared))
     }
 
-    /// Opens an executor again that has shut down. False if it cannot be used yet: a thread that helps as a spare worker may not have
-    /// left.
+    /// Reopens an executor that has shut down. False if it cannot be used yet: a helper in a spare
+    /// slot may not have left.
     fn use_again<H: Host>(&self, shared: &'static Shared<H>) -> Result<bool, BuildError> {
         let host = &shared.executor.platform().host;
         // SAFETY: the last runtime here has ended, and this one has no worker yet.

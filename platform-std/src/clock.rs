@@ -1,8 +1,9 @@
 //! A runtime's clock, which tests can stop.
 //!
-//! A stopped clock moves by itself when nothing is runnable, to the next deadline: when every worker sleeps, every thread in
-//! `block_on` waits, and no blocking closure runs. All of that is seen here, in the platform, by who sleeps on a word that
-//! nobody has changed: the scheduler's own promise, that nobody sleeps while a task is queued, makes it the whole truth.
+//! A stopped clock moves to the next deadline by itself when nothing is runnable: every worker
+//! sleeps, every thread in `block_on` waits, and no blocking closure runs. The platform sees all of
+//! this here: a sleeper is a thread that waits on a word that has not changed. The check is
+//! complete because the scheduler lets no worker sleep while a task is queued.
 
 use core::{
     ptr::NonNull,
@@ -19,27 +20,29 @@ use crate::panics::lock;
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     stopped: AtomicBool,
-    /// When the clock was stopped, in nanoseconds, and moved since.
+    /// The time at which the clock stands, in nanoseconds: when it was stopped, plus its moves
+    /// since.
     stands: AtomicU64,
-    /// How far it is ahead of the host's: an `i64`.
+    /// By how much the clock is ahead of the host's, in nanoseconds: an `i64`.
     ahead: AtomicU64,
-    /// Threads that are workers, threads in `block_on` that are not, blocking closures.
+    /// The counts of the threads that are workers, of the threads in `block_on` that are not, and
+    /// of the blocking closures.
     pub(crate) online: AtomicUsize,
     pub(crate) guests: AtomicUsize,
     pub(crate) holds: AtomicUsize,
     sleepers: Mutex<Sleepers>,
 }
 
-/// Who sleeps: workers while the clock stands, threads in `block_on` always.
+/// The sleeping threads: workers while the clock is stopped, threads in `block_on` always.
 #[derive(Debug, Default)]
 struct Sleepers {
     workers: Vec<(WorkerId, Instant, Bed)>,
     guests: Vec<Bed>,
 }
 
-/// The word that somebody sleeps on, for as long as it is as expected.
+/// The word that a thread sleeps on while it has the expected value.
 ///
-/// INV-BED: whoever sleeps takes its bed away before the word goes.
+/// INV-BED: a sleeping thread removes its bed before the word goes.
 #[derive(Clone, Copy, Debug)]
 struct Bed {
     word: NonNull<AtomicU32>,
@@ -51,17 +54,17 @@ unsafe impl Send for Bed {}
 
 impl Bed {
     fn is_slept_in(&self) -> bool {
-        // Ordering: Acquire, as every look at the word.
+        // Ordering: Acquire pairs with the Release of the thread that changed the word.
         // SAFETY: INV-BED.
         unsafe { self.word.as_ref() }.load(Ordering::Acquire) == self.expected
     }
 }
 
-/// The workers whose deadlines have come, to be woken outside of the lock.
+/// The workers whose deadlines have come. They are woken outside of the lock.
 pub(crate) type Due = Vec<WorkerId>;
 
 impl Clock {
-    /// The time, by the host's.
+    /// The time on this clock, from the host's.
     #[inline]
     pub(crate) fn now(&self, host: impl Fn() -> Instant) -> Instant {
         loop {
@@ -69,7 +72,8 @@ impl Clock {
                 return Instant::from_nanos(self.stands.load(Ordering::Acquire));
             }
             let now = Instant::from_nanos(host().as_nanos().saturating_add_signed(self.ahead()));
-            // If it was stopped in between, at a time that is over by now, it would seem to go back.
+            // If the clock was stopped in between, at an earlier time, this time would let it go
+            // backwards.
             if !self.is_stopped() {
                 return now;
             }
@@ -80,7 +84,7 @@ impl Clock {
         self.ahead.load(Ordering::Relaxed) as i64
     }
 
-    /// A deadline on this clock, on the host's.
+    /// Converts a deadline on this clock to the host's.
     pub(crate) fn to_host(&self, deadline: Instant) -> Instant {
         match deadline {
             Instant::MAX => deadline,
@@ -97,7 +101,7 @@ impl Clock {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Stops the clock. The workers are to be woken, so that they sleep by the stopped one.
+    /// Stops the clock. The caller then wakes the workers, so that they sleep by the stopped clock.
     pub(crate) fn stop(&self, host: impl Fn() -> Instant) {
         let mut sleepers = self.lock();
         if !self.is_stopped() {
@@ -108,7 +112,7 @@ impl Clock {
         }
     }
 
-    /// Lets it go on from where it stands. The workers are to be woken.
+    /// Lets the clock go on from where it stands. The caller then wakes the workers.
     pub(crate) fn resume(&self, host: impl Fn() -> Instant) {
         let _sleepers = self.lock();
         if self.is_stopped() {
@@ -119,7 +123,7 @@ impl Clock {
         }
     }
 
-    /// Moves it; false if it is not stopped. The workers are to be woken.
+    /// Moves the clock; false if it is not stopped. The caller then wakes the workers.
     pub(crate) fn advance(&self, by: Duration) -> bool {
         let _sleepers = self.lock();
         let stopped = self.is_stopped();
@@ -130,7 +134,8 @@ impl Clock {
         stopped
     }
 
-    /// A worker goes to sleep on a word, while the clock stands. Who is to be woken then, perhaps it itself.
+    /// Records that a worker goes to sleep on a word, by the stopped clock. Returns the workers to
+    /// wake, the caller perhaps among them.
     pub(crate) fn sleep(
         &self,
         worker: WorkerId,
@@ -145,12 +150,12 @@ impl Clock {
         self.go_on(&mut sleepers, has_io)
     }
 
-    /// It is awake.
+    /// Records that the worker is awake.
     pub(crate) fn wakes(&self, worker: WorkerId) {
         self.lock().workers.retain(|(sleeper, ..)| *sleeper != worker);
     }
 
-    /// A thread in `block_on` goes to sleep on a word. Who is to be woken then.
+    /// Records that a thread in `block_on` goes to sleep on a word. Returns the workers to wake.
     pub(crate) fn guest_sleeps(
         &self,
         word: &AtomicU32,
@@ -162,23 +167,25 @@ impl Clock {
         self.go_on(&mut sleepers, has_io)
     }
 
-    /// It is awake.
+    /// Records that the thread is awake.
     pub(crate) fn guest_wakes(&self, word: &AtomicU32) {
         self.lock().guests.retain(|bed| bed.word != NonNull::from(word));
     }
 
-    /// Somebody has gone who might have had something to do. Who is to be woken then.
+    /// To call when a thread is no longer counted as busy. Returns the workers to wake.
     pub(crate) fn recheck(&self, has_io: &dyn Fn() -> bool) -> Due {
         if self.is_stopped() { self.go_on(&mut self.lock(), has_io) } else { Due::new() }
     }
 
-    /// If the clock stands and nothing is runnable, moves it to the next deadline; whose it is.
+    /// If the clock is stopped and nothing is runnable, moves it to the next deadline. Returns the
+    /// workers whose deadlines have come.
     fn go_on(&self, sleepers: &mut Sleepers, has_io: &dyn Fn() -> bool) -> Due {
         if !self.is_stopped() {
             return Due::new();
         }
-        // Ordering: Acquire pairs with the changes of the counts. In this order: a thread that becomes a worker is counted as one
-        // before it ceases to be a hold, so that who sees no hold any more sees the worker.
+        // Ordering: Acquire pairs with the changes of the counts. The order matters: a thread that
+        // becomes a worker is counted in `online` before it leaves `holds`, so a look that no
+        // longer sees the hold sees the worker.
         let count = |n: &AtomicUsize| n.load(Ordering::Acquire);
         let (holds, threads, online) =
             (count(&self.holds), count(&self.guests), count(&self.online));

@@ -20,7 +20,7 @@ use crate::{
     host::Host,
 };
 
-/// A runtime behind its host's type: what the free functions need.
+/// A runtime without its host's type: what the free functions need.
 pub(crate) trait Core: Sync {
     /// [`filch::Scheduler::help_patiently`].
     fn help_patiently(&'static self, done: &mut dyn FnMut() -> bool) -> bool;
@@ -35,36 +35,39 @@ pub(crate) trait Core: Sync {
     fn clock_stop(&self);
     fn clock_resume(&self);
     fn clock_advance(&self, by: Duration) -> bool;
-    /// Counts whoever keeps a stopped clock from moving.
+    /// Counts what keeps a stopped clock from moving.
     fn clock(&self) -> &Clock;
     fn clock_recheck(&self);
     fn host(&'static self) -> &'static (dyn Any + Send + Sync);
-    /// Calls `f` once, if the calling thread is a worker; else says false.
+    /// Calls `f` once if the calling thread is a worker; otherwise returns false.
     fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool;
     /// [`filch::Scheduler::broadcast`]; false if the core refuses it.
     fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool;
-    /// How many workers there are, stand-ins not counted.
+    /// The number of workers, without replacement workers.
     fn workers(&self) -> usize;
-    /// With them.
+    /// The number of slots, with the spare ones.
     fn slots(&self) -> usize;
-    /// Is that worker until the executor has shut down; `begin` comes first. False, and nothing done, if it cannot be.
+    /// Makes the calling thread that worker until the executor has shut down; calls `begin` first.
+    /// Returns false, and does nothing, if that is not possible.
     fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool;
-    /// Is that worker for ever, and works only while it waits.
+    /// Makes the calling thread that worker for ever; it runs work only while it waits.
     fn stay_worker(&'static self, worker: WorkerId) -> bool;
     fn begin_shutdown(&self);
 }
 
-/// A runtime, to spawn onto: a copyable handle that outlives it.
+/// A copyable handle to a runtime, to spawn tasks with. It may outlive the runtime.
 ///
-/// After the runtime has shut down a handle's spawns fail with [`SpawnErrorKind::Shutdown`]. Its memory is used again for a
-/// runtime of as many workers, in the same process; a handle that is kept so long then speaks of that one.
+/// After the runtime has shut down, spawns with its handle fail with [`SpawnErrorKind::Shutdown`].
+/// A later runtime with as many workers may reuse the memory, in the same process; an old handle
+/// then refers to that runtime.
 #[derive(Clone, Copy)]
 pub struct Handle(pub(crate) &'static Inner);
 
 impl UnwindSafe for Handle {}
 impl RefUnwindSafe for Handle {}
 
-/// What a handle points to: one word, so that a signal handler sees all of it or nothing. In the memory of a runtime, for ever.
+/// What a handle points to. The handle is one word, so that a signal handler sees all of it or
+/// nothing. Lives in the memory of a runtime, for ever.
 pub(crate) struct Inner {
     pub(crate) core: &'static dyn Core,
     pub(crate) heap: &'static Heap,
@@ -75,11 +78,12 @@ pub(crate) struct Inner {
 }
 
 thread_local! {
-    // Without destructors: a runtime may be built and dropped in the destructor of any other thread-local value.
+    // Without destructors: a runtime may be built and dropped in the destructor of any other
+    // thread-local value.
     static CURRENT: Cell<Option<Handle>> = const { Cell::new(None) };
 }
 
-/// The calling thread is in this runtime from now on; gives the one before.
+/// Puts the calling thread in this runtime; returns the one it was in before.
 pub(crate) fn enter(handle: Option<Handle>) -> Option<Handle> {
     CURRENT.replace(handle)
 }
@@ -104,7 +108,7 @@ impl fmt::Display for NoRuntime {
 
 impl core::error::Error for NoRuntime {}
 
-/// Why a task was not spawned.
+/// Why a task could not be spawned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpawnErrorKind {
@@ -114,7 +118,7 @@ pub enum SpawnErrorKind {
     Forked,
     /// The runtime has shut down, or is about to.
     Shutdown,
-    /// Anything else that the core says.
+    /// Any other error of the core.
     Core(filch::SpawnErrorKind),
 }
 
@@ -132,7 +136,7 @@ impl fmt::Display for SpawnErrorKind {
     }
 }
 
-/// A future that was not spawned, and why.
+/// A future that could not be spawned, and why.
 pub struct SpawnError<F> {
     /// Why.
     pub kind: SpawnErrorKind,
@@ -193,7 +197,7 @@ impl Handle {
         Ok(self.0.spawner.spawn(self.0.heap, future)?)
     }
 
-    /// Spawns a task. If the runtime has shut down, the handle says that the task was cancelled.
+    /// Spawns a task. If the runtime has shut down, the handle reports the task as cancelled.
     ///
     /// # Panics
     /// In a forked child; when the allocator has no more memory.
@@ -224,7 +228,7 @@ impl Handle {
     /// Spawns a task that stays on one worker.
     ///
     /// # Errors
-    /// [`SpawnError`], with the future; among others for a worker that there is not.
+    /// [`SpawnError`], with the future; also if there is no such worker.
     pub fn spawn_pinned<F>(
         &self,
         worker: WorkerId,
@@ -240,11 +244,12 @@ impl Handle {
         Ok(self.0.spawner.spawn_pinned(self.0.heap, worker, future)?)
     }
 
-    /// Spawns a task that need not be `Send`, from a pinned task or another local one, whose worker it shares.
+    /// Spawns a task that need not be `Send`. The caller is a pinned task or another local one, and
+    /// the new task shares its worker.
     ///
     /// # Errors
-    /// [`SpawnError`], with the future; among others when called from elsewhere: a task that is not pinned may go on on
-    /// another thread.
+    /// [`SpawnError`], with the future; also if the caller is neither: a task that is not pinned
+    /// may move to another thread.
     pub fn spawn_local<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
     where
         F: Future + 'static,
@@ -256,8 +261,8 @@ impl Handle {
         Ok(self.0.spawner.spawn_local(self.0.heap, future)?)
     }
 
-    /// Spawns a task with a name, which shows in [`Runtime::tasks`](crate::Runtime::tasks) and among the survivors of a
-    /// shutdown.
+    /// Spawns a task with a name, which is shown in [`Runtime::tasks`](crate::Runtime::tasks) and
+    /// among the survivors of a shutdown.
     ///
     /// # Errors
     /// [`SpawnError`], with the future.
@@ -277,12 +282,14 @@ impl Handle {
         Ok(self.0.spawner.named(name).spawn(self.0.heap, future)?)
     }
 
-    /// Runs a closure that blocks on a thread of the runtime's blocking pool, as a task; the thread is in the runtime meanwhile. Aborting
-    /// the task keeps the closure from starting. One that has started runs to its end, even behind the end of the runtime, which waits
-    /// for no closure: its output is then dropped.
+    /// Runs a closure that blocks, as a task, on a thread of the runtime's blocking pool; the
+    /// thread is in the runtime meanwhile. Aborting the task keeps the closure from starting. A
+    /// closure that has started runs to its end, even after the end of the runtime, which does not
+    /// wait for it: its output is then dropped.
     ///
-    /// The pool has [`Builder::blocking_threads`](crate::Builder::blocking_threads) threads at most, and the closures beyond wait for
-    /// one. Where no thread can be started at all, the closure runs on a worker.
+    /// The pool has at most [`Builder::blocking_threads`](crate::Builder::blocking_threads)
+    /// threads; further closures wait for one. If no thread can be started at all, the closure runs
+    /// on a worker.
     ///
     /// # Panics
     /// As [`spawn`](Self::spawn).
@@ -297,13 +304,13 @@ impl Handle {
         let hold = Hold::new(*self);
         let result = blocking::unblock(*self, f);
         self.spawn(async move {
-            // Until the task has seen the result, or the clock could move in between.
+            // Held until the task has seen the result: otherwise the clock could move in between.
             let _hold = hold;
             result.await
         })
     }
 
-    /// What the runtime's blocking pool is at; all zeros in a forked child.
+    /// A snapshot of the runtime's blocking pool; all zeros in a forked child.
     pub fn blocking_metrics(&self) -> BlockingMetrics {
         if self.check().is_err() {
             return BlockingMetrics::default();
@@ -321,7 +328,8 @@ impl Handle {
         self.0.timers
     }
 
-    /// The host under the runtime, if it is of this type: where a crate with a host of its own keeps what its types need.
+    /// The host under the runtime, if it has this type. A crate with a host of its own keeps there
+    /// what its types need.
     pub fn host<H: Host>(&self) -> Option<&'static H> {
         self.0.core.host().downcast_ref()
     }
@@ -333,7 +341,7 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// Something that runs outside of the workers: a stopped clock does not move meanwhile.
+/// Something runs outside of the workers: a stopped clock does not move meanwhile.
 struct Hold(Handle);
 
 impl Hold {
@@ -364,7 +372,8 @@ pub(crate) fn expect_current() -> Handle {
 /// Spawns a task on the current runtime.
 ///
 /// # Panics
-/// If the calling thread is in no runtime: [`try_spawn`] says so in a value. In a forked child.
+/// If the calling thread is in no runtime ([`try_spawn`] returns an error instead); in a forked
+/// child.
 ///
 /// ```
 /// let runtime = filch_std::Runtime::new().unwrap();
@@ -415,10 +424,11 @@ where
     }
 }
 
-/// Spawns a task that need not be `Send`, from a pinned task or another local one, whose worker it shares.
+/// Spawns a task that need not be `Send`. The caller is a pinned task or another local one, and the
+/// new task shares its worker.
 ///
 /// # Errors
-/// [`SpawnError`], with the future; among others when called from elsewhere.
+/// [`SpawnError`], with the future; also if the caller is neither.
 ///
 /// ```
 /// # use std::rc::Rc;
@@ -445,7 +455,7 @@ where
     }
 }
 
-/// Runs a closure that blocks, from the current runtime: [`Handle::spawn_blocking`].
+/// Runs a closure that blocks, in the current runtime: [`Handle::spawn_blocking`].
 ///
 /// # Panics
 /// As [`spawn`].

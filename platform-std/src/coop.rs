@@ -1,4 +1,5 @@
-//! Budgets of the current runtime: those of its tasks and of the futures in its `block_on`, whatever waker they are polled with.
+//! Budgets of the current runtime: those of its tasks and of the futures in its `block_on`, with
+//! any waker.
 
 use core::{
     future::Future,

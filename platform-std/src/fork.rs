@@ -2,11 +2,11 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// How many forks lie between this process and the one that first asked.
+/// The number of forks between this process and the one that called [`watch`] first.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The process, as far as forks are concerned: a number that is another in a forked child, for hosts whose files and locks a
-/// child must leave alone. It counts from the first runtime that was built on. One load.
+/// A number that differs in a forked child. Hosts use it for files and locks that a child must
+/// leave alone. Forks count from the first runtime that was built. Costs one load.
 pub fn generation() -> u32 {
     // Ordering: a forked child has one thread, and it wrote the count itself.
     FORKS.load(Ordering::Relaxed)
@@ -16,13 +16,14 @@ pub fn generation() -> u32 {
 pub(crate) fn watch() {
     // No lock: another thread might hold it while this one forks.
     static WATCHED: AtomicBool = AtomicBool::new(false);
-    // Ordering: set behind the registration. Two that come at once both do it: a fork then counts as two.
+    // Ordering: pairs with the Release store below, which follows the registration. Two threads may
+    // both register: then a fork counts as two.
     if WATCHED.load(Ordering::Acquire) {
         return;
     }
     #[cfg(unix)]
-    // SAFETY: the handler only counts, which is allowed between fork and exec. If it cannot be set for want of memory,
-    // forks go unnoticed, no worse.
+    // SAFETY: the handler only counts, which is allowed between fork and exec. If it cannot be
+    // registered for want of memory, forks go unnoticed; nothing else is affected.
     unsafe {
         libc::pthread_atfork(None, None, Some(count));
     }

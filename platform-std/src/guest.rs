@@ -1,23 +1,24 @@
-//! Threads in `block_on` that are no workers: a stopped clock has to know whether they sleep.
+//! Threads in `block_on` that are no workers: a stopped clock must know whether they sleep.
 
 use core::{cell::Cell, ptr::null, sync::atomic::Ordering};
 
 use crate::{clock::Clock, context::Handle};
 
 thread_local! {
-    // Without a destructor, as all that a runtime keeps for a thread.
     /// The innermost of the runtimes in whose `block_on` the thread is without being a worker. INV-GUEST: those that it leads to are
     /// on this thread's stack.
     static GUESTS: Cell<*const Guest> = const { Cell::new(null()) };
 }
 
-/// A runtime in whose `block_on` a thread may be without being a worker, on the stack of that `block_on`.
+/// A runtime whose `block_on` a thread has called, perhaps without being a worker of it. On the
+/// stack of that `block_on`.
 pub(crate) struct Guest {
     handle: Handle,
     below: *const Guest,
 }
 
-/// Whether the thread is in a `block_on` of the runtime with this clock, and no worker of it.
+/// Whether the thread is in a `block_on` of the runtime with this clock, without being a worker of
+/// it.
 pub(crate) fn is_guest(clock: &Clock) -> bool {
     let mut next = GUESTS.get();
     // SAFETY: INV-GUEST.
@@ -35,7 +36,8 @@ impl Guest {
         Self { handle, below: GUESTS.get() }
     }
 
-    /// The thread is a guest, while the result lives; `None` if it is one already, or a worker. At most once.
+    /// Makes the thread a guest while the result lives; `None` if it is one already, or a worker.
+    /// At most once.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
         let core = self.handle.0.core;
         if core.current_worker().is_some() || is_guest(core.clock()) {
@@ -53,7 +55,7 @@ pub(crate) struct Entered<'a>(&'a Guest);
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        // Those that came later are on top of this one, and have gone.
+        // Later guests are above this one on the stack, and have gone.
         GUESTS.set(self.0.below);
         let core = self.0.handle.0.core;
         // Ordering: as above.

@@ -1,4 +1,4 @@
-//! What a runtime asks of the operating system below its threads: time, and sleep on a word.
+//! What a runtime needs of the operating system below its threads: time, and sleep on a word.
 
 use core::time::Duration;
 
@@ -8,8 +8,8 @@ use filch::{Instant, WorkerId, atomic::AtomicU32};
 /// to wake, and where I/O comes from. Threads, thread locals and panics are the runtime's own.
 ///
 /// # Safety
-/// The contracts of the methods of the same names in [`filch::Platform`]. Those that are `unsafe` are called by the runtime alone, in
-/// the thread that is the worker.
+/// The contracts of the methods of the same names in [`filch::Platform`]. Only the runtime calls
+/// the `unsafe` methods, in the thread that is the worker.
 pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// As [`filch::Platform::LISTENS`].
     const LISTENS: bool = false;
@@ -17,13 +17,13 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// A host for a new runtime.
     ///
     /// # Errors
-    /// What the operating system refuses.
+    /// If the operating system refuses something.
     fn new() -> std::io::Result<Self>;
 
     /// Opens the host again, for another runtime, after [`close`](Self::close).
     ///
     /// # Errors
-    /// What the operating system refuses; the host stays closed.
+    /// If the operating system refuses something; the host then stays closed.
     ///
     /// # Safety
     /// Only the runtime calls it, while no thread is a worker.
@@ -31,8 +31,9 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// The runtime has ended: no thread is a worker of it any more. Gives back what the system lent. Wakers of its tasks may still
-    /// call [`wake`](Self::wake) and [`unblock`](Self::unblock), at any time; the host's memory stays.
+    /// Gives the system's resources back: the runtime has ended, and no thread is a worker of it.
+    /// Wakers of its tasks may still call [`wake`](Self::wake) and [`unblock`](Self::unblock), at
+    /// any time; the host's memory stays.
     ///
     /// # Safety
     /// As [`open`](Self::open).
@@ -46,7 +47,7 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
         let _ = worker;
     }
 
-    /// The calling thread is about to be that worker no longer.
+    /// The calling thread is about to stop being that worker.
     ///
     /// # Safety
     /// As [`filch::Platform::leave`].
@@ -114,23 +115,23 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     fn unblock(&self, word: &AtomicU32);
 }
 
-/// The plain host: a clock and a futex (on Linux; elsewhere condition variables), no I/O.
+/// The plain host: a clock, and a futex on Linux or condition variables elsewhere. No I/O.
 #[derive(Debug)]
 pub struct Futex {
     origin: sleep::Clock,
 }
 
 impl Futex {
-    /// How long from now, or `None` for ever.
+    /// The time from now to the deadline; `None` without a deadline.
     fn remaining(&self, deadline: Option<Instant>) -> Option<Duration> {
-        // Futexes take no more than so many seconds; spurious returns are allowed.
+        // Futexes take a limited number of seconds. Spurious returns are allowed.
         const LONGEST: Duration = Duration::from_secs(3_600);
         deadline.map(|end| (end - self.now()).min(LONGEST))
     }
 }
 
-// SAFETY: a futex (or the table of condition variables) checks the word atomically against wakes, both on the word's
-// address; the clock is monotonic.
+// SAFETY: a futex (or the table of condition variables) checks the word atomically with respect to
+// wakes, both at the word's address. The clock is monotonic.
 unsafe impl Host for Futex {
     fn new() -> std::io::Result<Self> {
         Ok(Self { origin: sleep::Clock::new() })
@@ -169,7 +170,8 @@ mod futex {
     use filch::atomic::AtomicU32;
     use linux_futex::{AsFutex, Futex, Private};
 
-    /// Nanoseconds since it was made. `std`'s clock is the same, and takes three times as long to give a `Duration`.
+    /// A clock of nanoseconds since it was made. Reads the same clock as `std`, without the cost of
+    /// a `Duration`.
     #[derive(Debug)]
     pub(super) struct Clock(u64);
 
@@ -186,14 +188,15 @@ mod futex {
 
     fn monotonic() -> u64 {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: it writes to the value, which is there, and no more. It fails for clocks that are not known, which this one is.
+        // SAFETY: it writes to the valid value `now` and nothing else. It fails only for unknown
+        // clocks; this one is known.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     }
 
     pub(super) fn wait(word: &AtomicU32, expected: u32, longest: Option<Duration>) {
         let futex: &Futex<Private> = word.as_futex();
-        // Whatever ended it: the caller looks at the word again.
+        // Whatever ended the wait, the caller checks the word again.
         match longest {
             Some(time) => drop(futex.wait_for(expected, time)),
             None => drop(futex.wait(expected)),
@@ -206,7 +209,7 @@ mod futex {
     }
 }
 
-/// A futex out of condition variables, hashed by address. Not for signal handlers.
+/// A futex made of condition variables, hashed by address. Not for signal handlers.
 #[cfg(any(test, not(target_os = "linux")))]
 mod lot {
     use std::{
@@ -218,7 +221,7 @@ mod lot {
 
     use filch::atomic::{AtomicU32, Ordering};
 
-    /// Nanoseconds since it was made.
+    /// A clock of nanoseconds since it was made.
     #[derive(Debug)]
     #[cfg_attr(target_os = "linux", allow(dead_code, reason = "tests want the sleep alone"))]
     pub(super) struct Clock(Instant);
@@ -249,8 +252,9 @@ mod lot {
     pub(super) fn wait(word: &AtomicU32, expected: u32, longest: Option<Duration>) {
         let bucket = bucket(word);
         let guard = bucket.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // Ordering: Acquire pairs with the Release of whoever changed the word. The lock makes the check one with
-        // the sleep: a wake that comes after the check finds us in it.
+        // Ordering: Acquire pairs with the Release of the thread that changed the word. The lock
+        // makes the check and the sleep one step: a wake that comes after the check finds this
+        // thread asleep.
         if word.load(Ordering::Acquire) != expected {
             return;
         }

@@ -1,4 +1,5 @@
-//! The platform of a runtime: threads, thread locals and panics here, sleep and I/O from the host.
+//! The platform of a runtime: threads, thread locals and panics are here; sleep and I/O come from
+//! the host.
 
 use core::{
     cell::Cell,
@@ -27,18 +28,18 @@ use crate::{
     panics::{self, lock, quietly},
 };
 
-/// A host with threads on it.
+/// A host, and the threads on it.
 pub(crate) struct Hosted<H> {
     pub(crate) host: H,
     pub(crate) clock: Clock,
-    /// Threads that were started for a worker, and are not one yet.
+    /// Threads that were started for a worker, and have not become one yet.
     pub(crate) starting: Arc<AtomicUsize>,
-    /// What the runtime on this platform wants of its threads.
+    /// How the runtime on this platform wants its threads made.
     dress: Mutex<Dress>,
     pub(crate) handle: OnceLock<Handle>,
-    /// The process in which its threads are.
+    /// The process that has its threads.
     process: u32,
-    /// The runtime's, and after its end that of the last.
+    /// The runtime's pool; after its end, that of the last runtime.
     pool: Mutex<Arc<Pool>>,
     seats: Box<[Seat]>,
     pub(crate) threads: Mutex<Vec<thread::JoinHandle<()>>>,
@@ -54,7 +55,7 @@ pub(crate) struct Dress {
 }
 
 impl<H: Host> Hosted<H> {
-    /// For so many workers, those in spare slots included.
+    /// A platform for so many workers, those in spare slots included.
     pub(crate) fn new(host: H, slots: usize) -> Self {
         Self {
             host,
@@ -70,7 +71,7 @@ impl<H: Host> Hosted<H> {
         }
     }
 
-    /// Before the first thread starts: how threads are made.
+    /// Sets how threads are made. Called before the first thread starts.
     pub(crate) fn dress(&self, dress: Dress) {
         let before = core::mem::replace(&mut *lock(&self.dress), dress);
         // A hook's captures are dropped outside of the lock.
@@ -100,7 +101,7 @@ impl<H: Host> Hosted<H> {
         if let Some(bytes) = dress.stack {
             builder = builder.stack_size(bytes);
         }
-        // Until it is a worker it may have something to do as well as one.
+        // A thread that is about to become a worker may have work to do, so it holds the clock.
         // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
         self.clock.holds.fetch_add(1, Ordering::AcqRel);
         let handle = self.handle.get().copied();
@@ -112,7 +113,7 @@ impl<H: Host> Hosted<H> {
             STARTING.set(true);
             entry.run();
             if let Some(handle) = handle.filter(|_| STARTING.replace(false)) {
-                // It was refused, and never entered.
+                // The start was refused, and the thread never entered.
                 starting.fetch_sub(1, Ordering::Release);
                 handle.0.core.clock().holds.fetch_sub(1, Ordering::AcqRel);
                 handle.0.core.clock_recheck();
@@ -126,7 +127,7 @@ impl<H: Host> Hosted<H> {
         started
     }
 
-    /// A time by the runtime's clock, by the host's.
+    /// Converts a time on the runtime's clock to the host's.
     fn to_host(&self, deadline: Option<Instant>) -> Option<Instant> {
         deadline.map(|deadline| self.clock.to_host(deadline))
     }
@@ -143,14 +144,14 @@ impl<H: Host> Hosted<H> {
         if !self.clock.is_stopped() {
             return sleep(self.to_host(deadline));
         }
-        // If it is this worker that is to wake, its word changes, and it does not sleep.
+        // If this worker is among those to wake, its word changes, and it does not sleep.
         self.wake_due(self.clock.sleep(worker, word, expected, deadline, &|| self.host.has_io()));
         let slept = sleep(None);
         self.clock.wakes(worker);
         slept
     }
 
-    /// Wakes the workers whose deadlines a stopped clock has come to.
+    /// Wakes the workers whose deadlines a stopped clock has reached.
     fn wake_due(&self, due: Due) {
         if due.is_empty() {
             return;
@@ -165,14 +166,17 @@ impl<H: Host> Hosted<H> {
     }
 }
 
-/// What a thread that is a worker keeps of what it was before; one for each worker, in the platform's memory.
+/// What a thread that is a worker keeps of its state before. One for each worker, in the platform's
+/// memory.
 ///
-/// INV-SEAT: it is the worker's own thread's, between `enter` and `leave`. It is written before `TOP` leads to it, and stays what it
-/// is until `TOP` no longer does: a signal handler sees all of it, or nothing.
+/// INV-SEAT: only the worker's own thread uses it, between `enter` and `leave`. It is written
+/// before `TOP` leads to it, and does not change until `TOP` leads to it no longer: a signal
+/// handler sees all of it, or nothing.
 struct Seat {
     platform: Cell<*const ()>,
     worker: Cell<WorkerId>,
-    /// The worker of another runtime that the thread is too: one that helps another.
+    /// The worker of another runtime that the thread is too: a worker of one runtime may help
+    /// another.
     below: Cell<*const Seat>,
     /// The runtime that the thread was in before.
     before: Cell<Option<Handle>>,
@@ -180,7 +184,7 @@ struct Seat {
 
 // SAFETY: INV-SEAT.
 unsafe impl Sync for Seat {}
-// SAFETY: INV-SEAT: before its platform is in place nobody looks at it.
+// SAFETY: INV-SEAT: no thread reads it before its platform is in place.
 unsafe impl Send for Seat {}
 
 impl Seat {
@@ -195,10 +199,11 @@ impl Seat {
 }
 
 thread_local! {
-    // One word each, without destructors: signal handlers read them, and destructors of other values.
+    // One word each, without destructors: signal handlers and destructors of other values read
+    // them.
     /// The innermost worker that the thread is. INV-TOP: null, or a seat in a platform that is never freed.
     static TOP: Cell<*const Seat> = const { Cell::new(null()) };
-    /// The thread was started for a worker, and is not one yet.
+    /// The thread was started for a worker, and has not become one yet.
     static STARTING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -225,7 +230,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     }
 
     fn may_wait(&self) -> bool {
-        // A forked child has none of the threads that would end the wait.
+        // A forked child has none of the threads that could end the wait.
         self.process == fork::generation()
     }
 
@@ -252,7 +257,9 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
         self.clock.online.fetch_add(1, Ordering::AcqRel);
         if guest::is_guest(&self.clock) {
-            // It sleeps as a worker now. Ordering: as above, and after it: somebody counts it at any time.
+            // The thread sleeps as a worker from now on.
+            // Ordering: as above, and after it: another thread may count at any time, and must
+            // count this one.
             self.clock.guests.fetch_sub(1, Ordering::AcqRel);
         }
         if STARTING.replace(false) {
@@ -266,7 +273,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     unsafe fn leave(&self, worker: WorkerId) {
         // SAFETY: the caller's.
         unsafe { self.host.leave(worker) };
-        // Ordering: as in `enter`, the other way about.
+        // Ordering: as in `enter`, in the reverse order.
         if guest::is_guest(&self.clock) {
             self.clock.guests.fetch_add(1, Ordering::AcqRel);
         }
@@ -275,7 +282,8 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         let seat = &self.seats[worker.index()];
         context::enter(seat.before.get());
         TOP.set(seat.below.get());
-        // Ordering: for a signal handler on this thread, INV-SEAT; the next thread in the seat comes by the core's `leave`.
+        // Ordering: for a signal handler on this thread, INV-SEAT. The core's `leave` orders this
+        // thread before the next one in the seat.
         compiler_fence(Ordering::Release);
     }
 
@@ -322,7 +330,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         match self.start_thread(entry) {
             Ok(thread) => {
                 let mut threads = lock(&self.threads);
-                // Stand-ins come and go, and those that have gone are not kept.
+                // Replacement workers come and go; threads that have ended are not kept.
                 let (gone, mut here): (Vec<_>, Vec<_>) =
                     threads.drain(..).partition(thread::JoinHandle::is_finished);
                 here.push(thread);
@@ -386,15 +394,15 @@ impl<H: Host> Hosted<H> {
     fn report(&self, poll: LongPoll) {
         let dress = self.dressed();
         match dress.on_long_poll {
-            // It must not unwind; what it panics with has been printed.
+            // The hook must not unwind; its panic has been printed.
             Some(hook) => quietly(|| hook.call(poll)),
             None => poll.print(&dress.name),
         }
     }
 }
 
-/// A moment until the next look, after so many that were in vain: a few spins, longer and longer; then the core may be
-/// somebody else's.
+/// Waits a moment before the next check, after `round` checks in vain: spins, twice as long each
+/// time, and later yields the core.
 pub(crate) fn relax(round: u32) {
     if round < 6 {
         (0..1 << round).for_each(|_| core::hint::spin_loop());
@@ -403,8 +411,8 @@ pub(crate) fn relax(round: u32) {
     }
 }
 
-/// The thread's timeouts end when they are due: Linux otherwise puts them off by up to 50 us, to save power by waking less
-/// often, which is no gain for a worker that sleeps until its next deadline alone.
+/// Makes the thread's timeouts end when they are due. By default Linux delays them by up to 50 us
+/// to save power; a worker that sleeps until its next deadline gains nothing by that.
 fn be_punctual() {
     #[cfg(target_os = "linux")]
     // SAFETY: it takes a number, and concerns this thread alone.
@@ -416,7 +424,7 @@ fn be_punctual() {
 #[cold]
 fn below(top: &Seat, platform: *const ()) -> Option<WorkerId> {
     let mut next = top.below.get();
-    // SAFETY: INV-TOP, for all that it leads to.
+    // SAFETY: INV-TOP, for each seat in the list.
     while let Some(seat) = unsafe { next.as_ref() } {
         if core::ptr::eq(seat.platform.get(), platform) {
             return Some(seat.worker.get());

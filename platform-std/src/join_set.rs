@@ -1,4 +1,4 @@
-//! A set of tasks that are awaited as they end.
+//! A set of tasks whose outputs are taken as the tasks end.
 
 use core::future::{Future, poll_fn};
 
@@ -7,7 +7,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::context::Handle;
 
-/// Tasks whose outputs are wanted in the order in which they come. Dropping the set aborts those that are left.
+/// Tasks whose outputs are taken in the order in which the tasks end. Dropping the set aborts the
+/// tasks that are left.
 ///
 /// ```
 /// let runtime = filch_std::Runtime::new().unwrap();
@@ -35,7 +36,7 @@ impl<T> JoinSet<T> {
         Self { tasks: FuturesUnordered::new() }
     }
 
-    /// How many tasks have not been joined.
+    /// The number of tasks that have not been joined.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
@@ -45,7 +46,7 @@ impl<T> JoinSet<T> {
         self.tasks.is_empty()
     }
 
-    /// Adds a task that was spawned before.
+    /// Adds a task that is already spawned.
     pub fn insert(&mut self, task: JoinHandle<T>) {
         self.tasks.push(task);
     }
@@ -58,12 +59,12 @@ impl<T> JoinSet<T> {
         poll_fn(|cx| self.tasks.poll_next_unpin(cx)).await
     }
 
-    /// Asks all tasks to end. They stay in the set until they are joined.
+    /// Aborts all tasks. They stay in the set until they are joined.
     pub fn abort_all(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
 
-    /// Asks all tasks to end, and waits for their ends.
+    /// Aborts all tasks, and waits until they have ended.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the rest in the set, aborted.
@@ -72,7 +73,7 @@ impl<T> JoinSet<T> {
         while self.join_next().await.is_some() {}
     }
 
-    /// Lets all tasks go their way.
+    /// Detaches all tasks, and empties the set.
     pub fn detach_all(&mut self) {
         core::mem::take(&mut self.tasks).into_iter().for_each(JoinHandle::detach);
     }

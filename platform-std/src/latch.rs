@@ -1,4 +1,5 @@
-//! How a thread waits for others: as a worker it works meanwhile, else it sleeps. Hidden: for crates with another face.
+//! How a thread waits for others: a worker runs other work meanwhile, any other thread sleeps.
+//! Hidden: for crates that present another API.
 
 use core::{
     ptr::NonNull,
@@ -10,9 +11,10 @@ use filch::WorkerId;
 
 use crate::context::Handle;
 
-/// Set once, and waited for by the thread that made it.
+/// Is set once; the thread that made it waits for it.
 ///
-/// INV-LATCH: it stays until it is set, which is done once; who sets it touches it no more after the store.
+/// INV-LATCH: it stays valid until it is set, which happens once. The setter does not touch it
+/// after the store.
 #[derive(Debug)]
 pub struct Latch {
     set: AtomicBool,
@@ -26,7 +28,7 @@ enum Waiter {
 }
 
 impl Latch {
-    /// Of the calling thread.
+    /// A latch of the calling thread.
     #[expect(
         clippy::new_without_default,
         reason = "it is the calling thread's, which is no default"
@@ -40,18 +42,19 @@ impl Latch {
         Self { set: AtomicBool::new(false), waiter }
     }
 
-    /// Of a thread that is known to be that worker.
+    /// A latch of a thread that is known to be that worker.
     pub fn of(handle: Handle, worker: usize) -> Self {
         let waiter = Waiter::Worker(handle, WorkerId::new(worker as u16));
         Self { set: AtomicBool::new(false), waiter }
     }
 
-    /// Sets it, and has its waiter look.
+    /// Sets the latch, and makes its waiter check.
     ///
     /// # Safety
-    /// INV-LATCH: it has not been set before. By pointer, since it may be gone before this returns.
+    /// INV-LATCH: it has not been set before. Takes a pointer, since the latch may be gone before
+    /// this returns.
     pub unsafe fn set(this: NonNull<Self>) {
-        // SAFETY: INV-LATCH: it stays until the store.
+        // SAFETY: INV-LATCH: it stays valid until the store.
         let waiter = unsafe { (*this.as_ptr()).waiter.clone() };
         // Ordering: Release pairs with the Acquire in `is_set`.
         // SAFETY: as above; the last touch.
@@ -68,7 +71,7 @@ impl Latch {
         self.set.load(Ordering::Acquire)
     }
 
-    /// Waits, on the thread that made it.
+    /// Waits until it is set. Only on the thread that made it.
     pub fn wait(&self) {
         while !self.is_set() {
             match &self.waiter {
@@ -79,7 +82,7 @@ impl Latch {
     }
 }
 
-/// A latch that is set when a count comes to zero.
+/// A latch that is set when its count reaches zero.
 #[derive(Debug)]
 pub struct CountLatch {
     count: AtomicUsize,
@@ -87,32 +90,34 @@ pub struct CountLatch {
 }
 
 impl CountLatch {
-    /// Of the calling thread.
+    /// A latch of the calling thread, with this count.
     pub fn new(count: usize) -> Self {
         Self { count: AtomicUsize::new(count), latch: Latch::new() }
     }
 
-    /// By who is counted already.
+    /// Increases the count. Only for a caller that is counted already.
     pub fn up(&self, by: usize) {
-        // Ordering: none is needed; the count cannot come to zero meanwhile.
+        // Ordering: Relaxed; the count cannot reach zero meanwhile.
         self.count.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// One of those that are counted is through.
+    /// Decreases the count by one.
     ///
     /// # Safety
-    /// INV-LATCH: the caller is counted, and this is its last touch. By pointer, as [`Latch::set`].
+    /// INV-LATCH: the caller is counted, and this is its last touch. Takes a pointer, as
+    /// [`Latch::set`].
     pub unsafe fn down(this: NonNull<Self>) {
         let this = this.as_ptr();
-        // Ordering: AcqRel: who is last has seen what the others did, and passes it on by the latch.
-        // SAFETY: the caller is counted, so that it has not been set.
+        // Ordering: AcqRel pairs with itself: the last caller has seen what the others did, and
+        // passes it on by the latch.
+        // SAFETY: the caller is counted, so the latch has not been set.
         if unsafe { (*this).count.fetch_sub(1, Ordering::AcqRel) } == 1 {
-            // SAFETY: as above, by the last who was counted; a field is not null.
+            // SAFETY: as above, by the last caller that was counted; a field is not null.
             unsafe { Latch::set(NonNull::new_unchecked(&raw mut (*this).latch)) };
         }
     }
 
-    /// Waits, on the thread that made it.
+    /// Waits until the count is zero. Only on the thread that made it.
     pub fn wait(&self) {
         self.latch.wait();
     }

@@ -14,14 +14,16 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! - [`spawn`], [`spawn_pinned`], [`spawn_local`], [`spawn_blocking`] and [`block_on`] use the runtime that the calling
-//!   thread is in; the methods of [`Runtime`] and [`Handle`] of the same names use that one.
+//! - [`spawn`], [`spawn_pinned`], [`spawn_local`], [`spawn_blocking`] and [`block_on`] use the
+//!   runtime that the calling thread is in. The methods of the same names of [`Runtime`] and
+//!   [`Handle`] use that runtime.
 //! - [`time`]: sleeps, timeouts, intervals, and a clock that tests can stop.
 //! - [`parallel`]: fork-join on the same workers.
-//! - Workers sleep on a futex on Linux, on a condition variable elsewhere; an idle runtime makes no wake-up at all.
-//! - A panic in a task ends that task, and its [`JoinHandle`] says so.
+//! - Workers sleep on a futex on Linux, on a condition variable elsewhere; an idle runtime causes
+//!   no wake-ups.
+//! - A panic in a task ends that task, and its [`JoinHandle`] returns the panic.
 //! - Channels and locks come from other crates; any that is runtime-agnostic works: `async-channel`, `async-lock`,
-//!   `futures`.
+//! `futures`.
 
 mod bare;
 mod block_on;

@@ -1,4 +1,4 @@
-//! Polls that take too long, as they are told of.
+//! Reports of polls that take too long.
 
 use core::{
     fmt,
@@ -13,24 +13,25 @@ use std::{
 
 use filch::WorkerId;
 
-/// A poll that has lasted longer than [`Builder::poll_limit`](crate::Builder::poll_limit), and goes on.
+/// A poll that has lasted longer than [`Builder::poll_limit`](crate::Builder::poll_limit), and is
+/// still running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LongPoll {
-    /// In whose poll.
+    /// The worker that runs the poll.
     pub worker: WorkerId,
-    /// How long it has lasted, as far as is known: from when another worker saw it first.
+    /// How long it has lasted, measured from when another worker first saw it.
     pub so_far: Duration,
 }
 
 impl LongPoll {
-    /// On the standard error, once in a second at most, in the whole process.
+    /// Prints to the standard error, at most once a second in the whole process.
     pub(crate) fn print(self, runtime: &str) {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
-        // Ordering: a limit on noise.
+        // Ordering: pairs with nothing; it only limits the output.
         if LAST.swap(now, Ordering::Relaxed) != now {
-            // It must not panic, as `eprintln` does where nobody reads.
+            // It must not panic, as `eprintln` does when the standard error is closed.
             let _ = writeln!(
                 io::stderr(),
                 "{runtime}: a task has been in one poll of worker {} for {:?} (`Builder::poll_limit`); `spawn_blocking` is for code \
@@ -42,7 +43,7 @@ impl LongPoll {
     }
 }
 
-/// What a user wants to be called for a long poll.
+/// The user's hook for long polls.
 #[derive(Clone)]
 pub(crate) struct Hook(Arc<dyn Fn(LongPoll) + Send + Sync>);
 

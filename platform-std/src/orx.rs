@@ -15,11 +15,12 @@ use crate::{
 
 /// A runtime as a pool of the crate [orx-parallel](https://docs.rs/orx-parallel) (feature `orx-parallel`).
 ///
-/// A computation takes it with its runner: `Runner::fixed_with_pool(pool)`, or `Runner::adaptive_with_pool(pool)` with
-/// orx-parallel's feature `std`, by which that crate also starts a pool of its own as soon as an iterator is made.
+/// A computation takes the pool with its runner: `Runner::fixed_with_pool(pool)`, or
+/// `Runner::adaptive_with_pool(pool)` with orx-parallel's feature `std`. With that feature,
+/// orx-parallel also starts a pool of its own when the first iterator is made.
 ///
-/// Each of a computation's threads is a task. The caller waits until all have ended: on a worker it works on other tasks
-/// meanwhile, else it sleeps. Copies are as good as the first.
+/// Each of a computation's threads is a task. The caller waits until all have ended: a worker runs
+/// other tasks meanwhile, any other thread sleeps. All copies use the same runtime.
 ///
 /// ```
 /// use filch_std::parallel::OrxPool;
@@ -44,12 +45,13 @@ pub struct OrxPool {
 }
 
 impl OrxPool {
-    /// The runtime of this handle. When it has shut down, computations run on the calling thread.
+    /// A pool on the runtime of this handle. After it has shut down, computations run on the
+    /// calling thread.
     pub fn new(handle: Handle) -> Self {
         Self { handle }
     }
 
-    /// The runtime that the calling thread is in.
+    /// A pool on the runtime that the calling thread is in.
     ///
     /// # Errors
     /// [`NoRuntime`].
@@ -64,7 +66,7 @@ impl OrxPool {
         let running =
             Running { handle: self.handle, latch: CountLatch::new(1), panic: Mutex::new(None) };
         running.contain(|| f(OrxScope(&running)));
-        // SAFETY: INV-LATCH: the one that is counted from the beginning.
+        // SAFETY: INV-LATCH: this is the count that the latch was made with.
         unsafe { CountLatch::down(NonNull::from(&running.latch)) };
         running.latch.wait();
         let panic = running.panic.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +84,7 @@ impl ThreadPool for OrxPool {
         'env: 'scope + 's;
 
     /// # Panics
-    /// With the first panic of `f` or of what it runs, when all has ended.
+    /// With the first panic of `f` or of a part that it runs, after all have ended.
     fn scope<'env, 'scope, F>(&'env self, f: F)
     where
         'env: 'scope,
@@ -96,15 +98,16 @@ impl ThreadPool for OrxPool {
     }
 }
 
-/// Where an [`OrxPool`]'s computation runs its parts.
+/// Runs the parts of an [`OrxPool`]'s computation.
 #[derive(Clone, Copy)]
 pub struct OrxScope<'s>(&'s Running);
 
-/// INV-ORX: it stays until every part has counted the latch down, which is the last that it does with it.
+/// INV-ORX: it stays valid until every part has counted the latch down, which is the part's last
+/// use of it.
 struct Running {
     handle: Handle,
     latch: CountLatch,
-    /// The first.
+    /// The first panic.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
@@ -129,22 +132,23 @@ impl<'s, 'env, 'scope> Scope<'s, 'env, 'scope> for OrxScope<'s> {
     {
         self.0.latch.up(1);
         let work: Box<dyn FnOnce() + Send + 'env> = Box::new(work);
-        // SAFETY: only the lifetime changes. It runs, and is gone, before `run_scope` returns (INV-ORX, `Part`), which the
-        // pool's borrow, and so `'env`, outlives.
+        // SAFETY: only the lifetime changes. The closure has run and been dropped before
+        // `run_scope` returns (INV-ORX, `Part`); the pool's borrow, and so `'env`, outlives that.
         let work: Box<dyn FnOnce() + Send> = unsafe { core::mem::transmute(work) };
         let part = Part { running: self.0, work: Some(work) };
-        // Refused, the part is dropped here, and so run here.
+        // A refused part is dropped here, and so runs here.
         drop(self.0.handle.try_spawn(async move { drop(part) }));
     }
 }
 
-/// A part of a computation. It runs when it is dropped: by its task's poll, or when the runtime ends before.
+/// A part of a computation. It runs when it is dropped: in its task's poll, or earlier if the
+/// runtime ends.
 struct Part {
     running: *const Running,
     work: Option<Box<dyn FnOnce() + Send>>,
 }
 
-// SAFETY: the work is `Send`; what is used of a `Running` by its parts is `Sync`.
+// SAFETY: the work is `Send`; the fields of `Running` that parts use are `Sync`.
 unsafe impl Send for Part {}
 
 impl Drop for Part {

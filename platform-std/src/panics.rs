@@ -24,7 +24,8 @@ pub(crate) fn contain(f: &mut dyn FnMut()) -> Result<(), Panic> {
     })
 }
 
-/// Calls user code whose panic has nobody to go to; nor has what the drop of its payload panics with.
+/// Calls user code whose panic no caller can receive; the same holds for a panic in the drop of the
+/// payload.
 pub(crate) fn quietly(f: impl FnOnce()) {
     let mut f = Some(f);
     drop(contain(&mut || {
@@ -34,7 +35,7 @@ pub(crate) fn quietly(f: impl FnOnce()) {
     }));
 }
 
-/// Takes a lock whose content stays good if a thread panics: a poisoned one says no more than that.
+/// Takes a lock whose content stays valid if a thread panics, so that poison is ignored.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -44,14 +45,15 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// # Errors
 /// The panic itself, if it was not contained by a runtime of this crate.
 pub fn payload(panic: Panic) -> Result<Box<dyn Any + Send>, Panic> {
-    // SAFETY: our own table: the payload is a leaked `Box<Payload>`, and ours now.
+    // SAFETY: the vtable is this module's: the payload is a leaked `Box<Payload>`, and this
+    // function owns it now.
     panic.into_raw(&VTABLE).map(|p| unsafe { *Box::from_raw(p.cast::<Payload>().as_ptr()) })
 }
 
-/// Goes on with a task's panic in the calling thread.
+/// Resumes a task's panic in the calling thread.
 ///
 /// # Panics
-/// That is what it is for.
+/// Always.
 pub fn resume(panic: Panic) -> ! {
     match payload(panic) {
         Ok(payload) => panic::resume_unwind(payload),
@@ -60,16 +62,17 @@ pub fn resume(panic: Panic) -> ! {
 }
 
 unsafe fn drop_payload(p: NonNull<()>) {
-    // SAFETY: contract of the table.
+    // SAFETY: contract of the vtable.
     let payload = unsafe { Box::from_raw(p.cast::<Payload>().as_ptr()) };
-    // A payload whose drop panics has its own payload leaked, for want of anybody to give it to.
+    // If the payload's drop panics, that second payload is leaked: no caller could receive it.
     if let Err(again) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         core::mem::forget(again);
     }
 }
 
 unsafe fn message(p: NonNull<()>) -> Option<&'static str> {
-    // SAFETY: contract of the table; the message lives as long as the payload, which the caller keeps.
+    // SAFETY: contract of the vtable; the message lives as long as the payload, which the caller
+    // keeps.
     let payload: &'static Payload = unsafe { p.cast().as_ref() };
     match payload.downcast_ref::<&'static str>() {
         Some(text) => Some(text),

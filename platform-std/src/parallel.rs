@@ -1,22 +1,24 @@
 //! Fork-join on the runtime's workers: data parallelism in the same threads that run the tasks.
 //!
-//! [`join`], [`for_each`] and the like run on the calling worker at once, in the manner of rayon. A thread that is no worker
-//! takes the place of one that is without work for as long as the run lasts; if all are busy the run is a task, and the thread
-//! waits. They block their caller until all is done: in a task they are one long
-//! poll. Tasks have forms to await, which give the worker back:
+//! [`join`], [`for_each`] and the like run on the calling worker at once, as in rayon. A thread
+//! that is no worker takes the place of an idle worker while the run lasts. If all workers are
+//! busy, the run becomes a task, and the thread waits. These functions block their caller until all
+//! is done: in a task they are one long poll. Tasks can await other forms, which give the worker
+//! back:
 //!
-//! | blocks, and borrows | in a task | what it uses |
+//! | blocks, may borrow | to await in a task | data of the form to await |
 //! |---|---|---|
-//! | [`for_each`], [`map_reduce`] | [`for_each_async`], [`map_reduce_async`] | borrowed: nothing is under way between two polls |
-//! | [`join`] | [`join_async`] | its own: it runs as a task, which goes on if the future is leaked |
+//! | [`for_each`], [`map_reduce`] | [`for_each_async`], [`map_reduce_async`] | may be borrowed: nothing runs between two polls |
+//! | [`join`] | [`join_async`] | must be owned: the run is a task, which goes on if the future is leaked |
 //! | [`scope`] | [`scope_async`] | as above |
 //! | [`run`] | [`offload`] | as above |
 //!
-//! Why not borrow in all of them: a future may be leaked, or dropped, while its jobs run on other workers. A future whose
-//! drop waits for them is sound only if it is dropped, which nobody can promise, and it would block its worker.
+//! Not all of them can borrow, because a future may be leaked, or dropped, while its jobs run on
+//! other workers. A future whose drop waits for its jobs is sound only if it is dropped, which
+//! cannot be guaranteed, and the drop would block its worker.
 //!
-//! Kernels of computation that fork often take the handle that [`run`] gives them, [`Fork`], and pass it down: that spares
-//! each fork a look at a thread local.
+//! Code that forks often should take the [`Fork`] handle from [`run`] and pass it down: this saves
+//! each fork the access to a thread local.
 
 use core::{cell::Cell, ops::Range, panic::AssertUnwindSafe, sync::atomic::Ordering};
 use std::{
@@ -40,8 +42,8 @@ pub use tasks::{for_each_async, join_async, map_reduce_async, offload, scope_asy
 pub use crate::orx::{OrxPool, OrxScope};
 
 thread_local! {
-    /// The handle of the fork-join run that the thread is in. INV-HERE: it is there only while that run, or a job of it, is
-    /// on this thread's stack.
+    /// The handle of the fork-join run that the thread is in. INV-HERE: it is set only while that
+    /// run, or a job of it, is on this thread's stack.
     static HERE: Cell<Option<Fork<'static>>> = const { Cell::new(None) };
 }
 
@@ -52,8 +54,9 @@ struct Here {
 
 impl Here {
     fn enter(fork: Fork<'_>) -> Self {
-        // SAFETY: INV-HERE: taken back by `drop`, which comes before the end of `fork`'s life: the callers keep this on the
-        // stack of the closure that was given `fork`. It cannot leave the thread.
+        // SAFETY: INV-HERE: `drop` takes it back, before the lifetime of `fork` ends: the callers
+        // keep this value on the stack of the closure that was given `fork`. It cannot leave the
+        // thread.
         let fork: Fork<'static> = unsafe { core::mem::transmute(fork) };
         Self { before: HERE.replace(Some(fork)) }
     }
@@ -73,12 +76,13 @@ fn inside<R>(fork: Fork<'_>, f: impl FnOnce() -> R) -> R {
 }
 
 impl Handle {
-    /// Begins a fork-join run, and waits for its end: on the calling thread, if that is one of the runtime's workers, or one of
-    /// them is without work and it can take its place; else as a task, and the thread sleeps. In the thread's place the run
-    /// begins at once (0.2 us), where a task takes as long as waking a worker.
+    /// Begins a fork-join run, and waits for its end. The run is on the calling thread if that is
+    /// one of the runtime's workers, or if a worker is idle and the thread can take its place: then
+    /// it begins at once. Otherwise the run is a task, which takes as long to begin as it takes to
+    /// wake a worker, and the thread sleeps.
     ///
-    /// If the runtime has shut down, or is a parent process's, the closure runs on the calling thread, with
-    /// [`Fork::alone`]: all of it in order, up to the first panic.
+    /// If the runtime has shut down, or belongs to a parent process, the closure runs on the
+    /// calling thread with [`Fork::alone`]: everything in order, up to the first panic.
     ///
     /// # Panics
     /// With the closure's panic.
@@ -109,22 +113,24 @@ impl Handle {
         match (outcome, f) {
             (Some(Ok(outcome)), _) => outcome,
             (Some(Err(payload)), _) => resume_unwind(payload),
-            // There are no workers, or the runtime is at its end, and the task was not run.
+            // There are no workers, or the runtime is ending and the task did not run.
             (None, Some(f)) => f(Fork::alone()),
             (None, None) => unreachable!("a closure that ran has an outcome"),
         }
     }
 
-    /// Calls `f` once on each worker of the runtime, in that worker's thread, and waits until all have; what they return, in the
-    /// order of the workers. For what threads have of their own: caches, counters, pages to touch first. A thread that helps
-    /// while it waits, or stands in for a blocked worker, is not among them, even if it is the caller.
+    /// Calls `f` once on each worker of the runtime, in that worker's thread, and waits until all
+    /// calls have ended. Returns the results in the order of the workers. For per-thread state:
+    /// caches, counters, pages to touch first. Helpers and replacement workers are not included,
+    /// even if one is the caller.
     ///
-    /// A worker comes to it between two polls: one that is in a long poll delays the broadcast, and one that leaves
-    /// meanwhile may be left out. `f` must take no lock that is held across a fork, and must not wait for another broadcast. Where no
-    /// worker can run it, in a runtime that has shut down, in another broadcast, or in a forked child, there are no outcomes.
+    /// A worker makes its call between two polls. So a worker in a long poll delays the broadcast,
+    /// and one that leaves meanwhile may be left out. `f` must take no lock that is held across a
+    /// fork, and must not wait for another broadcast. The result is empty if no worker can run it:
+    /// after shutdown, inside another broadcast, or in a forked child.
     ///
     /// # Panics
-    /// With the first panic of `f`; it has run on all workers by then.
+    /// With the first panic of `f`, after `f` has run on all workers.
     ///
     /// ```
     /// let runtime = filch_std::Runtime::builder().workers(3).build()?;
@@ -152,13 +158,15 @@ impl Handle {
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
-    /// As a task. The thread does not help meanwhile: as soon as there are jobs, no worker is idle whose place it could take.
+    /// Runs it as a task. The thread does not help meanwhile: as soon as there are jobs, no worker
+    /// is idle whose place it could take.
     #[cold]
     fn fork_from_outside(&self, run: &mut (dyn FnMut(Fork<'_>) + Send)) {
         let core = self.0.core;
         let done = Arc::new(Done { core, over: AtomicU32::new(0) });
         let lent = Lent::new(run, &done);
-        // If it is refused, the future is dropped unused, like that of a task that is cancelled before it runs.
+        // If the spawn is refused, the future is dropped unused, as that of a task that is
+        // cancelled before it runs.
         drop(self.try_spawn(async move {
             let lent = lent;
             // SAFETY: the lender waits for the drop of `lent`.
@@ -168,10 +176,10 @@ impl Handle {
     }
 }
 
-/// How often a thread looks for the end of its run before it sleeps.
+/// How often a thread checks for the end of its run before it sleeps.
 const LOOKS: u32 = 32;
 
-/// Tells a thread that what it has lent is not used any more.
+/// Signals to a thread that the closure that it lent is no longer used.
 struct Done {
     core: &'static dyn Core,
     over: AtomicU32,
@@ -180,7 +188,7 @@ struct Done {
 /// A closure that a thread has lent. INV-LENT: the thread stays until this has been dropped.
 struct Lent {
     run: *mut (dyn FnMut(Fork<'_>) + Send),
-    /// Shared, since the word is used when the thread may have gone.
+    /// Shared, since the word is used after the thread may have gone.
     done: Arc<Done>,
 }
 
@@ -188,7 +196,7 @@ struct Lent {
 unsafe impl Send for Lent {}
 
 impl Lent {
-    /// The caller must go on to `Done::wait`, without a panic before.
+    /// The caller must call `Done::wait` next, without a panic in between.
     fn new(run: &mut (dyn FnMut(Fork<'_>) + Send), done: &Arc<Done>) -> Self {
         let run: *mut (dyn FnMut(Fork<'_>) + Send + '_) = run;
         // SAFETY: only the lifetime changes; INV-LENT.
@@ -198,8 +206,8 @@ impl Lent {
 }
 
 impl Done {
-    /// Looks for a moment, as a short run is over before a thread would be asleep; then sleeps as other waits of threads do,
-    /// so that a stopped clock knows of it.
+    /// Checks for a moment, since a short run ends before a thread would be asleep. Then sleeps as
+    /// other threads in `block_on` do, so that a stopped clock knows of it.
     fn wait(&self) {
         // Ordering: Acquire pairs with the Release in `drop`.
         let over = || self.over.load(Ordering::Acquire) != 0;
@@ -266,13 +274,13 @@ where
     here(f)
 }
 
-/// Runs both closures, `b` on another worker if one is without work: [`Fork::join`].
+/// Runs both closures, `b` on another worker if one is idle: [`Fork::join`].
 ///
-/// `b` may begin only when `a` has ended, so `a` must not wait for it: a worker that becomes idle in the midst of `a` takes `b` when
-/// `a` forks or joins next, not before.
+/// `a` must not wait for `b`, which may begin only when `a` has ended. A worker that becomes idle
+/// while `a` runs can take `b` only when `a` next forks or joins.
 ///
 /// # Panics
-/// If the calling thread is in no runtime; with the panic of `a`, else of `b`.
+/// If the calling thread is in no runtime; with the panic of `a`, otherwise with that of `b`.
 ///
 /// ```
 /// let runtime = filch_std::Runtime::new().unwrap();
@@ -298,7 +306,7 @@ where
 /// Runs `body`, which may spawn jobs that borrow, and returns when all of them have ended: [`Fork::scope`].
 ///
 /// # Panics
-/// If the calling thread is in no runtime; with the panic of `body`, else with one of a job.
+/// If the calling thread is in no runtime; with the panic of `body`, otherwise with that of a job.
 ///
 /// ```
 /// let runtime = filch_std::Runtime::new().unwrap();
@@ -346,7 +354,7 @@ where
     here(|fork| fork.for_each_mut(slice, &f));
 }
 
-/// Maps each index of the range, and reduces the results in the order of the indices: [`Fork::map_reduce`].
+/// Maps each index of the range, and reduces the results in index order: [`Fork::map_reduce`].
 ///
 /// # Panics
 /// As [`for_each`].
@@ -360,7 +368,8 @@ where
     here(|fork| fork.map_reduce(range, &map, &reduce))
 }
 
-/// Calls `f` once on each worker of the current runtime, and waits until all have: [`Handle::broadcast`].
+/// Calls `f` once on each worker of the current runtime, and waits until all calls have ended:
+/// [`Handle::broadcast`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime; with the first panic of `f`.

@@ -1,4 +1,4 @@
-//! The runtime: an executor with threads on it.
+//! The runtime: an executor and its threads.
 
 use core::{
     fmt,
@@ -23,7 +23,7 @@ use crate::{
 
 type Executor<H> = Scheduler<Hosted<H>, Box<[WorkerSlot]>>;
 
-/// What a runtime's memory holds: never freed, used again.
+/// What a runtime's memory holds. It is never freed, but reused.
 pub(crate) struct Shared<H: Host> {
     pub(crate) executor: Executor<H>,
     heap: &'static Heap,
@@ -33,22 +33,22 @@ pub(crate) struct Shared<H: Host> {
 
 /// Threads that run tasks.
 ///
-/// Dropping it cancels all tasks, waits for the polls under way, and joins the threads. Dropped by one of its own tasks it does
-/// so on a thread of its own, later. Any number of runtimes live side by side; two whose tasks own each other are a deadlock when
-/// both are dropped.
+/// Dropping the runtime cancels all tasks, waits for the polls in progress, and joins the threads.
+/// If one of its own tasks drops it, another thread does this later. Any number of runtimes may
+/// exist side by side. Two runtimes whose tasks own each other deadlock when both are dropped.
 pub struct Runtime<H: Host = Futex> {
-    /// Taken by `drop` alone.
+    /// Only `drop` takes it.
     shared: ManuallyDrop<&'static Shared<H>>,
     handle: Handle,
 }
 
 impl<H: Host> Shared<H> {
-    /// In memory that stays for ever.
+    /// Puts it into memory that is never freed.
     pub(crate) fn leak(executor: Executor<H>, kind: Kind) -> &'static Self {
         let heap = Box::leak(Heap::boxed());
         let shared: &'static Self =
             Box::leak(Box::new(Self { executor, heap, kind, inner: OnceLock::new() }));
-        // Nobody else has it yet.
+        // No other thread has it yet.
         let _ = shared.executor.platform().handle.set(shared.handle());
         shared
     }
@@ -73,13 +73,13 @@ impl Runtime {
         Self::builder().build()
     }
 
-    /// The knobs.
+    /// The options.
     pub fn builder() -> Builder {
         Builder::new()
     }
 }
 
-/// The tasks that outlived a shutdown's deadline, and were cancelled.
+/// The tasks that did not end before a shutdown's deadline, and were cancelled.
 pub type Survivors = Vec<TaskInfo>;
 
 impl<H: Host> Runtime<H> {
@@ -87,7 +87,7 @@ impl<H: Host> Runtime<H> {
         *self.shared
     }
 
-    /// Over an executor without threads.
+    /// A runtime over an executor without threads.
     pub(crate) fn over(shared: &'static Shared<H>) -> Self {
         Self { shared: ManuallyDrop::new(shared), handle: shared.handle() }
     }
@@ -140,7 +140,7 @@ impl<H: Host> Runtime<H> {
         self.shared.executor.metrics()
     }
 
-    /// Shows every live task to `visit`: for a person who looks for a stuck one.
+    /// Calls `visit` with each live task: to find a stuck one.
     pub fn tasks(&self, visit: impl FnMut(TaskInfo)) {
         self.shared.executor.tasks(visit);
     }
@@ -155,10 +155,11 @@ impl<H: Host> Runtime<H> {
         self.shared.executor.platform().current_worker()
     }
 
-    /// Ends the runtime: no new tasks from outside; the old ones have `patience` to end; those that did not are cancelled and
-    /// returned. `Duration::MAX` waits for all.
+    /// Ends the runtime. It refuses new tasks from outside, and its tasks have `patience` to end.
+    /// Those that did not end are cancelled and returned. `Duration::MAX` waits for all.
     ///
-    /// Called by one of the runtime's own tasks it cancels everything without patience, on a thread of its own.
+    /// If one of the runtime's own tasks calls it, all tasks are cancelled at once, on another
+    /// thread.
     pub fn shutdown(self, patience: Duration) -> Survivors {
         let this = ManuallyDrop::new(self);
         finish(*this.shared, &this.handle, patience)
@@ -168,10 +169,10 @@ impl<H: Host> Runtime<H> {
 fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Duration) -> Survivors {
     let executor = &shared.executor;
     if handle.check().is_err() {
-        // A forked child: the threads are the parent's, there is nothing to wait for.
+        // A forked child: the threads are the parent's, so there is nothing to wait for.
         return Survivors::new();
     }
-    // The patience is real time.
+    // The patience is in real time.
     executor.platform().clock.resume(|| executor.platform().host.now());
     shared.wake_all();
     let mut survivors = Survivors::new();
@@ -179,19 +180,20 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
     if executor.shutdown(deadline, |task| survivors.push(task)).is_err() {
         executor.begin_shutdown();
         let handle = *handle;
-        // If there is no thread to be had, the workers end by themselves, and the memory is not used again.
+        // If no thread can be started, the workers end by themselves, and the memory is not reused.
         drop(thread::Builder::new().spawn(move || finish(shared, &handle, Duration::ZERO)));
         return survivors;
     }
     for thread in core::mem::take(&mut *lock(&executor.platform().threads)) {
-        // Workers contain the panics of tasks; what is left is a bug that has been printed.
+        // Workers contain the panics of tasks; any other panic is a bug that has been printed.
         drop(thread.join());
     }
     executor.platform().pool().close();
     // SAFETY: every worker has left.
     unsafe { executor.platform().host.close() };
     executor.platform().dress(Dress::default());
-    // It stays closed until it serves again, so that spawns by handles of this runtime are refused.
+    // The executor stays closed until it is reused, so that spawns with handles of this runtime are
+    // refused.
     stable::give(shared.kind, shared);
     survivors
 }

@@ -1,4 +1,4 @@
-//! A runtime's core and threads, as its handles see them.
+//! A runtime's core and threads, as its handles use them.
 
 use core::{any::Any, time::Duration};
 use std::{sync::Arc, thread};
@@ -11,7 +11,7 @@ use filch::{
 use crate::{blocking::Pool, clock::Clock, context::Core, host::Host, runtime::Shared};
 
 impl<H: Host> Shared<H> {
-    /// Has every worker look around.
+    /// Makes every worker check its queues.
     pub(crate) fn wake_all(&self) {
         for worker in 0..self.kind.slots {
             self.executor.unpark_worker(WorkerId::new(worker as u16));
@@ -90,8 +90,9 @@ impl<H: Host> Core for Shared<H> {
         if self.executor.platform().current_worker().is_none() {
             return false;
         }
-        // A new runtime's workers may be on their way still.
-        // Ordering: Acquire pairs with the Releases in `Hosted`: who has entered is seen to be online.
+        // The workers of a new runtime may not have entered yet.
+        // Ordering: Acquire pairs with the Releases in `Hosted`: a worker that has entered is seen
+        // to be online.
         while self.executor.platform().starting.load(Ordering::Acquire) > 0 {
             thread::yield_now();
         }

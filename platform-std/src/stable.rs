@@ -1,7 +1,8 @@
-//! Executors in type-stable memory: made once, used again, never unmapped.
+//! Executors in type-stable memory: made once, reused, never unmapped.
 //!
-//! A waker on a foreign thread may touch its task, and through it the executor, at any time. Memory that stays an executor
-//! for ever makes the worst case a spurious unpark. Only what such a waker may touch stays: the host is closed in between.
+//! A waker on a foreign thread may touch its task, and through it the executor, at any time. Memory
+//! that always stays an executor limits the harm to a spurious unpark. Only what such a waker may
+//! touch stays: between two uses the host is closed.
 
 use core::{
     any::{Any, TypeId},
@@ -12,8 +13,9 @@ use std::sync::{Mutex, MutexGuard};
 
 use crate::{fork, panics::lock};
 
-/// What two executors must have in common for one to follow the other in its memory, beside the process: a forked child shares what
-/// the system gave to its parent, and must not use it.
+/// What two executors must have in common so that one can reuse the other's memory. The process is
+/// one of these: a forked child shares the system's resources with its parent, and must not use
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) host: TypeId,
@@ -22,14 +24,14 @@ pub(crate) struct Kind {
 
 type Kept = (Kind, &'static (dyn Any + Send + Sync));
 
-/// What one process keeps.
+/// The list of one process.
 struct List {
     process: u32,
     kept: Mutex<Vec<Kept>>,
 }
 
-/// The list of the process that used it last. A forked child makes one of its own: a thread of the parent may have been in the midst
-/// of this one. INV-LIST: null, or leaked.
+/// The list of the process that used it last. A forked child makes its own: a thread of the parent
+/// may have been changing this one. INV-LIST: null, or leaked.
 static LIST: AtomicPtr<List> = AtomicPtr::new(null_mut());
 
 fn list() -> MutexGuard<'static, Vec<Kept>> {
@@ -43,20 +45,20 @@ fn list() -> MutexGuard<'static, Vec<Kept>> {
         }
         let new = Box::into_raw(Box::new(List { process, kept: Mutex::default() }));
         if LIST.compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed).is_err() {
-            // SAFETY: from `into_raw`, and nobody has seen it.
+            // SAFETY: from `into_raw`, and no other thread has seen it.
             drop(unsafe { Box::from_raw(new) });
         }
     }
 }
 
-/// An executor of this kind that was given back, if there is one.
+/// Takes an executor of this kind that was given back, if there is one.
 pub(crate) fn take<T: Any + Send + Sync>(kind: &Kind) -> Option<&'static T> {
     let mut kept = list();
     let at = kept.iter().position(|(k, _)| k == kind)?;
     kept.remove(at).1.downcast_ref()
 }
 
-/// Gives an executor back that has shut down, in the process that made it.
+/// Gives back an executor that has shut down, in the process that made it.
 pub(crate) fn give<T: Any + Send + Sync>(kind: Kind, executor: &'static T) {
     list().push((kind, executor));
 }

@@ -21,14 +21,15 @@ pub use filch::{Elapsed, Instant, Interval, MissedTick, Sleep, Tick, Timeout, Ti
 /// The time on the current runtime's clock.
 ///
 /// # Panics
-/// If the calling thread is in no runtime; so do all functions here.
+/// If the calling thread is in no runtime; the same holds for all functions here.
 #[track_caller]
 pub fn now() -> Instant {
     expect_current().timers().now()
 }
 
-/// Sleeps for `duration` from now on: [`Timers::sleep`]. It is the runtime's workers who end it: polled elsewhere (in `block_on` on a
-/// thread of one's own, under another executor) it never ends if the runtime has been shut down meanwhile.
+/// Sleeps for `duration` from now on: [`Timers::sleep`]. The runtime's workers end it. A sleep that
+/// is polled elsewhere (in `block_on` on another thread, under another executor) never ends if the
+/// runtime shuts down meanwhile.
 ///
 /// # Panics
 /// If the calling thread is in no runtime.
@@ -46,7 +47,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     expect_current().timers().sleep_until(deadline)
 }
 
-/// Gives `future` so much time from now on: [`Timers::timeout`].
+/// Gives `future` this much time from now on: [`Timers::timeout`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime.
@@ -82,13 +83,15 @@ pub fn interval_at(first: Instant, period: Duration) -> Interval {
     expect_current().timers().interval_at(first, period)
 }
 
-/// Stops the current runtime's clock, for tests: from now on it moves only when nothing is runnable, then at once to the
-/// next deadline, and by [`advance`].
+/// Stops the current runtime's clock, for tests. From then on the clock moves only by [`advance`],
+/// and when nothing is runnable: then at once to the next deadline. Stopping a stopped clock does
+/// nothing.
 ///
-/// Nothing is runnable when all workers sleep, threads in `block_on` wait, and no closure of `spawn_blocking` runs.
-/// Other threads, and what is on its way through the operating system, are not seen: a test that waits for real I/O with
-/// a timeout may find the timeout to come first (what has arrived already, on a runtime that hears of I/O, comes before it). The watchdog sleeps by the same clock, so that while a poll lasts nobody sees to
-/// what waits behind it. A clock that stands already is left alone.
+/// Nothing is runnable when all workers sleep, threads in `block_on` wait, and no closure of
+/// `spawn_blocking` runs. Other threads and I/O in transit are not seen: in a test that waits for
+/// real I/O with a timeout, the timeout may come first. I/O that has already arrived comes before
+/// the timeout, on a runtime with I/O. The watchdog sleeps by the same clock, so while a poll lasts
+/// it does not rescue the tasks that wait behind it.
 ///
 /// ```
 /// use core::time::Duration;
@@ -119,8 +122,9 @@ pub fn resume() {
     expect_current().0.core.clock_resume();
 }
 
-/// Moves the current runtime's stopped clock by `duration` at once, over all deadlines on the way; false if it is not
-/// stopped. The timers that are due fire as soon as the workers come to them: await something to see them.
+/// Moves the current runtime's stopped clock by `duration` at once, past all deadlines in between;
+/// false if it is not stopped. The timers that are due fire as soon as a worker runs them: await
+/// something to see them fire.
 ///
 /// # Panics
 /// If the calling thread is in no runtime.

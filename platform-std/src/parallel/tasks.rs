@@ -1,4 +1,4 @@
-//! The forms for tasks, which give the worker back.
+//! The forms to await in tasks, which give the worker back.
 
 use core::{future::Future, ops::Range};
 
@@ -7,11 +7,15 @@ use filch::JoinError;
 use super::{Fork, Scope, here, inside};
 use crate::context::expect_current;
 
-/// [`for_each`](super::for_each) for tasks: it takes turns with the other tasks of its worker, however long the loop.
+/// [`for_each`](super::for_each) for tasks: it takes turns with the other tasks of its worker,
+/// however long the loop is.
 ///
-/// Each poll runs a part of the loop on all workers that are free, for about [`Builder::job_slice`](crate::Builder::job_slice) if
-/// other work waits. Nothing of it is under way between two polls: so it may borrow, and cancel safety is that calls which
-/// have not been made are not made.
+/// Each poll runs a part of the loop on all idle workers, for about
+/// [`Builder::job_slice`](crate::Builder::job_slice) if other work waits. Nothing of the loop runs
+/// between two polls, so it may borrow.
+///
+/// # Cancel safety
+/// Dropping the future skips the calls that have not been made.
 ///
 /// # Panics
 /// As [`for_each`](super::for_each).
@@ -55,11 +59,12 @@ where
     }
 }
 
-/// A fork-join run as a task of its own: the caller awaits it, and its worker goes on with other tasks.
+/// Runs a fork-join run as a separate task: the caller awaits it, and the caller's worker runs
+/// other tasks meanwhile.
 ///
-/// What the closures use they must own: a future that borrowed could be leaked in the midst of the run, and what it
-/// borrowed be gone. (Blocking forms, like [`join`](super::join), may borrow, since their caller cannot go away.) Dropping the future
-/// lets the run go on.
+/// The closures must own what they use: a future that borrows could be leaked during the run, and
+/// the borrowed data could be freed. (Blocking forms, like [`join`](super::join), may borrow, since
+/// their caller stays until the run has ended.) Dropping the future lets the run go on.
 ///
 /// # Errors
 /// [`JoinError`]: the closure has panicked, or the runtime has shut down.
@@ -86,8 +91,9 @@ where
     handle.spawn(async move { handle.fork(f) })
 }
 
-/// [`join`](super::join) for tasks: both closures run as a fork-join run of its own, and the caller's worker goes on with other tasks.
-/// As there, `b` may begin only when `a` has ended, and `a` must not wait for it.
+/// [`join`](super::join) for tasks: both closures run as a separate fork-join run, and the caller's
+/// worker runs other tasks meanwhile. As with `join`, `a` must not wait for `b`, which may begin
+/// only when `a` has ended.
 ///
 /// # Errors
 /// As [`offload`].
@@ -116,8 +122,9 @@ where
     offload(|fork| fork.join(|_| a(), |fork| inside(fork, b)))
 }
 
-/// [`scope`](super::scope) for tasks: the body and its jobs run as a fork-join run of its own, and the caller's worker goes on with other
-/// tasks. What they use they own or share; to borrow, let the closure of [`offload`] own the data, and open the scope in it.
+/// [`scope`](super::scope) for tasks: the body and its jobs run as a separate fork-join run, and
+/// the caller's worker runs other tasks meanwhile. They must own or share what they use. To borrow,
+/// move the data into the closure of [`offload`], and open the scope there.
 ///
 /// # Errors
 /// As [`offload`].
