@@ -5,7 +5,8 @@ use core::{cell::Cell, ptr::null, sync::atomic::Ordering};
 use crate::{clock::Clock, context::Handle};
 
 thread_local! {
-    /// The innermost of the runtimes in whose `block_on` the thread is without being a worker. INV-GUEST: those that it leads to are
+    // Without a destructor, as everything that a runtime keeps for a thread.
+    /// The innermost of the runtimes whose `block_on` the thread has called without being a worker. INV-GUEST: those that it leads to are
     /// on this thread's stack.
     static GUESTS: Cell<*const Guest> = const { Cell::new(null()) };
 }

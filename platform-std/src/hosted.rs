@@ -266,12 +266,12 @@ unsafe impl<H: Host> Platform for Hosted<H> {
             self.starting.fetch_sub(1, Ordering::Release);
             self.clock.holds.fetch_sub(1, Ordering::AcqRel);
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.host.enter(worker) };
     }
 
     unsafe fn leave(&self, worker: WorkerId) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.host.leave(worker) };
         // Ordering: as in `enter`, in the reverse order.
         if guest::is_guest(&self.clock) {
@@ -295,7 +295,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         deadline: Option<Instant>,
     ) {
         self.sleep(worker, word, expected, deadline, |deadline| {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's contract.
             unsafe { self.host.wait(worker, word, expected, deadline) }
         });
     }
@@ -313,7 +313,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
             return unsafe { self.host.listen(worker, word, expected, deadline) };
         }
         self.sleep(worker, word, expected, deadline, |deadline| {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's contract.
             unsafe { self.host.listen(worker, word, expected, deadline) }
         })
     }
@@ -348,7 +348,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     }
 
     unsafe fn poll_io(&self, worker: WorkerId) -> usize {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.host.poll_io(worker) }
     }
 

@@ -1,4 +1,4 @@
-//! The blocking pool: its limit, its threads, what a shortage of threads does, and what its closures see.
+//! The blocking pool: its limit, its threads, the lack of threads, and what its closures see.
 
 mod common;
 
@@ -63,7 +63,7 @@ fn a_panic_is_the_tasks_and_the_thread_stays() {
     assert_eq!(rt.handle().blocking_metrics().threads, 1);
 }
 
-/// Its drop panics, with another of its kind, so many times.
+/// Its drop panics with another of its kind, so many times.
 struct Bomb(u32);
 
 impl Drop for Bomb {
@@ -143,7 +143,7 @@ fn a_runtime_ends_while_a_closure_runs_and_its_threads_leave() {
     until(|| over.load(SeqCst));
 }
 
-/// No thread can be started: in a process of its own, whose limit of them is used up.
+/// No thread can be started: in a process of its own, which has used up its limit of threads.
 #[cfg(target_os = "linux")]
 #[test]
 fn where_no_thread_can_be_had_the_workers_run_closures() {
@@ -154,7 +154,8 @@ fn where_no_thread_can_be_had_the_workers_run_closures() {
 fn use_up_all_threads() {
     let rt = Runtime::builder().workers(2).build().unwrap();
     rt.block_on(rt.spawn(async {})).unwrap();
-    // SAFETY: limits this process, whose other threads go on as an unprivileged user: the limit is none of the superuser's.
+    // SAFETY: limits this process, whose other threads go on as an unprivileged user: the limit
+    // does not hold for the superuser.
     unsafe {
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         assert_eq!(libc::setrlimit(libc::RLIMIT_NPROC, &raw const none), 0);

@@ -1,4 +1,4 @@
-//! Fork-join runs, and who shares the workers with them: tasks, other runs, holders of locks.
+//! Fork-join runs that share the workers: with tasks, with other runs, with holders of locks.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn wait_for(what: impl Fn() -> bool) {
     }
 }
 
-/// Two workers, both in one loop, and tasks from outside: they are served long before the loop would end.
+/// Two workers, both in one loop, and tasks from outside: they run long before the loop would end.
 #[test]
 fn tasks_wait_for_a_slice_of_a_loop_not_for_its_end() {
     const CALLS: usize = 40_000;
@@ -43,7 +43,7 @@ fn tasks_wait_for_a_slice_of_a_loop_not_for_its_end() {
                 threads.push(me);
             }
             drop(threads);
-            // Once they are served it need not last.
+            // After they have run the loop need not last.
             let begin = Instant::now();
             while !served.load(Ordering::Relaxed) && begin.elapsed() < Duration::from_micros(50) {}
         })
@@ -66,7 +66,7 @@ async fn parallel_loop(calls: usize, f: impl Fn() + Sync) {
     parallel::for_each(0..calls, |_| f());
 }
 
-/// As above, with sides of joins, which nobody gives back: one worker is kept free of them.
+/// As above, with the sides of joins, which are never given back: one worker is kept free of them.
 #[test]
 fn tasks_do_not_wait_for_jobs_if_workers_are_kept_free() {
     let _watchdog = common::watchdog();
@@ -79,7 +79,7 @@ fn tasks_do_not_wait_for_jobs_if_workers_are_kept_free() {
                 let until_served = || wait_for(|| served.load(Ordering::Relaxed));
                 fork.join(
                     |fork| {
-                        // Who is idle from now on is seen at forks alone.
+                        // A worker that becomes idle from now on is noticed only at forks.
                         while !stolen.load(Ordering::Relaxed) {
                             fork.join(|_| thread::yield_now(), |_| {});
                         }
@@ -95,7 +95,7 @@ fn tasks_do_not_wait_for_jobs_if_workers_are_kept_free() {
         wait_for(|| stolen.load(Ordering::Relaxed));
         let tasks: Vec<_> = (0..100).map(|i| handle.spawn(async move { i })).collect();
         for (i, task) in tasks.into_iter().enumerate() {
-            // Not by this thread's help: it only looks.
+            // Without help from this thread: it only checks.
             wait_for(|| task.is_finished());
             assert_eq!(runtime.block_on(task).unwrap(), i);
         }
@@ -103,7 +103,7 @@ fn tasks_do_not_wait_for_jobs_if_workers_are_kept_free() {
     });
 }
 
-/// The reverse: a run comes to its end while tasks never do.
+/// The reverse: a run ends although tasks never do.
 #[test]
 fn a_run_goes_on_while_tasks_keep_all_workers_busy() {
     let _watchdog = common::watchdog();
@@ -127,8 +127,8 @@ fn a_run_goes_on_while_tasks_keep_all_workers_busy() {
     busy.into_iter().for_each(|task| runtime.block_on(task).unwrap());
 }
 
-/// A worker that waits for a job does nothing else but pieces of it: the job of another run that is public meanwhile takes the
-/// lock which the waiting worker's caller holds.
+/// A worker that waits for a job only runs parts of that job: meanwhile there is a public job of
+/// another run, which takes the lock that the waiting worker's caller holds.
 #[test]
 fn a_lock_may_be_held_across_a_join() {
     let _watchdog = common::watchdog();
@@ -148,7 +148,7 @@ fn a_lock_may_be_held_across_a_join() {
                     let guard = lock.lock().unwrap();
                     fork.join(
                         |fork| {
-                            // Who is idle from now on is seen at forks alone.
+                            // A worker that becomes idle from now on is noticed only at forks.
                             while !get(stolen) {
                                 fork.join(|_| thread::yield_now(), |_| {});
                             }
@@ -165,7 +165,7 @@ fn a_lock_may_be_held_across_a_join() {
             wait_for(|| get(waits));
             handle.fork(|fork| {
                 fork.join(
-                    // The other side is there to be taken for a while.
+                    // The other side can be stolen for a while.
                     |_| {
                         (0..200).for_each(|_| thread::yield_now());
                         set(released);
@@ -177,7 +177,8 @@ fn a_lock_may_be_held_across_a_join() {
     }
 }
 
-/// Slices that are over at once: all is given back all the time, and nothing is lost or comes out of order.
+/// Slices that end at once: everything is given back all the time, and nothing is lost or out of
+/// order.
 #[test]
 fn what_is_given_back_comes_in_order() {
     let _watchdog = common::watchdog();
@@ -209,7 +210,7 @@ fn what_is_given_back_comes_in_order() {
     }
 }
 
-/// As many loops as there are workers, each in a task: in their async form they take turns with the others.
+/// As many loops as workers, each in a task: in their async form they take turns with other tasks.
 #[test]
 fn loops_in_tasks_take_turns_with_other_tasks() {
     const CALLS: usize = 20_000;
@@ -252,8 +253,8 @@ fn loops_in_tasks_take_turns_with_other_tasks() {
     assert!(calls < CALLS, "a task has waited for {calls} calls in 50 turns");
 }
 
-/// One loop on two workers, in a task that shares its worker with another: the other waits for a few slices, of some 20 calls
-/// on each worker, whether the loop is split or not.
+/// One loop on two workers, in a task that shares its worker with another task. The other task
+/// waits for a few slices, of some 20 calls on each worker, whether the loop is split or not.
 #[test]
 fn a_loop_that_is_split_takes_turns_with_the_task_beside_it() {
     const CALLS: usize = 20_000;

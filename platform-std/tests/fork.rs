@@ -1,4 +1,5 @@
-//! A forked child has none of the parent's threads: the parent's runtime says so instead of hanging.
+//! A forked child has none of the parent's threads: the parent's runtime returns errors there
+//! instead of hanging.
 #![cfg(unix)]
 
 mod common;
@@ -12,9 +13,11 @@ use std::{
 use common::{runtime, until, watchdog};
 use filch_std::{JoinError, SpawnErrorKind};
 
-/// Runs `f` in a forked child; its exit status. The only test of its program, since the child has but one thread.
+/// Runs `f` in a forked child; returns its exit status. The only test of its program, since the
+/// child has only one thread.
 fn in_child(f: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child calls `f` and leaves by `_exit`: no destructor, no handler of the parent's runs in it.
+    // SAFETY: the child calls `f` and leaves by `_exit`: no destructor and no handler of the parent
+    // runs in it.
     match unsafe { libc::fork() } {
         -1 => panic!("{}", std::io::Error::last_os_error()),
         0 => {
@@ -24,7 +27,7 @@ fn in_child(f: impl FnOnce() -> i32) -> i32 {
         }
         child => {
             let mut status = 0;
-            // SAFETY: waits for our own child, into a place of our own.
+            // SAFETY: waits for this process's own child, into a place on this stack.
             let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
             assert_eq!(ended, child, "{}", std::io::Error::last_os_error());
             assert!(libc::WIFEXITED(status), "the child did not exit by itself: {status:#x}");
@@ -39,7 +42,7 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
     let rt = runtime(2);
     assert_eq!(rt.spawn(async { 1 }).join().unwrap(), 1);
     let handle = *rt.handle();
-    // What would hang in the child ends it by an alarm.
+    // In the child, an alarm ends a hang.
     let alarm = || {
         // SAFETY: only sets a timer.
         unsafe { libc::alarm(20) };
@@ -67,7 +70,7 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
     });
     assert_eq!(status, 18);
 
-    // Functions that cannot give an error panic, and do not hang.
+    // Functions that cannot return an error panic; they do not hang.
     std::panic::set_hook(Box::new(|_| {}));
     let status = in_child(|| {
         alarm();
@@ -80,7 +83,8 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
     });
     assert_eq!(status, 19);
 
-    // A task of the parent's is waited for by nobody here, and blocking closures have a new runtime's threads.
+    // The child does not wait for a task of the parent, and blocking closures use a new runtime's
+    // threads.
     let waker = Arc::new(Mutex::new(None));
     let keeps = Arc::clone(&waker);
     let mut waits = rt.spawn(core::future::poll_fn(move |cx| {
@@ -97,7 +101,7 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
     });
     assert_eq!(status, 20);
 
-    // Timers of the parent's are left alone: a worker may hold the lock of their wheel.
+    // The parent's timers are left alone: a worker may hold the lock of their wheel.
     let sleeps: Vec<_> = (0..2)
         .map(|_| {
             rt.spawn(async {
@@ -125,7 +129,7 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
     }
     drop(sleeps);
 
-    // The child drops it without waiting for threads that are not there, and builds its own.
+    // The child drops it without waiting for the missing threads, and builds its own.
     let status = in_child(|| {
         alarm();
         // SAFETY: the child never uses the original again: it leaves by `_exit`.
@@ -136,7 +140,7 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
     assert_eq!(status, 20);
 
     drop(std::panic::take_hook());
-    // The parent's runtime has noticed nothing.
+    // The parent's runtime is not affected.
     assert_eq!(rt.spawn(async { 2 }).join().unwrap(), 2);
     drop(rt);
 }

@@ -1,5 +1,6 @@
-//! A readiness cell under a runtime: set by a signal handler, on the very threads that poll, wait and clear, which loses no
-//! edge and never waits for what it has interrupted; and awaited through wakers that are not the runtime's.
+//! A readiness cell in a runtime. A signal handler sets it on the very threads that poll, wait and
+//! clear: no edge is lost, and the handler never waits for the code that it has interrupted.
+//! Foreign wakers wait on it too.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -19,7 +20,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 const SIGNALS: usize = 20_000;
 
 static CELL: Readiness = Readiness::new();
-/// What came in, and is not yet taken.
+/// Data that came in, and is not yet taken.
 static DATA: AtomicUsize = AtomicUsize::new(0);
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
@@ -36,7 +37,7 @@ extern "C" fn on_signal(_: libc::c_int) {
 }
 
 fn install() {
-    // SAFETY: a handler of the right type, an empty mask, and calls that are restarted.
+    // SAFETY: a handler of the right type, an empty mask, and restarted calls.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -46,7 +47,7 @@ fn install() {
     }
 }
 
-/// Takes what there is, or clears the event. False when all is over.
+/// Takes the data, or clears the event. False when the test is over.
 fn take(event: Event) -> bool {
     match DATA.swap(0, Relaxed) {
         0 => CELL.clear(event),
@@ -62,7 +63,7 @@ fn a_handler_sets_the_cell_whatever_it_interrupts() {
     let rt = Runtime::builder().workers(3).build().unwrap();
     let workers: Vec<libc::pthread_t> = (0..3)
         .map(|i| {
-            // SAFETY: asks for the calling thread.
+            // SAFETY: returns the calling thread.
             let who = async { unsafe { libc::pthread_self() } };
             rt.handle().spawn_pinned(filch_std::WorkerId::new(i), who).unwrap().join().unwrap()
         })
@@ -82,7 +83,7 @@ fn a_handler_sets_the_cell_whatever_it_interrupts() {
             yield_now().await;
         }
     }));
-    // Waits that come and go all the time, so that the handler finds the lock held.
+    // Waits come and go all the time, so that the handler finds the lock held.
     tasks.extend((0..3).map(|_| {
         rt.spawn(async {
             while !OVER.load(Relaxed) {
@@ -100,8 +101,9 @@ fn a_handler_sets_the_cell_whatever_it_interrupts() {
         // SAFETY: the runtime's threads live as long as it does, and the handler is installed.
         unsafe { libc::pthread_kill(workers[i % workers.len()], libc::SIGUSR2) };
     }
-    // Signals that were pending together are one; each that was handled is data. The last may still be on its way, so that
-    // the end comes by the same way: when all that was handled is taken.
+    // Signals that were pending together merge into one; each handled signal is data. The last may
+    // still be in transit, so the end is checked the same way: when the data of all handled signals
+    // is taken.
     while TAKEN.load(Relaxed) == 0 || TAKEN.load(Relaxed) < HANDLED.load(Relaxed) {
         std::thread::yield_now();
     }
@@ -110,7 +112,7 @@ fn a_handler_sets_the_cell_whatever_it_interrupts() {
     for mut task in tasks {
         task.join().unwrap();
     }
-    // With the threads go the signals that are still pending.
+    // Pending signals vanish with their threads.
     drop(rt);
     let (handled, taken) = (HANDLED.load(Relaxed), TAKEN.load(Relaxed) + DATA.load(Relaxed));
     println!("{handled} of {SIGNALS} signals handled");

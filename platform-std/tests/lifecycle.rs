@@ -1,4 +1,4 @@
-//! Runtimes that come and go: in odd places, and with nothing left behind.
+//! Runtimes that come and go: in unusual places, and with nothing left behind.
 
 mod common;
 
@@ -26,7 +26,7 @@ impl Drop for Last {
             drop(rt);
             ENDED.fetch_add(1, SeqCst);
         }
-        // And one that is built in here.
+        // And a runtime that is built here.
         let rt = Runtime::builder().workers(1).build().unwrap();
         assert_eq!(rt.spawn(async { 7 }).join().unwrap(), 7);
     }
@@ -43,7 +43,8 @@ fn a_runtime_is_used_and_dropped_in_the_destructor_of_a_thread_local() {
     let _watchdog = watchdog();
     for round in 1..10 {
         let ends = thread::spawn(move || {
-            // Registered before, and so gone after, what the runtime keeps for a thread; and the other way about.
+            // Registered before, and so dropped after, what the runtime keeps for a thread; and the
+            // reverse.
             if round % 2 == 0 {
                 LAST.with_borrow(|_| ());
             }
@@ -66,7 +67,7 @@ fn a_long_poll_is_reported_once() {
         .poll_limit(Some(Duration::from_millis(5)))
         .on_long_poll(move |poll| {
             tells.lock().unwrap().push(poll);
-            // What it panics with is nobody's.
+            // No caller receives this panic.
             std::panic::resume_unwind(Box::new("on purpose"));
         })
         .build()
@@ -124,7 +125,7 @@ fn handles_may_be_used_behind_a_panic_that_was_caught() {
     check::<Timers>();
 }
 
-/// Resident memory and descriptors, as far as the system tells.
+/// Resident memory and descriptors, if the system reports them.
 #[cfg(target_os = "linux")]
 fn footprint() -> (usize, usize) {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();

@@ -1,4 +1,5 @@
-//! How runtimes begin and end: built or refused, many at once, dropped anywhere, shut down, and their memory used again.
+//! How runtimes begin and end: built or refused, many at once, dropped anywhere, shut down, and
+//! their memory reused.
 
 mod common;
 
@@ -11,7 +12,7 @@ use std::{
 use common::{Drops, Flag, runtime, until, watchdog};
 use filch_std::{BuildError, JoinHandle, Runtime, SpawnErrorKind, WorkerId, yield_now};
 
-/// Tests that count the threads of the process have it for themselves.
+/// Tests that count the threads of the process run alone.
 static THREADS: RwLock<()> = RwLock::new(());
 
 macro_rules! shared {
@@ -21,7 +22,7 @@ macro_rules! shared {
     };
 }
 
-/// To be waited for: the kernel lists a thread for a moment after it has been joined.
+/// To be polled: the kernel lists a thread for a moment after it has been joined.
 #[cfg(target_os = "linux")]
 fn threads_of_runtimes() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
@@ -65,7 +66,7 @@ fn a_refused_thread_is_an_error_and_leaves_none_behind() {
         let BuildError::Thread(error) = error else { panic!("{error}") };
         assert!(error.raw_os_error().is_some(), "{error}");
         until(|| threads_of_runtimes() == 0);
-        // What was refused once is no worse for it.
+        // The builder works after a refusal.
         assert_eq!(builder.build().unwrap().spawn(async { 1 }).join().unwrap(), 1);
         until(|| threads_of_runtimes() == 0);
     }
@@ -76,7 +77,7 @@ fn a_refused_thread_is_an_error_and_leaves_none_behind() {
 fn runtimes_come_and_go_and_leave_nothing() {
     let _watchdog = watchdog();
     let _alone = THREADS.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // Pages of memory in use by the program.
+    // The program's resident pages.
     let resident = || {
         let stat = std::fs::read_to_string("/proc/self/statm").unwrap();
         stat.split(' ').nth(1).unwrap().parse::<usize>().unwrap()
@@ -263,14 +264,14 @@ fn a_patient_shutdown_waits_for_all() {
 #[test]
 fn after_the_shutdown_a_spawn_is_refused_or_cancelled() {
     shared!();
-    // A shape of its own, so that nobody takes its memory meanwhile.
+    // A shape that no other test uses, so that no other runtime takes its memory meanwhile.
     let rt = Runtime::builder().workers(5).nesting(29).build().unwrap();
     let handle = *rt.handle();
     drop(rt);
     let drops = Drops::new();
     let tally = drops.tally();
     let refused = handle.try_spawn(async move { drop(tally) }).unwrap_err();
-    // The memory is open for the next runtime, or closed: in no case does anything run.
+    // The memory is open for the next runtime, or closed: in both cases nothing runs.
     assert_eq!(refused.kind, SpawnErrorKind::Shutdown);
     assert_eq!(drops.count(), 0, "the future came back");
     drop(refused);
@@ -294,7 +295,7 @@ fn a_late_wake_of_a_task_of_a_dropped_runtime_is_harmless() {
         tasks[0].abort();
         let wakers = Arc::new(Mutex::new(flag.take_wakers()));
         let late = Arc::clone(&wakers);
-        // While it ends, and after.
+        // While the runtime ends, and after.
         let waking = thread::spawn(move || {
             for _ in 0..100 {
                 late.lock().unwrap().iter().for_each(core::task::Waker::wake_by_ref);
@@ -302,7 +303,7 @@ fn a_late_wake_of_a_task_of_a_dropped_runtime_is_harmless() {
             late.lock().unwrap().drain(..).for_each(core::task::Waker::wake);
         });
         drop(rt);
-        // Another in the same memory.
+        // Another runtime in the same memory.
         let next = runtime(2);
         assert_eq!(next.spawn(async { 1 }).join().unwrap(), 1);
         waking.join().unwrap();
@@ -347,14 +348,14 @@ fn threads_are_named_and_sized() {
     let rt = Runtime::builder().workers(2).name("compute").stack_size(256 << 10).build().unwrap();
     let name = name_of_a_worker(&rt);
     assert!(["compute-0", "compute-1"].contains(&name.as_str()), "{name}");
-    // The next one in the same memory has its own.
+    // The next runtime in the same memory has its own name.
     drop(rt);
     let rt = Runtime::builder().workers(2).build().unwrap();
     let name = name_of_a_worker(&rt);
     assert!(["filch-0", "filch-1"].contains(&name.as_str()), "{name}");
 }
 
-/// By a channel: a thread that joins the task may run it.
+/// Through a channel: a thread that joins the task may run it.
 fn name_of_a_worker(rt: &Runtime) -> String {
     let (tell, told) = mpsc::channel();
     rt.spawn(async move { tell.send(thread::current().name().unwrap().to_owned()).unwrap() })

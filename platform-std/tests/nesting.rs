@@ -1,4 +1,4 @@
-//! Waits in sync code that nest: how deep, what takes over, what a panic leaves behind.
+//! Nested waits in sync code: how deep, which worker takes over, what a panic leaves behind.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn five_thousand_tasks_that_block_on_a_sleep_leave_the_stack_whole() {
     until(|| online(&rt) == 2);
 }
 
-/// Joins nested `depth` deep; how many levels below gave up.
+/// Joins nested `depth` deep; returns how many levels below were cut off.
 fn join_down(depth: usize) -> usize {
     if depth == 0 {
         return 0;
@@ -61,7 +61,7 @@ fn joins_go_as_deep_as_all_spare_places_allow() {
     for round in 0..50 {
         let rt = Runtime::builder().workers(2).build().unwrap();
         let deep = rt.spawn(async { join_down(600) });
-        // A thread that helps would take a spare place.
+        // A helper would take a spare slot.
         until(|| deep.is_finished());
         assert_eq!(rt.block_on(deep).unwrap(), 0, "round {round}");
     }
@@ -82,11 +82,12 @@ fn block_on_that_nobody_can_end_panics_and_the_runtime_goes_on() {
     let rt = Runtime::builder().workers(1).nesting(4).build().unwrap();
     let deep = |depth| {
         let deep = rt.spawn(async move { descend(depth) });
-        // Without help from here, which would take a spare place; what was cut off runs on its own.
+        // Without help from this thread, which would take a spare slot; the tasks that were cut off
+        // run by themselves.
         until(|| rt.metrics().totals().live == 0);
         rt.block_on(deep).unwrap()
     };
-    // What is cut off fits once more.
+    // The depth that was cut off works once more.
     let error = deep(60).unwrap_err();
     assert!(error.contains("nested too deep"), "{error}");
     assert_eq!(deep(20), Ok(20));
@@ -97,7 +98,7 @@ fn block_on_that_nobody_can_end_panics_and_the_runtime_goes_on() {
 fn a_timer_that_is_due_is_waited_for_though_tasks_are_queued() {
     let _watchdog = watchdog();
     let rt = Runtime::builder().workers(1).nesting(0).build().unwrap();
-    // One worker and eight spare places, each in a sleep, and more tasks behind them.
+    // One worker and eight spare slots, each in a sleep, and more tasks behind them.
     let sleep = || filch_std::block_on(filch_std::sleep(Duration::from_millis(20)));
     let tasks: Vec<_> = (0..40).map(|_| rt.spawn(async move { sleep() })).collect();
     for task in tasks {
@@ -156,7 +157,7 @@ fn a_panic_in_a_wait_leaves_no_replacement_behind() {
             assert!(catch_unwind(AssertUnwindSafe(wait)).is_err());
         });
         let wait = wait.unwrap();
-        // It looks again when it is woken.
+        // It checks again when it is woken.
         while !wait.is_finished() {
             rt.handle().unpark(WorkerId::new(0));
             std::thread::yield_now();
@@ -164,7 +165,7 @@ fn a_panic_in_a_wait_leaves_no_replacement_behind() {
         rt.block_on(wait).unwrap();
         until(|| online(&rt) == 2);
     }
-    // All spare places are there to be used.
+    // All spare slots are free.
     let deep = rt.spawn(async { join_down(8) });
     until(|| deep.is_finished());
     assert_eq!(rt.block_on(deep).unwrap(), 0);

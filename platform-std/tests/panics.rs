@@ -1,4 +1,4 @@
-//! Panics in tasks: contained, reported, and no worker the worse for it.
+//! Panics in tasks: contained, reported, and without harm to a worker.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn text(error: JoinError) -> String {
     message(&*payload).to_owned()
 }
 
-/// The worker does its work as before.
+/// The worker works as before.
 fn still_works(rt: &Runtime) {
     assert_eq!(rt.spawn(async { 1 }).join().unwrap(), 1);
     assert_eq!(rt.block_on(rt.spawn(async { 2 })).unwrap(), 2);
@@ -63,7 +63,7 @@ fn a_payload_of_any_type_comes_through() {
     assert_eq!(error.to_string(), "the task panicked");
     let payload = filch_std::payload(error.into_panic().unwrap()).unwrap();
     assert_eq!(*payload.downcast::<Vec<u8>>().unwrap(), [1, 2, 3]);
-    // And goes on in another thread, if one wants it to.
+    // The panic can be resumed in another thread.
     let mut handle = rt.spawn(async { std::panic::panic_any(4_u8) });
     let result: Result<(), _> = handle.join();
     let panic = result.unwrap_err().into_panic().unwrap();
@@ -193,7 +193,7 @@ fn panics_in_nested_waits_end_one_task_each() {
         let result: Result<(), _> = inner.join();
         let inner = text(result.unwrap_err());
         let nested = catch_unwind(|| filch_std::block_on(async { panic!("nested") }));
-        // After all that the task is where it was.
+        // After all that the task is still on its worker.
         yield_now().await;
         (inner, message(&*nested.unwrap_err()).to_owned())
     });

@@ -71,12 +71,12 @@ fn a_thread_takes_the_place_of_an_idle_worker() {
     for workers in [1, 2] {
         let runtime = runtime(workers);
         let (handle, me) = (*runtime.handle(), thread::current().id());
-        // Once the workers have begun, and gone to sleep.
+        // After the workers have started and gone to sleep.
         while handle.fork(|_| thread::current().id()) != me {
             thread::yield_now();
         }
         assert!(filch_std::Handle::current().is_err(), "it is no worker any more");
-        // What is spawned there does not stay there.
+        // A task that is spawned there can leave the thread.
         let task = handle.fork(|_| filch_std::spawn(async { 7 }));
         common::until(|| task.is_finished());
         assert_eq!(runtime.block_on(task).unwrap(), 7);
@@ -147,7 +147,7 @@ fn a_panic_reaches_the_thread_that_began_the_run() {
         let payload = catch_unwind(AssertUnwindSafe(run)).unwrap_err();
         assert_eq!(payload.downcast_ref(), Some(&63_usize));
     }
-    // What had not begun when the panic was seen is left out.
+    // Calls that had not begun when the panic was seen are left out.
     assert!((20..=20 * 100).contains(&ran.into_inner()) || cfg!(not(panic = "unwind")));
     let failed = runtime.block_on(async { parallel::offload(|_| panic!("in a task")).await });
     let Err(JoinError::Panicked(panic)) = failed else { panic!("it has panicked") };
@@ -184,7 +184,8 @@ fn after_the_end_a_run_is_the_callers_own_work() {
     assert_eq!(who, (me, me));
 }
 
-/// Every wait is too deep: who waits for a job sleeps, and a stand-in takes its place.
+/// Every wait is too deep: a worker that waits for a job sleeps, and a replacement worker takes its
+/// place.
 #[test]
 fn waits_that_may_not_help_have_stand_ins() {
     for nesting in [0, 1] {
@@ -197,7 +198,8 @@ fn waits_that_may_not_help_have_stand_ins() {
     }
 }
 
-/// A job waits for a task in sync code: the jobs that its worker has forked before do not wait with it.
+/// A job waits for a task in sync code: the jobs that its worker has forked before do not wait with
+/// it.
 #[test]
 fn a_job_may_wait_for_a_task() {
     for workers in [1, 2, 4] {
@@ -214,10 +216,8 @@ fn a_job_may_wait_for_a_task() {
     }
 }
 
-/// The case of seed document 001: four jobs of uneven length, split finely. Its static partition keeps one worker busy for
-/// 350 units of 750.
-///
-/// It claims 116 units for each of four workers; but 750 units of work take four workers no less than 187.5.
+/// Four jobs of uneven length, split finely. A static partition would keep one worker busy for 350
+/// units of 750; four workers need at least 187.5.
 #[test]
 fn uneven_jobs_are_spread_over_all_workers() {
     let runtime = runtime(4);
@@ -246,7 +246,7 @@ fn uneven_jobs_are_spread_over_all_workers() {
     let counts = threads.counts();
     println!("units by worker: {counts:?}; an even share is 187.5");
     assert_eq!(counts.iter().sum::<usize>(), 750);
-    // Which worker it is whose place the caller takes may change, and while it does two may have it.
+    // The caller may change the worker whose place it takes, and during the change two may have it.
     assert!(matches!(counts.len(), 4 | 5), "every worker: {counts:?}");
     let most = most.load(Ordering::Relaxed);
     assert!(matches!(most, 4 | 5), "{most} units at a time");
@@ -264,7 +264,8 @@ fn tasks_go_on_beside_a_run_and_no_thread_is_added() {
         let run = parallel::offload({
             let (threads, served) = (Arc::clone(&threads), Arc::clone(&served));
             move |fork| {
-                // Until all others have been served: they are, although every worker could take pieces of this for ever.
+                // Until all other tasks have run: they do, although every worker could take parts
+                // of this loop for ever.
                 let mut rounds = 0;
                 while served.load(Ordering::Relaxed) < TASKS {
                     fork.for_each(0..64, |_| threads.note());
@@ -289,7 +290,7 @@ fn tasks_go_on_beside_a_run_and_no_thread_is_added() {
         run.await.unwrap()
     });
     println!("{late} rounds");
-    // The thread in `block_on` may help; it does so in place of a worker that sleeps.
+    // The thread in `block_on` may help, in the place of a worker that sleeps.
     assert!(threads.counts().len() <= WORKERS + 1, "{:?}", threads.counts());
 }
 
@@ -306,7 +307,8 @@ fn a_broadcast_runs_once_on_each_worker() {
         });
         assert_eq!(ids, (0..workers).collect::<Vec<_>>());
         assert_eq!(threads.counts(), vec![1; workers]);
-        // From tasks and threads, all at the same time; each waits for its turn, and has its part in the others.
+        // From tasks and threads, all at the same time; each waits for its turn, and takes part in
+        // the others.
         let tasks: Vec<_> =
             (0..20).map(|i| handle.spawn(async move { parallel::broadcast(move |_| i) })).collect();
         thread::scope(|scope| {
@@ -320,7 +322,7 @@ fn a_broadcast_runs_once_on_each_worker() {
     }
 }
 
-/// The others wait for jobs whose ends wait for the broadcast.
+/// The other workers wait for jobs that end only after the broadcast.
 #[test]
 fn jobs_may_broadcast() {
     let _watchdog = common::watchdog();

@@ -1,4 +1,4 @@
-//! A shutdown ends, whatever it meets on its way.
+//! A shutdown ends, whatever happens meanwhile.
 
 mod common;
 
@@ -18,10 +18,11 @@ const GOES: u32 = 3;
 
 static GATE: AtomicU32 = AtomicU32::new(OPEN);
 
-/// Holds a large allocation up while the gate is armed: the memory of a task whose spawn has been admitted.
+/// Delays a large allocation while the gate is armed: the memory of a task whose spawn has been
+/// admitted.
 struct Slow;
 
-// SAFETY: the system's allocator, after a while.
+// SAFETY: the system's allocator, with a delay.
 unsafe impl GlobalAlloc for Slow {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() > 3_000 && GATE.compare_exchange(ARMED, STANDS, SeqCst, SeqCst).is_ok() {
@@ -29,11 +30,11 @@ unsafe impl GlobalAlloc for Slow {
                 thread::yield_now();
             }
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -49,7 +50,7 @@ fn a_task_whose_spawn_was_under_way_is_cancelled_though_no_worker_is_ever_idle()
     let spawner = runtime.spawn(async move {
         let room = [0_u8; 3_000];
         GATE.store(ARMED, SeqCst);
-        // It is admitted, then finds memory, and is there to be cancelled only after that.
+        // It is admitted, then gets memory, and can be cancelled only after that.
         let endless = handle.spawn(async move {
             loop {
                 yield_now().await;
@@ -60,7 +61,7 @@ fn a_task_whose_spawn_was_under_way_is_cancelled_though_no_worker_is_ever_idle()
     });
     spawner.detach();
     until(|| GATE.load(SeqCst) == STANDS);
-    // All tasks are cancelled, but for the one that is about to begin.
+    // All tasks are cancelled except the one that is about to begin.
     handle.begin_shutdown();
     GATE.store(GOES, SeqCst);
     drop(runtime);

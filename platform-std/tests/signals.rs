@@ -1,5 +1,5 @@
-//! Wakes from signal handlers that interrupt workers and others anywhere: no task is lost.
-// ThreadSanitizer puts a handler off until the next call into libc of its thread, and one that sleeps makes none.
+//! Wakes from signal handlers that interrupt workers and other threads anywhere: no task is lost.
+// ThreadSanitizer delays a handler until its thread next calls libc; a sleeping thread does not.
 #![cfg(all(target_os = "linux", not(filch_tsan)))]
 
 mod common;
@@ -33,7 +33,7 @@ extern "C" fn wake_one(_: libc::c_int) {
 }
 
 fn install() {
-    // SAFETY: a handler of the right type, an empty mask, and calls that are restarted.
+    // SAFETY: a handler of the right type, an empty mask, and restarted calls.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = wake_one as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -43,7 +43,7 @@ fn install() {
     }
 }
 
-/// Waits for `rounds` wakes that are the handler's alone.
+/// Waits for `rounds` wakes that come only from the handler.
 async fn woken(slot: usize, rounds: usize) -> usize {
     let mut seen = 0;
     poll_fn(move |cx| {
@@ -65,10 +65,10 @@ fn tasks_are_woken_by_a_signal_handler_wherever_it_comes() {
     let rt = Runtime::builder().workers(3).build().unwrap();
     let waiting: Vec<_> = (0..TASKS).map(|slot| rt.spawn(woken(slot, ROUNDS))).collect();
 
-    // The threads that the signals go to: each worker says who it is.
+    // The threads that the signals go to: each worker returns its own.
     let workers: Vec<libc::pthread_t> = (0..3)
         .map(|i| {
-            // SAFETY: asks for the calling thread.
+            // SAFETY: returns the calling thread.
             let who = async { unsafe { libc::pthread_self() } };
             rt.handle().spawn_pinned(filch_std::WorkerId::new(i), who).unwrap().join().unwrap()
         })
@@ -122,7 +122,7 @@ fn tasks_are_woken_by_a_signal_handler_wherever_it_comes() {
     println!("{} signals, {joined} joins", SIGNALS.load(Ordering::Relaxed));
     assert!(SIGNALS.load(Ordering::Relaxed) >= ROUNDS);
     until(|| rt.metrics().totals().live == 0);
-    // Late signals find wakers of tasks that are over, of a runtime that is gone.
+    // Late signals find wakers of tasks that are over, of a runtime that has ended.
     let handle = *rt.handle();
     drop(rt);
     for _ in 0..100 {
@@ -134,7 +134,7 @@ fn tasks_are_woken_by_a_signal_handler_wherever_it_comes() {
 }
 
 static OBSERVED: AtomicPtr<Runtime> = AtomicPtr::new(core::ptr::null_mut());
-/// How often a thread that helps was a worker of its own spare place, and another one.
+/// How often a helper was the worker of its own spare slot, and another one.
 static RIGHT: AtomicUsize = AtomicUsize::new(0);
 static WRONG: AtomicUsize = AtomicUsize::new(0);
 
@@ -151,7 +151,7 @@ extern "C" fn ask_who(_: libc::c_int) {
 #[test]
 fn a_signal_handler_never_takes_a_thread_for_another_worker() {
     let _watchdog = watchdog();
-    // SAFETY: a handler of the right type, an empty mask, and calls that are restarted.
+    // SAFETY: a handler of the right type, an empty mask, and restarted calls.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = ask_who as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -163,12 +163,12 @@ fn a_signal_handler_never_takes_a_thread_for_another_worker() {
     OBSERVED.store(Arc::as_ptr(&rt).cast_mut(), Ordering::Release);
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, threads) = std::sync::mpsc::channel();
-    // Threads that help come and go, in the spare places.
+    // Helpers come and go, in the spare slots.
     let helpers: Vec<_> = (0..2)
         .map(|_| {
             let (rt, stop, sender) = (Arc::clone(&rt), Arc::clone(&stop), sender.clone());
             thread::spawn(move || {
-                // SAFETY: asks for the calling thread.
+                // SAFETY: returns the calling thread.
                 sender.send(unsafe { libc::pthread_self() }).unwrap();
                 while !stop.load(Ordering::Relaxed) {
                     let task = rt.spawn(async { 7 });
@@ -179,7 +179,8 @@ fn a_signal_handler_never_takes_a_thread_for_another_worker() {
         .collect();
     let threads: Vec<_> = (0..2).map(|_| threads.recv().unwrap()).collect();
     for round in 0..60_000 {
-        // Some have come to a thread that was a worker, for as long as it helped; how many depends on the machine.
+        // Some have reached a thread while it helped, and so was a worker; how many depends on the
+        // machine.
         if round >= 20_000 && RIGHT.load(Ordering::Relaxed) >= 20 {
             break;
         }

@@ -16,7 +16,7 @@ use filch_std::{Handle, JoinSet, NoRuntime, SpawnErrorKind, WorkerId, yield_now}
 fn tasks_are_spawned_and_joined() {
     let _watchdog = watchdog();
     let rt = runtime(2);
-    // Differences, since runtimes share the memory of earlier ones.
+    // Differences, since runtimes reuse the memory of earlier ones.
     let before = rt.metrics().totals();
     let sum = rt.block_on(async {
         let handles: Vec<_> = (0..1_000_u64)
@@ -34,7 +34,7 @@ fn tasks_are_spawned_and_joined() {
         sum
     });
     assert_eq!(sum, 499_500);
-    // A task is counted a little after its output can be had.
+    // A task is counted a little after its output is available.
     until(|| rt.metrics().totals().live == 0);
     let totals = rt.metrics().totals();
     assert_eq!(totals.spawned - before.spawned, 1_000);
@@ -173,7 +173,7 @@ fn pinned_tasks_stay_on_their_worker() {
         }
         let refused = filch_std::spawn_pinned(WorkerId::new(3), async {}).unwrap_err();
         assert_eq!(refused.kind, SpawnErrorKind::Core(filch::SpawnErrorKind::NoSuchWorker));
-        // The slots for helpers and stand-ins are nobody's to pin to.
+        // Tasks cannot be pinned to spare slots.
         let refused = filch_std::spawn_pinned(WorkerId::new(4), async {}).unwrap_err();
         assert_eq!(refused.to_string(), "the executor has no such worker");
     });
@@ -216,7 +216,7 @@ fn local_tasks_need_not_be_send() {
         let handle = rt.handle().spawn_pinned(WorkerId::new(worker), pinned).unwrap().join();
         assert_eq!(handle.unwrap(), 190);
     }
-    // Left to the end of the runtime they are dropped by their worker.
+    // Tasks that are left at the end of the runtime are dropped by their worker.
     let drops = Drops::new();
     let tally = drops.tally();
     rt.handle()
@@ -257,7 +257,7 @@ fn without_a_runtime_the_free_functions_say_so() {
     let refused = filch_std::try_spawn(async { 5 }).unwrap_err();
     assert_eq!(refused.kind, SpawnErrorKind::NoRuntime);
     assert!(refused.to_string().contains("no filch runtime"), "{refused}");
-    // The future comes back, and is as good as new.
+    // The future is returned unchanged.
     assert_eq!(runtime(1).block_on(refused.future), 5);
     let refused = filch_std::spawn_pinned(WorkerId::new(0), async {}).unwrap_err();
     assert_eq!(refused.kind, SpawnErrorKind::NoRuntime);
@@ -286,7 +286,7 @@ fn the_current_runtime_is_the_innermost() {
             filch_std::spawn(async {}).await.unwrap();
         });
         filch_std::spawn(async {}).await.unwrap();
-        // Inside a task of the inner one it is the inner one.
+        // Inside a task of the inner runtime it is the inner one.
         inner.spawn(async { filch_std::spawn(async {}).await }).await.unwrap().unwrap();
     });
     assert_eq!(spawned(), (before.0 + 2, before.1 + 4));
@@ -307,7 +307,7 @@ filch_std::test! {
     #[workers(3)]
     async fn the_test_macro_sets_the_number_of_workers() -> Result<(), filch_std::JoinError> {
         let handle = Handle::current().unwrap();
-        // Spares come last, and none is online yet.
+        // Spare slots come last, and none is online yet.
         let online = || handle.metrics().workers().filter(|(_, w)| w.online).count();
         while online() < 3 {
             filch_std::spawn(async {}).await?;

@@ -105,7 +105,8 @@ fn a_stopped_clock_moves_to_the_next_deadline_when_nothing_is_runnable() {
             for (i, task) in (1_u32..).zip(tasks) {
                 assert_eq!(task.await.unwrap(), i * HOUR, "{workers} workers");
             }
-            // To spawn them took no time, and none has passed beyond the last, but for the watchdog's timeouts.
+            // Spawning took no time, and the clock did not move past the last deadline, except for
+            // the watchdog's timeouts.
             assert!(now() - begin < 100 * HOUR + ms(1_000));
         });
         assert!(host.elapsed() < HOUR);
@@ -140,7 +141,7 @@ fn a_stopped_clock_stands_while_something_runs() {
     });
 }
 
-/// The thread in `block_on` was asleep when the clock was stopped.
+/// The thread in `block_on` slept when the clock was stopped.
 #[test]
 fn a_clock_is_stopped_by_a_task_while_all_else_sleeps() {
     let _watchdog = watchdog();
@@ -171,7 +172,7 @@ fn a_stopped_clock_is_moved_by_hand_and_goes_on() {
         assert_eq!(now() - begin, 2 * HOUR);
         done.await.unwrap();
         resume();
-        // From where it stood, never back, and not by leaps any more.
+        // The clock goes on from where it stood: never backwards, and no longer in leaps.
         assert!(now() - begin >= 2 * HOUR);
         let (before, host) = (now(), time::Instant::now());
         sleep(ms(5)).await;
@@ -183,7 +184,7 @@ fn a_stopped_clock_is_moved_by_hand_and_goes_on() {
 #[test]
 fn the_clock_of_a_new_runtime_goes() {
     let _watchdog = watchdog();
-    // In the memory of one whose clock was stopped.
+    // In the memory of a runtime whose clock was stopped.
     for _ in 0..3 {
         let runtime = runtime(3);
         runtime.block_on(async {
@@ -196,7 +197,7 @@ fn the_clock_of_a_new_runtime_goes() {
     }
 }
 
-/// Runs of a program of several tasks by a stopped clock give the same times each.
+/// A program of several tasks has the same times in each run on a stopped clock.
 #[test]
 fn programs_of_timers_are_reproducible() {
     let _watchdog = watchdog();
@@ -227,13 +228,14 @@ fn programs_of_timers_are_reproducible() {
     }
 }
 
-/// The threads of a runtime that has come to rest.
+/// The threads of an idle runtime.
 fn rest(runtime: &Runtime, workers: usize) {
     until(|| runtime.metrics().totals().parked == workers);
 }
 
-/// All slept; one worker is called to a poll that ends only when a timer of its own wheel has fired. Somebody must be woken to
-/// keep watch, since all the others sleep without a timeout.
+/// All workers slept, and one is woken for a poll that ends only when a timer of its own wheel has
+/// fired. Another worker must be woken to take the watchdog role, since all others sleep without a
+/// timeout.
 #[test]
 fn timers_of_a_worker_that_is_stuck_after_an_idle_moment_are_fired() {
     let _watchdog = watchdog();
@@ -283,7 +285,7 @@ fn patience_is_real_time() {
     assert!(forever.is_finished());
 }
 
-/// The stand-in for a worker that waits too deep is on its way, and will find a task.
+/// The replacement for a worker that waits too deep has not started yet, and will find a task.
 #[test]
 fn a_stopped_clock_waits_for_threads_that_are_about_to_work() {
     let _watchdog = watchdog();
@@ -302,7 +304,7 @@ fn a_stopped_clock_waits_for_threads_that_are_about_to_work() {
     }
 }
 
-/// All spares stand in for others, so that nobody can for the last.
+/// All spare slots are in use, so the last worker has no replacement.
 #[test]
 fn a_worker_that_waits_too_deep_without_a_stand_in_fires_its_timers() {
     let _watchdog = watchdog();
@@ -328,7 +330,7 @@ fn a_worker_that_waits_too_deep_without_a_stand_in_fires_its_timers() {
             })
         })
         .collect();
-    // Not by `join`: this thread would help, and be buried under one of the others.
+    // Not with `join`: this thread would help, and could then be stuck below another task.
     let mut last = last.unwrap();
     while !last.is_finished() {
         thread::yield_now();
@@ -357,7 +359,7 @@ fn far_deadlines_stay_far_when_the_clock_goes_on() {
     assert!(parks() - before <= 2, "{} parks while idle", parks() - before);
 }
 
-/// The worker need not look at a deadline that has moved away.
+/// The worker need not check a deadline that has moved to a later time.
 #[test]
 fn a_reset_to_a_later_time_wakes_nobody() {
     let _watchdog = watchdog();
@@ -375,7 +377,8 @@ fn a_reset_to_a_later_time_wakes_nobody() {
     assert!(parks() - before <= 2, "{} parks", parks() - before);
 }
 
-/// The thread in `block_on` is a worker for a while, and sleeps as one: the clock must not wait for it as a guest too.
+/// The thread in `block_on` is a worker for a while, and sleeps as one: the clock must not wait for
+/// it as a guest too.
 #[test]
 fn a_stopped_clock_moves_while_a_thread_has_a_workers_place() {
     let _watchdog = common::watchdog();
@@ -392,7 +395,7 @@ fn a_stopped_clock_moves_while_a_thread_has_a_workers_place() {
         resume();
         true
     };
-    // Once the workers have begun, and gone to sleep.
+    // After the workers have started and gone to sleep.
     runtime.block_on(async { while !handle.fork(run) {} });
 }
 

@@ -1,4 +1,4 @@
-//! `block_on` and `join` from sync code: from threads and workers, nested, too deep, on itself.
+//! `block_on` and `join` in sync code: on threads and workers, nested, too deep, on itself.
 
 mod common;
 
@@ -139,10 +139,10 @@ fn block_on_nests_deeper_than_the_limit_with_stand_ins() {
     {
         let rt = Runtime::builder().workers(workers).nesting(nesting).build().unwrap();
         let deep = rt.spawn(async move { descend(depth) });
-        // A thread that helps would take a stand-in's place.
+        // A helper would take a spare slot.
         until(|| deep.is_finished());
         assert_eq!(rt.block_on(deep).unwrap(), depth);
-        // The stand-ins go home.
+        // The replacement workers end.
         let online = || rt.metrics().workers().filter(|(_, w)| w.online).count();
         until(|| online() == workers);
     }
@@ -150,7 +150,7 @@ fn block_on_nests_deeper_than_the_limit_with_stand_ins() {
 
 #[test]
 fn block_on_deeper_than_the_limit_is_woken_from_outside() {
-    // No stand-in is left, and what it waits for comes from a thread that is no worker.
+    // No spare slot is left, and the wait ends by a thread that is no worker.
     let _watchdog = watchdog();
     let rt = Runtime::builder().workers(1).nesting(0).build().unwrap();
     let flags: Vec<_> = (0..9).map(|_| Flag::new()).collect();
@@ -161,7 +161,7 @@ fn block_on_deeper_than_the_limit_is_woken_from_outside() {
             rt.spawn(async move { filch_std::block_on(wait) })
         })
         .collect();
-    // One worker and eight stand-ins, each in a `block_on` of its own.
+    // One worker and eight replacement workers, each in a `block_on` of its own.
     until(|| flags.iter().all(Flag::is_awaited));
     for (flag, mut task) in flags.into_iter().rev().zip(blocked.into_iter().rev()) {
         flag.set();
@@ -184,7 +184,7 @@ fn block_on_deeper_than_the_limit_runs_what_is_pinned_to_its_worker() {
     assert_eq!(rt.block_on(pinned.unwrap()).unwrap(), 6);
 }
 
-/// Joins nested `depth` deep; the deepest level that was reached.
+/// Joins nested `depth` deep; returns the deepest level that was reached.
 fn join_down(depth: usize) -> Result<usize, usize> {
     if depth == 0 {
         return Ok(0);
@@ -209,7 +209,7 @@ fn joins_nest_and_too_deep_is_an_error() {
         let mut handle = rt.spawn(async move { join_down(depth) });
         until(|| handle.is_finished());
         let result = handle.join().unwrap();
-        // The rest of a descent that was cut runs on its own.
+        // The rest of a descent that was cut off runs by itself.
         until(|| rt.metrics().totals().live == 0);
         let online = || rt.metrics().workers().filter(|(_, w)| w.online).count();
         until(|| online() == 1);
@@ -218,7 +218,7 @@ fn joins_nest_and_too_deep_is_an_error() {
     assert_eq!(down(8), Ok(8));
     assert_eq!(down(9), Ok(9), "with a stand-in");
     assert_eq!(down(8 * 9), Ok(8 * 9), "with all of them");
-    // One worker and eight stand-ins, eight deep each, and one more each that sleeps.
+    // One worker and eight replacement workers, eight deep each, and one more each that sleeps.
     assert!(down(200).is_err());
     assert_eq!(down(20), Ok(20), "and it goes on as before");
 }
@@ -290,7 +290,7 @@ fn a_worker_of_one_runtime_waits_for_another() {
             // On a worker of `b`, whose task waits for the other worker of `a`.
             to_a.spawn(async { 1 }).await.unwrap() + 1
         });
-        // The thread is in `b` here, and in `a` again behind it.
+        // The thread is in `b` here, and further down its stack in `a`.
         let inside = to_b.block_on(async move {
             filch_std::spawn(async {}).await.unwrap();
             outer.await.unwrap()
@@ -309,7 +309,8 @@ fn the_watchdog_frees_the_task_behind_a_stuck_poll() {
         let ran = Flag::new();
         let set = ran.clone();
         let mut stuck = rt.spawn(async move {
-            // Into the LIFO slot of this worker, which no thief looks into; this poll ends when that task has run.
+            // Into the LIFO slot of this worker, which is never stolen from; this poll ends when
+            // that task has run.
             let behind = filch_std::spawn(async move { set.set() });
             ran.block();
             behind.detach();
@@ -346,7 +347,7 @@ fn block_on_deeper_than_all_stand_ins_ends() {
     let _watchdog = watchdog();
     let rt = Runtime::builder().workers(1).nesting(8).build().unwrap();
     let deep = rt.spawn(async move { descend(200) });
-    // With the output or with a panic; but it ends.
+    // With the output or with a panic, but it ends.
     until(|| deep.is_finished());
 }
 
@@ -365,7 +366,7 @@ fn a_foreign_block_on_in_a_task_has_no_end_of_its_budget() {
         while !finished.iter().all(JoinHandle::is_finished) {
             yield_now().await;
         }
-        // What `block_on` of other crates does.
+        // As `block_on` of other crates does.
         let waker = Arc::new(Unpark(thread::current())).into();
         let mut cx = Context::from_waker(&waker);
         let mut all = pin!(async {
