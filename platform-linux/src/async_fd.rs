@@ -1,4 +1,4 @@
-//! `Async`: any file descriptor that epoll takes.
+//! `Async`: any file descriptor that epoll supports.
 
 use core::{
     fmt,
@@ -20,17 +20,20 @@ use crate::source::{Source, side};
 
 /// An I/O object (a socket, a pipe, a device) whose operations wait in the reactor of the runtime, not in the kernel.
 ///
-/// Made in a runtime ([`Handle::block_on`](crate::Handle::block_on), a task), it may be used from any thread and under any
-/// executor. It waits for the runtime's workers to hear of it: when the runtime has ended, operations that would block fail.
+/// It is made in a runtime ([`Handle::block_on`](crate::Handle::block_on), a task), and may be used
+/// from any thread and under any executor. The runtime's workers deliver its events: when the
+/// runtime has ended, operations that would block fail.
 ///
 /// - The file descriptor that [`AsFd`] shows must be the same as long as this lives. It may be a reference to one.
 /// - Operations are tried first: one that succeeds at once makes no system call but its own.
-/// - One that is interrupted by a signal is tried again. Each success spends a unit of the task's budget
-///   ([`consume_budget`](crate::consume_budget)).
-/// - Register a socket after `connect` has been called on it: before, it counts as one that has hung up.
-/// - If the file is closed behind its back, the next operations fail; one that waits already is not told.
+/// - An operation that a signal interrupts is tried again. Each success spends a unit of the task's
+///   budget ([`consume_budget`](crate::consume_budget)).
+/// - Register a socket after `connect` has been called on it: before that, it counts as hung up.
+/// - If other code closes the file, later operations fail; an operation that already waits is not
+///   woken.
 ///
-/// Cost: making one is two or three system calls, dropping it one, besides `close`; 64 bytes in the runtime.
+/// Cost: two or three system calls to make one, one to drop it besides `close`; 64 bytes in the
+/// runtime.
 ///
 /// ```
 /// use std::{io::{Read, Write}, os::unix::net::UnixStream};
@@ -53,9 +56,10 @@ impl<T: AsFd> Async<T> {
     /// Sets the file's `O_NONBLOCK`, and registers it with the current runtime.
     ///
     /// # Errors
-    /// Outside a runtime of this crate; for files of which epoll knows nothing, such as regular ones
-    /// ([`Unsupported`](io::ErrorKind::Unsupported)); for a file descriptor that is registered already
-    /// ([`AlreadyExists`](io::ErrorKind::AlreadyExists)); and what the operating system refuses.
+    /// Outside a runtime of this crate; for files that epoll does not support, such as regular ones
+    /// ([`Unsupported`](io::ErrorKind::Unsupported)); for a file descriptor that is registered
+    /// already ([`AlreadyExists`](io::ErrorKind::AlreadyExists)); and other errors of the operating
+    /// system.
     pub fn new(io: T) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(io.as_fd(), true)?;
         Self::from_nonblocking(io)
@@ -74,7 +78,7 @@ impl<T: AsFd> Async<T> {
         &self.io
     }
 
-    /// The I/O object, no longer registered. It stays in non-blocking mode.
+    /// Returns the I/O object, no longer registered. It stays in non-blocking mode.
     ///
     /// # Errors
     /// None at present.
@@ -85,10 +89,11 @@ impl<T: AsFd> Async<T> {
         Ok(unsafe { ptr::read(&this.io) })
     }
 
-    /// Waits until a read may succeed: there is something, or an end, or an error. A hint: it may turn out that a read would
-    /// block; a new object begins as readable.
+    /// Waits until a read may succeed: there are bytes, or the end, or an error. This is a hint: a
+    /// read may still block; a new object begins as readable.
     ///
-    /// Any number of tasks may wait. After `Ok` use an operation of this type, or a second wait returns at once.
+    /// Any number of tasks may wait. After `Ok`, use an operation of this type: otherwise the next
+    /// wait returns at once.
     ///
     /// # Errors
     /// If the runtime has ended.
@@ -116,19 +121,22 @@ impl<T: AsFd> Async<T> {
         self.source.check()
     }
 
-    /// Calls `op`, which reads, until it no longer would block. Any number of tasks may do so at a time.
+    /// Calls `op`, which reads, until it does not block. Any number of tasks may do this at the
+    /// same time.
     ///
     /// # Errors
     /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and
     /// if the runtime has ended while it waited.
     ///
     /// # Cancel safety
-    /// Dropping it loses nothing but what `op` loses: it is dropped while it waits, never after a success.
+    /// Dropping it loses only what `op` loses: it can be dropped only while it waits, never after a
+    /// success.
     pub async fn read_with<R>(&self, op: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
         self.operate(Direction::Read, op, |_| false).await
     }
 
-    /// Calls `op`, which writes, until it no longer would block. Any number of tasks may do so at a time.
+    /// Calls `op`, which writes, until it does not block. Any number of tasks may do this at the
+    /// same time.
     ///
     /// # Errors
     /// As [`read_with`](Self::read_with).
@@ -139,11 +147,13 @@ impl<T: AsFd> Async<T> {
         self.operate(Direction::Write, op, |_| false).await
     }
 
-    /// As [`read_with`](Self::read_with), for a stream of which `op` reads at most `len` bytes (and returns how many): after
-    /// fewer than that the next read waits without a try, which would find nothing.
+    /// As [`read_with`](Self::read_with), for a stream of which `op` reads at most `len` bytes (and
+    /// returns how many). After fewer bytes the stream is empty, so the next read waits without an
+    /// attempt.
     ///
-    /// For streams alone whose reads end early only when there is no more: TCP, plain pipes. Not for Unix sockets (a read ends at
-    /// bytes that carry files), terminals (at a line), datagrams, TLS in the kernel.
+    /// Only for streams whose reads are short only when the stream is empty: TCP, plain pipes. Not
+    /// for Unix sockets (a read ends at bytes that carry files), terminals (at a line), datagrams,
+    /// TLS in the kernel.
     ///
     /// # Errors
     /// As there.
@@ -158,7 +168,8 @@ impl<T: AsFd> Async<T> {
         self.operate(Direction::Read, op, |n| (1..len).contains(n)).await
     }
 
-    /// As [`read_with`](Self::read_with), for poll-style callers: while it is pending one task waits, the last that called.
+    /// As [`read_with`](Self::read_with), for poll-style callers: one task waits at a time, the
+    /// last caller.
     ///
     /// # Errors
     /// As there.
@@ -170,8 +181,8 @@ impl<T: AsFd> Async<T> {
         self.poll_operate(cx, Direction::Read, op, |_| false)
     }
 
-    /// As [`poll_read_with`](Self::poll_read_with), for writes. The task that waits to write is another than the one that
-    /// waits to read.
+    /// As [`poll_read_with`](Self::poll_read_with), for writes. A waiting writer does not replace a
+    /// waiting reader.
     ///
     /// # Errors
     /// As there.
@@ -222,7 +233,7 @@ impl<T: AsFd> Async<T> {
         direction: Direction,
         mut op: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<R> {
-        // What is seen before the attempt is what it may use up.
+        // The attempt may use up only events that were seen before it.
         let event = self.source.readiness().get();
         self.source
             .once(self.io.as_fd(), event, direction, || op(&self.io))
@@ -275,7 +286,7 @@ impl<T: AsFd> Async<T> {
 
 impl<T: AsFd> Drop for Async<T> {
     fn drop(&mut self) {
-        // Before the file is closed, whose number may then be another's.
+        // Before the file is closed: the number may then belong to another file.
         self.source.deregister(self.io.as_fd());
     }
 }

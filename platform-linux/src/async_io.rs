@@ -13,7 +13,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 
 use crate::Async;
 
-/// One task at a time reads: the last that called.
+/// One task reads at a time: the last caller.
 impl<T: AsFd> AsyncRead for &Async<T>
 where
     for<'a> &'a T: Read,
@@ -35,7 +35,8 @@ where
     }
 }
 
-/// One task at a time writes: the last that called. Closing flushes, and leaves the file open until it is dropped.
+/// One task writes at a time: the last caller. Closing flushes; the file stays open until this is
+/// dropped.
 impl<T: AsFd> AsyncWrite for &Async<T>
 where
     for<'a> &'a T: Write,

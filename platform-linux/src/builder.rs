@@ -1,4 +1,4 @@
-//! The knobs of a runtime with I/O.
+//! The options of a runtime with I/O.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use filch_std::{BuildError, LongPoll};
 
 use crate::{Linux, Runtime};
 
-/// The knobs of a runtime: those of [`filch_std::Builder`], by the same names.
+/// The options of a runtime: those of [`filch_std::Builder`], by the same names.
 ///
 /// ```
 /// let runtime = filch_linux::builder().workers(2).name("server").build()?;
@@ -15,12 +15,14 @@ use crate::{Linux, Runtime};
 #[derive(Clone, Debug)]
 pub struct Builder(filch_std::Builder);
 
-/// Looks for work, each but a moment after the one before, that a worker makes before it sleeps. Few: the next task is likely
-/// to come from epoll, which is asked only then, and answers at once if it has something.
+/// How many rounds of search a worker makes before it sleeps. Few: the next task is likely to come
+/// from epoll, which the worker polls only when it goes to sleep, and which returns ready events at
+/// once.
 const SPIN_ROUNDS: u32 = 4;
 
-/// The knobs of a runtime, at their defaults: those of `filch-std`, but that workers look for work fewer times before they
-/// go to sleep ([`spin_rounds`](Builder::spin_rounds), 4), as epoll hears of I/O sooner than they.
+/// The options of a runtime, at the defaults of `filch-std` but for one: workers search fewer
+/// rounds before they sleep ([`spin_rounds`](Builder::spin_rounds), 4), as the next work is likely
+/// to come from epoll.
 pub fn builder() -> Builder {
     Builder(filch_std::Runtime::builder().spin_rounds(SPIN_ROUNDS))
 }

@@ -23,9 +23,9 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! - [`Async`] makes any file descriptor that epoll takes a source of this kind; the types for sockets, pipes and so on are
-//!   built on it.
-//! - Everything that is not I/O is that of `filch-std`, and is found here by the same names.
+//! - [`Async`] registers any file descriptor that epoll supports; the types for sockets, pipes and
+//!   so on are built on it.
+//! - Everything else comes from `filch-std`, under the same names.
 //! - An idle runtime makes no system call, however many sockets it holds.
 
 #![cfg(target_os = "linux")]

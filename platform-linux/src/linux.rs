@@ -21,7 +21,7 @@ use crate::{
 /// Timeouts have an end; spurious returns are allowed.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// From here on the kernel's allowance for a timeout of epoll is worth a second, shorter wait: see [`Linux::sleep`].
+/// From this timeout on, epoll's imprecision is worth a second, shorter wait: see [`Linux::sleep`].
 const ROUGH: Duration = Duration::from_millis(20);
 
 /// The host of a runtime with I/O: one epoll, which the core has one worker ask at a time.
@@ -82,7 +82,7 @@ unsafe impl Host for Linux {
     }
 
     unsafe fn enter(&self, _: WorkerId) {
-        // Ordering: a count; see `leave`.
+        // Ordering: Relaxed; a count, see `leave`.
         self.workers.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -189,11 +189,11 @@ impl Linux {
         }
     }
 
-    /// Somebody has closed the descriptor of epoll, which is not theirs. Workers sleep on their words from now on, and those that wait
-    /// for I/O hear that it is over.
+    /// Other code has closed the descriptor of epoll. Workers sleep on their words from now on, and
+    /// operations that wait for I/O fail.
     #[cold]
     fn lament(&self, error: Errno) {
-        // It must not panic, as `eprintln` does where nobody reads.
+        // It must not panic, as `eprintln` does when the standard error is closed.
         let _ = writeln!(
             io::stderr(),
             "filch-linux: epoll_wait fails ({error}): a descriptor of the runtime was closed behind its back. Its I/O is over."
@@ -201,9 +201,10 @@ impl Linux {
         self.end_life();
     }
 
-    /// Nobody asks epoll any more: who waits for a source hears that.
+    /// No worker polls epoll any more: operations that wait for a source fail.
     fn end_life(&self) {
-        // Ordering: Release pairs with the Acquire in `lives`; the edges of `wake_all` pass it on too.
+        // Ordering: Release pairs with the Acquire in `lives`; the edges of `wake_all` publish it
+        // too.
         self.lives.fetch_add(1, Ordering::Release);
         self.sources.wake_all();
     }
@@ -213,9 +214,9 @@ impl Linux {
         self.process == filch_std::fork::generation()
     }
 
-    /// How many runtimes have ended here.
+    /// How many runtimes have ended on this host.
     pub(crate) fn lives(&self) -> u32 {
-        // Ordering: Acquire pairs with the Release in `leave`.
+        // Ordering: Acquire pairs with the Release in `end_life`.
         self.lives.load(Ordering::Acquire)
     }
 }

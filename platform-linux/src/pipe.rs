@@ -31,42 +31,46 @@ use rustix::{
 
 use crate::Async;
 
-/// A new pipe: what is written to the sender is read from the receiver. Child processes do not inherit either.
+/// Makes a pipe: what is written to the sender is read from the receiver. Child processes inherit
+/// neither.
 ///
 /// # Errors
-/// The calling thread is in no runtime; what the operating system refuses.
+/// The calling thread is in no runtime; errors of the operating system.
 pub fn pipe() -> io::Result<(Sender, Receiver)> {
     let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let sender = Sender { io: Async::from_nonblocking(writer)? };
     Ok((sender, Receiver { io: Async::from_nonblocking(reader)?, plain: true }))
 }
 
-/// The end of a pipe to write to. When all senders of a pipe are gone, the receiver reads the end.
+/// The end of a pipe to write to. When all senders of a pipe are dropped, the receiver reads the
+/// end.
 ///
-/// A write to a pipe without receivers is a `BrokenPipe` error; for that the process must ignore `SIGPIPE`, as Rust programs do
-/// from their start on. Up to 4,096 bytes are written together, all or nothing.
+/// A write to a pipe without receivers is a `BrokenPipe` error; for that the process must ignore
+/// `SIGPIPE`, as Rust programs do from their start. A write of up to 4,096 bytes is atomic: all or
+/// nothing.
 #[derive(Debug)]
 pub struct Sender {
     io: Async<OwnedFd>,
 }
 
-/// The end of a pipe to read from. When it is gone, writes fail.
+/// The end of a pipe to read from. When it is dropped, writes fail.
 #[derive(Debug)]
 pub struct Receiver {
     io: Async<OwnedFd>,
-    /// Made here, so that nobody has put it into packet mode (`O_DIRECT`), where a short read does not mean an empty pipe.
+    /// Made by this crate, so that it cannot be in packet mode (`O_DIRECT`), where a short read
+    /// does not mean an empty pipe.
     plain: bool,
 }
 
 impl Sender {
-    /// Writes what there is room for, at least one byte if there is one; gives how many. Any number of tasks may wait. Cost: one
-    /// system call.
+    /// Writes as much as there is room for, at least one byte unless `buf` is empty; returns the
+    /// number of bytes. Any number of tasks may wait. Cost: one system call.
     ///
     /// # Errors
-    /// `BrokenPipe` if there is no receiver, and the system's others.
+    /// `BrokenPipe` if there is no receiver, and other errors of the operating system.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready it has written nothing.
+    /// If it is dropped before it is ready, it has written nothing.
     pub async fn write(&self, buf: &[u8]) -> io::Result<usize> {
         self.io.write_with(|fd| Ok(rustix::io::write(fd, buf)?)).await
     }
@@ -82,21 +86,21 @@ impl Sender {
         self.io.write_with(|fd| Ok(rustix::io::writev(fd, bufs)?)).await
     }
 
-    /// The descriptor, in blocking mode: for a child process, or for a thread.
+    /// Converts it to its descriptor, in blocking mode: for a child process, or for a thread.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn into_blocking_fd(self) -> io::Result<OwnedFd> {
         into_blocking(self.io)
     }
 }
 
 impl Receiver {
-    /// Reads what there is, at least one byte; gives how many, 0 at the end (or for no room). Any number of tasks may wait. Cost:
-    /// one system call.
+    /// Reads what there is, at least one byte; returns the number of bytes, 0 at the end (or if
+    /// `buf` is empty). Any number of tasks may wait. Cost: one system call.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     ///
     /// # Cancel safety
     /// Loses no byte.
@@ -117,15 +121,16 @@ impl Receiver {
         self.io.read_with(|fd| Ok(rustix::io::readv(fd, bufs)?)).await
     }
 
-    /// Reads to the end, and adds what it reads to `all`; gives how much it was. Everything must fit into memory.
+    /// Reads to the end, and appends the bytes to `all`; returns their number. All of it must fit
+    /// into memory.
     ///
     /// # Errors
-    /// The system's. What was read before is in `all`.
+    /// Errors of the operating system. The bytes that were read before are in `all`.
     ///
     /// # Cancel safety
-    /// What it has read is in `all`.
+    /// The bytes that it has read are in `all`.
     pub async fn read_to_end(&self, all: &mut Vec<u8>) -> io::Result<usize> {
-        /// As much as a pipe holds by default.
+        /// The default capacity of a pipe.
         const PIECE: usize = 65_536;
         let before = all.len();
         loop {
@@ -138,15 +143,16 @@ impl Receiver {
         }
     }
 
-    /// The descriptor, in blocking mode: for a child process, or for a thread.
+    /// Converts it to its descriptor, in blocking mode: for a child process, or for a thread.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn into_blocking_fd(self) -> io::Result<OwnedFd> {
         into_blocking(self.io)
     }
 
-    /// What a read counts as short of: nothing, if that would not tell that the pipe is empty.
+    /// The length below which a read counts as short; 0 if a short read does not mean that the pipe
+    /// is empty.
     fn room(&self, len: usize) -> usize {
         if self.plain { len } else { 0 }
     }
@@ -158,7 +164,7 @@ fn into_blocking(io: Async<OwnedFd>) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// One waiter: a later one takes the place of an earlier one.
+/// One task waits at a time: a later caller replaces an earlier one.
 impl AsyncRead for &Receiver {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -197,7 +203,8 @@ impl AsyncRead for Receiver {
     }
 }
 
-/// One waiter: a later one takes the place of an earlier one. There is nothing to flush; a pipe is closed when it is dropped.
+/// One task waits at a time: a later caller replaces an earlier one. There is nothing to flush; a
+/// pipe is closed when it is dropped.
 impl AsyncWrite for &Sender {
     fn poll_write(
         self: Pin<&mut Self>,
@@ -254,8 +261,8 @@ impl AsyncWrite for Sender {
 impl TryFrom<OwnedFd> for Sender {
     type Error = io::Error;
 
-    /// Any pipe or FIFO that is open for writing. Makes it non-blocking, for all processes that share it, and watches it in the
-    /// current runtime.
+    /// From any pipe or FIFO that is open for writing. Makes it non-blocking, for all processes
+    /// that share it, and registers it with the current runtime.
     fn try_from(fd: OwnedFd) -> io::Result<Self> {
         check(&fd, OFlags::WRONLY)?;
         Ok(Self { io: Async::new(fd)? })
@@ -265,8 +272,8 @@ impl TryFrom<OwnedFd> for Sender {
 impl TryFrom<OwnedFd> for Receiver {
     type Error = io::Error;
 
-    /// Any pipe or FIFO that is open for reading. Makes it non-blocking, for all processes that share it, and watches it in the
-    /// current runtime.
+    /// From any pipe or FIFO that is open for reading. Makes it non-blocking, for all processes
+    /// that share it, and registers it with the current runtime.
     fn try_from(fd: OwnedFd) -> io::Result<Self> {
         check(&fd, OFlags::RDONLY)?;
         Ok(Self { io: Async::new(fd)?, plain: false })
@@ -285,7 +292,7 @@ fn check(fd: &OwnedFd, wanted: OFlags) -> io::Result<()> {
     Ok(())
 }
 
-/// From what the standard library has for one end of a pipe.
+/// Conversions from the standard library's types for one end of a pipe.
 macro_rules! ends {
     ($($from:ty => $to:ident),+) => {$(
         impl TryFrom<$from> for $to {

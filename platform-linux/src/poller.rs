@@ -21,8 +21,8 @@ use crate::alarm::Alarm;
 
 /// Events that are taken in one call. More are left for the next, which goes round among the sources.
 ///
-/// As many as a busy server has ready at a time: each call is a system call, and what is left over waits for a tick. With 16, a server
-/// of 64 connections on two workers answered a tenth fewer requests, and p99 was a fifth longer (without a watchdog).
+/// As many as a busy server has ready at a time: events that are left over wait for another tick
+/// and another system call.
 const BATCH: usize = 256;
 
 /// No descriptor.
@@ -41,7 +41,7 @@ pub(crate) struct Poller {
     /// Edge-triggered and never read: each write is an edge, and its counter has room for those of centuries.
     alarm: Alarm,
     changes: RwLock<()>,
-    /// The kernel has refused to wait: the descriptor was closed by a stranger.
+    /// The kernel has refused to wait: other code has closed the descriptor.
     broken: AtomicBool,
     /// Whether the kernel has `epoll_pwait2` (Linux 5.11), as far as is known.
     exact: AtomicBool,
@@ -60,14 +60,15 @@ impl Poller {
         Ok(this)
     }
 
-    /// Opens what is closed. While no worker is online.
+    /// Opens what is closed. Only while no worker is online.
     pub(crate) fn open(&self) -> io::Result<()> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let key = epoll::EventData::new_u64(ALARM);
         epoll::add(&epoll, &alarm, key, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         let _changes = self.changes.write().unwrap_or_else(PoisonError::into_inner);
-        // Ordering: workers come after this by the start of their threads, others by the lock.
+        // Ordering: Relaxed; the start of the worker threads orders it for them, the lock for
+        // others.
         self.broken.store(false, Ordering::Relaxed);
         self.alarm.set(alarm.into_raw_fd());
         self.epoll.store(epoll.into_raw_fd(), Ordering::Relaxed);
@@ -88,7 +89,7 @@ impl Poller {
         }
     }
 
-    /// The epoll, for as long as the caller's right to it lasts (INV-OPEN).
+    /// The epoll, for as long as the caller may use it (INV-OPEN).
     fn epoll(&self) -> Result<BorrowedFd<'_>, Errno> {
         match self.epoll.load(Ordering::Relaxed) {
             CLOSED => Err(Errno::BADF),
@@ -104,22 +105,24 @@ impl Poller {
 
     /// Whether the kernel has refused to wait, for good.
     pub(crate) fn is_broken(&self) -> bool {
-        // Ordering: a memo.
+        // Ordering: Relaxed; a cached answer.
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// The kernel has refused to wait; true for the first to say so. The descriptors are a stranger's by now, perhaps, and stay.
+    /// Notes that the kernel has refused to wait; true for the first caller. The descriptors may
+    /// belong to other code by now, and stay open.
     pub(crate) fn is_broken_by(&self, error: Errno) -> bool {
         !matches!(error, Errno::INTR | Errno::NOMEM) && !self.broken.swap(true, Ordering::Relaxed)
     }
 
-    /// From now on events of the file come under this key: those of reading and its end; of writing if `write`.
+    /// From now on events of the file come with this key: those for reads and the end of the
+    /// stream, and those for writes if `write`.
     pub(crate) fn add(&self, fd: BorrowedFd<'_>, key: u64, write: bool) -> io::Result<()> {
         let _open = self.stay_open();
         Ok(epoll::add(self.epoll()?, fd, epoll::EventData::new_u64(key), interest(write))?)
     }
 
-    /// Changes what is wanted; what is ready is told again.
+    /// Changes which events are wanted; readiness is reported again.
     pub(crate) fn modify(&self, fd: BorrowedFd<'_>, key: u64, write: bool) -> io::Result<()> {
         let _open = self.stay_open();
         Ok(epoll::modify(self.epoll()?, fd, epoll::EventData::new_u64(key), interest(write))?)
@@ -140,7 +143,7 @@ impl Poller {
         });
     }
 
-    /// Whether there are events that nobody has been told of.
+    /// Whether there are events that no worker has read.
     pub(crate) fn has_events(&self) -> bool {
         let _open = self.stay_open();
         let Ok(epoll) = self.epoll() else { return false };
@@ -148,26 +151,28 @@ impl Poller {
         poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
     }
 
-    /// Waits for events, at most so long (`None`: for ever), and puts them into `events`, which is empty.
+    /// Waits for events, at most so long (`None`: for ever), and puts them into `events`, which is
+    /// empty.
     pub(crate) fn wait(&self, events: &mut Events, longest: Option<Duration>) -> Result<(), Errno> {
         let timeout = longest
             .map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
-        // Ordering: a memo, of one thread for the others.
+        // Ordering: Relaxed; an answer that one thread caches for the others.
         if self.exact.load(Ordering::Relaxed) && timeout.is_some_and(|t| t.tv_nsec != 0) {
             match wait_exactly(self.epoll()?, events, timeout) {
-                // No such call; or a sandbox that does not know it.
+                // The kernel has no such call, or a sandbox forbids it.
                 Err(Errno::NOSYS | Errno::PERM) => self.exact.store(false, Ordering::Relaxed),
                 result => return result,
             }
         }
-        // In milliseconds, rounded up: late rather than early. The same where the timeout is none, or whole seconds.
+        // The timeout is in milliseconds, rounded up: late rather than early. There is no
+        // difference if there is no timeout, or one of whole seconds.
         let (found, _) = epoll::wait(self.epoll()?, &mut events.buffer, timeout.as_ref())?;
         (events.next, events.end) = (0, found.len());
         Ok(())
     }
 }
 
-/// Where no runtime keeps it for ever.
+/// For pollers outside of a runtime, whose memory is never freed.
 impl Drop for Poller {
     fn drop(&mut self) {
         self.close(std::thread::yield_now);
@@ -187,8 +192,8 @@ fn wait_exactly(
     timeout: Option<Timespec>,
 ) -> Result<(), Errno> {
     let timeout = timeout.map(|t| [t.tv_sec, t.tv_nsec]);
-    // SAFETY: the buffer has room for as many events as is said, which are laid out as the kernel's. A timeout is two
-    // 64-bit numbers on every machine. There is no signal mask.
+    // SAFETY: the buffer has room for the given number of events, in the kernel's layout. A timeout
+    // is two 64-bit numbers on every machine. There is no signal mask.
     let n = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,
@@ -209,7 +214,7 @@ fn wait_exactly(
     }
 }
 
-/// What epoll returned and nobody has delivered yet.
+/// Events that epoll returned and that are not delivered yet.
 pub(crate) struct Events {
     buffer: [MaybeUninit<epoll::Event>; BATCH],
     /// INV-EVENTS: the kernel has written those before `end`.
@@ -241,7 +246,7 @@ impl Events {
     }
 }
 
-/// What epoll says, in the terms of the core.
+/// Epoll's flags, in the terms of the core.
 ///
 /// | epoll | core |
 /// |---|---|
@@ -250,10 +255,11 @@ impl Events {
 /// | `EPOLLPRI` | `PRIORITY`, `READABLE` |
 /// | `EPOLLRDHUP`, `EPOLLHUP`, `EPOLLERR` | `ERROR`, with which come `READABLE` and `WRITABLE` |
 ///
-/// `READ_CLOSED` and `WRITE_CLOSED`, which are for good, are never said: Linux takes such ends back (a FIFO finds another
-/// writer, a socket that has hung up connects), and then a source that is for ever ready and would block were a
-/// loop without end. So an end makes operations worthwhile once, and they find out. `ERROR` stays as a mark that not
-/// everything comes as an event any more: see `Source::drained`.
+/// `READ_CLOSED` and `WRITE_CLOSED`, which are permanent, are never set. On Linux such an end is
+/// not final (a FIFO gets another writer, a socket that has hung up connects): a source that is
+/// ready for ever and would block is an endless loop. So an end makes a source ready once, and the
+/// next operation finds the end. `ERROR` stays as a mark that some changes no longer come as
+/// events: see `Source::drained`.
 fn ready(flags: epoll::EventFlags) -> Ready {
     use epoll::EventFlags as E;
     let mut ready = Ready::EMPTY;
@@ -284,7 +290,7 @@ mod tests {
         core::iter::from_fn(|| events.pop()).collect()
     }
 
-    /// Both ways to wait.
+    /// With each of the two system calls.
     fn pollers() -> [Poller; 2] {
         let rounded = Poller::new().unwrap();
         rounded.exact.store(false, Ordering::Relaxed);
@@ -302,7 +308,7 @@ mod tests {
                 assert!(begin.elapsed() >= time, "{micros} us, exact: {exact}");
                 assert!(events.is_empty());
             }
-            // Nothing has changed its mind about the kernel.
+            // The answer about the kernel is unchanged.
             assert_eq!(poller.exact.load(Ordering::Relaxed), exact);
         }
     }

@@ -1,4 +1,5 @@
-//! Where the cells of sources are: memory that stays what it is, so that a late event finds at worst another source.
+//! The memory of the sources' cells. It is never freed while the slab lives, so that a late event
+//! at worst reaches another source.
 
 use core::ptr;
 use std::{
@@ -11,18 +12,19 @@ use filch::{
     io::{Readiness, Ready},
 };
 
-/// Entries of one chunk.
+/// Entries in one chunk.
 const CHUNK: usize = 512;
-/// Chunks, and with them sources: two million, more than a process may have files open by default.
+/// The largest number of chunks. Together two million sources, more than the default limit of open
+/// files.
 const CHUNKS: usize = 4_096;
 const NONE: u32 = u32::MAX;
 
-/// One place for a source; one cache line, so that sources next to each other do not disturb each other.
+/// The place of a source. One cache line, so that neighbouring sources do not share one.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Entry {
     pub(crate) readiness: Readiness,
-    /// Counts the sources that were here before.
+    /// Counts the sources that used this entry before.
     generation: AtomicU32,
     /// The next free entry. Under the slab's lock.
     next: AtomicU32,
@@ -31,7 +33,7 @@ pub(crate) struct Entry {
 /// 50,000 sources must be cheap.
 const _: () = assert!(size_of::<Entry>() <= 64);
 
-/// Which source: the generation in the high half, the index in the low one.
+/// Identifies a source: the generation in the high half, the index in the low one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(pub(crate) u64);
 
@@ -61,7 +63,7 @@ pub(crate) struct Slab {
 
 struct Free {
     head: u32,
-    /// Entries that have ever been in use.
+    /// The number of entries that have ever been in use.
     used: u32,
 }
 
@@ -73,7 +75,8 @@ impl Slab {
         }
     }
 
-    /// An entry for a new source. It begins as ready for both directions: the first operation finds out.
+    /// An entry for a new source. It begins as ready for both directions: the first operation is
+    /// always tried.
     ///
     /// # Errors
     /// If there are too many; if there is no memory for more.
@@ -82,7 +85,7 @@ impl Slab {
         // Events of the source before may have come in until now.
         entry.readiness.reset();
         entry.readiness.set(Ready::READABLE | Ready::WRITABLE);
-        // Ordering: it was written under the lock that we took.
+        // Ordering: Relaxed; it was written under the lock that `take_free` took.
         Ok((Key::new(entry.generation.load(Ordering::Relaxed), index), entry))
     }
 
@@ -91,7 +94,7 @@ impl Slab {
         if free.head != NONE {
             let index = free.head;
             let entry = self.get(index as usize).ok_or_else(exhausted)?;
-            // Ordering: the lock.
+            // Ordering: Relaxed; under the lock.
             free.head = entry.next.load(Ordering::Relaxed);
             return Ok((index, entry));
         }
@@ -105,28 +108,30 @@ impl Slab {
         Ok((index as u32, self.get(index).ok_or_else(exhausted)?))
     }
 
-    /// The source is gone: its events go nowhere from now on, and who still waits for it is woken.
+    /// Removes the source: its events are dropped from now on, and the tasks that wait for it are
+    /// woken.
     ///
-    /// The caller has the key from `insert`, and uses it no more.
+    /// The caller has the key from `insert`, and does not use it again.
     pub(crate) fn remove(&self, key: Key, entry: &Entry) {
-        // Ordering: Release pairs with the Acquire in `deliver`; later keys are given out under the lock.
+        // Ordering: Release pairs with the Acquire in `deliver`; later keys are made under the
+        // lock.
         entry.generation.store(key.generation().wrapping_add(1), Ordering::Release);
-        // Its wakers may panic.
+        // The wakers may panic.
         let _given_back = Back { slab: self, key, entry };
         entry.readiness.set(Ready::READABLE | Ready::WRITABLE);
     }
 
     fn give_back(&self, key: Key, entry: &Entry) {
         let mut free = self.lock();
-        // Ordering: the lock.
+        // Ordering: Relaxed; under the lock.
         entry.next.store(free.head, Ordering::Relaxed);
         free.head = key.index() as u32;
     }
 
     /// Tells a source what it is ready for; false if it is gone.
     ///
-    /// If it goes at this moment, and another takes its place, that one may hear of it. Readiness is a hint: an operation
-    /// finds out.
+    /// If the source goes at this moment, and another takes its place, the event may reach that
+    /// one. Readiness is a hint: an operation finds out.
     pub(crate) fn deliver(&self, key: Key, ready: Ready) -> bool {
         // Ordering: Acquire pairs with the Release in `remove`.
         let entry = self
@@ -138,7 +143,7 @@ impl Slab {
         entry.is_some()
     }
 
-    /// Wakes all who wait for any source.
+    /// Wakes every task that waits for any source.
     pub(crate) fn wake_all(&self) {
         let used = self.lock().used as usize;
         for entry in (0..used).filter_map(|index| self.get(index)) {
@@ -154,12 +159,12 @@ impl Slab {
     }
 
     fn lock(&self) -> MutexGuard<'_, Free> {
-        // Nothing panics under it.
+        // The code under the lock does not panic.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// An entry whose source is gone goes back when this is dropped.
+/// Gives the entry of a removed source back when it is dropped.
 struct Back<'a> {
     slab: &'a Slab,
     key: Key,
@@ -194,7 +199,7 @@ fn new_chunk() -> io::Result<Box<Chunk>> {
 impl Drop for Slab {
     fn drop(&mut self) {
         for chunk in &mut self.chunks {
-            // Ordering: nobody else is left.
+            // Ordering: Relaxed; no other thread uses the slab.
             let chunk = chunk.load(Ordering::Relaxed);
             if !chunk.is_null() {
                 // SAFETY: INV-SLAB.
@@ -289,7 +294,7 @@ mod tests {
         }
         let again: Vec<_> = (0..n.div_ceil(2)).map(|_| slab.insert().unwrap()).collect();
         assert!(again.iter().all(|(key, _)| key.index() < n && key.generation() == 1));
-        // The others have heard nothing of it.
+        // The other sources have got no event.
         for (key, entry) in all.iter().skip(1).step_by(2) {
             assert!(entry.readiness.get().ready.is_empty(), "{key:?}");
         }

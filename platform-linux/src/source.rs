@@ -24,10 +24,12 @@ pub(crate) struct Source {
     linux: &'static Linux,
     entry: &'static Entry,
     key: Key,
-    /// Which of the runtimes on this host; when it has ended, nobody waits for ever.
+    /// Which of the runtimes on this host it belongs to, so that no task waits for ever when that
+    /// one has ended.
     life: u32,
-    /// Whether events of writing are asked for. They are from the first write on that would block: most sources never
-    /// see one, and are spared an event when they are made, and (Unix sockets) one for each read of the peer.
+    /// Whether events for writes are wanted. They are from the first write that would block. Most
+    /// sources never have one, and so save an event when they are made and, for Unix sockets, one
+    /// for each read of the peer.
     write: AtomicBool,
 }
 
@@ -50,13 +52,13 @@ impl Source {
         Ok(Self { linux, entry, key, life, write: AtomicBool::new(false) })
     }
 
-    /// Takes the file back from epoll, and wakes who still waits. Once.
+    /// Removes the file from epoll, and wakes the tasks that wait. Once.
     pub(crate) fn deregister(&self, fd: BorrowedFd<'_>) {
         if !self.linux.is_ours() {
-            // The locks may have been taken by threads that the child has not got.
+            // Threads that do not exist in the child may hold the locks.
             return;
         }
-        // If the file was closed behind our back epoll has forgotten it by itself.
+        // If other code closed the file, epoll has forgotten it.
         let _ = self.linux.poller.delete(fd);
         self.linux.sources.remove(self.key, self.entry);
     }
@@ -65,7 +67,7 @@ impl Source {
         &self.entry.readiness
     }
 
-    /// An error if nobody will ever wake who waits.
+    /// An error if no event will ever come to wake a waiting task.
     pub(crate) fn check(&self) -> io::Result<()> {
         if self.linux.lives() == self.life && self.linux.is_ours() {
             return Ok(());
@@ -75,8 +77,8 @@ impl Source {
         ))
     }
 
-    /// One attempt, on the task's budget, after `event`. `Ready(None)` if it would have blocked: wait for the next event.
-    /// Pending if there is no budget left: the task has been woken.
+    /// One attempt, on the task's budget, after `event`. `Ready(None)` if it would have blocked:
+    /// wait for the next event. Pending if the budget is spent: the task has been woken.
     #[inline]
     pub(crate) fn attempt<R>(
         &self,
@@ -117,36 +119,41 @@ impl Source {
         }
     }
 
-    /// The operation would have blocked: the event is used up.
+    /// The operation would have blocked: uses the event up.
     fn blocked(&self, fd: BorrowedFd<'_>, event: Event, direction: Direction) -> io::Result<()> {
-        // First, so that a source whose runtime has ended stays ready, and its operations say so. If it ends after this, its
-        // edge is later than the event, and stays.
+        // This check comes first, so that a source whose runtime has ended stays ready, and its
+        // operations fail. If the runtime ends after the check, its edge is later than the event,
+        // and stays.
         self.check()?;
         self.readiness().clear(event.only(side(direction)));
         if direction == Direction::Write { self.ask_for_write(fd) } else { Ok(()) }
     }
 
-    /// From now on there are events of writing; one at once, if it would no longer block.
+    /// From now on events for writes are wanted. If a write would no longer block, one comes at
+    /// once.
     fn ask_for_write(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        // Ordering: a flag; whoever finds it set waits for events that come in any case.
+        // Ordering: Relaxed; a flag. A caller that finds it set waits for events that come in any
+        // case.
         if self.write.load(Ordering::Relaxed) || self.write.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         let result = self.linux.poller.modify(fd, self.key.0, true);
         if result.is_err() {
-            // The next attempt tries again; one that relied on us makes it now.
+            // The next attempt calls this again. A caller that relied on this one makes its attempt
+            // now.
             self.write.store(false, Ordering::Relaxed);
             self.readiness().set(Ready::WRITABLE);
         }
         result
     }
 
-    /// A read has taken less of a stream than it could have: there is nothing left, and the next bytes are an edge. But the
-    /// end of the stream or an error may have come already, with the bytes, and will not come again.
+    /// A read has taken fewer bytes of a stream than it asked for: the stream is empty, and the
+    /// next bytes are an edge. But the end of the stream or an error may have come already,
+    /// together with the bytes; it will not come again as an event.
     pub(crate) fn drained(&self, event: Event) {
         let now = self.readiness().get();
         if !now.ready.intersects(Ready::ERROR | Ready::PRIORITY) {
-            // If one comes after this look it is an edge after the event.
+            // An end or an error that comes after this check is an edge later than the event.
             self.readiness().clear(event.only(side(Direction::Read)));
         }
     }
@@ -160,7 +167,7 @@ pub(crate) fn side(direction: Direction) -> Ready {
     }
 }
 
-/// What epoll means by its refusals.
+/// Translates epoll's errors.
 #[cold]
 fn explain(error: io::Error) -> io::Error {
     match Errno::from_io_error(&error) {
@@ -218,12 +225,13 @@ mod tests {
             let mut cx = Context::from_waker(Waker::noop());
             for i in 1..=100 {
                 assert!(read.as_mut().poll(&mut cx).is_pending());
-                // One that says it is closed for good would be tried for ever; the poller never says so.
+                // A source that is closed for good would be tried for ever; the poller never
+                // reports that.
                 let ready = ALL[i % ALL.len()] - Ready::READ_CLOSED - Ready::WRITE_CLOSED;
                 assert_eq!(attempts.load(SeqCst), i);
                 assert!(linux.sources.deliver(key, ready));
             }
-            // And from another thread, at any moment.
+            // The same from another thread, at any moment.
             thread::scope(|scope| {
                 scope.spawn(|| {
                     (0..10_000).for_each(|_| assert!(linux.sources.deliver(key, Ready::ERROR)));
@@ -243,7 +251,7 @@ mod tests {
             let (a, b) = pair();
             let (linux, old) = (b.source().linux, b.source().key);
             drop((a, b));
-            // In the same two entries, in whatever order.
+            // In the same two entries, in either order.
             let (a, b) = pair();
             let mut byte = [0];
             for io in [&a, &b] {

@@ -1,4 +1,5 @@
-//! `Async` over pairs of sockets: bytes arrive, whoever reads and writes them, and whatever is dropped in between.
+//! `Async` over pairs of sockets: bytes arrive, whichever tasks read and write them, and whichever
+//! operations are dropped in between.
 
 mod common;
 
@@ -80,7 +81,7 @@ fn ping_pong_of_random_sizes_over_two_workers() {
         let mut random = fastrand::Rng::with_seed(seed + i);
         rt.spawn(async move {
             let (a, b) = pair();
-            // Echoes what it reads, by the traits; sums it up.
+            // Echoes what it reads, through the traits, and sums it up.
             let echo = spawn(async move {
                 let (mut sum, mut buffer) = (0, vec![0; 50_000]);
                 loop {
@@ -94,7 +95,7 @@ fn ping_pong_of_random_sizes_over_two_workers() {
             });
             let (mut sent, mut received) = (0, 0);
             for _ in 0..300 {
-                // Now and then more than the socket's buffers hold, so that both directions block.
+                // Sometimes more than the socket's buffers hold, so that both directions block.
                 let most = if random.u32(..30) == 0 { 400_000 } else { 3_000 };
                 let bytes: Vec<u8> = (0..random.usize(1..most)).map(|_| random.u8(..)).collect();
                 let mut back = vec![0; bytes.len()];
@@ -173,7 +174,7 @@ fn futures_dropped_midway_lose_nothing() {
         });
         let (mut bytes, mut buffer) = (Vec::new(), [0; 64]);
         while bytes.len() < 8_000 {
-            // Polled a few times at most, by a waker that is not ours; then dropped.
+            // Polled a few times at most, with a foreign waker; then dropped.
             let len = random.usize(1..64);
             let polls = random.usize(1..4);
             let n = {
@@ -201,7 +202,7 @@ fn a_fresh_source_is_tried_without_a_word_from_epoll() {
     rt.block_on(async {
         let (a, b) = pair();
         let mut buffer = [0; 8];
-        // Each is ready at its first poll, or it would have to be woken.
+        // Each is ready at its first poll: the waker never wakes.
         let Poll::Ready(Ok(3)) = poll_once(pin!(a.write_with(|mut io| io.write(b"one")))) else {
             panic!("there is room");
         };
@@ -226,7 +227,7 @@ fn one_attempt_at_a_time() {
         assert_eq!(a.try_write_with(|mut io| io.write(b"!")).unwrap(), 1);
         waiting.await.unwrap();
         assert_eq!(b.try_read_with(|mut io| io.read(&mut byte)).unwrap(), 1);
-        // Interrupted is tried again; other errors are the caller's.
+        // Interrupted operations are tried again; other errors go to the caller.
         let mut results = [ErrorKind::Interrupted, ErrorKind::Interrupted, ErrorKind::Other]
             .into_iter()
             .map(io::Error::from);
@@ -250,7 +251,7 @@ fn any_number_of_tasks_wait_and_all_hear() {
                 spawn(async move { b.readable().await.unwrap() })
             })
             .collect();
-        // Readers take a byte each, whoever gets it.
+        // Readers take a byte each, in any order.
         let readers: Vec<_> = (0..100)
             .map(|_| {
                 let b = Arc::clone(&b);
@@ -301,14 +302,14 @@ fn reading_and_writing_wait_apart_in_the_poll_style() {
         while write.0.load(Ordering::SeqCst) == 0 {
             filch_linux::yield_now().await;
         }
-        // Dropping it wakes who still waits.
+        // Dropping it wakes the tasks that still wait.
         let mut cx = Context::from_waker(&waker_read);
         assert!(a.poll_read_with(&mut cx, |mut io| io.read(&mut byte)).is_ready());
         assert!(a.poll_read_with(&mut cx, |mut io| io.read(&mut byte)).is_pending());
         let before = read.0.load(Ordering::SeqCst);
         let inner = a.into_inner().unwrap();
         assert_eq!(read.0.load(Ordering::SeqCst), before + 1);
-        // No longer registered, so that it may be again.
+        // It is no longer registered, so it can be registered again.
         drop(Async::new(inner).unwrap());
     });
 }
@@ -372,7 +373,7 @@ fn a_task_that_is_always_ready_gives_way() {
         });
         let (a, b) = pair();
         let mut byte = [0];
-        // One worker: the other task runs only if this one gives way.
+        // One worker: the other task runs only if this one yields.
         while !seen.is_set() {
             flag.set();
             a.write_with(|mut io| io.write(b"!")).await.unwrap();
@@ -399,7 +400,7 @@ fn what_epoll_does_not_take_is_an_error_that_says_so() {
         let (a, _b) = pair();
         let again = Async::new(&a).unwrap_err();
         assert_eq!(again.kind(), ErrorKind::AlreadyExists, "{again}");
-        // What was refused has left nothing behind.
+        // The refused registration has changed nothing.
         write_all(&a, b"!").await.unwrap();
         // A second descriptor of the same socket is another source.
         let copy = Async::new(a.get_ref().try_clone().unwrap()).unwrap();
@@ -415,9 +416,11 @@ fn a_file_closed_behind_our_back_gives_errors() {
         let (a, b) = pair();
         let mut byte = [0];
         assert!(poll_once(pin!(a.read_with(|mut io| io.read(&mut byte)))).is_pending());
-        // In its place something that is not a socket, so that the number is not another test's.
+        // Puts something that is not a socket in its place, so that the number is not reused by
+        // another test.
         let null = std::fs::File::open("/dev/null").unwrap();
-        // SAFETY: the descriptor is changed under its owner, which is what is tested; it stays open.
+        // SAFETY: the test replaces the descriptor under its owner on purpose; the number stays
+        // open.
         assert!(unsafe { libc::dup2(null.as_raw_fd(), a.as_raw_fd()) } >= 0);
         // The peer sees the end.
         assert_eq!(b.read_with(|mut io| io.read(&mut byte)).await.unwrap(), 0);
@@ -437,13 +440,13 @@ fn a_descriptor_that_is_shared_is_deregistered_while_it_lives_on() {
         let (a, b) = UnixDatagram::pair().unwrap();
         let copy = a.try_clone().unwrap();
         for _ in 0..1_000 {
-            // SAFETY: the number is taken over from `a`'s copy, whose owner is this.
+            // SAFETY: the new number has no other owner.
             let owned = unsafe { OwnedFd::from_raw_fd(libc::dup(copy.as_raw_fd())) };
             let source = Async::new(UnixDatagram::from(owned)).unwrap();
             b.send(b"!").unwrap();
             let mut byte = [0];
             source.read_with(|io| io.recv(&mut byte)).await.unwrap();
-            // Not closed for good by this: without being taken out of epoll it would go on telling of itself.
+            // This does not close the file: if it stayed in epoll it would go on reporting events.
         }
         drop(a);
     });

@@ -1,4 +1,4 @@
-//! Everything that is ready at once gives way now and then, whatever polls it.
+//! Operations that are always ready yield now and then, whatever polls them.
 
 mod common;
 
@@ -13,7 +13,7 @@ use common::{until, watchdog};
 use filch_linux::{JoinSet, net::UdpSocket, spawn, timeout};
 use futures::stream::{FuturesUnordered, StreamExt};
 
-/// For ever ready: each read has a datagram, by the write before it.
+/// Always ready: each read has a datagram, from the write before it.
 async fn datagrams() {
     let a = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     a.connect(a.local_addr().unwrap()).await.unwrap();
@@ -36,7 +36,7 @@ fn a_root_future_that_is_always_ready_does_not_keep_its_timeout() {
     );
     let nested = rt.block_on(async { filch_linux::block_on(timeout(limit, datagrams())) });
     assert!(nested.is_err());
-    // By a combinator with wakers of its own.
+    // In a combinator with wakers of its own.
     let mut all = FuturesUnordered::new();
     let many = async {
         all.push(datagrams());
@@ -62,7 +62,7 @@ fn ended(rt: &filch_linux::Runtime, tasks: usize) -> JoinSet<()> {
     set
 }
 
-/// How many of them are joined in one poll, at most.
+/// The largest number of them that is joined in one poll.
 async fn most_in_one_poll(mut set: JoinSet<()>) -> usize {
     let (joined, mut most) = (AtomicUsize::new(0), 0);
     let mut all = core::pin::pin!(async {

@@ -1,4 +1,4 @@
-//! What people use beside an executor works on this one: a channel, locks, combinators, TLS, HTTP/2 without hyper.
+//! Common crates work on this executor: a channel, locks, combinators, TLS, HTTP/2 without hyper.
 
 #[path = "tcp_common/mod.rs"]
 mod common;
@@ -29,7 +29,7 @@ use common::run;
 
 type Error = Box<dyn core::error::Error + Send + Sync>;
 
-/// A connection to ourselves.
+/// Both ends of a connection over the loopback.
 async fn pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let here = TcpStream::connect_addr(listener.local_addr()?).await?;
@@ -79,7 +79,8 @@ fn async_lock_excludes_and_counts() {
                     let _permit = at_once.acquire().await;
                     let mut count = count.lock().await;
                     let before = *count;
-                    // While the lock is held: another who had it too would be lost.
+                    // While the lock is held: if another task had it too, its increment would be
+                    // lost.
                     yield_now().await;
                     *count = before + 1;
                 }
@@ -144,7 +145,7 @@ fn futures_copies_between_our_streams() -> Result<(), Error> {
     })
 }
 
-/// Who signs for `localhost`, and its key.
+/// The certificate authority for `localhost`, and its key.
 fn configs() -> Result<(ClientConfig, ServerConfig), Error> {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let certificate = own.cert.der().clone();
@@ -196,8 +197,8 @@ fn futures_rustls_refuses_another_name() -> Result<(), Error> {
     })
 }
 
-/// h2 speaks tokio's traits, to which `tokio-util` turns those of `futures-io`. Flow control in both directions: the bodies
-/// are larger than the windows.
+/// h2 uses tokio's traits; `tokio-util` converts those of `futures-io`. Flow control works in both
+/// directions: the bodies are larger than the windows.
 #[test]
 fn h2_without_hyper() -> Result<(), Error> {
     const LEN: usize = 200_000;

@@ -1,4 +1,4 @@
-//! I/O is heard of while workers wait in sync code, and when they come back from there.
+//! I/O events arrive while workers wait in sync code, and when they return from there.
 
 use core::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -19,7 +19,7 @@ fn runtime(workers: usize) -> Runtime {
     builder().workers(workers).build().unwrap()
 }
 
-/// An end for a task, and one for a thread.
+/// One end for a task, and one for a thread.
 fn pair() -> (Async<UnixStream>, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     (Async::new(ours).unwrap(), theirs)
@@ -31,7 +31,7 @@ async fn read_byte(io: &Async<UnixStream>) -> u8 {
     byte[0]
 }
 
-/// Far above what a machine makes of a wake-up, and far below what a forgotten duty did.
+/// Far more than a wake-up takes, and far less than the delay when no worker polled epoll.
 const LATE: Duration = Duration::from_millis(100);
 
 /// How many of so many echoes come back late, over a stream whose other end a task has.
@@ -44,7 +44,7 @@ fn late_echoes(rt: &Runtime, rounds: u8) -> usize {
         }
     });
     let late = (0..rounds).filter(|round| {
-        // For the workers to come to rest in what they do.
+        // Gives the workers time to settle.
         thread::park_timeout(Duration::from_millis(2));
         let begin = Instant::now();
         theirs.write_all(&[*round]).unwrap();
@@ -58,7 +58,7 @@ fn late_echoes(rt: &Runtime, rounds: u8) -> usize {
     late
 }
 
-/// A machine that is busy may be late by itself, now and then.
+/// A busy machine may be late by itself now and then.
 fn few(late: usize, rounds: u8) {
     assert!(late <= usize::from(rounds) / 10, "{late} of {rounds} echoes took {LATE:?}");
 }
@@ -124,7 +124,7 @@ fn a_nested_wait_leaves_nobody_without_a_listener() {
         let poll = rt.spawn({
             let (heard, nested) = (Arc::clone(&heard), Arc::clone(&nested));
             async move {
-                // In the midst of a poll, which goes on for as long as the next event is not heard of.
+                // Inside a poll, which lasts until the next event arrives.
                 block_on(read_byte(&first));
                 nested.store(true, SeqCst);
                 let begin = Instant::now();
@@ -134,7 +134,7 @@ fn a_nested_wait_leaves_nobody_without_a_listener() {
                 begin.elapsed() > LATE
             }
         });
-        // For the workers to go to sleep, one of them in the nested wait.
+        // Gives the workers time to go to sleep, one of them in the nested wait.
         thread::park_timeout(Duration::from_millis(5));
         for_first.write_all(b"1").unwrap();
         while !nested.load(SeqCst) {

@@ -1,4 +1,5 @@
-//! hyper on the runtime: both versions of HTTP from client to server, an upgrade, time, and a router of axum's on top.
+//! hyper on the runtime: both versions of HTTP from client to server, an upgrade, timers, and an
+//! axum router.
 
 #[path = "tcp_common/mod.rs"]
 mod common;
@@ -50,7 +51,7 @@ where
     Ok(())
 }
 
-/// Serves every connection by a task of its own; gives the address.
+/// Serves every connection in a task of its own; returns the address.
 async fn listen<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> io::Result<SocketAddr>
 where
     F: Future<Output = hyper::Result<()>> + Send + 'static,
@@ -137,7 +138,8 @@ fn unix_sockets_serve_too() -> Result<(), Error> {
     })
 }
 
-/// The streams that are wrapped know nothing of hyper; without a timer nothing else of the runtime is needed.
+/// The wrapped streams do not implement hyper's traits; without timers nothing else of the runtime
+/// is needed.
 #[test]
 fn other_streams_are_wrapped() -> Result<(), Error> {
     run(2, async {
@@ -152,7 +154,7 @@ fn other_streams_are_wrapped() -> Result<(), Error> {
         }
         drop(sender);
         connection.await??;
-        // A Unix stream is not shut down by `poll_close`, but the client has dropped its end.
+        // `poll_close` does not shut a Unix stream down, but the client has dropped its end.
         Ok(served.await??)
     })
 }
@@ -227,7 +229,7 @@ fn the_timer_follows_the_clock_of_the_runtime() {
         assert!(sleep.is::<Sleep>(), "the same one");
         sleep.as_mut().await;
         assert_eq!(time::now() - begin, Duration::from_secs(60));
-        // Once it has ended, and to a time that is over.
+        // After it has ended, to a time in the past.
         timer.reset(&mut sleep, hypers);
         sleep.await;
         assert_eq!(time::now() - begin, Duration::from_secs(60));
@@ -243,7 +245,7 @@ fn a_stream_by_reference_reads_and_writes() -> Result<(), Error> {
         let serve = async {
             let http = http1::Builder::new();
             http.serve_connection(&server, service_fn(echo)).await?;
-            // What hyper has shut down is not closed.
+            // hyper has shut the stream down; it is not closed.
             assert_eq!(server.read(&mut [0]).await?, 0);
             Ok::<_, Error>(())
         };

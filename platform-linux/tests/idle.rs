@@ -1,4 +1,5 @@
-//! An idle runtime with open sockets and far timers makes no system call that sleeps: its workers make no context switch.
+//! An idle runtime with open sockets and far timers makes no system call: its workers make no
+//! context switch.
 
 mod common;
 
@@ -17,12 +18,12 @@ use filch_linux::{Async, Runtime, WorkerId, timeout};
 
 const NAME: &str = "idler";
 
-/// Context switches of each worker's thread, and the time that it has run, in clock ticks.
+/// The context switches of each worker's thread, and its run time in clock ticks.
 fn switches() -> BTreeMap<String, (u64, u64)> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir("/proc/self/task").unwrap() {
         let path = entry.unwrap().path();
-        // A thread may end between the listing and the look.
+        // A thread may end between the listing and the read.
         let Ok(status) = fs::read_to_string(path.join("status")) else { continue };
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -38,7 +39,7 @@ fn switches() -> BTreeMap<String, (u64, u64)> {
     found
 }
 
-/// Waits until all workers sleep and have gone on sleeping for a while.
+/// Waits until all workers sleep, and have slept for a while.
 fn settle(runtime: &Runtime) -> BTreeMap<String, (u64, u64)> {
     let end = Instant::now() + Duration::from_secs(20);
     loop {
@@ -62,7 +63,7 @@ fn an_idle_runtime_with_sockets_and_timers_makes_no_context_switch() {
         tasks.push(runtime.spawn(async move {
             let a = Async::new(a)?;
             let mut byte = [0];
-            // A first byte, then a long wait for the second, with a deadline far away.
+            // A first byte, then a long wait for the second, with a far deadline.
             a.read_with(|mut a| a.read(&mut byte)).await?;
             let second = a.read_with(|mut a| a.read(&mut byte));
             timeout(Duration::from_secs(3_600), second).await.map_err(std::io::Error::other)??;
@@ -77,7 +78,7 @@ fn an_idle_runtime_with_sockets_and_timers_makes_no_context_switch() {
     thread::sleep(Duration::from_secs(5));
     assert_eq!(switches(), before, "somebody woke up");
 
-    // They sleep, and are not dead: each hears of a task, and one of I/O.
+    // The workers only sleep: each runs a task, and one gets an I/O event.
     for worker in 0..2 {
         let task = runtime.handle().spawn_pinned(WorkerId::new(worker), async { 7 }).unwrap();
         assert_eq!(runtime.block_on(task).unwrap(), 7);

@@ -1,4 +1,4 @@
-//! What a runtime leaves behind when it ends: no descriptor, and memory that the next one has.
+//! What a runtime leaves behind when it ends: no descriptor, and memory that the next one reuses.
 
 mod os_common;
 
@@ -67,7 +67,7 @@ fn build_ten_thousand() {
             .unwrap();
         if round % 16 == 0 {
             works(&rt);
-            // What outlives its runtime is closed in another's time.
+            // Sources that outlive their runtime are closed during another's life.
             kept = rt.block_on(async { Some((pair(), filch_linux::sleep(ms(1)))) });
         }
     };
@@ -96,15 +96,16 @@ fn close_an_epoll() {
     });
     let (epoll, _) =
         descriptors().into_iter().find(|(_, to)| to.contains("[eventpoll]")).expect("it is there");
-    // The kernel keeps it for a wait under way: that has to end first, whichever worker is in it.
-    // SAFETY: the test is that somebody does this.
+    // The kernel keeps it while a wait is in progress: that must end first, in whichever worker it
+    // is.
+    // SAFETY: the test closes the runtime's descriptor on purpose.
     assert_eq!(unsafe { libc::close(epoll) }, 0);
     for worker in 0..2 {
         rt.handle().spawn_pinned(WorkerId::new(worker), async {}).unwrap().join().unwrap();
     }
     let error = rt.block_on(reads).unwrap().unwrap_err();
     assert!(error.to_string().contains("has shut down"), "{error}");
-    // Its tasks and timers go on, and nobody turns in circles.
+    // Its tasks and timers go on, and no worker spins.
     let parks = || rt.metrics().workers().map(|(_, worker)| worker.parks).sum::<usize>();
     let before = parks();
     rt.block_on(async { filch_linux::sleep(Duration::from_millis(200)).await });

@@ -1,4 +1,4 @@
-//! 50,000 connections over the loopback, open at once: 100,000 sockets in one process.
+//! 50,000 connections over the loopback, open at the same time: 100,000 sockets in one process.
 
 mod common;
 
@@ -14,12 +14,14 @@ use filch_linux::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const CONNECTIONS: usize = 50_000;
-/// Connections to one address and port are told apart by the client's port, of which there are about 28,000.
+/// Connections to one address and port differ in the client's port, of which there are about
+/// 28,000.
 const LISTENERS: usize = 4;
-/// Connections that are being made at a time.
+/// How many connections are made at the same time.
 const AT_A_TIME: usize = 500;
 
-/// Raises the limit on descriptors as far as it takes, or may; what it is then.
+/// Raises the limit on descriptors to the wanted number, or as far as is allowed; returns the new
+/// limit.
 fn raise_the_limit(wanted: u64) -> u64 {
     let old = getrlimit(Resource::Nofile);
     let raised =
@@ -34,7 +36,7 @@ fn raise_the_limit(wanted: u64) -> u64 {
     now
 }
 
-/// Answers each byte by the next.
+/// Answers each byte with the next.
 async fn serve(stream: TcpStream) -> io::Result<()> {
     let mut byte = [0];
     while stream.read(&mut byte).await? > 0 {
@@ -88,7 +90,7 @@ fn fifty_thousand_connections_are_served_at_once() {
         }
         let streams = spawn(connect_all(ports, n)).await.map_err(io::Error::other)??;
         assert_eq!(streams.len(), n);
-        // All are open. Each is asked, a fair number at a time.
+        // All are open. Each gets a request, some at a time.
         let mut sum = 0_u64;
         let mut asked = Vec::new();
         for (i, stream) in streams.into_iter().enumerate() {
@@ -104,7 +106,7 @@ fn fifty_thousand_connections_are_served_at_once() {
             sum += answer;
             kept.push(stream);
         }
-        // Once more, after all have been heard of.
+        // Once more, after all have had an event.
         for (i, stream) in kept.iter().enumerate().step_by(97) {
             assert_eq!(ask(stream, i as u8).await?, (i as u8).wrapping_add(1));
         }

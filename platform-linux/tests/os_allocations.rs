@@ -1,6 +1,7 @@
-//! Sockets, pipes and signals in use call the global allocator not once; nor do new ones, when there have been as many before.
+//! Sockets, pipes and signals in use never call the global allocator; new ones do not either, once
+//! there have been as many before.
 //!
-//! One test in a process of its own: the count is the process's.
+//! One test in a process of its own: the count is for the whole process.
 
 mod os_common;
 
@@ -102,7 +103,7 @@ fn nothing_is_allocated() {
         let mut listener = signal(kind).unwrap();
         steady("signals", async || {
             for _ in 0..1_000 {
-                // SAFETY: to this process, which ignores it but for us.
+                // SAFETY: to this process, which ignores it except for the listener.
                 assert_eq!(unsafe { libc::raise(kind.as_raw()) }, 0);
                 listener.recv().await.unwrap();
             }

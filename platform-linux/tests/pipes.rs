@@ -1,4 +1,5 @@
-//! Pipes: every byte arrives once and in order, ends are told, and reads and writes that are dropped lose nothing.
+//! Pipes: every byte arrives once and in order, ends are reported, and dropped reads and writes
+//! lose nothing.
 
 mod os_common;
 
@@ -88,7 +89,7 @@ fn ends_are_told() {
         drop(sender);
         assert_eq!(reading.await.unwrap().unwrap(), 0);
 
-        // A writer that waits for room is told that nobody will make any.
+        // A writer that waits for room gets an error when there is no reader left.
         let (sender, receiver) = pipe().unwrap();
         let writing = filch_linux::spawn(async move {
             loop {
@@ -121,7 +122,7 @@ fn dropped_operations_lose_nothing() {
         let writing = filch_linux::spawn(async move {
             for n in 0..50_000_u32 {
                 let bytes = n.to_le_bytes();
-                // All or nothing, as they are few.
+                // All or nothing, for so few bytes.
                 if once(pin!(sender.write(&bytes))).await.is_pending() {
                     assert_eq!(sender.write(&bytes).await.unwrap(), 4);
                 }
@@ -206,7 +207,7 @@ fn pipes_from_elsewhere() {
             (Receiver::try_from(reader).unwrap(), Sender::try_from(writer).unwrap());
         sender.write(b"a").await.unwrap();
         assert_eq!(receiver.read(&mut [0; 8]).await.unwrap(), 1);
-        // Not the other way round, and nothing but pipes.
+        // Not with the ends swapped, and only pipes.
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         for error in [
             Sender::try_from(reader).unwrap_err(),
@@ -219,7 +220,7 @@ fn pipes_from_elsewhere() {
         ] {
             assert_eq!(error.kind(), ErrorKind::InvalidInput);
         }
-        // Of a child of the standard library's.
+        // From a child of the standard library.
         let mut child =
             Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let sender = Sender::try_from(child.stdin.take().unwrap()).unwrap();
@@ -233,7 +234,8 @@ fn pipes_from_elsewhere() {
     });
 }
 
-/// A pipe in packet mode gives one packet for each read, so that a short read does not mean that it is empty.
+/// A pipe in packet mode returns one packet for each read, so a short read does not mean that it is
+/// empty.
 #[test]
 fn packets_are_not_taken_for_an_empty_pipe() {
     run(2, async {
@@ -269,7 +271,7 @@ fn threads_and_children_get_blocking_ends() {
     assert_eq!(reading.join().unwrap(), "from thread to thread");
 }
 
-/// A reader that always finds something gives way all the same.
+/// A reader that always finds bytes yields all the same.
 #[test]
 fn a_busy_pipe_spends_the_budget() {
     run(1, async {

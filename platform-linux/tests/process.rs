@@ -1,4 +1,4 @@
-//! Child processes: their streams, their ends, and that none is left behind as a zombie.
+//! Child processes: their streams, their ends, and that none stays behind as a zombie.
 
 mod os_common;
 
@@ -29,7 +29,7 @@ fn cat() -> Child {
     Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Whether there is such a process, be it as a zombie.
+/// Whether there is such a process, a zombie included.
 fn is_here(id: u32) -> bool {
     Path::new(&format!("/proc/{id}")).exists()
 }
@@ -57,13 +57,13 @@ fn ends_are_told_as_they_are() {
         assert_eq!(child.try_wait().unwrap(), Some(status));
         assert_eq!(child.id(), None);
         assert!(!is_here(id));
-        // Its number may be another's: nothing is sent.
+        // Its number may be reused: nothing is sent.
         child.kill().unwrap();
 
         let mut child = cat();
         child.kill().unwrap();
         assert_eq!(child.wait().await.unwrap().signal(), Some(9));
-        // One that has ended, and was not waited for.
+        // A child that has ended, and was not waited for.
         let mut child = sh("exit 3").spawn().unwrap();
         until(|| is_zombie(child.id().unwrap())).await;
         child.kill().unwrap();
@@ -112,10 +112,10 @@ fn commands_say_what_the_child_gets() {
             .unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "one a\n/\n");
         assert!(output.status.success());
-        // What was said before is kept by `output`.
+        // `output` keeps what was set before.
         let output = sh("echo out; echo err >&2").stdout(Stdio::null()).output().await.unwrap();
         assert_eq!((&*output.stdout, &*output.stderr), (&b""[..], &b"err\n"[..]));
-        // What this crate has no method for.
+        // Options that this crate has no method for.
         let mut named = sh("echo $0");
         named.as_std_mut().arg0("another name");
         assert_eq!(named.as_std().get_program(), "sh");
@@ -126,7 +126,7 @@ fn commands_say_what_the_child_gets() {
 #[test]
 fn much_output_on_both_streams() {
     run(2, async {
-        // More than pipes hold, in turns: whoever read one stream to its end first would wait for ever.
+        // More than pipes hold, in turns: reading one stream to its end first would wait for ever.
         let script = "i=0; while [ $i -lt 20 ]; do i=$((i+1)); head -c 100000 /dev/zero; head -c 100000 /dev/zero >&2; done";
         let output = sh(script).output().await.unwrap();
         assert!(output.status.success());
@@ -195,12 +195,12 @@ fn a_dropped_child_lives_on_and_is_reaped() {
         let (id, stdin) = (child.id().unwrap(), child.stdin.take().unwrap());
         let stdout = child.stdout.take().unwrap();
         drop(child);
-        // It lives.
+        // It is alive.
         stdin.write(b"still").await.unwrap();
         assert_eq!(stdout.read(&mut [0; 10]).await.unwrap(), 5);
         drop(stdin);
         until(|| !is_here(id)).await;
-        // One that has ended before it is dropped is reaped in its drop.
+        // A child that has ended before its drop is reaped in the drop.
         let child = sh("exit 0").spawn().unwrap();
         let id = child.id().unwrap();
         until(|| is_zombie(id)).await;
@@ -218,7 +218,7 @@ fn a_dropped_child_is_killed_if_it_is_to_be() {
         let id = child.id().unwrap();
         drop(child);
         until(|| !is_here(id)).await;
-        // Dropped in the midst of a wait.
+        // Dropped during a wait.
         let waiting = filch_linux::spawn(async move { sleep.status().await });
         filch_linux::yield_now().await;
         waiting.abort();
@@ -249,7 +249,7 @@ fn children_outlive_the_runtime_and_are_reaped_by_the_next() {
         let mut dropped = first.block_on(async { cat() });
         let mut late = first.block_on(async { cat() });
         let ids = [kept.id().unwrap(), dropped.id().unwrap(), late.id().unwrap()];
-        // `wait` closes what it finds there, and the child might end before the wait is refused.
+        // `wait` would close them, and the child might end before the wait is refused.
         let stdins = [kept.stdin.take(), dropped.stdin.take(), late.stdin.take()];
         first.block_on(async { drop(dropped) });
         drop(first);
@@ -259,7 +259,7 @@ fn children_outlive_the_runtime_and_are_reaped_by_the_next() {
         assert!(error.to_string().contains("shut down"), "{error}");
         drop(stdins);
         for id in ids {
-            // The one that is kept is its owner's; it can still be asked.
+            // A child that is kept is not reaped; it can still be asked for its status.
             while !is_zombie(id) {
                 std::thread::yield_now();
             }

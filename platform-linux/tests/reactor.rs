@@ -1,4 +1,5 @@
-//! The reactor: sources beyond their runtime, memory that is used again, workers that are stuck, forks.
+//! The reactor: sources that outlive their runtime, memory that is reused, workers in long polls,
+//! forks.
 
 mod common;
 
@@ -42,7 +43,7 @@ fn sources_outlive_their_runtime_and_say_so() {
     let _watchdog = watchdog();
     let rt = runtime(2);
     let (a, b) = rt.block_on(async { pair() });
-    // One that waits on another thread when the runtime ends.
+    // A read that waits on another thread when the runtime ends.
     let waiting = Flag::new();
     let waits = thread::spawn({
         let waiting = waiting.clone();
@@ -62,7 +63,7 @@ fn sources_outlive_their_runtime_and_say_so() {
     drop(rt);
     let b = waits.join().unwrap();
     futures::executor::block_on(async {
-        // What can be done at once is done; what would block fails, again and again.
+        // An operation that is ready at once works; one that would block fails, each time.
         write_byte(&a, 7).await.unwrap();
         assert_eq!(read_byte(&b).await.unwrap(), 7);
         for _ in 0..3 {
@@ -72,7 +73,7 @@ fn sources_outlive_their_runtime_and_say_so() {
         while a.try_write_with(|mut io| io.write(&[0; 4_096])).is_ok() {}
         write_byte(&a, 7).await.unwrap_err();
     });
-    // Not even the next runtime in the same memory takes them for its own.
+    // The next runtime in the same memory does not take them over either.
     let rt = runtime(2);
     rt.block_on(async {
         let (c, d) = pair();
@@ -88,7 +89,7 @@ fn memory_is_used_again_with_sources_left_open() {
     let mut left = Vec::new();
     let mut hosts = std::collections::BTreeSet::new();
     for round in 0..200_u32 {
-        // As many workers as in no other test, which might have its memory.
+        // As many workers as in no other test: such a test's runtime might get the memory.
         let rt = filch_linux::builder().workers(7).build().unwrap();
         hosts.insert(core::ptr::from_ref(host(&rt)).addr());
         rt.block_on(async {
@@ -109,7 +110,7 @@ fn memory_is_used_again_with_sources_left_open() {
             });
             write_byte(&a, round as u8).await.unwrap();
             assert_eq!(read_byte(&a).await.unwrap(), round as u8);
-            // Some outlive the runtime; a task is left waiting; an event is on its way.
+            // Some sources outlive the runtime; a task is left waiting; an event is in transit.
             write_byte(&c, 1).await.unwrap();
             if round % 10 == 0 {
                 left.push((a, echo.await.unwrap().unwrap()));
@@ -131,7 +132,8 @@ fn many_sources_come_and_go_while_others_are_told() {
     let _watchdog = watchdog();
     let rt = runtime(2);
     let stop = Arc::new(AtomicBool::new(false));
-    // Traffic on some, while others are made and dropped with events on their way: stale ones hit nobody.
+    // Traffic on some sources, while others are made and dropped with events in transit: stale
+    // events reach no other source.
     let traffic: Vec<_> = (0..4)
         .map(|_| {
             let stop = Arc::clone(&stop);
@@ -172,7 +174,7 @@ fn many_sources_come_and_go_while_others_are_told() {
     }
 }
 
-/// Sends both workers to sleep, this one first, so that it is the one who sleeps in epoll.
+/// Sends both workers to sleep, this one first, so that it sleeps in epoll.
 fn put_to_sleep(rt: &Runtime, first: u16) {
     let hold = |worker: u16| {
         let (held, release) = (Flag::new(), Flag::new());
@@ -189,7 +191,8 @@ fn put_to_sleep(rt: &Runtime, first: u16) {
     };
     let (first, second) = (hold(first), hold(1 - first));
     first.set();
-    // The pauses are no synchronisation: they make it likely that the sleepers are where the test wants them.
+    // The pauses do not synchronise: they only make it likely that the sleepers are where the test
+    // wants them.
     until(|| rt.metrics().totals().parked == 1);
     thread::sleep(Duration::from_millis(1));
     second.set();
@@ -197,7 +200,8 @@ fn put_to_sleep(rt: &Runtime, first: u16) {
     thread::sleep(Duration::from_millis(30));
 }
 
-/// The one who sleeps in epoll, or the other, is put to work, for long: another hears of I/O.
+/// The worker that sleeps in epoll, or the other, gets a long poll: the other one gets the I/O
+/// event.
 #[test]
 fn a_worker_in_a_long_poll_keeps_io_from_nobody() {
     let _watchdog = watchdog();
@@ -214,7 +218,7 @@ fn a_worker_in_a_long_poll_keeps_io_from_nobody() {
             }
         });
         put_to_sleep(&rt, round % 2);
-        // Does not give way until the other has heard.
+        // Does not yield until the other has got its event.
         let long = rt.spawn({
             let (done, started) = (Arc::clone(&done), started.clone());
             async move {
@@ -227,7 +231,7 @@ fn a_worker_in_a_long_poll_keeps_io_from_nobody() {
         started.block();
         a.get_ref().write_all(&[9]).unwrap();
         for task in [reader, long] {
-            // Not by `block_on`, which would lend a hand.
+            // Not with `block_on`, which would help.
             until(|| task.is_finished());
         }
     }
@@ -237,7 +241,8 @@ fn a_worker_in_a_long_poll_keeps_io_from_nobody() {
 fn workers_wake_each_other_in_and_out_of_epoll() {
     let _watchdog = watchdog();
     let rt = runtime(3);
-    // Bytes go round through sockets, tokens through tasks: sleepers of both kinds are woken by both kinds of events.
+    // Bytes pass through sockets, tokens through tasks: both kinds of sleepers are woken by both
+    // kinds of events.
     let rounds = Arc::new(AtomicUsize::new(0));
     let tasks: Vec<_> = (0..6)
         .map(|_| {
@@ -275,7 +280,8 @@ fn workers_wake_each_other_in_and_out_of_epoll() {
 fn a_blocking_wait_inside_a_task_goes_on_with_io() {
     let _watchdog = watchdog();
     let rt = runtime(1);
-    // The only worker waits in sync code, three deep, and hears of what ends each wait in the one within.
+    // The only worker waits in sync code, three deep, and gets the event that ends each wait in the
+    // one within.
     let (mut peer, b) = UnixStream::pair().unwrap();
     let reading = Flag::new();
     let task = rt.spawn({
@@ -299,7 +305,7 @@ fn a_blocking_wait_inside_a_task_goes_on_with_io() {
     reading.block();
     until(|| rt.metrics().totals().parked == 1);
     peer.write_all(&[3]).unwrap();
-    // Not by `block_on`, which would lend a hand.
+    // Not with `block_on`, which would help.
     until(|| task.is_finished());
     assert_eq!(rt.block_on(task).unwrap(), 4);
 }
@@ -343,17 +349,18 @@ fn a_forked_child_takes_nothing_from_its_parent() {
     let rt = runtime(2);
     rt.block_on(async {
         let (a, b) = pair();
-        // It waits, so that it must hear from epoll.
+        // It waits, so that its event must come from epoll.
         let mut read = pin!(read_byte(&b));
         let mut cx = Context::from_waker(Waker::noop());
         assert!(read.as_mut().poll(&mut cx).is_pending());
-        // SAFETY: the child touches its copy of the source, and the epoll through it, and ends.
+        // SAFETY: the child uses its copy of the source, and through it the epoll, and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let refused = Async::new(UnixStream::pair().unwrap().0).is_err();
-            // SAFETY: the copy of a value that this process has to itself, and of which the other copy is never used here.
+            // SAFETY: a copy of a value in the child's own memory; the child does not use the other
+            // copy.
             drop(unsafe { core::ptr::read(&b) });
-            // SAFETY: ends the child without anything that belongs to the parent.
+            // SAFETY: ends the child without running any of the parent's destructors.
             unsafe { libc::_exit(if refused { 0 } else { 1 }) };
         }
         let mut status = 0;
@@ -380,7 +387,7 @@ fn signal_handlers_wake_whoever_sleeps_in_epoll() {
         }
     }
     let _watchdog = watchdog();
-    // SAFETY: the handler touches atomics and a waker, whose wakes are safe in handlers.
+    // SAFETY: the handler uses atomics and a waker, whose wakes are allowed in handlers.
     let before = unsafe { libc::signal(libc::SIGUSR2, handler as *const () as usize) };
     assert_ne!(before, libc::SIG_ERR);
     let rt = runtime(1);
@@ -394,7 +401,7 @@ fn signal_handlers_wake_whoever_sleeps_in_epoll() {
         })
     });
     until(|| WAKER.get().is_some());
-    // The worker's own thread, in its sleep, or between: each hit leads to a poll after it.
+    // The worker's own thread, asleep or not: each signal leads to a poll after it.
     let worker = rt.spawn(async {
         // SAFETY: no preconditions.
         unsafe { libc::pthread_self() }
@@ -422,7 +429,8 @@ fn handles_find_the_host() {
     assert!(rt.shutdown(Duration::ZERO).len() <= 1);
 }
 
-/// All slept; one worker is called to a poll that ends only when a byte has been heard of, which it was the one to hear of.
+/// All workers slept. The one in epoll is woken for a poll that ends only when a byte has arrived,
+/// whose event that worker would have received.
 #[test]
 fn io_is_heard_of_by_others_when_a_worker_is_stuck_after_an_idle_moment() {
     let _watchdog = watchdog();
@@ -454,7 +462,7 @@ fn io_is_heard_of_by_others_when_a_worker_is_stuck_after_an_idle_moment() {
     }
 }
 
-/// What has arrived comes before a stopped clock's next deadline.
+/// Events that have arrived come before a stopped clock's next deadline.
 #[test]
 fn a_stopped_clock_waits_for_io_that_is_ready() {
     let _watchdog = watchdog();
@@ -473,7 +481,7 @@ fn a_stopped_clock_waits_for_io_that_is_ready() {
     }
 }
 
-/// A child that drops what it has inherited, while threads of the parent were at it.
+/// A child drops the sources that it has inherited, while threads of the parent were using them.
 #[test]
 fn a_forked_child_drops_sources_without_a_lock() {
     let _watchdog = watchdog();
@@ -492,7 +500,7 @@ fn a_forked_child_drops_sources_without_a_lock() {
         }
         for _ in 0..200 {
             let (a, b) = rt.block_on(async { pair() });
-            // SAFETY: the child makes system calls only, as this test says.
+            // SAFETY: the child only makes system calls, as this test shows.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 // SAFETY: as above; no destructor runs but those of the sources.
@@ -503,7 +511,7 @@ fn a_forked_child_drops_sources_without_a_lock() {
                 }
             }
             let mut status = 0;
-            // SAFETY: our child.
+            // SAFETY: this process's own child.
             unsafe { libc::waitpid(child, &mut status, 0) };
             assert!(libc::WIFEXITED(status), "the child hangs in the drop of a source");
         }

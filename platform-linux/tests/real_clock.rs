@@ -1,4 +1,5 @@
-//! The time of day is set forth and back while tasks sleep: they know only the clock that nobody sets.
+//! The time of day is changed forwards and backwards while tasks sleep: they use the clock that
+//! cannot be set.
 
 mod common;
 

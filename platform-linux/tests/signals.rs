@@ -1,5 +1,5 @@
-//! Signals: who hears of them, and what stays as it was for everybody else.
-// ThreadSanitizer puts signals off until a thread comes to a call that it knows to block.
+//! Signals: which listeners get them, and that other handlers and processes are not affected.
+// ThreadSanitizer delays a signal until the thread makes a call that it knows to block.
 #![cfg(not(filch_tsan))]
 
 mod os_common;
@@ -28,7 +28,7 @@ fn send(kind: SignalKind) {
     assert_eq!(unsafe { libc::kill(libc::getpid(), kind.as_raw()) }, 0);
 }
 
-/// To this very thread: it has been handled when this returns.
+/// Sends it to the calling thread: it has been handled when this returns.
 fn raise(kind: SignalKind) {
     // SAFETY: as above.
     assert_eq!(unsafe { libc::raise(kind.as_raw()) }, 0);
@@ -57,12 +57,12 @@ fn every_listener_hears_of_every_signal() {
             }
             assert!(once(pin!(late.recv())).await.is_pending(), "it came before this listener");
             assert!(once(pin!(other.recv())).await.is_pending(), "another signal");
-            // One that waits is woken.
+            // A waiting listener is woken.
             let waiting = filch_linux::spawn(async move { late.recv().await.map(|()| late) });
             filch_linux::yield_now().await;
             send(kind);
             let mut late = waiting.await.unwrap().unwrap();
-            // Those that are gone are in nobody's way.
+            // Dropped listeners do not disturb the others.
             drop(listeners);
             raise(kind);
             late.recv().await.unwrap();
@@ -101,7 +101,8 @@ fn a_storm_loses_no_last_signal() {
                 let (sent, mut listener) = (Arc::clone(&sent), listener);
                 filch_linux::spawn(async move {
                     let mut heard = 0_u32;
-                    // Each signal is counted before it is sent. So whoever is not told after the last one waits for ever.
+                    // Each signal is counted before it is sent. So a listener that misses the last
+                    // one waits for ever.
                     while sent.load(Ordering::SeqCst) < STORM {
                         listener.recv().await.unwrap();
                         heard += 1;
@@ -111,7 +112,7 @@ fn a_storm_loses_no_last_signal() {
             };
             let hearing: Vec<_> = (0..8).map(|_| hear(signal(kind).unwrap())).collect();
             let stop = Arc::new(AtomicBool::new(false));
-            // Meanwhile others come and go.
+            // Meanwhile other listeners come and go.
             let going = Arc::clone(&stop);
             let fleeting = filch_linux::spawn(async move {
                 let mut heard = 0;
@@ -173,7 +174,7 @@ extern "C" fn with_info(
     info: *mut libc::siginfo_t,
     _: *mut core::ffi::c_void,
 ) {
-    // SAFETY: the system's.
+    // SAFETY: the system's pointer.
     assert_eq!(unsafe { (*info).si_signo }, signal);
     WITH_INFO.fetch_add(1, Ordering::SeqCst);
 }
@@ -182,7 +183,7 @@ extern "C" fn with_info(
 fn handlers_from_before_are_still_called() {
     alone("handlers_from_before_are_still_called", || {
         let set = |signal, handler, flags| {
-            // SAFETY: handlers of the types that the flags say, which only count.
+            // SAFETY: handlers of the types that the flags name, which only count.
             unsafe {
                 let mut action: libc::sigaction = core::mem::zeroed();
                 (action.sa_sigaction, action.sa_flags) = (handler, flags);
@@ -239,7 +240,7 @@ fn the_second_ctrl_c_ends_the_program_if_it_is_to() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     for word in ["ready", "once"] {
         assert!(lines.by_ref().any(|line| line.unwrap() == word), "{word}");
-        // SAFETY: our own child, not yet waited for.
+        // SAFETY: this process's own child, not yet waited for.
         assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
     }
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));
@@ -257,7 +258,7 @@ fn children_and_threads_have_nothing_blocked() {
         run(2, async {
             let mut heard = signal(SignalKind::terminate()).unwrap();
             let mut hangup = signal(SignalKind::hangup()).unwrap();
-            // (A thread that is being made blocks everything for a moment.)
+            // (A new thread blocks all signals for a moment.)
             until(|| {
                 fs::read_dir("/proc/self/task").unwrap().all(|task| {
                     let status = fs::read_to_string(task.unwrap().path().join("status"));
@@ -271,11 +272,11 @@ fn children_and_threads_have_nothing_blocked() {
             assert_eq!(mask(&status, "SigCgt"), 0);
             let listened = (1 << (libc::SIGTERM - 1)) | (1 << (libc::SIGHUP - 1));
             assert_eq!(mask(&status, "SigIgn") & listened, 0);
-            // And so a child ends by the signal that we only listen to.
+            // So a child ends by the signal that this process only listens to.
             let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
             child.signal(SignalKind::terminate()).unwrap();
             assert_eq!(child.wait().await.unwrap().signal(), Some(libc::SIGTERM));
-            // Only this process hears it.
+            // Only this process gets it.
             send(SignalKind::terminate());
             heard.recv().await.unwrap();
             assert!(!hangup.try_recv());
@@ -291,7 +292,7 @@ fn blocking_calls_go_on_after_a_signal() {
             let (reader, writer) = rustix::pipe::pipe().unwrap();
             let (tell, told) = std::sync::mpsc::channel();
             let thread = thread::spawn(move || {
-                // SAFETY: asks for the calling thread.
+                // SAFETY: returns the calling thread.
                 tell.send(unsafe { libc::pthread_self() }).unwrap();
                 // No retry here: the system restarts the call.
                 rustix::io::read(&reader, &mut [0; 8])
@@ -303,7 +304,7 @@ fn blocking_calls_go_on_after_a_signal() {
                     fs::read_to_string(path).is_ok_and(|place| place.contains("pipe_read"))
                 })
             };
-            // Where the kernel does not tell it, the signals come anyhow.
+            // If the kernel does not report it, the signals come anyhow.
             for _ in 0..1_000 {
                 if blocked() {
                     break;

@@ -1,6 +1,7 @@
-//! Standard input and output: whatever they are they do not block, and stay for other processes what they were.
+//! Standard input and output: whatever the files are, they do not block, and do not change for
+//! other processes.
 //!
-//! A child copies its input to its error output, and says first how it waits for both.
+//! A child copies its input to its error output, and first prints how it waits for both.
 
 mod os_common;
 
@@ -22,7 +23,7 @@ use futures::io::{AsyncReadExt, AsyncWriteExt};
 use os_common::{part, play, run, scratch, watchdog};
 use rustix::fs::OFlags;
 
-/// What the child does: this is one test of the program, and does nothing if it is not asked to.
+/// The child's part: it is one test of this program, and does nothing unless it is asked to.
 #[test]
 fn child() {
     if part().as_deref() != Some("copy") {
@@ -45,7 +46,7 @@ fn copy(stdin: impl Into<Stdio>, stderr: impl Into<Stdio>) -> Child {
     play("child", "copy").stdin(stdin).stdout(Stdio::null()).stderr(stderr).spawn().unwrap()
 }
 
-/// Which no other test's child inherits.
+/// A pipe that no other test's child inherits.
 fn pipe() -> (OwnedFd, OwnedFd) {
     rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap()
 }
@@ -78,7 +79,7 @@ fn pipes() {
     let mut ours_in = File::from(ours_in);
     ours_in.write_all(b"x").unwrap();
     assert_eq!(errors.read(&mut [0; 8]).unwrap(), 1);
-    // It waits for more, and others who share the pipes see nothing of it.
+    // It waits for more, and the pipes are unchanged for the other processes that share them.
     assert!(shared.iter().all(is_blocking));
     drop(shared);
     let writing = thread::spawn(move || ours_in.write_all(&data()).unwrap());
@@ -92,7 +93,7 @@ fn pipes() {
 #[test]
 fn sockets() {
     let _watchdog = watchdog();
-    // One and the same for both, as of a super-server.
+    // The same socket for both, as from a super-server.
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let shared = theirs.try_clone().unwrap();
     let mut child = copy(OwnedFd::from(theirs.try_clone().unwrap()), OwnedFd::from(theirs));
@@ -143,15 +144,15 @@ fn nothing_at_all() {
     assert_eq!(split(&output.stderr), ("Stdin(Pool) Stderr(Reopened)", &b""[..]));
 }
 
-/// Both sides of a new terminal: the program's, and the one where somebody types.
+/// Both sides of a new terminal: the keyboard's, and the program's.
 fn terminal() -> (File, File) {
     let (mut keyboard, mut program) = (-1, -1);
     let (name, settings, size) = (null_mut(), null(), null());
-    // SAFETY: two places of our own; no name, no settings.
+    // SAFETY: two places on this stack; no name, no settings.
     let result =
         unsafe { libc::openpty(&raw mut keyboard, &raw mut program, name, settings, size) };
     assert_eq!(result, 0);
-    // SAFETY: new, and nobody else's.
+    // SAFETY: new, with no other owner.
     unsafe {
         use std::os::fd::FromRawFd as _;
         (File::from_raw_fd(keyboard), File::from_raw_fd(program))
@@ -180,7 +181,7 @@ fn terminals() {
     keyboard.write_all(&[4]).unwrap();
     assert!(child.wait().unwrap().success());
 
-    // The other side is not opened anew: that would be another terminal.
+    // The master is not opened anew: that would be another terminal.
     let mut child = copy(keyboard.try_clone().unwrap(), Stdio::piped());
     (&program).write_all(b"typed\n").unwrap();
     let mut errors = BufReader::new(child.stderr.take().unwrap());

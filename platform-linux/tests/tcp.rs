@@ -65,7 +65,7 @@ fn vectored() {
         assert_eq!(other.read_vectored(&mut bufs).await.unwrap(), 5);
         assert_eq!((&a[..], &b[..4]), (&b"a"[..], &b"bcde"[..]));
 
-        // More than the system takes at once is a short write.
+        // More buffers than the system takes at once are a short write.
         let many = vec![IoSlice::new(b"x"); 3_000];
         let n = one.write_vectored(&many).await.unwrap();
         assert!((1..=1_024).contains(&n), "{n}");
@@ -97,7 +97,7 @@ fn closing_through_the_trait_is_half_a_close() {
         assert_eq!(other.read(&mut [0; 8]).await.unwrap(), 0);
         write_all(&other, b"x").await;
         assert_eq!(one.read(&mut [0; 8]).await.unwrap(), 1);
-        // A reset is as good as a close.
+        // A reset works like a close.
         other.set_linger(Some(Duration::ZERO)).unwrap();
         drop(other);
         assert_eq!(one.read(&mut [0; 8]).await.unwrap_err().kind(), ErrorKind::ConnectionReset);
@@ -180,7 +180,7 @@ fn bytes_behind_urgent_ones_are_read() {
         rustix::net::send(&one, b"!", SendFlags::OOB).unwrap();
         write_all(&one, b"def").await;
         drop(one);
-        // A read ends before the urgent byte, which is left out, though there is more.
+        // A read ends before the urgent byte, which is left out, though more bytes follow.
         assert_eq!(read_to_end(&other).await, b"abcdef");
     });
 }
@@ -208,7 +208,7 @@ fn an_address_in_use_is_named() {
         let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
         assert!(source.is_some_and(|source| source.raw_os_error().is_some()), "{source:?}");
 
-        // The next one does.
+        // A listener does.
         let listener = TcpListener::bind([addr, local()]).await.unwrap();
         assert_ne!(listener.local_addr().unwrap(), addr);
         let error = TcpListener::bind([addr, addr]).await.unwrap_err().to_string();
@@ -305,7 +305,7 @@ fn many_tasks_accept() {
             let stream = TcpStream::connect(addr).await.unwrap();
             write_all(&stream, b"end").await;
             stream.shutdown(Shutdown::Write).unwrap();
-            // Unread bytes would make the close a reset.
+            // Unread bytes would turn the close into a reset.
             assert_eq!(read_to_end(&stream).await, b"x");
         }
         let mut sum = 0;
@@ -469,7 +469,7 @@ fn ready_operations_give_way() {
             let stop = Arc::clone(&stop);
             async move {
                 let mut peeks = 0_u64;
-                // One worker: without a budget nobody else would ever run.
+                // One worker: without a budget no other task would ever run.
                 while !stop.load(Ordering::Relaxed) {
                     one.peek(&mut [0; 4]).await.unwrap();
                     peeks += 1;

@@ -1,6 +1,7 @@
-//! Connections in use call the global allocator not once; nor do new ones, when there have been as many before.
+//! Connections in use never call the global allocator; new ones do not either, once there have been
+//! as many before.
 //!
-//! One test in a process of its own: the count is the process's.
+//! One test in a process of its own: the count is for the whole process.
 
 mod tcp_common;
 

@@ -96,7 +96,7 @@ fn a_dropped_wait_leaves_the_next_one_whole() {
             }
             drop(waits.remove(usize::from(round % 5)));
             other.write_all(&[round]).unwrap();
-            // All that are left see the byte; then it is read.
+            // All tasks that are left see the byte; then it is read.
             for wait in waits {
                 assert_eq!(wait.await, round);
             }
@@ -148,7 +148,7 @@ fn connects() {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 served += 1;
-                // Whoever gave up is gone: an end or a reset, and never a hang.
+                // An abandoned connection is gone: an end or a reset, never a hang.
                 let mut buf = [0; 4];
                 if stream.read(&mut buf).await.is_ok_and(|n| n == 4) {
                     return served;

@@ -1,4 +1,4 @@
-//! Connecting: refused, unanswered, to the first of several that answers.
+//! Connecting: refused, unanswered, and to the first of several addresses that answers.
 
 mod tcp_common;
 
@@ -53,7 +53,7 @@ fn a_dead_address_is_passed_over() {
     });
 }
 
-/// How long it takes by the runtime's clock, which stands while there is something to do.
+/// How long it takes by the runtime's clock, which is stopped while there is work.
 async fn elapsed<T>(future: impl Future<Output = T>) -> (T, Duration) {
     time::pause();
     let begin = time::now();
@@ -135,7 +135,8 @@ fn a_late_answer_connects() {
         let mut connecting = Box::pin(TcpStream::connect([addr, dead]));
         let (waited, _) = elapsed(time::timeout(Duration::from_secs(1), &mut connecting)).await;
         assert!(waited.is_err(), "the refusal is not the end of it");
-        // Room in the backlog: the system tries again by itself, a second later perhaps.
+        // There is room in the backlog now: the system tries again by itself, perhaps a second
+        // later.
         let accepting = silent.accept_two();
         let stream = connecting.await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), addr);

@@ -13,7 +13,7 @@ use fastrand::Rng;
 use filch_linux::net::{TcpListener, TcpStream};
 use tcp_common::{foreign_pair, listen, pair, read_to_end, rng, run, write_all};
 
-/// A byte of a stream, by its place: what is lost, doubled or out of order shows.
+/// A byte of a stream, from its position: lost, doubled and reordered bytes show.
 fn byte(seed: u64, at: u64) -> u8 {
     (seed ^ at).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()[0]
 }
@@ -31,7 +31,7 @@ async fn write_stream(stream: &TcpStream, seed: u64, len: u64, mut rng: Rng) {
     }
 }
 
-/// Reads a stream in pieces of random size, to its end; gives its length.
+/// Reads a stream in pieces of random size, to its end; returns its length.
 async fn read_stream(stream: &TcpStream, seed: u64, mut rng: Rng) -> u64 {
     let mut at = 0;
     let mut buf = [0; 8_192];
@@ -78,7 +78,7 @@ async fn serve(listener: TcpListener, connections: u64, mut rng: Rng) -> u64 {
 
 /// One client: writes and reads at the same time, in two tasks on one stream.
 async fn client(addr: SocketAddr, mut rng: Rng) -> u64 {
-    // Few are long: the sum counts in seconds.
+    // Few are long: all of them together take seconds.
     let len = if rng.u8(..) < 8 { rng.u64(..=200_000) } else { rng.u64(..=3_000) };
     let seed = rng.u64(..);
     let stream = Arc::new(TcpStream::connect(addr).await.unwrap());
@@ -184,7 +184,7 @@ fn many_tasks_share_a_stream() {
         for reader in readers {
             reader.await.unwrap().iter().for_each(|byte| counts[usize::from(*byte)] += 1);
         }
-        // Nobody can say who read what, but every byte was read once.
+        // Which task read which byte is unknown, but every byte was read once.
         let mut expected = [0_u64; 256];
         for (writer, at) in (0..WRITERS).flat_map(|w| (0..EACH).map(move |at| (w, at))) {
             expected[usize::from(byte(writer, at))] += 1;
@@ -201,7 +201,8 @@ fn a_slow_reader_holds_the_writer_back() {
         one.set_send_buffer_size(64 * 1024).unwrap();
         let bytes = [7; 10_000];
         let mut sum = 0;
-        // Until it has to wait, for its peer has read nothing, and not because its budget is spent.
+        // Until it has to wait because its peer has read nothing, and not because its budget is
+        // spent.
         let wait = loop {
             let mut writing = Box::pin(filch_linux::unconstrained(one.write(&bytes)));
             match futures::poll!(&mut writing) {

@@ -1,4 +1,4 @@
-//! TCP when things go wrong: resets, no more descriptors, writes to nobody.
+//! TCP when things go wrong: resets, no more descriptors, writes without a reader.
 
 mod tcp_common;
 
@@ -22,7 +22,7 @@ fn part() -> Option<String> {
     env::var(PART).ok()
 }
 
-/// This test program again, with one test only, which plays its part.
+/// Starts this test program again, with one test only, which plays its part.
 fn play(test: &str) -> Child {
     Command::new(env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture"])
@@ -33,7 +33,7 @@ fn play(test: &str) -> Child {
         .unwrap()
 }
 
-/// Reads until the end or an error; gives how much it was.
+/// Reads until the end or an error; returns how many bytes it was.
 async fn read_all(stream: &TcpStream) -> (u64, Option<ErrorKind>) {
     let (mut sum, mut buf) = (0, [0; 1_000]);
     loop {
@@ -115,7 +115,7 @@ fn both_directions_see_a_reset() {
             });
             one.set_linger(Some(Duration::ZERO)).unwrap();
             drop(one);
-            // The first to ask is told of the reset, the other one of its consequences.
+            // The first to ask gets the reset, the other one its consequence.
             let read = reading.await.unwrap().map_err(|error| error.kind());
             assert!(matches!(read, Ok(0) | Err(ErrorKind::ConnectionReset)), "{read:?}");
             let kind = writing.await.unwrap();
@@ -151,7 +151,8 @@ fn a_server_without_descriptors_goes_on() {
             stream
         })
         .collect();
-    // They all wait in its backlog by now, and hold what they get until it has none left.
+    // All wait in the backlog by now, and hold what they get until the server has no descriptor
+    // left.
     writeln!(orders, "go").unwrap();
     told("has none left");
     for mut client in clients.drain(..) {
@@ -189,8 +190,8 @@ fn serve_with_few_descriptors() {
         assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
 
         let mut incoming = listener.incoming();
-        // By a clock that waits for nobody. It rests 10 ms, and twice that each time, but no more than 1 s: after 0, 10, 30,
-        // 70, 150, 310, 630, 1270, 2270 and 3270 ms it finds that there is still none.
+        // On a stopped clock. The pause is 10 ms, then twice the one before, but at most 1 s: it
+        // finds the shortage after 0, 10, 30, 70, 150, 310, 630, 1270, 2270 and 3270 ms.
         time::pause();
         let waited = time::timeout(Duration::from_millis(3_500), incoming.next()).await;
         time::resume();

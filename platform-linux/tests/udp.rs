@@ -1,4 +1,5 @@
-//! UDP: datagrams arrive whole, by one and by many, and receives that are dropped lose none.
+//! UDP: datagrams arrive whole, one at a time and many at a time; a receive that is dropped loses
+//! none.
 
 mod os_common;
 
@@ -47,7 +48,7 @@ fn datagrams_arrive_whole() {
             let n = one.recv(&mut buf).await.unwrap();
             assert_eq!(&buf[..n], &data[..]);
         }
-        // One without a byte is one, and no end.
+        // An empty datagram is a datagram, and not an end.
         assert_eq!(one.send(b"").await.unwrap(), 0);
         echo.await.unwrap();
     });
@@ -111,7 +112,7 @@ fn many_with_one_call() {
     run(2, async {
         let (receiver, at) = bind().await;
         let ((one, at_one), (other, at_other)) = (bind().await, bind().await);
-        // So many fit into the receiver's buffer for certain.
+        // So many certainly fit into the receiver's buffer.
         for round in 0..200_u32 {
             let count = rng.usize(1..=60);
             let data: Vec<Vec<u8>> = (0..count)
@@ -173,7 +174,7 @@ fn many_on_connected_sockets_and_odd_ones() {
         assert_eq!(got[2], (&b"longer t"[..], true, from));
         let waiting = pin!(other.recv_many(&mut datagrams));
         assert!(once(waiting).await.is_pending());
-        // IPv6, where there is any.
+        // IPv6, if the machine has it.
         if let Ok(six) = UdpSocket::bind("[::1]:0").await {
             let at = six.local_addr().unwrap();
             assert_eq!(six.send_many(&[Outbound::to(b"six", at)]).await.unwrap(), 1);
@@ -182,7 +183,8 @@ fn many_on_connected_sockets_and_odd_ones() {
             assert_eq!(six.recv_many(&mut datagram).await.unwrap(), 1);
             assert_eq!((datagram[0].payload(), datagram[0].from()), (&b"six"[..], Some(at)));
         }
-        // The first that cannot be sent is an error; of a later one the next call tells.
+        // If the first cannot be sent, that is an error; the error of a later one comes with the
+        // next call.
         let too_long = vec![0; 70_000];
         let batch = [Outbound::new(b"fine"), Outbound::new(&too_long)];
         assert_eq!(one.send_many(&batch).await.unwrap(), 1);
@@ -199,7 +201,7 @@ fn dropped_receives_lose_nothing() {
             let mut buf = [0; 8];
             for n in 0..20_000_u32 {
                 one.send(&n.to_le_bytes()).await.unwrap();
-                // One at a time, so that none is lost for want of room.
+                // One at a time, so that none is lost for lack of room.
                 one.recv(&mut buf).await.unwrap();
             }
         });
@@ -226,10 +228,10 @@ fn errors_say_what_is_wrong() {
         assert_eq!(error.kind(), ErrorKind::AddrInUse);
         assert!(error.to_string().contains(&at.to_string()), "{error}");
         assert!(socket.send(b"to whom?").await.is_err());
-        // The first address that can be had.
+        // The first address that can be bound.
         let other = UdpSocket::bind([at, ([127, 0, 0, 1], 0).into()]).await.unwrap();
         assert_ne!(other.local_addr().unwrap(), at);
-        // Nobody is there any more.
+        // No socket is bound there any more.
         other.connect(at).await.unwrap();
         drop(socket);
         other.send(b"anybody there?").await.unwrap();
@@ -268,10 +270,10 @@ fn groups_are_joined_and_left() {
         let socket = UdpSocket::bind("0.0.0.0:0").await.unwrap();
         let group = Ipv4Addr::new(239, 255, 70, 71);
         socket.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST).unwrap();
-        // By the loopback interface too, so that no network is needed.
+        // On the loopback interface too, so that no network is needed.
         let sender = net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let interface = libc::in_addr { s_addr: u32::from(Ipv4Addr::LOCALHOST).to_be() };
-        // SAFETY: an option of a socket of our own, of the type that it has.
+        // SAFETY: an option of this test's own socket, of the option's type.
         let set = unsafe {
             libc::setsockopt(
                 std::os::fd::AsRawFd::as_raw_fd(&sender),

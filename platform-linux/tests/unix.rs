@@ -1,7 +1,7 @@
 //! Unix sockets: streams, listeners, datagrams.
 //!
-//! No test here starts a process: its copies of our descriptors would keep a socket open that we have dropped, until it
-//! executes its program.
+//! No test here starts a process: until a child executes its program, its copies of the descriptors
+//! would keep sockets open that a test has dropped.
 
 mod os_common;
 
@@ -101,7 +101,7 @@ fn a_file_that_is_in_the_way_is_said_so_and_left() {
         assert!(taken.to_string().contains(path.to_str().unwrap()), "{taken}");
         assert!(taken.to_string().contains("remove it"), "{taken}");
         drop(listener);
-        // It stays, with nobody behind it.
+        // The file stays, without a listener.
         assert!(path.exists());
         let refused = UnixStream::connect(&path).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
@@ -192,7 +192,7 @@ fn who_is_at_the_other_end() {
     });
 }
 
-/// A path may fill the address, so that there is no zero behind it.
+/// A path may fill the address, without a zero at its end.
 #[test]
 fn peers_with_names_and_with_the_longest() {
     let scratch = scratch("longest");
@@ -308,7 +308,7 @@ fn vectors_and_dropped_operations() {
     });
 }
 
-/// Bytes that come with a file end a read, though there are more of them.
+/// Bytes that come with a file descriptor end a read, though more bytes follow.
 #[test]
 fn bytes_behind_a_file_are_read_too() {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -377,7 +377,7 @@ fn datagrams_by_path() {
         assert_eq!(other.peer_addr().unwrap().as_pathname(), Some(&*here));
         other.send(b"and back").await.unwrap();
         assert_eq!(one.recv(&mut buf).await.unwrap(), 8);
-        // One without a name, and what goes wrong.
+        // A socket without a name, and errors.
         let unbound = UnixDatagram::unbound().unwrap();
         unbound.send_to(b"from nobody", &here).await.unwrap();
         assert!(one.recv_from(&mut buf).await.unwrap().1.is_unnamed());
@@ -390,7 +390,7 @@ fn datagrams_by_path() {
     });
 }
 
-/// Senders that are not connected are not told by the system when there is room again.
+/// The system does not report to unconnected senders when there is room again.
 #[test]
 fn many_senders_fill_a_slow_receiver() {
     let name = format!("filch-test-datagrams-{}", std::process::id());
@@ -421,7 +421,7 @@ fn many_senders_fill_a_slow_receiver() {
                 })
             })
             .collect();
-        // All try in vain for a while, and do nothing else.
+        // For a while all sends fail, and nothing else runs.
         let handle = filch_linux::Handle::current().unwrap();
         let polls = || handle.metrics().workers().map(|(_, worker)| worker.polls).sum::<usize>();
         let before = polls();

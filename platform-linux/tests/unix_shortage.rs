@@ -1,4 +1,5 @@
-//! A shortage of descriptors, in a process of its own, for Unix sockets. tests/tcp_faults.rs has that of TCP.
+//! A shortage of descriptors, in a process of its own, for Unix sockets. For TCP see
+//! tests/tcp_faults.rs.
 
 mod os_common;
 
@@ -16,7 +17,7 @@ fn a_shortage_of_descriptors_is_waited_out() {
             let addr = SocketAddr::from_abstract_name(&name).unwrap();
             let listener = UnixListener::bind_addr(&addr).unwrap();
             let client = UnixStream::connect_addr(&addr).await.unwrap();
-            // All descriptors below the first that is free are in use.
+            // All descriptors below the first free one are in use.
             let free = rustix::io::dup(&listener).unwrap();
             let limit = rustix::process::getrlimit(Resource::Nofile);
             let current = Some(std::os::fd::AsRawFd::as_raw_fd(&free) as u64);

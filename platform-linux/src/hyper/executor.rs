@@ -1,4 +1,4 @@
-//! Tasks of hyper's.
+//! Tasks for hyper.
 
 use core::future::Future;
 
@@ -6,17 +6,19 @@ use filch_std::Handle;
 
 /// Spawns tasks for hyper onto a runtime, detached.
 ///
-/// When the runtime shuts down they are cancelled; what hyper spawns after that is dropped unpolled.
+/// When the runtime shuts down, they are cancelled; futures that hyper spawns after that are
+/// dropped unpolled.
 ///
-/// Cost: copies two pointers and a few words; a task costs what [`Handle::spawn`] does.
+/// Cost: that of [`Handle::spawn`], and a copy of the future.
 #[derive(Clone, Copy, Debug)]
 pub struct Executor(Handle);
 
 impl Executor {
-    /// Spawns onto the current runtime, from whatever thread it is used then.
+    /// Spawns onto the current runtime; the executor may be used from any thread.
     ///
     /// # Panics
-    /// If the calling thread is in no runtime: [`Handle::current`] says so in a value, and `Executor::from` takes its handle.
+    /// If the calling thread is in no runtime: [`Handle::current`] returns an error instead, and
+    /// `Executor::from` takes its handle.
     #[track_caller]
     #[expect(clippy::new_without_default, reason = "a default should not depend on the thread")]
     pub fn new() -> Self {

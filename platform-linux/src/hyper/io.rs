@@ -1,4 +1,5 @@
-//! Streams of ours as hyper's, and streams of others between hyper's traits and those of `futures-io`.
+//! This crate's streams as hyper's, and other streams between hyper's traits and those of
+//! `futures-io`.
 
 use core::{
     pin::Pin,
@@ -13,11 +14,12 @@ use futures_io::{AsyncRead, AsyncWrite};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use rustix::net::RecvFlags;
 
-/// hyper's traits for a type and for references to it, from its methods `poll_fill` and `poll_send`, `poll_send_vectored` and
-/// `shutdown`.
+/// Implements hyper's traits for a type and for references to it, with its methods `poll_fill`,
+/// `poll_send`, `poll_send_vectored` and `shutdown`.
 macro_rules! streams {
     ($($type:ty),+) => {$(
-        /// Reads with one system call into the buffer as it is. One task at a time waits: the last that called.
+        /// Reads with one system call into the uninitialised buffer. One task waits at a time: the
+        /// last caller.
         impl ::hyper::rt::Read for $type {
             fn poll_read(
                 self: Pin<&mut Self>,
@@ -28,7 +30,7 @@ macro_rules! streams {
             }
         }
 
-        /// Shutting down ends this direction and does not wait. There is nothing to flush.
+        /// Shutting down ends this direction without waiting. There is nothing to flush.
         impl ::hyper::rt::Write for $type {
             fn poll_write(
                 self: Pin<&mut Self>,
@@ -63,21 +65,22 @@ macro_rules! streams {
 
 pub(crate) use streams;
 
-/// Receives into the buffer as it is; gives how many bytes.
+/// Receives into the uninitialised buffer; returns the number of bytes.
 pub(crate) fn receive(socket: impl AsFd, buf: &mut ReadBufCursor<'_>) -> io::Result<usize> {
-    // SAFETY: the system writes to it, and nobody reads it.
+    // SAFETY: the system only writes to it, and this function does not read it.
     let room = unsafe { buf.as_mut() };
     let ((filled, _), _) = rustix::net::recv(socket, room, RecvFlags::empty())?;
     let n = filled.len();
-    // SAFETY: that many bytes the system has written.
+    // SAFETY: the system has written that many bytes.
     unsafe { buf.advance(n) };
     Ok(n)
 }
 
-/// A stream of one kind as one of the other: what reads and writes by `futures-io` becomes one of hyper's, and the reverse.
+/// Converts a stream between the two sets of traits: a stream with those of `futures-io` becomes
+/// one of hyper's, and the reverse.
 ///
-/// For streams that are not of this crate: TLS, a stream of a test, hyper's own `Upgraded`. A read for hyper initialises the
-/// buffer first, which streams of this crate need not.
+/// For streams of other crates: TLS, a stream of a test, hyper's own `Upgraded`. A read for hyper
+/// initialises the buffer first; streams of this crate avoid that.
 ///
 /// ```
 /// use filch_linux::hyper::Io;
@@ -103,7 +106,7 @@ impl<S> Io<S> {
         &mut self.0
     }
 
-    /// The stream. Nothing is buffered in between.
+    /// Returns the stream. Nothing is buffered in between.
     pub fn into_inner(self) -> S {
         self.0
     }
@@ -123,7 +126,7 @@ impl<S: AsyncRead> Read for Io<S> {
         let room = buf.initialize_unfilled();
         let n = ready!(self.project().poll_read(cx, room))?;
         let n = n.min(room.len());
-        // SAFETY: all of the room is initialised, and that is no more.
+        // SAFETY: all of the room is initialised, and `n` is at most its length.
         unsafe { buf.advance(n) };
         Poll::Ready(Ok(()))
     }

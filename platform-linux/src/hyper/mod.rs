@@ -1,7 +1,8 @@
 //! [hyper](https://docs.rs/hyper) on this runtime (feature `hyper`): its traits of I/O, tasks and time.
 //!
-//! - [`TcpStream`](crate::net::TcpStream) and [`UnixStream`](crate::net::UnixStream), owned or by reference, are streams of
-//!   hyper's as they are: reads go straight into hyper's buffer, writes are vectored, and there is no wrapper between. [`Io`] is for other streams, of TLS for instance.
+//! - [`TcpStream`](crate::net::TcpStream) and [`UnixStream`](crate::net::UnixStream), owned or by
+//!   reference, implement hyper's traits directly: reads go straight into hyper's buffer, writes
+//!   are vectored, and no wrapper is needed. [`Io`] is for other streams, of TLS for instance.
 //! - [`Executor`] spawns hyper's tasks, which HTTP/2 needs; [`Timer`] is for its timeouts.
 //!
 //! A server, and a client that talks to it:
@@ -40,15 +41,16 @@
 //! # Ok(()) }
 //! ```
 //!
-//! With HTTP/2 the builders take [`Executor::new()`](Executor::new): `server::conn::http2::Builder::new(Executor::new())`, and the
-//! same for the client. So does `hyper-util`, whose `server::conn::auto` tells the versions apart.
+//! With HTTP/2 the builders take [`Executor::new()`](Executor::new):
+//! `server::conn::http2::Builder::new(Executor::new())`, and the same for the client. `hyper-util`
+//! takes it too; its `server::conn::auto` detects the version.
 //!
 //! # axum
 //!
-//! A `Router` is a service, which hyper serves as `service_fn(move |request| router.clone().call(request))` (`call` is of the trait
-//! `tower_service::Service`). Do without axum's feature `tokio`, and so without `axum::serve`: a listener of ours could have its trait
-//! `Listener`, over streams with tokio's traits of I/O, but it spawns onto tokio's runtime and finds none. The program
-//! `examples/httpd` shows the same with timeouts and an orderly end.
+//! A `Router` is a service, which hyper serves as `service_fn(move |request|
+//! router.clone().call(request))` (`call` is of the trait `tower_service::Service`). Do not use
+//! axum's feature `tokio`, and so not `axum::serve`: it spawns onto tokio's runtime, and there is
+//! none. The program `examples/httpd` shows the same with timeouts and an orderly shutdown.
 
 mod executor;
 mod io;

@@ -12,24 +12,26 @@ use filch_std::{Handle, Instant, time::Timers};
 
 use super::executor::current;
 
-/// Tells hyper the time, and lets it sleep, on the timers of a runtime.
+/// hyper's clock and sleeps, on the timers of a runtime.
 ///
-/// It follows the runtime's clock, also one that a test has stopped ([`filch_std::time::pause`]); hyper asks it for the time
-/// rather than the system.
+/// It follows the runtime's clock, also one that a test has stopped ([`filch_std::time::pause`]):
+/// hyper asks it for the time, not the system.
 ///
-/// Cost: a sleep is one allocation besides the timer itself; a reset is that of [`filch_std::time::Sleep`], without allocation.
+/// Cost: a sleep is one allocation besides the timer itself; a reset costs that of
+/// [`filch_std::time::Sleep`], without allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
     timers: Timers,
-    /// One moment on both clocks.
+    /// The same moment on both clocks.
     origin: (time::Instant, Instant),
 }
 
 impl Timer {
-    /// The timers of the current runtime.
+    /// A timer on the current runtime.
     ///
     /// # Panics
-    /// If the calling thread is in no runtime: [`Handle::current`] says so in a value, and `Timer::from` takes its handle.
+    /// If the calling thread is in no runtime: [`Handle::current`] returns an error instead, and
+    /// `Timer::from` takes its handle.
     #[track_caller]
     #[expect(clippy::new_without_default, reason = "a default should not depend on the thread")]
     pub fn new() -> Self {
@@ -44,7 +46,8 @@ impl Timer {
 impl From<Handle> for Timer {
     fn from(handle: Handle) -> Self {
         let timers = handle.timers();
-        // In this order: what is early on neither clock may be late on ours by the time in between.
+        // In this order: a deadline is never early on either clock, and may be late on the
+        // runtime's by the time between the two calls.
         let origin = (time::Instant::now(), timers.now());
         Self { timers, origin }
     }
@@ -71,7 +74,7 @@ impl hyper::rt::Timer for Timer {
     }
 }
 
-/// What [`Timer`] gives to hyper: [`filch_std::time::Sleep`].
+/// The sleep that [`Timer`] gives to hyper: [`filch_std::time::Sleep`].
 #[derive(Debug)]
 pub struct Sleep(filch_std::time::Sleep);
 

@@ -1,4 +1,4 @@
-//! What can be listened on or connected to: addresses at once, names by way of the resolver.
+//! Addresses to listen on or connect to: known addresses, and names for the resolver.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::{io, net::ToSocketAddrs as _};
@@ -7,10 +7,11 @@ use filch_std::Handle;
 
 use super::failures::Failure;
 
-/// One or more socket addresses, or a name that stands for some.
+/// One or more socket addresses, or a name that resolves to some.
 ///
-/// Like [`std::net::ToSocketAddrs`], but names are looked up later, on the blocking pool: [`to_addrs`](Self::to_addrs) never
-/// blocks. Text that is an address already (`"127.0.0.1:80"`, `"[::1]:80"`) needs no look-up.
+/// Like [`std::net::ToSocketAddrs`], but a name is looked up later, on the blocking pool:
+/// [`to_addrs`](Self::to_addrs) never blocks. Text that is an address already (`"127.0.0.1:80"`,
+/// `"[::1]:80"`) needs no look-up.
 ///
 /// ```
 /// # async fn example() -> std::io::Result<()> {
@@ -26,7 +27,8 @@ pub trait ToSocketAddrs {
     fn to_addrs(&self) -> Addrs;
 }
 
-/// Looks up what needs it, on the blocking pool, with the system's resolver (`getaddrinfo`).
+/// Returns the addresses. Looks a name up on the blocking pool, with the system's resolver
+/// (`getaddrinfo`).
 ///
 /// # Errors
 /// A name that does not resolve, with the name in the error's text; the calling thread is in no runtime.
@@ -45,7 +47,7 @@ pub async fn lookup(addrs: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
     addrs.to_addrs().resolve().await
 }
 
-/// Addresses that are known, or a name to look up: what [`ToSocketAddrs`] gives.
+/// Known addresses, or a name to look up: the result of [`ToSocketAddrs`].
 #[derive(Clone, Debug)]
 pub struct Addrs(Kind);
 
@@ -149,7 +151,7 @@ impl ToSocketAddrs for Vec<SocketAddr> {
     }
 }
 
-/// What is one address.
+/// Implements the trait for types that are one address.
 macro_rules! one {
     ($($type:ty),+) => {$(
         impl ToSocketAddrs for $type {

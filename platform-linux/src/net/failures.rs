@@ -1,10 +1,10 @@
-//! Errors that say where.
+//! Errors that name what failed.
 
 use core::{error::Error, fmt, net::SocketAddr};
 use std::io;
 
-/// An error of the operating system, and what was being done. As an [`io::Error`] it has the error's kind, and the error
-/// itself as its source.
+/// An error of the operating system, and the operation that failed. As an [`io::Error`] it has the
+/// error's kind, and the error as its source.
 #[derive(Debug)]
 pub(crate) struct Failure {
     what: String,
@@ -35,7 +35,7 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// The addresses that were tried in vain, and why.
+/// The addresses that failed, and why.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(Vec<(SocketAddr, io::Error)>);
 
@@ -44,7 +44,7 @@ impl Failures {
         self.0.push((addr, error));
     }
 
-    /// One error for all: the kind and the source are the last one's.
+    /// One error for all: the kind and the source are those of the last address.
     pub(crate) fn into_error(self, what: &str) -> io::Error {
         use core::fmt::Write as _;
         let mut tried = self.0;
@@ -53,7 +53,7 @@ impl Failures {
         };
         let mut text = what.to_owned();
         for (addr, error) in &tried {
-            // A `String` takes all that is written.
+            // Writing to a `String` cannot fail.
             let _ = write!(text, " {addr}: {error};");
         }
         let _ = write!(text, " {addr}");

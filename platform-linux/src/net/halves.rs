@@ -1,7 +1,7 @@
 //! The halves of a connection, and the traits of `futures-io`: one waiter for each direction.
 //!
-//! TCP's and Unix's are alike but for the stream. Their types are concrete all the same: an alias of a generic type is no
-//! constructor, which `ReuniteError` must be.
+//! Those of TCP and Unix differ only in the stream. The types are concrete nevertheless: an alias
+//! of a generic type is not a constructor, and `ReuniteError` must be one.
 
 use core::{
     error::Error,
@@ -68,7 +68,7 @@ macro_rules! owned {
         impl Drop for OwnedWriteHalf {
             fn drop(&mut self) {
                 if self.1 == OnDrop::ShutDown {
-                    // Nobody is left to be told.
+                    // No caller is left to receive an error.
                     drop(self.0.shutdown(Shutdown::Write));
                 }
             }
@@ -79,7 +79,7 @@ macro_rules! owned {
     };
 }
 
-/// What becomes of the direction of an owned half to write to.
+/// What happens to the direction when an owned write half is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnDrop {
     ShutDown,
@@ -116,7 +116,7 @@ macro_rules! reunite {
             }
         }
 
-        /// The halves are not of one connection; here they are again.
+        /// The halves belong to different connections; returns them.
         #[derive(Debug)]
         pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
@@ -130,7 +130,7 @@ macro_rules! reunite {
     };
 }
 
-/// What every half to read from has; the rest is behind `as_ref`.
+/// The methods of every read half; the rest is behind `as_ref`.
 macro_rules! read_half {
     ($half:ty, $stream:ident) => {
         impl $half {
@@ -182,7 +182,7 @@ macro_rules! read_half {
     };
 }
 
-/// What every half to write to has; the rest is behind `as_ref`.
+/// The methods of every write half; the rest is behind `as_ref`.
 macro_rules! write_half {
     ($half:ty, $stream:ident) => {
         impl $half {
@@ -256,7 +256,7 @@ macro_rules! async_read {
 /// The trait to write by, for a type that has a stream.
 macro_rules! async_write {
     ($type:ty, $this:ident => $stream:expr) => {
-        /// Closing shuts this direction down and does not wait. There is nothing to flush.
+        /// Closing shuts this direction down without waiting. There is nothing to flush.
         impl AsyncWrite for $type {
             fn poll_write(
                 self: Pin<&mut Self>,

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmmsg};
 
-/// How many datagrams go with one system call. What the kernel wants to know of them is put together on the stack.
+/// How many datagrams one system call carries. Their headers are built on the stack.
 const BATCH: usize = 32;
 
 /// A datagram to send: [`UdpSocket::send_many`](super::UdpSocket::send_many).
@@ -30,7 +30,8 @@ impl<'a> Outbound<'a> {
     }
 }
 
-/// Room for a datagram, and the datagram: [`UdpSocket::recv_many`](super::UdpSocket::recv_many).
+/// A buffer for a datagram, and the datagram received:
+/// [`UdpSocket::recv_many`](super::UdpSocket::recv_many).
 #[derive(Debug)]
 pub struct Inbound<'a> {
     buffer: &'a mut [u8],
@@ -40,31 +41,31 @@ pub struct Inbound<'a> {
 }
 
 impl<'a> Inbound<'a> {
-    /// Room for a datagram of that length at most: of a longer one the rest is lost.
+    /// A buffer for one datagram. Bytes beyond its length are lost.
     pub fn new(buffer: &'a mut [u8]) -> Self {
         Self { buffer, len: 0, from: None, truncated: false }
     }
 
-    /// The datagram that was received last, as far as there was room.
+    /// The datagram that was received last, cut to the buffer's length.
     pub fn payload(&self) -> &[u8] {
         &self.buffer[..self.len]
     }
 
-    /// Where it came from; `None` before one was received.
+    /// The sender's address; `None` before a datagram was received.
     pub fn from(&self) -> Option<SocketAddr> {
         self.from
     }
 
-    /// Whether there was too little room.
+    /// Whether the buffer was too short.
     pub fn is_truncated(&self) -> bool {
         self.truncated
     }
 }
 
-/// Sends the first of them, at least one; gives how many.
+/// Sends the first datagrams, at least one; returns how many.
 pub(super) fn send(socket: impl AsFd, messages: &[Outbound<'_>]) -> io::Result<usize> {
     let messages = &messages[..messages.len().min(BATCH)];
-    // The whole batch is filled in; what there is no message for is not looked at.
+    // The whole batch is filled in; the kernel does not read entries beyond the messages.
     let payload = |i| messages.get(i).map_or(&[][..], |message: &Outbound<'_>| message.payload);
     let parts: [_; BATCH] = array::from_fn(|i| [IoSlice::new(payload(i))]);
     let to: [_; BATCH] =
@@ -79,10 +80,10 @@ pub(super) fn send(socket: impl AsFd, messages: &[Outbound<'_>]) -> io::Result<u
     Ok(sendmmsg(socket, &mut headers[..messages.len()], SendFlags::NOSIGNAL)?)
 }
 
-/// Receives as many as there are and as there is room for, at least one; gives how many.
+/// Receives as many datagrams as there are and as fit, at least one; returns how many.
 pub(super) fn receive(socket: impl AsFd, messages: &mut [Inbound<'_>]) -> io::Result<usize> {
     let count = messages.len().min(BATCH);
-    // SAFETY: integers and bytes, for which zeros are as good as anything.
+    // SAFETY: integers and bytes, for which zeros are valid.
     let mut from: [libc::sockaddr_storage; BATCH] = unsafe { mem::zeroed() };
     // SAFETY: integers, and pointers that may be null.
     let mut headers: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
@@ -97,8 +98,8 @@ pub(super) fn receive(socket: impl AsFd, messages: &mut [Inbound<'_>]) -> io::Re
         header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     }
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the first `count` headers are filled in, with buffers that are borrowed for as long as this takes, and with places
-    // on our own stack; no timeout.
+    // SAFETY: the first `count` headers are filled in, with buffers that stay borrowed during the
+    // call, and with places on this stack; no timeout.
     let n = unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), count as _, 0, null_mut()) };
     let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
     for ((message, header), from) in messages.iter_mut().zip(&headers).zip(&from).take(n) {
@@ -113,7 +114,7 @@ fn address(from: &libc::sockaddr_storage, len: libc::socklen_t) -> Option<Socket
     if len == 0 || len as usize > size_of::<libc::sockaddr_storage>() {
         return None;
     }
-    // SAFETY: that many bytes were written by the kernel, and there is room for as many as any address has.
+    // SAFETY: the kernel has written that many bytes, and there is room for the longest address.
     let any = unsafe { SocketAddrAny::read(core::ptr::from_ref(from).cast(), len) };
     any.try_into().ok()
 }

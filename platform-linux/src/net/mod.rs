@@ -1,4 +1,4 @@
-//! Sockets, and the names of those to talk to.
+//! Sockets, addresses and name lookup.
 
 mod addrs;
 mod failures;

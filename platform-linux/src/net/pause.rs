@@ -1,17 +1,17 @@
-//! Time for the sockets, without a panic where there is no runtime.
+//! Timers for the sockets, without a panic outside of a runtime.
 
 use core::{future::Future, time::Duration};
 use std::io;
 
 use filch_std::{Handle, time::Timers};
 
-/// Waits so long at least.
+/// Waits at least this long.
 pub(super) async fn sleep(time: Duration) -> io::Result<()> {
     timers()?.sleep(time).await;
     Ok(())
 }
 
-/// The future's output, or `None` if it takes longer than this.
+/// The future's output, or `None` if it takes longer than `time`.
 pub(super) async fn within<F: Future>(time: Duration, future: F) -> io::Result<Option<F::Output>> {
     Ok(timers()?.timeout(time, future).await.ok())
 }

@@ -7,10 +7,10 @@ use std::{
 
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 
-/// How many buffers the system takes at once. `readv` of rustix cuts there too.
+/// The most buffers that the system takes at once. rustix's `readv` uses only this many too.
 const IOV_MAX: usize = 1_024;
 
-/// There must be room: else the system would wait for a byte, and leave it.
+/// `buf` must not be empty: otherwise the system would wait for a byte, and leave it.
 pub(super) fn receive(socket: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, buf, flags)?.0)
 }
@@ -23,7 +23,7 @@ pub(super) fn receive_vectored(
     Ok(rustix::io::readv(socket, bufs)?)
 }
 
-/// How much [`receive_vectored`] reads at most: the system looks at so many buffers only.
+/// How much [`receive_vectored`] reads at most: the system takes a limited number of buffers.
 pub(super) fn room(bufs: &[IoSliceMut<'_>]) -> usize {
     bufs.iter().take(IOV_MAX).map(|buf| buf.len()).sum()
 }

@@ -19,14 +19,15 @@ use crate::Async;
 
 /// A UDP socket. Dropping it closes it.
 ///
-/// The methods take `&self`, so that tasks may share one socket: any number of them may wait to send and to receive. What is ready
-/// at once spends the task's budget, see [`filch_std::consume_budget`].
+/// The methods take `&self`, so that tasks may share one socket: any number of them may wait to
+/// send and to receive. An operation that is ready at once spends the task's budget, see
+/// [`filch_std::consume_budget`].
 ///
-/// A datagram is received whole: what there is no room for is lost. One that nobody listens for makes the sender's next operation
-/// fail with `ConnectionRefused`, if its socket is connected.
+/// A datagram is received whole: bytes that there is no room for are lost. If a connected socket
+/// sends to an address without a listener, its next operation fails with `ConnectionRefused`.
 ///
-/// Options that are not here can be set before, on a socket of the standard library's (or any other), from which this one is made by
-/// `TryFrom`.
+/// Options that have no method here can be set before, on a socket of the standard library (or any
+/// other), which `TryFrom` converts.
 ///
 /// ```
 /// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
@@ -44,11 +45,11 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// A socket at the first of the addresses that can be had.
+    /// Binds a socket to the first of the addresses that can be bound.
     ///
     /// # Errors
-    /// `AddrInUse` and whatever else the system says, with each address in the text; a name that cannot be looked up; the
-    /// calling thread is in no runtime.
+    /// `AddrInUse` and other errors of the operating system, with each address in the text; a name
+    /// that cannot be looked up; the calling thread is in no runtime.
     ///
     /// # Cancel safety
     /// Dropping it closes what it has opened.
@@ -63,8 +64,9 @@ impl UdpSocket {
         Err(failures.into_error("cannot bind to"))
     }
 
-    /// From now on it sends to this peer, and receives from it alone. Nothing is sent, nobody is asked: only the first of the
-    /// addresses that the system finds a way to is taken.
+    /// From now on the socket sends to this peer, and receives only from it. Uses the first of the
+    /// addresses that the system has a route to. Sends nothing, so it does not check that a peer
+    /// exists.
     ///
     /// # Errors
     /// The system's, with each address in the text; a name that cannot be looked up.
@@ -82,21 +84,24 @@ impl UdpSocket {
         Err(failures.into_error("cannot connect to"))
     }
 
-    /// Sends a datagram to the peer that it is connected to; gives its length. Cost: one system call.
+    /// Sends a datagram to the peer that it is connected to; returns its length. Cost: one system
+    /// call.
     ///
     /// # Errors
-    /// The system's: one that is too long, a peer that refuses, no peer.
+    /// Errors of the operating system: the datagram is too long, the peer refuses, there is no
+    /// peer.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready it has sent nothing.
+    /// If it is dropped before it is ready, it has sent nothing.
     pub async fn send(&self, payload: &[u8]) -> io::Result<usize> {
         self.io.write_with(|socket| socket.send(payload)).await
     }
 
-    /// Receives a datagram from the peer that it is connected to; gives its length. Cost: one system call.
+    /// Receives a datagram from the peer that it is connected to; returns its length. Cost: one
+    /// system call.
     ///
     /// # Errors
-    /// The system's: a peer that refuses.
+    /// Errors of the operating system: the peer refuses.
     ///
     /// # Cancel safety
     /// Loses no datagram.
@@ -104,10 +109,10 @@ impl UdpSocket {
         self.io.read_with(|socket| socket.recv(buf)).await
     }
 
-    /// Sends a datagram to an address; gives its length. Cost: one system call.
+    /// Sends a datagram to an address; returns its length. Cost: one system call.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     ///
     /// # Cancel safety
     /// As [`send`](Self::send).
@@ -115,10 +120,10 @@ impl UdpSocket {
         self.io.write_with(|socket| socket.send_to(payload, to)).await
     }
 
-    /// Receives a datagram; gives its length and where it came from. Cost: one system call.
+    /// Receives a datagram; returns its length and the sender's address. Cost: one system call.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     ///
     /// # Cancel safety
     /// Loses no datagram.
@@ -126,7 +131,7 @@ impl UdpSocket {
         self.io.read_with(|socket| socket.recv_from(buf)).await
     }
 
-    /// As [`recv_from`](Self::recv_from), but the datagram stays to be received.
+    /// As [`recv_from`](Self::recv_from), but leaves the datagram in the queue.
     ///
     /// # Errors
     /// As there.
@@ -137,11 +142,12 @@ impl UdpSocket {
         self.io.read_with(|socket| socket.peek_from(buf)).await
     }
 
-    /// Sends several datagrams with one system call: the first of them, at least one and at most 32; gives how many. Call it
-    /// again with the rest. (None for none.)
+    /// Sends several datagrams with one system call: at least one, at most the first 32; returns
+    /// how many. Call it again with the rest. (0 if there are none.)
     ///
     /// # Errors
-    /// What keeps the first one from being sent. Of a later one the next call tells, whose first it is.
+    /// Why the first one could not be sent. The error of a later one is returned by the next call,
+    /// which begins with it.
     ///
     /// # Cancel safety
     /// As [`send`](Self::send).
@@ -171,11 +177,12 @@ impl UdpSocket {
         self.io.write_with(|socket| mmsg::send(socket, datagrams)).await
     }
 
-    /// Receives several datagrams with one system call: as many as there are, at least one and at most 32; gives how many. They are
-    /// in the first places. (None if there is room for none.)
+    /// Receives several datagrams with one system call: as many as there are, at least one and at
+    /// most 32; returns how many. They fill the first entries. (0 if there are no entries.)
     ///
     /// # Errors
-    /// The system's. One that comes after a datagram is told by the next call.
+    /// Errors of the operating system. An error that comes after a datagram is returned by the next
+    /// call.
     ///
     /// # Cancel safety
     /// Loses no datagram.
@@ -186,7 +193,8 @@ impl UdpSocket {
         self.io.read_with(|socket| mmsg::receive(socket, datagrams)).await
     }
 
-    /// As [`send_to`](Self::send_to), for one caller at a time: a later one takes the place of an earlier one.
+    /// As [`send_to`](Self::send_to), for one caller at a time: a later caller replaces an earlier
+    /// one.
     ///
     /// # Errors
     /// As there.
@@ -199,7 +207,8 @@ impl UdpSocket {
         self.io.poll_write_with(cx, |socket| socket.send_to(payload, to))
     }
 
-    /// As [`recv_from`](Self::recv_from), for one caller at a time: a later one takes the place of an earlier one.
+    /// As [`recv_from`](Self::recv_from), for one caller at a time: a later caller replaces an
+    /// earlier one.
     ///
     /// # Errors
     /// As there.
@@ -211,18 +220,18 @@ impl UdpSocket {
         self.io.poll_read_with(cx, |socket| socket.recv_from(buf))
     }
 
-    /// The error that the socket has kept, if any; it forgets it.
+    /// Takes the socket's pending error (`SO_ERROR`), if there is one.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.get_ref().take_error()
     }
 
-    /// The socket of the standard library. It stays non-blocking.
+    /// Converts it to the socket of the standard library, which stays non-blocking.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn into_std(self) -> io::Result<net::UdpSocket> {
         self.io.into_inner()
     }
@@ -236,7 +245,7 @@ macro_rules! options {
                 $(#[$doc])*
                 ///
                 /// # Errors
-                /// The system's.
+                /// Errors of the operating system.
                 pub fn $name(&self, $($arg: $type),*) -> io::Result<$out> {
                     self.io.get_ref().$name($($arg),*)
                 }
@@ -246,7 +255,7 @@ macro_rules! options {
 }
 
 options! {
-    /// Its own address.
+    /// The socket's own address.
     local_addr() -> SocketAddr;
     /// The address of the peer that it is connected to.
     peer_addr() -> SocketAddr;
@@ -254,36 +263,37 @@ options! {
     broadcast() -> bool;
     /// Lets it send to broadcast addresses, or not.
     set_broadcast(on: bool) -> ();
-    /// How many routers a datagram passes at most (`IP_TTL`).
+    /// The most routers that a datagram passes (`IP_TTL`).
     ttl() -> u32;
-    /// Sets how many routers a datagram passes at most.
+    /// Sets the most routers that a datagram passes.
     set_ttl(hops: u32) -> ();
-    /// Receives what is sent to this group, by the interface with that address (`0.0.0.0`: one that the system chooses).
+    /// Joins this group, on the interface with that address (`0.0.0.0`: one that the system
+    /// chooses).
     join_multicast_v4(group: &Ipv4Addr, interface: &Ipv4Addr) -> ();
     /// As `join_multicast_v4`, for IPv6, by the interface's index (0: one that the system chooses).
     join_multicast_v6(group: &Ipv6Addr, interface: u32) -> ();
-    /// Takes `join_multicast_v4` back.
+    /// Undoes `join_multicast_v4`.
     leave_multicast_v4(group: &Ipv4Addr, interface: &Ipv4Addr) -> ();
-    /// Takes `join_multicast_v6` back.
+    /// Undoes `join_multicast_v6`.
     leave_multicast_v6(group: &Ipv6Addr, interface: u32) -> ();
-    /// Whether this host hears what it sends to a group (`IP_MULTICAST_LOOP`).
+    /// Whether this host receives what it sends to a group (`IP_MULTICAST_LOOP`).
     multicast_loop_v4() -> bool;
-    /// Sets whether this host hears what it sends to a group.
+    /// Sets whether this host receives what it sends to a group.
     set_multicast_loop_v4(on: bool) -> ();
-    /// Whether this host hears what it sends to an IPv6 group (`IPV6_MULTICAST_LOOP`).
+    /// Whether this host receives what it sends to an IPv6 group (`IPV6_MULTICAST_LOOP`).
     multicast_loop_v6() -> bool;
-    /// Sets whether this host hears what it sends to an IPv6 group.
+    /// Sets whether this host receives what it sends to an IPv6 group.
     set_multicast_loop_v6(on: bool) -> ();
-    /// How many routers a datagram to a group passes at most (`IP_MULTICAST_TTL`).
+    /// The most routers that a datagram to a group passes (`IP_MULTICAST_TTL`).
     multicast_ttl_v4() -> u32;
-    /// Sets how many routers a datagram to a group passes at most.
+    /// Sets the most routers that a datagram to a group passes.
     set_multicast_ttl_v4(hops: u32) -> ();
 }
 
 impl TryFrom<net::UdpSocket> for UdpSocket {
     type Error = io::Error;
 
-    /// Makes the socket non-blocking, and watches it in the current runtime.
+    /// Makes the socket non-blocking, and registers it with the current runtime.
     fn try_from(socket: net::UdpSocket) -> io::Result<Self> {
         Ok(Self { io: Async::new(socket)? })
     }

@@ -18,9 +18,9 @@ use crate::{
 /// A child process: [`Command::spawn`](super::Command::spawn).
 ///
 /// Dropping it closes its streams. A child that still runs then lives on, or is killed if
-/// [`kill_on_drop`](super::Command::kill_on_drop) was set; in both cases a task of the runtime waits for its end, so that it does
-/// not stay as a zombie. If the runtime ends first, the next child that is started or dropped looks after it, at the latest the
-/// end of this process.
+/// [`kill_on_drop`](super::Command::kill_on_drop) was set; in both cases a task of the runtime
+/// waits for its end, so that it does not stay as a zombie. If the runtime ends first, the child is
+/// reaped when the next child is started or dropped, at the latest when this process ends.
 pub struct Child {
     /// Where to write its input, if that is piped. [`wait`](Self::wait) closes it.
     pub stdin: Option<Sender>,
@@ -28,20 +28,20 @@ pub struct Child {
     pub stdout: Option<Receiver>,
     /// Where to read its errors, if they are piped.
     pub stderr: Option<Receiver>,
-    /// `None` in `drop` alone.
+    /// `None` only in `drop`.
     running: Option<Running>,
     handle: Handle,
     kill_on_drop: bool,
 }
 
-/// A child, to be reaped, and what tells of its end.
+/// A child to reap, and the source of its end.
 pub(super) struct Running {
     pub(super) process: orphans::Orphan,
     exit: Exit,
 }
 
 impl Running {
-    /// The child's end.
+    /// Waits for the child's end.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.exit.wait(&mut self.process).await
     }
@@ -56,7 +56,7 @@ impl Child {
         let streams = (process.stdin.take(), process.stdout.take(), process.stderr.take());
         let exit = Exit::watch(process.id(), handle);
         let running = Some(Running { process: orphans::Orphan::new(process), exit });
-        // From here on an error drops the child: nobody has heard of it, so it is killed.
+        // From here on an error drops the child before the caller has got it, so it is killed.
         let mut child =
             Self { stdin: None, stdout: None, stderr: None, running, handle, kill_on_drop: true };
         child.stdin = streams.0.map(Sender::try_from).transpose()?;
@@ -66,19 +66,20 @@ impl Child {
         Ok(child)
     }
 
-    /// Closes its input, and waits for its end. Later calls give the same status at once.
+    /// Closes its input, and waits for its end. Later calls return the same status at once.
     ///
     /// # Errors
-    /// If its status was lost: the process ignores `SIGCHLD`, or has waited for it in another way. If the runtime has ended.
+    /// If its status is lost: the process ignores `SIGCHLD`, or other code has waited for the
+    /// child. If the runtime has ended.
     ///
     /// # Cancel safety
-    /// Loses nothing but the input's closing: call it again.
+    /// It can be called again; only the input stays closed.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.stdin.take());
         self.running().wait().await
     }
 
-    /// Its status, if it has ended. Does not wait.
+    /// Returns its status if it has ended. Does not wait.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -86,14 +87,14 @@ impl Child {
         self.running().process.try_wait()
     }
 
-    /// Closes its input, reads its output and its errors to their ends, as far as they are piped, and waits for its end. All of it
-    /// must fit into memory.
+    /// Closes its input, reads its output and its error stream to their ends, if they are piped,
+    /// and waits for its end. All of it must fit into memory.
     ///
     /// # Errors
     /// As [`wait`](Self::wait), and as reads from pipes.
     ///
     /// # Cancel safety
-    /// Dropping it drops the child and what it wrote.
+    /// Dropping it drops the child and its output.
     pub async fn wait_with_output(mut self) -> io::Result<Output> {
         drop(self.stdin.take());
         let (stdout, stderr) = try_join(read(self.stdout.take()), read(self.stderr.take())).await?;
@@ -101,16 +102,16 @@ impl Child {
         Ok(Output { status, stdout, stderr })
     }
 
-    /// Kills it (`SIGKILL`). It has not ended when this returns: [`wait`](Self::wait) for it. One that has ended already is left
-    /// alone.
+    /// Kills it (`SIGKILL`). It may not have ended when this returns: [`wait`](Self::wait) for it.
+    /// Does nothing if it has ended already.
     ///
     /// # Errors
-    /// The system's: a child that has changed its user cannot be killed.
+    /// Errors of the operating system: a child that has changed its user cannot be killed.
     pub fn kill(&mut self) -> io::Result<()> {
         self.signal(SignalKind::from_raw(libc::SIGKILL))
     }
 
-    /// Sends it a signal. One that has ended already gets none.
+    /// Sends it a signal. Does nothing if it has ended already.
     ///
     /// ```
     /// use filch_linux::{process::Command, signal::SignalKind};
@@ -124,12 +125,12 @@ impl Child {
     /// ```
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn signal(&mut self, signal: SignalKind) -> io::Result<()> {
         self.running().process.signal(signal)
     }
 
-    /// Its process id, until its end has been seen: from then on the number may be another's.
+    /// Its process id, until its end has been seen: after that the number may be reused.
     pub fn id(&self) -> Option<u32> {
         self.running.as_ref().and_then(|running| running.process.id())
     }
@@ -154,12 +155,12 @@ impl Drop for Child {
     fn drop(&mut self) {
         let Some(mut running) = self.running.take() else { return };
         if self.kill_on_drop {
-            // Where that is refused it lives on.
+            // If that is refused the child lives on.
             let _ = running.process.signal(SignalKind::from_raw(libc::SIGKILL));
         }
         if running.process.is_running() {
-            // If the runtime has ended, or ends before the child does, the future is dropped, and the child with it becomes an
-            // orphan.
+            // If the runtime has ended, or ends before the child does, the future and the child in
+            // it are dropped, and the child becomes an orphan.
             let wait = async move { drop(running.wait().await) };
             drop(self.handle.try_spawn(wait).map(filch_std::JoinHandle::detach));
         }

@@ -14,11 +14,11 @@ use crate::Linux;
 
 /// A program to start, and how: the standard library's [`process::Command`] with an end that can be awaited.
 ///
-/// What is not here is there: [`as_std_mut`](Self::as_std_mut).
+/// Other options are set through [`as_std_mut`](Self::as_std_mut).
 #[derive(Debug)]
 pub struct Command {
     std: process::Command,
-    /// Whether the caller has said what the three streams are.
+    /// Whether the caller has set each of the three streams.
     set: [bool; 3],
     kill_on_drop: bool,
 }
@@ -48,13 +48,13 @@ impl Command {
         self
     }
 
-    /// Takes an environment variable away.
+    /// Removes an environment variable.
     pub fn env_remove(&mut self, key: impl AsRef<OsStr>) -> &mut Self {
         self.std.env_remove(key);
         self
     }
 
-    /// Takes all environment variables away.
+    /// Removes all environment variables.
     pub fn env_clear(&mut self) -> &mut Self {
         self.std.env_clear();
         self
@@ -107,8 +107,8 @@ impl Command {
     /// millisecond or so.
     ///
     /// # Errors
-    /// The calling thread is in no runtime of this crate (nothing is started); the program is not found, and whatever else the
-    /// operating system refuses.
+    /// The calling thread is in no runtime of this crate (nothing is started); the program is not
+    /// found, and other errors of the operating system.
     pub fn spawn(&mut self) -> io::Result<Child> {
         let handle = Handle::current().map_err(io::Error::other)?;
         if handle.host::<Linux>().is_none() {
@@ -124,13 +124,15 @@ impl Command {
     /// As [`spawn`](Self::spawn), and as [`Child::wait`].
     ///
     /// # Cancel safety
-    /// Dropping it drops the child, which lives on unless [`kill_on_drop`](Self::kill_on_drop) says otherwise.
+    /// Dropping it drops the child, which lives on unless [`kill_on_drop`](Self::kill_on_drop) was
+    /// set.
     pub async fn status(&mut self) -> io::Result<ExitStatus> {
         self.spawn()?.wait().await
     }
 
-    /// Starts it, and waits for its end; gives what it wrote. Without other instructions its input is empty, and output and error
-    /// are captured; the command keeps it so. All that it writes must fit into memory.
+    /// Starts it, waits for its end, and returns what it wrote. Streams that were not set become an
+    /// empty input and a captured output and error; the command keeps these settings. All that it
+    /// writes must fit into memory.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn), and as [`Child::wait_with_output`].
@@ -152,7 +154,7 @@ impl Command {
 }
 
 impl From<process::Command> for Command {
-    /// [`output`](Command::output) replaces the streams that were set before.
+    /// [`output`](Command::output) replaces streams that were set before.
     fn from(std: process::Command) -> Self {
         Self { std, set: [false; 3], kill_on_drop: false }
     }

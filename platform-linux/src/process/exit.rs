@@ -1,4 +1,4 @@
-//! How the end of a child is noticed.
+//! How the end of a child is detected.
 
 use std::{
     io::{self, ErrorKind},
@@ -12,18 +12,19 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
 use super::orphans::Orphan;
 use crate::Async;
 
-/// What tells of a child's end. It does not reap it.
+/// The source of a child's end. It does not reap the child.
 pub(super) enum Exit {
     /// Readable when the child has ended.
     Pidfd(Async<OwnedFd>),
-    /// A thread of the blocking pool waits, once somebody asks.
+    /// A thread of the blocking pool waits, from the first call of `wait` on.
     Thread(Handle, Option<JoinHandle<()>>),
 }
 
 impl Exit {
     /// For a child that has not been reaped.
     pub(super) fn watch(id: u32, handle: Handle) -> Self {
-        // Whatever is in the way (an old kernel, a filter of system calls, no more descriptors), a thread will do.
+        // If anything fails (an old kernel, a filter of system calls, no more descriptors), a
+        // thread is used.
         match Self::pidfd(id) {
             Ok(pidfd) => Self::Pidfd(pidfd),
             Err(_) => Self::Thread(handle, None),
@@ -36,7 +37,7 @@ impl Exit {
         Async::from_nonblocking(pidfd)
     }
 
-    /// The end of the child that it watches.
+    /// Waits for the end of the child.
     pub(super) async fn wait(&mut self, child: &mut Orphan) -> io::Result<ExitStatus> {
         loop {
             match self {
@@ -61,13 +62,13 @@ impl Exit {
     }
 }
 
-/// Blocks until the child has ended, and leaves it to be reaped by who has its handle. If that happens first, in `drop`, there is
-/// no such child any more, which ends this too.
+/// Blocks until the child has ended, and leaves it to be reaped by the owner of its handle. If that
+/// happens first, in `drop`, there is no such child any more, which ends this call too.
 fn wait_blocking(id: u32) {
     let Ok(pid) = pid(id) else { return };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     let wait = || rustix::process::waitid(WaitId::Pid(pid), options);
-    // There is nobody to be told of an error: who asks for the status meets it too.
+    // The error has no receiver here: a caller that asks for the status gets it too.
     let _ = rustix::io::retry_on_intr(wait);
 }
 
@@ -92,7 +93,8 @@ mod tests {
         let mut child = Orphan::new(child);
         let status = runtime.block_on(async {
             {
-                // Dropped while the thread waits: the next call goes on with the same thread.
+                // If it is dropped while the thread waits, the next call goes on with the same
+                // thread.
                 let mut wait = core::pin::pin!(exit.wait(&mut child));
                 let first = core::future::poll_fn(|cx| {
                     core::task::Poll::Ready(

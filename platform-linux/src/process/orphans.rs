@@ -1,4 +1,4 @@
-//! Children that nobody waits for, to be reaped all the same.
+//! Children that no task waits for; they are reaped all the same.
 
 use std::{
     io,
@@ -8,12 +8,12 @@ use std::{
 
 use crate::signal::SignalKind;
 
-/// Children that were left running when there was no runtime to wait for them.
+/// Children that still ran when there was no runtime to wait for them.
 static ORPHANS: Mutex<Vec<process::Child>> = Mutex::new(Vec::new());
 
 /// Reaps those that have ended.
 pub(super) fn reap() {
-    // A poisoned lock only says that a thread panicked; a list of children stays one.
+    // A poisoned lock only means that a thread panicked; the list stays valid.
     let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
     orphans.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
 }
@@ -21,9 +21,9 @@ pub(super) fn reap() {
 /// A child that becomes an orphan if it is dropped before its end was seen.
 #[derive(Debug)]
 pub(super) struct Orphan {
-    /// `None` in `drop` alone.
+    /// `None` only in `drop`.
     child: Option<process::Child>,
-    /// Its end was seen, or its status is lost: its number may be another's.
+    /// Its end was seen, or its status is lost: its number may be reused.
     ended: bool,
 }
 
@@ -32,7 +32,7 @@ impl Orphan {
         Self { child: Some(child), ended: false }
     }
 
-    /// Reaps it, if it has ended. Its status is kept.
+    /// Reaps the child if it has ended. Keeps its status.
     pub(super) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         let status = self.child().try_wait();
         self.ended |= !matches!(status, Ok(None));
@@ -50,7 +50,7 @@ impl Orphan {
             return Ok(());
         }
         match io::Error::last_os_error() {
-            // Others have reaped it.
+            // Other code has reaped it.
             error if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
             error => Err(error),
         }

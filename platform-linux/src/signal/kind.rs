@@ -1,12 +1,12 @@
-//! Which signal.
+//! Kinds of signals.
 
 use core::ffi::c_int;
 
 /// A kind of signal.
 ///
-/// Those that nobody can handle (`SIGKILL`, `SIGSTOP`), those whose handler must not return to where a fault arose (`SIGSEGV`,
-/// `SIGBUS`, `SIGFPE`, `SIGILL`) and those that the C library keeps to itself (32 and 33) can be sent, but
-/// [`signal`](super::signal) refuses them.
+/// Some signals can be sent, but [`signal`](super::signal) refuses them: those that cannot be
+/// handled (`SIGKILL`, `SIGSTOP`), those whose handler must not return to the fault (`SIGSEGV`,
+/// `SIGBUS`, `SIGFPE`, `SIGILL`), and those that the C library reserves (32 and 33).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SignalKind(c_int);
 
@@ -31,7 +31,8 @@ impl SignalKind {
         Self(libc::SIGCHLD)
     }
 
-    /// `SIGHUP`: the terminal is gone; for daemons: read your configuration. Ends the process by default.
+    /// `SIGHUP`: the terminal is gone; for daemons: reload the configuration. Ends the process by
+    /// default.
     pub const fn hangup() -> Self {
         Self(libc::SIGHUP)
     }
@@ -46,7 +47,7 @@ impl SignalKind {
         Self(libc::SIGIO)
     }
 
-    /// `SIGPIPE`: a write to nobody. Rust programs ignore it from their start on.
+    /// `SIGPIPE`: a write without a reader. Rust programs ignore it from their start.
     pub const fn pipe() -> Self {
         Self(libc::SIGPIPE)
     }
@@ -56,7 +57,7 @@ impl SignalKind {
         Self(libc::SIGQUIT)
     }
 
-    /// `SIGTERM`: please end. Ends the process by default.
+    /// `SIGTERM`: a request to end. Ends the process by default.
     pub const fn terminate() -> Self {
         Self(libc::SIGTERM)
     }

@@ -15,18 +15,20 @@
 //!
 //! # A handler, not signalfd
 //!
-//! signalfd(2) reports only signals that are blocked in every thread, and a library cannot see to that: threads that run already
-//! keep their masks, and child processes inherit them through `exec`, where programs that never heard of it can no longer be
-//! stopped by `SIGTERM`. So there is a handler, as in the crate `signal-hook` and in tokio: it counts the signal, and writes to an
-//! eventfd that epoll watches, which are both allowed in a handler wherever it strikes. It wakes nothing by itself, since a waker
-//! of another executor may take a lock that the interrupted code holds. No thread's mask is touched, and `exec` resets handlers,
-//! so child processes notice nothing.
+//! signalfd(2) reports only signals that are blocked in every thread, and a library cannot ensure
+//! that: running threads keep their masks. Child processes inherit the masks through `exec`, and
+//! `SIGTERM` can then no longer stop their programs. So there is a handler, as in the crate
+//! `signal-hook` and in tokio. It counts the signal, and writes to an eventfd that epoll watches;
+//! both are allowed in a handler at any point. The handler wakes no task itself, since a waker of
+//! another executor may take a lock that the interrupted code holds. No thread's mask is changed,
+//! and `exec` resets handlers, so child processes are not affected.
 //!
-//! - A handler that the program had for a signal is called after ours. System calls that it interrupts are restarted
-//!   (`SA_RESTART`).
-//! - From the first [`signal`] for a kind on, the signal's default action does not take place any more, also when no listener is
-//!   left: otherwise a program that makes its listeners anew in a loop would die of a signal that comes in between.
-//!   [`restore`] brings the default back, for instance so that a second Ctrl-C ends the program.
+//! - A handler that the program had for a signal is called after this crate's. System calls that it
+//!   interrupts are restarted (`SA_RESTART`).
+//! - After the first [`signal`] for a kind, the signal's default action is disabled, even when no
+//!   listener is left: otherwise a signal would end a program that makes new listeners in a loop,
+//!   if it came between two of them. [`restore`] brings the default back, for instance so that a
+//!   second Ctrl-C ends the program.
 //! - Every signal that is listened to costs one file descriptor for the life of the process, and one more for each listener.
 
 mod delivery;
@@ -46,13 +48,14 @@ pub use self::kind::SignalKind;
 use self::delivery::Line;
 use crate::Async;
 
-/// Listens for a signal, from now on, in the current runtime. Any number of listeners each hear of it.
+/// Listens for a signal, from now on, in the current runtime. Every listener gets each signal;
+/// there may be any number.
 ///
 /// Cost: a few system calls.
 ///
 /// # Errors
-/// `InvalidInput` for signals that cannot be handled, or not in this way ([`SignalKind`] says which); the calling thread is in no
-/// runtime; what the operating system refuses.
+/// `InvalidInput` for signals that cannot be handled, or not in this way (see [`SignalKind`]); the
+/// calling thread is in no runtime; other errors of the operating system.
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     let (line, bell) = delivery::listen(kind.as_raw())?;
     Ok(Signal { bell: Async::from_nonblocking(bell)?, line, seen: line.count(), kind })
@@ -60,14 +63,14 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
 
 /// Waits for Ctrl-C (`SIGINT`), from its first poll on.
 ///
-/// In a loop use a [`signal`] that lives as long as the loop: what comes between two calls of this function is not heard. The
-/// second Ctrl-C does not end the program either, see [`restore`].
+/// In a loop use a [`signal`] that lives as long as the loop: a signal that comes between two calls
+/// of this function is lost. A second Ctrl-C does not end the program either, see [`restore`].
 ///
 /// # Errors
 /// As [`signal`], and as [`Signal::recv`].
 ///
 /// # Cancel safety
-/// Dropping it forgets the signals that came.
+/// Dropping it loses the signals that came.
 ///
 /// ```no_run
 /// # async fn example() -> std::io::Result<()> {
@@ -82,32 +85,36 @@ pub async fn ctrl_c() -> io::Result<()> {
     signal(SignalKind::interrupt())?.recv().await
 }
 
-/// Puts back what the program did about the signal before the first [`signal`] for it: the default action, as a rule.
+/// Restores the action that the signal had before the first [`signal`] for it: usually the default
+/// action.
 ///
-/// Listeners hear nothing more, until somebody calls [`signal`] for it again. It does nothing if nobody has.
+/// Listeners get no more signals until [`signal`] is called for it again. Does nothing if
+/// [`signal`] was never called for it.
 ///
 /// # Errors
-/// The system's.
+/// Errors of the operating system.
 pub fn restore(kind: SignalKind) -> io::Result<()> {
     delivery::restore(kind.as_raw())
 }
 
 /// A listener for one kind of signal: [`signal`].
 ///
-/// Signals coalesce: one [`recv`](Self::recv) stands for all that came since the one before, one at least. (The kernel merges
-/// those of one kind itself before it delivers them.) Dropping it gives up what it has not told.
+/// Signals coalesce: one [`recv`](Self::recv) stands for all signals since the one before, at least
+/// one. (The kernel itself merges signals of one kind before it delivers them.) Dropping it loses
+/// signals that were not received.
 pub struct Signal {
-    /// A listener's own name for the signal's bell. Its runtime hears of every ring.
+    /// The listener's own descriptor for the eventfd of the signal. Every write to it is an event
+    /// in the listener's runtime.
     bell: Async<OwnedFd>,
     line: &'static Line,
-    /// How many signals there had been when it last told of one.
+    /// The count of signals at the last `recv`.
     seen: u32,
     kind: SignalKind,
 }
 
 impl Signal {
-    /// Waits until the signal has come since the last time, or since the listener was made. (Precisely 2^32 signals in between
-    /// would look like none.)
+    /// Waits until the signal has come since the last call, or since the listener was made.
+    /// (Exactly 2^32 signals in between would look like none.)
     ///
     /// # Errors
     /// If the runtime has ended.
@@ -128,7 +135,7 @@ impl Signal {
         bell.poll_read_with(cx, |_| news(line, seen))
     }
 
-    /// Whether the signal has come since the last time. Does not wait; one load.
+    /// Whether the signal has come since the last call. Does not wait; one load.
     pub fn try_recv(&mut self) -> bool {
         news(self.line, &mut self.seen).is_ok()
     }
@@ -139,7 +146,8 @@ impl Signal {
     }
 }
 
-/// The bell rings after the count has changed, so one who finds no change and then waits for the bell misses nothing.
+/// The handler changes the count before it writes to the eventfd, so a listener that finds no
+/// change and then waits misses nothing.
 fn news(line: &Line, seen: &mut u32) -> io::Result<()> {
     let count = line.count();
     if count == *seen {

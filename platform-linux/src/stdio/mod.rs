@@ -8,19 +8,21 @@
 //! # }).unwrap();
 //! ```
 //!
-//! These files are shared with other processes: a shell, a pager, whoever is at the other end of a pipeline of siblings. To set
-//! `O_NONBLOCK` would set it for them too, since it belongs to the open file and not to the descriptor, and they would fail with
-//! errors that they do not expect; also after this process has ended. So it is never set. Instead:
+//! These files are shared with other processes: a shell, a pager, the other commands of a pipeline.
+//! `O_NONBLOCK` belongs to the open file and not to the descriptor, so setting it would set it for
+//! them too. They would fail with unexpected errors, also after this process has ended. So it is
+//! never set. Instead:
 //!
 //! | the file is | operations |
 //! |---|---|
 //! | a pipe, a FIFO or a terminal | wait in the reactor, on the same file opened anew (by way of `/proc/self/fd`), which is non-blocking for this process alone |
-//! | a socket | wait in the reactor, and ask not to be blocked each time (`MSG_DONTWAIT`) |
+//! | a socket | wait in the reactor, with `MSG_DONTWAIT` in each call |
 //! | anything else (regular files, `/dev/null`), or cannot be opened anew (a terminal of another user, no `/proc`) | block a thread of the blocking pool |
 //!
-//! Nothing is read ahead, and nothing is held back to be written later except where a thread writes ([`Stdout::flush`]). Have one
-//! object for each file: several of them take the bytes out of each other's mouths. `print!` and `std::io` may be used beside
-//! them; the order of what both write is the order of the calls, if `std::io` is flushed.
+//! Nothing is read ahead, and no write is delayed except where a thread writes ([`Stdout::flush`]).
+//! Use one object for each file: several readers of one file get parts of the input each. `print!`
+//! and `std::io` may be used beside them; the order of what both write is the order of the calls,
+//! if `std::io` is flushed.
 
 mod pooled;
 mod way;
@@ -37,7 +39,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 
 use self::way::{Input, Output};
 
-/// Standard input.
+/// Opens the standard input.
 ///
 /// # Errors
 /// The calling thread is in no runtime; it is closed.
@@ -45,7 +47,7 @@ pub fn stdin() -> io::Result<Stdin> {
     Ok(Stdin(Input::open(io::stdin())?))
 }
 
-/// Standard output.
+/// Opens the standard output.
 ///
 /// # Errors
 /// As [`stdin`].
@@ -53,7 +55,7 @@ pub fn stdout() -> io::Result<Stdout> {
     Ok(Stdout(Output::open(io::stdout())?))
 }
 
-/// Standard error.
+/// Opens the standard error.
 ///
 /// # Errors
 /// As [`stdin`].
@@ -71,14 +73,15 @@ pub struct Stdout(Output);
 pub struct Stderr(Output);
 
 impl Stdin {
-    /// Reads what there is, at least one byte; gives how many, 0 at the end (or for no room). A terminal gives a line at a time.
+    /// Reads what there is, at least one byte; returns the number of bytes, 0 at the end (or if
+    /// `buf` is empty). A terminal returns a line at a time.
     ///
     /// # Errors
-    /// The system's; the runtime has ended.
+    /// Errors of the operating system; the runtime has ended.
     ///
     /// # Cancel safety
-    /// Loses no byte: a read that has begun on a thread goes on, and the next call gives what it has read. If this is dropped in
-    /// the meantime, that is lost.
+    /// Loses no byte: a read that has begun on a thread goes on, and the next call returns its
+    /// bytes. If the object is dropped before, they are lost.
     pub async fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         poll_fn(|cx| self.0.poll_read(cx, buf)).await
     }
@@ -104,14 +107,16 @@ impl fmt::Debug for Stdin {
 macro_rules! output {
     ($type:ident) => {
         impl $type {
-            /// Writes what there is room for, at least one byte if there is one; gives how many. Where a thread writes, it has only
-            /// begun: see [`flush`](Self::flush).
+            /// Writes as much as there is room for, at least one byte unless `buf` is empty;
+            /// returns the number of bytes. If a thread writes, the write has only begun: see
+            /// [`flush`](Self::flush).
             ///
             /// # Errors
-            /// The system's, `BrokenPipe` for instance; where a thread writes, those of the write before. The runtime has ended.
+            /// Errors of the operating system, such as `BrokenPipe`; if a thread writes, those of
+            /// the write before; the runtime has ended.
             ///
             /// # Cancel safety
-            /// Dropped before it is ready it has written nothing.
+            /// If it is dropped before it is ready, it has written nothing.
             pub async fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
                 poll_fn(|cx| self.0.poll_write(cx, buf)).await
             }
@@ -122,7 +127,8 @@ macro_rules! output {
             /// As [`write`](Self::write).
             ///
             /// # Cancel safety
-            /// Dropped before it is ready it has written a part, and does not tell which.
+            /// Not cancel safe: if it is dropped before it is ready, it has written an unknown
+            /// part.
             pub async fn write_all(&mut self, mut buf: &[u8]) -> io::Result<()> {
                 while !buf.is_empty() {
                     let n = self.write(buf).await?;
@@ -134,8 +140,8 @@ macro_rules! output {
                 self.flush().await
             }
 
-            /// Waits until everything is written. Before the end of the program this is needed for output that a thread writes (to a
-            /// regular file); it does nothing else.
+            /// Waits until everything is written. Needed before the end of the program, for output
+            /// that a thread writes (to a regular file). For other files it does nothing.
             ///
             /// # Errors
             /// Those of the write before.

@@ -18,17 +18,17 @@ use rustix::{
     io::Errno,
 };
 
-/// How much goes to or comes from a thread at a time, at most.
+/// The most bytes of one operation on a thread.
 const PIECE: usize = 65_536;
 
-/// An operation on a thread; it gives the buffer back, and how far it came.
+/// An operation on a thread; returns the buffer, and the result.
 type Work = JoinHandle<(Vec<u8>, io::Result<usize>)>;
 
-/// Reads on threads, no more than it is asked for.
+/// Reads on threads, never more than it is asked for.
 pub(super) struct Reader {
     file: Arc<OwnedFd>,
     handle: Handle,
-    /// What was read; `given` bytes of it have been asked for again.
+    /// The bytes that were read; `given` of them have been returned.
     buffer: Vec<u8>,
     given: usize,
     work: Option<Work>,
@@ -90,7 +90,7 @@ impl Writer {
         Self { file: Arc::new(file), handle, buffer: Vec::new(), work: None }
     }
 
-    /// Begins to write. An error of what was begun before is told here.
+    /// Starts a write. Returns an error of the previous one.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -136,7 +136,7 @@ fn write_all(file: &OwnedFd, buf: &[u8]) -> io::Result<usize> {
     Ok(done)
 }
 
-/// Tries until it would not block, for somebody else may have made the file non-blocking.
+/// Tries until it does not block, as another process may have made the file non-blocking.
 fn retry<R>(
     file: &OwnedFd,
     event: PollFlags,
@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// Which no other test's child inherits.
+    /// A pipe that no other test's child inherits.
     fn pipe() -> (OwnedFd, OwnedFd) {
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap()
     }

@@ -1,4 +1,4 @@
-//! How to wait for a file that is not ours alone.
+//! How to wait for a file that other processes share.
 
 use core::{
     fmt,
@@ -27,7 +27,7 @@ pub(super) struct Output(Way<Writer>);
 enum Way<T> {
     /// The same file, opened anew.
     Reopened(Async<OwnedFd>),
-    /// Another descriptor of the same socket, which blocks unless it is asked not to.
+    /// Another descriptor of the same socket, which blocks unless the call asks it not to.
     Socket(Async<OwnedFd>),
     Pool(T),
 }
@@ -96,12 +96,12 @@ impl<T> Way<T> {
             }
             _ => Err(io::ErrorKind::Unsupported.into()),
         };
-        // Whatever it was that did not work, a thread does.
+        // Whatever failed, a thread works.
         watched.or_else(|_| Ok(Self::Pool(pool(fd.try_clone_to_owned()?, handle))))
     }
 }
 
-/// Each opens on its own: non-blocking for us is not so for others, and one epoll may watch both.
+/// Each opens its own file: it is non-blocking only for this process, and one epoll may watch both.
 fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -112,7 +112,7 @@ fn watch(fd: OwnedFd) -> io::Result<Async<OwnedFd>> {
     Async::from_nonblocking(fd)
 }
 
-/// The master's side of a pseudo-terminal: opened anew it is another one.
+/// The master of a pseudo-terminal: opening it anew would make another one.
 fn is_master(device: u64) -> bool {
     (rustix::fs::major(device), rustix::fs::minor(device)) == (5, 2)
 }

@@ -11,7 +11,7 @@ pub(crate) fn runtime(workers: usize) -> Runtime {
     filch_linux::builder().workers(workers).build().expect("a runtime")
 }
 
-/// Runs a future on a runtime of its own; a hang ends the whole test program.
+/// Runs a future on a new runtime; a hang ends the whole test program.
 pub(crate) fn run<F: Future>(workers: usize, future: F) -> F::Output {
     let _watchdog = watchdog();
     runtime(workers).block_on(future)

@@ -19,7 +19,7 @@ pub(crate) async fn once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> 
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
-/// A directory of its own for a test, gone when this is dropped.
+/// A directory for one test, removed when this is dropped.
 pub(crate) struct Scratch(pub(crate) std::path::PathBuf);
 
 pub(crate) fn scratch(test: &str) -> Scratch {
@@ -34,7 +34,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Waits until the condition holds, giving way; the watchdog is the limit.
+/// Waits until the condition holds, and yields meanwhile; the watchdog limits the time.
 pub(crate) async fn until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         filch_linux::yield_now().await;

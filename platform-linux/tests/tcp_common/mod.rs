@@ -57,7 +57,8 @@ pub(crate) async fn read_to_end(stream: &TcpStream) -> Vec<u8> {
     }
 }
 
-/// A listener that answers nobody: one connection fills its backlog, and the system drops what comes after.
+/// A listener that never answers: one connection fills its backlog, and the system drops later
+/// ones.
 pub(crate) struct Blackhole {
     pub(crate) addr: SocketAddr,
     listener: net::TcpListener,
@@ -76,7 +77,7 @@ pub(crate) fn blackhole(at: SocketAddr) -> Blackhole {
 }
 
 impl Blackhole {
-    /// Answers after all: what was in the way, and one more.
+    /// Accepts after all: the connection that fills the backlog, and one more.
     pub(crate) fn accept_two(self) -> thread::JoinHandle<()> {
         thread::spawn(move || {
             drop(self.listener.accept().unwrap());
@@ -85,7 +86,7 @@ impl Blackhole {
     }
 }
 
-/// How many sockets are on their way to this address (IPv4).
+/// The number of sockets that are connecting to this address (IPv4).
 pub(crate) fn under_way_to(addr: SocketAddr) -> usize {
     let to = format!(":{:04X}", addr.port());
     let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
@@ -101,7 +102,7 @@ pub(crate) fn under_way_to(addr: SocketAddr) -> usize {
         .count()
 }
 
-/// An address that nobody listens on. The socket keeps it from others.
+/// An address without a listener. The socket keeps it reserved.
 pub(crate) fn refusing() -> (SocketAddr, rustix::fd::OwnedFd) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &local()).unwrap();

@@ -16,11 +16,12 @@ use crate::{
     net::{failures::Failures, pause},
 };
 
-/// How long an address has to itself before the next is tried as well: RFC 8305, section 5.
+/// How long an address is tried before the next is tried as well: RFC 8305, section 5.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// Connects to the first address that answers, as RFC 8305 ("happy eyeballs") has it: the families take turns, each attempt
-/// has a head start of 250 ms, and a failure starts the next at once. The losers are closed.
+/// Connects to the first address that answers, as in RFC 8305 ("happy eyeballs"): the families take
+/// turns, each attempt has a head start of 250 ms, and a failure starts the next at once. The other
+/// attempts are closed.
 pub(super) async fn connect_first(addrs: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut left = take_turns(addrs).into_iter();
     let mut under_way = Vec::new();
@@ -50,7 +51,7 @@ pub(super) async fn connect_first(addrs: Vec<SocketAddr>) -> io::Result<TcpStrea
     }
 }
 
-/// The first attempt that is over, however it went.
+/// The first attempt that ends, in success or failure.
 async fn first_of(under_way: &mut Vec<Connecting>) -> (Connecting, io::Result<()>) {
     poll_fn(|cx| {
         for at in 0..under_way.len() {
@@ -63,7 +64,8 @@ async fn first_of(under_way: &mut Vec<Connecting>) -> (Connecting, io::Result<()
     .await
 }
 
-/// Addresses so that the families take turns, the first one's family first; within a family the order stays.
+/// Orders the addresses so that the families take turns, beginning with that of the first address.
+/// The order within a family stays.
 fn take_turns(addrs: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let Some(first) = addrs.first().map(SocketAddr::is_ipv4) else { return addrs };
     let mut ones = addrs.iter().filter(|addr| addr.is_ipv4() == first);
@@ -76,7 +78,7 @@ fn take_turns(addrs: Vec<SocketAddr>) -> Vec<SocketAddr> {
     turns
 }
 
-/// A socket on its way to an address.
+/// A socket that is connecting to an address.
 pub(super) struct Connecting {
     io: Async<net::TcpStream>,
     addr: SocketAddr,
@@ -86,11 +88,11 @@ impl Connecting {
     /// The socket must not block.
     pub(super) fn start(socket: net::TcpStream, addr: SocketAddr) -> io::Result<Self> {
         match rustix::net::connect(&socket, &addr) {
-            // Interrupted by a signal it goes on all the same.
+            // A connect that a signal interrupts goes on.
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        // Not before: a socket that has not begun to connect counts as hung up, and that would stay.
+        // Not before `connect`: until then a socket counts as hung up, and that would stay.
         Ok(Self { io: Async::from_nonblocking(socket)?, addr })
     }
 
@@ -104,9 +106,9 @@ impl Connecting {
     }
 }
 
-/// `WouldBlock` if it is still on its way.
+/// `WouldBlock` if it is still connecting.
 fn has_connected(socket: &net::TcpStream) -> io::Result<()> {
-    // Taken first: an error that comes in between makes another edge.
+    // Read before the check below: an error that comes in between makes another edge.
     sockopt::socket_error(socket)??;
     match rustix::net::getpeername(socket) {
         Ok(_) => Ok(()),

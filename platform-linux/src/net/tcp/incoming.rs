@@ -1,4 +1,4 @@
-//! Accepting without end.
+//! Accepting connections in a loop.
 
 use core::{net::SocketAddr, time::Duration};
 use std::io;
@@ -8,14 +8,15 @@ use rustix::io::Errno;
 use super::{listener::TcpListener, stream::TcpStream};
 use crate::net::pause;
 
-/// The first rest, and the longest.
+/// The first pause, and the longest.
 const REST: Duration = Duration::from_millis(10);
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// The connections of a listener, one after the other: [`TcpListener::incoming`].
 ///
-/// Where the process or the system has no more descriptors or memory, it rests and tries again, for a server that lives
-/// on until others have ended: 10 ms at first, doubled each time, 1 s at most.
+/// When the process or the system has no more descriptors or memory, it pauses and tries again, so
+/// that the server survives until other connections have ended: 10 ms at first, doubled each time,
+/// 1 s at most.
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a TcpListener,
@@ -28,14 +29,15 @@ impl<'a> Incoming<'a> {
         Self { listener, rest: REST, shortages: 0 }
     }
 
-    /// The next connection, and where it comes from. There is no end of them.
+    /// The next connection, and the peer's address. The sequence has no end.
     ///
     /// # Errors
-    /// Those of [`TcpListener::accept`], except shortages, which it waits out, and connections that are lost or refused before they
-    /// are accepted. What is left speaks of a listener that is broken (closed behind its back, or shut down).
+    /// Those of [`TcpListener::accept`], except shortages, which it waits out, and connections that
+    /// are lost or refused before they are accepted. Any other error means that the listener is
+    /// broken (closed by other code, or shut down).
     ///
     /// # Cancel safety
-    /// Loses no connection. One dropped during a rest forgets the rest.
+    /// Loses no connection. A future that is dropped during a pause forgets the pause.
     pub async fn next(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
         loop {
             match self.listener.accept().await {
@@ -45,7 +47,7 @@ impl<'a> Incoming<'a> {
                     self.rest = (rest * 2).min(LONGEST_REST);
                     pause::sleep(rest).await?;
                 }
-                // The peer gave up, or a firewall said no: that one is gone, the others are not.
+                // The peer gave up, or a firewall refused: only this connection is lost.
                 Err(error) if is_lost(&error) => {}
                 Err(error) => return Err(error),
                 Ok(connection) => {
@@ -56,7 +58,8 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// How often it had to rest so far: for a log, since [`next`](Self::next) says nothing of it.
+    /// How many pauses there were so far: for a log, since [`next`](Self::next) does not report
+    /// them.
     pub fn shortages(&self) -> u64 {
         self.shortages
     }
@@ -66,7 +69,7 @@ fn is_lost(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::CONNABORTED | Errno::PERM))
 }
 
-/// Something ran out that may come back: descriptors, memory, what a user may watch.
+/// A resource ran out that may come back: descriptors, memory, a user's watches.
 fn is_shortage(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

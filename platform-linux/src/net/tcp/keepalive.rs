@@ -5,8 +5,9 @@ use std::{io, os::fd::BorrowedFd};
 
 use rustix::net::sockopt;
 
-/// When a silent connection is probed, and when it is given up. Times are whole seconds, rounded up; what is not set stays as
-/// it was (a new socket has the system's defaults, `net.ipv4.tcp_keepalive_*`).
+/// When an idle connection is probed, and when it is closed. Times are whole seconds, rounded up. A
+/// value that is not set stays as it was (a new socket has the system's defaults,
+/// `net.ipv4.tcp_keepalive_*`).
 ///
 /// ```
 /// use core::time::Duration;
@@ -22,12 +23,12 @@ pub struct Keepalive {
 }
 
 impl Keepalive {
-    /// All as it was.
+    /// Changes nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The silence before the first probe, 1 s to 32,767 s.
+    /// The idle time before the first probe, 1 s to 32,767 s.
     pub fn idle(mut self, time: Duration) -> Self {
         self.idle = Some(time);
         self
@@ -39,14 +40,14 @@ impl Keepalive {
         self
     }
 
-    /// How many probes go unanswered before the connection is given up, 1 to 127.
+    /// How many probes may stay unanswered before the connection is closed, 1 to 127.
     pub fn count(mut self, probes: u32) -> Self {
         self.count = Some(probes);
         self
     }
 }
 
-/// Switches probes on, as given, or off.
+/// Switches probes on, with these values, or off.
 pub(super) fn set(fd: BorrowedFd<'_>, keepalive: Option<&Keepalive>) -> io::Result<()> {
     let Some(Keepalive { idle, interval, count }) = keepalive else {
         return Ok(sockopt::set_socket_keepalive(fd, false)?);
@@ -63,7 +64,7 @@ pub(super) fn set(fd: BorrowedFd<'_>, keepalive: Option<&Keepalive>) -> io::Resu
     Ok(sockopt::set_socket_keepalive(fd, true)?)
 }
 
-/// What is in force, all three values; `None` if probes are off.
+/// The values in force, all three; `None` if probes are off.
 pub(super) fn get(fd: BorrowedFd<'_>) -> io::Result<Option<Keepalive>> {
     if !sockopt::socket_keepalive(fd)? {
         return Ok(None);

@@ -18,7 +18,8 @@ use crate::{
     net::{addrs::ToSocketAddrs, failures::Failures},
 };
 
-/// How many connections may wait to be accepted; the system cuts it to `net.core.somaxconn`, 4,096 by default.
+/// How many connections may wait to be accepted; the system limits it to `net.core.somaxconn`,
+/// 4,096 by default.
 const BACKLOG: u32 = 4_096;
 
 /// A TCP socket that accepts connections.
@@ -43,12 +44,12 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens on the first of the addresses that can be had, with `SO_REUSEADDR` and a backlog of 4,096 (or what the system
-    /// allows). For other options see [`TcpSocket`].
+    /// Listens on the first of the addresses that can be bound, with `SO_REUSEADDR` and a backlog
+    /// of 4,096 (or what the system allows). For other options see [`TcpSocket`].
     ///
     /// # Errors
-    /// `AddrInUse` and whatever else the system says, with each address in the text; a name that cannot be looked up; the
-    /// calling thread is in no runtime.
+    /// `AddrInUse` and other errors of the operating system, with each address in the text; a name
+    /// that cannot be looked up; the calling thread is in no runtime.
     ///
     /// # Cancel safety
     /// Dropping it closes what it has opened.
@@ -69,12 +70,14 @@ impl TcpListener {
         Ok(Self { io: Async::from_nonblocking(socket)? })
     }
 
-    /// Accepts a connection; gives it and the peer's address. Any number of tasks may wait. Connections that ended before they
-    /// were accepted are passed over. Cost: one system call, two to set the connection up.
+    /// Accepts a connection; returns it and the peer's address. Any number of tasks may wait.
+    /// Connections that ended before they were accepted are skipped. Cost: one system call, two to
+    /// set the connection up.
     ///
     /// # Errors
-    /// The system's. `EMFILE`, `ENFILE`, `ENOBUFS` and `ENOMEM` do not pass by calling again at once: [`incoming`](Self::incoming)
-    /// waits as it should. An accepted connection that cannot be watched (no memory) is closed.
+    /// Errors of the operating system. After `EMFILE`, `ENFILE`, `ENOBUFS` and `ENOMEM` it does not
+    /// help to call again at once: [`incoming`](Self::incoming) pauses as it should. An accepted
+    /// connection that cannot be registered (no memory) is closed.
     ///
     /// # Cancel safety
     /// Loses no connection.
@@ -82,7 +85,8 @@ impl TcpListener {
         self.io.read_with(accept_on).await.and_then(watched)
     }
 
-    /// As [`accept`](Self::accept), for one caller at a time: a later one takes the place of an earlier one.
+    /// As [`accept`](Self::accept), for one caller at a time: a later caller replaces an earlier
+    /// one.
     ///
     /// # Errors
     /// As there.
@@ -90,7 +94,8 @@ impl TcpListener {
         self.io.poll_read_with(cx, accept_on).map(|accepted| accepted.and_then(watched))
     }
 
-    /// The connections one after the other, with rests where the system runs short of descriptors or memory.
+    /// The connections one after the other, with pauses when the system runs short of descriptors
+    /// or memory.
     ///
     /// ```
     /// # use filch_linux::net::TcpListener;
@@ -106,26 +111,26 @@ impl TcpListener {
         Incoming::new(self)
     }
 
-    /// The address that it listens on.
+    /// The address that the socket listens on.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }
 
-    /// The error that the socket has kept, if any; it forgets it.
+    /// Takes the socket's pending error (`SO_ERROR`), if there is one.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.get_ref().take_error()
     }
 
-    /// The socket of the standard library. It stays non-blocking.
+    /// Converts it to the socket of the standard library, which stays non-blocking.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn into_std(self) -> io::Result<net::TcpListener> {
         self.io.into_inner()
     }
@@ -150,14 +155,15 @@ fn accept_on(socket: &net::TcpListener) -> io::Result<(net::TcpStream, SocketAdd
                 };
                 return Ok((stream, peer));
             }
-            // Each took one connection from the backlog, so the loop ends; if a system has it otherwise, too.
+            // Each such error took one connection from the backlog, so the loop ends. The limit is
+            // for systems that behave otherwise.
             Err(error) if is_connections_own(error) && patience > 0 => patience -= 1,
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Errors that were pending on the new connection: accept(2) has them like this on Linux alone.
+/// Errors that were pending on the new connection: only Linux's accept(2) returns them.
 fn is_connections_own(error: Errno) -> bool {
     matches!(
         error,
@@ -180,7 +186,7 @@ fn watched((stream, peer): (net::TcpStream, SocketAddr)) -> io::Result<(TcpStrea
 impl TryFrom<net::TcpListener> for TcpListener {
     type Error = io::Error;
 
-    /// Makes the socket non-blocking, and watches it in the current runtime.
+    /// Makes the socket non-blocking, and registers it with the current runtime.
     fn try_from(socket: net::TcpListener) -> io::Result<Self> {
         Ok(Self { io: Async::new(socket)? })
     }

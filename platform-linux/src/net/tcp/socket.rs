@@ -15,7 +15,7 @@ use super::{
     stream::TcpStream,
 };
 
-/// A TCP socket that neither listens nor is connected yet: for the options that have to be set before.
+/// A TCP socket that neither listens nor is connected yet: for options that must be set before.
 ///
 /// ```
 /// # filch_linux::builder().build().unwrap().block_on(async {
@@ -37,13 +37,13 @@ impl TcpSocket {
     /// A socket for IPv4.
     ///
     /// # Errors
-    /// The system's, when it has no more descriptors or memory.
+    /// If the system has no more descriptors or memory.
     pub fn new_v4() -> io::Result<Self> {
         Self::new(AddressFamily::INET)
     }
 
-    /// A socket for IPv6, and for IPv4 too, as far as [`set_only_v6`](Self::set_only_v6) and the system's default
-    /// (`net.ipv6.bindv6only`) have it.
+    /// A socket for IPv6. Whether it is for IPv4 too depends on [`set_only_v6`](Self::set_only_v6)
+    /// and on the system's default (`net.ipv6.bindv6only`).
     ///
     /// # Errors
     /// As [`new_v4`](Self::new_v4); the system is without IPv6.
@@ -62,10 +62,10 @@ impl TcpSocket {
         Ok(Self { fd })
     }
 
-    /// `SO_REUSEADDR`: an address that old connections linger on can be bound again.
+    /// `SO_REUSEADDR`: an address with old connections in `TIME_WAIT` can be bound again.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn set_reuse_address(&self, on: bool) -> io::Result<()> {
         Ok(sockopt::set_socket_reuseaddr(&self.fd, on)?)
     }
@@ -73,15 +73,15 @@ impl TcpSocket {
     /// `SO_REUSEPORT`: several sockets of one user listen on one address; the system spreads connections over them.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn set_reuse_port(&self, on: bool) -> io::Result<()> {
         Ok(sockopt::set_socket_reuseport(&self.fd, on)?)
     }
 
-    /// `IPV6_V6ONLY`: a socket for IPv6 leaves IPv4 alone.
+    /// `IPV6_V6ONLY`: a socket for IPv6 does not accept IPv4.
     ///
     /// # Errors
-    /// The system's; the socket is one for IPv4.
+    /// Errors of the operating system; the socket is for IPv4.
     pub fn set_only_v6(&self, on: bool) -> io::Result<()> {
         Ok(sockopt::set_ipv6_v6only(&self.fd, on)?)
     }
@@ -89,7 +89,7 @@ impl TcpSocket {
     /// How many hops packets live: `IP_TTL`, or `IPV6_UNICAST_HOPS`. Accepted connections inherit it.
     ///
     /// # Errors
-    /// The system's; not 1 to 255.
+    /// Errors of the operating system; not 1 to 255.
     pub fn set_ttl(&self, hops: u32) -> io::Result<()> {
         set_ttl(self.fd.as_fd(), hops)
     }
@@ -97,7 +97,7 @@ impl TcpSocket {
     /// `TCP_NODELAY`, see [`TcpStream::set_nodelay`]. Accepted connections inherit it.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
         Ok(sockopt::set_tcp_nodelay(&self.fd, on)?)
     }
@@ -105,7 +105,7 @@ impl TcpSocket {
     /// See [`TcpStream::set_keepalive`]. Accepted connections inherit it.
     ///
     /// # Errors
-    /// The system's, for values out of range.
+    /// Errors of the operating system, also for values out of range.
     pub fn set_keepalive(&self, keepalive: Option<&Keepalive>) -> io::Result<()> {
         keepalive::set(self.fd.as_fd(), keepalive)
     }
@@ -113,31 +113,32 @@ impl TcpSocket {
     /// See [`TcpStream::set_linger`]. Accepted connections inherit it.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn set_linger(&self, time: Option<Duration>) -> io::Result<()> {
         Ok(sockopt::set_socket_linger(&self.fd, time)?)
     }
 
-    /// `SO_RCVBUF` in bytes; the system doubles it, and has a limit. Before a connection it sets the window's scale too.
+    /// `SO_RCVBUF` in bytes; the system doubles it, and limits it. Before the connection it also
+    /// determines the window scale.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
         Ok(sockopt::set_socket_recv_buffer_size(&self.fd, bytes)?)
     }
 
-    /// `SO_SNDBUF` in bytes; the system doubles it, and has a limit.
+    /// `SO_SNDBUF` in bytes; the system doubles it, and limits it.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
         Ok(sockopt::set_socket_send_buffer_size(&self.fd, bytes)?)
     }
 
-    /// Gives the socket its local address; port 0 stands for any that is free.
+    /// Binds the socket to a local address; port 0 stands for any free port.
     ///
     /// # Errors
-    /// The system's, among others `AddrInUse`.
+    /// Errors of the operating system, such as `AddrInUse`.
     pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {
         Ok(rustix::net::bind(&self.fd, &addr)?)
     }
@@ -145,15 +146,16 @@ impl TcpSocket {
     /// The local address.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(rustix::net::getsockname(&self.fd)?.try_into()?)
     }
 
-    /// Listens. As many as `backlog` connections wait to be accepted; the system has a limit (`net.core.somaxconn`).
+    /// Listens. At most `backlog` connections wait to be accepted; the system limits it
+    /// (`net.core.somaxconn`).
     ///
     /// # Errors
-    /// The system's; the calling thread is in no runtime.
+    /// Errors of the operating system; the calling thread is in no runtime.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
         rustix::net::listen(&self.fd, i32::try_from(backlog).unwrap_or(i32::MAX))?;
         TcpListener::from_nonblocking(self.fd.into())
@@ -175,7 +177,7 @@ impl TcpSocket {
     }
 }
 
-/// Both families have an option of their own.
+/// Each family has its own option.
 pub(super) fn set_ttl(fd: BorrowedFd<'_>, hops: u32) -> io::Result<()> {
     if sockopt::socket_domain(fd)? == AddressFamily::INET {
         return Ok(sockopt::set_ip_ttl(fd, hops)?);
@@ -191,8 +193,8 @@ pub(super) fn ttl(fd: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(sockopt::ipv6_unicast_hops(fd)?.into())
 }
 
-/// For options that have no method here: by way of [`net::TcpStream`] and other crates. The socket must be a TCP socket; it
-/// is made non-blocking.
+/// For options that have no method here: through [`net::TcpStream`] and other crates. The socket
+/// must be a TCP socket; it is made non-blocking.
 impl TryFrom<OwnedFd> for TcpSocket {
     type Error = io::Error;
 

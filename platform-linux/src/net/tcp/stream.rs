@@ -25,11 +25,13 @@ use crate::{
 
 /// A TCP connection. Dropping it closes it.
 ///
-/// The methods take `&self`, so that tasks may share one connection: any number of them may wait in [`read`](Self::read) and
-/// [`write`](Self::write). The traits of `futures-io` (for `TcpStream`, `&TcpStream` and the halves) keep one waiter for each
-/// direction instead: a later one takes the place of an earlier one.
+/// The methods take `&self`, so that tasks may share one connection: any number of them may wait in
+/// [`read`](Self::read) and [`write`](Self::write). The traits of `futures-io` (for `TcpStream`,
+/// `&TcpStream` and the halves) keep one waiter for each direction instead: a later caller replaces
+/// an earlier one.
 ///
-/// No write raises `SIGPIPE`. What is ready at once spends the task's budget, see [`filch_std::consume_budget`].
+/// No write raises `SIGPIPE`. An operation that is ready at once spends the task's budget, see
+/// [`filch_std::consume_budget`].
 pub struct TcpStream {
     pub(super) io: Async<net::TcpStream>,
 }
@@ -37,13 +39,15 @@ pub struct TcpStream {
 impl TcpStream {
     /// Connects to the first address that answers.
     ///
-    /// The addresses are tried as RFC 8305 ("happy eyeballs") has it: IPv6 and IPv4 in turns, each with a head start of 250 ms,
-    /// or until the one before has failed; the losers are closed. How long one address takes is up to the system, minutes
-    /// perhaps: put a timeout around it.
+    /// The addresses are tried as in RFC 8305 ("happy eyeballs"): IPv6 and IPv4 in turns. The next
+    /// attempt starts 250 ms after the one before, or as soon as that one has failed; the other
+    /// attempts are closed. The system decides how long an attempt lasts, perhaps minutes: use a
+    /// timeout.
     ///
     /// # Errors
-    /// The system's, `ConnectionRefused` for instance, with each address in the text, and the last one's own error as the source; a name that cannot
-    /// be looked up; the calling thread is in no runtime.
+    /// Errors of the operating system, such as `ConnectionRefused`, with each address in the text,
+    /// and the last address's error as the source; a name that cannot be looked up; the calling
+    /// thread is in no runtime.
     ///
     /// # Cancel safety
     /// Dropping it closes every socket that it has opened.
@@ -54,7 +58,7 @@ impl TcpStream {
     /// Connects to one address.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect), the system's error as it is.
+    /// As [`connect`](Self::connect), but the operating system's error is returned unchanged.
     ///
     /// # Cancel safety
     /// As there.
@@ -71,11 +75,11 @@ impl TcpStream {
         Ok(Self { io: Async::from_nonblocking(socket)? })
     }
 
-    /// Reads what there is, at least one byte; gives how many, 0 at the end of the stream (or for no room). Cost: one system
-    /// call.
+    /// Reads what there is, at least one byte; returns the number of bytes, 0 at the end of the
+    /// stream (or if `buf` is empty). Cost: one system call.
     ///
     /// # Errors
-    /// The system's, `ConnectionReset` for instance.
+    /// Errors of the operating system, such as `ConnectionReset`.
     ///
     /// # Cancel safety
     /// Loses no byte.
@@ -103,7 +107,7 @@ impl TcpStream {
         self.io.read_stream_with(len, |socket| receive_vectored(socket, bufs)).await
     }
 
-    /// As [`read`](Self::read), but what it gives can be read again.
+    /// As [`read`](Self::read), but leaves the bytes to be read again.
     ///
     /// # Errors
     /// As there.
@@ -117,13 +121,14 @@ impl TcpStream {
         self.io.read_with(|socket| receive(socket, buf, RecvFlags::PEEK)).await
     }
 
-    /// Writes what there is room for, at least one byte if there is one; gives how many. Cost: one system call.
+    /// Writes as much as there is room for, at least one byte unless `buf` is empty; returns the
+    /// number of bytes. Cost: one system call.
     ///
     /// # Errors
-    /// The system's, `BrokenPipe` and `ConnectionReset` for instance.
+    /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready it has written nothing.
+    /// If it is dropped before it is ready, it has written nothing.
     pub async fn write(&self, buf: &[u8]) -> io::Result<usize> {
         self.io.write_with(|socket| send(socket, buf)).await
     }
@@ -142,10 +147,11 @@ impl TcpStream {
     /// Reads until the buffer is full.
     ///
     /// # Errors
-    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the stream ends before; else as [`read`](Self::read).
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the stream ends before; otherwise as
+    /// [`read`](Self::read).
     ///
     /// # Cancel safety
-    /// None: dropped before it is ready it may have read some of the bytes.
+    /// Not cancel safe: if it is dropped before it is ready, it may have read some of the bytes.
     pub async fn read_exact(&self, mut buf: &mut [u8]) -> io::Result<()> {
         while !buf.is_empty() {
             match self.read(buf).await? {
@@ -162,7 +168,7 @@ impl TcpStream {
     /// As [`write`](Self::write).
     ///
     /// # Cancel safety
-    /// None: dropped before it is ready it may have written some of the bytes.
+    /// Not cancel safe: if it is dropped before it is ready, it may have written some of the bytes.
     pub async fn write_all(&self, mut buf: &[u8]) -> io::Result<()> {
         while !buf.is_empty() {
             let n = self.write(buf).await?;
@@ -212,11 +218,12 @@ impl TcpStream {
         self.io.poll_write_with(cx, |socket| send_vectored(socket, bufs))
     }
 
-    /// Shuts one direction down, or both; does not wait. After `Write` the peer reads the end of the stream when it has read all
-    /// that was written. A connection that the peer has reset counts as shut down.
+    /// Shuts one direction down, or both, without waiting. After `Write` the peer reads all that
+    /// was written, and then the end of the stream. A connection that the peer has reset counts as
+    /// shut down.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self.io.get_ref().shutdown(how) {
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
@@ -226,13 +233,14 @@ impl TcpStream {
 
     /// Two halves that borrow the connection, to read and to write at the same time within a task.
     ///
-    /// Where the extension traits of `futures` are in scope, `stream.split()` is theirs: say `TcpStream::split(&mut stream)`.
+    /// If the extension traits of `futures` are in scope, `stream.split()` is ambiguous: write
+    /// `TcpStream::split(&mut stream)`.
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
         halves::split(self)
     }
 
-    /// Two halves that own the connection, for two tasks. The write half shuts its direction down when it is dropped; both
-    /// together close the connection. Allocates once.
+    /// Two halves that own the connection, for two tasks. The write half shuts its direction down
+    /// when it is dropped; the connection is closed when both are. Allocates once.
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         halves::into_split(self)
     }
@@ -240,7 +248,7 @@ impl TcpStream {
     /// The address at this end.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }
@@ -248,23 +256,23 @@ impl TcpStream {
     /// The address at the other end.
     ///
     /// # Errors
-    /// The system's; the connection has ended.
+    /// Errors of the operating system; the connection has ended.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().peer_addr()
     }
 
-    /// The error that the socket has kept, if any; it forgets it.
+    /// Takes the socket's pending error (`SO_ERROR`), if there is one.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.get_ref().take_error()
     }
 
-    /// The socket of the standard library. It stays non-blocking.
+    /// Converts it to the socket of the standard library, which stays non-blocking.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn into_std(self) -> io::Result<net::TcpStream> {
         self.io.into_inner()
     }
@@ -273,7 +281,7 @@ impl TcpStream {
 impl TryFrom<net::TcpStream> for TcpStream {
     type Error = io::Error;
 
-    /// Makes the socket non-blocking, and watches it in the current runtime.
+    /// Makes the socket non-blocking, and registers it with the current runtime.
     fn try_from(socket: net::TcpStream) -> io::Result<Self> {
         Ok(Self { io: Async::new(socket)? })
     }

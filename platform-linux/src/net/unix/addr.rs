@@ -1,4 +1,5 @@
-//! Addresses, from the standard library's to the system's, and errors that name them.
+//! Addresses, converted from the standard library's type to the system's, and errors that name
+//! them.
 
 use std::{
     io,
@@ -12,13 +13,13 @@ use rustix::{
 
 use crate::net::failures::Failure;
 
-/// A new socket, which does not block.
+/// A new non-blocking socket.
 pub(super) fn socket(kind: SocketType) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     Ok(rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?)
 }
 
-/// For the system. Unnamed addresses are of no use there.
+/// Converts it for the system. Unnamed addresses are an error.
 pub(super) fn for_system(addr: &SocketAddr) -> io::Result<SocketAddrUnix> {
     if let Some(path) = addr.as_pathname() {
         return Ok(SocketAddrUnix::new(path)?);
@@ -34,13 +35,14 @@ pub(super) fn unnamed() -> io::Result<SocketAddr> {
     SocketAddr::from_pathname("")
 }
 
-/// Whether the system gave an address without a name. (What rustix makes of it is an abstract name; and a path of full length, which
-/// the system allows, makes it panic. The standard library reads both as they are.)
+/// Whether the system returned an address without a name. (rustix turns it into an abstract name,
+/// and panics on a path of full length, which the system allows. The standard library reads both
+/// correctly.)
 pub(super) fn is_unnamed(addr: Option<&SocketAddrAny>) -> bool {
     addr.is_none_or(|addr| addr.addr_len() as usize <= size_of::<libc::sa_family_t>())
 }
 
-/// Gives a socket its address.
+/// Binds a socket to the address.
 pub(super) fn bind(socket: &OwnedFd, addr: &SocketAddr) -> io::Result<()> {
     let result = rustix::net::bind(socket, &for_system(addr)?).map_err(io::Error::from);
     result.map_err(|error| {

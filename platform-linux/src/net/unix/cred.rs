@@ -1,4 +1,4 @@
-//! Who is at the other end.
+//! The credentials of the peer.
 
 use core::mem;
 use std::{
@@ -6,21 +6,22 @@ use std::{
     os::fd::{AsFd, AsRawFd},
 };
 
-/// Who connected, or listens, at the other end, as the kernel noted then: [`UnixStream::peer_cred`](super::UnixStream::peer_cred).
+/// The process that connected or listens at the other end, as the kernel recorded it then:
+/// [`UnixStream::peer_cred`](super::UnixStream::peer_cred).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerCred {
     /// Effective user.
     pub uid: u32,
     /// Effective group.
     pub gid: u32,
-    /// Process; `None` if it is in a namespace that this process does not see. The process may have ended, and its number be
-    /// another's: do not decide by it who may do what.
+    /// Process; `None` if it is in a namespace that this process does not see. The process may have
+    /// ended, and the number may be reused: do not base permissions on it.
     pub pid: Option<u32>,
 }
 
-/// `SO_PEERCRED`. (That of rustix takes for granted that there is a process id.)
+/// `SO_PEERCRED`. (rustix assumes that there is a process id.)
 pub(super) fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
-    // SAFETY: three numbers.
+    // SAFETY: three numbers, for which zeros are valid.
     let mut cred: libc::ucred = unsafe { mem::zeroed() };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: a place of our own, and its length.

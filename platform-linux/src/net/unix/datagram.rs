@@ -25,11 +25,12 @@ use crate::{Async, net::pause};
 
 /// A Unix socket for datagrams. Dropping it closes it; the file of its path, if it has one, stays: see [the module](super).
 ///
-/// Unlike UDP it loses nothing: who sends to a socket that has not received enough yet waits, and everything arrives in order. But
-/// one is received whole: what there is no room for is lost.
+/// Unlike UDP it is reliable: a sender waits while the receiver's queue is full, and datagrams
+/// arrive in order. But a datagram is received whole: bytes that there is no room for are lost.
 ///
-/// The methods take `&self`, so that tasks may share one socket: any number of them may wait to send and to receive. What is ready
-/// at once spends the task's budget, see [`filch_std::consume_budget`].
+/// The methods take `&self`, so that tasks may share one socket: any number of them may wait to
+/// send and to receive. An operation that is ready at once spends the task's budget, see
+/// [`filch_std::consume_budget`].
 ///
 /// ```
 /// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
@@ -47,11 +48,12 @@ pub struct UnixDatagram {
 }
 
 impl UnixDatagram {
-    /// A socket with this path, whose file it makes.
+    /// Binds a socket to this path, and creates the file.
     ///
     /// # Errors
-    /// `AddrInUse` if there is such a file, be it that its socket is closed: see [the module](super). What else the system says,
-    /// with the path in the text; the calling thread is in no runtime.
+    /// `AddrInUse` if the file exists, even if its socket is closed: see [the module](super). Other
+    /// errors of the operating system, with the path in the text; the calling thread is in no
+    /// runtime.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         Self::bind_addr(&SocketAddr::from_pathname(path)?)
     }
@@ -66,10 +68,10 @@ impl UnixDatagram {
         Ok(Self { io: Async::from_nonblocking(socket.into())? })
     }
 
-    /// A socket without a name, which can send, but to which nobody can reply.
+    /// A socket without a name. It can send, but receivers cannot reply to it.
     ///
     /// # Errors
-    /// The system's; the calling thread is in no runtime.
+    /// Errors of the operating system; the calling thread is in no runtime.
     pub fn unbound() -> io::Result<Self> {
         Ok(Self { io: Async::from_nonblocking(addr::socket(SocketType::DGRAM)?.into())? })
     }
@@ -77,7 +79,7 @@ impl UnixDatagram {
     /// Two sockets that are connected to each other.
     ///
     /// # Errors
-    /// The system's; the calling thread is in no runtime.
+    /// Errors of the operating system; the calling thread is in no runtime.
     pub fn pair() -> io::Result<(Self, Self)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (one, other) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
@@ -85,11 +87,11 @@ impl UnixDatagram {
         Ok((Self { io: watched(one)? }, Self { io: watched(other)? }))
     }
 
-    /// From now on it sends to this socket, and receives from it alone. Nothing is sent.
+    /// From now on the socket sends to this path, and receives only from it. Sends nothing.
     ///
     /// # Errors
-    /// `NotFound` if there is no such file, `ConnectionRefused` if its socket is closed, and whatever else the system says, with the
-    /// path in the text.
+    /// `NotFound` if there is no such file, `ConnectionRefused` if its socket is closed, and other
+    /// errors of the operating system, with the path in the text.
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.connect_addr(&SocketAddr::from_pathname(path)?)
     }
@@ -104,21 +106,25 @@ impl UnixDatagram {
             .map_err(|error| addr::cannot_connect(addr, error.into()))
     }
 
-    /// Sends a datagram to the socket that it is connected to; gives its length. Waits until there is room. Cost: one system call.
+    /// Sends a datagram to the socket that it is connected to; returns its length. Waits until
+    /// there is room. Cost: one system call.
     ///
     /// # Errors
-    /// The system's: one that is too long, a peer that is closed (`ConnectionRefused`, `ConnectionReset`), no peer.
+    /// Errors of the operating system: the datagram is too long, the peer is closed
+    /// (`ConnectionRefused`, `ConnectionReset`), there is no peer.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready it has sent nothing.
+    /// If it is dropped before it is ready, it has sent nothing.
     pub async fn send(&self, payload: &[u8]) -> io::Result<usize> {
         self.io.write_with(|socket| send(socket, payload)).await
     }
 
-    /// Sends a datagram to the socket at this path; gives its length. Waits until there is room. Cost: one system call.
+    /// Sends a datagram to the socket at this path; returns its length. Waits until there is room.
+    /// Cost: one system call.
     ///
-    /// The system does not tell when there is room at a socket that this one is not connected to: so it is tried again after 1 ms,
-    /// then after 2, up to 100. [`connect`](Self::connect) if that is too late.
+    /// The system does not report when there is room at a socket that this one is not connected to.
+    /// So the send is tried again after 1 ms, then after 2, up to 100. Use
+    /// [`connect`](Self::connect) if that is too slow.
     ///
     /// # Errors
     /// As [`send`](Self::send), and as [`connect`](Self::connect).
@@ -140,10 +146,12 @@ impl UnixDatagram {
         let to = addr::for_system(addr)?;
         let mut rest = Duration::from_millis(1);
         loop {
-            // Before the attempt, after which there must be no wait that could be dropped.
+            // Before the attempt: after it there must be no wait at which the future could be
+            // dropped.
             filch_std::consume_budget().await;
             match rustix::net::sendto(&self.io, payload, SendFlags::NOSIGNAL, &to) {
-                // Epoll is of no use: it knows of our own buffer only, and every attempt in vain is an edge of it.
+                // Epoll does not help: it reports only this socket's own buffer, and every failed
+                // attempt is an edge of it.
                 Err(Errno::AGAIN) => {
                     pause::sleep(rest).await?;
                     rest = (rest * 2).min(Duration::from_millis(100));
@@ -154,10 +162,10 @@ impl UnixDatagram {
         }
     }
 
-    /// Receives a datagram; gives its length. Cost: one system call.
+    /// Receives a datagram; returns its length. Cost: one system call.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     ///
     /// # Cancel safety
     /// Loses no datagram.
@@ -165,10 +173,10 @@ impl UnixDatagram {
         self.io.read_with(|socket| receive(socket, buf)).await
     }
 
-    /// Receives a datagram; gives its length and where it came from. Cost: one system call.
+    /// Receives a datagram; returns its length and the sender's address. Cost: one system call.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     ///
     /// # Cancel safety
     /// Loses no datagram.
@@ -176,7 +184,7 @@ impl UnixDatagram {
         self.io.read_with(|socket| socket.recv_from(buf)).await
     }
 
-    /// As [`send`](Self::send), for one caller at a time: a later one takes the place of an earlier one.
+    /// As [`send`](Self::send), for one caller at a time: a later caller replaces an earlier one.
     ///
     /// # Errors
     /// As there.
@@ -184,7 +192,7 @@ impl UnixDatagram {
         self.io.poll_write_with(cx, |socket| send(socket, payload))
     }
 
-    /// As [`recv`](Self::recv), for one caller at a time: a later one takes the place of an earlier one.
+    /// As [`recv`](Self::recv), for one caller at a time: a later caller replaces an earlier one.
     ///
     /// # Errors
     /// As there.
@@ -192,10 +200,10 @@ impl UnixDatagram {
         self.io.poll_read_with(cx, |socket| receive(socket, buf))
     }
 
-    /// Its own address.
+    /// The socket's own address.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }
@@ -203,31 +211,32 @@ impl UnixDatagram {
     /// The address that it is connected to.
     ///
     /// # Errors
-    /// The system's; it is connected to none.
+    /// Errors of the operating system; it is not connected.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().peer_addr()
     }
 
-    /// Shuts one direction down, or both. After `Read` a receive gives 0 when there is nothing left; who sends is told.
+    /// Shuts one direction down, or both. After `Read` a receive returns 0 when the queue is empty;
+    /// senders get an error.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.io.get_ref().shutdown(how)
     }
 
-    /// The error that the socket has kept, if any; it forgets it.
+    /// Takes the socket's pending error (`SO_ERROR`), if there is one.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.get_ref().take_error()
     }
 
-    /// The socket of the standard library. It stays non-blocking.
+    /// Converts it to the socket of the standard library, which stays non-blocking.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn into_std(self) -> io::Result<net::UnixDatagram> {
         self.io.into_inner()
     }
@@ -244,7 +253,7 @@ fn receive(socket: &net::UnixDatagram, buf: &mut [u8]) -> io::Result<usize> {
 impl TryFrom<net::UnixDatagram> for UnixDatagram {
     type Error = io::Error;
 
-    /// Makes the socket non-blocking, and watches it in the current runtime.
+    /// Makes the socket non-blocking, and registers it with the current runtime.
     fn try_from(socket: net::UnixDatagram) -> io::Result<Self> {
         Ok(Self { io: Async::new(socket)? })
     }

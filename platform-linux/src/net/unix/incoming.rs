@@ -1,4 +1,4 @@
-//! Accepting without end.
+//! Accepting connections in a loop.
 
 use core::time::Duration;
 use std::{io, os::unix::net::SocketAddr};
@@ -8,14 +8,15 @@ use rustix::io::Errno;
 use super::{listener::UnixListener, stream::UnixStream};
 use crate::net::pause;
 
-/// The first rest, and the longest.
+/// The first pause, and the longest.
 const REST: Duration = Duration::from_millis(10);
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// The connections of a listener, one after the other: [`UnixListener::incoming`].
 ///
-/// Where the process or the system has no more descriptors or memory, it rests and tries again, for a server that lives on until
-/// others have ended: 10 ms at first, doubled each time, 1 s at most.
+/// When the process or the system has no more descriptors or memory, it pauses and tries again, so
+/// that the server survives until other connections have ended: 10 ms at first, doubled each time,
+/// 1 s at most.
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a UnixListener,
@@ -27,13 +28,13 @@ impl<'a> Incoming<'a> {
         Self { listener, rest: REST }
     }
 
-    /// The next connection, and where it comes from. There is no end of them.
+    /// The next connection, and the peer's address. The sequence has no end.
     ///
     /// # Errors
     /// Those of [`UnixListener::accept`], except shortages, which it waits out.
     ///
     /// # Cancel safety
-    /// Loses no connection. One dropped during a rest forgets the rest.
+    /// Loses no connection. A future that is dropped during a pause forgets the pause.
     pub async fn next(&mut self) -> io::Result<(UnixStream, SocketAddr)> {
         loop {
             match self.listener.accept().await {
@@ -52,7 +53,7 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// Something ran out that may come back: descriptors, memory, what a user may watch.
+/// A resource ran out that may come back: descriptors, memory, a user's watches.
 fn is_shortage(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

@@ -18,12 +18,13 @@ use rustix::net::{SocketFlags, SocketType};
 use super::{addr, incoming::Incoming, stream::UnixStream};
 use crate::Async;
 
-/// How many connections may wait to be accepted; the system cuts it to `net.core.somaxconn`, 4,096 by default.
+/// How many connections may wait to be accepted; the system limits it to `net.core.somaxconn`,
+/// 4,096 by default.
 const BACKLOG: i32 = 4_096;
 
 /// A Unix socket that accepts connections.
 ///
-/// Dropping it closes it. The file of its path stays: see [the module](super).
+/// Dropping it closes the socket. The file stays: see [the module](super).
 ///
 /// ```
 /// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
@@ -46,11 +47,13 @@ pub struct UnixListener {
 }
 
 impl UnixListener {
-    /// Makes the file of this path, and listens there, with a backlog of 4,096 (or what the system allows).
+    /// Creates the file at this path, and listens there, with a backlog of 4,096 (or what the
+    /// system allows).
     ///
     /// # Errors
-    /// `AddrInUse` if there is such a file, be it that no program listens there any more: see [the module](super). What else the
-    /// system says, with the path in the text; the calling thread is in no runtime.
+    /// `AddrInUse` if the file exists, even if no program listens there any more: see [the
+    /// module](super). Other errors of the operating system, with the path in the text; the calling
+    /// thread is in no runtime.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         Self::bind_addr(&SocketAddr::from_pathname(path)?)
     }
@@ -58,7 +61,7 @@ impl UnixListener {
     /// As [`bind`](Self::bind), also to abstract names.
     ///
     /// # Errors
-    /// As there. `AddrInUse` for an abstract name means that there is such a socket.
+    /// As there. `AddrInUse` for an abstract name means that such a socket exists.
     ///
     /// ```
     /// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
@@ -75,12 +78,14 @@ impl UnixListener {
         Ok(Self { io: Async::from_nonblocking(socket.into())? })
     }
 
-    /// Accepts a connection; gives it and the peer's address, which has no name as a rule. Any number of tasks may wait. Cost: one
-    /// system call, two to set the connection up, one more if the peer has a name.
+    /// Accepts a connection; returns it and the peer's address, which usually has no name. Any
+    /// number of tasks may wait. Cost: one system call, two to set the connection up, one more if
+    /// the peer has a name.
     ///
     /// # Errors
-    /// The system's. `EMFILE`, `ENFILE`, `ENOBUFS` and `ENOMEM` do not pass by calling again at once: [`incoming`](Self::incoming)
-    /// waits as it should. An accepted connection that cannot be watched (no memory) is closed.
+    /// Errors of the operating system. After `EMFILE`, `ENFILE`, `ENOBUFS` and `ENOMEM` it does not
+    /// help to call again at once: [`incoming`](Self::incoming) pauses as it should. An accepted
+    /// connection that cannot be registered (no memory) is closed.
     ///
     /// # Cancel safety
     /// Loses no connection.
@@ -88,7 +93,8 @@ impl UnixListener {
         self.io.read_with(accept_on).await.and_then(watched)
     }
 
-    /// As [`accept`](Self::accept), for one caller at a time: a later one takes the place of an earlier one.
+    /// As [`accept`](Self::accept), for one caller at a time: a later caller replaces an earlier
+    /// one.
     ///
     /// # Errors
     /// As there.
@@ -96,31 +102,32 @@ impl UnixListener {
         self.io.poll_read_with(cx, accept_on).map(|accepted| accepted.and_then(watched))
     }
 
-    /// The connections one after the other, with rests where the system runs short of descriptors or memory.
+    /// The connections one after the other, with pauses when the system runs short of descriptors
+    /// or memory.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming::new(self)
     }
 
-    /// The address that it listens on.
+    /// The address that the socket listens on.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }
 
-    /// The error that the socket has kept, if any; it forgets it.
+    /// Takes the socket's pending error (`SO_ERROR`), if there is one.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.get_ref().take_error()
     }
 
-    /// The socket of the standard library. It stays non-blocking.
+    /// Converts it to the socket of the standard library, which stays non-blocking.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn into_std(self) -> io::Result<net::UnixListener> {
         self.io.into_inner()
     }
@@ -144,7 +151,7 @@ fn watched((stream, peer): (net::UnixStream, SocketAddr)) -> io::Result<(UnixStr
 impl TryFrom<net::UnixListener> for UnixListener {
     type Error = io::Error;
 
-    /// Makes the socket non-blocking, and watches it in the current runtime.
+    /// Makes the socket non-blocking, and registers it with the current runtime.
     fn try_from(socket: net::UnixListener) -> io::Result<Self> {
         Ok(Self { io: Async::new(socket)? })
     }

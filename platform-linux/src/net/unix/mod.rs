@@ -1,9 +1,10 @@
 //! Unix sockets: streams and datagrams between processes of one machine.
 //!
-//! An address is a path in the file system, or an abstract name, which vanishes with its socket. A path is made by binding, and
-//! stays when the socket is closed: nobody but the program knows whether another one has taken its place in the meantime. So a
-//! server that starts again finds the file in its way (`AddrInUse`), and removes it if it knows that no other instance is running:
-//! for instance because it holds a lock on a file beside it.
+//! An address is a path in the file system, or an abstract name, which vanishes with its socket.
+//! Binding creates the file of a path, and the file stays when the socket is closed: this crate
+//! cannot know whether another socket has taken its place. So a server that starts again finds the
+//! file (`AddrInUse`), and removes it if it knows that no other instance is running: for instance
+//! because it holds a lock on a file beside it.
 
 mod addr;
 mod cred;

@@ -35,22 +35,25 @@ use crate::{
 
 /// A connection between Unix sockets. Dropping it closes it.
 ///
-/// The methods take `&self`, so that tasks may share one connection: any number of them may wait in [`read`](Self::read) and
-/// [`write`](Self::write). The traits of `futures-io` (for `UnixStream`, `&UnixStream` and the halves) keep one waiter for each
-/// direction instead: a later one takes the place of an earlier one.
+/// The methods take `&self`, so that tasks may share one connection: any number of them may wait in
+/// [`read`](Self::read) and [`write`](Self::write). The traits of `futures-io` (for `UnixStream`,
+/// `&UnixStream` and the halves) keep one waiter for each direction instead: a later caller
+/// replaces an earlier one.
 ///
-/// No write raises `SIGPIPE`. What is ready at once spends the task's budget, see [`filch_std::consume_budget`].
+/// No write raises `SIGPIPE`. An operation that is ready at once spends the task's budget, see
+/// [`filch_std::consume_budget`].
 pub struct UnixStream {
     pub(super) io: Async<net::UnixStream>,
 }
 
 impl UnixStream {
-    /// Connects to the socket at this path. Waits while the listener's backlog is full, for as long as that takes: put a timeout
-    /// around it.
+    /// Connects to the socket at this path. Waits while the listener's backlog is full, without a
+    /// limit: use a timeout.
     ///
     /// # Errors
-    /// `NotFound` if there is no such file, `ConnectionRefused` if nobody listens there any more, and whatever else the system says,
-    /// with the path in the text; the calling thread is in no runtime.
+    /// `NotFound` if there is no such file, `ConnectionRefused` if there is no listener any more,
+    /// and other errors of the operating system, with the path in the text; the calling thread is
+    /// in no runtime.
     ///
     /// # Cancel safety
     /// Dropping it closes the socket.
@@ -72,7 +75,8 @@ impl UnixStream {
         loop {
             match rustix::net::connect(&socket, &to) {
                 Ok(()) => return Self::from_nonblocking(socket.into()),
-                // The backlog is full. A connection is made at once or not at all, so there is nothing to be told by epoll.
+                // The backlog is full. A connection is made at once or not at all, so epoll has no
+                // event for it.
                 Err(Errno::AGAIN) => {
                     pause::sleep(rest).await?;
                     rest = (rest * 2).min(Duration::from_millis(100));
@@ -86,7 +90,7 @@ impl UnixStream {
     /// Two sockets that are connected to each other.
     ///
     /// # Errors
-    /// The system's; the calling thread is in no runtime.
+    /// Errors of the operating system; the calling thread is in no runtime.
     pub fn pair() -> io::Result<(Self, Self)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (one, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -98,11 +102,12 @@ impl UnixStream {
         Ok(Self { io: Async::from_nonblocking(socket)? })
     }
 
-    /// Reads what there is, at least one byte; gives how many, 0 at the end of the stream (or for no room). Files that come with
-    /// the bytes are closed. Cost: one system call.
+    /// Reads what there is, at least one byte; returns the number of bytes, 0 at the end of the
+    /// stream (or if `buf` is empty). File descriptors that come with the bytes are closed. Cost:
+    /// one system call.
     ///
     /// # Errors
-    /// The system's, `ConnectionReset` for instance.
+    /// Errors of the operating system, such as `ConnectionReset`.
     ///
     /// # Cancel safety
     /// Loses no byte.
@@ -121,7 +126,7 @@ impl UnixStream {
         self.io.read_with(|socket| receive_vectored(socket, bufs)).await
     }
 
-    /// As [`read`](Self::read), but what it gives can be read again.
+    /// As [`read`](Self::read), but leaves the bytes to be read again.
     ///
     /// # Errors
     /// As there.
@@ -132,13 +137,14 @@ impl UnixStream {
         self.io.read_with(|socket| receive(socket, buf, RecvFlags::PEEK)).await
     }
 
-    /// Writes what there is room for, at least one byte if there is one; gives how many. Cost: one system call.
+    /// Writes as much as there is room for, at least one byte unless `buf` is empty; returns the
+    /// number of bytes. Cost: one system call.
     ///
     /// # Errors
-    /// The system's, `BrokenPipe` and `ConnectionReset` for instance.
+    /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready it has written nothing.
+    /// If it is dropped before it is ready, it has written nothing.
     pub async fn write(&self, buf: &[u8]) -> io::Result<usize> {
         self.io.write_with(|socket| send(socket, buf)).await
     }
@@ -186,11 +192,12 @@ impl UnixStream {
         self.io.poll_write_with(cx, |socket| send_vectored(socket, bufs))
     }
 
-    /// Shuts one direction down, or both; does not wait. After `Write` the peer reads the end of the stream when it has read all
-    /// that was written. A connection that has ended counts as shut down.
+    /// Shuts one direction down, or both, without waiting. After `Write` the peer reads all that
+    /// was written, and then the end of the stream. A connection that has ended counts as shut
+    /// down.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self.io.get_ref().shutdown(how) {
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
@@ -200,21 +207,23 @@ impl UnixStream {
 
     /// Two halves that borrow the connection, to read and to write at the same time within a task.
     ///
-    /// Where the extension traits of `futures` are in scope, `stream.split()` is theirs: say `UnixStream::split(&mut stream)`.
+    /// If the extension traits of `futures` are in scope, `stream.split()` is ambiguous: write
+    /// `UnixStream::split(&mut stream)`.
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
         halves::split(self)
     }
 
-    /// Two halves that own the connection, for two tasks. The write half shuts its direction down when it is dropped; both
-    /// together close the connection. Allocates once.
+    /// Two halves that own the connection, for two tasks. The write half shuts its direction down
+    /// when it is dropped; the connection is closed when both are. Allocates once.
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         halves::into_split(self)
     }
 
-    /// Who is at the other end: who connected to the listener, or who made it.
+    /// The credentials of the peer: of the process that connected, or of the one that made the
+    /// listener.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn peer_cred(&self) -> io::Result<PeerCred> {
         cred::peer_cred(self)
     }
@@ -222,7 +231,7 @@ impl UnixStream {
     /// The address at this end; without a name, unless this end comes from a listener.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
     }
@@ -230,29 +239,30 @@ impl UnixStream {
     /// The address at the other end; without a name, unless that is a listener's.
     ///
     /// # Errors
-    /// The system's; the connection has ended.
+    /// Errors of the operating system; the connection has ended.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().peer_addr()
     }
 
-    /// The error that the socket has kept, if any; it forgets it.
+    /// Takes the socket's pending error (`SO_ERROR`), if there is one.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.get_ref().take_error()
     }
 
-    /// The socket of the standard library. It stays non-blocking.
+    /// Converts it to the socket of the standard library, which stays non-blocking.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the operating system.
     pub fn into_std(self) -> io::Result<net::UnixStream> {
         self.io.into_inner()
     }
 }
 
-// A short read does not mean that there is nothing left: it ends where files come with the bytes, or another sender's bytes begin.
+// A short read does not mean that the stream is empty: a read ends where file descriptors come with
+// the bytes, or where another sender's bytes begin.
 
 fn receive(socket: &net::UnixStream, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
     if buf.is_empty() {
@@ -272,7 +282,7 @@ fn receive_vectored(socket: &net::UnixStream, bufs: &mut [IoSliceMut<'_>]) -> io
 impl TryFrom<net::UnixStream> for UnixStream {
     type Error = io::Error;
 
-    /// Makes the socket non-blocking, and watches it in the current runtime.
+    /// Makes the socket non-blocking, and registers it with the current runtime.
     fn try_from(socket: net::UnixStream) -> io::Result<Self> {
         Ok(Self { io: Async::new(socket)? })
     }
