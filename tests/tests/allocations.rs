@@ -1,6 +1,6 @@
-//! Steady state calls the global allocator not once: on `filch-std`, and in the core alone.
+//! In steady state the global allocator is never called: with `filch-std`, and in the core alone.
 //!
-//! One test in a process of its own: the count is the process's.
+//! One test in a process of its own: the count is for the whole process.
 
 use core::{
     future::{Future, poll_fn},
@@ -45,7 +45,7 @@ async fn yields(n: usize) -> usize {
     n
 }
 
-/// More tasks of each size at once than any of the scenarios has.
+/// More tasks of each size at once than any scenario has.
 fn fill(runtime: &Runtime) {
     fn sized<const BYTES: usize>(runtime: &Runtime) {
         let handles: Vec<_> = (0..2_000)
@@ -76,7 +76,7 @@ fn fill(runtime: &Runtime) {
     sized::<2_500>(runtime);
 }
 
-/// A turn, and who waits for it.
+/// A turn, and the task that waits for it.
 struct Turn {
     now: AtomicU32,
     waker: Mutex<Option<Waker>>,
@@ -110,7 +110,7 @@ fn on_std() {
     let runtime = Runtime::builder().workers(3).build().unwrap();
     let handle = *runtime.handle();
     fill(&runtime);
-    // Every worker blocks once, so that each has what it keeps for that.
+    // Every worker blocks once, so that each has allocated what it keeps for that.
     for worker in 0..3 {
         let nested = move || handle.block_on(async { handle.block_on(yields(3)) });
         let task = handle.spawn_pinned(WorkerId::new(worker), async move { nested() });
@@ -178,7 +178,7 @@ fn on_std() {
     assert!(stolen > 0, "nothing was stolen, so that stealing was not counted");
 }
 
-/// The smallest platform: one thread, which is worker 0 whenever it says so.
+/// The smallest platform: one thread, which is worker 0 when it says so.
 struct Bare {
     here: AtomicBool,
 }
@@ -232,7 +232,7 @@ fn on_the_core() {
 fn steady_state_never_calls_the_allocator() {
     on_the_core();
     on_std();
-    // The counter counts.
+    // The counter works.
     counting::begin();
     drop(core::hint::black_box(Box::new(1)));
     assert!(counting::end() >= 2);

@@ -1,4 +1,4 @@
-//! Programs that must not compile: each would break a promise of the interface.
+//! Programs that must not compile: each would break a guarantee of the interface.
 
 #[test]
 fn unsound_programs_are_refused() {

@@ -1,5 +1,5 @@
-//! The conformance suite over threads, and over the hosts of both runtimes; plain, and as hostile as the contract allows.
-//! Signals are the interrupts.
+//! The conformance suite on threads, with the hosts of both runtimes; plain, and as hostile as the
+//! contract allows. Signals are the interrupts.
 #![cfg(target_os = "linux")]
 
 use core::{
@@ -25,7 +25,8 @@ use filch_std::{Futex, Host};
 
 const WORKERS: usize = 4;
 const CONFIG: Config = Config::new().watchdog(None).spin_rounds(0);
-/// Signals keep the order of the program, so that one in the midst of anything needs no more than this.
+/// A signal handler runs in program order with its thread, so a signal at any point needs nothing
+/// more than this.
 const SIGNAL: libc::c_int = libc::SIGUSR2;
 
 type Hook = &'static (dyn Fn(Option<Event>) + Sync);
@@ -33,7 +34,7 @@ type Hook = &'static (dyn Fn(Option<Event>) + Sync);
 /// A platform of threads over a host.
 struct Threads<H> {
     host: H,
-    /// Hears of interrupts (`None`) and of events.
+    /// Called for interrupts (`None`) and for events.
     hook: OnceLock<Hook>,
 }
 
@@ -63,8 +64,8 @@ unsafe fn drop_payload(payload: NonNull<()>) {
     drop(unsafe { Box::from_raw(payload.cast::<Box<dyn Any + Send>>().as_ptr()) });
 }
 
-// SAFETY: `HERE` is the thread's own, set by `enter` and `leave` alone; `guard` calls once; a thread runs its entry once.
-// Sleep, wake and clock are the host's contract.
+// SAFETY: `HERE` is the thread's own, and only `enter` and `leave` set it; `guard` calls once; a
+// thread runs its entry once. Sleep, wake and clock are the host's contract.
 unsafe impl<H: Host> Platform for Threads<H> {
     const LISTENS: bool = H::LISTENS;
     fn now(&self) -> Instant {
@@ -141,7 +142,7 @@ unsafe impl<H: Host> Platform for Threads<H> {
     }
 }
 
-/// The hook's place, below whatever is on top of the threads.
+/// Gives the hook of the threads, also through a platform around them.
 trait Hooked {
     fn hook(&self) -> &OnceLock<Hook>;
 }
@@ -167,7 +168,8 @@ fn port() -> Port {
         println!("{line}");
     }
     let mut port = Port::new(print);
-    // SAFETY: a handler that touches what signal handlers may: atomics, a thread local without destructor, a futex.
+    // SAFETY: the handler only uses what signal handlers may: atomics, a thread local without
+    // destructor, a futex.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -185,7 +187,7 @@ fn port() -> Port {
 }
 
 fn conforms<P: Platform + Hooked + Send>(platform: P, port: Port) {
-    /// The suite is one at a time.
+    /// Only one suite runs at a time.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     // A lost wake-up is a hang.

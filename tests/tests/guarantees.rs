@@ -1,4 +1,4 @@
-//! The tests that `docs/guarantees.md` names are there.
+//! The tests that `docs/guarantees.md` names exist.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 fn every_promise_has_its_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let page = fs::read_to_string(root.join("docs/guarantees.md")).unwrap();
-    // What stands between backquotes, and is a path of a source.
+    // A name between backquotes that is a path of a source.
     let named = page.split('`').skip(1).step_by(2).filter(|name| name.contains(".rs"));
     let mut missing = Vec::new();
     let mut count = 0;

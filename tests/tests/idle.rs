@@ -12,7 +12,7 @@ const NAME: &str = "idler";
 fn switches() -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir("/proc/self/task").unwrap() {
-        // A thread may end between the listing and the look.
+        // A thread may end between the listing and the read.
         let Ok(status) = fs::read_to_string(entry.unwrap().path().join("status")) else {
             continue;
         };
@@ -31,7 +31,7 @@ fn switches() -> BTreeMap<String, u64> {
     found
 }
 
-/// Waits until all workers sleep and have gone on sleeping for a while.
+/// Waits until all workers sleep, and have slept for a while.
 fn settle(runtime: &Runtime) -> BTreeMap<String, u64> {
     let end = Instant::now() + Duration::from_secs(20);
     loop {
@@ -46,7 +46,7 @@ fn settle(runtime: &Runtime) -> BTreeMap<String, u64> {
 
 #[test]
 fn an_idle_runtime_makes_no_context_switch() {
-    // The defaults, watchdog and all.
+    // The defaults, with the watchdog.
     let runtime = Runtime::builder().workers(2).name(NAME).build().unwrap();
     let tasks: Vec<_> = (0..1_000)
         .map(|i| {
@@ -60,7 +60,7 @@ fn an_idle_runtime_makes_no_context_switch() {
     for task in tasks {
         runtime.block_on(task).unwrap();
     }
-    // Two who wait, so that idle is not the same as empty.
+    // Two waiting tasks, so that idle is not the same as empty.
     let waiting = [(); 2].map(|()| runtime.spawn(core::future::pending::<()>()));
 
     let before = settle(&runtime);
@@ -68,7 +68,7 @@ fn an_idle_runtime_makes_no_context_switch() {
     thread::sleep(Duration::from_secs(5));
     assert_eq!(switches(), before, "somebody woke up");
 
-    // They sleep, and are not dead.
+    // The workers only sleep: one runs a task.
     let task = runtime.handle().spawn_pinned(WorkerId::new(1), async { 7 }).unwrap();
     assert_eq!(runtime.block_on(task).unwrap(), 7);
     assert_ne!(settle(&runtime), before, "the count counts");

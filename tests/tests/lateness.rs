@@ -1,4 +1,5 @@
-//! 10,000 sleeps of 1 to 100 ms at once: none is early. How late they are is printed, and no matter of pass or fail.
+//! 10,000 sleeps of 1 to 100 ms at once: none is early. Their lateness is printed, and does not
+//! decide the test.
 
 use std::time::Instant as HostInstant;
 

@@ -1,5 +1,5 @@
-//! The layers of the core, by its sources: who imports what, who names the platform and the atomics; and the length of
-//! files, and who unwraps.
+//! The layers of the core, by its sources: which modules import which, which name the platform and
+//! the atomics; the length of files, and the lines that unwrap.
 
 use std::{
     collections::BTreeSet,
@@ -15,16 +15,16 @@ const LAYERS: &[&[&str]] = &[
     &["queue", "time", "io"],
     &["scheduler"],
     &["fork"],
-    // What the bench and the fuzzer see: nothing below may use it.
+    // For the bench and the fuzzer: nothing below may use it.
     &["bench", "fuzzing"],
 ];
 
-/// Uses within one layer that are part of the design: bit fields are fields of `atomic`'s word, and `platform` is the
-/// face of its layer.
+/// Uses within one layer that are part of the design: bit fields are fields of `atomic`'s word, and
+/// `platform` is the public side of its layer.
 const WITHIN: &[(&str, &str)] =
     &[("bits", "atomic"), ("lock", "atomic"), ("platform", "instant"), ("platform", "trace")];
 
-/// Crates of atomics, which `atomic` alone may name.
+/// Crates of atomics, which only `atomic` may name.
 const ATOMICS: &[&str] =
     &["loom", "shuttle", "filch_weakmem", "portable_atomic", "atomic_polyfill"];
 
@@ -67,7 +67,7 @@ fn module_of(path: &Path) -> Vec<String> {
     parts
 }
 
-/// A token, and the line that it is on: an identifier, `::`, or any other character by itself.
+/// A token, and its line: an identifier, `::`, or any other single character.
 #[derive(Debug, PartialEq, Eq)]
 struct Token<'a> {
     text: &'a str,
@@ -100,7 +100,7 @@ fn tokens(source: &str) -> Vec<Token<'_>> {
             });
             close.map_or(rest.len(), |(end, _)| end + 1)
         } else if c == '\'' {
-            // A character, or a lifetime, whose name is then a token that harms nobody.
+            // A character, or a lifetime, whose name is then a harmless token.
             let mut inner = rest.chars().skip(1);
             match (inner.next(), inner.next()) {
                 (Some('\\'), Some(_)) => rest[3..].find('\'').map_or(rest.len(), |end| end + 4),
@@ -126,7 +126,7 @@ fn tokens(source: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// The paths that begin at token `at`, groups unfolded: `a::{b, c::d}` is `a::b` and `a::c::d`.
+/// The paths that begin at token `at`, groups expanded: `a::{b, c::d}` is `a::b` and `a::c::d`.
 fn paths(tokens: &[Token<'_>], at: usize) -> Vec<Vec<String>> {
     fn tree(tokens: &[Token<'_>], at: &mut usize, prefix: &[String], found: &mut Vec<Vec<String>>) {
         let mut path = prefix.to_vec();
@@ -191,7 +191,7 @@ fn layer(module: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&module))
 }
 
-/// What a source of the core does that its layer forbids.
+/// Violations of the layers in a source of the core.
 fn trespasses(path: &Path, source: &str) -> Vec<String> {
     let home = module_of(path);
     let Some(top) = home.first() else { return Vec::new() };
@@ -254,7 +254,7 @@ fn modules_of_the_core_import_lower_layers_only() {
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
-/// The check itself, on sources that trespass.
+/// The check itself, on sources that violate the layers.
 #[test]
 fn trespasses_are_seen() {
     let cases = [

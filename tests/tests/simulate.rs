@@ -1,10 +1,11 @@
-//! The simulation: programs under all faults, the same trace from the same seed, and bugs that it must see.
+//! The simulation: programs under all faults, the same trace from the same seed, and bugs that it
+//! must find.
 
 use std::thread;
 
 use filch_tests::simulate::{Counts, Fault, Faults, Options, Program, record, replay, run, shrink};
 
-/// Episodes of every program. What fails prints the command that replays it.
+/// Runs episodes of every program. A failure prints the command that replays it.
 fn simulate(seeds: core::ops::Range<u64>, steps: u64, faults: Faults) -> Counts {
     let mut sum = Counts::default();
     for program in Program::ALL {
@@ -23,7 +24,7 @@ fn simulate(seeds: core::ops::Range<u64>, steps: u64, faults: Faults) -> Counts 
 #[test]
 fn programs_keep_what_is_promised_under_all_faults() {
     let sum = simulate(1..9, 5_000, Faults::all());
-    // All of it has happened.
+    // All of these have happened.
     let happened = [
         sum.steals,
         sum.parks,
@@ -42,12 +43,13 @@ fn programs_keep_what_is_promised_without_faults() {
     assert_eq!(simulate(100..103, 5_000, Faults::none()).faults, 0);
 }
 
-/// Many tasks, so that queues are full and workers do not come to rest.
+/// Many tasks, so that queues are full and workers do not sleep.
 #[test]
 fn crowds_keep_what_is_promised() {
     for seed in 1..25 {
         let program = Program::ALL[seed as usize % Program::ALL.len()];
-        // The first is one in which two pinned tasks kept a worker in a sync join from all else.
+        // The first is one in which two pinned tasks kept a worker in a sync join away from all
+        // other work.
         let (seed, program) = match seed {
             1 => (12_866_979_474_472_037_708, Program::Mixed),
             _ => (seed, program),
@@ -58,8 +60,9 @@ fn crowds_keep_what_is_promised() {
     }
 }
 
-/// With more tasks than any worker comes to an end of, none sleeps: a busy one sees to what waits behind a long poll of another, and
-/// to its timers. Without `relieve`, or without `expire`, in `look_at` this fails.
+/// With more tasks than any worker can finish, no worker sleeps: a busy worker takes the tasks
+/// behind another's long poll, and its timers. Without `relieve`, or without `expire`, in `look_at`
+/// this fails.
 #[test]
 fn busy_workers_see_to_one_that_is_stuck() {
     let mut stuck = 0;
@@ -97,7 +100,8 @@ fn equal_seeds_make_equal_traces() {
     assert_eq!(hashes.len(), 12, "other seeds make other traces");
 }
 
-/// A platform that loses wakes: it is seen in nearly every episode, replays exactly, and becomes smaller.
+/// A platform that loses wakes: the loss is found in nearly every episode, replays exactly, and can
+/// be shrunk.
 #[test]
 fn a_lost_wake_is_seen() {
     let mut seen = 0;
@@ -119,7 +123,7 @@ fn a_lost_wake_is_seen() {
     assert!(seen >= 10, "only {seen} of 20 episodes with lost wakes have failed");
 }
 
-/// What threads did, fibers do again, call by call.
+/// Fibers repeat what threads did, call by call.
 #[test]
 fn a_record_of_threads_is_followed_to_its_end() {
     for (i, program) in Program::ALL.into_iter().enumerate() {
@@ -134,7 +138,7 @@ fn a_record_of_threads_is_followed_to_its_end() {
     }
 }
 
-/// A replay of something else strays, and comes to its end all the same.
+/// A replay of another program leaves the record, and ends all the same.
 #[test]
 fn a_record_of_another_program_is_left() {
     let fan = record(Program::Fan, 2, 3, 12, 30).to_string();

@@ -1,4 +1,4 @@
-//! Waiting in sync code, in the places where it went wrong once: each of these hung, or was lost, before it was mended.
+//! Waits in sync code that once went wrong: each of these hung, or was lost.
 
 use core::{
     sync::atomic::{AtomicBool, Ordering::SeqCst},
@@ -22,7 +22,7 @@ fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).watchdog(None).build().unwrap()
 }
 
-/// Each join spends a unit of the poll's budget, and `block_on` cannot give way to get a new one.
+/// Each join spends a unit of the poll's budget, and `block_on` cannot yield to get a new one.
 #[test]
 fn block_on_in_a_task_outlives_the_budget_of_its_poll() {
     let joined = in_time(|| {
@@ -36,7 +36,8 @@ fn block_on_in_a_task_outlives_the_budget_of_its_poll() {
     assert_eq!(joined, 1_000);
 }
 
-/// Who yields is ready at once, so that the wait is over before it begins; the only worker must help all the same.
+/// A task that yields is ready at once, so the wait ends before it begins; the only worker must
+/// help all the same.
 #[test]
 fn yielding_in_block_on_lets_others_run() {
     in_time(|| {
@@ -56,8 +57,8 @@ fn yielding_in_block_on_lets_others_run() {
     });
 }
 
-/// With more waits on one stack than may help, and more of those than there are stand-ins, the last one sleeps on its own
-/// word: a wake from outside must find it there.
+/// There are more waits on one stack than may help, and more of those than spare slots: the last
+/// one sleeps on its own word, and a wake from outside must reach it there.
 #[test]
 fn block_on_too_deep_to_help_is_woken_from_outside() {
     const DEPTH: usize = 30;
@@ -71,7 +72,7 @@ fn block_on_too_deep_to_help_is_woken_from_outside() {
                 (sender, task)
             })
             .collect();
-        // Some of them wait by now, one in the other; the rest waits in the queue.
+        // Some of them wait by now, one inside the other; the rest are queued.
         thread::sleep(Duration::from_millis(200));
         let tasks: Vec<_> = tasks
             .into_iter()
@@ -87,10 +88,11 @@ fn block_on_too_deep_to_help_is_woken_from_outside() {
     });
 }
 
-/// The memory of a runtime that has shut down waits for the next one; nothing may get in meanwhile.
+/// The memory of a runtime that has shut down waits for the next one; no spawn may get in
+/// meanwhile.
 #[test]
 fn a_handle_that_outlives_its_runtime_is_refused() {
-    // As many workers as in no other test, or its runtime would get this one's memory.
+    // As many workers as in no other test: such a test's runtime would get this one's memory.
     let builder = || Runtime::builder().workers(3);
     let first = builder().build().unwrap();
     let handle = *first.handle();
@@ -99,7 +101,7 @@ fn a_handle_that_outlives_its_runtime_is_refused() {
         let error = handle.try_spawn(async {}).unwrap_err();
         assert_eq!(error.kind, SpawnErrorKind::Shutdown);
     }
-    // The next one serves, and has nothing of the first.
+    // The next one works, and has nothing of the first.
     let second = builder().build().unwrap();
     assert_eq!(second.metrics().totals().live, 0);
     assert_eq!(in_time(move || second.block_on(second.spawn(async { 7 })).unwrap()), 7);

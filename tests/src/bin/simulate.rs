@@ -1,15 +1,16 @@
-//! Deterministic simulation of whole executors: so many steps of it, from a seed.
+//! Deterministic simulation of whole executors, for a number of steps, from a seed.
 //!
 //! ```text
 //! cargo run --release -p filch-tests --bin simulate -- [--steps 10000000] [--seed S] [--workers W] [--program NAME]
 //!     [--faults all|none|LIST] [--size TASKS] [--episodes N] [--episode-steps 200000] [--shrinks 200] [--trace true]
 //! ```
 //!
-//! `--record FILE` runs the program on threads and writes down in which order they came to their platform; `--replay FILE` runs
-//! it in that order.
+//! `--record FILE` runs the program on threads and records the order in which they call their
+//! platform; `--replay FILE` runs it in that order.
 //!
-//! Steps are cut into episodes, each with a seed of its own, one above the last. It ends with figures, or with the first
-//! episode that fails: that is made smaller, and the command that replays it is printed; exit status 101.
+//! Steps are divided into episodes; each episode's seed is the last one plus one. The run ends with
+//! figures, or with the first episode that fails. That episode is shrunk, and the command that
+//! replays it is printed; exit status 101.
 
 use std::{fs, process::ExitCode, time::Instant};
 
@@ -112,7 +113,7 @@ fn simulate(args: &Args) -> ExitCode {
     let (mut sum, mut episodes, mut hash) = (Counts::default(), 0, 0_u64);
     while sum.steps < args.steps && episodes < args.episodes {
         let seed = args.first.seed.wrapping_add(episodes);
-        // A few tasks a worker, so that workers sleep; now and then many, so that none does.
+        // A few tasks per worker, so that workers sleep; sometimes many, so that none does.
         let size = args.size.unwrap_or(if seed % 4 == 0 { 160 } else { 24 });
         let options = Options { seed, size, ..args.first.clone() };
         match run(&options) {

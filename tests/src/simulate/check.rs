@@ -1,6 +1,6 @@
-//! What must hold, at each step.
+//! The invariants, and when they are checked.
 //!
-//! | invariant | looked at |
+//! | invariant | checked |
 //! |---|---|
 //! | a task is polled by one worker at a time | at each poll |
 //! | a worker has no duty | whenever the program's own code pauses |
@@ -8,12 +8,12 @@
 //! | while an event waits and no worker listens, none polls on without asking for more than a tick | at each poll |
 //! | while an event waits, a worker listens, or one that sleeps wakes by itself, or all are awake | then |
 //! | not more polls in a row from the LIFO slot than the cap, while others wait in the ring | at each poll |
-//! | nobody searches, and as many are announced asleep as are, when all that is under way is the program's own code | then |
-//! | no task is in the injector, or in a ring, while a worker sleeps; in a ring, unless one that sleeps wakes within a millisecond | then |
-//! | no task is queued anywhere while all workers sleep; somebody wakes for the first timer | then |
+//! | no worker counts as searching, and as many count as asleep as are, when only the program's own code runs | then |
+//! | no task is in the injector, or in a ring, while a worker sleeps; in a ring, unless a sleeper wakes within a millisecond | then |
+//! | no task is queued anywhere while all workers sleep; one of them wakes for the first timer | then |
 //! | a task that is ready is polled within so many polls of others | every 512 steps |
-//! | a task behind a poll that does not end is taken, and a late timer fired, before a busy worker has twice looked at all | every 512 steps |
-//! | the events and the metrics tell the same; tasks spawned = completed = those of the books | at the end |
+//! | a task behind an endless poll is taken, and a late timer fired, before a busy worker has checked all workers twice | every 512 steps |
+//! | events and metrics agree; tasks spawned = completed = those in the ledger | at the end |
 //! | every slot of the memory is free | at the end |
 
 use core::fmt::Write;
@@ -34,25 +34,25 @@ pub(super) const TICK: u32 = 160;
 /// For so many polls of others, for each worker, a task may be ready and not polled. While its ring stays full a worker takes
 /// one task from the injector each 255 polls, and there is memory for 256. While a worker stalls others do far fewer.
 const PATIENCE: u64 = 70_000;
-/// How often that is looked at.
+/// How often that is checked, in steps.
 const ROUND: u64 = 512;
 
-/// What is known of a task, by its address.
+/// The state of a task, by its address.
 #[derive(Default)]
 struct Row {
-    /// In the order of first sights: addresses differ from run to run.
+    /// Its number in the order of first sights: addresses differ from run to run.
     number: u64,
-    /// Who polls it.
+    /// The worker that polls it.
     on: Option<u16>,
-    /// As of which poll it has been ready, if it is known to be.
+    /// The number of polls when it became ready, if known.
     ready: Option<u64>,
 }
 
-/// What is known of a worker.
+/// The state of a worker.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Streak {
     hits: usize,
-    /// Tasks stolen from anybody.
+    /// Tasks stolen so far, by all workers.
     stolen: usize,
     in_a_row: u32,
     /// Polls in which an event waited, and no worker listened, since one last asked.
@@ -70,14 +70,15 @@ pub(super) struct Check {
     /// One for each worker.
     pub(super) streaks: Vec<Streak>,
     pub(super) lifo_cap: u32,
-    /// Whether rings are emptied by their workers' polls and thieves alone: nobody blocks in a join too deep.
+    /// Whether only polls and thieves empty rings: no worker blocks in a join too deep.
     pub(super) caps: bool,
     pub(super) stealing: bool,
     /// Whether sleepers watch those that are awake.
     pub(super) watchdog: bool,
     /// See `Chosen`.
     pub(super) close: Option<u64>,
-    /// Whether tasks that wait behind a long poll are for others to take: workers steal, and run nothing but tasks.
+    /// Whether other workers should take the tasks behind a long poll: workers steal, and run only
+    /// tasks.
     pub(super) relieves: bool,
     pub(super) delays: Delays,
     /// Deadlines of timers that tasks wait for.
@@ -85,7 +86,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// It has given its ring away.
+    /// The worker has given its ring away.
     pub(super) fn leaves(&mut self, worker: WorkerId) {
         if let Some(streak) = self.streaks.get_mut(worker.index()) {
             (streak.in_a_row, streak.unheard) = (0, 0);
@@ -127,7 +128,7 @@ impl Check {
     }
 }
 
-/// The scheduler says what it does.
+/// An event of the scheduler.
 pub(super) fn event(worker: Option<WorkerId>, event: Event) {
     world(|w| {
         let here = w.me().and_then(|me| me.worker);
@@ -179,7 +180,7 @@ impl World {
     fn spawned(&mut self, task: usize) -> u64 {
         self.counts.tasks += 1;
         let row = self.check.row(task);
-        // Its slot may be used again before the last poll in it has told its end.
+        // Its slot may be reused before the last poll in it has reported its end.
         (row.on, row.ready) = (None, None);
         row.number | 4 << 40
     }
@@ -213,7 +214,8 @@ impl World {
         number | 6 << 40
     }
 
-    /// How many polls in a row came from the LIFO slot while others waited in the ring, and nobody stole those.
+    /// Checks how many polls in a row came from the LIFO slot while others waited in the ring
+    /// without being stolen.
     fn check_streak(&mut self, worker: usize) {
         let Some(executor) = self.executor.filter(|_| self.check.caps) else { return };
         let metrics = executor.metrics();
@@ -230,7 +232,7 @@ impl World {
         }
     }
 
-    /// Nothing is under way but the program's own code: nobody may sleep while a task waits.
+    /// Only the program's own code runs: no worker may sleep while a task waits.
     fn check_rest(&mut self, executor: &'static Machine) {
         self.counts.checks += 1;
         let metrics = executor.metrics();
@@ -248,7 +250,7 @@ impl World {
         if totals.injector_depth > 0 {
             self.fail("a task waits in the injector while a worker sleeps");
         }
-        // A depth counts the LIFO slot, which waits for its worker, or for a watcher.
+        // A depth counts the LIFO slot, which waits for its worker, or for the watchdog.
         let slot = usize::from(self.check.lifo_cap > 0);
         if self.check.stealing
             && metrics.workers().any(|(_, m)| m.queue_depth > slot)
@@ -258,7 +260,8 @@ impl World {
         }
     }
 
-    /// Whether a worker sleeps for a millisecond at most, as in its first sleep beside one that took itself for the only worker.
+    /// Whether some worker sleeps for a millisecond at most, as in its first sleep beside one that
+    /// took itself for the only worker.
     fn will_look_soon(&self) -> bool {
         let Some(close) = self.check.close else { return false };
         let is_close = |a: &Actor| match a.state {
@@ -293,7 +296,7 @@ impl World {
     }
 }
 
-/// Between two turns.
+/// Called between two turns.
 pub(super) fn between(executor: &'static Machine, turned: bool) {
     let (at_rest, all_asleep) = world(|w| {
         let at_rest = turned && w.actors.iter().all(|actor| actor.rests());
@@ -317,14 +320,14 @@ pub(super) fn between(executor: &'static Machine, turned: bool) {
             });
         }
     }
-    // In a replay it is the operating system that makes workers wait.
+    // In a replay the operating system makes workers wait.
     if world(|w| turned && !w.replaying && w.counts.steps % ROUND == 0) {
         check_waits(executor);
         delay::look(executor);
     }
 }
 
-/// Tasks that are ready, not being polled, and whose worker is there.
+/// The tasks that are ready, not being polled, and not pinned to an absent worker.
 fn scheduled(executor: &'static Machine) -> Vec<TaskInfo> {
     let mut all = Vec::new();
     executor.tasks(|task| {
@@ -338,7 +341,7 @@ fn scheduled(executor: &'static Machine) -> Vec<TaskInfo> {
     all
 }
 
-/// How long tasks have been ready.
+/// Checks how long tasks have been ready.
 fn check_waits(executor: &'static Machine) {
     let ready = scheduled(executor);
     world(|w| {
@@ -361,7 +364,7 @@ fn check_waits(executor: &'static Machine) {
     });
 }
 
-/// When all fibers are over.
+/// When all fibers have ended.
 pub(super) fn at_the_end(executor: &'static Machine, pool: &'static Pool, ledger: &Ledger) {
     let metrics = executor.metrics();
     let totals = metrics.totals();
@@ -401,7 +404,7 @@ fn free_slots(executor: &'static Machine, pool: &'static Pool) -> u64 {
     taken.len() as u64
 }
 
-/// Who is where, for a person.
+/// The state of all actors, as text.
 pub(super) fn state(executor: &'static Machine) -> String {
     let mut text = String::new();
     world(|w| {

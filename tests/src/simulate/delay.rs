@@ -1,6 +1,7 @@
 //! How long a task waits behind a poll that does not end, and a timer for its worker, while another worker is busy.
 //!
-//! Time is counted in ends of ticks of one worker that does not sleep meanwhile: at each it looks at one other worker.
+//! Time is counted in ends of ticks of one worker that does not sleep meanwhile: at each it checks
+//! one other worker.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +10,12 @@ use super::{
     world::{State, World, world},
 };
 
-/// In nanoseconds: how long a worker is in one poll when it counts as stuck, and some.
+/// The time in one poll after which a worker counts as stuck, with a margin, in nanoseconds.
 const STUCK: u64 = 1_100_000;
-/// In nanoseconds: how long its own worker may be late with a timer before others see to it, and some.
+/// How late a worker's timer may be before other workers fire it, with a margin, in nanoseconds.
 const LATE: u64 = 2_100_000;
 
-/// The ends of ticks that each worker has come to without a sleep.
+/// The ends of ticks of each worker since it last slept.
 type Ticks = Vec<u64>;
 
 /// A worker that is in a poll, and tasks that wait behind it.
@@ -29,24 +30,24 @@ struct Stuck {
 
 #[derive(Debug)]
 enum Stage {
-    /// Until each of the others has been looked at once.
+    /// Until each of the other workers has been checked once.
     First,
     /// Until it counts as stuck.
     Wait(u64),
-    /// Until each has been looked at once more.
+    /// Until each has been checked once more.
     Second,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Delays {
     stuck: Vec<Stuck>,
-    /// A timer that is late, and since when.
+    /// A timer that is late, and the ticks when it was first seen.
     late: Option<((u64, u64), Ticks)>,
-    /// Timers whose ends are seen at once.
+    /// Timers whose firing is recorded at once.
     pub(super) alarms: BTreeSet<(u64, u64)>,
 }
 
-/// Whether one worker has come by all others since.
+/// Whether one worker has checked all others since then.
 fn went_round(since: &[u64], ticks: &[u64]) -> bool {
     let most = ticks.iter().zip(since).map(|(now, then)| now - then).max();
     most.is_some_and(|most| most > ticks.len() as u64)
@@ -68,12 +69,12 @@ impl Stuck {
     }
 }
 
-/// Now and then.
+/// Called now and then.
 pub(super) fn look(executor: &'static Machine) {
     let metrics = executor.metrics();
     let depths: Vec<_> = metrics.workers().map(|(_, m)| m.queue_depth).collect();
     world(|w| {
-        // A worker that stops in the midst of a look, or of a hand-over, keeps the others waiting.
+        // A worker that is stopped inside a check, or inside a notification, delays the others.
         if w.actors.iter().any(|a| matches!(a.state, State::Held(_)) && !a.outside) {
             w.check.delays.stuck.clear();
             w.check.delays.late = None;
@@ -117,7 +118,8 @@ impl World {
         self.check.delays.stuck = stuck;
     }
 
-    /// The poll that a worker is in, in the program's own code, and how many tasks wait behind it, if others should take them.
+    /// The poll that a worker is in, in the program's own code, and how many tasks wait behind it,
+    /// if other workers should take them.
     fn waits_behind(&self, worker: usize, depths: &[usize]) -> Option<(u64, usize)> {
         let actor = &self.actors[self.seats.get(worker).copied()??];
         let poll = self.check.poll_of(worker)?;

@@ -1,4 +1,4 @@
-//! An episode: who goes on next, until all is over.
+//! An episode: chooses the fiber that runs next, until all have ended.
 
 use core::{panic::AssertUnwindSafe, sync::atomic::Ordering::Relaxed};
 use std::panic::catch_unwind;
@@ -18,13 +18,13 @@ use super::{
     world::{Actor, Signal, State, World, world},
 };
 
-/// Within so many more steps a program must have come to its end.
+/// A program must end within so many more steps.
 const END: u64 = 5_000_000;
 
 /// Runs one episode on the calling thread.
 ///
 /// # Errors
-/// [`Failure`], with what does not hold; the episode's memory is then leaked.
+/// [`Failure`], with the violated invariant; the episode's memory is then leaked.
 pub fn run(options: &Options) -> Result<Report, Failure> {
     play(Setup::new(options), None)
 }
@@ -45,9 +45,9 @@ struct Episode {
     shared: &'static Shared,
     fibers: Vec<Option<Fiber>>,
     steps: u64,
-    /// What runs, for a person.
+    /// What runs, as text.
     title: String,
-    /// How often the fiber that stopped goes on, of 256.
+    /// How often, of 256, the fiber that stopped goes on.
     stick: u32,
     replay: Option<Replay>,
 }
@@ -91,7 +91,7 @@ impl Episode {
         Self { executor, pool, shared, fibers, steps, title, stick, replay }
     }
 
-    /// Until all fibers are over, or something fails.
+    /// Runs until all fibers have ended, or a check fails.
     fn play(&mut self) {
         let mut turned = false;
         loop {
@@ -121,7 +121,7 @@ impl Episode {
         }
     }
 
-    /// Who goes on: by the record, as long as there is one.
+    /// The fiber that runs next: by the record, while there is one.
     fn next(&mut self) -> Option<usize> {
         if let Some(replay) = &mut self.replay {
             if let Some(next) = world(|w| replay.next(w)) {
@@ -135,7 +135,7 @@ impl Episode {
         world(|w| w.choose(self.stick))
     }
 
-    /// Fibers that are to begin.
+    /// Starts the new fibers.
     fn admit(&mut self) {
         for (at, body) in world(|w| core::mem::take(&mut w.births)) {
             assert_eq!(at, self.fibers.len());
@@ -162,7 +162,7 @@ impl Episode {
         }
     }
 
-    /// Nobody can go on now: a moment later, a device's signal, or a deadline.
+    /// No fiber can run now: advances the time a little, or to a device's signal or a deadline.
     fn wait_for_something(&mut self) {
         let (held, signals, deadline) = world(|w| {
             let held = w.actors.iter().filter_map(Actor::held_until).min();
@@ -185,7 +185,7 @@ impl Episode {
         }
     }
 
-    /// A signal comes while nobody runs: on a core that sleeps, or from elsewhere.
+    /// Delivers a signal while no fiber runs: on a core that sleeps, or from elsewhere.
     fn interrupt(&mut self) {
         let signal = world(|w| {
             let sleeping: Vec<_> = w.seats.iter().copied().flatten().collect();
@@ -214,14 +214,14 @@ impl Episode {
         let mut counts = world.counts;
         counts.faults = world.dice.injected;
         if let Some(what) = world.failure {
-            // Their stacks refer to an executor in the midst of something.
+            // Their stacks refer to an executor in an intermediate state.
             core::mem::forget(self.fibers);
             return Err(Failure { what, step: counts.steps, hash: world.hash, state });
         }
         let Self { executor, pool, shared, .. } = self;
         let free = |at: *const ()| at.cast_mut();
-        // SAFETY: all three were leaked by `new`. No task is left, and neither handle nor waker, as every slot is free; no
-        // fiber is left either, and so nobody refers to them.
+        // SAFETY: all three were leaked by `new`. No task, handle or waker is left, as every slot
+        // is free, and no fiber is left. So there are no references to them.
         unsafe {
             drop(Box::from_raw(free(core::ptr::from_ref(shared).cast()).cast::<Shared>()));
             drop(Box::from_raw(free(core::ptr::from_ref(executor).cast()).cast::<Machine>()));
@@ -267,7 +267,7 @@ impl World {
         }
     }
 
-    /// Who goes on, if anybody can.
+    /// Chooses the fiber that runs next, if one can.
     fn choose(&mut self, stick: u32) -> Option<usize> {
         let mut ready = core::mem::take(&mut self.ready);
         ready.clear();

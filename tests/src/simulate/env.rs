@@ -1,4 +1,4 @@
-//! What a program has: an executor, memory, timers, choices of its own.
+//! What a program uses: an executor, memory, timers, its own choices.
 
 use core::{
     future::{Future, poll_fn},
@@ -27,7 +27,7 @@ use super::{
 /// A place where one waker waits.
 type Bell = Mutex<Option<Waker>>;
 
-/// What programs share.
+/// The state that a program's tasks share.
 pub(super) struct Shared {
     pub(super) spawner: Spawner,
     pub(super) timers: Timers,
@@ -36,15 +36,15 @@ pub(super) struct Shared {
     /// For fork-join runs, if the program runs in a simulation.
     pub(super) machine: Option<&'static Machine>,
     pub(super) workers: u16,
-    /// About so many tasks at a time.
+    /// About how many tasks there are at a time.
     pub(super) size: u32,
-    /// Of four times, how often a program lets time pass between two rounds.
+    /// How often, of four times, a program lets time pass between two rounds.
     pub(super) pace: u8,
     pub(super) seed: u64,
     pub(super) over: AtomicBool,
     /// How many streams of choices there are.
     pub(super) streams: AtomicU64,
-    /// Where tasks wait to be woken by anybody.
+    /// Where tasks wait until another task or thread wakes them.
     pub(super) bells: [Bell; 16],
 }
 
@@ -72,12 +72,12 @@ impl Shared {
     }
 }
 
-/// A copyable reference to them.
+/// A copyable reference to the shared state.
 #[derive(Clone, Copy)]
 pub(super) struct Env(pub(super) &'static Shared);
 
 impl Env {
-    /// The program should come to its end.
+    /// Whether the program should end.
     pub(super) fn is_over(self) -> bool {
         self.0.over.load(Relaxed)
     }
@@ -88,7 +88,7 @@ impl Env {
         Rng::with_seed(self.0.seed ^ stream.wrapping_mul(0xD134_2543_DE82_EF95))
     }
 
-    /// Leaves one out.
+    /// Skips one stream.
     pub(super) fn skip_stream(self) {
         self.0.streams.fetch_add(1, Relaxed);
     }
@@ -97,7 +97,7 @@ impl Env {
         Nap::new(self.0.timers, duration)
     }
 
-    /// What a task has given that was not aborted: its output, unless all is being cancelled.
+    /// The result of a task that was not aborted: its output, unless all tasks are being cancelled.
     pub(super) fn settle<T>(self, result: Result<T, JoinError>) -> Option<T> {
         result
             .inspect_err(|error| {
@@ -108,7 +108,7 @@ impl Env {
             .ok()
     }
 
-    /// Waits until somebody rings this bell, or another task takes its place, or all is over.
+    /// Waits until this bell is rung, another task takes this place, or the program ends.
     pub(super) async fn wait_for_bell(self, at: usize) {
         let mut waited = false;
         poll_fn(|cx| {
@@ -126,7 +126,7 @@ impl Env {
         .await;
     }
 
-    /// Wakes who waits there; by value or by reference.
+    /// Wakes the task that waits there, by value or by reference.
     pub(super) fn ring(self, at: usize) {
         let bell = &self.0.bells[at % self.0.bells.len()];
         let waker = bell.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -137,12 +137,12 @@ impl Env {
         }
     }
 
-    /// Wakes all who wait for a bell.
+    /// Wakes all tasks that wait for a bell.
     pub(super) fn ring_all(self) {
         (0..self.0.bells.len()).for_each(|at| self.ring(at));
     }
 
-    /// Some worker.
+    /// A random worker.
     pub(super) fn worker(self, rng: &mut Rng) -> WorkerId {
         WorkerId::new(rng.u16(..self.0.workers))
     }
@@ -166,7 +166,7 @@ impl Env {
         }
     }
 
-    /// A task, if there is memory for it.
+    /// Spawns a task, if there is memory for it.
     pub(super) fn spawn<F>(self, future: F) -> Option<Task<F::Output>>
     where
         F: Future + Send + 'static,
@@ -175,7 +175,7 @@ impl Env {
         self.launch(future, false, |entry| self.0.spawner.spawn(self.0.pool, entry))
     }
 
-    /// A task that may end without its output: it panics, say.
+    /// Spawns a task that may end without its output: for example, it panics.
     pub(super) fn spawn_mortal<F>(self, future: F) -> Option<Task<F::Output>>
     where
         F: Future + Send + 'static,
@@ -193,7 +193,7 @@ impl Env {
         self.launch(future, false, |entry| spawner.spawn_pinned(self.0.pool, worker, entry))
     }
 
-    /// From a pinned task. It ends when its worker goes offline.
+    /// Spawns a local task from a pinned one. It ends when its worker goes offline.
     pub(super) fn spawn_local<F>(self, future: F) -> Option<Task<F::Output>>
     where
         F: Future + 'static,
@@ -203,7 +203,7 @@ impl Env {
     }
 }
 
-/// A task's handle, which says in the books who was aborted.
+/// A task's handle, which records in the ledger that the task was aborted.
 pub(super) struct Task<T> {
     handle: JoinHandle<T>,
     record: Arc<Record>,
@@ -215,12 +215,12 @@ impl<T> Task<T> {
         self.handle.abort();
     }
 
-    /// Aborts it later, and outlives the handle.
+    /// A handle that can abort it later, and outlives this one.
     pub(super) fn aborter(&self) -> Option<Aborter> {
         Some(Aborter { handle: self.handle.abort_handle().ok()?, record: Arc::clone(&self.record) })
     }
 
-    /// In sync code.
+    /// Joins in sync code.
     pub(super) fn join(&mut self) -> Result<T, JoinError> {
         self.handle.join()
     }

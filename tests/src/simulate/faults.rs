@@ -4,29 +4,29 @@ use core::{fmt, str::FromStr};
 
 use fastrand::Rng;
 
-/// Something that goes wrong now and then.
+/// A fault that happens now and then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Fault {
-    /// A sleep ends for no reason, or does not begin.
+    /// A sleep ends spuriously, or does not begin.
     Spurious,
-    /// Who was woken comes much later, and so does an interrupt; a deadline passes.
+    /// A wake or an interrupt arrives much later; a deadline passes unnoticed for a while.
     Late,
-    /// A wake, or an interrupt, comes twice.
+    /// A wake, or an interrupt, arrives twice.
     Duplicate,
-    /// The clock stands still.
+    /// The clock stops for a while.
     ClockStall,
     /// The clock jumps ahead.
     ClockJump,
     /// A worker goes offline, and comes back.
     Offline,
-    /// A fiber stops wherever it is, for a long time.
+    /// A fiber stops at any point, for a long time.
     Stall,
-    /// The platform starts no stand-in.
+    /// The platform refuses to start a replacement worker.
     Refuse,
-    /// An operation on a pipe fails, and would succeed when tried again.
+    /// An operation on a pipe fails, and would succeed if it were tried again.
     IoError,
-    /// It takes, or gives, less than it could.
+    /// An operation transfers less than it could.
     Short,
     /// A connection is reset.
     Reset,
@@ -54,34 +54,34 @@ const ALL: [(Fault, &str); 12] = [
 pub struct Faults(u16);
 
 impl Faults {
-    /// None.
+    /// The empty set.
     pub const fn none() -> Self {
         Self(0)
     }
 
-    /// All that a platform may have.
+    /// All faults that the contract allows.
     pub const fn all() -> Self {
         Self((1 << Fault::Lose as u8) - 1)
     }
 
-    /// With this one.
+    /// Adds this fault.
     #[must_use]
     pub const fn with(self, fault: Fault) -> Self {
         Self(self.0 | 1 << fault as u8)
     }
 
-    /// Without this one.
+    /// Removes this fault.
     #[must_use]
     pub const fn without(self, fault: Fault) -> Self {
         Self(self.0 & !(1 << fault as u8))
     }
 
-    /// Whether this one is in here.
+    /// Whether the set contains this fault.
     pub const fn contains(self, fault: Fault) -> bool {
         self.0 & 1 << fault as u8 != 0
     }
 
-    /// Those that are in here.
+    /// The faults in the set.
     pub fn iter(self) -> impl Iterator<Item = Fault> {
         ALL.into_iter().map(|(fault, _)| fault).filter(move |fault| self.contains(*fault))
     }
@@ -120,12 +120,12 @@ impl FromStr for Faults {
     }
 }
 
-/// How often, in one episode.
+/// How often each fault happens, in one episode.
 #[derive(Debug, Default)]
 pub(super) struct Dice {
-    /// Of 65,536 occasions.
+    /// Its probability, of 65,536.
     chances: [u32; ALL.len()],
-    /// So many have happened.
+    /// How many have happened.
     pub(super) injected: u64,
 }
 
@@ -133,7 +133,7 @@ impl Dice {
     pub(super) fn new(faults: Faults, rng: &mut Rng) -> Self {
         let mut chances = [0; ALL.len()];
         for fault in faults.iter() {
-            // Some episodes go without one, some have little else.
+            // Some episodes do not have this fault, some have little else.
             let often = match rng.u8(..8) {
                 0 | 1 => 0,
                 2..5 => 1,
@@ -148,7 +148,7 @@ impl Dice {
         Self { chances, injected: 0 }
     }
 
-    /// Whether it happens this time.
+    /// Whether the fault happens this time.
     pub(super) fn roll(&mut self, fault: Fault, rng: &mut Rng) -> bool {
         let chance = self.chances[fault as usize];
         let happens = chance > 0 && rng.u32(..1 << 16) < chance;
@@ -157,7 +157,7 @@ impl Dice {
     }
 }
 
-/// How often a fault is to be expected on its occasions, of 65,536.
+/// The usual probability of a fault, of 65,536.
 fn usual(fault: Fault) -> u32 {
     match fault {
         Fault::Stall | Fault::ClockStall | Fault::ClockJump => 8,

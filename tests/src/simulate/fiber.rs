@@ -11,11 +11,12 @@ const STACK: usize = 1 << 19;
 type Turns = Yielder<(), ()>;
 
 thread_local! {
-    /// The fiber whose turn it is, if any. INV-TURN: it lives on that fiber's stack, which stays until the fiber is over.
+    /// The fiber that runs, if any. INV-TURN: it is on that fiber's stack, which stays until the
+    /// fiber has ended.
     static TURN: Cell<*const Turns> = const { Cell::new(null()) };
 }
 
-/// A context that goes on when it is resumed, and stops where it calls [`suspend`].
+/// A context that runs when it is resumed, and stops where it calls [`suspend`].
 pub(super) struct Fiber {
     coroutine: Coroutine<(), (), ()>,
     turns: Rc<Cell<*const Turns>>,
@@ -35,9 +36,10 @@ impl Fiber {
         Ok(Self { coroutine, turns })
     }
 
-    /// Lets it run until it suspends itself, or ends: then true. A panic that leaves its body leaves here.
+    /// Runs it until it suspends itself, or ends: then returns true. A panic of its body
+    /// propagates.
     pub(super) fn resume(&mut self) -> bool {
-        /// Also after a panic nobody's turn is it.
+        /// Resets `TURN`, also after a panic.
         struct Nobody;
         impl Drop for Nobody {
             fn drop(&mut self) {
@@ -61,9 +63,9 @@ pub(super) fn in_fiber() -> bool {
     !TURN.get().is_null()
 }
 
-/// The calling fiber stops here until it is resumed. Nothing, outside of fibers.
+/// Stops the calling fiber until it is resumed. Does nothing outside of fibers.
 pub(super) fn suspend() {
-    // SAFETY: INV-TURN: it is our own fiber, whose body has not ended.
+    // SAFETY: INV-TURN: it is the calling fiber, whose body has not ended.
     if let Some(turn) = unsafe { TURN.get().as_ref() } {
         turn.suspend(());
     }

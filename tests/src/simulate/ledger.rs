@@ -1,4 +1,4 @@
-//! The books of an episode: what became of each task.
+//! The accounts of an episode: how each task ended.
 
 use core::{
     future::Future,
@@ -15,7 +15,7 @@ use super::world::fail;
 pub(super) struct Ledger {
     spawned: AtomicU64,
     dropped: AtomicU64,
-    /// Whatever still lives may end: a shutdown cancels it.
+    /// All live tasks may end: a shutdown cancels them.
     closing: AtomicBool,
 }
 
@@ -32,32 +32,32 @@ impl Ledger {
         self.closing.load(Relaxed)
     }
 
-    /// From here on tasks may be cancelled unasked.
+    /// From here on tasks may be cancelled without an abort.
     pub(super) fn close(&self) {
         self.closing.store(true, Relaxed);
     }
 }
 
-/// What is known of one task.
+/// The state of one task.
 #[derive(Debug, Default)]
 pub(super) struct Record {
-    /// Somebody has asked it to end, or will not mind.
+    /// The task was asked to end, or may end early.
     pub(super) may_end: AtomicBool,
 }
 
-/// A task's future, in the books.
+/// A task's future, counted in the ledger.
 pub(super) struct Entry<F> {
     future: F,
     ledger: &'static Ledger,
     record: Arc<Record>,
     finished: bool,
-    /// False until it is known to be spawned: one that was refused is no task.
+    /// False until it is known to be spawned: a refused one is no task.
     counted: bool,
 }
 
 impl<F> Entry<F> {
     pub(super) fn new(future: F, ledger: &'static Ledger, record: Arc<Record>) -> Self {
-        // Counted first: it may be over before the spawn returns.
+        // Counted first: the task may end before the spawn returns.
         ledger.spawned.fetch_add(1, Relaxed);
         Self { future, ledger, record, finished: false, counted: true }
     }

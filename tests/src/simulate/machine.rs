@@ -62,18 +62,18 @@ pub(super) mod occasion {
     }
 }
 
-/// The platform. All its state is the thread's world.
+/// The platform. All its state is in the thread's world.
 #[derive(Debug)]
 pub(super) struct Sim;
 
-/// A task that panics on purpose does so with this.
+/// The payload of a task that panics on purpose.
 pub(super) struct Planned;
 
 pub(super) fn slots(n: usize) -> Box<[WorkerSlot<RING>]> {
     (0..n).map(|_| WorkerSlot::new()).collect()
 }
 
-/// The end of time is none.
+/// `Instant::MAX` is no deadline.
 fn nanos(deadline: Option<Instant>) -> Option<u64> {
     deadline.filter(|end| *end != Instant::MAX).map(Instant::as_nanos)
 }
@@ -81,7 +81,7 @@ fn nanos(deadline: Option<Instant>) -> Option<u64> {
 /// Sleeps while the word is what it is, until the fiber is woken, or for no reason; in the reactor, if it `listens`.
 pub(super) fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>, listens: bool) {
     turn(occasion::SLEEP);
-    // Ordering: Acquire, as the contract of `wait` says; there is one thread.
+    // Ordering: Acquire, as the contract of `wait` says; there is only one thread.
     if word.load(Ordering::Acquire) != expected {
         return awake();
     }
@@ -100,14 +100,14 @@ pub(super) fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>, 
     }
 }
 
-/// In a replay, a sleep ends when it ended.
+/// In a replay, a sleep ends when it did in the record.
 fn awake() {
     if world(|w| w.replaying) {
         turn(occasion::AWAKE);
     }
 }
 
-/// Of a worker's choices, from the seed of all.
+/// The seed of a worker's choices, from the episode's seed.
 pub(super) fn seed(of_all: u64, worker: WorkerId) -> u64 {
     of_all ^ (worker.index() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
@@ -141,10 +141,11 @@ fn rouse(word: &AtomicU32, in_reactor: bool) {
 }
 
 // SAFETY:
-// - Identity: a seat is taken by `enter` and given back by `leave`, by the fiber that is resumed; `enter` checks.
+// - Identity: a seat is taken by `enter` and given back by `leave`, by the fiber that is resumed;
+//   `enter` checks.
 // - Guard: `catch_unwind` calls once, here. Start: each entry is the body of one fiber.
-// - Liveness: there is one thread, so that nothing comes between the check of the word and the sleep; who sleeps on it when
-//   it changes is made ready by `rouse`. Time is only ever added to.
+// - Liveness: there is one thread, so nothing comes between the check of the word and the sleep;
+//   `rouse` makes a fiber ready that sleeps on a word when it changes. Time only increases.
 unsafe impl Platform for Sim {
     const LISTENS: bool = true;
 
@@ -250,7 +251,7 @@ unsafe impl Platform for Sim {
                 fail(format!("a panic: {}", text(&*payload)));
             }
             let payload = NonNull::from(Box::leak(Box::new(payload)));
-            // SAFETY: the payload is `Send`, and nobody shares it.
+            // SAFETY: the payload is `Send`, and is not shared.
             unsafe { Panic::from_raw(payload.cast(), &PANICS) }
         })
     }
@@ -258,7 +259,7 @@ unsafe impl Platform for Sim {
     fn resume(&self, panic: Panic) -> ! {
         match panic.into_raw(&PANICS) {
             Ok(payload) => {
-                // SAFETY: `guard` made it by `Box::leak`, and it is ours now.
+                // SAFETY: `guard` made it with `Box::leak`, and this function owns it now.
                 let payload = unsafe { Box::from_raw(payload.cast::<Payload>().as_ptr()) };
                 resume_unwind(*payload)
             }
@@ -268,7 +269,7 @@ unsafe impl Platform for Sim {
 
     fn relax(&self, _: u32) {
         turn(occasion::RELAX);
-        // Who spins waits for others.
+        // A fiber that spins waits for others.
         if !world(|w| w.replaying) {
             suspend();
         }
@@ -306,7 +307,7 @@ unsafe fn no_message(_: NonNull<()>) -> Option<&'static str> {
     None
 }
 
-/// What a panic says.
+/// The message of a panic.
 pub(super) fn text(payload: &(dyn Any + Send)) -> String {
     let owned = payload.downcast_ref::<String>().cloned();
     owned.or(payload.downcast_ref::<&str>().map(|s| (*s).into())).unwrap_or("of no text".into())

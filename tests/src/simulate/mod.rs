@@ -1,15 +1,17 @@
 //! Deterministic simulation of a whole executor: the real scheduler, real programs, a simulated machine.
 //!
-//! Everything runs on one thread. Each worker, and each thread that is no worker, is a fiber that runs the real loop
-//! ([`filch::Scheduler::run`]). Each call of the platform may hand over to another fiber, chosen from a seed, so that a worker
-//! stops in the midst of a wake, of its way to sleep, of a poll, while the others go on. Time is virtual, and so is
-//! the network. On top of that the machine does what its contract allows: see [`Fault`].
+//! Everything runs on one thread. Each worker, and each thread that is no worker, is a fiber that
+//! runs the real loop ([`filch::Scheduler::run`]). Each call of the platform may switch to another
+//! fiber, chosen from a seed, so that a worker stops during a wake, on its way to sleep, or during
+//! a poll, while the others go on. Time and the network are virtual. In addition the machine has
+//! all faults that its contract allows: see [`Fault`].
 //!
-//! A run is one episode: a machine of a few workers, one [`Program`], so many steps, the end. Its [`Options`] say all: equal
-//! options make an equal trace, which [`Report::hash`] sums up. What is checked meanwhile, `check` says.
+//! A run is one episode: a machine of a few workers, one [`Program`], a number of steps, the end.
+//! Its [`Options`] determine it: equal options make an equal trace, which [`Report::hash`] sums up.
+//! `check` lists the invariants.
 //!
-//! What it cannot see: orderings of memory, since there is one thread, and what happens between two calls of the platform.
-//! Those are loom's part, and the sanitizers'.
+//! It cannot test memory orderings, since there is one thread, or switches between two calls of the
+//! platform. Loom and the sanitizers test those.
 
 mod check;
 mod delay;
@@ -43,28 +45,28 @@ pub use {
 
 use core::fmt;
 
-/// What an episode is made of. Equal options replay an equal episode.
+/// The parameters of an episode. Equal options replay an equal episode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whence all choices come.
+    /// The seed of all choices.
     pub seed: u64,
-    /// After how many steps the program is told to come to its end. A step is a turn of one fiber, from one call of the
-    /// platform to another.
+    /// After how many steps the program is asked to end. A step is a turn of one fiber, from one
+    /// call of the platform to another.
     pub steps: u64,
-    /// How many workers; by the seed, if not given.
+    /// How many workers; from the seed if not given.
     pub workers: Option<u16>,
-    /// What runs; by the seed, if not given.
+    /// What runs; from the seed if not given.
     pub program: Option<Program>,
-    /// How large it is: about so many tasks at a time.
+    /// The size of the program: about how many tasks it has at a time.
     pub size: u32,
-    /// What may go wrong.
+    /// The possible faults.
     pub faults: Faults,
     /// Print every turn and every event to standard error. It changes nothing else.
     pub trace: bool,
 }
 
 impl Options {
-    /// An episode of this seed, with all faults that a platform may have.
+    /// An episode of this seed, with all faults that the contract allows.
     pub fn new(seed: u64) -> Self {
         let (workers, program, faults) = (None, None, Faults::all());
         Self { seed, steps: 100_000, workers, program, size: 24, faults, trace: false }
@@ -86,27 +88,27 @@ impl fmt::Display for Options {
     }
 }
 
-/// What came of an episode that went well.
+/// The result of an episode without a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Of all choices, all events of the scheduler, and their times.
+    /// A hash of all choices, all events of the scheduler, and their times.
     pub hash: u64,
     /// Figures.
     pub counts: Counts,
-    /// Of a replay: how well it followed its record.
+    /// For a replay: how well it followed its record.
     pub fidelity: Fidelity,
 }
 
-/// What went wrong in an episode.
+/// The failure of an episode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What.
+    /// The violated invariant.
     pub what: String,
-    /// At which step.
+    /// The step of the failure.
     pub step: u64,
-    /// Of everything until then.
+    /// The hash of the trace until then.
     pub hash: u64,
-    /// Who was where.
+    /// The state of all actors.
     pub state: String,
 }
 

@@ -18,14 +18,14 @@ use super::{
     world::{pause_for, roll, signal, world},
 };
 
-/// Bytes in a pipe.
+/// The capacity of a pipe, in bytes.
 const ROOM: usize = 64;
 
 /// The connection was reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reset;
 
-/// What one attempt came to.
+/// The result of one attempt.
 enum Tried {
     Done(usize),
     /// It would have blocked.
@@ -38,12 +38,12 @@ enum Tried {
 #[derive(Default)]
 struct State {
     bytes: VecDeque<u8>,
-    /// One of its ends is gone.
+    /// One of its ends is closed.
     closed: bool,
     reset: bool,
 }
 
-/// Bytes that go one way.
+/// The bytes of one direction.
 struct Pipe {
     state: Mutex<State>,
     readable: Arc<Readiness>,
@@ -120,12 +120,12 @@ impl Pipe {
     }
 }
 
-/// At least one, if there is one.
+/// A smaller number, but at least one if `n` is.
 fn shorten(n: usize) -> usize {
     if n > 1 && roll(Fault::Short) { world(|w| w.rng.usize(1..n)) } else { n }
 }
 
-/// One end of a connection. Dropping it closes both ways.
+/// One end of a connection. Dropping it closes both directions.
 pub(super) struct Stream {
     from: Arc<Pipe>,
     to: Arc<Pipe>,
@@ -138,7 +138,7 @@ impl Stream {
         (Self { from: Arc::clone(&a), to: Arc::clone(&b) }, Self { from: b, to: a })
     }
 
-    /// Waits for bytes; none at the end.
+    /// Waits for bytes; returns 0 at the end.
     pub(super) async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Reset> {
         let pipe = &self.from;
         attempt(&pipe.readable, Direction::Read, || pipe.try_read(buffer)).await
@@ -166,7 +166,7 @@ impl Drop for Stream {
     }
 }
 
-/// Tries until it is done, and waits in between; by one of the two ways to wait, by chance.
+/// Tries until it succeeds, and waits in between, in a random one of the two ways to wait.
 async fn attempt(
     cell: &Readiness,
     direction: Direction,
@@ -175,13 +175,13 @@ async fn attempt(
     let mut retries = 0;
     poll_fn(|cx| filch::budgeted(cx, |_| Poll::Ready(()))).await;
     loop {
-        // There may be an edge while the waker is cloned.
+        // An edge may come while the waker is cloned.
         let event = poll_fn(|cx| poll_slowly(cx, |cx| cell.poll_ready(cx, direction))).await;
         match operation() {
             Tried::Done(n) => return Ok(n),
             Tried::Reset => return Err(Reset),
             Tried::Blocked => {
-                // There may be an edge between the two.
+                // An edge may come between the two.
                 pause_for(20);
                 cell.clear(event.only(direction.interest()));
             }
@@ -195,7 +195,7 @@ async fn attempt(
     }
 }
 
-/// Where servers meet their clients.
+/// Where servers accept their clients.
 #[derive(Clone, Default)]
 pub(super) struct Listener(Arc<Backlog>);
 
@@ -215,7 +215,7 @@ impl Listener {
     pub(super) fn connect(&self) -> Stream {
         let (ours, theirs) = Stream::pair();
         if self.0.closed.load(Relaxed) {
-            // Dropped, and the client hears of it.
+            // The server's end is dropped, and the client gets the end of the stream.
             return ours;
         }
         self.lock().push_back(theirs);
@@ -223,7 +223,7 @@ impl Listener {
         ours
     }
 
-    /// Nobody will accept any more.
+    /// No connection is accepted any more.
     pub(super) fn close(&self) {
         self.0.closed.store(true, Relaxed);
         let left = core::mem::take(&mut *self.lock());

@@ -1,14 +1,16 @@
 //! Records of real runs: threads, a real clock, a futex; and their replay in the simulation.
 //!
-//! A record is the order in which the threads came to the calls of their platform, with the clock's times. Between two calls
-//! one thread runs at a time: it gives way to the others at each call, and whenever it sleeps. So the record says all:
-//! what the operating system and the clock have decided; and a replay, which gives the fibers their turns in that
-//! order, comes to the same calls, polls, steals and sleeps. All invariants are looked at meanwhile.
+//! A record is the order in which the threads call their platform, with the clock's times. Between
+//! two calls one thread runs at a time: it lets others run at each call, and whenever it sleeps. So
+//! the record contains all decisions of the operating system and the clock. A replay gives the
+//! fibers their turns in that order, and reaches the same calls, polls, steals and sleeps. All
+//! invariants are checked meanwhile.
 //!
-//! It is not what threads do without such a lock: what races between two calls of the platform never does here.
-//! And a program does not fork here: a run of fork-join asks for the executor of a simulation. Should
-//! a replay stray all the same (the program has changed, the record was cut), it goes on where a thread and its record meet
-//! again, and [`Fidelity`](super::Fidelity) says how much was followed.
+//! Threads without such a lock behave differently: here there are no races between two calls of the
+//! platform. A recorded program runs fork-join in place, since a fork-join run needs the executor
+//! of a simulation. If a replay leaves its record all the same (the program has changed, the record
+//! was cut), it goes on where a thread and its record meet again, and [`Fidelity`](super::Fidelity)
+//! tells how much was followed.
 
 use core::{cell::Cell, fmt, panic::AssertUnwindSafe, ptr::NonNull, str::FromStr};
 use std::{
@@ -47,12 +49,12 @@ pub struct Record {
 }
 
 impl Record {
-    /// How many calls of the platform.
+    /// The number of calls of the platform.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -68,7 +70,7 @@ impl Record {
     }
 }
 
-/// As text: a line that says what ran, and one for each call.
+/// As text: a line that names the program, and one for each call.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, workers, program, size, rounds, entries } = self;
@@ -105,7 +107,7 @@ impl FromStr for Record {
     }
 }
 
-/// Runs a program on threads of this machine, until so many things were done from outside, and records it.
+/// Runs a program on threads of this machine, for so many rounds from outside, and records it.
 ///
 /// # Panics
 /// If an invariant does not hold, or the operating system refuses a thread.
@@ -148,7 +150,7 @@ pub fn record(program: Program, workers: u16, seed: u64, size: u32, rounds: u32)
     record
 }
 
-/// Replays a record in the simulation, and then goes on to the end, by the record's seed.
+/// Replays a record in the simulation, and then goes on to the end, with the record's seed.
 ///
 /// # Errors
 /// As [`run`](super::run).
@@ -156,14 +158,14 @@ pub fn replay(record: &Record) -> Result<Report, Failure> {
     play(record.setup(), Some(Replay::new(&record.entries)))
 }
 
-/// A platform of threads that writes down each call.
+/// A platform of threads that records each call.
 struct Recorder {
     host: Futex,
     seed: u64,
-    /// A thread has its turn.
+    /// Some thread is running.
     busy: AtomicBool,
     log: Mutex<Vec<Entry>>,
-    /// What did not hold.
+    /// The violated invariant.
     failed: Mutex<Option<String>>,
 }
 
@@ -194,7 +196,7 @@ impl Recorder {
         self.busy.store(false, Ordering::Release);
     }
 
-    /// The calling thread goes on behind this call; when.
+    /// Records that the calling thread returns from this call; returns the time.
     fn log(&self, occasion: u64) -> Instant {
         let mut log = lock(&self.log);
         let now = self.host.now();
@@ -202,10 +204,10 @@ impl Recorder {
         now
     }
 
-    /// A call: others may go on first.
+    /// A call: other threads may run first.
     fn call(&self, occasion: u64) -> Instant {
         self.end();
-        // Who spins for its turn would rarely get one from who runs.
+        // A thread that spins for its turn would rarely get it from the running one.
         let calls = CALLS.get();
         CALLS.set(calls.wrapping_add(1));
         if calls % 4 == 0 {
@@ -223,7 +225,7 @@ impl Recorder {
         self.log(occasion::AWAKE);
     }
 
-    /// All that a thread does.
+    /// Runs `body`, all of a thread's work, as this thread of the record.
     fn run<R>(&self, who: usize, body: impl FnOnce() -> R) -> R {
         WHO.set(who);
         self.begin();
@@ -234,8 +236,8 @@ impl Recorder {
     }
 }
 
-// SAFETY: a thread is a worker from its `enter` to its `leave`, as its own thread local says; one thread runs each worker.
-// `catch_unwind` calls once, here. Liveness and clock are the host's.
+// SAFETY: a thread is a worker from its `enter` to its `leave`, by its own thread local; one thread
+// runs each worker. `catch_unwind` calls once, here. Liveness and clock are the host's.
 unsafe impl Platform for Recorder {
     fn now(&self) -> Instant {
         self.call(occasion::NOW)

@@ -4,17 +4,17 @@ use std::collections::{HashMap, VecDeque};
 
 use super::world::{State, World};
 
-/// How far to look for the place where a fiber and its record meet again.
+/// How far to search for the entry where a fiber and its record meet again.
 const FAR: usize = 64;
 
-/// A thread came to a call of the platform.
+/// A thread reached a call of the platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Which: a worker, or, above them, the thread that is none.
+    /// The thread: a worker, or, above them, the thread that is none.
     pub(super) who: usize,
-    /// Which call.
+    /// The call.
     pub(super) occasion: u64,
-    /// By the clock of the record, in nanoseconds.
+    /// The time by the record's clock, in nanoseconds.
     pub(super) now: u64,
 }
 
@@ -23,18 +23,18 @@ pub(super) struct Entry {
 pub struct Fidelity {
     /// Calls of the platform in the record.
     pub entries: usize,
-    /// Of these, how many the replay came to in its turn.
+    /// How many of these the replay reached in their turn.
     pub followed: usize,
-    /// How many came in turn before the first that did not.
+    /// How many were in turn before the first that was not.
     pub prefix: usize,
 }
 
 /// The rest of a record.
 pub(super) struct Replay {
     order: VecDeque<Entry>,
-    /// Entries of each fiber that are to be left out: it will not come to them.
+    /// Entries of each fiber to skip: it will not reach them.
     skips: HashMap<usize, usize>,
-    /// Turns given to a fiber that its record does not have, since one that it has.
+    /// Turns given to a fiber outside of its record, since the last one in it.
     extra: usize,
     strayed: bool,
     fidelity: Fidelity,
@@ -51,7 +51,8 @@ impl Replay {
         }
     }
 
-    /// Whose turn it is; none at the end. The fiber passes the call that it stopped in, and goes on to the next.
+    /// The fiber that has the turn; `None` at the end. The fiber passes the call that it stopped
+    /// in, and goes on to the next.
     pub(super) fn next(&mut self, w: &mut World) -> Option<usize> {
         while let Some(entry) = self.order.pop_front() {
             w.now = w.now.max(entry.now);
@@ -84,11 +85,11 @@ impl Replay {
         self.strayed = true;
         let mut own = self.order.iter().filter(|e| e.who == entry.who).take(FAR);
         if let Some(n) = own.position(|entry| entry.occasion == at) {
-            // It meets its record again there.
+            // The fiber meets its record again there.
             *skip = n;
             return false;
         }
-        // Or perhaps where it comes to next.
+        // Or perhaps at its next call.
         self.extra += 1;
         if self.extra < FAR {
             self.order.push_front(entry);

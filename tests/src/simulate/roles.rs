@@ -1,4 +1,4 @@
-//! What fibers, and threads, do.
+//! What fibers and threads do.
 
 use core::{sync::atomic::Ordering::Relaxed, time::Duration};
 
@@ -12,12 +12,12 @@ use super::{
     world::{fail, pause_for},
 };
 
-/// A worker's fiber: it runs to the end, or comes and goes.
+/// A worker's fiber: it runs to the end, or leaves and returns.
 pub(super) fn be_worker(executor: &'static Machine, id: WorkerId, may_leave: bool, mut rng: Rng) {
     loop {
         match executor.worker(id) {
             Err(RunError::Stopped) => return,
-            // Whoever shuts down stands in for it.
+            // The thread that shuts down acts for it.
             Err(_) => pause_for(100),
             Ok(worker) if may_leave && rng.u8(..4) != 0 => {
                 let mut idle = 0;
@@ -40,8 +40,8 @@ pub(super) fn be_worker(executor: &'static Machine, id: WorkerId, may_leave: boo
     }
 }
 
-/// The thread that starts the program, does now and then something from outside, and shuts down: when it is told to, in its
-/// own way, or after so many rounds, in an orderly one.
+/// The thread that starts the program, acts on it from outside now and then, and shuts it down: in
+/// its own way when it is asked to, or in order after so many rounds.
 pub(super) fn be_main<P: Platform>(
     executor: &'static On<P>,
     env: Env,

@@ -1,4 +1,4 @@
-//! What an episode is made of, chosen from its seed.
+//! The parameters of an episode, chosen from its seed.
 
 use core::time::Duration;
 
@@ -11,30 +11,30 @@ use super::{
     programs::Program,
 };
 
-/// An episode to be.
+/// An episode that has not begun.
 pub(super) struct Setup {
     pub(super) program: Program,
     pub(super) workers: u16,
     pub(super) spares: u16,
     pub(super) config: Chosen,
-    /// Of the workers' choices.
+    /// The seed of the workers' choices.
     pub(super) seed: u64,
-    /// Of the program's.
+    /// The seed of the program's choices.
     pub(super) choices: u64,
     pub(super) size: u32,
     pub(super) pace: u8,
     pub(super) dice: Dice,
     /// Whether workers go offline and come back.
     pub(super) come_and_go: bool,
-    /// How often a call of the platform hands over, of 256.
+    /// How often, of 256, a call of the platform switches fibers.
     pub(super) preempt: u32,
-    /// How often the fiber that stopped goes on, of 256.
+    /// How often, of 256, the fiber that stopped goes on.
     pub(super) stick: u32,
     pub(super) steps: u64,
-    /// The end comes after so many things done from outside, whatever the steps.
+    /// The end comes after so many rounds from outside, whatever the steps.
     pub(super) rounds: Option<u32>,
     pub(super) trace: bool,
-    /// Of the machine's choices.
+    /// The machine's choices.
     pub(super) rng: Rng,
 }
 
@@ -65,15 +65,15 @@ impl Setup {
     }
 }
 
-/// An executor's configuration, and what the checks want to know of it.
+/// An executor's configuration, and what the checks need of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     config: Config,
     pub(super) lifo_cap: u32,
     pub(super) stealing: bool,
-    /// How long the first sleep beside an only worker is at most, if there is a watchdog.
+    /// The longest first sleep beside an only worker, if there is a watchdog.
     pub(super) close: Option<u64>,
-    /// Whether nobody blocks in a join too deep.
+    /// Whether no worker blocks in a join too deep.
     pub(super) caps: bool,
 }
 

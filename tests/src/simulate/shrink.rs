@@ -1,20 +1,20 @@
-//! From a failure to a smaller one.
+//! Shrinks a failing episode.
 
 use super::{Failure, Options, run};
 
-/// A failure, and the smallest episode that was found to have one.
+/// A failure, and the smallest failing episode that was found.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
     /// The episode.
     pub options: Options,
-    /// What goes wrong in it.
+    /// Its failure.
     pub failure: Failure,
     /// How many episodes were tried.
     pub tried: usize,
 }
 
-/// Looks for a smaller episode that fails: with fewer faults, fewer tasks, fewer workers, fewer steps. At most `tries` are
-/// run. What fails need not be the same invariant.
+/// Searches for a smaller failing episode: with fewer faults, fewer tasks, fewer workers, fewer
+/// steps. Runs at most `tries` episodes. The violated invariant may differ.
 pub fn shrink(options: &Options, failure: Failure, tries: usize) -> Shrunk {
     let mut best = Shrunk { options: options.clone(), failure, tried: 0 };
     loop {

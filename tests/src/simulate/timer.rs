@@ -1,4 +1,4 @@
-//! Timers that are watched: never early, and never forgotten.
+//! Checked timers: never early, and never forgotten.
 
 use core::{
     future::Future,
@@ -20,10 +20,10 @@ use super::{
     world::{fail, world},
 };
 
-/// A deadline that the world knows, and a number that no other has.
+/// A deadline that the world knows, and a unique number.
 type Entry = Option<(u64, u64)>;
 
-/// From now on somebody waits for this deadline.
+/// From now on a task waits for this deadline.
 fn remember(deadline: Instant) -> Entry {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     in_fiber().then(|| {
@@ -43,7 +43,7 @@ fn forget(entry: Entry) {
 pub(super) struct Nap {
     sleep: Pin<Box<Sleep>>,
     timers: Timers,
-    /// As the world knows it.
+    /// Its entry in the world.
     entry: Entry,
 }
 
@@ -52,7 +52,7 @@ impl Nap {
         Self { sleep: Box::pin(timers.sleep(duration)), timers, entry: None }
     }
 
-    /// Another deadline.
+    /// Sets another deadline.
     pub(super) fn reset(&mut self, deadline: Instant) {
         self.forget();
         self.sleep.as_mut().reset(deadline);
@@ -95,13 +95,13 @@ impl Drop for Nap {
     }
 }
 
-/// A [`Sleep`] of a thread that is no worker, and looks after it now and then.
+/// A [`Sleep`] of a thread that is no worker, which polls it now and then.
 pub(super) struct Alarm {
     sleep: Pin<Box<Sleep>>,
     rings: Arc<Rings>,
 }
 
-/// Its waker: it has been fired.
+/// Its waker: called when the timer has fired.
 #[derive(Default)]
 struct Rings(Mutex<Entry>);
 
@@ -126,14 +126,14 @@ impl Alarm {
         alarm
     }
 
-    /// Another deadline.
+    /// Sets another deadline.
     pub(super) fn reset(&mut self, deadline: Instant) {
         self.rings.set(None);
         self.sleep.as_mut().reset(deadline);
         self.look();
     }
 
-    /// In any case it is known from here on, if it has not been fired meanwhile.
+    /// The world knows the deadline from here on, unless it has fired meanwhile.
     fn look(&mut self) {
         let waker = Waker::from(Arc::clone(&self.rings));
         let polled = self.sleep.as_mut().poll(&mut Context::from_waker(&waker));

@@ -1,4 +1,4 @@
-//! A waker that takes its time: programs may use any, and combinators do.
+//! A slow waker: programs may use any waker, and combinators do.
 
 use core::task::{Context, RawWaker, RawWakerVTable, Waker};
 
@@ -7,10 +7,10 @@ use super::{
     world::{pause, world},
 };
 
-/// INV-SLOW: the data is a `Box<Waker>`, owned by the waker that has it.
+/// INV-SLOW: the data is a `Box<Waker>`, which the waker owns.
 static SLOW: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_it);
 
-/// Polls with the waker of the context, or now and then with a slow one.
+/// Polls with the context's waker, or sometimes with a slow one.
 pub(super) fn poll_slowly<R>(cx: &mut Context<'_>, poll: impl FnOnce(&mut Context<'_>) -> R) -> R {
     if !(in_fiber() && world(|w| !w.replaying && w.rng.u8(..4) == 0)) {
         return poll(cx);
@@ -19,7 +19,7 @@ pub(super) fn poll_slowly<R>(cx: &mut Context<'_>, poll: impl FnOnce(&mut Contex
     poll(&mut Context::from_waker(&waker))
 }
 
-/// Wakes what this one wakes; others go on while it is cloned.
+/// A waker that wakes what this one wakes; other fibers run while it is cloned.
 fn slow(waker: &Waker) -> Waker {
     // SAFETY: INV-SLOW; the functions are as thread-safe as those of the waker within.
     unsafe { Waker::from_raw(raw(waker)) }

@@ -1,4 +1,4 @@
-//! The simulated machine's state: who may go on, what time it is, what is on its way.
+//! The simulated machine's state: which fibers can run, the time, the pending signals.
 
 use core::cell::RefCell;
 use std::{collections::VecDeque, sync::Arc, thread};
@@ -19,7 +19,8 @@ thread_local! {
     static WORLD: RefCell<World> = RefCell::new(World::default());
 }
 
-/// The calling thread's world. Not to be held across a call of the executor, or of [`suspend`].
+/// The calling thread's world. It must not be held across a call of the executor, or of
+/// [`suspend`].
 pub(super) fn world<R>(f: impl FnOnce(&mut World) -> R) -> R {
     WORLD.with_borrow_mut(f)
 }
@@ -42,16 +43,16 @@ pub struct Counts {
     pub timers: u64,
     /// Fork-join jobs that were stolen.
     pub jobs: u64,
-    /// Looks at tasks that wait behind a poll while others have gone round once.
+    /// Checks of tasks that wait behind a poll, after another worker has checked all others once.
     pub stuck: u64,
-    /// Invariants looked at.
+    /// How many invariants were checked.
     pub checks: u64,
-    /// The longest that a task that was ready was seen to wait for its poll, in polls of others.
+    /// The longest wait of a ready task for its poll, in polls of others.
     pub longest_wait: u64,
 }
 
 impl Counts {
-    /// With those of another episode.
+    /// Adds those of another episode.
     pub fn add(&mut self, other: &Self) {
         self.steps += other.steps;
         self.polls += other.polls;
@@ -71,20 +72,20 @@ impl Counts {
     }
 }
 
-/// What a fiber is about.
+/// The state of a fiber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Ready,
     /// Stopped where it is, until this moment.
     Held(u64),
-    /// In `wait` or `block`; the address of the word, when it ends by itself.
+    /// In `wait` or `block`: the address of the word, and the time when the sleep ends by itself.
     Asleep {
         word: usize,
         deadline: Option<u64>,
         /// In the reactor.
         listens: bool,
     },
-    /// Asleep, and will hear of its wake at this moment.
+    /// Asleep, and its wake arrives at this moment.
     Waking(u64),
     Over,
 }
@@ -95,11 +96,11 @@ pub(super) struct Actor {
     pub(super) state: State,
     /// The worker that it is.
     pub(super) worker: Option<u16>,
-    /// It stopped in the program's own code, and so in the midst of nothing of the executor's.
+    /// It stopped in the program's own code, and so outside of the executor.
     pub(super) outside: bool,
     /// Between the events `Park` and `Unpark`.
     pub(super) parked: bool,
-    /// One more wake is on its way.
+    /// One more wake is pending.
     pub(super) extra: bool,
     interrupted: bool,
     /// The call of the platform that it stopped in.
@@ -117,7 +118,7 @@ impl Actor {
         at: occasion::BIRTH,
     };
 
-    /// Nothing of the executor's is under way here, nor will be before somebody does something.
+    /// No code of the executor runs here, and none will until something else happens.
     pub(super) fn rests(&self) -> bool {
         match self.state {
             State::Ready | State::Held(_) => self.outside,
@@ -127,7 +128,7 @@ impl Actor {
     }
 }
 
-/// A device has something to tell.
+/// A device has an event.
 pub(super) struct Signal {
     cell: Arc<Readiness>,
     ready: Ready,
@@ -154,13 +155,13 @@ pub(super) struct World {
     pub(super) rng: Rng,
     pub(super) dice: Dice,
     pub(super) now: u64,
-    /// Moments: turns, and those that nobody had.
+    /// The time in moments: turns, and moments without one.
     pub(super) moment: u64,
     pub(super) actors: Vec<Actor>,
     pub(super) current: Option<usize>,
-    /// Which actor is which worker.
+    /// The actor of each worker.
     pub(super) seats: Vec<Option<usize>>,
-    /// Fibers to be, each with the number of its actor.
+    /// New fibers, each with the number of its actor.
     pub(super) births: Vec<(usize, Box<dyn FnOnce()>)>,
     pub(super) signals: VecDeque<Signal>,
     pub(super) reactor: Reactor,
@@ -169,20 +170,20 @@ pub(super) struct World {
     pub(super) check: Check,
     pub(super) failure: Option<String>,
     pub(super) executor: Option<&'static Machine>,
-    /// How often a call of the platform hands over, of 256.
+    /// How often, of 256, a call of the platform switches fibers.
     pub(super) preempt: u32,
     pub(super) seed: u64,
     pub(super) trace: bool,
-    /// Turns are those of a record: each call of the platform ends one, and the program's own code none.
+    /// Turns follow a record: each call of the platform ends one, and the program's own code none.
     pub(super) replaying: bool,
     pub(super) fidelity: Fidelity,
-    /// The clock stands until this moment.
+    /// The clock is stopped until this moment.
     pub(super) frozen: u64,
     /// A check is under way: calls of the platform are no turns.
     pub(super) looking: bool,
     /// Who had the last turn.
     pub(super) last: Option<usize>,
-    /// Those who can go on; kept for its memory.
+    /// The actors that can run; kept for its memory.
     pub(super) ready: Vec<usize>,
 }
 
@@ -224,7 +225,7 @@ impl World {
         self.hash = (self.hash ^ what).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
     }
 
-    /// For a person.
+    /// Prints to standard error, if the trace is on.
     pub(super) fn log(&self, what: impl FnOnce() -> String) {
         if self.trace {
             let worker = self.current.and_then(|at| self.actors[at].worker);
@@ -249,7 +250,7 @@ impl World {
         self.actors.get_mut(self.current?)
     }
 
-    /// The calling fiber will not go on for about so many moments.
+    /// The calling fiber stops for about so many moments.
     pub(super) fn hold(&mut self, about: u64) {
         let until = self.moment + self.rng.u64(1..=2 * about.max(1));
         if let Some(me) = self.me() {
@@ -257,13 +258,13 @@ impl World {
         }
     }
 
-    /// A fiber begins.
+    /// Starts a fiber.
     pub(super) fn bear(&mut self, body: Box<dyn FnOnce()>) {
         self.births.push((self.actors.len(), body));
         self.actors.push(Actor::NEW);
     }
 
-    /// A signal that is due; or, if need be, any.
+    /// Takes a signal that is due; with `any`, any signal.
     pub(super) fn take_signal(&mut self, any: bool) -> Option<Signal> {
         let moment = self.moment;
         let at = self.signals.iter().position(|signal| any || signal.due <= moment)?;
@@ -290,7 +291,7 @@ impl World {
     }
 }
 
-/// The device that this cell stands for has something to tell, soon.
+/// The device of this cell will raise an event soon.
 pub(super) fn signal(cell: &Arc<Readiness>, ready: Ready) {
     if in_fiber() && !world(|w| w.replaying) {
         world(|w| w.send(cell, ready));
@@ -304,7 +305,7 @@ pub(super) fn roll(fault: Fault) -> bool {
     in_fiber() && world(|w| w.roll(fault))
 }
 
-/// An invariant does not hold.
+/// Reports a violated invariant.
 pub(super) fn fail(what: impl Into<String>) {
     let what = what.into();
     if in_fiber() || world(|w| w.executor.is_some()) {
@@ -314,7 +315,7 @@ pub(super) fn fail(what: impl Into<String>) {
     }
 }
 
-/// A call of the platform: perhaps an interrupt comes here, perhaps others go on first.
+/// A call of the platform: an interrupt may come here, and other fibers may run first.
 pub(super) fn turn(occasion: u64) {
     // While a panic is under way its count is the thread's, not the fiber's.
     if !in_fiber() || thread::panicking() || world(|w| w.looking) {
@@ -330,7 +331,7 @@ pub(super) fn turn(occasion: u64) {
         if w.replaying {
             return true;
         }
-        // In the midst of a hand-over, more often: others rely on what comes next.
+        // More often inside a notification: others rely on what comes next.
         let hands_over = matches!(
             occasion,
             occasion::POLL_IO | occasion::WAKE | occasion::UNBLOCK | occasion::START
@@ -339,7 +340,7 @@ pub(super) fn turn(occasion: u64) {
             w.hold(2_000);
             return true;
         }
-        // What happens rarely is worth a stop each second time.
+        // Rare calls switch each second time.
         if matches!(occasion, occasion::ENTER | occasion::LEAVE) && w.rng.bool() {
             w.hold(100);
             return true;
@@ -351,7 +352,7 @@ pub(super) fn turn(occasion: u64) {
     }
 }
 
-/// The program's own code: others may go on first.
+/// The program's own code: other fibers may run first.
 pub(super) fn pause() {
     pause_for(0);
 }

@@ -1,4 +1,4 @@
-//! The books: every task, every output, exactly once.
+//! The accounts: every task, every output, exactly once.
 
 use core::{
     cell::Cell,
@@ -9,17 +9,17 @@ use std::sync::Arc;
 /// What a task does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Yields a few times. A leaf: it waits for nobody, so that sync code may wait for it.
+    /// Yields a few times. A leaf: it waits for no other task, so sync code may wait for it.
     Yielder,
-    /// Waits for somebody to fire its place in the slot table.
+    /// Waits until its place in the slot table is fired.
     Waiter,
-    /// Spawns children and waits for them in all the ways there are.
+    /// Spawns children and waits for them in all possible ways.
     Spawner,
     /// One side of a pair that takes turns.
     Pinger,
-    /// Aborts others.
+    /// Aborts other tasks.
     Aborter,
-    /// Holds a shield over a stretch that must not be cut.
+    /// Runs a section under a shield, which must not be cut off.
     Shielded,
     /// Panics. A leaf.
     Panicking,
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     Local,
     /// Waits for tasks that are older than itself.
     Joiner,
-    /// Waits for a wake that means nothing, until nobody is left who could wake it.
+    /// Waits for a wake that has no meaning, until its last waker is dropped.
     Forgotten,
 }
 
@@ -60,13 +60,13 @@ impl Kind {
         }
     }
 
-    /// Whether it ends without anybody's help.
+    /// Whether it ends without help from other tasks.
     pub(crate) const fn is_leaf(self) -> bool {
         matches!(self, Self::Yielder | Self::Panicking)
     }
 }
 
-/// A number of things, and a sum over which things they were.
+/// The number of some things, and a sum over their ids.
 #[derive(Debug)]
 struct Tally {
     count: AtomicU64,
@@ -80,8 +80,9 @@ impl Tally {
         Self { count: AtomicU64::new(0), sum: AtomicU64::new(0) }
     }
 
-    // Ordering: Relaxed throughout, so that the books order nothing that the executor should. They are read for good
-    // once the runtime's threads have been joined; before that, until they agree.
+    // Ordering: Relaxed throughout, so that the accounts order nothing that the executor should.
+    // They are final once the runtime's threads have been joined; before that they are read until
+    // they agree.
     fn add(&self, id: u64) {
         self.count.fetch_add(1, Relaxed);
         self.sum.fetch_add(mix(id), Relaxed);
@@ -92,7 +93,7 @@ impl Tally {
     }
 }
 
-/// Spreads an id, so that two different sets of ids hardly have one sum (splitmix64).
+/// Spreads an id, so that two different sets of ids rarely have the same sum (splitmix64).
 fn mix(id: u64) -> u64 {
     let x = id.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -131,7 +132,7 @@ static CLOSING: AtomicBool = AtomicBool::new(false);
 static SEED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// A future that was handed back is being dropped.
+    /// A future that the spawn returned is being dropped.
     static REFUSING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -143,13 +144,13 @@ pub(crate) fn set_closing(on: bool) {
     CLOSING.store(on, Relaxed);
 }
 
-/// Something that must never be: says so, and ends the process.
+/// Reports a violated invariant, and ends the process.
 pub(crate) fn violation(what: &str) -> ! {
     eprintln!("VIOLATION (seed {}): {what}", SEED.load(Relaxed));
     std::process::exit(101);
 }
 
-/// Whether somebody has asked for the task's end.
+/// Whether the task was asked to end.
 pub(crate) type Asked = Arc<AtomicBool>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +163,7 @@ enum Fate {
 const ALIVE: u64 = 0x616C_6976_6561_6C69;
 const DEAD: u64 = 0x6465_6164_6465_6164;
 
-/// A task's entry in the books; it lives in the task's future.
+/// A task's entry in the accounts, inside the task's future.
 #[derive(Debug)]
 pub(crate) struct Guard {
     magic: u64,
@@ -187,7 +188,7 @@ impl Guard {
         Arc::clone(&self.asked)
     }
 
-    /// The task is done; this is its output.
+    /// The task is done; returns its output.
     pub(crate) fn finish(mut self) -> Output {
         self.fate = Fate::Completed;
         Output { magic: ALIVE, id: self.id, kind: self.kind }
@@ -199,7 +200,7 @@ impl Guard {
     }
 }
 
-/// What tasks panic with.
+/// The message of tasks that panic.
 pub(crate) const ON_PURPOSE: &str = "on purpose";
 
 impl Drop for Guard {
@@ -226,14 +227,14 @@ impl Drop for Guard {
     }
 }
 
-/// A spawn was refused, and the future handed back.
+/// A spawn was refused, and returned the future.
 pub(crate) fn refuse<F>(future: F) {
     REFUSING.set(true);
     drop(future);
     REFUSING.set(false);
 }
 
-/// What a completed task gives.
+/// The output of a completed task.
 #[derive(Debug)]
 pub(crate) struct Output {
     magic: u64,
@@ -257,7 +258,7 @@ impl Drop for Output {
     }
 }
 
-/// A stretch under a shield, which must be left in the ordinary way.
+/// A section under a shield, which must run to its end.
 pub(crate) struct Stretch;
 
 impl Stretch {
@@ -271,7 +272,7 @@ impl Stretch {
     }
 }
 
-/// How many futures were dropped: what a watchdog takes for progress.
+/// How many futures were dropped: the watchdog's measure of progress.
 pub(crate) fn ended() -> u64 {
     ACCOUNTS.iter().map(|a| a.dropped.get().0).sum()
 }
@@ -282,7 +283,7 @@ pub(crate) fn spawned() -> (u64, u64) {
     (sum(|a| &a.created), sum(|a| &a.refused))
 }
 
-/// What does not balance.
+/// The accounts that do not balance.
 pub(crate) fn errors() -> Vec<String> {
     let mut errors = Vec::new();
     for (kind, a) in Kind::ALL.iter().zip(&ACCOUNTS) {

@@ -33,15 +33,15 @@ pub(crate) enum Pace {
     Bursty,
     /// With a pause after each step, so that nearly each finds all workers asleep.
     Sparse,
-    /// One thread alone, which waits for the answer to each wake without helping: nothing else happens that could repair
-    /// a lost one.
+    /// Only one thread, which waits for the answer to each wake without helping: nothing else
+    /// happens that could repair a lost wake.
     Alone,
 }
 
-/// More live tasks than this, and the foreign threads fire instead of spawning.
+/// With more live tasks than this, the foreign threads fire instead of spawning.
 const CROWD: usize = 5_000;
 
-/// What the main thread tells the foreign ones, and what they have done.
+/// The main thread's orders to the foreign threads, and what they have done.
 #[derive(Default)]
 pub(crate) struct Control {
     /// Even: work. Odd: wait.
@@ -66,12 +66,12 @@ impl Control {
         self.changed.notify_all();
     }
 
-    /// The foreign threads finish what they are at and wait.
+    /// The foreign threads finish their step, and wait.
     pub(crate) fn pause(&self) {
         self.set(|n| n | 1);
     }
 
-    /// How many of them wait.
+    /// How many foreign threads wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Acquire) as usize
     }
@@ -126,7 +126,7 @@ pub(crate) fn run(ctx: Ctx, control: &Control, index: usize, mut rng: Rng) {
             } else if pace == Pace::Bursty as u32 {
                 u64::from(rng.u8(..24) == 0) * rng.u64(..500)
             } else {
-                // The first alone is quick enough to keep a worker awake.
+                // Only the first one is quick enough to keep a worker awake.
                 rng.u64(20..400) * (1 + index as u64)
             };
             if pause > 0 {
@@ -194,7 +194,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a future on this thread, which sleeps and does not help.
+/// Waits for a future on this thread, which sleeps without helping.
 fn park_on<F: Future>(future: F, rng: &mut Rng) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut cx = Context::from_waker(&waker);
@@ -204,7 +204,7 @@ fn park_on<F: Future>(future: F, rng: &mut Rng) -> F::Output {
             return output;
         }
         thread::park();
-        // The next wake comes at any point of a worker's way to sleep.
+        // The next wake may come at any point of a worker's way to sleep.
         spin(rng);
     }
 }
@@ -216,7 +216,7 @@ fn spin(rng: &mut Rng) {
     }
 }
 
-/// Wakes tasks, one at a time, while nothing else goes on.
+/// Wakes tasks one at a time, while nothing else runs.
 fn duel(ctx: Ctx, control: &Control, rng: &mut Rng) {
     if rng.bool() {
         let (mine, other) = pair(rng.u32(1..200));
@@ -250,7 +250,7 @@ fn glance(kept: &mut Kept, rng: &mut Rng) {
     }
 }
 
-/// Takes turns with a task, by `block_on` or from sync code.
+/// Takes turns with a task, with `block_on` or in sync code.
 fn play(ctx: Ctx, control: &Control, rng: &mut Rng) {
     let (mine, other) = pair(rng.u32(1..30));
     if let Some(kept) = ctx.spawn_side(other, rng) {

@@ -1,8 +1,9 @@
 //! The tasks.
 //!
-//! What keeps the program itself free of deadlocks, so that every hang is the executor's: sync code on a worker waits
-//! for leaves alone, which wait for nobody; async code waits for tasks that are older than itself, or for its own children,
-//! which join nothing; every waiter is in a slot, which is fired in the end; a side of a pair that is dropped tells the other.
+//! The program itself has no deadlock, so every hang is the executor's. Sync code on a worker waits
+//! only for leaves, which wait for no other task. Async code waits for older tasks, or for its own
+//! children, which join nothing. Every waiter is in a slot, which is fired in the end. A side of a
+//! pair that is dropped notifies the other.
 
 use core::{
     cell::Cell,
@@ -47,7 +48,7 @@ impl Way {
         match rng.u8(..16) {
             0..10 => Self::Plain,
             10..14 => Self::Named,
-            // Now and then a worker that there is not.
+            // Sometimes a worker that does not exist.
             _ => Self::Pinned(WorkerId::new(if rng.u8(..32) == 0 {
                 u16::MAX
             } else {
@@ -75,7 +76,7 @@ impl Ctx {
         self.spawn(kind, rng)
     }
 
-    /// Spawns a task; nothing if it is refused.
+    /// Spawns a task; `None` if it is refused.
     pub(crate) fn spawn(&self, kind: Kind, rng: &mut Rng) -> Option<Kept> {
         let (guard, mine) = (Guard::new(kind), rng.fork());
         let way = Way::random(self, rng);
@@ -142,7 +143,7 @@ async fn leave(rng: &mut Rng) {
     }
 }
 
-/// Gives way a few times, in one of the ways there are.
+/// Yields a few times, in one of the possible ways.
 async fn yields(rng: &mut Rng) {
     for _ in 0..rng.u8(..6) {
         leave(rng).await;
@@ -229,7 +230,7 @@ async fn local(guard: Guard, mut rng: Rng) -> Output {
 }
 
 async fn spawner(ctx: Ctx, guard: Guard, mut rng: Rng) -> Output {
-    // Now and then more than fit the ring.
+    // Sometimes more than fit into the ring.
     let n = if rng.u8(..32) == 0 { rng.usize(200..400) } else { rng.usize(1..6) };
     let mut children = Vec::new();
     for _ in 0..n {
@@ -260,7 +261,7 @@ async fn spawner(ctx: Ctx, guard: Guard, mut rng: Rng) -> Output {
 async fn joiner(ctx: Ctx, guard: Guard, mut rng: Rng) -> Output {
     for _ in 0..rng.u8(1..4) {
         match tables::take_handle(&mut rng) {
-            // Older tasks alone: no circle of joiners.
+            // Only older tasks, so that joiners form no circle.
             Some(kept) if kept.id < guard.id() => match rng.u8(..4) {
                 0 => wait_in_sync_code(ctx, kept, &mut rng).await,
                 _ => done(kept).await,
@@ -277,7 +278,7 @@ async fn done(mut kept: Kept) {
     kept.check(outcome);
 }
 
-/// Waits by `join` or `block_on` in the midst of a poll, for a leaf.
+/// Waits with `join` or `block_on` inside a poll, for a leaf.
 async fn wait_in_sync_code(ctx: Ctx, mut kept: Kept, rng: &mut Rng) {
     if !kept.may_be_joined_on_worker() {
         return done(kept).await;
@@ -289,7 +290,7 @@ async fn wait_in_sync_code(ctx: Ctx, mut kept: Kept, rng: &mut Rng) {
     }
 }
 
-/// Two that take turns, until one is dropped.
+/// Two sides that take turns, until one is dropped.
 struct Turns {
     turn: AtomicU32,
     last: u32,
@@ -314,7 +315,7 @@ pub(crate) fn pair(rounds: u32) -> (Side, Side) {
 }
 
 impl Side {
-    /// Whether it is this side's turn; else leaves a waker for the other.
+    /// Whether it is this side's turn; otherwise leaves a waker for the other side.
     fn is_on(&self, cx: &core::task::Context<'_>) -> bool {
         let turns = &*self.turns;
         let on = || {
@@ -324,7 +325,7 @@ impl Side {
         };
         let mut waker =
             turns.wakers[self.me as usize].lock().unwrap_or_else(PoisonError::into_inner);
-        // The other changes the turn before it looks for the waker.
+        // The other side changes the turn before it takes the waker.
         if on() {
             return true;
         }

@@ -4,11 +4,12 @@
 //! cargo run --release -p filch-tests --bin stress -- [--seconds 60] [--workers 4] [--foreign 4] [--seed S]
 //! ```
 //!
-//! The watchdog and every timeout are off, so that nothing repairs a lost wake-up: it shows as a hang, which is reported with
-//! the seed, and exit status 101. Time is cut into *lives* of a runtime, which is shut down under load at each one's end, and
-//! lives into *rounds*; at the end of each round the foreign threads pause, nobody is woken any more but those who wait in
-//! slots, and the books must come to balance: every task completed, cancelled, panicked or refused; every future and every
-//! output dropped once; nobody cancelled without being asked.
+//! The watchdog and every timeout are off, so that nothing repairs a lost wake-up: it is a hang,
+//! which is reported with the seed, and exit status 101. Time is divided into *lives* of a runtime,
+//! each of which ends with a shutdown under load, and lives into *rounds*. At the end of each round
+//! the foreign threads pause, only the tasks in slots are woken, and the accounts must balance:
+//! every task completed, cancelled, panicked or refused; every future and every output dropped
+//! once; no task cancelled unless it was aborted.
 //!
 //! `--seed` repeats the random choices of each thread and each task. It does not repeat how they interleave.
 
@@ -36,7 +37,7 @@ use crate::{
     kinds::Ctx,
 };
 
-/// No task ends for so long, and it is a hang.
+/// If no task ends for so long, it is a hang.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LIFE: Duration = Duration::from_secs(3);
 
@@ -68,7 +69,7 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
-/// Prints what a runtime is at.
+/// Prints the state of a runtime.
 fn print_state(handle: &Handle) {
     let metrics = handle.metrics();
     eprintln!("{:?}", metrics.totals());
@@ -78,12 +79,12 @@ fn print_state(handle: &Handle) {
     accounts::errors().iter().for_each(|error| eprintln!("{error}"));
 }
 
-/// The runtime of the life under way, for the watchdog.
+/// The runtime of the current life, for the watchdog.
 static CURRENT: Mutex<Option<Handle>> = Mutex::new(None);
 static SEED: AtomicU64 = AtomicU64::new(0);
 static OVER: AtomicBool = AtomicBool::new(false);
 
-/// Ends the process if nothing ends for too long.
+/// Ends the process if no task ends for too long.
 fn watchdog() {
     let (mut last, mut since) = (0, Instant::now());
     while !OVER.load(Relaxed) {
@@ -92,7 +93,7 @@ fn watchdog() {
         if ended != last {
             (last, since) = (ended, Instant::now());
         } else if since.elapsed() > PATIENCE + Duration::from_secs(5) {
-            // The main thread, which could show the tasks, hangs itself.
+            // The main thread, which could print the tasks, hangs itself.
             hang(|| {
                 let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
                 current.iter().for_each(print_state);
@@ -114,12 +115,12 @@ struct Life<'a> {
     rng: Rng,
     /// Spawned and refused before this life.
     before: (u64, u64),
-    /// The runtime's own counts before: its memory may have served an earlier one.
+    /// The runtime's own counts before: an earlier runtime may have used its memory.
     counted: (usize, usize),
 }
 
 impl Life<'_> {
-    /// Rounds until the time is up; how many.
+    /// Runs rounds until the time is up; returns how many.
     fn rounds(&mut self, runtime: &Runtime, end: Instant) -> u64 {
         let mut rounds = 0;
         while Instant::now() < end {
@@ -138,7 +139,7 @@ impl Life<'_> {
         rounds
     }
 
-    /// Waits until the foreign threads rest, no task is left and the books balance.
+    /// Waits until the foreign threads pause, no task is left and the accounts balance.
     fn settle(&mut self, runtime: &Runtime) {
         let (mut last, mut since) = (0, Instant::now());
         loop {
@@ -173,7 +174,7 @@ impl Life<'_> {
         *runtime.handle()
     }
 
-    /// Where the runtime's counts differ from ours, once all is at rest.
+    /// The first difference between the runtime's counts and these, once all tasks have ended.
     fn miscounted(&self, spawned: usize, completed: usize) -> Option<String> {
         let (created, refused) = accounts::spawned();
         let ours = (created - self.before.0) - (refused - self.before.1);
@@ -251,7 +252,7 @@ impl Figures {
 fn build(options: &Options, rng: &mut Rng) -> Result<Runtime, filch_std::BuildError> {
     let mut builder =
         Runtime::builder().workers(options.workers.into()).watchdog(None).park_timeout(None);
-    // The other knobs vary, but come back, so that a runtime's memory is used again.
+    // The other options vary, but repeat, so that a runtime's memory is reused.
     builder = match rng.u8(..6) {
         0 => builder.spin_rounds(0),
         1 => builder.nesting(2),
@@ -305,7 +306,7 @@ fn live(options: &Options, mut rng: Rng, length: Duration, figures: &mut Figures
         let patience = Duration::from_millis([0, 1, 20, 100][rng.usize(..4)]);
         figures.survivors += runtime.shutdown(patience).len();
         done.store(true, Relaxed);
-        // Nothing runs any more; late wakes, aborts and spawns come to nothing.
+        // Nothing runs any more; late wakes, aborts and spawns have no effect.
         thread::sleep(Duration::from_millis(rng.u64(..20)));
         control.quit();
     });
@@ -327,7 +328,7 @@ fn live(options: &Options, mut rng: Rng, length: Duration, figures: &mut Figures
     figures.joins += control.joins.load(Relaxed);
 }
 
-/// Lets the panics that are on purpose pass in silence; any other ends the process.
+/// Silences the panics that are on purpose; any other ends the process.
 fn hook_panics() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

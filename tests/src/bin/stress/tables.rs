@@ -1,5 +1,5 @@
-//! What tasks and foreign threads share: tables of wakers, handles and abort handles that anybody puts into and takes
-//! out of.
+//! What tasks and foreign threads share: tables of wakers, handles and abort handles, from which
+//! all of them put and take.
 
 use core::{
     future::Future,
@@ -31,7 +31,7 @@ fn lock<T>(place: &Mutex<Option<T>>) -> MutexGuard<'_, Option<T>> {
     place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Puts a value at a random place, and gives what was there. The lock is not held any more.
+/// Puts a value at a random place, and returns the old one. The lock is released before the return.
 fn put<T>(table: &Table<T>, rng: &mut Rng, value: T) -> Option<T> {
     lock(&table[rng.usize(..PLACES)]).replace(value)
 }
@@ -40,7 +40,8 @@ fn take<T>(table: &Table<T>, rng: &mut Rng) -> Option<T> {
     lock(&table[rng.usize(..PLACES)]).take()
 }
 
-/// A task at a slot. Whoever takes it out fires it: a waiter that is neither in a slot nor fired would be lost.
+/// A task at a slot. The thread that takes it out fires it: a waiter that is neither in a slot nor
+/// fired would be lost.
 struct Waiting {
     waker: Waker,
     fired: Arc<AtomicBool>,
@@ -54,7 +55,7 @@ impl Waiting {
     }
 }
 
-/// Wakes once, in one of the ways there are.
+/// Wakes once, in one of the possible ways.
 fn wake(waker: Waker, rng: &mut Rng) {
     match rng.u8(..4) {
         0 => waker.wake_by_ref(),
@@ -89,7 +90,7 @@ impl Future for Wait {
         }
         let mine = Waiting { waker: cx.waker().clone(), fired: Arc::clone(&this.fired) };
         let before = lock(&SLOTS[this.place]).replace(mine);
-        // It may be an older entry of our own, which is a spurious wake then.
+        // It may be an older entry of this task: then the wake is spurious.
         match before {
             Some(own) if Arc::ptr_eq(&own.fired, &this.fired) => {}
             Some(other) => other.fire(&mut this.rng),
@@ -102,14 +103,14 @@ impl Future for Wait {
     }
 }
 
-/// Fires whoever waits in some slot.
+/// Fires the waiter in a random slot.
 pub(crate) fn fire(rng: &mut Rng) {
     if let Some(waiting) = take(&SLOTS, rng) {
         waiting.fire(rng);
     }
 }
 
-/// Fires everybody.
+/// Fires all waiters.
 pub(crate) fn fire_all(rng: &mut Rng) {
     for place in &SLOTS {
         let waiting = lock(place).take();
@@ -119,7 +120,7 @@ pub(crate) fn fire_all(rng: &mut Rng) {
     }
 }
 
-/// Leaves a clone of the task's waker with the public, for spurious and for late wakes.
+/// Leaves a clone of the task's waker in the table, for spurious and late wakes.
 pub(crate) fn leave_waker(cx: &Context<'_>, rng: &mut Rng) {
     let before = put(&WAKERS, rng, cx.waker().clone());
     if rng.bool() {
@@ -129,7 +130,7 @@ pub(crate) fn leave_waker(cx: &Context<'_>, rng: &mut Rng) {
     }
 }
 
-/// Does something to a waker that somebody has left.
+/// Uses a waker from the table.
 pub(crate) fn use_waker(rng: &mut Rng) {
     let Some(waker) = take(&WAKERS, rng) else { return };
     match rng.u8(..5) {
@@ -146,7 +147,7 @@ pub(crate) fn use_waker(rng: &mut Rng) {
     }
 }
 
-/// The right to end a task, and to tell that one has.
+/// An abort handle, and the flag that says that the task was aborted.
 struct Abort {
     handle: AbortHandle,
     asked: Asked,
@@ -154,13 +155,13 @@ struct Abort {
 
 impl Abort {
     fn abort(&self) {
-        // Ordering: the abort publishes it to whoever drops the future.
+        // Ordering: Relaxed; the abort publishes it to the thread that drops the future.
         self.asked.store(true, Relaxed);
         self.handle.abort();
     }
 }
 
-/// Does something to a task that was left for aborting.
+/// Uses an abort handle from the table.
 pub(crate) fn use_abort(rng: &mut Rng) {
     let Some(abort) = take(&ABORTS, rng) else { return };
     match rng.u8(..4) {
@@ -177,7 +178,7 @@ pub(crate) fn use_abort(rng: &mut Rng) {
     }
 }
 
-/// A join handle, and whose.
+/// A join handle, and the task's kind and id.
 pub(crate) struct Kept {
     pub(crate) handle: JoinHandle<Output>,
     pub(crate) id: u64,
@@ -188,37 +189,37 @@ pub(crate) struct Kept {
 
 impl Kept {
     pub(crate) fn abort(&self) {
-        // Ordering: as in `Abort::abort`.
+        // Ordering: Relaxed, as in `Abort::abort`.
         self.asked.store(true, Relaxed);
         self.handle.abort();
     }
 
-    /// Whether sync code on a worker may wait for the task: it ends by itself, wherever its worker is.
+    /// Whether sync code on a worker may wait for the task: it ends by itself, on any worker.
     pub(crate) fn may_be_joined_on_worker(&self) -> bool {
         self.kind.is_leaf() && !self.pinned
     }
 
-    /// Leaves an abort handle with the public.
+    /// Leaves an abort handle in the table.
     pub(crate) fn leave_abort(&self, rng: &mut Rng) {
         if let Ok(handle) = self.handle.abort_handle() {
             drop(put(&ABORTS, rng, Abort { handle, asked: Arc::clone(&self.asked) }));
         }
     }
 
-    /// Leaves the handle with the public.
+    /// Leaves the handle in the table.
     pub(crate) fn leave(self, rng: &mut Rng) {
-        // A forgotten task never ends by itself: nobody may wait for it.
+        // A forgotten task never ends by itself, so no task may wait for it.
         if self.kind != Kind::Forgotten {
             drop(put(&HANDLES, rng, self));
         }
     }
 
-    /// Whether the outcome is one that the task can have; `false` if the handle is still good.
+    /// Whether the task can have this outcome; false if the handle is still valid.
     pub(crate) fn check(&self, outcome: Result<Output, JoinError>) -> bool {
         let (id, kind) = (self.id, self.kind);
         match outcome {
             Ok(output) if !output.is_of(id, kind) => violation("a handle gave another's output"),
-            // Cancelled unasked: the guard has seen to it.
+            // If it was cancelled without an abort, the guard has reported it.
             Ok(_) | Err(JoinError::Cancelled) => true,
             Err(JoinError::Panicked(panic)) if panic.message() != Some(ON_PURPOSE) => {
                 violation(&format!("{kind:?} {id}: {panic:?}"))
@@ -230,12 +231,12 @@ impl Kept {
     }
 }
 
-/// A handle that somebody has left.
+/// Takes a handle from the table.
 pub(crate) fn take_handle(rng: &mut Rng) -> Option<Kept> {
     take(&HANDLES, rng)
 }
 
-/// Drops all handles and all wakers but those of waiters, and wakes nobody.
+/// Drops all handles, and all wakers except those of waiters; wakes no task.
 pub(crate) fn clear() {
     WAKERS.iter().for_each(|place| drop(lock(place).take()));
     HANDLES.iter().for_each(|place| drop(lock(place).take()));

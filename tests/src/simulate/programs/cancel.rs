@@ -1,4 +1,4 @@
-//! Tasks that end before their time.
+//! Tasks that end early.
 
 use core::future::pending;
 use std::panic::resume_unwind;
@@ -14,7 +14,7 @@ pub(super) fn start(env: Env, n: u32) -> Vec<Task<()>> {
     collect((0..(n / 6).max(1)).map(|_| env.spawn(storm(env))))
 }
 
-/// Spawns some, and aborts them at all moments of their lives.
+/// Spawns some tasks, and aborts them at any point of their lives.
 async fn storm(env: Env) {
     let mut rng = env.rng();
     while !env.is_over() {
@@ -56,7 +56,7 @@ fn abort_all(aborters: &[Aborter]) {
 /// A task to be aborted.
 fn victim(env: Env, kind: u8) -> Option<Task<()>> {
     match kind {
-        // Forgotten if nobody aborts it: its last waker goes.
+        // Forgotten unless it is aborted: its last waker is dropped.
         0 => env.spawn_mortal(pending()),
         1 => env.spawn(async move {
             let mut rng = env.rng();

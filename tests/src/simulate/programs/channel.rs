@@ -1,4 +1,5 @@
-//! A bounded channel, the simplest that there is: wakers are woken outside of its lock, since wakes hand over to others.
+//! A simple bounded channel. Wakers are woken outside of its lock, since wakes switch to other
+//! fibers.
 
 use core::{
     future::poll_fn,
@@ -31,7 +32,8 @@ impl<T> Channel<T> {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Does something with the state; if it came to something, wakes all who wait, else waits with them.
+    /// Tries to change the state. On success it wakes all waiting tasks; otherwise it waits with
+    /// them.
     async fn change<R>(&self, mut f: impl FnMut(&mut State<T>) -> Option<R>) -> R {
         poll_fn(|cx| {
             // Cloned outside of the lock.
@@ -52,7 +54,7 @@ impl<T> Channel<T> {
         .await
     }
 
-    /// Sends an item; it comes back if nobody will receive it.
+    /// Sends an item; returns it if the channel is closed.
     pub(super) async fn send(&self, item: T) -> Result<(), T> {
         let mut item = Some(item);
         self.change(|state| {
@@ -68,7 +70,7 @@ impl<T> Channel<T> {
         .await
     }
 
-    /// The next item; none at the end.
+    /// The next item; `None` at the end.
     pub(super) async fn receive(&self) -> Option<T> {
         self.change(|state| match state.items.pop_front() {
             Some(item) => Some(Some(item)),
@@ -77,7 +79,7 @@ impl<T> Channel<T> {
         .await
     }
 
-    /// No more items. What is on its way arrives.
+    /// Closes the channel to new items. Sent items still arrive.
     pub(super) fn close(&self) {
         let waiting = {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

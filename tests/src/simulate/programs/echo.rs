@@ -22,12 +22,13 @@ pub(super) fn start(env: Env, n: u32) -> Vec<Task<()>> {
 async fn serve(env: Env, listener: Listener) {
     loop {
         let stream = listener.accept().await;
-        // Without memory for a task the stream is dropped, and the client hears of it.
+        // Without memory for a task the stream is dropped, and the client gets the end of the
+        // stream.
         drop(env.spawn(echo(stream)));
     }
 }
 
-/// A server has no end of its own.
+/// A server does not end by itself.
 async fn end_with(env: Env, server: Task<()>, listener: Listener) {
     while !env.is_over() {
         env.wait_for_bell(0).await;
@@ -53,7 +54,7 @@ async fn client(env: Env, listener: Listener) {
         let limited = rng.u8(..8) == 0;
         for _ in 0..rng.u32(1..8) {
             let exchange = exchange(&mut rng, &mut stream);
-            // Few have a limit of time, which would hide an edge that was lost.
+            // Few have a time limit: it would hide a lost edge.
             let done = if limited {
                 env.0
                     .timers
@@ -63,7 +64,7 @@ async fn client(env: Env, listener: Listener) {
             } else {
                 exchange.await.is_ok()
             };
-            // Else a reset, or a server without memory, or one that is slow.
+            // Otherwise a reset, or a server without memory, or a slow one.
             if !done {
                 break;
             }
@@ -73,7 +74,7 @@ async fn client(env: Env, listener: Listener) {
     }
 }
 
-/// Sends some bytes, and wants them back.
+/// Sends some bytes, and expects them back.
 async fn exchange(rng: &mut Rng, stream: &mut Stream) -> Result<(), Reset> {
     let sent: Vec<u8> = (0..rng.usize(1..64)).map(|_| rng.u8(..)).collect();
     work(rng);

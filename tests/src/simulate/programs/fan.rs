@@ -21,7 +21,7 @@ async fn root(env: Env, n: u32, sync: bool) {
     while !env.is_over() {
         let leaves = rng.u64(1..=2 * u64::from(n));
         let sum = if sync { sync_fan(env, leaves).await } else { tree(env, leaves).await };
-        // All is being cancelled, or the leaves agree.
+        // Either all tasks are being cancelled, or the sum is right.
         if let Some(sum) = sum {
             if sum != leaves {
                 fail(format!("{leaves} tasks were spawned, and {sum} were summed up"));
@@ -65,8 +65,8 @@ async fn leaf(mut rng: Rng, value: u64) -> u64 {
     value
 }
 
-/// The same, by sync joins, of tasks that join none themselves: two that wait for each other's children, each on top of
-/// the other's parent, would wait for ever.
+/// The same with sync joins, of tasks that join none themselves. Two tasks that wait for each
+/// other's children, each on top of the other's parent, would wait for ever.
 async fn sync_fan(env: Env, leaves: u64) -> Option<u64> {
     let children: Vec<_> = (0..leaves).map(|_| env.spawn(leaf(env.rng(), 1))).collect();
     let mut sum = 0;
@@ -77,7 +77,7 @@ async fn sync_fan(env: Env, leaves: u64) -> Option<u64> {
             continue;
         };
         let output = match child.join() {
-            // The handle is still good.
+            // The handle is still valid.
             Err(JoinError::TooDeep) => child.await,
             output => output,
         };

@@ -33,7 +33,7 @@ async fn runs(env: Env) {
     }
 }
 
-/// How many leaves there are, by halves.
+/// Counts the leaves, by halves.
 fn sum(env: Env, fork: Fork<'_>, n: u32) -> u32 {
     work(&mut env.rng());
     if n <= 1 {

@@ -19,14 +19,14 @@ use super::{
     world::{pause, pause_for},
 };
 
-/// What an episode runs. Each goes on until it is told to end, and then ends by itself.
+/// What an episode runs. Each program goes on until it is asked to end, and then ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// A server and its clients, over pipes: every byte comes back, in order.
     Echo,
-    /// Stages with bounded channels between them: every item comes through, in order.
+    /// Stages with bounded channels between them: every item arrives, in order.
     Pipeline,
-    /// Trees of tasks: whoever forks joins all, and the sums agree.
+    /// Trees of tasks: each parent joins its children, and the sums agree.
     Fan,
     /// Tasks that wait for each other's outputs in sync code.
     Join,
@@ -38,7 +38,7 @@ pub enum Program {
     Forks,
     /// Tasks pinned to workers, and local ones.
     Pinned,
-    /// Tasks that spend their budgets, yield, take turns, wait to be woken from anywhere.
+    /// Tasks that spend their budgets, yield, take turns, and wait to be woken from any context.
     Greedy,
     /// All of it.
     Mixed,
@@ -128,7 +128,7 @@ impl FromStr for Program {
     }
 }
 
-/// What a thread that is no worker does now and then: it spawns, it wakes, it has timers of its own.
+/// What a thread that is no worker does now and then: it spawns, wakes, and has its own timers.
 pub(super) fn from_outside(env: Env, rng: &mut Rng, alarms: &mut Vec<Alarm>) {
     match rng.u8(..6) {
         4 => {
@@ -148,10 +148,10 @@ pub(super) fn from_outside(env: Env, rng: &mut Rng, alarms: &mut Vec<Alarm>) {
     }
 }
 
-/// Waits for all of them, in sync code.
+/// Waits for all tasks, in sync code.
 pub(super) fn join_all(tasks: &mut Vec<Task<()>>) {
     for mut task in tasks.drain(..) {
-        // A root that was aborted has no output.
+        // A root task that was aborted has no output.
         let _ = task.join();
     }
 }
@@ -165,10 +165,10 @@ async fn busy(env: Env, polls: u32) {
     }
 }
 
-/// The program's own code: others go on meanwhile.
+/// Runs the program's own code: other fibers go on meanwhile.
 fn work(rng: &mut Rng) {
     match rng.u8(..32) {
-        // Now and then a poll is far too long.
+        // Sometimes a poll is far too long.
         0 if rng.u8(..32) == 0 => pause_for(20_000),
         0 => pause_for(300),
         1..8 => pause(),
@@ -176,7 +176,7 @@ fn work(rng: &mut Rng) {
     }
 }
 
-/// Between two rounds: others run, or, at the pace of some episodes, time passes.
+/// Between two rounds: other tasks run, or, at the pace of some episodes, time passes.
 async fn rest(env: Env, rng: &mut Rng) {
     if rng.u8(..4) < env.0.pace {
         env.nap(time(rng)).await;
@@ -185,7 +185,7 @@ async fn rest(env: Env, rng: &mut Rng) {
     }
 }
 
-/// A short time; now and then none, now and then a long one.
+/// A short time; sometimes none, sometimes a long one.
 fn time(rng: &mut Rng) -> Duration {
     Duration::from_nanos(match rng.u8(..8) {
         0 => 0,
@@ -207,7 +207,7 @@ fn greedy(env: Env, n: u32) -> Vec<Task<()>> {
     }))
 }
 
-/// Ready operations without end: none but the budget makes it yield.
+/// Endless ready operations: only the budget makes it yield.
 async fn spend(env: Env) {
     let mut rng = env.rng();
     while !env.is_over() {

@@ -27,7 +27,7 @@ pub(super) fn start(env: Env, n: u32) -> Vec<Task<()>> {
     }))
 }
 
-/// Takes turns with the other one; now and then a local task does.
+/// Takes turns with the other task, sometimes through a local task.
 async fn turns(env: Env, on: usize, from: Channel<u32>, to: Channel<u32>) {
     let mut rng = env.rng();
     while let Some(turn) = from.receive().await {

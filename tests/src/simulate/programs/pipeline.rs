@@ -15,7 +15,7 @@ pub(super) fn start(env: Env, n: u32) -> Vec<Task<()>> {
             .map(|pair| env.spawn(stage(env, pair[0].clone(), pair[1].clone())))
             .collect();
         if stages.iter().any(Option::is_none) {
-            // No memory for the whole line.
+            // There is no memory for all stages.
             channels.iter().for_each(Channel::close);
             return stages;
         }
@@ -42,7 +42,7 @@ async fn source(env: Env, to: Channel<u64>) {
             env.nap(super::time(&mut rng)).await;
         }
     }
-    // The number of items, behind them.
+    // The number of items, after them.
     let _ = to.send(u64::MAX - next).await;
     to.close();
 }

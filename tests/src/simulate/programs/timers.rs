@@ -29,7 +29,7 @@ async fn sleeper(env: Env) {
     }
 }
 
-/// What ends first: a sleep, or the time for it.
+/// A sleep with a timeout: either may end first.
 async fn in_time(env: Env) {
     let mut rng = env.rng();
     while !env.is_over() {
@@ -65,7 +65,7 @@ async fn ticker(env: Env) {
     }
 }
 
-/// Changes its mind, when woken and when not.
+/// Changes its deadline, when woken and when not.
 async fn fickle(env: Env) {
     let mut rng = env.rng();
     while !env.is_over() {
@@ -81,7 +81,7 @@ async fn fickle(env: Env) {
                 nap.reset(env.0.timers.now() + time(&mut rng));
                 cx.waker().wake_by_ref();
             } else if yielding.as_mut().poll(cx).is_ready() {
-                // Once more, for nothing.
+                // One more poll without a reason.
             }
             Poll::Pending
         })
