@@ -1,7 +1,7 @@
 //! The global allocator: malloc or mimalloc, and how often it is called.
 //!
-//! Which of the two is said by an environment variable that the first allocation of a process looks at, so that each measuring
-//! process has one for good.
+//! An environment variable selects it. The first allocation of a process reads the variable, so the
+//! choice is fixed for each measuring process.
 
 use core::{
     alloc::{GlobalAlloc, Layout},
@@ -14,7 +14,7 @@ use mimalloc::MiMalloc;
 
 use crate::counters;
 
-/// Set to anything: mimalloc.
+/// If it is set to anything: mimalloc.
 pub(crate) const VARIABLE: &CStr = c"FILCH_BENCH_MIMALLOC";
 
 const UNKNOWN: u8 = 0;
@@ -30,7 +30,7 @@ static ALLOCATOR: Counting = Counting { choice: AtomicU8::new(UNKNOWN) };
 
 impl Counting {
     fn is_mimalloc(&self) -> bool {
-        // Ordering: the value is all there is; several threads would find the same.
+        // Ordering: Relaxed; only the value is used, and all threads would find the same.
         match self.choice.load(Ordering::Relaxed) {
             UNKNOWN => self.choose(),
             choice => choice == MIMALLOC,
@@ -41,13 +41,13 @@ impl Counting {
     fn choose(&self) -> bool {
         // SAFETY: a C string; this program never changes its environment.
         let is_set = !unsafe { libc::getenv(VARIABLE.as_ptr()) }.is_null();
-        // Ordering: see `is_mimalloc`.
+        // Ordering: Relaxed; see `is_mimalloc`.
         self.choice.store(if is_set { MIMALLOC } else { SYSTEM }, Ordering::Relaxed);
         is_set
     }
 }
 
-// SAFETY: every call goes to one and the same allocator, as the choice never changes.
+// SAFETY: every call goes to the same allocator, as the choice never changes.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         counters::mine(|counters| counters.allocated(layout.size()));

@@ -26,13 +26,13 @@ pub(crate) enum Task {
     Help,
     List,
     Compare(Args),
-    /// What this program asks of itself.
+    /// This program's request to a measuring process.
     Measure(Order),
-    /// What a measuring process asks of another one.
+    /// A measuring process's request to a server process.
     Serve(Order),
 }
 
-/// What is to be compared.
+/// What to compare.
 #[derive(Debug, Default)]
 pub(crate) struct Args {
     pub(crate) only: Vec<String>,
@@ -53,7 +53,7 @@ pub(crate) enum Allocator {
     Mimalloc,
 }
 
-/// What one process is to measure.
+/// What one process has to measure.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub(crate) workload: String,
@@ -113,7 +113,7 @@ pub(crate) fn read(from: impl IntoIterator<Item = OsString>) -> Result<Task, lex
 
 type Ask = fn(Order) -> Task;
 
-/// Of a workload and a peer.
+/// The names of a workload and of a peer.
 fn names(parser: &mut Parser) -> Result<(String, String), lexopt::Error> {
     Ok((parser.value()?.string()?, parser.value()?.string()?))
 }

@@ -1,4 +1,4 @@
-//! All workloads, and who runs them.
+//! All workloads, and the peers of each.
 
 use crate::{
     args::Args,
@@ -18,7 +18,7 @@ pub(crate) struct Row {
     pub(crate) allocates: bool,
 }
 
-/// A kind of workloads, which have their peers in common.
+/// A family of workloads that have the same peers.
 struct Family {
     workloads: &'static [&'static str],
     peers: fn(workload: &str, workers: usize) -> Vec<&'static str>,
@@ -32,7 +32,8 @@ const FAMILIES: &[Family] = &[
     Family { workloads: net::NAMES, peers: net::peers, run: net::run },
 ];
 
-/// Workloads that are not measured with a second allocator: memory plays no part in them, or a small one.
+/// Workloads that are not measured with a second allocator: memory has no part in them, or a small
+/// one.
 const NO_MEMORY: &[&str] = &[
     "yield_many",
     "wake_latency",
@@ -55,7 +56,8 @@ const NO_MEMORY: &[&str] = &[
     "http_hello",
 ];
 
-/// Whether a figure is a peer's: neither ours nor what a bare thread or the plain computation takes.
+/// Whether a figure is a peer's: neither filch's nor that of a bare thread or the plain
+/// computation.
 pub(crate) fn is_rival(peer: &str) -> bool {
     ![peers::FILCH, workloads::BARE_THREAD, fork::SEQUENTIAL].contains(&peer)
 }
@@ -109,7 +111,8 @@ pub(crate) fn is_peer(name: &str) -> bool {
     })
 }
 
-/// Measures in this process. `None` if there is no such thing, or the peer cannot do it.
+/// Measures in this process. `None` if there is no such workload or peer, or the peer cannot run
+/// it.
 pub(crate) fn run(workload: &str, peer: &str, run: Run) -> Option<Vec<Figure>> {
     let (family, _) = all().find(|(_, name)| *name == workload)?;
     (family.run)(workload, peer, run)

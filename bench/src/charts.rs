@@ -16,7 +16,7 @@ use crate::{
     table::number,
 };
 
-/// A bar: whose, what is written beside it, and how long it is.
+/// A bar: its name, its label, and its length.
 struct Bar {
     name: String,
     label: String,
@@ -27,12 +27,12 @@ const WIDTH: u32 = 720;
 const BAR: i32 = 20;
 /// Where bars begin: the names are left of it.
 const LEFT: i32 = 190;
-/// What is right of the longest bar, for its label.
+/// The space right of the longest bar, for its label.
 const RIGHT: i32 = 120;
 const OURS: RGBColor = RGBColor(0x1b, 0x7f, 0x5c);
 const THEIRS: RGBColor = RGBColor(0x9a, 0xa5, 0xb1);
 
-/// Writes `WORKLOAD-METRIC.svg` for each goal whose figures there are; how many there were.
+/// Writes `WORKLOAD-METRIC.svg` for each goal that has figures; returns how many.
 pub(crate) fn write(folder: &Path, lines: &[Line]) -> Result<usize, Box<dyn Error>> {
     std::fs::create_dir_all(folder)?;
     let mut charts = 0;
@@ -73,7 +73,7 @@ fn draw(path: &Path, goal: &Goal, bars: &[Bar]) -> Result<(), Box<dyn Error>> {
     area.fill(&WHITE)?;
     let title = format!("{}: {}", goal.workload, goal.metric);
     area.draw(&Text::new(title, (10, 8), ("sans-serif", 16).into_font()))?;
-    // The longest may be a thousand times the shortest: bars say which is longer, labels by how much.
+    // The longest may be a thousand times the shortest: bars show the order, labels the values.
     let longest = bars.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
     for (i, bar) in bars.iter().enumerate() {
         draw_bar(&area, 34 + BAR * i as i32, bar, bar.value / longest)?;

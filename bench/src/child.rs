@@ -1,4 +1,4 @@
-//! The process that measures one peer once: told what by its command line, it prints its figures.
+//! The process that measures one peer once: its command line says what, and it prints its figures.
 
 use std::process::{Command, ExitCode, Stdio};
 
@@ -29,11 +29,11 @@ pub(crate) fn measure(order: &Order) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    // Executors without an end are left where they are.
+    // Executors that never end are left running.
     std::process::exit(0);
 }
 
-/// Has another process measure. `None` if the peer cannot do it.
+/// Has another process measure. `None` if the peer cannot run it.
 pub(crate) fn ask(
     order: &Order,
     allocator: Allocator,

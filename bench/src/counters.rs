@@ -1,5 +1,5 @@
-//! Counters of events that all threads make, so that counting disturbs what is measured as little as it can: each thread has a
-//! cache line of its own, and writes it with plain stores.
+//! Counters of events on all threads. Each thread has a cache line of its own, and writes it with
+//! plain stores, so that counting disturbs the measurement as little as possible.
 
 use core::{
     cell::Cell,
@@ -38,7 +38,7 @@ thread_local! {
 #[inline]
 pub(crate) fn mine(count: impl FnOnce(&Counters)) {
     let counters = MINE.get().unwrap_or_else(|| {
-        // Ordering: a number for each thread; nothing else is passed.
+        // Ordering: Relaxed; a number for each thread, and nothing else is passed.
         let n = NEXT.fetch_add(1, Ordering::Relaxed).min(LINES - 1);
         MINE.set(Some(&COUNTERS[n]));
         &COUNTERS[n]
@@ -47,7 +47,8 @@ pub(crate) fn mine(count: impl FnOnce(&Counters)) {
 }
 
 fn add(to: &AtomicU64, n: u64) {
-    // Ordering: only this thread writes it, but on the last line, where a count may be lost.
+    // Ordering: Relaxed; only this thread writes it, except on the last line, where a count may be
+    // lost.
     to.store(to.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
 
@@ -67,7 +68,7 @@ impl Counters {
     }
 }
 
-/// What all threads have counted so far.
+/// The counts of all threads so far.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Totals {
     pub(crate) allocations: u64,
@@ -77,7 +78,8 @@ pub(crate) struct Totals {
 }
 
 pub(crate) fn totals() -> Totals {
-    // Ordering: who asks has waited for those who count, or does not mind the last few.
+    // Ordering: Relaxed; the caller has waited for the counting threads, or accepts to miss the
+    // last counts.
     let sum = |field: fn(&Counters) -> &AtomicU64| {
         COUNTERS.iter().map(|counters| field(counters).load(Ordering::Relaxed)).sum()
     };

@@ -1,8 +1,9 @@
 //! Counts futex calls.
 //!
-//! The standard library, parking_lot and linux-futex all make them through libc's function `syscall`. This program has a function
-//! of that name, which the linker prefers; it counts, and makes the call. Where it is not written for the processor, nothing is
-//! counted. pthread's own calls are not seen, but no executor here sleeps by them.
+//! The standard library, parking_lot and linux-futex make them through libc's function `syscall`.
+//! This program defines a function of that name, which the linker prefers; it counts, and makes the
+//! call. On processors without this function nothing is counted. pthread's own calls are not
+//! counted, but no executor here sleeps with them.
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
@@ -10,7 +11,7 @@ use core::{arch::asm, ffi::c_long};
 
 use crate::counters;
 
-/// The largest number that a system call says as an error.
+/// The largest number that a system call returns as an error.
 const ERRORS: c_long = 4095;
 
 /// libc's `syscall`. It is variadic there; on this processor the callee sees no difference for integers.
@@ -31,7 +32,7 @@ unsafe extern "C" fn syscall(
         counters::mine(counters::Counters::futex_call);
     }
     let mut result = number;
-    // SAFETY: the caller's; the kernel keeps all registers but these.
+    // SAFETY: the caller's contract; the kernel keeps all registers but these.
     unsafe {
         asm!(
             "syscall",

@@ -1,8 +1,8 @@
-//! What filch has set itself, row by row.
+//! The goals of filch, row by row.
 
 use Bound::{AtLeast, AtLeastOfPeer, AtMost, OfPeer};
 
-/// What a figure is to be.
+/// The bound of a figure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
     AtMost(f64),

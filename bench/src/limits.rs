@@ -1,4 +1,4 @@
-//! What the machine itself takes for what no executor can do without.
+//! What the machine itself takes for the operations that no executor can avoid.
 
 use core::{
     fmt,
@@ -22,7 +22,7 @@ use crate::{
     report::Line,
 };
 
-/// What a process is told that measures them.
+/// The name by which a process is asked to measure them.
 pub(crate) const NAME: &str = "limits";
 const ROUNDS: usize = 3;
 
@@ -63,7 +63,7 @@ impl Limits {
         Ok(Self((0..rounds[0].len()).map(limit).collect()))
     }
 
-    /// The dearest thing that a row's operation cannot do without.
+    /// The most expensive operation that a row cannot avoid.
     pub(crate) fn of(&self, row: &Row) -> Option<&Limit> {
         let name = match row.workload {
             "spawn_join_outside" | "spawn_many_remote" | "injector_fairness" => LINE,
@@ -121,13 +121,13 @@ fn per_op(begin: Instant, operations: usize) -> f64 {
     begin.elapsed().as_nanos() as f64 / operations as f64
 }
 
-/// One that nobody else wants.
+/// On a word that no other thread uses.
 fn read_modify_write(effort: Effort) -> f64 {
     let n = effort.scale(10_000_000);
     let word = AtomicU64::new(0);
     let begin = Instant::now();
     for _ in 0..n {
-        // Ordering: on most processors they cost the same.
+        // Ordering: AcqRel pairs with nothing; on most processors all orderings cost the same.
         black_box(&word).fetch_add(1, Ordering::AcqRel);
     }
     per_op(begin, n)
@@ -138,7 +138,8 @@ fn line_transfer(effort: Effort) -> f64 {
     let n = effort.scale(1_000_000);
     let word = Arc::new(AtomicU64::new(0));
     let theirs = Arc::clone(&word);
-    // Ordering: the word is all that is passed. A pause in between lets threads that share a core go on.
+    // Ordering: Release and Acquire pair with each other: the word is all that is passed. A pause
+    // in between lets threads that share a core go on.
     let turns = move |word: &AtomicU64, parity: u64| {
         for i in 0..n as u64 {
             let mut spins = 0_u32;
@@ -167,7 +168,7 @@ fn thread_wake(effort: Effort) -> f64 {
     let word = Arc::new(AtomicU64::new(0));
     let theirs = Arc::clone(&word);
     let origin = Instant::now();
-    // Ordering: Release and Acquire pass the moment.
+    // Ordering: Release and Acquire pair with each other, and pass the time.
     let sleeper = thread::spawn(move || {
         let mut times = Vec::with_capacity(n);
         for _ in 0..n {

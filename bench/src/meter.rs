@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters;
 
-/// One figure of one measuring process.
+/// One figure from one measuring process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Figure {
     pub(crate) metric: String,
@@ -36,16 +36,16 @@ impl Effort {
         Duration::from_millis(if self.quick { 60 } else { 300 })
     }
 
-    /// `full`, or a tenth of it.
+    /// `full`, or a tenth of it for a quick run.
     pub(crate) fn scale(self, full: usize) -> usize {
         if self.quick { full / 10 } else { full }
     }
 }
 
-/// What a process has used up at a moment.
+/// What a process has used up to a moment.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Usage {
-    /// Since some moment in the life of this process.
+    /// Since a fixed moment in the life of this process.
     wall: Duration,
     cpu: Duration,
     switches: u64,
@@ -60,12 +60,12 @@ impl Usage {
         Self { wall, cpu: cpu_time(), switches: switches(), counted: counters::totals() }
     }
 
-    /// What has been used since, in figures per operation.
+    /// The use since then, as figures per operation.
     pub(crate) fn since(self, operations: f64) -> Vec<Figure> {
         self.until(&Self::now(), operations)
     }
 
-    /// What was used up to then.
+    /// The use until then, as figures per operation.
     pub(crate) fn until(self, now: &Self, operations: f64) -> Vec<Figure> {
         let per_op = |from: u64, to: u64| (to - from) as f64 / operations;
         let wall = (now.wall - self.wall).as_nanos() as f64 / operations;
@@ -92,7 +92,7 @@ impl Usage {
 pub(crate) fn passes(effort: Effort, operations: usize, mut pass: impl FnMut()) -> Vec<Figure> {
     pass();
     pass();
-    // Room for them all: the list's own growth is not to be counted.
+    // Room for all of them: the growth of the list must not be counted.
     let mut times = Vec::with_capacity(1 << 16);
     let begin = Instant::now();
     let usage = Usage::now();
@@ -113,7 +113,7 @@ pub(crate) fn percentile(samples: &mut [f64], percent: f64) -> f64 {
     samples.get((last as f64 * percent / 100.0).round() as usize).copied().unwrap_or(f64::NAN)
 }
 
-/// Middle and tail of latencies, given in nanoseconds, as microseconds.
+/// Median and tail of latencies, given in nanoseconds, as microseconds.
 pub(crate) fn latencies(samples: &mut [f64]) -> Vec<Figure> {
     [("p50", 50.0), ("p99", 99.0)]
         .map(|(name, percent)| Figure::new(name, "us", percentile(samples, percent) / 1e3))

@@ -13,10 +13,10 @@ use crate::{
 
 const BEGIN: &str = "<!-- bench: made by filch-bench -->\n";
 const END: &str = "<!-- /bench -->";
-/// What a peer's name ends with if it was measured with another allocator.
+/// The suffix of a peer's name that was measured with another allocator.
 const MIMALLOC: &str = "+mimalloc";
 
-/// Puts the table between the two marks of a text file, and leaves the rest as it is.
+/// Replaces the table between the two marks of a text file; the rest stays as it is.
 pub(crate) fn update(path: &Path, lines: &[Line]) -> io::Result<()> {
     let text = fs::read_to_string(path)?;
     let marks = text.split_once(BEGIN).and_then(|(head, rest)| {
@@ -30,7 +30,7 @@ pub(crate) fn update(path: &Path, lines: &[Line]) -> io::Result<()> {
     fs::write(path, format!("{head}{BEGIN}{}{END}{tail}", table(lines)))
 }
 
-/// A line for each goal whose figure there is.
+/// A line for each goal that has a figure.
 fn table(lines: &[Line]) -> String {
     let mut rows: Vec<(&str, usize)> = Vec::new();
     for line in lines {
@@ -39,7 +39,7 @@ fn table(lines: &[Line]) -> String {
             rows.push(row);
         }
     }
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let mut text =
         String::from("| workload | workers | filch | allocations | tokio | best peer | lead |");
     let mimalloc = lines.iter().any(|line| line.peer.ends_with(MIMALLOC));
@@ -87,7 +87,7 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// The figures, and whose they are.
+    /// The figures, and the peer of each.
     fn all(self) -> impl Iterator<Item = (&'a str, &'a Line)> {
         self.lines.iter().filter_map(move |line| {
             let is_it = line.workload == self.goal.workload
@@ -102,7 +102,7 @@ impl<'a> Group<'a> {
         self.all().find(|(name, _)| *name == peer).map(|(_, line)| line)
     }
 
-    /// The peer over whom filch has the smallest lead, and that lead.
+    /// The peer over which filch has the smallest lead, and that lead.
     fn best(self) -> Option<(f64, &'a Line)> {
         let ours = self.find(FILCH)?.median;
         let lower_wins = matches!(self.goal.bound, Bound::AtMost(_) | Bound::OfPeer(..));

@@ -17,7 +17,8 @@ pub(crate) struct Line {
     pub(crate) max: f64,
     pub(crate) allocs_per_op: Option<f64>,
     pub(crate) bytes_per_op: Option<f64>,
-    /// What the machine itself takes for the dearest thing that the workload cannot do without, in nanoseconds.
+    /// What the machine itself takes for the most expensive operation that the workload cannot
+    /// avoid, in nanoseconds.
     pub(crate) limit: Option<f64>,
 }
 

@@ -7,7 +7,7 @@ use crate::{
     meter::{Figure, percentile},
 };
 
-/// What the rounds gave for one peer with one allocator.
+/// The result of the rounds for one peer with one allocator.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
     pub(crate) peer: &'static str,
@@ -32,7 +32,7 @@ impl Summary {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
-    /// The peer's name, and the allocator's if it is not the usual one.
+    /// The peer's name, and the allocator's if it is not the default.
     pub(crate) fn name(&self) -> String {
         match self.allocator {
             Allocator::Malloc => self.peer.into(),
@@ -41,7 +41,8 @@ impl Summary {
     }
 }
 
-/// Measures a row. A peer that cannot do it is left out; one that fails is told of, and left out.
+/// Measures a row. A peer that cannot run it is left out; a peer that fails is reported, and left
+/// out.
 pub(crate) fn row(args: &Args, row: &Row) -> Result<Vec<Summary>, Box<dyn core::error::Error>> {
     let mut contenders: Vec<Contender> = contenders(args, row).collect();
     for _ in 0..args.rounds {

@@ -1,4 +1,4 @@
-//! The table that a person reads.
+//! The printed table.
 
 use crate::{
     catalogue::Row,
@@ -16,7 +16,8 @@ pub(crate) fn print(row: &Row, summaries: &[Summary], limits: &Limits) {
     }
 }
 
-/// Whether a metric's spread is shown: of those that go with another one it is in the file.
+/// Whether the spread of a metric is shown: that of a metric that accompanies another is only in
+/// the file.
 fn has_spread(metric: &Metric) -> bool {
     !["cpu", "switches", "futex"].contains(&metric.name.as_str())
 }
@@ -64,7 +65,7 @@ fn aligned(cells: &[Vec<String>]) -> Vec<String> {
     cells.iter().map(line).collect()
 }
 
-/// Three digits that say something.
+/// A number with three significant digits.
 pub(crate) fn number(n: f64) -> String {
     match n.abs() {
         n if n < 0.0005 => "0".into(),

@@ -1,4 +1,4 @@
-//! Where filch stands in a row: against the best peer, against tokio, against its goals.
+//! The result of filch in a row: against the best peer, against tokio, against its goals.
 
 use crate::{
     args::Allocator,

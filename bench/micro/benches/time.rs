@@ -6,7 +6,7 @@ fn main() {
     divan::main();
 }
 
-/// Operations in a run: enough to make light of the runtime's start.
+/// Operations in a run: enough to make the runtime's start negligible.
 const TIMES: usize = 100_000;
 
 #[divan::bench(args = filch_micro::PATHS.iter().map(|path| path.0))]

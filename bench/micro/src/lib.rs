@@ -1,7 +1,7 @@
 //! The hot paths of filch, each a loop of so many operations on a runtime of one worker.
 //!
-//! `bench/instructions` counts the instructions of each under valgrind, which no noise of a machine can change, and holds
-//! them against `bench/instructions.txt`; `cargo bench -p filch-micro` takes their time.
+//! `bench/instructions` counts the instructions of each under valgrind, without noise, and compares
+//! them with `bench/instructions.txt`; `cargo bench -p filch-micro` measures their time.
 
 use core::{
     future::poll_fn,
@@ -18,7 +18,7 @@ use filch::{
 };
 use filch_std::{Runtime, parallel, time};
 
-/// A path: its name, and what runs it so many times.
+/// A path: its name, and a function that runs it so many times.
 pub type Path = (&'static str, fn(usize));
 
 /// All of them.
@@ -36,7 +36,7 @@ pub const PATHS: &[Path] = &[
     ("ring_steal", ring_steal),
 ];
 
-/// Runs the task on a worker of its own, alone.
+/// Runs the task alone, on a runtime of one worker.
 fn alone(task: impl Future<Output = ()> + Send + 'static) {
     let runtime = Runtime::builder().workers(1).build().expect("the runtime starts");
     runtime.spawn(task).join().expect("the task ends by itself");
@@ -137,7 +137,7 @@ fn wake_another(n: usize) {
         *WAKERS.lock().expect("no panic under the lock") = [None, None];
         let players = [0, 1].map(|me| filch_std::spawn(player(me, n / 2 + 2)));
         for player in players {
-            // The last to play waits for nobody.
+            // The last player has no other to wait for.
             drop(player.await);
         }
     });
@@ -154,7 +154,7 @@ fn timer_create_cancel(n: usize) {
     });
 }
 
-/// A sleep is moved to another deadline, again and again, among a thousand others.
+/// A sleep is moved to another deadline, again and again, with a thousand others in the wheel.
 fn timer_reset(n: usize) {
     alone(async move {
         let mut cx = Context::from_waker(Waker::noop());
@@ -171,7 +171,7 @@ fn timer_reset(n: usize) {
     });
 }
 
-/// Far enough, and not the same for all.
+/// Far away, and not the same for all.
 fn far(i: usize) -> Duration {
     Duration::from_micros(3_600_000_000 + (i * 7_919 % 1_000_003) as u64 * 100)
 }
@@ -196,7 +196,7 @@ fn readiness(n: usize) {
     });
 }
 
-/// Naive fork and join: a fork that nobody steals.
+/// Naive fork and join: forks that are not stolen.
 fn join(n: usize) {
     fn count(n: usize) -> usize {
         match n {

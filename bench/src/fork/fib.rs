@@ -20,7 +20,7 @@ pub(crate) fn run<F: Fork>(run: Run) -> Vec<Figure> {
     figures(run.workers, joins as usize, plain, forked[0].value)
 }
 
-/// The n-th number, by adding up.
+/// The n-th number, by addition.
 fn plain_sum(n: u32) -> u64 {
     (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0
 }

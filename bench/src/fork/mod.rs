@@ -1,4 +1,4 @@
-//! Fork and join: what a join costs that nobody steals, and what two workers gain.
+//! Fork and join: the cost of a join that is not stolen, and the gain of two workers.
 
 mod chili;
 mod fib;
@@ -17,7 +17,7 @@ pub(crate) const NAMES: &[&str] =
 /// The plain computation, in the place of a peer.
 pub(crate) const SEQUENTIAL: &str = "sequential";
 
-/// A pool that forks and joins, and what it computes: [`computations`] gives each pool the same.
+/// A pool that forks and joins, and the computations: [`computations`] gives each pool the same.
 pub(crate) trait Fork: Sized {
     fn start(workers: usize) -> Self;
 
@@ -27,12 +27,12 @@ pub(crate) trait Fork: Sized {
     /// The sum of a tree.
     fn sum(&self, tree: &Node) -> u64;
 
-    /// Jobs of as many pieces as said, split finely.
+    /// Jobs of so many pieces each, split finely.
     fn jobs(&self, all: &[usize], piece: fn());
 }
 
-/// The computations, over what a pool passes down to those who fork: by value, or by reference, as its users would. The module has
-/// a `fn join(scope, a, b)`, and `fn enter(&self, run)` on its pool.
+/// The computations, over the value that a pool passes down to forks: by value, or by reference, as
+/// its users would. The module has a `fn join(scope, a, b)`, and its pool a `fn enter(&self, run)`.
 macro_rules! computations {
     ($pool:ty, $scope:ty) => {
         use crate::fork::tree::Node;
@@ -90,7 +90,7 @@ use computations;
 
 pub(crate) fn peers(workload: &str, workers: usize) -> Vec<&'static str> {
     match (workload, workers) {
-        // It has four in any case.
+        // It has four workers in any case.
         ("fork_uneven", 1) => vec![],
         (_, 1) => vec![FILCH, "rayon", "chili", SEQUENTIAL],
         _ => vec![FILCH, "rayon", "chili"],
@@ -116,8 +116,8 @@ fn measure<F: Fork>(workload: &str, run: Run) -> Vec<Figure> {
     }
 }
 
-/// What forking adds: the time of all workers beyond that of the plain computation, per join; and how much sooner it is done than
-/// that.
+/// The cost of forking: the time of all workers beyond that of the plain computation, per join; and
+/// the speed-up over it.
 fn figures(workers: usize, joins: usize, plain: f64, forked: f64) -> Vec<Figure> {
     let added = (forked * workers as f64 - plain) / joins as f64;
     vec![Figure::new("added", "ns", added), Figure::new("speedup", "x", plain / forked)]

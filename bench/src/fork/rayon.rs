@@ -2,7 +2,7 @@
 
 pub(crate) struct Rayon(rayon::ThreadPool);
 
-/// The pool is found by the thread.
+/// The thread finds its pool.
 struct Here;
 
 impl Rayon {

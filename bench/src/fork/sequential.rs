@@ -1,4 +1,4 @@
-//! No pool: one after the other. What it adds to the plain computation is what the compiler makes of the closures.
+//! No pool: one side after the other. Its cost over the plain computation comes from the closures.
 
 pub(crate) struct Sequential;
 

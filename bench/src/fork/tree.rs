@@ -36,7 +36,7 @@ pub(crate) fn small<F: Fork>(run: Run) -> Vec<Figure> {
     sum::<F>(run, 10)
 }
 
-/// 16,777,215 nodes, which no cache holds; a 64th of it if it is to be quick.
+/// 16,777,215 nodes, more than any cache holds; a 64th of them for a quick run.
 pub(crate) fn large<F: Fork>(run: Run) -> Vec<Figure> {
     sum::<F>(run, if run.effort.quick { 18 } else { 24 })
 }

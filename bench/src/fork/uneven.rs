@@ -1,9 +1,9 @@
 //! Four jobs of very uneven length, split finely, on four workers: 100, 100, 200 and 350 ms, in pieces of 1 ms. The work sleeps, so
 //! that a machine with fewer cores has four workers all the same.
 //!
-//! A static partition takes as long as the longest job, 350 ms. Nothing takes less than a fourth of the 750 ms there are, 187.5 ms;
-//! a claim of 116 ms for this case, which can be found, is below that bound. The figure `efficiency` is the bound's share of the
-//! time: 95 % and more, if the jobs are spread well.
+//! A static partition takes as long as the longest job, 350 ms. The lower bound is a fourth of all
+//! 750 ms, 187.5 ms. The figure `efficiency` is the bound's share of the time: 95 % and more, if
+//! the jobs are spread well.
 
 use core::time::Duration;
 use std::{thread, time::Instant};
@@ -21,7 +21,7 @@ const PIECE: Duration = Duration::from_millis(1);
 pub(crate) fn run<F: Fork>(run: Run) -> Vec<Figure> {
     let pool = F::start(WORKERS);
     let rounds = run.effort.scale(20).max(3);
-    // A piece, as long as it really is: sleeps end late.
+    // The real length of a piece: sleeps end late.
     let begin = Instant::now();
     (0..100).for_each(|_| thread::sleep(PIECE));
     let piece = begin.elapsed().as_secs_f64() / 100.0;

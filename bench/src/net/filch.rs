@@ -12,7 +12,7 @@ use super::hello;
 
 pub(crate) fn echo(listener: net::TcpListener, workers: usize) {
     serve(listener, workers, |stream| async move {
-        // A connection that breaks is the client's affair.
+        // A broken connection is reported by the client.
         drop(back(stream).await);
     });
 }

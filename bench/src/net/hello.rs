@@ -1,4 +1,4 @@
-//! What the HTTP servers say.
+//! The reply of the HTTP servers.
 
 use core::convert::Infallible;
 

@@ -8,18 +8,18 @@ use std::{
     time::Instant,
 };
 
-/// What is sent, and how many bytes come back.
+/// The request, and the length of the reply in bytes.
 pub(crate) struct Exchange {
     request: Vec<u8>,
     reply: usize,
 }
 
-/// 64 bytes there and back.
+/// 64 bytes each way.
 pub(crate) fn echo() -> Exchange {
     Exchange { request: vec![b'x'; 64], reply: 64 }
 }
 
-/// A GET; how long the reply is, a first one says.
+/// A GET; a first request finds the length of the reply.
 pub(crate) fn http(addr: SocketAddr) -> io::Result<Exchange> {
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
     let mut stream = TcpStream::connect(addr)?;
@@ -57,7 +57,7 @@ pub(crate) struct Load<'a> {
 struct Connection {
     stream: TcpStream,
     sent: Instant,
-    /// What is still to come of the reply.
+    /// The bytes of the reply that are still to come.
     left: usize,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Load<'a> {
         connections: usize,
         exchange: &'a Exchange,
     ) -> io::Result<Self> {
-        // SAFETY: a new descriptor, ours alone, or an error.
+        // SAFETY: a new descriptor with no other owner, or an error.
         let epoll = unsafe {
             match libc::epoll_create1(libc::EPOLL_CLOEXEC) {
                 -1 => return Err(io::Error::last_os_error()),
@@ -88,7 +88,7 @@ impl<'a> Load<'a> {
         let events = (libc::EPOLLIN | libc::EPOLLET) as u32;
         let mut event = libc::epoll_event { events, u64: self.connections.len() as u64 };
         let (epoll, fd) = (self.epoll.as_raw_fd(), stream.as_raw_fd());
-        // SAFETY: both descriptors are open, and the event is read only.
+        // SAFETY: both descriptors are open, and the event is only read.
         if unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &mut event) } == -1 {
             return Err(io::Error::last_os_error());
         }
@@ -96,7 +96,8 @@ impl<'a> Load<'a> {
         Ok(())
     }
 
-    /// Loads the server for so long, and gives the time of each exchange in nanoseconds. At the end all replies have come.
+    /// Loads the server for this time, and returns the time of each exchange in nanoseconds. All
+    /// replies have come at the return.
     pub(crate) fn run(&mut self, time: Duration) -> io::Result<Vec<f64>> {
         let mut delays = Vec::with_capacity(1 << 20);
         let end = Instant::now() + time;
@@ -131,7 +132,7 @@ impl Connection {
         self.stream.write_all(&exchange.request)
     }
 
-    /// Whether the reply has come to its end.
+    /// Whether the reply is complete.
     fn receive(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 4096];
         while self.left > 0 {
@@ -146,7 +147,7 @@ impl Connection {
     }
 }
 
-/// Waits for events, and gives them.
+/// Waits for events, and returns them.
 pub(crate) fn wait<'a>(
     epoll: &OwnedFd,
     events: &'a mut [libc::epoll_event],

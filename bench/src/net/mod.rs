@@ -1,4 +1,4 @@
-//! Servers: one process serves, another one loads it and measures.
+//! Servers: one process serves, another loads it and measures.
 //!
 //! With one worker the server has core 0 and the load core 1; with two nothing is pinned.
 
@@ -23,11 +23,11 @@ use crate::{
     workloads::Run,
 };
 
-/// The numbers are those of the connections.
+/// The numbers are the counts of connections.
 pub(crate) const NAMES: &[&str] = &["tcp_echo_1", "tcp_echo_64", "tcp_echo_512", "http_hello"];
 const HTTP: &str = "http_hello";
 
-/// Those that serve on one thread only are no peers with two workers.
+/// Peers that serve on one thread only are left out with two workers.
 pub(crate) fn peers(workload: &str, workers: usize) -> Vec<&'static str> {
     let mut peers = vec![FILCH, "tokio"];
     if workers == 1 {
@@ -39,7 +39,7 @@ pub(crate) fn peers(workload: &str, workers: usize) -> Vec<&'static str> {
     peers
 }
 
-/// Starts a server, which goes on by itself.
+/// Starts a server, which runs until the process ends.
 fn start(order: &Order, listener: TcpListener) {
     let (http, workers) = (order.workload == HTTP, order.workers);
     match (order.peer.as_str(), http) {
@@ -55,7 +55,7 @@ fn start(order: &Order, listener: TcpListener) {
     }
 }
 
-/// This process serves until its input ends; to each line it answers with what it has used up.
+/// Serves in this process until its input ends; answers each line with the process's usage so far.
 pub(crate) fn serve(order: &Order) -> ExitCode {
     if order.workers == 1 {
         pin_to(0);
@@ -104,7 +104,7 @@ impl Server {
     }
 }
 
-/// Its input ends, and so does the server.
+/// Closes its input, which ends the server.
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
@@ -139,7 +139,7 @@ pub(crate) fn run(workload: &str, peer: &str, run: Run) -> Option<Vec<Figure>> {
     Some(figures)
 }
 
-/// Puts this process, with all threads that it will have, on one core, if there is that core.
+/// Pins this process, with all its later threads, to one core, if the core exists.
 fn pin_to(core: usize) {
     // SAFETY: the set is plain bits; the calls fill it and read it.
     unsafe {

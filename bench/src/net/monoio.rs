@@ -15,7 +15,7 @@ pub(crate) fn echo(listener: net::TcpListener) {
             let listener = TcpListener::from_std(listener).expect("it is a listener");
             while let Ok((stream, _)) = listener.accept().await {
                 monoio::spawn(async move {
-                    // A connection that breaks is the client's affair.
+                    // A broken connection is reported by the client.
                     drop(back(stream).await);
                 });
             }

@@ -16,7 +16,7 @@ pub(crate) fn echo(listener: TcpListener) {
 }
 
 fn serve(listener: &TcpListener) -> io::Result<()> {
-    // SAFETY: a new descriptor, ours alone, or an error.
+    // SAFETY: a new descriptor with no other owner, or an error.
     let epoll = unsafe {
         match libc::epoll_create1(libc::EPOLL_CLOEXEC) {
             -1 => return Err(io::Error::last_os_error()),
@@ -40,17 +40,17 @@ fn serve(listener: &TcpListener) -> io::Result<()> {
     }
 }
 
-/// By level, so that one read is enough.
+/// Level-triggered, so that one read is enough.
 fn add(epoll: &OwnedFd, fd: RawFd, token: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
-    // SAFETY: both descriptors are open, and the event is read only.
+    // SAFETY: both descriptors are open, and the event is only read.
     match unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
 }
 
-/// The clients leave all at once, when it is over.
+/// The clients close all connections at once at the end.
 fn back(stream: &mut TcpStream) -> io::Result<()> {
     let mut buffer = [0; 1024];
     match stream.read(&mut buffer)? {

@@ -32,7 +32,7 @@ pub(crate) fn current_thread() -> Handle {
 
 pub(crate) fn echo(runtime: Handle, listener: net::TcpListener) {
     serve(runtime, listener, |stream| async move {
-        // A connection that breaks is the client's affair.
+        // A broken connection is reported by the client.
         drop(back(stream).await);
     });
 }

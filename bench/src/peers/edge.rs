@@ -1,4 +1,4 @@
-//! edge-executor, on one thread; its queue for any number of tasks.
+//! edge-executor, on one thread, with its queue for any number of tasks.
 
 use core::future::{Future, pending};
 use std::{sync::OnceLock, thread};

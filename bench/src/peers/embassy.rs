@@ -17,10 +17,10 @@ use embassy_executor::{
 
 use super::Peer;
 
-/// Tasks of one kind that there can be at a time: those of the largest workload.
+/// The most tasks of one kind at a time: those of the largest workload.
 const STORAGES: usize = 10_001;
 
-/// Storage of one kind of future, used round and round.
+/// Storage of one kind of future, used in turn.
 struct Pool<F: Future + 'static> {
     storages: Box<[TaskStorage<F>]>,
     next: Cell<usize>,
@@ -40,7 +40,7 @@ impl<F: Future + 'static> Pool<F> {
 }
 
 thread_local! {
-    /// A thread's pools: few, found by walking along.
+    /// A thread's pools: few, found by a linear search.
     static POOLS: RefCell<Vec<(TypeId, &'static dyn Any)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -58,7 +58,7 @@ fn stored<F: Future + 'static>(future: F) -> SpawnToken<F> {
         };
         pool.downcast_ref::<Pool<F>>().expect("it was found by its type")
     });
-    // The last task of a pass may still be about to end.
+    // The last task of a pass may not have ended yet.
     let free = (0..STORAGES).find_map(|_| AvailableTask::claim(pool.next()));
     free.expect("a storage is free").initialize(|| future)
 }

@@ -1,4 +1,4 @@
-//! The executors, behind one trait, so that each runs the very same programs.
+//! The executors, behind one trait, so that all run the same programs.
 //!
 //! An adapter uses what its executor's documentation shows to users, and nothing else.
 
@@ -13,40 +13,41 @@ use core::{future::Future, pin::Pin, time::Duration};
 
 /// An executor that is given tasks.
 pub(crate) trait Peer: Sized + 'static {
-    /// What a program spawns with from where it runs; empty if the executor is found by the thread or is a static.
+    /// What a program spawns with, inside a task; empty if the thread finds the executor, or if it
+    /// is a static.
     type Here;
 
     /// Starts the executor with so many workers.
     fn start(workers: usize) -> Self;
 
-    /// Spawns a task that nobody waits for, from inside a task.
+    /// Spawns a detached task, from inside a task.
     fn detach(here: &Self::Here, future: impl Future<Output = ()> + Send + 'static);
 
-    /// Spawns a task that nobody waits for, from a thread that is none of the executor's.
+    /// Spawns a detached task, from a thread outside of the executor.
     fn submit(&self, future: impl Future<Output = ()> + Send + 'static);
 
-    /// Runs `job` in a task. It has run, or will do so soon.
+    /// Runs `job` in a task, at once or soon.
     fn within(&mut self, job: impl FnOnce(&Self::Here) + Send + 'static);
 
-    /// Executors that work only when they are told to, do now.
+    /// Runs an executor that works only when it is driven.
     fn drive(&mut self) {}
 }
 
 /// An executor whose tasks can spawn others and wait for them.
 pub(crate) trait Join: Peer<Here = ()> + Sync {
-    /// Waits for a task. Ends with its output, and not with what else may have happened.
+    /// Waits for a task. Ends with its output only, not with other events.
     type Task<T: Send + 'static>: Future<Output = T> + Send + 'static;
 
     /// Spawns from inside a task.
     fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> Self::Task<T>;
 
-    /// Spawns from a thread that is none of the executor's.
+    /// Spawns from a thread outside of the executor.
     fn spawn_from_outside<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Self::Task<T>;
 
-    /// Waits for a future on a thread that is none of the executor's.
+    /// Waits for a future on a thread outside of the executor.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T;
 }
 
@@ -57,11 +58,11 @@ pub(crate) trait Timers: Join {
     /// A sleep that begins now. Called in a task.
     fn sleep(duration: Duration) -> Self::Sleep;
 
-    /// Has it end that long from now on.
+    /// Moves its end to that long from now.
     fn reset(sleep: Pin<&mut Self::Sleep>, duration: Duration);
 }
 
-/// What is done with a peer whose type is known.
+/// An action on a peer whose type is known.
 pub(crate) trait Visit {
     type Output;
     fn peer<P: Peer>(self) -> Self::Output;
@@ -71,7 +72,7 @@ pub(crate) trait Visit {
 
 pub(crate) const FILCH: &str = "filch";
 
-/// The names of the executors that can have so many workers.
+/// The names of the executors that support so many workers.
 pub(crate) fn names(workers: usize) -> Vec<&'static str> {
     let mut names = vec![FILCH, "tokio", "smol", "smol-static", "nexosim"];
     if workers == 1 {

@@ -1,4 +1,5 @@
-//! The executor inside nexosim. It is given tasks, and then runs until all have ended: no task spawns another.
+//! The executor inside nexosim. It gets tasks, and then runs until all have ended: no task spawns
+//! another.
 
 use core::future::Future;
 

@@ -18,7 +18,7 @@ use super::{Join, Peer, Timers};
 
 pub(crate) struct MultiThread(Handle);
 
-/// Runs on a thread of its own, so that others spawn from outside.
+/// Runs on a separate thread, so that other threads can spawn from outside.
 pub(crate) struct CurrentThread(Handle);
 
 /// A task's output.

@@ -6,7 +6,7 @@ use crossbeam_deque::{Steal, Stealer, Worker};
 
 use super::{Pointer, Queue};
 
-/// A push that would make the queue larger than the others' is held back.
+/// A push beyond this is refused, since the other queues have no more room.
 const CAP: usize = 256;
 
 pub(crate) struct Fifo(Worker<Pointer>);

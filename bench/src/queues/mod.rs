@@ -1,4 +1,4 @@
-//! The queues by themselves: what a worker and a thief do with them.
+//! The queues alone: the operations of a worker and of a thief.
 
 mod crossbeam;
 mod filch;
@@ -20,9 +20,9 @@ use crate::{
 
 pub(crate) const NAMES: &[&str] = &["queue_push_pop", "queue_steal", "queue_steal_contended"];
 
-/// A bounded queue with one owner, from which others steal about half.
+/// A bounded queue with one owner, of which others steal about half.
 pub(crate) trait Queue: Send + Sized + 'static {
-    /// What thieves have of it.
+    /// The thieves' side.
     type Victim: Send + Sync + 'static;
     /// A pointer.
     type Item: Send + 'static;
@@ -35,18 +35,19 @@ pub(crate) trait Queue: Send + Sized + 'static {
     /// There is room.
     unsafe fn push(&mut self, item: Self::Item);
     fn pop(&mut self) -> Option<Self::Item>;
-    /// Steals half into this queue, which is empty: the first item, and how many there were in all.
+    /// Steals half of `from` into this queue, which is empty. Returns the first item, and how many
+    /// there were in all.
     fn steal(&mut self, from: &Self::Victim) -> Option<(Self::Item, usize)>;
 }
 
-/// What the peers queue: as large as filch's items.
+/// The peers' items: as large as filch's.
 #[derive(Debug)]
 pub(crate) struct Pointer(#[expect(dead_code, reason = "it is only passed on")] NonNull<u64>);
 
-// SAFETY: nothing is behind it.
+// SAFETY: the pointer is never followed.
 unsafe impl Send for Pointer {}
 
-/// Who measures what: nothing here takes a number of workers.
+/// The peers of a workload; none depends on the number of workers.
 pub(crate) fn peers(_: &str, workers: usize) -> Vec<&'static str> {
     if workers == 1 {
         vec![crate::peers::FILCH, "st3-fifo", "st3-lifo", "crossbeam-fifo"]
@@ -117,13 +118,14 @@ fn steal<Q: Queue>(run: Run) -> Vec<Figure> {
     vec![Figure::new("time", "ns", percentile(&mut times, 50.0))]
 }
 
-/// A thief who steals from a queue that its owner pushes to and pops from all the while, and who takes some time for each item, as
-/// workers do: without, figures are those of how few items there are so soon after the last steal. An operation is an item;
-/// only the time of the steals that got something counts, as the others may have come while the owner's thread was off its core; and
-/// the figure is the median of many runs of steals, as either thread may be off its core in the midst of one.
+/// A thief steals from a queue while its owner pushes and pops all the time. The thief spends some
+/// time on each item, as a worker does: otherwise the queue has few items so soon after the last
+/// steal, and the figures show only that. An operation is an item. Only the time of successful
+/// steals counts, as the others may happen while the owner's thread is off its core. The figure is
+/// the median of many runs of steals, as either thread may be off its core during one.
 fn steal_contended<Q: Queue>(run: Run) -> Vec<Figure> {
     const STEALS: usize = 10;
-    /// What the thief does with each item.
+    /// The time that the thief spends on each item.
     const POLL: Duration = Duration::from_nanos(100);
     let time = Duration::from_millis(if run.effort.quick { 50 } else { 300 });
     let (owner, victim) = Q::new();
@@ -153,7 +155,7 @@ fn steal_contended<Q: Queue>(run: Run) -> Vec<Figure> {
             times.push(spent.as_nanos() as f64 / stolen as f64);
         }
     }
-    // Ordering: a wish; nothing else is passed.
+    // Ordering: Relaxed; nothing else is passed.
     stop.store(true, Ordering::Relaxed);
     drop(owner.join());
     vec![Figure::new("time", "ns", percentile(&mut times, 50.0))]

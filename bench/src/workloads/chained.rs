@@ -24,7 +24,7 @@ pub(crate) fn run<P: Join>(run: Run) -> Vec<Figure> {
     })
 }
 
-/// A future with a name, as it spawns its own kind.
+/// A named future, since it spawns its own type.
 struct Link<P> {
     left: usize,
     end: Arc<Gate>,

@@ -1,4 +1,5 @@
-//! All workers are busy with tasks that yield to each other; how long does a task wait that a thread spawns?
+//! All workers are busy with tasks that yield to each other. How long does a task wait that a
+//! thread spawns?
 
 use core::{
     sync::atomic::{AtomicBool, Ordering},
@@ -30,7 +31,7 @@ pub(crate) fn run<P: Join>(run: Run) -> Vec<Figure> {
     for _ in 0..BUSY * run.workers {
         let stop = Arc::clone(&stop);
         peer.submit(async move {
-            // Ordering: a wish; nothing else is passed.
+            // Ordering: Relaxed; nothing else is passed.
             while !stop.load(Ordering::Relaxed) {
                 let begin = Instant::now();
                 while begin.elapsed() < POLL {}
@@ -51,7 +52,7 @@ pub(crate) fn run<P: Join>(run: Run) -> Vec<Figure> {
         });
         delays.push(told.recv().expect("the task sends"));
     }
-    // Ordering: see above.
+    // Ordering: Relaxed; see above.
     stop.store(true, Ordering::Relaxed);
     latencies(&mut delays)
 }

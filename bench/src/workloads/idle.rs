@@ -1,4 +1,4 @@
-//! What an executor costs that has nothing to do, per second.
+//! The cost of an idle executor, per second.
 
 use core::time::Duration;
 use std::thread;
@@ -13,7 +13,7 @@ pub(crate) fn run<P: Join>(run: Run) -> Vec<Figure> {
     let peer = P::start(run.workers);
     let gate = Gate::new(1);
     let end = gate.clone();
-    // It has worked, and then has a moment to fall asleep.
+    // It has worked, and then has time to go to sleep.
     peer.submit(async move { end.done() });
     gate.wait();
     thread::sleep(Duration::from_millis(100));

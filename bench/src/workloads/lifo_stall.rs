@@ -1,4 +1,5 @@
-//! A task wakes another one and then computes for 50 ms, while other workers are idle. When does the other one run?
+//! A task wakes another one and then computes for 50 ms, while other workers are idle. When does
+//! the other task run?
 
 use core::time::Duration;
 use std::{thread, time::Instant};
@@ -28,7 +29,7 @@ fn delay<P: Join>(peer: &P) -> f64 {
         let begun = woken.await.expect("the other task sends");
         tell.send(begun.elapsed().as_nanos() as f64).expect("it is waited for");
     });
-    // The first task waits, all workers sleep.
+    // The first task waits, and all workers sleep.
     thread::sleep(Duration::from_millis(2));
     peer.submit(async move {
         let begin = Instant::now();

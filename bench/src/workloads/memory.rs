@@ -1,4 +1,4 @@
-//! Heap for each pending task whose future is 48 bytes large.
+//! The heap memory for each pending task with a future of 48 bytes.
 
 use core::{
     future::Future,
@@ -14,7 +14,8 @@ use crate::{counters::totals, meter::Figure, peers::Peer};
 
 const TASKS: usize = 10_000;
 
-/// Counts its first poll, and never ends. It keeps its waker, as a task that nobody can wake may be dropped.
+/// Counts its first poll, and never ends. It keeps its waker: a task without a waker may be
+/// dropped.
 struct Pending {
     polled: &'static AtomicUsize,
     waker: Option<Waker>,
@@ -41,7 +42,7 @@ pub(crate) fn run<P: Peer>(run: Run) -> Vec<Figure> {
     let keep = Arc::new(());
     let before = totals();
     peer.within(move |here| {
-        // Held by this closure alone, so that its own memory is out of the account.
+        // Only this closure holds it, so that its memory is not counted.
         drop(keep);
         for _ in 0..TASKS {
             P::detach(here, Pending { polled, waker: None, _rest: [0; 3] });

@@ -1,4 +1,4 @@
-//! The programs that are measured, each over any executor.
+//! The programs that are measured, each on any executor.
 
 mod chained;
 mod fairness;
@@ -43,10 +43,10 @@ pub(crate) const NAMES: &[&str] = &[
     "idle_cost",
 ];
 
-/// Workloads that say nothing with one worker.
+/// Workloads that are meaningless with one worker.
 pub(crate) const NEED_TWO: &[&str] = &["lifo_stall"];
 
-/// A thread that another one unparks: what no executor can be faster than.
+/// A thread that another one unparks: a lower bound for every executor.
 pub(crate) const BARE_THREAD: &str = "thread";
 
 /// Measures one workload on one peer in this process. `None` if the peer cannot run it.
@@ -57,7 +57,7 @@ pub(crate) fn run(workload: &str, peer: &str, run: Run) -> Option<Vec<Figure>> {
     visit(peer, Choose { workload, run })?
 }
 
-/// What a workload is told.
+/// The parameters of a workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     pub(crate) workers: usize,
@@ -109,7 +109,7 @@ impl Visit for Choose<'_> {
     }
 }
 
-/// A number of things that a thread waits for.
+/// A number of events that a thread waits for.
 pub(crate) struct Gate {
     left: AtomicUsize,
     waiter: Thread,
@@ -121,9 +121,10 @@ impl Gate {
         Arc::new(Self { left: AtomicUsize::new(things), waiter: thread::current() })
     }
 
-    /// One of them has been done.
+    /// One of the events has happened.
     pub(crate) fn done(&self) {
-        // Ordering: AcqRel: the waiter sees what all have done, by the Acquire in `wait`.
+        // Ordering: AcqRel pairs with the Acquire in `wait`, and with itself: the waiter sees what
+        // all threads have done.
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.waiter.unpark();
         }

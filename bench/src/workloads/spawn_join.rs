@@ -8,7 +8,7 @@ use crate::{
     peers::Join,
 };
 
-/// By a task.
+/// From a task.
 pub(crate) fn inside<P: Join>(run: Run) -> Vec<Figure> {
     const TASKS: usize = 10_000;
     let peer = P::start(run.workers);
@@ -25,7 +25,7 @@ pub(crate) fn inside<P: Join>(run: Run) -> Vec<Figure> {
     })
 }
 
-/// By a thread that is none of the executor's.
+/// From a thread outside of the executor.
 pub(crate) fn outside<P: Join>(run: Run) -> Vec<Figure> {
     const TASKS: usize = 1_000;
     let peer = P::start(run.workers);

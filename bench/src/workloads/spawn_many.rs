@@ -1,4 +1,4 @@
-//! Ten thousand tasks are spawned that each count down once; the last one ends it.
+//! Ten thousand tasks are spawned that each count down once; the last one ends the pass.
 
 use super::{Gate, Run};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 
 const TASKS: usize = 10_000;
 
-/// By one task.
+/// From one task.
 pub(crate) fn local<P: Peer>(run: Run) -> Vec<Figure> {
     let mut peer = P::start(run.workers);
     passes(run.effort, TASKS, || {
@@ -24,7 +24,7 @@ pub(crate) fn local<P: Peer>(run: Run) -> Vec<Figure> {
     })
 }
 
-/// By a thread that is none of the executor's.
+/// From a thread outside of the executor.
 pub(crate) fn remote<P: Peer>(run: Run) -> Vec<Figure> {
     let mut peer = P::start(run.workers);
     passes(run.effort, TASKS, || {

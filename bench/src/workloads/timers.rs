@@ -1,4 +1,4 @@
-//! Timers: what it costs to begin, to move and to cancel one that never ends; and how late one ends.
+//! Timers: the cost to begin, to move and to cancel one that never ends; and how late a timer ends.
 
 use core::{
     future::Future,
@@ -23,14 +23,14 @@ pub(crate) fn costs<P: Timers>(run: Run) -> Vec<Figure> {
     let (tell, told) = mpsc::channel();
     peer.submit(async move {
         let mut sleeps = Vec::with_capacity(timers);
-        // The second time in warm memory.
+        // The second time with warm memory.
         drop(three_costs::<P>(&mut sleeps, timers));
         tell.send(three_costs::<P>(&mut sleeps, timers)).expect("it is waited for");
     });
     told.recv().expect("the task sends")
 }
 
-/// In one poll of a task, into an empty vector with room for all.
+/// In one poll of a task, in an empty vector with room for all.
 fn three_costs<P: Timers>(sleeps: &mut Vec<P::Sleep>, timers: usize) -> Vec<Figure> {
     let mut figures = Vec::new();
     let mut measure = |name: &str, usage: Usage| {
@@ -39,13 +39,14 @@ fn three_costs<P: Timers>(sleeps: &mut Vec<P::Sleep>, timers: usize) -> Vec<Figu
         since[0].metric = name.into();
         figures.append(&mut since);
     };
-    // One waker that all share, as in a task with a thousand connections; and different deadlines, as in life.
+    // One waker for all, as in a task with a thousand connections; and different deadlines, as in
+    // practice.
     let mut cx = Context::from_waker(Waker::noop());
     let at = |i: usize| FAR + Duration::from_micros((i * 7_919 % 1_000_003) as u64 * 100);
     let begin = Usage::now();
     for i in 0..timers {
         sleeps.push(P::sleep(at(i)));
-        // SAFETY: the vector has room, so that no sleep moves until all are dropped in it.
+        // SAFETY: the vector has room, so no sleep moves until all are dropped in it.
         let sleep = unsafe { Pin::new_unchecked(&mut sleeps[i]) };
         assert!(sleep.poll(&mut cx).is_pending());
     }

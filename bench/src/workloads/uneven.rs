@@ -1,4 +1,5 @@
-//! A thousand tasks of very uneven cost, all spawned by one. The figure is the work's share of all workers' time.
+//! A thousand tasks of very uneven cost, all spawned by one task. The figure is the work's share of
+//! the time of all workers.
 
 use core::{hint::black_box, time::Duration};
 use std::time::Instant;
@@ -47,8 +48,8 @@ fn time<P: Join>(peer: &mut P, costs: Vec<u32>) -> Duration {
     begin.elapsed()
 }
 
-/// Rounds of work: most are short, one in a thousand is a thousand times as long (Pareto, exponent 1, in a fixed order that looks
-/// random).
+/// The rounds of work of each task: most are short, one in a thousand is a thousand times as long
+/// (Pareto, exponent 1, in a fixed order that looks random).
 fn costs() -> Vec<u32> {
     let rank = |i: usize| i * 617 % TASKS + 1;
     (0..TASKS).map(|i| (TASKS / rank(i)).min(100) as u32 * 500).collect()

@@ -1,4 +1,5 @@
-//! A thread wakes a task of an idle executor: from just before the wake to the task's poll.
+//! A thread wakes a task of an idle executor: the time from just before the wake to the task's
+//! poll.
 
 use core::{
     future::poll_fn,
@@ -58,7 +59,7 @@ pub(crate) fn run<P: Join>(run: Run) -> Vec<Figure> {
         }
     }
     let mut figures = usage.since(wakes as f64);
-    // The time would be that of the sleeps.
+    // The first figure is the time of the sleeps.
     let time = figures.remove(0);
     let mut of_all = latencies(&mut lock(&shared.latencies));
     of_all[0].allocs_per_op = time.allocs_per_op;
