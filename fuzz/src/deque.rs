@@ -23,10 +23,10 @@ enum Op {
 
 struct Trial {
     jobs: Jobs<CAP>,
-    /// What was pushed and not taken back, oldest first; the first `stolen` are gone.
+    /// The jobs that were pushed and not taken back, oldest first; the first `stolen` are gone.
     pushed: VecDeque<u32>,
     stolen: usize,
-    /// How many are public, of those that are left.
+    /// How many of the jobs that are left are public.
     public: usize,
     asked: bool,
     next: u32,
@@ -89,7 +89,7 @@ impl Trial {
         self.next += 1;
     }
 
-    /// The owner takes its newest back, or learns that it was stolen.
+    /// The owner takes its newest job back, or finds it stolen.
     fn take(&mut self) {
         let there = self.left() > 0;
         let taken = self.jobs.take();
@@ -97,7 +97,8 @@ impl Trial {
         if !there {
             self.stolen = self.stolen.min(self.pushed.len());
         } else if self.public > self.left() {
-            // The last public one was taken; if it was the very last, somebody is to know that it was wanted.
+            // The last public job was taken; if it was the very last, the deque must note that
+            // thieves want more.
             self.public = self.left();
             self.asked |= self.public == 0;
         }

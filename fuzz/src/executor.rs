@@ -1,7 +1,8 @@
-//! Scripts of executor operations over a machine that is stepped by hand.
+//! Scripts of executor operations on a machine that is stepped by hand.
 //!
-//! What must hold: no task is lost or runs after its end, each is dropped once, on a worker, and is cancelled only if somebody
-//! wanted it; outputs arrive; nobody sleeps while a task waits; at the end all memory is back.
+//! Invariants: no task is lost, or runs after its end; each is dropped once, on a worker, and is
+//! cancelled only if it was asked to end; outputs arrive; no worker sleeps while a task waits; at
+//! the end all memory is returned.
 
 use core::{
     cell::Cell,
@@ -38,7 +39,7 @@ enum Op {
         via: Option<u8>,
         gate: u8,
     },
-    /// Moves a waker from a gate to the script's own.
+    /// Moves a waker from a gate to the script.
     TakeWaker(u8),
     CloneWaker(u8),
     Wake {
@@ -69,7 +70,7 @@ type Seat = Option<Worker<Manual, Room<RING>, RING>>;
 struct Trial {
     world: Rc<World>,
     seats: Vec<Seat>,
-    /// Who was put to sleep, and did nothing since.
+    /// The workers that went to sleep, and have not been stepped since.
     parked: Vec<bool>,
     /// When their sleeps end.
     wakers: Vec<(usize, Waker)>,
@@ -78,7 +79,7 @@ struct Trial {
 
 type Place = (&'static Executor, &'static Pool, &'static Heap);
 
-/// Executors with their memory, used again and again.
+/// Executors with their memory, which are reused.
 fn places() -> &'static [Place; 4] {
     static PLACES: OnceLock<[Place; 4]> = OnceLock::new();
     let place = |workers: usize, config: Config| {
@@ -97,7 +98,7 @@ fn places() -> &'static [Place; 4] {
 }
 
 pub(crate) fn run(input: &mut Unstructured<'_>) {
-    // One thread at a time plays the machine.
+    // One thread at a time runs the machine.
     static LOCK: Mutex<()> = Mutex::new(());
     let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let (executor, pool, heap) = places()[usize::from(crate::value::<u8>(input)) % 4];
@@ -175,7 +176,7 @@ impl Trial {
         }
     }
 
-    /// Does it in the context of a worker, or of none.
+    /// Runs `f` in the context of a worker, or outside of all.
     fn on<R>(&mut self, via: Option<u8>, f: impl FnOnce() -> R) -> R {
         let i = via.map_or(0, |via| usize::from(via) % self.seats.len());
         if via.is_none() || self.seats[i].is_none() {
@@ -260,7 +261,7 @@ impl Trial {
         }
     }
 
-    /// Steps a worker, if it is online, until it is idle; how often, at most.
+    /// Steps a worker, if it is online, until it is idle, at most `steps` times.
     fn work(&mut self, i: u8, steps: usize) {
         let i = usize::from(i) % self.seats.len();
         let Some(worker) = &self.seats[i] else { return };
@@ -312,7 +313,7 @@ impl Trial {
         self.world.executor.platform().advance(by);
     }
 
-    /// If all workers sleep and nobody has called one, no task waits for a worker.
+    /// If all workers sleep and no wake is pending, no task waits for a worker.
     fn check_sleepers(&self) {
         let online = self.seats.iter().filter(|seat| seat.is_some()).count();
         let parked = self.parked.iter().filter(|parked| **parked).count();
@@ -329,7 +330,7 @@ impl Trial {
         }
     }
 
-    /// Steps all workers until nothing is left to do, time passing.
+    /// Steps all workers, and moves the time, until nothing is left to do.
     fn settle(&mut self) {
         for _ in 0..16 {
             for _ in 0..self.seats.len() {
@@ -339,7 +340,7 @@ impl Trial {
         }
     }
 
-    /// All that can end, ends; then the rest is cancelled.
+    /// Ends every task that can end, then cancels the rest.
     fn finish(&mut self) {
         (0..self.seats.len()).for_each(|i| self.attach(i));
         for (i, waker) in core::mem::take(&mut self.wakers) {
@@ -357,7 +358,7 @@ impl Trial {
             self.world.seen(i).asked.set(true);
             self.world.handles.borrow()[i].iter().for_each(JoinHandle::abort);
         }
-        // Who is kept by nothing else ends with these.
+        // Tasks that only these abort handles keep end here.
         drop(self.world.aborts.take());
         self.settle();
         assert_eq!(self.world.children.get(), 0, "children are lost");
@@ -375,7 +376,7 @@ impl Trial {
         self.check_memory();
     }
 
-    /// All memory is back, and the executor can begin anew.
+    /// All memory is returned, and the executor can be used again.
     fn check_memory(&self) {
         let World { executor, pool, .. } = *self.world;
         assert!(executor.reopen());
@@ -388,7 +389,7 @@ impl Trial {
     }
 }
 
-/// What has failed is not cleaned up.
+/// A failed trial is not cleaned up.
 impl Drop for Trial {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -397,9 +398,9 @@ impl Drop for Trial {
     }
 }
 
-/// The thread plays this worker's context from now on, until `exit_seat`.
+/// The thread acts as this worker's context until `exit_seat`.
 fn enter_seat(platform: &Manual, i: usize) {
-    // SAFETY: there is one thread, and it plays each context once at a time.
+    // SAFETY: there is one thread, and it acts as each context once at a time.
     unsafe { platform.enter(id(i as u16)) };
 }
 

@@ -22,7 +22,7 @@ struct Trial {
     injector: Injector,
     queue: VecDeque<usize>,
     inbox: Inbox,
-    /// What came in since the worker looked, and what it has put in order.
+    /// The tasks that came in since the worker last took them, and those that it has put in order.
     mail: VecDeque<usize>,
     ordered: VecDeque<usize>,
 }

@@ -1,5 +1,6 @@
-//! What the fuzz targets do: each makes its input into a list of operations, does them to the real thing and to a plain
-//! model of it, and panics where the two differ. `targets/` wraps them for libFuzzer; `tests/corpus.rs` runs the corpora.
+//! The fuzz targets: each turns its input into a list of operations, applies them to the real code
+//! and to a plain model of it, and panics if the two differ. `targets/` wraps them for libFuzzer;
+//! `tests/corpus.rs` runs the corpora.
 
 #[path = "../../core/tests/common/mod.rs"]
 mod common;
@@ -16,7 +17,7 @@ use arbitrary::{Arbitrary, Unstructured};
 /// The targets by name.
 pub const TARGETS: [&str; 6] = ["ring", "injector", "deque", "wheel", "state", "executor"];
 
-/// Runs a target over an input. Panics are what the fuzzer looks for.
+/// Runs a target on an input. The fuzzer searches for panics.
 pub fn run(target: &str, data: &[u8]) {
     let input = &mut Unstructured::new(data);
     match target {
@@ -30,7 +31,7 @@ pub fn run(target: &str, data: &[u8]) {
     }
 }
 
-/// Operations to the end of the input, or so many.
+/// The operations up to the end of the input, or at most so many.
 fn operations<'a, T: Arbitrary<'a>>(
     input: &mut Unstructured<'a>,
     most: usize,

@@ -1,4 +1,4 @@
-//! Two rings that steal from each other, and a thief that stops in the midst of it, against lists.
+//! Two rings that steal from each other, and a thief that stops halfway, against lists.
 
 use std::collections::VecDeque;
 
@@ -28,13 +28,13 @@ pub(crate) fn run(input: &mut Unstructured<'_>) {
     }
 }
 
-/// A ring, and what should be in it.
+/// A ring, and its expected content.
 struct Pair<const CAP: usize> {
     ring: Ring<CAP>,
     model: VecDeque<usize>,
-    /// What a thief has claimed and not yet copied.
+    /// The tasks that a thief has claimed and not yet copied.
     claimed: Vec<usize>,
-    /// How many were popped since, whose slots are not free before the thief is done.
+    /// How many were popped since: their slots are not free before the thief has finished.
     popped: usize,
 }
 

@@ -1,12 +1,13 @@
-//! The state word against a ledger: who holds a reference, where the `Ready` is, what has been asked for.
+//! The state word against a ledger of references, of the place of the `Ready`, and of the requests.
 //!
-//! The ledger knows nothing of words and counts. It says what each holder is entitled to: a wake is answered by a poll, a
-//! `Ready` is made when there is none, the slot is freed by the last to go and by nobody else.
+//! The ledger knows nothing of words and counts. It says what each holder may expect: a wake leads
+//! to a poll; a `Ready` is made when there is none; the last reference frees the slot, and no other
+//! does.
 
 use arbitrary::{Arbitrary, Unstructured};
 use filch::fuzzing::{Answer, Move, State};
 
-/// At this count of wakes a poll is repeated, to be safe.
+/// At this count of wakes a poll is repeated, for safety.
 const MOST_WAKES: u64 = 0xFFFF;
 
 #[derive(Arbitrary)]
@@ -105,7 +106,7 @@ impl Ledger {
                 self.shields += 1;
             }
             Op::Unshield if self.shields > 0 => self.unshield(),
-            // It has nothing to do it with.
+            // No holder can do this.
             _ => {}
         }
     }
@@ -119,7 +120,7 @@ impl Ledger {
         self.cancelled && self.shields == 0
     }
 
-    /// Somebody wants a poll, and is told whether to schedule it.
+    /// A wake asks for a poll, and must schedule the task if the answer says so.
     fn woken(&mut self, answer: Answer) {
         if let Ready::Polled { woken, .. } = &mut self.ready {
             *woken = true;
@@ -132,7 +133,7 @@ impl Ledger {
         }
     }
 
-    /// A reference has gone.
+    /// A reference was dropped.
     fn dropped(&mut self, answer: Answer) {
         let wanted = match (self.references(), self.live) {
             (0, true) => Answer::Schedule,
@@ -141,7 +142,7 @@ impl Ledger {
         };
         assert_eq!(answer, wanted);
         if answer == Answer::Schedule {
-            // Nobody can wake it any more: a worker drops its future.
+            // No waker is left: a worker drops the future.
             (self.ready, self.cancelled) = (Ready::Queued, true);
         }
         self.freed |= answer == Answer::Free;
@@ -199,11 +200,11 @@ impl Ledger {
         }
     }
 
-    /// The future is gone, and the `Ready` goes.
+    /// The future is dropped, and the `Ready` is used up.
     fn complete(&mut self) {
         self.live = false;
         if !self.handle && self.wakers % 2 == 1 {
-            // Either way will do.
+            // Either way is correct.
             let answer = self.word.apply(Move::CompleteDetached);
             self.ready = Ready::Nowhere;
             return self.dropped(answer);
@@ -266,13 +267,13 @@ impl Ledger {
         assert_eq!(look.shield, self.shields);
         assert_eq!((look.live, look.cancelled), (self.live, self.cancelled));
         assert_eq!(look.wakes > 0, self.ready != Ready::Nowhere);
-        // A bit that says so of a task that is complete means nothing any more.
+        // On a complete task the bit has no meaning.
         if self.live {
             assert_eq!((look.join_interest, look.join_waker), (self.handle, self.registered));
         }
     }
 
-    /// All let go: the slot is freed.
+    /// Drops all references: the slot is freed.
     fn finish(&mut self) {
         while self.shields > 0 {
             self.step(Op::Unshield);

@@ -1,4 +1,5 @@
-//! The timer wheel against a sorted map: never early, none lost, and it asks to be looked at in time.
+//! The timer wheel against a sorted map: never early, none lost, and the moment that it asks for is
+//! early enough.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ enum Op {
     },
     Cancel(u8),
     Advance(When),
-    /// To the moment that the wheel asks for, or the one before.
+    /// To the moment that the wheel asks for, or the one before it.
     Jump(bool),
 }
 
@@ -30,14 +31,14 @@ enum When {
 struct Trial {
     wheel: Wheel,
     deadlines: Vec<Option<u64>>,
-    /// Deadlines, and who waits for them.
+    /// Deadlines, and the timer of each.
     model: BTreeSet<(u64, usize)>,
     now: u64,
     tick: u32,
 }
 
 pub(crate) fn run(input: &mut Unstructured<'_>) {
-    // As a configuration allows.
+    // A tick that a configuration allows.
     let tick = 10 + u32::from(crate::value::<u8>(input)) % 21;
     let timers = 1 + usize::from(crate::value::<u8>(input)) % 96;
     let mut trial = Trial {
@@ -80,7 +81,7 @@ impl Trial {
             When::Far(at) => self.now.saturating_add(at >> (at % 64)),
             When::End(before) => u64::MAX - u64::from(before),
         };
-        // What never comes is never asked for.
+        // A moment that never comes is never asked for.
         moment.min(u64::MAX - 1)
     }
 
@@ -112,7 +113,7 @@ impl Trial {
         self.model.remove(&(deadline.unwrap_or_default(), i));
     }
 
-    /// Moves the clock, never back; exactly what is due must fire.
+    /// Moves the clock forwards; exactly the due timers must fire.
     fn advance(&mut self, to: u64) {
         self.now = self.now.max(to);
         if self.first() <= self.now {
@@ -126,7 +127,7 @@ impl Trial {
         due.sort_unstable();
         assert_eq!(fired, due, "at {}", self.now);
         due.into_iter().for_each(|i| self.deadlines[i] = None);
-        // It asks for a moment in the future, and not after the next deadline.
+        // The wheel asks for a moment in the future, and not after the next deadline.
         let next = self.wheel.next().unwrap_or(u64::MAX);
         assert!(next > self.now && next <= self.first(), "{next} at {}", self.now);
     }

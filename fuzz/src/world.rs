@@ -1,4 +1,4 @@
-//! What the tasks of the executor's scripts do, and what is known of each.
+//! What the tasks of the executor's scripts do, and the state of each.
 
 use core::{
     cell::{Cell, RefCell},
@@ -33,7 +33,7 @@ pub(crate) enum Do {
     /// The same, under a shield.
     Hold(u8),
     Sleep(u16),
-    /// Waits at a gate, but not for ever.
+    /// Waits at a gate, with a timeout.
     Timeout(u8, u16),
     /// Waits for an older task.
     Join(u8),
@@ -41,23 +41,23 @@ pub(crate) enum Do {
     Abort(u8),
     Child,
     LocalChild,
-    /// Waits for a child without giving way.
+    /// Waits for a child in sync code.
     SyncChild,
     Fork(u8),
     Panic,
 }
 
-/// What is known of a task.
+/// The state of a task.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) pin: Option<WorkerId>,
-    /// It was woken and not polled since.
+    /// It was woken, and not polled since.
     pub(crate) wanted: Cell<bool>,
-    /// It may end as cancelled: somebody has aborted it, or dropped its last waker.
+    /// It may end as cancelled: it was aborted, or its last waker was dropped.
     pub(crate) asked: Cell<bool>,
-    /// A waker of it was dropped, so that it may never go on.
+    /// One of its wakers was dropped, so it may never go on.
     pub(crate) lost: Cell<bool>,
-    /// Whom it waits for.
+    /// The task that it waits for.
     joins: Cell<Option<usize>>,
     pub(crate) refused: Cell<bool>,
     pub(crate) done: Cell<bool>,
@@ -72,7 +72,7 @@ impl Seen {
     }
 }
 
-/// Who waits at a gate: tasks by number, with their wakers.
+/// The tasks that wait at a gate, by number, with their wakers.
 #[derive(Default)]
 pub(crate) struct Gate {
     open: Cell<bool>,
@@ -87,9 +87,9 @@ pub(crate) struct World {
     pub(crate) gates: [Gate; GATES],
     pub(crate) tasks: RefCell<Vec<Rc<Seen>>>,
     pub(crate) handles: RefCell<Vec<Option<JoinHandle<usize>>>>,
-    /// Who can be aborted, by number.
+    /// The tasks that can be aborted, by number.
     pub(crate) aborts: RefCell<Vec<(usize, AbortHandle)>>,
-    /// Children that are there.
+    /// The number of live children.
     pub(crate) children: Cell<usize>,
 }
 
@@ -112,7 +112,8 @@ impl World {
         }
     }
 
-    /// Whether a task may wait for ever: a waker was dropped, its own or that of whom it waits for.
+    /// Whether a task may wait for ever: its waker was dropped, or that of the task that it waits
+    /// for.
     pub(crate) fn is_stuck(&self, i: usize) -> bool {
         let seen = self.seen(i);
         seen.lost.get() || seen.joins.get().is_some_and(|other| self.is_stuck(other))
@@ -132,7 +133,7 @@ impl World {
         self.gates[gate].waiting.borrow_mut().pop()
     }
 
-    /// Somebody's waker goes. Tasks under a shield are woken: nobody could end them.
+    /// A task's waker is dropped. A task under a shield is woken: it could not be ended otherwise.
     pub(crate) fn forget(&self, i: usize, waker: Waker) {
         let seen = self.seen(i);
         if seen.shields.get() > 0 {
@@ -187,7 +188,7 @@ impl World {
     }
 }
 
-/// Counts a child for as long as it is there.
+/// Counts a child while it lives.
 struct Alive(Rc<World>);
 
 impl Alive {
@@ -203,10 +204,10 @@ impl Drop for Alive {
     }
 }
 
-/// A future that only this thread touches, whatever contexts it plays.
+/// A future that only this thread uses, as whichever context it acts.
 struct Sendable<F>(Pin<Box<F>>, Mine<()>);
 
-// SAFETY: one thread plays all contexts, which `poll` checks.
+// SAFETY: one thread acts as all contexts, which `poll` checks.
 unsafe impl<F> Send for Sendable<F> {}
 
 impl<F: Future> Future for Sendable<F> {
@@ -217,7 +218,7 @@ impl<F: Future> Future for Sendable<F> {
     }
 }
 
-/// The future of a task: watches its polls and its drop.
+/// The future of a task: records its polls and its drop.
 pub(crate) fn task(
     world: &Rc<World>,
     me: usize,
@@ -317,7 +318,7 @@ async fn steps(world: Rc<World>, seen: Rc<Seen>, me: usize, script: Vec<Do>) -> 
             Do::LocalChild => world.spawn_local_child(seen.pin.is_some()),
             Do::Panic => {
                 seen.panicked.set(true);
-                // Without the hook, which ends a fuzzer.
+                // Without the hook, which would end a fuzzer.
                 std::panic::resume_unwind(Box::new("a task's own"));
             }
         }
@@ -334,7 +335,7 @@ fn leaves(fork: Fork<'_>, depth: u32) -> u32 {
     a + b
 }
 
-/// What became of a task is what its script, and others, wanted.
+/// Checks that a task's outcome is one that its script, and others, asked for.
 pub(crate) fn judge(i: usize, seen: &Seen, outcome: Result<usize, JoinError>) {
     match outcome {
         Ok(output) => assert!(output == i && seen.done.get()),

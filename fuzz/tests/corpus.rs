@@ -1,4 +1,4 @@
-//! Runs every target over its corpus, and over inputs made up here: what can be checked without a fuzzer, and without
+//! Runs every target on its corpus, and on inputs generated here. Needs neither a fuzzer nor
 //! nightly (`cargo test --no-default-features`).
 
 use std::{
@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Runs a target over an input; says which, should it fail.
+/// Runs a target on an input, and names the input if it fails.
 fn run(target: &str, name: &str, data: &[u8]) {
     let failed = catch_unwind(AssertUnwindSafe(|| filch_fuzz::run(target, data)));
     if let Err(payload) = failed {
@@ -42,7 +42,7 @@ fn random_inputs() {
     }
 }
 
-/// Bytes from a seed: 8 to 2,000 of them.
+/// Pseudo-random bytes from a seed: 8 to 2,000 of them.
 fn made_up(seed: u64) -> Vec<u8> {
     let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mut next = || {
