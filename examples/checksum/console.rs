@@ -1,4 +1,4 @@
-//! What the program says: sums on standard output, the rest on standard error.
+//! The program's output: sums on standard output, the rest on standard error.
 
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -9,14 +9,14 @@ use filch::{Metrics, WorkerMetrics};
 use filch_examples::names::{quote, reason};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Both outputs, which must not write into the line of the progress bar.
+/// Both outputs. Neither may write into the line of the progress bar.
 pub(crate) struct Console {
     bar: ProgressBar,
     sums_on_terminal: bool,
     has_complained: bool,
 }
 
-/// What has been hashed.
+/// The files and bytes that have been hashed.
 #[derive(Default)]
 pub(crate) struct Totals {
     pub(crate) files: u64,
@@ -32,14 +32,14 @@ impl Console {
         }
     }
 
-    /// The bar shows only if standard error is a terminal; indicatif sees to that. It counts
-    /// files and not bytes, because the sizes would cost a system call per file.
+    /// indicatif shows the bar only if standard error is a terminal. It counts files and not bytes,
+    /// because the sizes would cost a system call per file.
     pub(crate) fn start_bar(&mut self, files: usize) {
         let style = ProgressStyle::with_template("{spinner} {elapsed} [{wide_bar}] {pos}/{len}");
         self.bar = ProgressBar::new(files as u64);
         self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         if !self.bar.is_hidden() {
-            // Time goes on while the bar waits for a huge file; a thread sees to that.
+            // A thread keeps the time going while the bar waits for a huge file.
             self.bar.enable_steady_tick(Duration::from_millis(200));
         }
     }
@@ -48,8 +48,8 @@ impl Console {
         self.bar.inc(1);
     }
 
-    /// Writes to standard output. That flushes at the end of each line, so that a closed pipe
-    /// is noticed at once, and whoever reads the sums does not wait for more than the hashing.
+    /// Writes to standard output, which flushes at the end of each line: a closed pipe is noticed
+    /// at once, and a reader of the sums waits for the hashing only.
     pub(crate) fn print(&self, text: &[u8]) -> io::Result<()> {
         let print = || io::stdout().write_all(text);
         if self.sums_on_terminal { self.bar.suspend(print) } else { print() }
@@ -68,7 +68,7 @@ impl Console {
         self.has_complained
     }
 
-    /// The last line: how much was done in which time, and by whom.
+    /// The last line: how much was done in which time, and by which workers.
     pub(crate) fn print_summary(&self, totals: &Totals, time: Duration, metrics: &Metrics) {
         self.bar.finish_and_clear();
         let Totals { files, bytes } = totals;
@@ -77,7 +77,7 @@ impl Console {
         for (id, worker) in metrics.workers() {
             let WorkerMetrics { polls, steals, parks, .. } = worker;
             if polls == 0 {
-                // A slot for a thread that helps while it waits, and never did.
+                // The spare slot of a helper, never used.
                 continue;
             }
             let index = id.index();
@@ -87,8 +87,8 @@ impl Console {
         self.note(&line);
     }
 
-    /// Writes a line to standard error. If that fails there is nowhere left to say so, and
-    /// `eprintln!` would panic.
+    /// Writes a line to standard error. If that fails there is no way to report it, and `eprintln!`
+    /// would panic.
     fn note(&self, message: &str) {
         let line = format!("checksum: {message}\n");
         let _ = self.bar.suspend(|| io::stderr().write_all(line.as_bytes()));

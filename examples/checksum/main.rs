@@ -5,10 +5,10 @@
 //! cargo run --release --example checksum -- [--workers N] [PATH]...
 //! ```
 //!
-//! Memory is bounded but for the sorted list of paths: a window of tasks is in flight, each with
+//! Memory is bounded except for the sorted list of paths: a window of tasks is in flight, each with
 //! a buffer of fixed size, and the sums are printed in order as they come. Reading a file blocks
-//! its worker, since the kernel has no other way to read most files; the tasks yield between
-//! chunks, so that a huge file does not keep a worker from its other tasks.
+//! its worker, since the kernel has no other way to read most files. The tasks yield between
+//! chunks, so that a huge file does not block a worker's other tasks.
 
 extern crate alloc;
 
@@ -34,11 +34,11 @@ use crate::console::{Console, Totals};
 /// How much a task reads before it yields: some tens of microseconds of hashing or more.
 const CHUNK: usize = 128 * 1024;
 
-/// How many tasks are in flight for each worker. The oldest one holds up the output, and the
-/// others have to keep the workers busy for as long as that lasts.
+/// How many tasks are in flight for each worker. The oldest one delays the output, and the others
+/// must keep the workers busy meanwhile.
 const WINDOW_PER_WORKER: usize = 32;
 
-/// The most tasks in flight: each holds a file open, and 1,024 is a common limit to that.
+/// The most tasks in flight: each holds a file open, and 1,024 is a common limit for open files.
 const MAX_WINDOW: usize = 512;
 
 /// Something could not be read or written.
@@ -87,7 +87,7 @@ fn print_sums(
 
 /// The status with which the program ends, given how the output went.
 ///
-/// A closed output is no news to whoever closed it (`checksum | head`), so that stays unsaid.
+/// A closed output (`checksum | head`) is not reported: the reader closed it on purpose.
 fn exit_code(result: io::Result<()>, console: &mut Console) -> ExitCode {
     match result {
         Ok(()) if !console.has_complained() => return ExitCode::SUCCESS,
@@ -112,10 +112,10 @@ async fn sum_below(
 }
 
 /// The regular files below `paths`, as `find -H PATH... -type f` prints them, sorted bytewise: one
-/// task per folder. What cannot be looked at is complained of, and the rest is done.
+/// task per folder. Files and folders that cannot be read are reported, and the rest is done.
 ///
-/// The list is held in memory, because nothing can be said about the first path before the last
-/// one is known. It is the only part of the program that grows with the number of files.
+/// The list is held in memory, because the first path is not known before the last one is found. It
+/// is the only part of the program that grows with the number of files.
 async fn find_files(paths: Vec<OsString>, console: &mut Console) -> Vec<OsString> {
     let mut found = walk::roots(paths);
     let mut listings = JoinSet::new();
@@ -182,7 +182,7 @@ fn new_buffer() -> Buffer {
     vec![0; CHUNK].into_boxed_slice()
 }
 
-/// Waits for a task, prints what it found and returns its buffer.
+/// Waits for a task, prints its sum or error and returns its buffer.
 async fn print_sum(
     InFlight { path, task }: InFlight,
     console: &mut Console,
@@ -205,7 +205,7 @@ async fn print_sum(
     Ok(buffer)
 }
 
-/// The body of a task. The buffer comes back in any case.
+/// The body of a task. Returns the buffer in any case.
 async fn hash_file(path: OsString, mut buffer: Buffer) -> (Buffer, io::Result<Sum>) {
     let sum = try_hash_file(&path, &mut buffer).await;
     (buffer, sum)

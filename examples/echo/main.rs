@@ -25,7 +25,7 @@ Exit status: 0 if all connections ended by themselves, 1 if some did not or it
 cannot listen, 2 if the arguments are wrong or the workers cannot be started.
 ";
 
-/// All that it holds of a connection. While it cannot be sent back nothing more is read.
+/// The bytes held for a connection. While they cannot be sent back nothing more is read.
 const BUFFER: usize = 16 * 1024;
 
 fn main() -> ExitCode {
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     if let Err(status) = options::read("echo", HELP, options) {
         return status;
     }
-    // A connection that breaks is the client's affair.
+    // Errors of a connection are ignored.
     server.run(|stream, _| async move { drop(echo(stream).await) })
 }
 

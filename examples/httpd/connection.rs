@@ -1,4 +1,4 @@
-//! A connection, from its first byte to an orderly end.
+//! A connection, from its first byte to an orderly shutdown.
 
 use core::{convert::Infallible, pin::pin, time::Duration};
 use std::sync::Arc;
@@ -24,24 +24,27 @@ use tower_service::Service;
 
 use crate::tracked::{Tracked, Version};
 
-/// How long a connection of HTTP/1 has to be idle before it is closed when the server is to end.
+/// How long an HTTP/1 connection must be idle before it is closed at shutdown.
 ///
-/// It is the client that begins: its next request may be under way, and nobody can tell. So the server does not hang up at once; what
-/// comes in this time it answers, says `connection: close`, and hangs up then. Only a request that is sent later than this, and
-/// before the client has seen the end of the connection, is lost. The server has not read any of it, and the client may retry.
+/// The client's next request may be in transit, and the server cannot know. So the server does not
+/// close the connection at once: it answers requests that come in this time with `connection:
+/// close`, and then closes. A request is lost only if it is sent later than this, and before the
+/// client has seen the end of the connection. The server has not read any of it, and the client may
+/// retry.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// A peer of HTTP/2 that is silent for so long is asked whether it is still there, and has so long to answer.
+/// An HTTP/2 peer that is silent for this long gets a ping, and has as long to answer.
 const PING: Duration = Duration::from_secs(20);
 
-/// What all connections share.
+/// The state that all connections share.
 pub(crate) struct Http {
     pub(crate) router: Router,
     pub(crate) header_timeout: Duration,
 }
 
 impl Http {
-    /// Serves until the client has had enough, or the server. That a connection breaks is no news.
+    /// Serves until the client or the server ends the connection. Errors of the connection are
+    /// ignored.
     pub(crate) async fn serve(self: Arc<Self>, stream: TcpStream, closing: Closing) {
         let mut stream = Tracked::new(stream);
         match self.version(&mut stream, &closing).await {
@@ -51,7 +54,7 @@ impl Http {
         }
     }
 
-    /// The version, if the client says something in time.
+    /// The version, if the client sends something in time.
     async fn version(&self, stream: &mut Tracked, closing: &Closing) -> Option<Version> {
         let track = stream.track();
         let mut sniff = pin!(time::timeout(self.header_timeout, stream.sniff()));
@@ -73,14 +76,16 @@ impl Http {
         let service = service_fn(|request| respond(self.router.clone(), &closing, request));
         let mut http = http1::Builder::new();
         http.timer(Timer::new()).header_read_timeout(self.header_timeout);
-        // A client that has sent its last request may say so, and waits for the answer all the same.
+        // A client may shut down its direction after its last request, and still wait for the
+        // answer.
         http.half_close(true);
         let mut connection = pin!(http.serve_connection(stream, service));
         if let Either::Left(_) = select(connection.as_mut(), pin!(closing.begun())).await {
             return;
         }
-        // If it is not idle, the response under way is the last one, see `respond`; or the head of a request does not come to its
-        // end, for which there is the timeout.
+        // If the connection is not idle, there are two cases. A response in progress is the last
+        // one, see `respond`. Or the head of a request is incomplete, for which there is the
+        // timeout.
         while time::timeout(QUIET, connection.as_mut()).await.is_err() {
             if track.is_idle() {
                 connection.as_mut().graceful_shutdown();
@@ -90,7 +95,8 @@ impl Http {
         }
     }
 
-    /// HTTP/2 has an orderly end of its own: the client is told up to which request it is served.
+    /// HTTP/2 has an orderly shutdown of its own: the server tells the client the last request that
+    /// it serves.
     async fn serve_http2(&self, stream: Tracked, closing: Closing) {
         let service = service_fn({
             let (router, closing) = (self.router.clone(), closing.clone());

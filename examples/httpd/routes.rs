@@ -1,4 +1,4 @@
-//! What there is to ask for.
+//! The resources.
 
 use core::time::Duration;
 use std::sync::LazyLock;
@@ -14,10 +14,10 @@ use axum::{
 use filch_examples::exposition;
 use filch_linux::{Handle, parallel, time};
 
-/// The longest sleep that can be asked for, in milliseconds.
+/// The longest sleep that can be requested, in milliseconds.
 const LONGEST: u64 = 60_000;
 
-/// What `/sum` adds up: 32 MiB, made by who asks first.
+/// The numbers that `/sum` adds up: 32 MiB, made by the first request.
 static NUMBERS: LazyLock<Vec<u64>> = LazyLock::new(|| (0..4 << 20).collect());
 
 pub(crate) fn router() -> Router {
@@ -38,7 +38,7 @@ async fn sleep(Path(ms): Path<u64>) -> Result<String, (StatusCode, String)> {
     Ok(format!("slept {ms} ms\n"))
 }
 
-/// On all workers at once, in turn with the other requests.
+/// On all workers at once, in turns with the other requests.
 async fn sum() -> String {
     let numbers = NUMBERS.as_slice();
     let sum = parallel::map_reduce_async(0..numbers.len(), |i| numbers[i], u64::wrapping_add);

@@ -1,4 +1,4 @@
-//! A stream that knows whether it was last read from or written to.
+//! A stream that records whether it was last read from or written to.
 
 use core::{
     pin::Pin,
@@ -13,20 +13,20 @@ use std::{
 use filch_linux::net::TcpStream;
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-/// How a connection of HTTP/2 begins: RFC 9113, section 3.4.
+/// The first bytes of an HTTP/2 connection: RFC 9113, section 3.4.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A stream for hyper, of which [`Track`] tells more.
+/// A stream for hyper; [`Track`] holds its state.
 pub(crate) struct Tracked {
     track: Arc<Track>,
-    /// What [`Tracked::sniff`] has read, for hyper to read again.
+    /// The bytes that [`Tracked::sniff`] has read, for hyper to read again.
     head: Head,
 }
 
-/// What a connection does, for whoever is about to close it.
+/// The state of a connection, to decide whether to close it.
 pub(crate) struct Track {
     stream: TcpStream,
-    /// A part of a request has come since the last part of a response went.
+    /// A part of a request has come since the last part of a response was sent.
     heard: AtomicBool,
 }
 
@@ -52,7 +52,7 @@ impl Tracked {
         Arc::clone(&self.track)
     }
 
-    /// Which version the client speaks, by as few bytes as tell it; `None` if it says nothing.
+    /// The version that the client uses, from as few bytes as possible; `None` if it sends nothing.
     pub(crate) async fn sniff(&mut self) -> io::Result<Option<Version>> {
         let Head { bytes, len } = &mut self.head;
         while *len < bytes.len() {
@@ -71,20 +71,20 @@ impl Tracked {
 }
 
 impl Track {
-    /// Whether nothing of another request has come, neither to hyper nor to the system.
+    /// Whether no byte of another request has come, neither to hyper nor to the system.
     pub(crate) fn is_idle(&self) -> bool {
-        // Ordering: Relaxed: the connection is one task, which asks too.
+        // Ordering: Relaxed; the connection is one task, which also calls this.
         !self.heard.load(Ordering::Relaxed)
             && rustix::io::ioctl_fionread(&self.stream).is_ok_and(|unread| unread == 0)
     }
 
     fn heard(&self) {
-        // Ordering: as above.
+        // Ordering: Relaxed; as above.
         self.heard.store(true, Ordering::Relaxed);
     }
 
     fn told(&self, written: io::Result<usize>) -> io::Result<usize> {
-        // Ordering: as above.
+        // Ordering: Relaxed; as above.
         self.heard.store(false, Ordering::Relaxed);
         written
     }

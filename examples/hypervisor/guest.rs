@@ -1,4 +1,4 @@
-//! A guest: its processor, and what its worker and its disk know of it.
+//! A guest: its processor, and the state that its worker and its disk share.
 
 use core::{
     sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
@@ -10,32 +10,32 @@ use filch::io::{Readiness, Ready};
 
 pub(crate) const BLOCKS: u32 = 500;
 
-/// A virtual processor. It belongs to one thread; the request to exit comes from any.
+/// A virtual processor. It belongs to one thread; the request to exit comes from any thread.
 pub(crate) trait Processor: Send + Sync {
-    /// The calling thread is its thread from now on.
+    /// Attaches it to the calling thread.
     fn attach(&self) {}
 
-    /// Runs the guest until it exits, by itself or because it is asked to.
+    /// Runs the guest until it exits, by itself or on request.
     fn run(&self) -> Exit;
 
-    /// Not 0: the guest shall exit, and not be entered.
+    /// If not 0, the guest must exit, and not be entered.
     fn exit_request(&self) -> &AtomicU8;
 
-    /// Makes a guest that is running look at `exit_request`, which has been set.
+    /// Makes a running guest check `exit_request`, which has been set.
     fn kick(&self) {}
 }
 
 /// Why a guest has exited.
 pub(crate) enum Exit {
-    /// It asks its disk for a block.
+    /// It requests a block from its disk.
     Asks,
     /// It halts until the block has come.
     Halts,
-    /// It goes on.
+    /// It was asked to exit.
     Kicked,
 }
 
-/// A processor that is none: it computes for a while, asks for a block, halts, and so on.
+/// A simulated processor: it computes for a while, requests a block, halts, and so on.
 #[derive(Default)]
 pub(crate) struct Simulated {
     asked: AtomicBool,
@@ -44,13 +44,14 @@ pub(crate) struct Simulated {
 
 impl Processor for Simulated {
     fn run(&self) -> Exit {
-        // Ordering: its own thread's alone.
+        // Ordering: Relaxed; only its own thread uses it.
         if self.asked.swap(false, Ordering::Relaxed) {
             return Exit::Halts;
         }
         let kicked = (0..2_000).any(|_| {
             core::hint::spin_loop();
-            // Ordering: a flag alone; whoever acts on it takes it back by a read-modify-write.
+            // Ordering: Relaxed; a flag only. The thread that acts on it takes it back by a
+            // read-modify-write.
             self.exit_request.load(Ordering::Relaxed) != 0
         });
         if kicked {
@@ -70,7 +71,7 @@ pub(crate) struct Guest {
     state: Mutex<State>,
     /// Ends a halt.
     news: Condvar,
-    /// The guest waits for a block, of which its disk has not heard.
+    /// The guest waits for a block, and its disk has not been notified.
     asked: AtomicBool,
     pub(crate) disk: Readiness,
     pub(crate) entries: AtomicU32,
@@ -80,7 +81,7 @@ pub(crate) struct Guest {
 struct State {
     blocks: u32,
     halted: bool,
-    /// A virtual interrupt waits to be taken.
+    /// A virtual interrupt is pending.
     interrupt: bool,
 }
 
@@ -97,7 +98,7 @@ impl Guest {
         }
     }
 
-    /// Gives it this processor, if it has none yet.
+    /// Sets its processor, if it has none yet.
     pub(crate) fn equip(&self, processor: Box<dyn Processor>) {
         let _ = self.processor.set(processor);
     }
@@ -120,24 +121,25 @@ impl Guest {
         self.lock().interrupt = true;
     }
 
-    /// Takes the request to exit back.
+    /// Takes back the request to exit.
     pub(crate) fn forget_kick(&self) {
-        // Ordering: AcqRel pairs with the one in `kick`: who takes the request back sees what came before it.
+        // Ordering: AcqRel pairs with the one in `kick`: the thread that takes the request back
+        // sees what came before it.
         self.processor().exit_request().swap(0, Ordering::AcqRel);
     }
 
-    /// Has the guest exit, or not even be entered. From any thread.
+    /// Makes the guest exit, or not be entered. From any thread.
     pub(crate) fn kick(&self) {
-        // Ordering: see `forget_kick`.
+        // Ordering: AcqRel pairs with the one in `forget_kick`.
         self.processor().exit_request().swap(1, Ordering::AcqRel);
         self.processor().kick();
         drop(self.lock());
         self.news.notify_all();
     }
 
-    /// Tells the disk, if the guest has asked for a block.
+    /// Notifies the disk if the guest has requested a block.
     pub(crate) fn deliver(&self) -> bool {
-        // Ordering: the worker alone asks and delivers.
+        // Ordering: Relaxed; only the worker sets and delivers it.
         let asked = self.asked.swap(false, Ordering::Relaxed);
         if asked {
             self.disk.set(Ready::READABLE);
@@ -145,16 +147,16 @@ impl Guest {
         asked
     }
 
-    /// Whether `deliver` has something to tell.
+    /// Whether `deliver` has a request to pass on.
     pub(crate) fn has_asked(&self) -> bool {
-        // Ordering: as in `deliver`.
+        // Ordering: Relaxed; as in `deliver`.
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Runs the guest until it exits, or halts with it until `left` says that no time is left.
+    /// Runs the guest until it exits, or halts with it until `left` returns no time.
     ///
-    /// Nobody stops a guest whose time is up while it runs: these exit often enough. For others there would be a timer whose
-    /// signal kicks them.
+    /// A running guest is not stopped when its time is up: these guests exit often enough. Others
+    /// would need a timer whose signal kicks them.
     pub(crate) fn enter(&self, left: impl Fn() -> Option<Duration>) {
         self.entries.fetch_add(1, Ordering::Relaxed);
         if !self.halt(left) {
@@ -169,11 +171,11 @@ impl Guest {
         }
     }
 
-    /// Sleeps while the guest halts; whether it goes on.
+    /// Sleeps while the guest halts; returns whether it goes on.
     fn halt(&self, left: impl Fn() -> Option<Duration>) -> bool {
         let mut state = self.lock();
         loop {
-            // Ordering: a flag alone; `forget_kick` acquires.
+            // Ordering: Relaxed; a flag only. `forget_kick` acquires.
             if self.processor().exit_request().load(Ordering::Relaxed) != 0 {
                 self.kicks.fetch_add(1, Ordering::Relaxed);
                 return false;

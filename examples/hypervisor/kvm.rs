@@ -15,7 +15,7 @@ use kvm_ioctls::{Error, Kvm, VcpuExit, VcpuFd, VmFd};
 
 use crate::guest::{Exit, Processor};
 
-/// Where the guest's memory begins, and its code.
+/// The begin of the guest's memory, and of its code.
 const START: u64 = 0x1000;
 const CODE: [u8; 10] = [
     0xB9, 0x00, 0x10, // mov cx, 0x1000
@@ -25,7 +25,7 @@ const CODE: [u8; 10] = [
     0xEB, 0xF6, // jmp to the first
 ];
 
-/// All the memory that a guest has. It never writes to it.
+/// All the memory of a guest. It never writes to it.
 #[repr(align(4096))]
 struct Page([u8; 4096]);
 
@@ -40,18 +40,18 @@ static MEMORY: Page = {
 };
 
 struct Vcpu {
-    /// Locked by its own thread, while that runs the guest.
+    /// Its own thread holds the lock while it runs the guest.
     fd: Mutex<VcpuFd>,
     shared: SharedPage,
     thread: OnceLock<libc::pthread_t>,
-    /// Keeps the machine.
+    /// Keeps the machine alive.
     _vm: VmFd,
 }
 
-/// The page that KVM shares for a processor, mapped once more: of the first mapping `VcpuFd` makes `&mut` as it runs, which
-/// no other thread may look into.
+/// A second mapping of the page that KVM shares for a processor. `VcpuFd` borrows the first mapping
+/// as `&mut` while it runs, so no other thread may access that one.
 ///
-/// INV-PAGE: mapped as long as this lives, and only `immediate_exit` is touched, as an atomic.
+/// INV-PAGE: mapped as long as this lives, and only `immediate_exit` is accessed, as an atomic.
 struct SharedPage(NonNull<libc::c_void>);
 
 // SAFETY: INV-PAGE; an atomic is shared by its pointer.
@@ -95,7 +95,7 @@ pub(crate) fn open() -> Result<Kvm, Error> {
 /// A guest's processor, in a machine of its own.
 pub(crate) fn processor(kvm: &Kvm) -> Result<Box<dyn Processor>, Error> {
     let vm = kvm.create_vm()?;
-    // SAFETY: `MEMORY` stays for ever. It is read-only for the guest, as it is for everybody.
+    // SAFETY: `MEMORY` stays for ever. It is read-only for the guest, as for all other code.
     unsafe {
         vm.set_user_memory_region(kvm_userspace_memory_region {
             slot: 0,
@@ -119,11 +119,11 @@ pub(crate) fn processor(kvm: &Kvm) -> Result<Box<dyn Processor>, Error> {
 
 impl Processor for Vcpu {
     fn attach(&self) {
-        /// A handler that does nothing: the signal ends the `KVM_RUN` that it hits.
+        /// A handler that does nothing: the signal ends a `KVM_RUN`.
         extern "C" fn on_kick(_: libc::c_int) {}
         static HANDLED: Once = Once::new();
         HANDLED.call_once(|| {
-            // SAFETY: a zeroed `sigaction` is one without flags, so that calls end by `EINTR`.
+            // SAFETY: a zeroed `sigaction` has no flags, so that calls end with `EINTR`.
             unsafe {
                 let mut action: libc::sigaction = core::mem::zeroed();
                 action.sa_sigaction = on_kick as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -148,10 +148,12 @@ impl Processor for Vcpu {
         self.shared.exit_request()
     }
 
-    /// A request that came before `KVM_RUN` ends that at once; one that comes later, the signal brings to the guest's notice.
+    /// A request that comes before `KVM_RUN` ends it at once; the signal delivers a later one to
+    /// the running guest.
     fn kick(&self) {
         if let Some(thread) = self.thread.get() {
-            // SAFETY: a thread that is not joined yet: that comes after the shutdown, when nobody kicks any more.
+            // SAFETY: the thread is not joined yet: it is joined after the shutdown, when there are
+            // no more kicks.
             unsafe { libc::pthread_kill(*thread, libc::SIGUSR1) };
         }
     }

@@ -1,8 +1,9 @@
-//! A hypervisor-style host: each worker owns a virtual processor, whose run loop is what the worker does when there are no
+//! A hypervisor-style host: each worker owns a virtual processor, and runs it when there are no
 //! tasks. Device models are tasks; they run between two exits of a guest.
 //!
-//! A guest computes, asks its disk for a block, halts until the disk's interrupt, and so on. Under the feature `kvm`, and where
-//! `/dev/kvm` opens, its processor is a real one; else it is simulated.
+//! A guest computes, requests a block from its disk, halts until the disk's interrupt, and so on.
+//! With the feature `kvm`, and if `/dev/kvm` opens, its processor is real; otherwise it is
+//! simulated.
 
 mod guest;
 #[cfg_attr(
@@ -38,10 +39,11 @@ thread_local! {
 }
 
 // SAFETY:
-// - Identity: a thread's own, set by `enter` and `leave` alone.
-// - Guard: the default; this program has no panic to contain, and one that it has after all ends it.
-// - Sticky wake: `wake` requests the guest to exit after the word has changed; `wait` takes the request back before it looks at
-//   the word, and the guest looks for one before it goes on, under the lock before it halts.
+// - Identity: the thread's own value; only `enter` and `leave` set it.
+// - Guard: the default; a panic ends this program.
+// - Sticky wake: `wake` requests the guest to exit after the word has changed; `wait` takes the
+//   request back before it checks the word, and the guest checks for a request before it goes on,
+//   and under the lock before it halts.
 unsafe impl Platform for Host {
     fn now(&self) -> Instant {
         Instant::ZERO + self.origin.get_or_init(time::Instant::now).elapsed()
@@ -86,11 +88,11 @@ async fn disk(number: usize) {
         let event = guest.disk.ready(Ready::READABLE).await;
         guest.disk.clear(event);
         if block % 8 == 0 {
-            // Not in the cache.
+            // The block is not in the cache.
             EXECUTOR.sleep(Duration::from_micros(100)).await;
         }
         guest.interrupt();
-        // Its worker comes out of the guest, if it is in it, and enters it again, with the interrupt.
+        // Its worker leaves the guest, if it is in it, and enters it again with the interrupt.
         EXECUTOR.unpark_worker(WorkerId::new(number as u16));
     }
 }
@@ -107,7 +109,7 @@ fn main() -> ExitCode {
         eprintln!("a guest has no disk");
         return ExitCode::FAILURE;
     }
-    // The guests take their last interrupt.
+    // Waits until the guests have taken their last interrupt.
     while !EXECUTOR.platform().guests.iter().all(Guest::is_done) {
         thread::yield_now();
     }
@@ -126,7 +128,7 @@ fn main() -> ExitCode {
     if ended && left == [true; 2] { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Gives the guests real processors, if they are to be had. Whether none failed where KVM is.
+/// Gives the guests real processors, if possible. Returns whether none failed where KVM exists.
 fn equip() -> bool {
     let kvm = match kvm::open() {
         Ok(kvm) => kvm,

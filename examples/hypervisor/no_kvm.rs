@@ -1,4 +1,4 @@
-//! In place of kvm.rs, where that is not compiled.
+//! Replaces kvm.rs where that is not compiled.
 
 use core::convert::Infallible;
 

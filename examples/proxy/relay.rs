@@ -11,7 +11,7 @@ use filch_examples::{names::reason, options::HostPort};
 use filch_linux::{Instant, net::TcpStream, time};
 use futures_util::future::{Either, select};
 
-/// What is held of each direction.
+/// The bytes held for each direction.
 const BUFFER: usize = 16 * 1024;
 
 /// Where connections go, and how long they may be silent.
@@ -22,7 +22,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Passes everything on, until both directions have ended or something breaks.
+    /// Relays everything until both directions have ended or one fails.
     pub(crate) async fn serve(self: Arc<Self>, client: TcpStream) {
         let server = match self.connect().await {
             Ok(server) => server,
@@ -34,7 +34,7 @@ impl Proxy {
         let line = Line::new();
         let exchange = pin!(exchange(&client, &server, &line));
         match select(exchange, pin!(line.silence(self.idle_timeout))).await {
-            // Both have been told the end, and closing sends what the system still holds.
+            // Both sides have got the end; closing sends what the system still holds.
             Either::Left((Ok(()), _)) => {}
             Either::Left((Err(_), _)) | Either::Right(_) => {
                 reset_on_close(&client);
@@ -53,25 +53,25 @@ impl Proxy {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
         };
-        // The clients' connections have it from the listener.
+        // The clients' connections inherit it from the listener.
         server.set_nodelay(true)?;
         Ok(server)
     }
 }
 
-/// Which end of a direction has failed.
+/// The end of a direction that has failed.
 #[derive(Clone, Copy)]
 enum Fault {
     Reading,
     Writing,
 }
 
-/// What both directions know of the connection.
+/// The state that both directions share.
 struct Line {
     /// When the last byte moved, in nanoseconds of the runtime's clock.
     moved: AtomicU64,
-    /// A side takes no more. What still comes from it is passed on, but not its end, which may be that of its last
-    /// breath: the other side must not take a broken stream for a whole one.
+    /// A side takes no more bytes. Bytes that still come from it are passed on, but not its end: it
+    /// may have failed, and the other side must not take a broken stream for a complete one.
     broken: AtomicBool,
 }
 
@@ -82,12 +82,12 @@ impl Line {
         line
     }
 
-    // Ordering: all Relaxed: the connection is one task.
+    // Ordering: Relaxed throughout; the connection is one task.
     fn moved(&self) {
         self.moved.store(time::now().as_nanos(), Ordering::Relaxed);
     }
 
-    /// Waits until no byte has moved for so long.
+    /// Waits until no byte has moved for this time.
     async fn silence(&self, limit: Duration) {
         loop {
             let end = Instant::from_nanos(self.moved.load(Ordering::Relaxed)) + limit;
@@ -99,7 +99,7 @@ impl Line {
     }
 }
 
-/// Both directions at once, each to its end.
+/// Runs both directions, each to its end.
 async fn exchange(client: &TcpStream, server: &TcpStream, line: &Line) -> Result<(), Fault> {
     let (up, down) = (pin!(pass(client, server, line)), pin!(pass(server, client, line)));
     let (first, other) = match select(up, down).await {
@@ -108,7 +108,8 @@ async fn exchange(client: &TcpStream, server: &TcpStream, line: &Line) -> Result
     };
     match first {
         Ok(()) => other.await,
-        // Whoever takes no more may have said something before: an HTTP server that refuses an upload.
+        // A side that takes no more may have sent something before: for example, an HTTP server
+        // that refuses an upload.
         Err(Fault::Writing) => {
             let _ = other.await;
             first
@@ -117,7 +118,7 @@ async fn exchange(client: &TcpStream, server: &TcpStream, line: &Line) -> Result
     }
 }
 
-/// One direction. It reads no more than it can write.
+/// Relays one direction. It reads no more than it can write.
 async fn pass(from: &TcpStream, to: &TcpStream, line: &Line) -> Result<(), Fault> {
     let mut buffer = vec![0; BUFFER];
     loop {
@@ -143,8 +144,8 @@ async fn pass(from: &TcpStream, to: &TcpStream, line: &Line) -> Result<(), Fault
     }
 }
 
-/// When the connection is closed, its peer is to be told of an error, and not of an end.
+/// When the connection is closed, its peer must see an error, and not an end.
 fn reset_on_close(stream: &TcpStream) {
-    // If it fails the connection is gone already.
+    // If it fails the connection is already gone.
     let _ = stream.set_linger(Some(Duration::ZERO));
 }

@@ -4,8 +4,9 @@
 //! cargo run --release --example sort -- [--workers N] [FILE]...
 //! ```
 //!
-//! The files are read whole, and lines are slices of them: what is sorted are pairs of a line's first bytes, as a number, and
-//! where it is. A merge sort, of which both the halves and the merges fork. With no FILE it reads standard input.
+//! The files are read whole, and lines are slices of them. The sort works on pairs of a line's
+//! first bytes, as a number, and its slice. It is a merge sort that forks for the halves and for
+//! the merges. With no FILE it reads standard input.
 
 use core::{cmp::Ordering, num::NonZero};
 use std::{
@@ -19,7 +20,7 @@ use std::{
 
 use filch_std::{Runtime, parallel::Fork};
 
-/// Below so many lines a fork costs more than it brings.
+/// With fewer lines a fork costs more than it gains.
 const ALONE: usize = 2_048;
 
 const HELP: &str = "\
@@ -31,7 +32,7 @@ FILE, or for `-`, standard input.
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever closed the output (`sort | head`) knows.
+        // The reader closed the output (`sort | head`): not reported.
         Err(Failure::Write(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::from(2),
         Err(failure) => {
             eprintln!("sort: {failure}");
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Why nothing, or not all, was printed.
+/// Why the output is missing or incomplete.
 enum Failure {
     Usage(String),
     Read(OsString, io::Error),
@@ -102,7 +103,7 @@ fn arguments(mut args: impl Iterator<Item = OsString>) -> Result<Arguments, Fail
     Ok((workers, paths))
 }
 
-/// All files, one behind the other; each ends with a line feed, as for sort(1).
+/// Reads all files, one after the other; each ends with a line feed, as for sort(1).
 fn read(paths: &[OsString]) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     for path in paths {
@@ -119,7 +120,7 @@ fn read(paths: &[OsString]) -> Result<Vec<u8>, Failure> {
     Ok(text)
 }
 
-/// A line of the text, and its first eight bytes as a number, for which most comparisons need not look at the text.
+/// A line of the text, and its first eight bytes as a number: most comparisons need only these.
 #[derive(Clone, Copy)]
 struct Line<'a> {
     head: u64,
@@ -143,18 +144,18 @@ impl<'a> Line<'a> {
 fn lines_of(text: &[u8]) -> Vec<Line<'_>> {
     let lines = text.split(|byte| *byte == b'\n').map(Line::new);
     let mut lines: Vec<_> = lines.collect();
-    // What comes after the last line feed is no line.
+    // The text after the last line feed is not a line.
     lines.pop();
     lines
 }
 
-/// Sorts the lines. Equal lines are the same bytes: whether their order is kept cannot be seen.
+/// Sorts the lines. Equal lines are the same bytes, so stability does not matter.
 fn sort<'a>(fork: Fork<'_>, lines: &mut [Line<'a>]) {
     let mut spare: Vec<Line<'a>> = lines.to_vec();
     sort_with(fork, lines, &mut spare);
 }
 
-/// Sorts `lines`, with a copy of them for room.
+/// Sorts `lines`, with a copy of them as scratch space.
 fn sort_with<'a>(fork: Fork<'_>, lines: &mut [Line<'a>], spare: &mut [Line<'a>]) {
     if lines.len() <= ALONE {
         lines.sort_unstable_by(Line::order);
@@ -163,7 +164,7 @@ fn sort_with<'a>(fork: Fork<'_>, lines: &mut [Line<'a>], spare: &mut [Line<'a>])
     let middle = lines.len() / 2;
     let (left, right) = lines.split_at_mut(middle);
     let (spare_left, spare_right) = spare.split_at_mut(middle);
-    // The halves end up in the spare, and are merged back.
+    // The halves are sorted into the spare, and merged back.
     fork.join(|fork| sort_with(fork, spare_left, left), |fork| sort_with(fork, spare_right, right));
     merge(fork, spare_left, spare_right, lines);
 }
@@ -173,7 +174,7 @@ fn merge<'a>(fork: Fork<'_>, a: &[Line<'a>], b: &[Line<'a>], into: &mut [Line<'a
     if into.len() <= ALONE {
         return merge_alone(a, b, into);
     }
-    // The middle of the longer part, and where it belongs in the other.
+    // The middle of the longer part, and its position in the other.
     let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     let middle = long.len() / 2;
     let at = short.partition_point(|line| line.order(&long[middle]) == Ordering::Less);
@@ -198,7 +199,7 @@ fn merge_alone<'l, 'a>(mut a: &'l [Line<'a>], mut b: &'l [Line<'a>], into: &mut 
     }
 }
 
-/// The lines, one behind the other, as long as the text.
+/// Joins the lines; the result is as long as the text.
 fn joined(fork: Fork<'_>, text: &[u8], lines: &[Line<'_>]) -> Vec<u8> {
     let mut out = vec![0; text.len()];
     copy(fork, lines, &mut out);

@@ -24,21 +24,21 @@ Exit status: 0 if all is well, 1 if something could not be read or written,
 2 if the arguments are wrong or the workers cannot be started.
 ";
 
-/// What the command line asks for.
+/// A parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
-    /// To print [`HELP`].
+    /// Print [`HELP`].
     Help,
-    /// To print the sums.
+    /// Print the sums.
     Sum {
         /// The number of workers, if given.
         workers: Option<NonZero<usize>>,
-        /// Where to look for files; never empty.
+        /// Where to search for files; never empty.
         paths: Vec<OsString>,
     },
 }
 
-/// What is wrong with the command line.
+/// An error in the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum UsageError {
     /// An option that does not exist.

@@ -13,7 +13,7 @@ pub fn text(metrics: &Metrics<'_>) -> String {
     format(&metrics.totals(), &metrics.workers().filter(has_run).collect::<Vec<_>>())
 }
 
-/// A figure: its name without the prefix, what it says, and where it is.
+/// A figure: its name without the prefix, its type, its help text, and its value.
 type Figure<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
 
 const COUNTER: &str = "counter";
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(text.lines().count(), 3 * TOTALS.len() + 4 * WORKERS.len());
     }
 
-    /// Each metric stands in one block, counters end in `_total`, and no series comes twice.
+    /// Each metric is in one block, counters end in `_total`, and no series comes twice.
     #[test]
     fn the_format_is_kept() {
         let workers = [0, 7].map(|id| (WorkerId::new(id), WorkerMetrics::default()));

@@ -1,5 +1,5 @@
-//! What the examples have beside the things that they show: command lines, spelling, a walk over folders, the text of metrics; and
-//! what the servers share.
+//! Helpers of the examples: command lines, file names, a walk over folders, the text of metrics,
+//! and the common part of the servers.
 
 pub mod args;
 pub mod exposition;

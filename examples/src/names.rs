@@ -1,4 +1,4 @@
-//! The spelling of file names and errors in the output, as the GNU coreutils have it.
+//! The spelling of file names and errors in the output, as in the GNU coreutils.
 
 use core::fmt::Write;
 use std::ffi::OsStr;
@@ -35,7 +35,7 @@ fn escape(byte: u8) -> Option<&'static [u8; 2]> {
     }
 }
 
-/// The text of an error as C programs give it: Rust adds the number of the error.
+/// The text of an error as C programs print it: Rust adds the number of the error.
 pub fn reason(error: &io::Error) -> String {
     let mut text = error.to_string();
     if let Some(code) = error.raw_os_error() {
@@ -47,8 +47,8 @@ pub fn reason(error: &io::Error) -> String {
     text
 }
 
-/// A name as it stands in the error messages of the coreutils under a UTF-8 locale: bare where a
-/// shell takes it literally, otherwise quoted for a shell.
+/// A name as the error messages of the coreutils spell it under a UTF-8 locale: bare if a shell
+/// takes it literally, otherwise quoted for a shell.
 pub fn quote(name: &OsStr) -> String {
     let any = |test: fn(usize, Char) -> bool| chars(name).enumerate().any(|(i, c)| test(i, c));
     let is_special = name.is_empty() || name == "{" || name == "}";
@@ -70,8 +70,8 @@ fn chars(name: &OsStr) -> impl Iterator<Item = Char> {
     })
 }
 
-/// Whether the character at this index means something to a shell, or makes the end of the name
-/// in a message `PROGRAM: NAME: REASON` hard to see.
+/// Whether the character at this index is special to a shell, or hides the end of the name in a
+/// message `PROGRAM: NAME: REASON`.
 fn needs_quotes(index: usize, c: Char) -> bool {
     match c {
         Ok('~' | '#') => index == 0,
@@ -81,8 +81,8 @@ fn needs_quotes(index: usize, c: Char) -> bool {
     }
 }
 
-/// Whether the coreutils do not put this character between double quotes, which they choose
-/// for names with an apostrophe. (They need not be that careful with most of these.)
+/// Whether the coreutils do not put this character between double quotes, which they choose for
+/// names with an apostrophe. (Most of these characters would be harmless there.)
 fn needs_single_quotes(index: usize, c: Char) -> bool {
     match c {
         Ok('~' | '#') => index != 0,
@@ -97,8 +97,8 @@ fn is_unprintable(c: Char) -> bool {
     c.map_or(true, |c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}'))
 }
 
-/// Single quotes, which are left for an apostrophe (`'\''`) and for runs of what cannot be
-/// printed (`'$'\n\033''`).
+/// Single quotes, interrupted for an apostrophe (`'\''`) and for runs of unprintable characters
+/// (`'$'\n\033''`).
 fn single_quote(name: &OsStr) -> String {
     let mut out = String::from("'");
     let mut in_escapes = false;

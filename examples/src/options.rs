@@ -1,4 +1,4 @@
-//! The command lines of the servers: options with a value each, nothing else.
+//! The command lines of the servers: only options with a value each.
 
 use core::{
     error::Error,
@@ -14,12 +14,12 @@ use std::{
 
 use crate::names::quote;
 
-/// What an option holds.
+/// The value of an option.
 pub trait Value {
-    /// What a valid text is, to end the sentence "invalid value for --x: must be".
+    /// Describes a valid text, to end the sentence "invalid value for --x: must be".
     const MUST_BE: &'static str;
 
-    /// The value of a text, if it is one.
+    /// The value of a text, if it is valid.
     fn parse(text: &str) -> Option<Self>
     where
         Self: Sized;
@@ -27,23 +27,23 @@ pub trait Value {
 
 /// A place for an option's value, of any type.
 pub trait Slot {
-    /// Takes the value of this text, or says what it must be.
+    /// Sets the value from this text, or returns what it must be.
     fn set(&mut self, text: &str) -> Result<(), &'static str>;
 }
 
-/// What the command line asks for.
+/// A parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request {
-    /// To print the help.
+    /// Print the help.
     Help,
-    /// To run; the slots are filled.
+    /// Run; the slots are filled.
     Run,
 }
 
-/// What is wrong with the command line.
+/// An error in the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum UsageError {
-    /// No option, or one that does not exist.
+    /// Not an option, or an unknown one.
     Unknown(OsString),
     /// An option is the last argument.
     MissingValue(String),
@@ -54,7 +54,8 @@ pub enum UsageError {
 /// The exit status of a program that was given wrong arguments.
 const USAGE: u8 = 2;
 
-/// [`parse`]s the program's own arguments. If it is not to run it says why, or prints the help, and gives the exit status.
+/// [`parse`]s the program's own arguments. If the program must not run, prints the error or the
+/// help, and returns the exit status.
 pub fn read(name: &str, help: &str, options: &mut [(&str, &mut dyn Slot)]) -> Result<(), ExitCode> {
     match parse(env::args_os().skip(1), options) {
         Ok(Request::Run) => Ok(()),
@@ -66,7 +67,7 @@ pub fn read(name: &str, help: &str, options: &mut [(&str, &mut dyn Slot)]) -> Re
     }
 }
 
-/// Says what is wrong with the arguments, and where to read more.
+/// Prints the error in the arguments, and where to read more.
 pub fn refuse(name: &str, why: &str) -> ExitCode {
     eprintln!("{name}: {why}\nTry '{name} --help'.");
     ExitCode::from(USAGE)
@@ -111,7 +112,7 @@ impl<T: Value> Slot for T {
     }
 }
 
-/// Where to listen or to connect to.
+/// An address to listen on or to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPort(pub String);
 
@@ -120,7 +121,7 @@ impl Value for HostPort {
 
     fn parse(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
-        // An IPv6 address without brackets would be one with a port by accident.
+        // An IPv6 address without brackets could be mistaken for one with a port.
         let bare = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
         (!host.is_empty() && !bare && port.parse::<u16>().is_ok()).then(|| Self(text.to_owned()))
     }
@@ -135,7 +136,7 @@ impl Value for Option<HostPort> {
     }
 }
 
-/// A number of workers; without one it is that of the processors.
+/// A number of workers; by default the number of processors.
 impl Value for Option<NonZero<usize>> {
     const MUST_BE: &'static str = "1 or more";
 

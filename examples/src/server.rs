@@ -1,4 +1,5 @@
-//! What the three servers share: a listener, an orderly end, and who is still being served by then.
+//! What the three servers share: a listener, an orderly shutdown, and the count of connections that
+//! are still open then.
 
 use core::{
     convert::Infallible, future::Future, net::SocketAddr, num::NonZero, pin::pin, time::Duration,
@@ -26,21 +27,22 @@ const FAILED: u8 = 1;
 /// The workers cannot be started.
 const NOT_STARTED: u8 = 2;
 
-/// What every server has to know.
+/// The settings of a server.
 #[derive(Debug)]
 pub struct Server {
     /// The name of the program, for messages.
     pub name: &'static str,
-    /// Where it listens.
+    /// The address to listen on.
     pub addr: HostPort,
-    /// How many workers it has, if not as many as processors.
+    /// The number of workers; by default the number of processors.
     pub workers: Option<NonZero<usize>>,
-    /// How long connections have to end by themselves when the server is to end.
+    /// How long connections may go on after the shutdown has begun.
     pub grace: Duration,
 }
 
 impl Server {
-    /// Runs it on a runtime of its own, until a signal ends it; `serve` is called for each connection, and its future is a task.
+    /// Runs the server on a new runtime, until a signal ends it. Calls `serve` for each connection;
+    /// its future is a task.
     pub fn run<F>(self, serve: impl Fn(TcpStream, Closing) -> F + Send + Sync + 'static) -> ExitCode
     where
         F: Future<Output = ()> + Send + 'static,
@@ -58,7 +60,7 @@ impl Server {
                 return ExitCode::from(NOT_STARTED);
             }
         };
-        // On a worker, whose own queue takes the tasks of the connections.
+        // On a worker, so that the connections' tasks go to its own queue.
         let served = runtime.spawn(async move { self.serve(serve).await });
         match runtime.block_on(served) {
             Ok(Ok(0)) => return ExitCode::SUCCESS,
@@ -69,7 +71,7 @@ impl Server {
         ExitCode::from(FAILED)
     }
 
-    /// Gives how many connections were still open at the end of the grace.
+    /// Returns how many connections were still open at the end of the grace period.
     async fn serve<F>(
         &self,
         serve: impl Fn(TcpStream, Closing) -> F + Send + Sync,
@@ -77,12 +79,12 @@ impl Server {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        // Before anybody can know that the server is there.
+        // Before any client can know the server.
         let stop = Stop::new()?;
         let listener = listen(&self.addr).await?;
         announce(listener.local_addr()?);
 
-        // Nothing is ever sent through these channels: they tell when the last sender is gone.
+        // Nothing is ever sent through these channels: they show when the last sender is dropped.
         let (closes, closing) = async_channel::bounded(1);
         let (alive, ended) = async_channel::bounded(1);
         let start = |stream| {
@@ -102,7 +104,7 @@ impl Server {
         if let Ok(result) = time::timeout_at(deadline, empty(listener, &start)).await {
             result?;
         }
-        // One is our own.
+        // One sender is this function's own.
         say(self.name, &format!("waiting for {} connections", alive.sender_count() - 1));
         drop(alive);
         match time::timeout_at(deadline, ended.recv()).await {
@@ -111,7 +113,7 @@ impl Server {
         }
     }
 
-    /// Starts what comes, until it is to stop.
+    /// Accepts connections and starts their tasks, until the shutdown begins.
     async fn accept(
         &self,
         listener: &TcpListener,
@@ -126,7 +128,7 @@ impl Server {
                 Either::Left((stopped, _)) => return stopped,
                 Either::Right((accepted, _)) => start(accepted?.0),
             }
-            // Those that had to wait for it are served by now.
+            // The connections that had to wait are served by now.
             if incoming.shortages() > shortages {
                 shortages = incoming.shortages();
                 say(self.name, "ran out of file descriptors or memory, and rested");
@@ -135,17 +137,18 @@ impl Server {
     }
 }
 
-/// Starts what was waiting to be accepted, and closes the listener. Nothing is awaited from the last look to the closing, so that
-/// only a connection that is made within these microseconds is refused after all.
+/// Starts the connections that wait to be accepted, and closes the listener. There is no await
+/// between the last accept and the closing, so only a connection that is made within these
+/// microseconds is refused.
 async fn empty(listener: TcpListener, start: &(impl Fn(TcpStream) + Sync)) -> io::Result<()> {
     let listener = listener.into_std()?;
-    // No more than there can have been, for a client that comes back at once each time.
+    // A limit, for a client that reconnects at once each time.
     for _ in 0..BACKLOG {
         match listener.accept() {
             Ok((stream, _)) => start(TcpStream::try_from(stream)?),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            // No descriptors: the connections that end give theirs back.
+            // No descriptors: connections that end free theirs.
             Err(_) => time::sleep(Duration::from_millis(10)).await,
         }
     }
@@ -153,23 +156,23 @@ async fn empty(listener: TcpListener, start: &(impl Fn(TcpStream) + Sync)) -> io
 }
 
 fn say(name: &str, what: &str) {
-    // There is nobody to tell if this fails.
+    // If this fails there is no way to report it.
     let _ = writeln!(io::stderr(), "{name}: {what}");
 }
 
-/// Tells a connection that the server is about to end.
+/// Tells a connection that the shutdown has begun.
 #[derive(Clone, Debug)]
 pub struct Closing(Receiver<Infallible>);
 
 impl Closing {
-    /// Waits until it is.
+    /// Waits until it has begun.
     pub async fn begun(&self) {
         if let Ok(never) = self.0.recv().await {
             match never {}
         }
     }
 
-    /// Whether it is. One load.
+    /// Whether it has begun. One load.
     pub fn has_begun(&self) -> bool {
         self.0.is_closed()
     }
@@ -192,13 +195,13 @@ impl Stop {
     async fn asked(mut self) -> io::Result<()> {
         let (terminate, interrupt) = (pin!(self.terminate.recv()), pin!(self.interrupt.recv()));
         select(terminate, interrupt).await.factor_first().0?;
-        // A second one ends the program at once.
+        // A second signal ends the program at once.
         signal::restore(SignalKind::terminate())?;
         signal::restore(SignalKind::interrupt())
     }
 }
 
-/// A listener whose connections send small writes at once: they inherit that.
+/// A listener whose connections send small writes at once: they inherit the option.
 async fn listen(addr: &HostPort) -> io::Result<TcpListener> {
     let mut last = None;
     for addr in lookup(addr.0.as_str()).await? {
@@ -219,8 +222,8 @@ fn listen_on(addr: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// For whoever started the server, and waits for it.
+/// Prints the address, for the process that started the server and waits for it.
 fn announce(addr: SocketAddr) {
-    // It serves all the same if nobody reads this.
+    // It serves even if this cannot be written.
     let _ = writeln!(io::stdout(), "listening on {addr}");
 }

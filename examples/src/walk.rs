@@ -5,25 +5,25 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What was found in one place, in no order. Links and special files are left out.
+/// The files in one place, unordered. Links and special files are left out.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Regular files.
     pub files: Vec<OsString>,
-    /// Folders, to be listed in their turn.
+    /// Folders, to be listed next.
     pub folders: Vec<PathBuf>,
-    /// What could not be looked at, and why.
+    /// Entries that could not be read, and why.
     pub errors: Vec<(OsString, io::Error)>,
 }
 
-/// What the paths on the command line are. Links are followed, as `find -H` does.
+/// Classifies the paths on the command line. Links are followed, as with `find -H`.
 pub fn roots(paths: Vec<OsString>) -> Found {
     let mut found = Found::default();
     for path in paths {
         match fs::metadata(&path) {
             Ok(kind) if kind.is_dir() => found.folders.push(PathBuf::from(path)),
             Ok(kind) if kind.is_file() => found.files.push(path),
-            // A pipe might never end, so it is refused; but not in silence, as it was asked for.
+            // A pipe might never end, so it is refused; with an error, as it was named explicitly.
             Ok(_) => found.errors.push((path, io::Error::other("Not a regular file"))),
             Err(error) => found.errors.push((path, error)),
         }
@@ -31,7 +31,7 @@ pub fn roots(paths: Vec<OsString>) -> Found {
     found
 }
 
-/// What is in a folder. Links are not followed.
+/// Lists a folder. Links are not followed.
 pub fn list(folder: PathBuf) -> Found {
     let mut found = Found::default();
     if let Err(error) = list_into(&folder, &mut found) {
@@ -53,7 +53,7 @@ fn list_into(folder: &Path, found: &mut Found) -> io::Result<()> {
     Ok(())
 }
 
-/// Sorts paths by their bytes. Paths of type `Path` would compare by component.
+/// Sorts paths by their bytes. Type `Path` would compare them by component.
 pub fn sort(paths: &mut [OsString]) {
     paths.sort_unstable_by(|a, b| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
 }

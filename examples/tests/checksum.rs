@@ -43,8 +43,8 @@ fn paths_are_those_of_find() {
 #[test]
 fn errors_are_those_of_sha256sum() {
     let tree = odd_tree("errors");
-    // For root neither program fails on this one; so there is also a file that opens for
-    // everyone and reads for nobody.
+    // As root neither program fails on this one; so there is also a file that every user can open
+    // and none can read.
     fs::set_permissions(tree.join("empty"), Permissions::from_mode(0o000)).unwrap();
     symlink("nowhere", tree.join("dangling")).unwrap();
     // (No name with an apostrophe that ends in an escape: sha256sum 9.1 adds a stray pair of
@@ -68,13 +68,13 @@ fn a_locked_folder_and_a_pipe_are_named() {
     let locked = tree.join("folder/locked folder");
     fs::create_dir(&locked).unwrap();
     fs::set_permissions(&locked, Permissions::from_mode(0o000)).unwrap();
-    // Root gets in all the same.
+    // Root can read it all the same.
     let mut expected = match fs::read_dir(&locked) {
         Ok(_) => String::new(),
         Err(_) => String::from("checksum: './folder/locked folder': Permission denied\n"),
     };
     let sums = output(checksum(&tree).args([".", "/dev/null"]));
-    // The next run of the test has to get in.
+    // The next run of the test must be able to read it.
     fs::set_permissions(&locked, Permissions::from_mode(0o700)).unwrap();
     expected.insert_str(0, "checksum: /dev/null: Not a regular file\n");
     assert_eq!(split_summary(&sums).0, expected);
@@ -136,12 +136,12 @@ fn a_full_output_is_reported() {
     assert_eq!(lossy(&ended.stderr), "checksum: write error: No space left on device\n");
 }
 
-/// Some chunks of a task, the last one not full.
+/// Several chunks of a task, the last one not full.
 const BIG: usize = 1_000_003;
 /// More files than the window of a few workers.
 const MANY: usize = 100;
 
-/// A fresh folder of this name, with files of odd names, sizes and kinds.
+/// A new folder of this name, with files of odd names, sizes and kinds.
 fn odd_tree(name: &str) -> PathBuf {
     let tree = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("checksum-{name}"));
     match fs::remove_dir_all(&tree) {
@@ -172,7 +172,7 @@ fn odd_tree(name: &str) -> PathBuf {
     tree
 }
 
-/// Through `find`, and not the walk of the program under test; sorted bytewise.
+/// Lists the files with `find`, and not with the program under test; sorted bytewise.
 fn files_below(tree: &Path, root: &str) -> Vec<OsString> {
     let found =
         output(Command::new("find").args(["-H", root, "-type", "f", "-print0"]).current_dir(tree));
@@ -182,8 +182,8 @@ fn files_below(tree: &Path, root: &str) -> Vec<OsString> {
     names
 }
 
-/// `cargo test` builds the example next to the folder of this test, unless it is told to build
-/// less (`--test checksum`).
+/// `cargo test` builds the example next to the folder of this test, unless it is told to build less
+/// (`--test checksum`).
 fn checksum(folder: &Path) -> Command {
     let test = env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST");

@@ -1,4 +1,4 @@
-//! Runs the examples `echo` and `proxy`: every byte arrives, in order, whatever way the connections end.
+//! Runs the examples `echo` and `proxy`: every byte arrives, in order, however the connections end.
 #![cfg(target_os = "linux")]
 
 mod servers;
@@ -22,7 +22,7 @@ use rustix::net::{AddressFamily, SocketType};
 
 use servers::{Server, output, watchdog};
 
-/// The byte at a place of a stream with this number.
+/// The byte at a position of the stream with this number.
 fn byte(stream: u64, at: u64) -> u8 {
     ((at ^ stream.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 56) as u8
 }
@@ -31,7 +31,7 @@ fn runtime() -> Runtime {
     filch_linux::builder().workers(2).build().unwrap()
 }
 
-/// Writes so many bytes of a stream, in chunks of random sizes, with rests.
+/// Writes so many bytes of a stream, in chunks of random sizes, with pauses.
 async fn send(to: &TcpStream, stream: u64, end: u64, rng: &mut fastrand::Rng) -> io::Result<()> {
     let mut from = 0;
     while from < end {
@@ -49,10 +49,10 @@ async fn send(to: &TcpStream, stream: u64, end: u64, rng: &mut fastrand::Rng) ->
     Ok(())
 }
 
-/// How a stream of bytes ended, after how many.
+/// How many bytes were received, and how the stream ended.
 type Received = (u64, io::Result<()>);
 
-/// Reads to the end, whatever that is, and compares each byte.
+/// Reads to the end or an error, and compares each byte.
 async fn receive(from: &TcpStream, stream: u64, rng: &mut fastrand::Rng) -> Received {
     let mut at = 0;
     let mut buffer = vec![0; rng.usize(1..40_000)];
@@ -70,7 +70,7 @@ async fn receive(from: &TcpStream, stream: u64, rng: &mut fastrand::Rng) -> Rece
     }
 }
 
-/// One that sends and receives at the same time, and then says that it has sent all.
+/// Sends and receives at the same time, and shuts its direction down after the last byte.
 async fn whole(stream: &TcpStream, out: (u64, u64), back: (u64, u64), mut rng: fastrand::Rng) {
     let mut other = rng.fork();
     let sending = async {
@@ -82,7 +82,7 @@ async fn whole(stream: &TcpStream, out: (u64, u64), back: (u64, u64), mut rng: f
     assert_eq!(received, back.1);
 }
 
-/// Hundreds at once.
+/// Hundreds of connections at once.
 fn conserves_through(addr: SocketAddr) {
     let mut rng = rng();
     runtime().block_on(async {
@@ -91,7 +91,7 @@ fn conserves_through(addr: SocketAddr) {
             let mut rng = rng.fork();
             clients.spawn(async move {
                 let stream = TcpStream::connect_addr(addr).await.unwrap();
-                // Also nothing at all.
+                // Sometimes no bytes at all.
                 let len = if id % 10 == 0 { rng.u64(..2) } else { rng.u64(..100_000) };
                 whole(&stream, (id, len), (id, len), rng).await;
             });
@@ -117,7 +117,7 @@ fn echo_survives_resets() {
     for _ in 0..100 {
         let mut stream = net::TcpStream::connect(echo.addr).unwrap();
         stream.write_all(&[7; 1_000]).unwrap();
-        // With bytes unread that is a reset.
+        // With unread bytes the drop is a reset.
         stream.read_exact(&mut [0]).unwrap();
     }
     conserves_through(echo.addr);
@@ -142,14 +142,14 @@ fn proxy_conserves() {
 /// How a connection of the next test ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
-    /// Each side says that it has sent all when it has, the client first or the server.
+    /// Each side shuts its direction down after its last byte, the client first or the server.
     Whole,
-    /// In the middle the client drops it with an error, or the server.
+    /// The client drops it halfway with an error, or the server does.
     ClientResets,
     ServerResets,
 }
 
-/// The first bytes of a connection: its number, how it ends, how much each side sends.
+/// The first bytes of a connection: its number, how it ends, and how much each side sends.
 struct Plan {
     id: u64,
     end: End,
@@ -219,7 +219,8 @@ async fn resets(stream: TcpStream, id: u64, len: u64, mut rng: fastrand::Rng) {
     stream.set_linger(Some(Duration::ZERO)).unwrap();
 }
 
-/// A reset arrives as one, never as an end, and what came before it is right; the other connections lose nothing.
+/// A reset arrives as a reset, never as an end, and the bytes before it are right; the other
+/// connections lose nothing.
 #[test]
 fn proxy_passes_on_ends_and_resets() {
     let _watchdog = watchdog();
@@ -248,7 +249,7 @@ fn proxy_passes_on_ends_and_resets() {
     proxy.end();
 }
 
-/// A server for one connection at a time, in blocking calls.
+/// A server for one connection at a time, with blocking calls.
 fn server_behind(args: &[&str]) -> (net::TcpListener, Server) {
     let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
     let proxy = proxy_to(listener.local_addr().unwrap(), args);
@@ -283,7 +284,7 @@ fn a_slow_reader_makes_the_writer_wait() {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => break error,
             }
-            // The system's own buffers end at some.
+            // The system's buffers have a limit.
             assert!(len < 64 * MIB, "the proxy takes everything");
         };
         assert_eq!(blocked.kind(), ErrorKind::WouldBlock, "{blocked}");
@@ -292,7 +293,7 @@ fn a_slow_reader_makes_the_writer_wait() {
     let total: usize = sent.iter().sum();
     let grown = resident(&proxy).saturating_sub(before);
     println!("{} KiB on the way, of which {} KiB in the proxy", total / 1_024, grown / 1_024);
-    // The buffers, and what the allocator makes of them.
+    // The buffers, and the allocator's overhead.
     assert!(grown < CONNECTIONS * 2 * 16 * 1_024 + 2 * MIB, "{grown} of {total}");
 
     for ((writer, mut reader), sent) in pairs.into_iter().zip(sent) {
@@ -329,7 +330,7 @@ fn either_side_may_end_first() {
     proxy.end();
 }
 
-/// What an HTTP server does with an upload that it does not want: it answers, and hangs up with bytes unread.
+/// An HTTP server that refuses an upload answers, and closes with bytes unread.
 #[test]
 fn last_words_are_passed_on_before_a_reset() {
     let _watchdog = watchdog();
@@ -339,7 +340,7 @@ fn last_words_are_passed_on_before_a_reset() {
     client.write_all(&[1; 100_000]).unwrap();
     server.read_exact(&mut [0; 10]).unwrap();
     server.write_all(b"too large").unwrap();
-    // They have arrived before the reset, which nothing may overtake then.
+    // The bytes have arrived before the reset, which would otherwise discard them.
     let mut said = [0; 9];
     client.read_exact(&mut said).unwrap();
     assert_eq!(&said, b"too large");
@@ -351,13 +352,13 @@ fn last_words_are_passed_on_before_a_reset() {
 #[test]
 fn a_server_that_cannot_be_reached_resets_the_client() {
     let _watchdog = watchdog();
-    // A backlog of one, which one fills: the system drops what comes after.
+    // A backlog of one, which one connection fills: the system drops later ones.
     let silent = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&silent, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     rustix::net::listen(&silent, 0).unwrap();
     let silent = net::TcpListener::from(silent);
     let _in_the_way = net::TcpStream::connect(silent.local_addr().unwrap()).unwrap();
-    // Nobody listens there any more.
+    // An address without a listener.
     let gone = net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (addr, why) in
         [(silent.local_addr().unwrap(), "no answer within 300ms"), (gone, "Connection refused")]
@@ -381,7 +382,7 @@ fn silence_ends_a_connection_and_a_trickle_does_not() {
     };
     let (mut silent_client, mut silent_server) = connect();
     let (mut client, mut server) = connect();
-    // One direction is enough for both.
+    // Traffic in one direction keeps both alive.
     for i in 0..25 {
         server.write_all(&[i]).unwrap();
         let mut got = [0];

@@ -1,4 +1,4 @@
-//! Runs the example `httpd`: what it answers, to whom, and whom it refuses.
+//! Runs the example `httpd`: its answers, and the connections that it refuses.
 #![cfg(target_os = "linux")]
 
 mod servers;
@@ -69,7 +69,8 @@ fn curl_is_served() {
     server.end();
 }
 
-/// Sends a body of its own with each of some requests, one after the other, and has it back.
+/// Sends each of some requests with its own body, one after the other, and checks that the body
+/// comes back.
 async fn ask<F>(
     client: usize,
     version: Version,
@@ -124,7 +125,7 @@ fn hypers_client_is_served() -> Result<(), Error> {
     Ok(())
 }
 
-/// The format is checked beside the code that writes it; here, that the figures are those of the server.
+/// A unit test checks the format; this test checks that the figures are those of the server.
 #[test]
 fn metrics_are_those_of_the_server() {
     let _watchdog = watchdog();
@@ -135,7 +136,7 @@ fn metrics_are_those_of_the_server() {
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value.map(|value| value.parse().unwrap())
     };
-    // Its threads begin when they begin.
+    // The threads start at their own time.
     while find("filch_worker_online{worker=\"0\"}") != Some(1.0) {}
     while find("filch_worker_online{worker=\"1\"}") != Some(1.0) {}
     let mut figure = |name: &str| find(name).unwrap_or_else(|| panic!("no {name}"));
@@ -149,7 +150,7 @@ fn metrics_are_those_of_the_server() {
     assert_eq!(figure("filch_tasks_spawned_total"), before + 10.0);
     let timers = figure("filch_worker_timers_total{worker=\"0\"}");
     assert!(timers + figure("filch_worker_timers_total{worker=\"1\"}") >= 10.0);
-    // The one that accepts, and this connection.
+    // The task that accepts, and that of this connection.
     assert!(figure("filch_tasks_live") >= 2.0);
     drop(client);
     server.end();
@@ -161,7 +162,7 @@ fn half_open_peers_are_cut_off() {
     let server = Server::start("httpd", &["--workers", "2", "--header-timeout", "0.2"]);
     let mut starts =
         vec!["", "G", "GET / HTTP/1.1\r\nhost: loc", "PRI * HT", "PRI * HTTP/2.0\r\n\r"];
-    // An end of the stream in the middle of something, and after nothing.
+    // The stream ends in the middle of something, and after nothing.
     starts.extend(starts.clone());
     let mut clients = Vec::new();
     for (i, start) in starts.iter().enumerate() {
@@ -172,13 +173,13 @@ fn half_open_peers_are_cut_off() {
         }
         clients.push(client);
     }
-    // One that has been served, and falls silent.
+    // A connection that has been served, and falls silent.
     let mut served = server.connect();
     assert_eq!(served.expect("/").status, 200);
     served.stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
     clients.push(served);
     for mut client in clients {
-        // The server may say what it thinks of it, as long as it hangs up.
+        // The server may send an error first, as long as it closes the connection.
         let mut said = Vec::new();
         drop(client.stream.read_to_end(&mut said));
         let said = String::from_utf8(said).unwrap();
@@ -197,7 +198,7 @@ fn running_out_of_descriptors_is_no_end() {
     for client in &mut clients {
         client.send("/").unwrap();
     }
-    // Those who come first are served; each that leaves makes room for another.
+    // The first clients are served; each that leaves makes room for another.
     for (i, client) in clients.iter_mut().enumerate() {
         assert!(matches!(client.answer(), Answer::Full(_)), "client {i}");
         client.stream.shutdown(Shutdown::Both).unwrap();

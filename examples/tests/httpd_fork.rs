@@ -1,4 +1,5 @@
-//! Runs the example `httpd` with requests that keep all its workers computing, and others beside them.
+//! Runs the example `httpd` with requests that keep all its workers computing, and other requests
+//! beside them.
 #![cfg(target_os = "linux")]
 
 mod servers;
@@ -14,7 +15,7 @@ use servers::{Server, watchdog};
 const WORKERS: usize = 2;
 const CLIENTS: usize = 4;
 const REQUESTS: usize = 1_000;
-/// How many sums are asked for at the same time.
+/// How many sums are requested at the same time.
 const SUMS: usize = 2;
 
 fn threads(server: &Server) -> usize {
@@ -22,14 +23,14 @@ fn threads(server: &Server) -> usize {
     fs::read_dir(tasks).unwrap().count()
 }
 
-/// What the slowest of 100 waited for, in milliseconds, and the middle one.
+/// The wait of the slowest of 100, in milliseconds, and the median.
 fn quantiles(times: &mut [Duration]) -> (f64, f64) {
     times.sort_unstable();
     let at = |n: usize| times[times.len() * n / 100].as_secs_f64() * 1e3;
     (at(99), at(50))
 }
 
-/// A client that asks for small things until it has its share, and how long it waited for each.
+/// A client that makes small requests until it has its share, and records the wait for each.
 fn ask(server: &Server, times: &Mutex<Vec<Duration>>) {
     let mut client = server.connect();
     for _ in 0..REQUESTS / CLIENTS {
@@ -74,7 +75,7 @@ fn sums_and_others_share_the_workers() {
     let (sums, most) = (sums.into_inner(), most.into_inner());
     println!("{sums} sums; {most} threads, of which {WORKERS} are workers and one waits");
     assert!(sums >= SUMS, "nothing was computed meanwhile");
-    // No pool of its own for the computations, and nobody who stands in.
+    // There is no separate pool for the computations, and no replacement worker.
     assert_eq!((before, most), (WORKERS + 1, WORKERS + 1));
     server.end();
 }

@@ -1,4 +1,4 @@
-//! Ends the example `httpd` in the middle of things: no request is lost.
+//! Shuts the example `httpd` down under load: no request is lost.
 #![cfg(target_os = "linux")]
 
 mod servers;
@@ -28,17 +28,17 @@ use rustix::process::Signal;
 
 use servers::{Answer, Client, Server, head, watchdog};
 
-/// The server hangs up on connections that have been idle for so long, at the earliest, from the signal on.
+/// After the signal, the server closes connections only when they have been idle for so long.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// What became of the requests of all clients.
+/// The outcomes of the requests of all clients.
 #[derive(Default)]
 struct Count {
     answered: AtomicUsize,
     last: AtomicUsize,
-    /// On a connection that had been used before.
+    /// On a connection that was used before.
     refused: AtomicUsize,
-    /// On a new one.
+    /// On a new connection.
     reset: AtomicUsize,
 }
 
@@ -48,13 +48,15 @@ impl Count {
     }
 }
 
-/// Clients that ask again as soon as they have their answer, and connect again after their last one.
+/// Clients that send the next request as soon as they have their answer, and reconnect after the
+/// last one.
 ///
-/// The account is strict: an answer is full or it is nothing at all. Nothing at all is allowed in two cases, in which the server has
-/// not read a byte of the request, and the client can know it:
-/// - on a connection that was idle for at least [`QUIET`] after the signal, and that the server closed with nothing unread in it: so
-///   the request must have been sent later than that;
-/// - on a new connection, which was made in the moment when the listener was closed: so it must have been made after the signal.
+/// The check is strict: an answer is complete, or there is none. There may be none in two cases, in
+/// which the server has not read a byte of the request, and the client can know it:
+/// - on a connection that was idle for at least [`QUIET`] after the signal, and that the server
+///   closed with no unread bytes in it: so the request must have been sent later than that;
+/// - on a new connection that was made at the moment when the listener was closed: so it must have
+///   been made after the signal.
 #[test]
 fn sigterm_under_load_loses_no_request() {
     const CLIENTS: usize = 64;
@@ -108,7 +110,7 @@ fn sigterm_under_load_loses_no_request() {
             while count.answered.load(Ordering::Relaxed) < enough {
                 thread::yield_now();
             }
-            // Before it is sent, so that nobody sees an effect of it earlier.
+            // Before it is sent, so that no client sees its effect earlier.
             *signalled.lock().unwrap() = Some(Instant::now());
             server.terminate();
         });
@@ -116,13 +118,15 @@ fn sigterm_under_load_loses_no_request() {
         assert_eq!(ended.status.code(), Some(0), "{ended:?}");
         let Count { answered, last, refused, reset } = count;
         println!("{answered:?} answered, {last:?} the last; {refused:?} refused, {reset:?} reset");
-        // Whoever had a connection then was told that it ends, unless that was idle for too long.
+        // A client that had a connection then was told that it ends, unless the connection was idle
+        // for too long.
         assert!(last.into_inner() + refused.into_inner() + reset.into_inner() >= CLIENTS);
     }
 }
 
-/// The server is stopped while everything happens that it is to sort out then: connections wait in the queue, with a request or
-/// without one; requests wait in connections that had been idle; and the signal waits too.
+/// The server is stopped in a state with all hard cases: connections wait in the queue, with a
+/// request or without one; requests wait in connections that had been idle; and the signal waits
+/// too.
 #[test]
 fn what_came_before_the_signal_is_served() {
     let _watchdog = watchdog();
@@ -132,7 +136,7 @@ fn what_came_before_the_signal_is_served() {
         assert!(!client.expect("/").is_last);
     }
     let mut silent = idle.split_off(40);
-    // Heard in part, and the rest comes when the connection would have been idle for long.
+    // Received in part; the rest comes when the connection would have been idle for long.
     let mut halves = idle.split_off(30);
     let request = head("/sleep/1");
     let (begin, rest) = request.split_at(20);
@@ -142,7 +146,7 @@ fn what_came_before_the_signal_is_served() {
 
     server.signal(Signal::STOP);
     let mut queued: Vec<_> = (0..100).map(|_| server.connect()).collect();
-    // A connection needs no more than to be made.
+    // A queued connection need only be made.
     let mut late = queued.split_off(90);
     for client in idle.iter_mut().chain(&mut queued) {
         client.send("/sleep/1").unwrap();
@@ -153,7 +157,7 @@ fn what_came_before_the_signal_is_served() {
     for client in &mut late {
         drop(client.send("/sleep/1"));
     }
-    // Or else, on a machine as slow as that, they may have been idle for too long.
+    // On a machine too slow for this, they may have been idle for too long.
     let in_time = begin.elapsed() < QUIET;
     thread::sleep(3 * QUIET);
     for client in &mut halves {
@@ -165,7 +169,8 @@ fn what_came_before_the_signal_is_served() {
     {
         for mut client in clients {
             match client.answer() {
-                // If it has been answered before the signal was heard, it does not say that it is the last one.
+                // If it was answered before the server got the signal, it is not marked as the last
+                // one.
                 Answer::Full(response) => assert_eq!(response.status, 200, "{what}"),
                 Answer::Nothing if what == "late" && !in_time => {}
                 other => panic!("{what}: {other:?}"),
@@ -186,9 +191,9 @@ fn a_request_under_way_is_answered() {
     let server = Server::start("httpd", &["--workers", "1", "--grace", "60"]);
     let mut client = server.connect();
     client.send("/sleep/600").unwrap();
-    // It is under way when another has been answered that came later.
+    // It is being processed once a later request has been answered.
     assert_eq!(server.connect().expect("/").status, 200);
-    // Ctrl-C.
+    // As Ctrl-C does.
     server.signal(Signal::INT);
     match client.answer() {
         Answer::Full(response) => {
@@ -225,7 +230,7 @@ fn a_second_signal_ends_it_at_once() {
     client.send("/sleep/60000").unwrap();
     assert_eq!(server.connect().expect("/").status, 200);
     server.terminate();
-    // The listener is closed after the first signal has been dealt with.
+    // The listener is closed after the server has handled the first signal.
     while Client::connect(server.addr).is_ok() {
         thread::yield_now();
     }
@@ -235,7 +240,8 @@ fn a_second_signal_ends_it_at_once() {
     assert_eq!(ended.status.signal(), Some(Signal::TERM.as_raw()), "{ended:?}");
 }
 
-/// Each stream that the server has taken is answered; those that it has not were never sent, or it says so.
+/// Each stream that the server has accepted is answered; the others were never sent, or the server
+/// refuses them.
 #[test]
 fn http2_ends_in_peace() {
     const STREAMS: usize = 16;
@@ -293,8 +299,8 @@ fn http2_ends_in_peace() {
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
 }
 
-/// The server has said which stream was the last that it took, and this one came later. (h2 has another error for streams that
-/// were taken and did not come to their end.)
+/// The server has named the last stream that it accepted, and this one is later. (h2 has another
+/// error for accepted streams that did not complete.)
 fn is_refusal(error: &hyper::Error) -> bool {
     let h2 = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
     h2.is_some_and(|h2| {
@@ -302,7 +308,7 @@ fn is_refusal(error: &hyper::Error) -> bool {
     })
 }
 
-/// Idle connections of every kind end within the grace, those half shut down too.
+/// Idle connections of every kind end within the grace period, those that are half shut down too.
 #[test]
 fn idle_connections_are_closed() {
     let _watchdog = watchdog();

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// A folder of this test's own.
+/// A folder for one test.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sort").join(name);
     if path.exists() {
@@ -41,7 +41,7 @@ fn assert_same(files: &[&Path]) {
     }
 }
 
-/// Bytes that are reproducible and look random.
+/// Reproducible bytes that look random.
 fn noise(seed: u64) -> impl Iterator<Item = u8> {
     let mut state = seed;
     core::iter::repeat_with(move || {

@@ -11,9 +11,9 @@ use crate::{SUITE, devices};
 
 pub struct Board;
 
-/// What the machine's timer and clock are about, in ticks. INV-MASKED: touched with interrupts masked.
+/// The state of the timer and the clock, in ticks. INV-MASKED: accessed with interrupts masked.
 struct Clock {
-    /// When the sleep under way ends.
+    /// When the current sleep ends.
     deadline: Cell<u64>,
     /// When a test wants an interrupt.
     alarm: Cell<u64>,
@@ -32,13 +32,13 @@ static HALTS: AtomicUsize = AtomicUsize::new(0);
 /// Masks interrupts; true if they were not.
 fn mask() -> bool {
     let masked: u32;
-    // SAFETY: interrupts off; whoever calls this sees to `unmask`.
+    // SAFETY: interrupts off; the caller calls `unmask`.
     unsafe { asm!("mrs {}, PRIMASK", "cpsid i", out(reg) masked, options(nostack)) };
     masked & 1 == 0
 }
 
 fn unmask() {
-    // SAFETY: the handlers are there since reset.
+    // SAFETY: the handlers are installed since reset.
     unsafe { asm!("cpsie i", options(nostack)) };
 }
 
@@ -54,8 +54,9 @@ fn masked<R>(f: impl FnOnce() -> R) -> R {
 // SAFETY:
 // - Identity: there is one core.
 // - Guard: the default, which calls once; panics abort.
-// - Sticky wake: `wait` masks interrupts, checks, and halts. A handler that would change the word in between stays pending,
-//   which ends the `wfi`, and runs when interrupts are unmasked.
+// - Sticky wake: `wait` masks interrupts, checks, and halts. An interrupt whose handler would
+//   change the word in between stays pending, which ends the `wfi`; the handler runs when
+//   interrupts are unmasked.
 unsafe impl Platform for Board {
     fn now(&self) -> Instant {
         Instant::from_nanos(masked(ticks) * devices::TICK)
@@ -88,7 +89,7 @@ unsafe impl Platform for Board {
         unmask();
     }
 
-    /// The one core is awake: it is here.
+    /// The caller runs on the only core, so that core is awake.
     fn wake(&self, _: WorkerId, _: &AtomicU32) {}
 
     fn event(&self, _: Option<WorkerId>, event: Event) {
@@ -96,7 +97,8 @@ unsafe impl Platform for Board {
     }
 }
 
-/// The time in ticks: the machine's counter, which has 32 bits, and how often it has turned over. With interrupts masked.
+/// The time in ticks: the machine's counter, which has 32 bits, and the number of its wraps. With
+/// interrupts masked.
 fn ticks() -> u64 {
     let (last, low) = (CLOCK.last.get(), u64::from(devices::counter()));
     let turns = (last >> 32) + u64::from(low < last & 0xFFFF_FFFF);
@@ -104,7 +106,8 @@ fn ticks() -> u64 {
     turns << 32 | low
 }
 
-/// Changes what the timer is for, with interrupts masked. It goes off at least once in a turn of the counter.
+/// Changes the timer's deadlines, with interrupts masked. The timer fires at least once per wrap of
+/// the counter.
 fn set_timer(change: impl FnOnce(&Clock)) {
     change(&CLOCK);
     let next = CLOCK.deadline.get().min(CLOCK.alarm.get());
@@ -138,7 +141,8 @@ pub fn on_pending() {
     SUITE.on_interrupt();
 }
 
-/// The suite's hook: an interrupt, now: PendSV, which comes before the next instruction but one.
+/// The suite's hook: an interrupt, now. It is PendSV, which comes after at most one more
+/// instruction.
 pub fn raise() {
     const CONTROL: *mut u32 = 0xE000_ED04 as *mut u32;
     // SAFETY: the interrupt control and state register; other bits mean nothing when written as zero.
@@ -160,7 +164,7 @@ pub fn halts() -> usize {
     HALTS.load(Ordering::Relaxed)
 }
 
-/// Atomics without compare-and-swap: interrupts masked.
+/// Atomics without compare-and-swap: by masking interrupts.
 #[cfg(not(target_has_atomic = "ptr"))]
 mod critical {
     use critical_section::{Impl, RawRestoreState};

@@ -1,4 +1,4 @@
-//! The devices of the two machines, and what they have in common.
+//! The devices of the two machines, and their common parts.
 
 use core::{arch::asm, hint::spin_loop};
 
@@ -17,7 +17,7 @@ fn write(at: usize, value: u32) {
     unsafe { (at as *mut u32).write_volatile(value) };
 }
 
-/// The interrupt controller: which interrupts are enabled, which pending.
+/// The interrupt controller: the enabled interrupts, and the pending ones.
 const NVIC_ENABLE: usize = 0xE000_E100;
 #[cfg_attr(target_has_atomic = "ptr", expect(dead_code, reason = "a counting timer is never late"))]
 const NVIC_PEND: usize = 0xE000_E200;
@@ -39,7 +39,7 @@ mod mps2 {
 
     /// Nanoseconds in a tick.
     pub const TICK: u64 = 40;
-    /// Interrupts: of the second timer, and of what the first UART receives.
+    /// Interrupts: of the second timer, and of the first UART's receiver.
     pub const TIMER: usize = 9;
     pub const SERIAL: usize = 0;
 
@@ -51,7 +51,7 @@ mod mps2 {
         // The first timer counts down for ever.
         write(CLOCK + 8, u32::MAX);
         write(CLOCK, 1);
-        // The second one once, and then interrupts.
+        // The second one counts down once, and then interrupts.
         write(ALARM + 8, 0);
         write(ALARM, 1 | 8);
         write(UART + 0x10, 16);
@@ -100,7 +100,7 @@ mod nrf51 {
     pub const SERIAL: usize = 2;
 
     const CLOCK: usize = 0x4000_8000;
-    /// Tells the counter: into the second compare register.
+    /// Copies the counter into the second compare register.
     const CAPTURE: usize = CLOCK + 0x44;
     const CAPTURED: usize = CLOCK + 0x544;
     const COMPARE: usize = CLOCK + 0x540;
@@ -110,7 +110,7 @@ mod nrf51 {
     const SENT: usize = UART + 0x11C;
 
     pub fn set_up() {
-        // 32 bits, 16 MHz divided by 2^4, an interrupt when the first compare register is reached.
+        // 32 bits, 16 MHz divided by 2^4, an interrupt at the first compare register's value.
         write(CLOCK + 0x508, 3);
         write(CLOCK + 0x510, 4);
         write(CLOCK + 0x304, 1 << 16);
@@ -130,7 +130,8 @@ mod nrf51 {
     pub fn set_timer(left: u32) {
         let end = counter().wrapping_add(left);
         write(COMPARE, end);
-        // It compares when the counter moves: an end that has gone by meanwhile would come a turn later.
+        // It compares when the counter moves: a deadline that has passed meanwhile would fire a
+        // whole wrap later.
         if counter().wrapping_sub(end) < 1 << 31 {
             write(NVIC_PEND, 1 << TIMER);
         }

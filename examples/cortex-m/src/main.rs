@@ -25,10 +25,10 @@ const fn machine() -> Machine {
     return filch_conformance::Hostile::new(Board, 7);
 }
 
-/// Room in the worker's ring: so little that it overflows.
+/// The capacity of the worker's ring: so small that it overflows.
 const RING: usize = 4;
 
-/// No timeout at all: a wake-up that is lost stays lost, and the boot hangs.
+/// No timeouts: a lost wake-up stays lost, and the boot hangs.
 const CONFIG: Config = Config::new().watchdog(None).spin_rounds(0);
 
 const PORT: Port = Port {
@@ -57,7 +57,7 @@ static KERNEL: Kernel<Machine, TaskPool<224, 12>, 1, RING> = Kernel {
     exit: devices::exit,
 };
 
-/// From reset.
+/// Called at reset.
 fn kernel_main() -> ! {
     devices::set_up();
     let me = WorkerId::new(0);

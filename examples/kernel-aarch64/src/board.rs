@@ -1,4 +1,4 @@
-//! QEMU's `virt` board for Arm as a platform: the page that a port takes.
+//! QEMU's `virt` board for Arm as a platform: the one page of a port.
 
 use core::{arch::asm, cell::Cell};
 
@@ -15,15 +15,15 @@ use crate::{
 
 pub struct Board;
 
-/// A core's timer: it goes off for the earlier of the two.
+/// A core's timer: it fires for the earlier of the two.
 struct Timer {
-    /// When the sleep under way ends.
+    /// When the current sleep ends.
     deadline: Cell<u64>,
     /// When a test wants an interrupt.
     alarm: Cell<u64>,
 }
 
-/// INV-OWN-CORE: each core touches its own, with interrupts masked.
+/// INV-OWN-CORE: each core accesses its own, with interrupts masked.
 struct Timers([Timer; ALL]);
 
 // SAFETY: INV-OWN-CORE.
@@ -37,7 +37,7 @@ static HALTS: AtomicUsize = AtomicUsize::new(0);
 /// How many wakes there were from one core to another.
 static WAKES: AtomicUsize = AtomicUsize::new(0);
 
-/// The calling core's number, which boot has left in a register for it.
+/// The calling core's number, which boot has put into a register.
 fn core() -> usize {
     let id;
     // SAFETY: reads a register.
@@ -51,7 +51,7 @@ fn mask() {
 }
 
 pub fn unmask() {
-    // SAFETY: the handlers are there since boot.
+    // SAFETY: the handlers are installed since boot.
     unsafe { asm!("msr daifclr, #2", options(nostack)) };
 }
 
@@ -59,8 +59,9 @@ pub fn unmask() {
 // - Identity: core `w` is worker `w`, and enters it once at a time; the last core is none.
 // - Start: on a core that was off, once.
 // - Guard: the default, which calls once; panics abort.
-// - Sticky wake: `wait` masks interrupts, checks, and halts. An interrupt that comes in between stays pending, and ends the
-//   `wfi` masked as it is. One that came before the check found the word changed already.
+// - Sticky wake: `wait` masks interrupts, checks, and halts. An interrupt that comes in between
+//   stays pending, and ends the `wfi` although it is masked. For one that came before the check,
+//   the check sees the changed word.
 unsafe impl Platform for Board {
     fn now(&self) -> Instant {
         Instant::from_nanos(devices::time() * devices::TICK)
@@ -113,7 +114,7 @@ unsafe impl Platform for Board {
     }
 }
 
-/// Changes what the core's timer is for, with interrupts masked.
+/// Changes the deadlines of the core's timer, with interrupts masked.
 fn set_timer(core: usize, change: impl FnOnce(&Timer)) {
     let timer = &TIMERS.0[core];
     change(timer);
@@ -123,7 +124,7 @@ fn set_timer(core: usize, change: impl FnOnce(&Timer)) {
 pub extern "C" fn on_interrupt() {
     let mut struck = false;
     devices::take_interrupts(|interrupt| match interrupt {
-        // The word has changed before: nothing is left to do.
+        // The word has changed already: nothing is left to do.
         devices::WAKE => {}
         devices::RAISE => struck = true,
         devices::TIMER => struck |= on_timer(),
@@ -135,7 +136,7 @@ pub extern "C" fn on_interrupt() {
     }
 }
 
-/// Whether it was a test's.
+/// Returns whether it was a test's interrupt.
 fn on_timer() -> bool {
     let due = |cell: &Cell<u64>| {
         let due = cell.get() <= devices::time();

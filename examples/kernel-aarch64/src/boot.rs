@@ -1,19 +1,19 @@
-//! From reset to `core_main`, on every core: exception level 1, with the MMU on, since exclusive loads and stores need Normal
-//! memory. And the way into the interrupt handler.
+//! From reset to `core_main`, on every core: exception level 1, with the MMU on, since exclusive
+//! loads and stores need Normal memory. Also the entry of the interrupt handler.
 
 use core::arch::global_asm;
 
-/// Cores that the executor has workers for.
+/// The cores that have workers.
 pub const CORES: usize = 4;
-/// And one that is no worker.
+/// These, and one core that is no worker.
 pub const ALL: usize = CORES + 1;
 
 unsafe extern "C" {
     pub fn _start();
 }
 
-// QEMU's memory is zero at reset, so that `.bss` needs no clearing. Every core comes to `_start`: the first one from reset, all of
-// them when they are turned on.
+// QEMU's memory is zero at reset, so `.bss` need not be cleared. Every core enters at `_start`: the
+// first one at reset, the others when they are turned on.
 global_asm!(
     ".text",
     ".globl _start",
@@ -26,7 +26,8 @@ global_asm!(
     "add x1, x1, x0, lsl #16",
     "add x1, x1, #0x10, lsl #12",
     "mov sp, x1",
-    // The first 2 GiB as they are: devices in the lower, memory in the upper. All cores write the same.
+    // The first 2 GiB, identity-mapped: devices in the lower one, memory in the upper one. All
+    // cores write the same.
     "adrp x1, table",
     "mov x2, #0x401",
     "movk x2, #0x60, lsl #48",
@@ -53,7 +54,7 @@ global_asm!(
     "bl {main}",
     "2: wfi",
     "b 2b",
-    // What a function may change is saved, on the stack of whatever was interrupted.
+    // Saves the registers that a function may change, on the stack of the interrupted code.
     "on_irq_entry:",
     "stp x0, x1, [sp, #-160]!",
     "stp x2, x3, [sp, #16]",
@@ -77,7 +78,8 @@ global_asm!(
     "ldp x18, x30, [sp, #144]",
     "ldp x0, x1, [sp], #160",
     "eret",
-    // Sixteen entries of 128 bytes; an interrupt that comes here has its own, all else is a bug.
+    // Sixteen entries of 128 bytes; an interrupt at this level has its own entry, all others are
+    // bugs.
     ".macro fault",
     ".balign 0x80",
     "mrs x0, esr_el1",

@@ -1,4 +1,5 @@
-//! Cores on and off, by the firmware's PSCI; the core that is no worker, and starts the others as workers.
+//! Turns cores on and off, through the firmware's PSCI. The core that is no worker starts the
+//! others as workers.
 
 use core::{arch::asm, cell::UnsafeCell, hint::spin_loop, task::Waker};
 
@@ -18,14 +19,14 @@ const CPU_ON: usize = 0xC400_0003;
 /// PSCI's answer for a core that is on.
 const ALREADY_ON: i32 = -4;
 
-/// The core that is no worker: the platform sleeps and wakes there all the same.
+/// The core that is no worker: the platform can sleep and wake there all the same.
 const SPARE: WorkerId = WorkerId::new(CORES as u16);
 
-/// What a core finds when it comes out of reset.
+/// The state of a core across its reset.
 struct Desk {
-    /// The core is off, or about to be, and nobody starts it.
+    /// The core is off, or about to be, and is not being started.
     off: AtomicBool,
-    /// INV-DESK: belongs to whoever took `off` back, until the core is on; then to the core.
+    /// INV-DESK: belongs to the core that cleared `off`, until this core is on; then to this core.
     entry: UnsafeCell<Option<WorkerEntry>>,
 }
 
@@ -45,7 +46,7 @@ pub fn turn_on() {
     }
 }
 
-/// The platform's way to start a worker: on the core of its number, which must be off.
+/// Starts a worker for the platform: on the core of its number, which must be off.
 pub fn start(entry: WorkerEntry) -> Result<(), StartError> {
     let core = entry.worker().index();
     let desk = DESKS.get(core).ok_or(StartError::Unsupported)?;
@@ -58,7 +59,7 @@ pub fn start(entry: WorkerEntry) -> Result<(), StartError> {
     loop {
         match turn_on_one(core) {
             0 => return Ok(()),
-            // It has said that it goes, and has not quite.
+            // It has announced that it turns off, and is not off yet.
             ALREADY_ON => spin_loop(),
             error => {
                 // SAFETY: INV-DESK.
@@ -70,10 +71,11 @@ pub fn start(entry: WorkerEntry) -> Result<(), StartError> {
     }
 }
 
-/// What this core has been started for; nothing when it comes for the first time. By each core when it comes.
+/// The entry that this core was started for; `None` at its first start. Called by each core when it
+/// starts.
 pub fn entry(core: usize) -> Option<WorkerEntry> {
     let desk = DESKS.get(core)?;
-    // SAFETY: INV-DESK: this is the core, and it is on. What was written before `CPU_ON` it sees.
+    // SAFETY: INV-DESK: this is the core, and it is on. It sees what was written before `CPU_ON`.
     unsafe { (*desk.entry.get()).take() }
 }
 
@@ -88,12 +90,13 @@ pub fn turn_off(core: usize) -> ! {
     panic!("core {core} stays on: {result}");
 }
 
-/// The suite's hook: the spare core wakes this.
+/// The suite's hook: the spare core wakes this waker.
 pub fn foreign(waker: Waker) {
     MAILBOX.put(waker, |word| Board.wake(SPARE, word));
 }
 
-/// What the spare core does: once all others are off it calls `start_workers`, and then wakes for the suite.
+/// The spare core's loop: once all others are off it calls `start_workers`, and then wakes wakers
+/// for the suite.
 pub fn be_spare(start_workers: impl FnOnce()) -> ! {
     loop {
         // Ordering: Acquire pairs with the Release in `turn_off`.
@@ -101,11 +104,11 @@ pub fn be_spare(start_workers: impl FnOnce()) -> ! {
         if gone == CORES as u32 {
             break;
         }
-        // SAFETY: this is the spare core, which alone is that worker.
+        // SAFETY: this is the spare core, and no other core is that worker.
         unsafe { Board.wait(SPARE, &GONE, gone, None) };
     }
     start_workers();
-    // SAFETY: called by that one core, once.
+    // SAFETY: only this core calls it, once.
     unsafe { MAILBOX.deliver(|word, seen| Board.wait(SPARE, word, seen, None)) }
 }
 
@@ -116,8 +119,8 @@ fn turn_on_one(core: usize) -> i32 {
 fn psci(function: usize, arguments: [usize; 3]) -> i32 {
     let [x1, x2, x3] = arguments;
     let result: isize;
-    // SAFETY: the core in question comes to `_start`, on a stack of its own, and sees what was written before; or this one is
-    // off, which comes back at most by an error.
+    // SAFETY: the core in question enters at `_start`, on its own stack, and sees what was written
+    // before; or the call turns this core off, and returns only with an error.
     unsafe {
         asm!(
             "dsb sy",

@@ -1,4 +1,4 @@
-//! QEMU's `virt` board for Arm: interrupt controller (GICv2), generic timer, UART (PL011), the way out.
+//! QEMU's `virt` board for Arm: interrupt controller (GICv2), generic timer, UART (PL011), exit.
 
 use core::{arch::asm, hint::spin_loop};
 
@@ -25,7 +25,7 @@ fn write(at: usize, value: u32) {
     unsafe { (at as *mut u32).write_volatile(value) };
 }
 
-/// What each core does: its interrupts are let through.
+/// Sets up the calling core: lets its interrupts through.
 pub fn set_up_core() {
     let frequency: u64;
     // SAFETY: reads a register.
@@ -44,7 +44,7 @@ pub fn time() -> u64 {
     ticks
 }
 
-/// The timer's interrupt is there from this time on; `u64::MAX`: not at all.
+/// The timer's interrupt is pending from this time on; `u64::MAX`: never.
 pub fn set_timer(at: u64) {
     let on = u64::from(at != u64::MAX);
     // SAFETY: this core's timer.
@@ -53,16 +53,16 @@ pub fn set_timer(at: u64) {
     }
 }
 
-/// Interrupts a core, which then sees what was written before.
+/// Interrupts a core, which then sees earlier writes.
 pub fn send(core: usize, interrupt: u32) {
     // SAFETY: a barrier.
     unsafe { asm!("dsb ish", options(nostack)) };
     write(DISTRIBUTOR + 0xF00, 1 << (16 + core) | interrupt);
-    // SAFETY: as above: the interrupt is on its way.
+    // SAFETY: as above: the interrupt has been sent.
     unsafe { asm!("dsb sy", "isb", options(nostack)) };
 }
 
-/// Takes the interrupts that are pending.
+/// Acknowledges and handles the pending interrupts.
 pub fn take_interrupts(mut handle: impl FnMut(u32)) {
     loop {
         let taken = read(INTERFACE + 0xC);
@@ -74,15 +74,15 @@ pub fn take_interrupts(mut handle: impl FnMut(u32)) {
     }
 }
 
-/// What the UART receives interrupts core 0 from now on.
+/// From now on the UART's received bytes interrupt core 0.
 pub fn enable_uart() {
-    // SAFETY: one byte of a register for each interrupt: its cores.
+    // SAFETY: the register has one byte for each interrupt: its cores.
     unsafe { ((DISTRIBUTOR + 0x800 + SERIAL as usize) as *mut u8).write_volatile(1) };
     write(DISTRIBUTOR + 0x104, 1 << (SERIAL - 32));
     write(UART + 0x38, 1 << 4);
 }
 
-/// Hands over the bytes that the UART has received.
+/// Passes on the bytes that the UART has received.
 pub fn on_serial(mut take: impl FnMut(u8)) {
     write(UART + 0x44, 1 << 4);
     while read(UART + 0x18) & 1 << 4 == 0 {

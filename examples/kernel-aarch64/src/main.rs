@@ -27,7 +27,7 @@ const fn machine() -> Machine {
     return filch_conformance::Hostile::new(Board, 7);
 }
 
-/// No timeout at all: a wake-up that is lost stays lost, and the boot hangs.
+/// No timeouts: a lost wake-up stays lost, and the boot hangs.
 const CONFIG: Config = Config::new().watchdog(None).spin_rounds(0);
 
 const PORT: Port = Port {
@@ -57,7 +57,7 @@ static KERNEL: Kernel<Machine, TaskPool<256, 72>, CORES> = Kernel {
     exit: devices::exit,
 };
 
-/// Every core, whenever it is turned on: for the contracts first, then as a worker.
+/// Every core, each time it is turned on: first for the contracts, then as a worker.
 extern "C" fn core_main(core: usize) {
     devices::set_up_core();
     board::unmask();

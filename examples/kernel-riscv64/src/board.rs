@@ -1,4 +1,4 @@
-//! QEMU's `virt` board as a platform: the page that a port takes.
+//! QEMU's `virt` board as a platform: the one page of a port.
 
 use core::{arch::asm, cell::Cell, task::Waker};
 
@@ -15,15 +15,15 @@ use crate::{
 
 pub struct Board;
 
-/// A hart's timer: it goes off for the earlier of the two.
+/// A hart's timer: it fires for the earlier of the two.
 struct Timer {
-    /// When the sleep under way ends.
+    /// When the current sleep ends.
     deadline: Cell<u64>,
     /// When a test wants an interrupt.
     alarm: Cell<u64>,
 }
 
-/// INV-OWN-HART: each hart touches its own, with interrupts masked.
+/// INV-OWN-HART: each hart accesses its own, with interrupts masked.
 struct Timers([Timer; ALL]);
 
 // SAFETY: INV-OWN-HART.
@@ -38,7 +38,7 @@ static RAISED: [AtomicBool; ALL] = [const { AtomicBool::new(false) }; ALL];
 static HALTS: AtomicUsize = AtomicUsize::new(0);
 /// How many wakes there were from one hart to another.
 static WAKES: AtomicUsize = AtomicUsize::new(0);
-/// The hart that is no worker: the platform sleeps and wakes there all the same.
+/// The hart that is no worker: the platform can sleep and wake there all the same.
 const SPARE: WorkerId = WorkerId::new(HARTS as u16);
 
 pub fn hart() -> usize {
@@ -55,15 +55,16 @@ fn mask() {
 }
 
 pub fn unmask() {
-    // SAFETY: the handlers are there since boot.
+    // SAFETY: the handlers are installed since boot.
     unsafe { asm!("csrsi mstatus, 8", options(nostack)) };
 }
 
 // SAFETY:
 // - Identity: hart `w` is worker `w`, and enters it once; the last hart is none.
 // - Guard: the default, which calls once; panics abort.
-// - Sticky wake: `wait` masks interrupts, checks, and halts. An interrupt that comes in between stays pending, and ends the
-//   `wfi` masked as it is. One that came before the check found the word changed already.
+// - Sticky wake: `wait` masks interrupts, checks, and halts. An interrupt that comes in between
+//   stays pending, and ends the `wfi` although it is masked. For one that came before the check,
+//   the check sees the changed word.
 unsafe impl Platform for Board {
     fn now(&self) -> Instant {
         Instant::from_nanos(devices::time() * devices::TICK)
@@ -112,7 +113,7 @@ unsafe impl Platform for Board {
     }
 }
 
-/// Changes what the hart's timer is for, with interrupts masked.
+/// Changes the deadlines of the hart's timer, with interrupts masked.
 fn set_timer(hart: usize, change: impl FnOnce(&Timer)) {
     let timer = &TIMERS.0[hart];
     change(timer);
@@ -138,7 +139,7 @@ pub fn on_timer() {
     }
 }
 
-/// A wake: the word has changed before. Nothing is left to do but to take the interrupt back.
+/// A wake: the word has changed already, so this only acknowledges the interrupt.
 pub fn on_software() {
     let hart = hart();
     devices::set_software(hart, false);
@@ -166,14 +167,14 @@ pub fn alarm(nanos: u32) {
     unmask();
 }
 
-/// The suite's hook: the spare hart wakes this.
+/// The suite's hook: the spare hart wakes this waker.
 pub fn foreign(waker: Waker) {
     MAILBOX.put(waker, |word| Board.wake(SPARE, word));
 }
 
-/// What the spare hart does.
+/// The spare hart's loop.
 pub fn deliver() -> ! {
-    // SAFETY: called by that one hart, once.
+    // SAFETY: only this hart calls it, once.
     unsafe { MAILBOX.deliver(|word, seen| Board.wait(SPARE, word, seen, None)) }
 }
 

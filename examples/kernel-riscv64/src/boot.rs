@@ -1,16 +1,17 @@
-//! From reset to `hart_main`, on every hart: machine mode, no firmware (`-bios none`). And the way into the trap handler.
+//! From reset to `hart_main`, on every hart: machine mode, no firmware (`-bios none`). Also the
+//! entry of the trap handler.
 
 use core::arch::global_asm;
 
 use crate::board;
 
-/// Harts that the executor has workers for: one, where atomics are made by masking interrupts.
+/// The harts that have workers: one, if atomics mask interrupts.
 pub const HARTS: usize = if cfg!(target_has_atomic = "ptr") { 4 } else { 1 };
-/// And one that is no worker, where there are several.
+/// These, and one hart that is no worker, if there are several.
 pub const ALL: usize = if HARTS > 1 { HARTS + 1 } else { HARTS };
 
-// All harts come to `_start`. QEMU's memory is zero at reset, so that `.bss` needs no clearing, and no hart needs to wait
-// for another to do it.
+// All harts enter at `_start`. QEMU's memory is zero at reset, so `.bss` need not be cleared, and
+// no hart waits for another to do it.
 global_asm!(
     ".macro put reg, at",
     ".if {wide}",
@@ -46,7 +47,7 @@ global_asm!(
     "call {main}",
     "2: wfi",
     "j 2b",
-    // A trap: what a function may change is saved, on the stack of whatever was interrupted.
+    // A trap: saves the registers that a function may change, on the stack of the interrupted code.
     ".align 4",
     "3: addi sp, sp, -16 * {word}",
     "put ra, 0; put t0, 1; put t1, 2; put t2, 3; put t3, 4; put t4, 5; put t5, 6; put t6, 7",
@@ -56,8 +57,8 @@ global_asm!(
     "call {trap}",
     "get ra, 0; get t0, 1; get t1, 2; get t2, 3; get t3, 4; get t4, 5; get t5, 6; get t6, 7",
     "get a0, 8; get a1, 9; get a2, 10; get a3, 11; get a4, 12; get a5, 13; get a6, 14; get a7, 15",
-    // `mret` leaves a reservation of the handler's standing, which the `sc` of whoever was interrupted could take for its own.
-    // A store-conditional into the dead frame ends it.
+    // `mret` keeps the handler's reservation, which the `sc` of the interrupted code could take for
+    // its own. A store-conditional into the dead frame clears it.
     ".if {atomics}",
     ".option push",
     ".option arch, +a",

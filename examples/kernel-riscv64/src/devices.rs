@@ -1,4 +1,5 @@
-//! The registers of QEMU's `virt` board: CLINT, PLIC, UART, power switch. All of them are there, whoever writes to them.
+//! The registers of QEMU's `virt` board: CLINT, PLIC, UART, power switch. Any hart may write to all
+//! of them.
 
 use core::{arch::asm, hint::spin_loop};
 
@@ -49,13 +50,13 @@ pub fn set_timer(hart: usize, at: u64) {
     if cfg!(target_pointer_width = "64") {
         return write(register, at);
     }
-    // Neither half may make an early time with the other's old value.
+    // Neither half may form an early time together with the other's old value.
     write(register + 4, u32::MAX);
     write(register, at as u32);
     write(register + 4, (at >> 32) as u32);
 }
 
-/// Raises and takes back the hart's software interrupt.
+/// Raises or clears the hart's software interrupt.
 pub fn set_software(hart: usize, on: bool) {
     // SAFETY: a fence: memory before the interrupt, and the interrupt before memory.
     unsafe { asm!("fence rw, ow", options(nostack)) };
@@ -64,7 +65,7 @@ pub fn set_software(hart: usize, on: bool) {
     unsafe { asm!("fence ow, rw", options(nostack)) };
 }
 
-/// What the UART receives interrupts hart 0 from now on.
+/// From now on the UART's received bytes interrupt hart 0.
 pub fn enable_uart() {
     write::<u32>(PLIC + 4 * UART_SOURCE, 1);
     write::<u32>(PLIC + 0x2000, 1 << UART_SOURCE);
@@ -72,7 +73,7 @@ pub fn enable_uart() {
     write::<u8>(UART_INTERRUPTS, 1);
 }
 
-/// Hands over the bytes that the UART has received.
+/// Passes on the bytes that the UART has received.
 pub fn on_external(mut take: impl FnMut(u8)) {
     loop {
         let source = read::<u32>(PLIC_CLAIM);

@@ -1,4 +1,4 @@
-//! A PC as a platform: the page that a port takes.
+//! A PC as a platform: the one page of a port.
 
 use core::{arch::asm, cell::Cell, task::Waker};
 
@@ -15,15 +15,15 @@ use crate::{
 
 pub struct Board;
 
-/// A core's timer: it goes off for the earlier of the two, in nanoseconds.
+/// A core's timer: it fires for the earlier of the two, in nanoseconds.
 struct Timer {
-    /// When the sleep under way ends.
+    /// When the current sleep ends.
     deadline: Cell<u64>,
     /// When a test wants an interrupt.
     alarm: Cell<u64>,
 }
 
-/// INV-OWN-CORE: each core touches its own, with interrupts masked.
+/// INV-OWN-CORE: each core accesses its own, with interrupts masked.
 struct Timers([Timer; ALL]);
 
 // SAFETY: INV-OWN-CORE.
@@ -36,10 +36,10 @@ static TIMERS: Timers =
 static HALTS: AtomicUsize = AtomicUsize::new(0);
 /// How many wakes there were from one core to another.
 static WAKES: AtomicUsize = AtomicUsize::new(0);
-/// The core that is no worker: the platform sleeps and wakes there all the same.
+/// The core that is no worker: the platform can sleep and wake there all the same.
 const SPARE: WorkerId = WorkerId::new(CORES as u16);
 
-/// The calling core's number, which `devices::set_up_core` has left where GS points.
+/// The calling core's number, which `devices::set_up_core` has put where GS points.
 fn core() -> usize {
     let id;
     // SAFETY: reads what GS points to.
@@ -53,15 +53,16 @@ fn mask() {
 }
 
 pub fn unmask() {
-    // SAFETY: the handlers are there.
+    // SAFETY: the handlers are installed.
     unsafe { asm!("sti", options(nostack)) };
 }
 
 // SAFETY:
 // - Identity: core `w` is worker `w`, and enters it once; the last core is none.
 // - Guard: the default, which calls once; panics abort.
-// - Sticky wake: `wait` masks interrupts, checks, and halts by `sti; hlt`: the first takes effect after the second only, so
-//   that an interrupt that came in between ends the halt. One that came before the check found the word changed already.
+// - Sticky wake: `wait` masks interrupts, checks, and halts by `sti; hlt`: interrupts come only
+//   once the `hlt` has begun, so one that came in between ends the halt. For one that came before
+//   the check, the check sees the changed word.
 unsafe impl Platform for Board {
     fn now(&self) -> Instant {
         Instant::from_nanos(lapic::now())
@@ -109,7 +110,7 @@ unsafe impl Platform for Board {
     }
 }
 
-/// Changes what the core's timer is for, with interrupts masked.
+/// Changes the deadlines of the core's timer, with interrupts masked.
 fn set_timer(change: impl FnOnce(&Timer)) {
     let timer = &TIMERS.0[core()];
     change(timer);
@@ -136,7 +137,7 @@ pub extern "C" fn on_timer() {
     }
 }
 
-/// The word has changed before: nothing is left to do.
+/// The word has changed already: nothing is left to do.
 pub extern "C" fn on_wake() {
     lapic::end_of_interrupt();
 }
@@ -173,7 +174,8 @@ pub fn alarm(nanos: u32) {
 /// How many instructions are left until the test's interrupt.
 static STEPS: AtomicU32 = AtomicU32::new(0);
 
-/// The suite's hook: an interrupt on this core, after so many instructions: by the processor's single steps.
+/// The suite's hook: an interrupt on this core, after so many instructions, which the processor
+/// single-steps.
 pub fn after(steps: u32) {
     STEPS.store(steps, Ordering::Relaxed);
     // SAFETY: the trap flag, whose handler is `on_step`.
@@ -186,7 +188,7 @@ pub fn after(steps: u32) {
     }
 }
 
-/// After each instruction. `frame`: where it goes on, the segment, the flags.
+/// Called after each instruction. `frame`: the return address, the segment, the flags.
 pub extern "C" fn on_step(frame: &mut [u64; 3]) {
     const HLT: u8 = 0xF4;
     let [at, _, flags] = frame;
@@ -194,8 +196,9 @@ pub extern "C" fn on_step(frame: &mut [u64; 3]) {
     if left > 1 {
         return STEPS.store(left - 1, Ordering::Relaxed);
     }
-    // Single steps come also where no interrupt can: where they are masked, and between `sti` and `hlt`.
-    // SAFETY: the next instruction.
+    // Single steps also occur where no interrupt can: where interrupts are masked, and between
+    // `sti` and `hlt`.
+    // SAFETY: the next instruction is mapped.
     if *flags & 0x200 == 0 || unsafe { (*at as *const u8).read() } == HLT {
         return;
     }
@@ -206,14 +209,14 @@ pub extern "C" fn on_step(frame: &mut [u64; 3]) {
     }
 }
 
-/// The suite's hook: the spare core wakes this.
+/// The suite's hook: the spare core wakes this waker.
 pub fn foreign(waker: Waker) {
     MAILBOX.put(waker, |word| Board.wake(SPARE, word));
 }
 
-/// What the spare core does.
+/// The spare core's loop.
 pub fn deliver() -> ! {
-    // SAFETY: called by that one core, once.
+    // SAFETY: only this core calls it, once.
     unsafe { MAILBOX.deliver(|word, seen| Board.wait(SPARE, word, seen, None)) }
 }
 

@@ -1,17 +1,18 @@
-//! From the PVH entry, and from the first instruction of each other core, to `core_main` in long mode; and the ways into
-//! the interrupt handlers. No SSE is ever enabled: nothing here has any.
+//! From the PVH entry, and from the first instruction of each other core, to `core_main` in long
+//! mode; also the entries of the interrupt handlers. SSE is never enabled, and no code here uses
+//! it.
 
 use core::arch::global_asm;
 
-/// Cores that the executor has workers for.
+/// The cores that have workers.
 pub const CORES: usize = 4;
-/// And one that is no worker.
+/// These, and one core that is no worker.
 pub const ALL: usize = CORES + 1;
-/// Where a core wakes up, in real mode: below 1 MiB, on a page.
+/// The address where a core starts, in real mode: below 1 MiB, on a page boundary.
 pub const TRAMPOLINE: usize = 0x8000;
 
 unsafe extern "C" {
-    /// The code for there, to be copied.
+    /// The code for this address, to be copied there.
     pub static trampoline: [u8; 0];
     pub static trampoline_end: [u8; 0];
     pub fn on_wake_entry();
@@ -24,7 +25,7 @@ unsafe extern "C" {
 }
 
 global_asm!(
-    // Says to those who load by PVH where to enter: in protected mode, without paging.
+    // The entry point for PVH loaders: in protected mode, without paging.
     ".section .note.pvh, \"a\", @note",
     ".long 4, 4, 18",
     ".asciz \"Xen\"",
@@ -34,7 +35,7 @@ global_asm!(
     ".globl _start",
     "_start:",
     "cli",
-    // The first 4 GiB, by large pages, as they are: one table of four tables of 512.
+    // The first 4 GiB, identity-mapped with large pages: one table of four tables of 512.
     "movl $directories, %eax",
     "orl $3, %eax",
     "movl $4, %ecx",
@@ -109,12 +110,12 @@ global_asm!(
     ".globl trampoline_end",
     "trampoline_end:",
     ".code64",
-    // What a function may change is saved, on the stack of whatever was interrupted.
+    // Saves the registers that a function may change, on the stack of the interrupted code.
     ".macro entry name, handler",
     ".globl \\name",
     "\\name: push %rax; push %rcx; push %rdx; push %rsi; push %rdi; push %r8; push %r9; push %r10; push %r11",
     "cld",
-    // Where it goes on, and with which flags.
+    // The return address and the flags.
     "leaq 72(%rsp), %rdi",
     "call \\handler",
     "pop %r11; pop %r10; pop %r9; pop %r8; pop %rdi; pop %rsi; pop %rdx; pop %rcx; pop %rax",
@@ -155,7 +156,8 @@ global_asm!(
     options(att_syntax),
 );
 
-/// An exception is a bug. With an error code it is `a`, else the address; the next is the other or the segment.
+/// An exception is a bug. `a` is the error code if there is one, otherwise the address; `b` is the
+/// address or the segment.
 extern "C" fn fault(a: usize, b: usize, c: usize) -> ! {
     panic!("exception: {a:#x} {b:#x} {c:#x}");
 }

@@ -1,4 +1,4 @@
-//! The rest of a PC: descriptor tables, serial line, interval timer, the way out.
+//! The rest of a PC: descriptor tables, serial line, interval timer, exit.
 
 use core::{arch::asm, hint::spin_loop, ptr::addr_of};
 
@@ -36,7 +36,7 @@ fn gate(handler: Handler) -> Gate {
     Gate([at as u32 & 0xFFFF | 24 << 16, at as u32 & 0xFFFF_0000 | 0x8E00, (at >> 32) as u32, 0])
 }
 
-/// What the first core does once.
+/// Sets up the machine, once, on the first core.
 pub fn set_up_machine() {
     let faults = (0..32).map(|vector| (vector, boot::on_fault_entry as Handler));
     let handlers: [(u8, Handler); 6] = [
@@ -53,12 +53,12 @@ pub fn set_up_machine() {
             GATES[usize::from(vector)] = gate(handler);
         }
     }
-    // The old interrupt controllers keep quiet.
+    // Masks the old interrupt controllers.
     outb(0x21, 0xFF);
     outb(0xA1, 0xFF);
 }
 
-/// What each core does: its number, its descriptor table, its interrupt controller.
+/// Sets up the calling core: its number, its descriptor table, its interrupt controller.
 pub fn set_up_core(core: usize) {
     static NUMBERS: [usize; boot::ALL] = [0, 1, 2, 3, 4];
     #[repr(C, packed)]
@@ -78,12 +78,12 @@ pub fn set_up_core(core: usize) {
 pub fn start_cores() {
     let (from, end) = (addr_of!(boot::trampoline), addr_of!(boot::trampoline_end));
     let len = end as usize - from as usize;
-    // SAFETY: nobody else is below 1 MiB.
+    // SAFETY: no other code uses the memory below 1 MiB.
     unsafe { core::ptr::copy(from.cast::<u8>(), boot::TRAMPOLINE as *mut u8, len) };
     (1..boot::ALL).for_each(|core| lapic::start(core, boot::TRAMPOLINE >> 12));
 }
 
-/// Waits, by channel 2 of the interval timer, which counts at 1,193,182 Hz. At most 54 ms.
+/// Waits, with channel 2 of the interval timer, which counts at 1,193,182 Hz. At most 54 ms.
 pub fn pause_millis(millis: u16) {
     let count = (u32::from(millis) * 1_193_182 / 1_000) as u16;
     outb(0x61, inb(0x61) & !2 | 1);
@@ -95,25 +95,26 @@ pub fn pause_millis(millis: u16) {
     }
 }
 
-/// What the serial line receives interrupts core 0 from now on. With interrupts masked, on core 0.
+/// From now on the serial line's received bytes interrupt core 0. With interrupts masked, on core
+/// 0.
 pub fn enable_serial(take: impl FnMut(u8)) {
     let redirect = |register: u32, value: u32| {
-        // SAFETY: the I/O interrupt controller: which register, and its value.
+        // SAFETY: the I/O interrupt controller: the register's number, and its value.
         unsafe {
             (IO_APIC as *mut u32).write_volatile(register);
             ((IO_APIC + 0x10) as *mut u32).write_volatile(value);
         }
     };
-    // Line 4, by edge, to core 0.
+    // Line 4, edge-triggered, to core 0.
     redirect(0x10 + 2 * 4 + 1, 0);
     redirect(0x10 + 2 * 4, lapic::SERIAL.into());
     outb(COM1 + 4, 0x0B);
     outb(COM1 + 1, 1);
-    // What came before had no edge that anybody saw, and while a byte waits there is no other.
+    // For bytes that came before, the edge was lost, and while a byte waits there is no other edge.
     on_serial(take);
 }
 
-/// Hands over the bytes that the serial line has received.
+/// Passes on the bytes that the serial line has received.
 pub fn on_serial(mut take: impl FnMut(u8)) {
     while inb(COM1 + 5) & 1 != 0 {
         take(inb(COM1));

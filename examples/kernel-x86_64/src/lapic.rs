@@ -1,4 +1,5 @@
-//! The interrupt controller of each core: interrupts between cores, a timer; and the clock of all, the time stamp counter.
+//! The interrupt controller of each core, with its timer and the interrupts between cores; and the
+//! common clock, the time stamp counter.
 
 use core::{
     arch::{asm, x86_64::_rdtsc},
@@ -24,7 +25,8 @@ const TIMER_COUNT: usize = 0x380;
 const TIMER_LEFT: usize = 0x390;
 const TIMER_DIVIDER: usize = 0x3E0;
 
-/// Nanoseconds in a tick of the time stamp counter, and ticks of the timer in a nanosecond; 32 bits behind the point.
+/// Nanoseconds in a tick of the time stamp counter, and ticks of the timer in a nanosecond, in
+/// fixed point with 32 fractional bits.
 static NANOS: AtomicU64 = AtomicU64::new(0);
 static TICKS: AtomicU64 = AtomicU64::new(0);
 
@@ -48,15 +50,15 @@ pub fn now() -> u64 {
     ((u128::from(stamp()) * u128::from(NANOS.load(Ordering::Relaxed))) >> 32) as u64
 }
 
-/// The calling core's controller begins to take interrupts.
+/// Enables the calling core's controller.
 pub fn enable() {
     write(SPURIOUS_VECTOR, 0x100 | u32::from(SPURIOUS));
-    // Each tick of the bus is one of the timer, which goes off once.
+    // The timer counts each tick of the bus, and fires once.
     write(TIMER_DIVIDER, 0xB);
     write(TIMER_VECTOR, TIMER.into());
 }
 
-/// Measures both clocks by a third whose rate is known.
+/// Measures both clocks against a third of known rate.
 pub fn calibrate() {
     const MILLIS: u64 = 40;
     write(TIMER_COUNT, u32::MAX);
@@ -96,7 +98,7 @@ pub fn start(core: usize, page: usize) {
     }
 }
 
-/// Two writes, which an interrupt in between must not mix up with its own.
+/// Two writes, which must not interleave with those of an interrupt handler.
 fn command(core: usize, command: u32) {
     let flags: u64;
     // SAFETY: the flags are put back below.

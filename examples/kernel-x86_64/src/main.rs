@@ -26,7 +26,7 @@ const fn machine() -> Machine {
     return filch_conformance::Hostile::new(Board, 7);
 }
 
-/// No timeout at all: a wake-up that is lost stays lost, and the boot hangs.
+/// No timeouts: a lost wake-up stays lost, and the boot hangs.
 const CONFIG: Config = Config::new().watchdog(None).spin_rounds(0);
 
 const PORT: Port = Port {

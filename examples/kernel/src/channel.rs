@@ -10,7 +10,7 @@ use filch::{
 /// A queue of at most `CAP` numbers; senders wait for room, receivers for numbers.
 pub struct Channel<const CAP: usize> {
     busy: AtomicBool,
-    /// INV-LOCKED: touched by whoever has set `busy`.
+    /// INV-LOCKED: accessed by the task that has set `busy`.
     queue: UnsafeCell<Queue<CAP>>,
     state: Readiness,
 }
@@ -69,13 +69,13 @@ impl<const CAP: usize> Channel<CAP> {
         item
     }
 
-    /// Tries, and waits for the next edge if there is nothing to be had.
+    /// Tries, and waits for the next edge if the attempt fails.
     async fn attempt<T>(&self, interest: Ready, mut attempt: impl FnMut() -> Option<T>) -> T {
         loop {
             if let Some(done) = attempt() {
                 return done;
             }
-            // An edge since the attempt before this one keeps the cell ready.
+            // An edge since the attempt before keeps the cell ready.
             let event = self.state.ready(interest).await;
             if let Some(done) = attempt() {
                 return done;

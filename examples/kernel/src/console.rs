@@ -10,7 +10,7 @@ use filch::{
     io::{Readiness, Ready},
 };
 
-/// The serial line's way out, one line at a time.
+/// The output of the serial line, one line at a time.
 #[derive(Debug)]
 pub struct Console {
     put: fn(u8),
@@ -18,7 +18,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// A console that puts out bytes by `put`, which may wait for the line.
+    /// A console that writes bytes with `put`, which may wait for the line.
     pub const fn new(put: fn(u8)) -> Self {
         Self { put, busy: AtomicBool::new(false) }
     }
@@ -32,7 +32,7 @@ impl Console {
         self.busy.store(false, Ordering::Release);
     }
 
-    /// As `line`, whoever else may be printing: for panics.
+    /// As `line`, without waiting for other cores that print: for panics.
     pub fn force(&self, line: fmt::Arguments<'_>) {
         let mut out = Out(self.put);
         let _ = out.write_fmt(line);
@@ -51,21 +51,22 @@ impl Write for Out {
 
 const ROOM: usize = 128;
 
-/// What came in on the serial line: filled by the receive interrupt, read by one task.
+/// Bytes received on the serial line: the receive interrupt stores them, one task reads them.
 ///
-/// The handler takes the bytes from the device, which then lets go of its interrupt, and says so by a readiness cell. Bytes
-/// that find the buffer full are lost, as on any serial line without flow control.
+/// The handler takes the bytes from the device, which then clears its interrupt, and sets a
+/// readiness cell. Bytes that find the buffer full are lost, as on any serial line without flow
+/// control.
 pub struct Serial {
     bytes: [AtomicU32; ROOM],
-    /// How many bytes have come, by the handler.
+    /// How many bytes the handler has stored.
     come: AtomicU32,
-    /// How many have been read, by the task.
+    /// How many bytes the task has read.
     gone: AtomicU32,
     ready: Readiness,
 }
 
 impl Serial {
-    /// A line on which nothing came.
+    /// An empty buffer.
     #[expect(clippy::new_without_default, reason = "for statics")]
     pub const fn new() -> Self {
         Self {
@@ -76,7 +77,7 @@ impl Serial {
         }
     }
 
-    /// A byte has come. By one interrupt handler at a time.
+    /// Stores a received byte. By one interrupt handler at a time.
     pub fn on_byte(&self, byte: u8) {
         let come = self.come.load(Ordering::Relaxed);
         // Ordering: Acquire pairs with the Release in `read`: the place is free.

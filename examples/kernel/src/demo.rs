@@ -73,8 +73,8 @@ impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel
         TICKS.load(Ordering::Acquire) == 8 + 4 + 2
     }
 
-    /// Whether the count is right each time, and parts of it are stolen, where there are cores to steal them. A single count
-    /// may be over before they come.
+    /// Whether the count is right each time, and parts of it are stolen, if there are cores to
+    /// steal them. A single count may end before other cores come.
     async fn parallel(&'static self) -> bool {
         let stolen =
             || self.executor.metrics().workers().map(|(_, core)| core.stolen).sum::<usize>();

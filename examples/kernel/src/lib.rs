@@ -1,5 +1,6 @@
-//! What the example kernels share: after the conformance suite a demonstration, a shell on the serial line, the figures of
-//! each core, and a verdict. A kernel adds its boot code and its platform.
+//! What the example kernels share: after the conformance suite a demonstration, a shell on the
+//! serial line, the figures of each core, and a verdict. A kernel adds its boot code and its
+//! platform.
 #![no_std]
 
 mod channel;
@@ -29,7 +30,7 @@ pub struct Kernel<P: Platform, M: Memory + 'static, const N: usize, const RING: 
     pub memory: &'static M,
     /// How many tasks the demonstration may have at the same time.
     pub tasks: u32,
-    /// What comes in on the serial line.
+    /// The bytes received on the serial line.
     pub serial: &'static Serial,
     /// Prints a line.
     pub print: fn(fmt::Arguments<'_>),
@@ -38,7 +39,7 @@ pub struct Kernel<P: Platform, M: Memory + 'static, const N: usize, const RING: 
 }
 
 impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel<P, M, N, RING> {
-    /// All that the kernel does once its workers run: to be spawned as a task.
+    /// The kernel's main task, to be spawned once its workers run.
     pub async fn main(&'static self) {
         self.suite.tasks(self.memory).await;
         self.demonstrate().await;

@@ -1,4 +1,5 @@
-//! A core without a worker, which wakes what it is sent: the suite's context that is no worker.
+//! A core without a worker, which wakes the wakers that it is sent: the suite's context that is no
+//! worker.
 
 use core::{cell::UnsafeCell, fmt, hint::spin_loop, task::Waker};
 
@@ -11,7 +12,8 @@ const FULL: u32 = 2;
 /// Room for one waker, on its way to another core.
 pub struct Mailbox {
     word: AtomicU32,
-    /// INV-LETTER: belongs to whoever has changed `word` from `EMPTY` to `WRITING`, and while it is `FULL` to whoever delivers.
+    /// INV-LETTER: belongs to the context that changed `word` from `EMPTY` to `WRITING`; while it
+    /// is `FULL`, to the core that delivers.
     letter: UnsafeCell<Option<Waker>>,
 }
 
@@ -19,14 +21,14 @@ pub struct Mailbox {
 unsafe impl Sync for Mailbox {}
 
 impl Mailbox {
-    /// An empty one.
+    /// An empty mailbox.
     #[expect(clippy::new_without_default, reason = "for statics")]
     pub const fn new() -> Self {
         Self { word: AtomicU32::new(EMPTY), letter: UnsafeCell::new(None) }
     }
 
-    /// Puts a waker in, as soon as there is room, and has `wake` wake the core that waits for the word. Not from interrupt
-    /// handlers.
+    /// Puts a waker in as soon as there is room, and calls `wake` to wake the core that waits for
+    /// the word. Not from interrupt handlers.
     pub fn put(&self, waker: Waker, wake: impl FnOnce(&AtomicU32)) {
         // Ordering: Acquire pairs with the Release of `EMPTY` in `deliver`.
         while self
@@ -43,10 +45,11 @@ impl Mailbox {
         wake(&self.word);
     }
 
-    /// Wakes what comes, for ever; `wait` sleeps while the word has this value. By one core.
+    /// Wakes each waker that comes, for ever; `wait` sleeps while the word has this value. By one
+    /// core.
     ///
     /// # Safety
-    /// No two calls on one mailbox.
+    /// Called only once for a mailbox.
     pub unsafe fn deliver(&self, wait: impl Fn(&AtomicU32, u32)) -> ! {
         loop {
             // Ordering: Acquire pairs with the Release in `put`.
@@ -55,7 +58,7 @@ impl Mailbox {
                 wait(&self.word, seen);
                 continue;
             }
-            // SAFETY: INV-LETTER, and nobody else delivers.
+            // SAFETY: INV-LETTER, and no other core delivers.
             let waker = unsafe { (*self.letter.get()).take() };
             // Ordering: Release pairs with the Acquire in `put`.
             self.word.store(EMPTY, Ordering::Release);

@@ -55,7 +55,7 @@ impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel
     async fn spawn_some(&'static self, tasks: u32) {
         RAN.store(0, Ordering::Relaxed);
         for _ in 0..tasks {
-            // No memory at the moment: those before go first.
+            // There is no memory at the moment: lets earlier tasks end first.
             while self.spawn(ran()).is_none() {
                 filch::yield_now().await;
             }

@@ -1,4 +1,4 @@
-//! What the tests of the servers share: the programs, and a client of HTTP/1 that sees every byte.
+//! What the tests of the servers share: the programs, and an HTTP/1 client that sees every byte.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use core::net::SocketAddr;
@@ -23,7 +23,7 @@ pub(crate) fn program(name: &str) -> PathBuf {
     program
 }
 
-/// A server of ours on a port of its own. It is killed if a test forgets it.
+/// A server process on its own port. It is killed if a test drops it.
 pub(crate) struct Server {
     child: Option<Child>,
     pub(crate) addr: SocketAddr,
@@ -34,7 +34,7 @@ impl Server {
         Self::spawn(Command::new(program(name)).args(args))
     }
 
-    /// With so many file descriptors at most.
+    /// With at most so many file descriptors.
     pub(crate) fn start_short(name: &str, descriptors: u32, args: &[&str]) -> Self {
         let script = format!("ulimit -n {descriptors}; exec \"$@\"");
         Self::spawn(Command::new("sh").args(["-c", &script, "sh"]).arg(program(name)).args(args))
@@ -65,12 +65,12 @@ impl Server {
         self.signal(Signal::TERM);
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until it ends.
     pub(crate) fn wait(mut self) -> Output {
         self.child.take().unwrap().wait_with_output().unwrap()
     }
 
-    /// Asks it to end, and checks that it does so in peace.
+    /// Asks it to end, and checks that it ends without an error.
     pub(crate) fn end(self) {
         self.terminate();
         let output = self.wait();
@@ -108,7 +108,7 @@ pub(crate) enum Answer {
     Full(Response),
     /// The connection ended before any byte of an answer.
     Nothing,
-    /// It ended in the middle of one.
+    /// It ended in the middle of an answer.
     Broken(String),
 }
 
@@ -116,7 +116,7 @@ pub(crate) enum Answer {
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) body: String,
-    /// The server says that it is the last one.
+    /// The server marks it as the last one.
     pub(crate) is_last: bool,
 }
 
@@ -132,12 +132,12 @@ impl Client {
     }
 
     pub(crate) fn get(&mut self, path: &str) -> Answer {
-        // The server may have hung up, which the answer then says.
+        // The server may have closed the connection; the answer then shows it.
         drop(self.send(path));
         self.answer()
     }
 
-    /// The whole answer, or the test fails.
+    /// The complete answer, or the test fails.
     pub(crate) fn expect(&mut self, path: &str) -> Response {
         match self.get(path) {
             Answer::Full(response) => response,
@@ -162,12 +162,12 @@ impl Client {
         }
     }
 
-    /// Whether the server has hung up, and sent nothing more.
+    /// Whether the server has closed the connection without sending more.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.unread.is_empty() && matches!(self.stream.read(&mut [0]), Ok(0) | Err(_))
     }
 
-    /// Takes a response, if it is all there.
+    /// Takes a response, if it is complete.
     fn parse(&mut self) -> Option<Response> {
         let end = self.unread.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
         let head = str::from_utf8(&self.unread[..end]).unwrap();
