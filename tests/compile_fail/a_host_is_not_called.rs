@@ -1,4 +1,4 @@
-//! A runtime's host can be looked at, but no thread that is no worker sleeps or delivers in a worker's place.
+//! A runtime's host is readable, but only a worker's own thread may sleep or deliver through it.
 
 use filch_linux::{Host, WorkerId};
 

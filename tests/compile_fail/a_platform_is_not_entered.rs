@@ -1,4 +1,4 @@
-//! Only the core says which context is which worker.
+//! Only the core assigns a worker to a context.
 
 use filch::{Platform, Scheduler, Slots, WorkerId};
 

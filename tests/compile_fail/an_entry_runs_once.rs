@@ -1,4 +1,4 @@
-//! A worker's entry is run once, by one thread.
+//! A worker's entry runs once, on one thread.
 
 use filch::WorkerEntry;
 

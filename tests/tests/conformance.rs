@@ -77,11 +77,11 @@ unsafe impl<H: Host> Platform for Threads<H> {
     }
     unsafe fn enter(&self, worker: WorkerId) {
         HERE.set(Here { platform: self.id(), worker, hook: self.hook.get().copied() });
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.host.enter(worker) };
     }
     unsafe fn leave(&self, worker: WorkerId) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.host.leave(worker) };
         HERE.set(NOWHERE);
     }
@@ -92,7 +92,7 @@ unsafe impl<H: Host> Platform for Threads<H> {
         expected: u32,
         deadline: Option<Instant>,
     ) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.host.wait(worker, word, expected, deadline) };
     }
     unsafe fn listen(
@@ -116,7 +116,7 @@ unsafe impl<H: Host> Platform for Threads<H> {
         Ok(())
     }
     unsafe fn poll_io(&self, worker: WorkerId) -> usize {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.host.poll_io(worker) }
     }
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {

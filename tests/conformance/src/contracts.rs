@@ -10,21 +10,22 @@ use filch::{
 use crate::{Dice, Lane, Suite};
 
 impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
-    /// The contract of each method of the platform. To be called once in each context that is to be a worker, before it
-    /// enters: all `N` at the same time, as they wait for each other. Needs `memory` for five small tasks.
+    /// Checks the contract of each method of the platform. To be called once in each context that
+    /// will be a worker, before it enters: in all `N` at the same time, as they wait for each
+    /// other. Needs `memory` for five small tasks.
     ///
     /// # Safety
     /// The calling context is the one that may be worker `me`, and is no worker yet.
     pub unsafe fn contracts(&'static self, me: WorkerId, memory: &'static impl Memory) {
         let platform = self.executor.platform();
-        // SAFETY: the caller's, until `leave` below.
+        // SAFETY: the caller's contract, until `leave` below.
         unsafe { platform.enter(me) };
         self.on_each(me, "each context is the worker of its number", || {
             platform.current_worker() == Some(me)
         });
         self.on_each(me, "the clock goes on, and never back", || self.clock_goes_on());
         self.on_each(me, "a wait for a word that has changed returns", || {
-            // The word is 0. If one does not return, the suite hangs.
+            // The word is 0. If a wait does not return, the suite hangs.
             (0..100)
                 .for_each(|n| self.sleep(me, n % 2 == 0, &self.lanes[me.index()].word, 1, None));
             true
@@ -48,7 +49,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             self.skip("wakes from core to core", "there is one core");
         }
         self.interrupt_contracts(me);
-        // SAFETY: it has entered, and is in no sleep.
+        // SAFETY: it has entered, and does not sleep.
         unsafe { platform.leave(me) };
         self.offline(me, memory);
         self.stepped(me, memory);
@@ -90,7 +91,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         let platform = self.executor.platform();
         let (first, mut last) = (platform.now(), platform.now());
         let mut steady = first <= last;
-        // A clock that stands still hangs here.
+        // If the clock stands still, this hangs.
         for reads in 0_u32.. {
             let now = platform.now();
             steady &= last <= now;
@@ -115,13 +116,14 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
                     break;
                 }
             }
-            // Returns for no reason are allowed, but a wait that never sleeps is none.
+            // Spurious returns are allowed, but a wait must sleep sometimes.
             slept &= waits < 2_000 || self.port.stirs.is_none();
         }
         slept
     }
 
-    /// One core wakes another, which goes to sleep again as soon as it has seen it: most wakes come while it is about to.
+    /// One core wakes another, which goes to sleep again as soon as it has seen the wake: most
+    /// wakes come while it goes to sleep.
     fn chased(&self, me: WorkerId, target: usize) -> bool {
         let lane = &self.lanes[target];
         if me.index() == target {
@@ -131,14 +133,14 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             let mut dice = Dice::new(target + 1);
             for round in 1..=self.chases() {
                 lane.data.store(round.wrapping_mul(3), Ordering::Relaxed);
-                // Ordering: Release pairs with the Acquire of the sleeper's look.
+                // Ordering: Release pairs with the Acquire of the sleeper's check.
                 lane.word.store(round, Ordering::Release);
                 let id = WorkerId::new(target as u16);
                 self.rouse(id, &lane.word);
                 if dice.below(4) == 0 {
                     self.rouse(id, &lane.word);
                 }
-                // Ordering: the sleeper is done with this round.
+                // Ordering: Acquire pairs with the sleeper's Release: it has finished this round.
                 while lane.seen.load(Ordering::Acquire) != round {
                     platform.relax(0);
                 }
@@ -151,8 +153,8 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         }
     }
 
-    /// Sleeps while two others need the processors, of which an emulated machine may have fewer than cores. That a sleep ends
-    /// at its deadline has been seen before.
+    /// Sleeps while two other cores need the processors: an emulated machine may have fewer of them
+    /// than cores. An earlier check has shown that a sleep ends at its deadline.
     fn keep_away(&self, me: WorkerId, target: &Lane) {
         let (platform, own) = (self.executor.platform(), &self.lanes[me.index()].word);
         while target.seen.load(Ordering::Acquire) < self.chases() {
@@ -160,7 +162,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         }
     }
 
-    /// Each core has its share of the wakes.
+    /// The number of wakes for each core.
     fn chases(&self) -> u32 {
         self.port.wakes / N as u32
     }
@@ -179,7 +181,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         ordered
     }
 
-    /// Every core wakes all others, each sleeps until all have.
+    /// Every core wakes all others, and each sleeps until all have.
     fn crowd(&self, me: WorkerId) -> bool {
         let own = &self.lanes[me.index()].word;
         let mut dice = Dice::new(me.index() + 17);
@@ -211,7 +213,8 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         lane.seen.store(0, Ordering::Release);
     }
 
-    /// A worker goes offline with tasks in its queue: another one runs them. Where there is one core, it comes back.
+    /// A worker goes offline with tasks in its queue: another one runs them. With only one core,
+    /// the worker returns.
     fn offline(&'static self, me: WorkerId, memory: &'static impl Memory) {
         let (leaver, heir) = (N - 1, 0);
         self.on_each(me, "a worker that goes offline leaves its tasks to others", || {

@@ -1,4 +1,4 @@
-//! A platform that does all that the contract allows.
+//! A platform with every misbehaviour that the contract allows.
 
 use core::ptr;
 
@@ -7,26 +7,29 @@ use filch::{
     atomic::{AtomicPtr, AtomicU32, Ordering},
 };
 
-/// Clocks of a hostile platform move in steps of so many nanoseconds, and stand still between.
+/// The clock of a hostile platform moves in steps of so many nanoseconds, and stands still in
+/// between.
 const STEP: u64 = 100_000;
-/// Workers beyond this have no mark: of theirs no wake is left out.
+/// Workers beyond this have no mark: their wakes are never left out.
 const MARKS: usize = 64;
 
-/// A platform over another one, as unhelpful as the contract allows: waits end for no reason, wakes come late, twice, and
-/// several as one, the clock stalls.
+/// A platform over another one, as unhelpful as the contract allows: waits end spuriously, wakes
+/// come late, twice, or several as one, and the clock stalls.
 ///
-/// What passes on a platform and hangs over its hostile twin rests on a promise that nobody made.
+/// A program that passes on a platform and hangs on its hostile twin relies on more than the
+/// contract.
 #[derive(Debug)]
 pub struct Hostile<P> {
     inner: P,
     dice: AtomicU32,
-    /// The word that a wake is on its way to the worker for, and has not come to the platform below: others that come now
-    /// are left out, as it will serve for them. Only compared.
+    /// The word that a pending wake is for, before that wake has come to the platform below: other
+    /// wakes that come now are left out, as the pending one serves for them. Only compared.
     waking: [AtomicPtr<AtomicU32>; MARKS],
 }
 
 impl<P> Hostile<P> {
-    /// Over this platform; equal seeds make equal choices, in so far as contexts come in the same order.
+    /// Wraps this platform. Equal seeds make equal choices, as far as contexts come in the same
+    /// order.
     pub const fn new(inner: P, seed: u32) -> Self {
         Self {
             inner,
@@ -41,7 +44,8 @@ impl<P> Hostile<P> {
     }
 
     fn roll(&self) -> u32 {
-        // A Weyl sequence, mixed (after splitmix): a single addition, so that interrupts may roll too.
+        // A Weyl sequence, mixed (after splitmix): a single addition, so that interrupts may draw
+        // too.
         let mut x = self.dice.fetch_add(0x9E37_79B9, Ordering::Relaxed);
         x = (x ^ x >> 16).wrapping_mul(0x21F0_AAAD);
         x = (x ^ x >> 15).wrapping_mul(0x735A_2D97);
@@ -51,9 +55,11 @@ impl<P> Hostile<P> {
 
 // SAFETY:
 // - Identity, guard and start are the inner platform's.
-// - Sticky wake: a wake that is left out finds the mark of another one for its word, which is passed on once its mark is
-//   down; the mark's read-modify-writes let it come after the word's change. All other wakes are passed on. That the worker
-//   has not looked since an earlier wake is no reason to leave one out: it may look after that, and before it sleeps.
+// - Sticky wake: a wake that is left out finds the mark of another wake for its word, which is
+//   passed on once its mark is cleared; the mark's read-modify-writes order it after the word's
+//   change. All other wakes are passed on. A wake must not be left out merely because the worker
+//   has not run since an earlier one: the worker may check the word after the earlier wake, and
+//   before it sleeps.
 unsafe impl<P: Platform> Platform for Hostile<P> {
     const LISTENS: bool = P::LISTENS;
 
@@ -67,12 +73,12 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
     }
 
     unsafe fn enter(&self, worker: WorkerId) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.inner.enter(worker) };
     }
 
     unsafe fn leave(&self, worker: WorkerId) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.inner.leave(worker) };
     }
 
@@ -84,7 +90,7 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
         deadline: Option<Instant>,
     ) {
         if self.roll() % 4 != 0 {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's contract.
             unsafe { self.inner.wait(worker, word, expected, deadline) };
         }
     }
@@ -102,7 +108,8 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
         let mark = self.waking.get(worker.index());
-        // Ordering: AcqRel pairs with itself, in here: who takes the mark down sees the changes of all who found it.
+        // Ordering: AcqRel pairs with the swap below: the wake that clears the mark sees the
+        // changes of all wakes that found it.
         let for_word = ptr::from_ref(word).cast_mut();
         if mark.is_some_and(|mark| mark.swap(for_word, Ordering::AcqRel) == for_word) {
             return;
@@ -112,7 +119,7 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
             (0..how % 2_048).for_each(|_| core::hint::spin_loop());
         }
         if let Some(mark) = mark {
-            // Ordering: as above.
+            // Ordering: AcqRel pairs with the one above.
             mark.swap(ptr::null_mut(), Ordering::AcqRel);
         }
         self.inner.wake(worker, word);
@@ -133,7 +140,7 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
     }
 
     unsafe fn poll_io(&self, worker: WorkerId) -> usize {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.inner.poll_io(worker) }
     }
 

@@ -14,7 +14,7 @@ use filch::{
 
 use crate::{Dice, Suite};
 
-/// How often interrupts were raised in the midst of what.
+/// How often interrupts were raised inside each operation.
 pub(crate) struct Struck {
     spawns: AtomicU32,
     steals: AtomicU32,
@@ -28,7 +28,7 @@ impl Struck {
 }
 
 impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
-    /// What the handler of the interrupts does that [`Port::raise`](crate::Port::raise) and
+    /// To be called by the handler of the interrupts that [`Port::raise`](crate::Port::raise) and
     /// [`Port::alarm`](crate::Port::alarm) raise.
     pub fn on_interrupt(&self) {
         self.note_interrupt();
@@ -43,10 +43,11 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         self.cell.set(Ready::READABLE);
     }
 
-    /// To be called by [`Platform::event`]: for one check, interrupts come where a worker spawns, steals and goes to sleep.
+    /// To be called by [`Platform::event`]. During one check it raises interrupts where a worker
+    /// spawns, steals and goes to sleep.
     #[inline]
     pub fn on_event(&self, event: Event) {
-        // Ordering: a flag alone.
+        // Ordering: Relaxed; a flag only.
         if self.provoking.load(Ordering::Relaxed) {
             self.strike(event);
         }
@@ -66,12 +67,12 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         }
     }
 
-    /// How many interrupts each of the checks raises.
+    /// How many interrupts each check raises.
     fn strikes(&self) -> u32 {
         (self.port.wakes / 10).min(1_000)
     }
 
-    /// How many interrupts have come to on_interrupt.
+    /// How many interrupts have come to `on_interrupt`.
     pub(crate) fn interrupts(&self) -> u32 {
         self.lanes.iter().fold(0, |n, lane| n.wrapping_add(lane.interrupts.load(Ordering::Relaxed)))
     }
@@ -119,7 +120,8 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
                         let seen = word.load(Ordering::Acquire);
                         self.sleep(me, true, word, seen, Some(deadline));
                     }
-                    // Nor does a sleep cost the interrupt: on a machine that was away for so long it comes only now.
+                    // A sleep must not lose the interrupt: on a machine that was away for so long
+                    // it comes only now.
                     let late = deadline + Duration::from_secs(1);
                     while word.load(Ordering::Acquire) == at && platform.now() < late {
                         platform.relax(0);
@@ -161,7 +163,8 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         }
     }
 
-    /// Waits for an interrupt, which is raised once the waker is there. Whether it was needed: a late one may have come before.
+    /// Waits for an interrupt, which is raised once the waker is registered. Returns whether it was
+    /// needed: a late one may have come before.
     async fn struck_while_waiting(&self, raise: fn()) -> bool {
         let mut raised = false;
         let mut ready = pin!(self.cell.ready(Ready::READABLE));
@@ -181,11 +184,12 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         self.cell.clear(self.cell.get());
     }
 
-    /// Interrupts at each spawn, each steal and each park, whose handlers wake a task: on the core that is in the midst of it.
+    /// Interrupts at each spawn, each steal and each park, whose handlers wake a task on the
+    /// interrupted core.
     async fn provoke(&'static self, memory: &'static impl Memory) {
         static STOP: AtomicU32 = AtomicU32::new(0);
         static WOKEN: AtomicU32 = AtomicU32::new(0);
-        /// Set by the waiting task each time that it is woken.
+        /// The waiting task sets it each time that it is woken.
         static PASSED_ON: Readiness = Readiness::new();
         STOP.store(0, Ordering::Relaxed);
         WOKEN.store(0, Ordering::Relaxed);
@@ -202,7 +206,8 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         let (before, enough) = (self.interrupts(), self.strikes() / 5);
         self.provoking.store(true, Ordering::Relaxed);
         let mut sound = true;
-        // Spawns and steals come with the bursts, parks with the waits between: nothing but the interrupt at a park ends one.
+        // Spawns and steals come with the bursts, parks with the waits in between: only the
+        // interrupt at a park ends such a wait.
         for _ in 0..2_000 {
             sound &= self.burst(memory, self.port.tasks / 2, 300).await;
             for _ in 0..8 {

@@ -1,24 +1,25 @@
-//! The checks that every platform of filch passes: for those who port it, on the machine itself.
+//! The checks that every platform of filch must pass: for ports, on the machine itself.
 //!
 //! No `std`, no allocator. A port makes one [`Suite`] over its executor, and
 //!
 //! 1. each core, before it enters its worker, calls [`Suite::contracts`]: the contract of [`Platform`], method by method,
-//!    all cores in step;
+//! all cores in step;
 //! 2. one core spawns [`Suite::tasks`], and all enter [`Scheduler::run`](filch::Scheduler::run): the scheduler over this
-//!    platform;
-//! 3. [`Suite::verdict`] says how many checks have passed and failed.
+//! platform;
+//! 3. [`Suite::verdict`] returns how many checks have passed and failed.
 //!
-//! Each check prints a line when it has ended. A lost wake-up is a hang: whoever runs the suite sets a limit, and the last line
-//! says which check came before. The executor should have no watchdog and no spin rounds, since both hide a lost wake-up for
-//! a while: `Config::new().watchdog(None).spin_rounds(0)`.
+//! Each check prints a line when it has ended. A lost wake-up is a hang: run the suite with a time
+//! limit; the last line names the check before the hang. The executor should have no watchdog and
+//! no spin rounds, since both hide a lost wake-up for a while:
+//! `Config::new().watchdog(None).spin_rounds(0)`.
 //!
-//! A platform that checks the word and then sleeps, with a gap between, passes all of this most of the time: the gap is a
-//! few instructions wide. Widen it: let the platform [`linger`] between the two (the kernels under `examples/` do so under
-//! their feature `delay`), and run the suite again. It also should run over [`Hostile`], which does with wakes and
-//! clocks all that the contract allows.
+//! A platform that checks the word and then sleeps, with a gap in between, usually passes: the gap
+//! is a few instructions wide. Widen it: let the platform [`linger`] between the two (the kernels
+//! under `examples/` do so with their feature `delay`), and run the suite again. Also run it over
+//! [`Hostile`], whose wakes and clock misbehave as far as the contract allows.
 #![no_std]
 
-/// The code in the page on porting compiles.
+/// The code in docs/porting.md compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/porting.md")]
 struct Porting;
@@ -38,9 +39,10 @@ use filch::{
 };
 pub use hostile::Hostile;
 
-/// Lets so much time pass, by the platform's clock, that an interrupt which the suite has asked for comes in between: for
-/// the gap between a platform's last look at the word and its halt, where no interrupt may get lost. By the clock and not by
-/// a count, as emulated machines run at any speed and have their interrupts late.
+/// Waits, by the platform's clock, until an interrupt that the suite has requested has come: for
+/// the gap between a platform's last check of the word and its halt, where no interrupt may be
+/// lost. It uses the clock and not a count, as emulated machines run at any speed and deliver their
+/// interrupts late.
 pub fn linger(platform: &impl Platform) {
     let end = platform.now() + Duration::from_micros(200);
     while platform.now() < end {
@@ -48,32 +50,37 @@ pub fn linger(platform: &impl Platform) {
     }
 }
 
-/// What the suite asks of a port beyond its [`Platform`]. What is `None` is skipped, and a line says so.
+/// What the suite needs from a port beyond its [`Platform`]. Checks whose hook is `None` are
+/// skipped, and a line says so.
 #[derive(Clone, Copy, Debug)]
 pub struct Port {
-    /// Prints a line. From any core.
+    /// Prints a line. Called from any core.
     pub print: fn(fmt::Arguments<'_>),
-    /// Raises an interrupt on the calling core now, whose handler calls [`Suite::on_interrupt`]: at once if interrupts are
-    /// enabled, else as soon as they are.
+    /// Raises an interrupt on the calling core now, whose handler calls [`Suite::on_interrupt`]: at
+    /// once if interrupts are enabled, otherwise as soon as they are.
     pub raise: Option<fn()>,
-    /// As `raise`, after about so many nanoseconds: by a timer. The platform's own deadlines must not suffer by it.
+    /// As `raise`, after about so many nanoseconds: by a timer. It must not disturb the platform's
+    /// own deadlines.
     pub alarm: Option<fn(u32)>,
-    /// As `raise`, on the first core and after so many instructions, as soon as interrupts are enabled; 0 calls it off. For
-    /// machines that can single-step.
+    /// As `raise`, on the first core and after so many instructions, as soon as interrupts are
+    /// enabled; 0 cancels it. For machines that can single-step.
     pub after: Option<fn(u32)>,
     /// Wakes the waker in a context that is no worker: another thread, a core without a worker.
     pub foreign: Option<fn(core::task::Waker)>,
-    /// How often cores have come out of their halt so far, all together.
+    /// How often all cores together have come out of their halt so far.
     pub halts: Option<fn() -> usize>,
-    /// How often a core may come out of its sleep in a second without work: 0, but for a clock that has to be wound. `None`:
-    /// the platform is one of spurious wake-ups.
+    /// How often a core may come out of its sleep in a second without work: 0, unless the clock
+    /// needs a periodic interrupt. `None`: the platform has spurious wake-ups.
     pub stirs: Option<usize>,
-    /// Whether panics unwind here; as they do in this build, unless the port says otherwise. Then a task of the suite panics, and the
-    /// platform's `guard` must contain it: one whose guard is the default ends here, and says so.
+    /// Whether panics unwind here; by default as in this build. If so, a task of the suite panics,
+    /// and the platform's `guard` must contain it. With the default guard, the program ends here
+    /// with a message.
     pub unwinds: bool,
-    /// How many wakes from core to core, in each of the checks that count them, all cores together.
+    /// The number of wakes from core to core in each check that counts them, for all cores
+    /// together.
     pub wakes: u32,
-    /// How many tasks live at the same time: as many as the memory holds that [`Suite::tasks`] gets, at most.
+    /// The number of tasks that live at the same time: at most as many as fit into the memory that
+    /// [`Suite::tasks`] gets.
     pub tasks: u32,
 }
 
@@ -103,24 +110,24 @@ pub struct Suite<P: Platform, const N: usize, const RING: usize = 256> {
     lanes: [Lane; N],
     /// Set by interrupts.
     cell: Readiness,
-    /// Interrupts are raised at the scheduler's events.
+    /// Whether interrupts are raised at the scheduler's events.
     provoking: AtomicBool,
     struck: interrupts::Struck,
-    /// Cores on which the check under way does not hold.
+    /// The cores on which the current check fails.
     broken: AtomicU32,
     passed: AtomicU32,
     failed: AtomicU32,
     skipped: AtomicU32,
 }
 
-/// What a core waits on, and tells.
+/// The word that a core waits on, and its answers.
 #[repr(align(64))]
 struct Lane {
     /// The word of its waits.
     word: AtomicU32,
-    /// What came with the word.
+    /// The data that came with the word.
     data: AtomicU32,
-    /// The last value of the word that it has seen.
+    /// The last value of the word that the core has seen.
     seen: AtomicU32,
     interrupts: AtomicU32,
 }
@@ -136,14 +143,14 @@ impl Lane {
     }
 }
 
-/// Where cores wait for each other.
+/// A barrier for all cores.
 struct Meeting {
     arrived: AtomicU32,
     held: AtomicU32,
 }
 
 impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
-    /// The suite for this executor, which nobody has entered yet.
+    /// The suite for this executor, whose workers have not been entered yet.
     pub const fn new(executor: &'static Executor<P, N, RING>, port: Port) -> Self {
         Self {
             executor,
@@ -165,7 +172,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         (self.passed.load(Ordering::Acquire), self.failed.load(Ordering::Acquire))
     }
 
-    /// Counts and prints a check, also one of the port's own.
+    /// Counts and prints a check. A port may add its own.
     pub fn check(&self, what: impl fmt::Display, holds: bool) {
         (self.port.print)(format_args!("{} {what}", if holds { "ok  " } else { "FAIL" }));
         let count = if holds { &self.passed } else { &self.failed };
@@ -177,7 +184,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         self.skipped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A check that each core makes for itself, at the same time.
+    /// A check that each core makes at the same time.
     fn on_each(&self, me: WorkerId, what: impl fmt::Display, check: impl FnOnce() -> bool) {
         self.meet();
         if !check() {
@@ -193,9 +200,11 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
     /// Waits until all cores are here.
     fn meet(&self) {
         let Meeting { arrived, held } = &self.meeting;
-        // Ordering: our own arrival comes after it, and the next meeting needs that.
+        // Ordering: Acquire pairs with the Release below: this core's arrival comes after it, and
+        // the next meeting needs that.
         let number = held.load(Ordering::Acquire);
-        // Ordering: AcqRel: the last to arrive sees what all have done, and passes it on by `held`.
+        // Ordering: AcqRel pairs with itself: the last core to arrive sees what all have done, and
+        // publishes it by `held`.
         if arrived.fetch_add(1, Ordering::AcqRel) + 1 == N as u32 {
             arrived.store(0, Ordering::Relaxed);
             held.store(number.wrapping_add(1), Ordering::Release);

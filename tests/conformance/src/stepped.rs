@@ -1,5 +1,5 @@
-//! Interrupts after every single instruction of a push, of a park and of a steal, whose handlers wake a task: on machines
-//! that can single-step.
+//! Interrupts after every single instruction of a push, of a park and of a steal, whose handlers
+//! wake a task: on machines that can single-step.
 
 use filch::{
     Memory, Platform, Step, WorkerId,
@@ -11,14 +11,15 @@ use crate::Suite;
 
 /// The count of halts as the stepped park begins.
 static HALTS: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// How many interrupts have come since, before the halt of that park was over.
+/// How many interrupts have come since, before the halt of that park ended.
 static AWAKE: AtomicU32 = AtomicU32::new(0);
 /// How often the waiting task was woken.
 static WOKEN: AtomicU32 = AtomicU32::new(0);
-/// How many times the stepped core has asked for tasks to steal, and how many times they were there.
+/// How many times the stepped core has requested tasks to steal, and how many times they were
+/// queued.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 static SERVED: AtomicU32 = AtomicU32::new(0);
-/// In `ASKED`: never again.
+/// In `ASKED`: no more requests.
 const OVER: u32 = u32::MAX;
 
 impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
@@ -36,7 +37,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         self.on_each(me, what, || match me.index() {
             0 => {
                 let sound = self.after_each_instruction(after, alarm, halts, memory);
-                // Ordering: as in `tasks_to_steal`.
+                // Ordering: Release, as in `tasks_to_steal`.
                 ASKED.store(OVER, Ordering::Release);
                 sound
             }
@@ -45,9 +46,9 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         });
     }
 
-    /// Interrupts of the stepped core come here too.
+    /// Notes an interrupt, which may be one of the stepped core.
     pub(crate) fn note_interrupt(&self) {
-        // Ordering: Relaxed: the stepped core's own.
+        // Ordering: Relaxed; only the stepped core uses it.
         if self.port.halts.is_some_and(|halts| halts() == HALTS.load(Ordering::Relaxed)) {
             AWAKE.fetch_add(1, Ordering::Relaxed);
         }
@@ -76,7 +77,8 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             parent.is_ok() && worker.step() == Step::Polled
         };
         let mut lost = false;
-        // Struck before it masks interrupts, it must not sleep; struck later, the alarm ends its sleep.
+        // If the interrupt comes before the core masks interrupts, it must not sleep; if it comes
+        // later, the alarm ends its sleep.
         let park = |step| {
             after(step);
             let before = halts();
@@ -86,7 +88,8 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             worker.park();
             HALTS.store(usize::MAX, Ordering::Relaxed);
             let slept = halts() != before;
-            // Only the alarm may end the sleep: an interrupt before it was a wake, which must have kept the core awake.
+            // Only the alarm may end the sleep: an interrupt before it was a wake, which must have
+            // kept the core awake.
             lost |= slept && AWAKE.load(Ordering::Relaxed) > 1;
             !slept
         };
@@ -122,8 +125,9 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         }
     }
 
-    /// Runs `scenario` again and again, with the interrupt one instruction later each time, until it ends before the
-    /// interrupt comes. How many instructions it has, and whether each interrupt has woken the task.
+    /// Runs `scenario` again and again, with the interrupt one instruction later each time, until
+    /// it ends before the interrupt comes. Returns how many instructions it has, and whether each
+    /// interrupt has woken the task.
     fn step_through(&self, mut scenario: impl FnMut(u32) -> bool, stop: impl Fn()) -> (u32, bool) {
         let (mut sound, mut instructions) = (true, 0);
         let (mut beyond, mut first_beyond) = (0, None);
@@ -142,21 +146,23 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
                 break;
             }
         }
-        // Not every run is equally long. But one that ended far before the others has lost a wake.
+        // Not all runs are equally long. But a run that ended much earlier than the others has lost
+        // a wake.
         sound &= first_beyond.is_some_and(|first| first + 100 > instructions);
         (instructions, sound)
     }
 
-    /// Has the last core put tasks into its queue.
+    /// Makes the last core put tasks into its queue.
     fn tasks_to_steal(&self) {
-        // Ordering: Release and Acquire, each way: who asks has done with the tasks before, who serves has queued the next.
+        // Ordering: Release pairs with the Acquire of the other side, each way: the request comes
+        // after the tasks before it have ended, the answer after the next are queued.
         let turn = ASKED.fetch_add(1, Ordering::Release) + 1;
         while SERVED.load(Ordering::Acquire) != turn {
             self.executor.platform().relax(u32::MAX);
         }
     }
 
-    /// Is the core that has them.
+    /// The loop of the core that has the tasks.
     fn be_stolen_from(&'static self, me: WorkerId, memory: &'static impl Memory) -> bool {
         let mut worker = None;
         let mut sound = true;
@@ -167,7 +173,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
                 break;
             }
             if asked != SERVED.load(Ordering::Relaxed) {
-                // It is no worker before, as pushes and parks should have no others.
+                // It becomes a worker only now, as pushes and parks should have no other workers.
                 let worker = worker.get_or_insert_with(|| self.executor.worker(me));
                 sound &= worker.as_ref().is_ok_and(|worker| {
                     drain(|| worker.step());

@@ -1,4 +1,4 @@
-//! The scheduler over this platform.
+//! The scheduler on this platform.
 
 use core::{future::Future, hint::black_box, time::Duration};
 
@@ -10,15 +10,16 @@ use filch::{
 
 use crate::{Dice, Suite};
 
-/// What the players of a match share, and what bursts count: statics, as tasks outlive their callers.
+/// The state that the players of a match share, and the counts of bursts: statics, as tasks outlive
+/// their callers.
 static TURN: [Readiness; 2] = [const { Readiness::new() }; 2];
 static DONE: AtomicU32 = AtomicU32::new(0);
 static EARLY: AtomicU32 = AtomicU32::new(0);
 static LATEST: AtomicU32 = AtomicU32::new(0);
 
 impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
-    /// Starts all workers by [`Platform::start`]: for platforms that have it, in place of `run` on each core. True if all
-    /// were started.
+    /// Starts all workers by [`Platform::start`]: for platforms that have it, instead of `run` on
+    /// each core. True if all were started.
     pub fn start(&'static self) -> bool {
         let start = |i: usize| self.executor.start(WorkerId::new(i as u16));
         let started = (0..N).all(|i| start(i) == Ok(()));
@@ -26,8 +27,9 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         started
     }
 
-    /// The scheduler's checks. To be spawned as a task, while all workers run; it spawns into `memory`, whose slots should
-    /// have room for futures of 200 bytes. One run at a time, with no other task around.
+    /// The scheduler's checks. To be spawned as a task, while all workers run; it spawns into
+    /// `memory`, whose slots should have room for futures of 200 bytes. One run at a time, and no
+    /// other task.
     pub async fn tasks(&'static self, memory: &'static impl Memory) {
         self.starts();
         self.all_workers_come().await;
@@ -89,7 +91,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
     fn starts(&'static self) {
         match self.executor.start(WorkerId::new(0)) {
             Err(StartError::Unsupported) => self.skip("workers start", "cores enter by themselves"),
-            // It is refused; or the second context finds the worker running, and goes.
+            // It is refused; or the second context finds the worker running, and returns.
             other => {
                 let harmless = matches!(other, Ok(()) | Err(StartError::Refused(_)));
                 self.check("a worker is started once more to no harm", harmless);
@@ -104,7 +106,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         self.check("all workers are online", true);
     }
 
-    /// So many tasks of so many yields, spawned by a task of their own; whether all have ended.
+    /// So many tasks with so many yields each, spawned by one task; returns whether all have ended.
     pub(crate) async fn burst(
         &'static self,
         memory: &'static impl Memory,
@@ -128,7 +130,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         while spawned && DONE.load(Ordering::Acquire) < tasks {
             filch::yield_now().await;
         }
-        // Their memory comes back a little later than their news.
+        // Their memory is returned a little after their results.
         while self.executor.metrics().totals().live > 2 {
             filch::yield_now().await;
         }
@@ -151,7 +153,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
                     }
                     sound
                 };
-                // Those before end before it, as all have equally many turns.
+                // The earlier ones end before it, as all have equally many turns.
                 last = self.pin(memory, worker, task);
                 sound &= last.is_some();
             }
@@ -168,7 +170,8 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         sound
     }
 
-    /// Two tasks, each pinned to a core, take turns: each turn is a wake of a core that sleeps or is about to.
+    /// Two tasks, each pinned to a core, take turns: each turn is a wake of a core that sleeps or
+    /// is about to.
     async fn matches(&'static self, memory: &'static impl Memory) {
         let turns = self.port.wakes / 2;
         TURN.iter().for_each(Readiness::reset);
@@ -189,7 +192,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         self.check("two tasks on two cores take turns", sound);
     }
 
-    /// Work that one task makes is stolen by other cores.
+    /// Other cores steal the work that one task makes.
     async fn shared(&'static self, memory: &'static impl Memory) {
         let mut sound = true;
         let wanted = (N - 1).min(3);
@@ -305,7 +308,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         self.check(what, contained && sound);
     }
 
-    /// A second without work: nobody wakes up.
+    /// A second without work: no core wakes up.
     async fn quiet(&'static self) {
         let what = "idle cores sleep for a quiet second";
         let Some(stirs) = self.port.stirs else {
@@ -320,11 +323,11 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         self.executor.sleep(Duration::from_millis(50)).await;
         let (parks_before, halts_before) = (parks(), halts());
         self.executor.sleep(Duration::from_secs(1)).await;
-        // This very sleep is one, and its halt may end in a look that finds that it has not quite come.
+        // This sleep counts as one, and its halt may end a little early and be repeated.
         let parks = parks().wrapping_sub(parks_before);
         let halts = halts().wrapping_sub(halts_before);
         (self.port.print)(format_args!("     {parks} parks, {halts} halts, for one timer"));
-        // A core that does not come out of a halt in that time has not been in one.
+        // A core that has not come out of a halt in that time was not in one.
         let least = usize::from(self.port.halts.is_some());
         self.check(what, parks <= 1 + stirs && (least..=1 + stirs).contains(&halts));
     }

@@ -12,8 +12,8 @@ use filch_test_support::watchdog;
 
 const WORKER: WorkerId = WorkerId::new(0);
 
-/// A platform whose interrupts come at the worst time: after the hostile one has let the worker go to sleep, and before it
-/// sleeps.
+/// A platform whose interrupts come at the worst time: after the hostile one has let the worker
+/// sleep, and before it sleeps.
 struct Late;
 
 static HOSTILE: Hostile<Late> = Hostile::new(Late, 1);
@@ -32,7 +32,8 @@ unsafe impl Platform for Late {
     }
 
     unsafe fn wait(&self, worker: WorkerId, word: &AtomicU32, _: u32, _: Option<Instant>) {
-        // A wake for a change that the worker has seen already: its interrupt has come and gone when the worker sleeps.
+        // A wake for a change that the worker has already seen: its interrupt has been handled
+        // before the worker sleeps.
         HOSTILE.wake(worker, word);
         SLEEPS.fetch_add(1, SeqCst);
         WAKES.store(0, SeqCst);
@@ -58,7 +59,7 @@ fn a_wake_of_a_sleeper_is_passed_on() {
     }
 }
 
-/// A platform that tells each thread whether a wake of its came through.
+/// A platform that records for each thread whether its wake came through.
 struct Through;
 
 thread_local!(static CAME: Cell<u32> = const { Cell::new(0) });

@@ -1,18 +1,20 @@
-//! The idle protocol of filch as a formal model: every state that a few workers and a pusher can reach.
+//! The idle protocol of filch as a formal model: every state that a few workers and a pusher can
+//! reach.
 //!
-//! Steps bear the names of the functions in `core/src/scheduler/` that they belong to, and each is one access to what
-//! contexts share: the word of a bitmap, the count of searchers, a queue. All accesses are sequentially consistent here;
-//! orderings are loom's and `filch-weakmem`'s to check. What the model leaves out: the LIFO slot, timers and I/O, the
-//! bitmap's second level, fork-join jobs, and all that ends a sleep by time.
+//! Each step has the name of its function in `core/src/scheduler/`, and is one access to shared
+//! state: the word of a bitmap, the count of searchers, a queue. All accesses are sequentially
+//! consistent here; loom and `filch-weakmem` check the orderings. The model leaves out the LIFO
+//! slot, timers and I/O, the bitmap's second level, fork-join jobs, and every timeout.
 //!
-//! What is looked at: two workers with two tasks from outside, one pinned and one that a poll queues; the same with one from
-//! outside and a sleep that ends for no reason; three workers with a task from outside and one that a poll queues. More in
-//! a test that takes minutes.
+//! The tests check two workers with two tasks from outside, one pinned and one that a poll queues;
+//! the same with one task from outside and a spurious wake; three workers with a task from outside
+//! and one that a poll queues. A test that takes minutes checks more.
 //!
-//! A poll may last for ever, and so may the code of whoever has queued a task and not yet said so. So nothing is required
-//! to happen "in the end": the [properties](Idle::properties) say of each state what must be true if all that is under way
-//! there never goes on. What is taken to go on is the scheduler's own code, a claim included: a thread that is stopped
-//! between the two halves of one holds up those who relied on its count.
+//! A poll may last for ever, and so may the code of a context that has queued a task and not yet
+//! notified. So nothing must happen "in the end": the [properties](Idle::properties) say for each
+//! state what must be true if all user code in it never goes on. The scheduler's own code is
+//! assumed to go on, claims included: a thread that is stopped between the two halves of a claim
+//! delays those that relied on its count.
 
 mod notify;
 mod worker;
@@ -24,49 +26,50 @@ use stateright::{Model, Path, Property};
 pub use notify::{Notify, Target};
 pub use worker::{At, Worker};
 
-/// What is left out of the protocol, or planted in it.
+/// A part that is left out of the protocol, or a bug that is planted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Variant {
     /// As it is in `core/src/scheduler/`.
     Sound,
-    /// Nobody looks again after the announcement (`idle_recheck` in `core/mutants.sh`).
+    /// No re-check after the announcement (`idle_recheck` in `core/mutants.sh`).
     NoRecheck,
-    /// Only the last searcher looks again after its announcement, as Tokio has it (`idle_gap`).
+    /// Only the last searcher re-checks after its announcement, as in Tokio (`idle_gap`).
     SearchersRecheck,
-    /// Who sees work on its way to sleep is no searcher (`idle_lapse`).
+    /// A worker that sees work on its way to sleep does not become a searcher (`idle_lapse`).
     NoSearcher,
-    /// The last searcher that found work does not look again (half of rule 2).
+    /// The last searcher that found work does not check again (half of rule 2).
     NoLookOnStop,
     /// A claim is counted after the bit is cleared (`idle_early`).
     CountedLate,
     /// A worker whose bit is gone when it wakes does not know that it searches.
     ClaimForgotten,
-    /// Who claims a worker that woke by itself leaves, though its count may have turned another pusher away.
+    /// A claimer that finds its worker awake leaves, though its count may have turned another
+    /// pusher away.
     MissedForgotten,
-    /// It looks at all queues but that worker's ring (`call_own`).
+    /// It checks all queues except that worker's ring (`call_own`).
     MissedOwn,
-    /// Nobody looks at its inbox after the announcement.
+    /// No check of the inbox after the announcement.
     NoMailLook,
-    /// Who claims a worker does not unpark it.
+    /// A claimer does not unpark its worker.
     NoUnpark,
 }
 
-/// The model: what there is, and how much may happen.
+/// The model: the contexts, and how much may happen.
 #[derive(Clone, Copy, Debug)]
 pub struct Idle<const WORKERS: usize> {
-    /// What is planted.
+    /// The planted bug.
     pub variant: Variant,
     /// Tasks that the pusher, a thread that is no worker, queues in the injector.
     pub pushes: u8,
-    /// Pinned tasks that it queues in any worker's inbox.
+    /// Pinned tasks that the pusher queues in any worker's inbox.
     pub mail: u8,
     /// Tasks that polls queue in their workers' rings.
     pub spawns: u8,
-    /// Sleeps that end for no reason.
+    /// Spurious wakes.
     pub spurious: u8,
 }
 
-/// What all contexts share, and where each is.
+/// The shared state, and the position of each context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State<const WORKERS: usize> {
     /// Tasks in the injector.
@@ -79,17 +82,17 @@ pub struct State<const WORKERS: usize> {
     pub searching: u8,
     /// `Idle::top`: a bit for each worker that sleeps or is about to.
     pub parked: u8,
-    /// Whose park word says that the next sleep ends at once.
+    /// The workers whose park word makes the next sleep end at once.
     pub notified: u8,
     /// The workers.
     pub workers: [Worker; WORKERS],
-    /// Where the pusher is, if it is in the midst of a notification.
+    /// The pusher's position, while it notifies.
     pub pusher: Option<Notify>,
-    /// What may yet happen.
+    /// What may still happen.
     pub left: Left,
 }
 
-/// How much of each is left to do.
+/// How many of each may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "as in `Idle`")]
 pub struct Left {
@@ -99,7 +102,7 @@ pub struct Left {
     pub spurious: u8,
 }
 
-/// Whose turn it is, and what it chooses where it has a choice.
+/// The context that runs next, and its choice if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The pusher queues a task that any worker may take.
@@ -108,18 +111,19 @@ pub enum Action {
     PushPinned(usize),
     /// The pusher goes on with its notification.
     Pusher,
-    /// This worker, or the pusher if there is none of that number, claims that sleeper. Any, as the real one avoids the last
-    /// that it claimed, and another may have come between its look and its choice.
+    /// This worker, or the pusher if no worker has that number, claims that sleeper. Any sleeper:
+    /// the real claim avoids the last one that it claimed, and another context may have come
+    /// between its check and its choice.
     Claim(usize, usize),
     /// The worker does its next step.
     Step(usize),
     /// The worker takes the whole injector, not one task.
     Batch(usize),
-    /// The worker turns to its inbox before its ring and the injector: every second pass does.
+    /// The worker checks its inbox before its ring and the injector, as in every second pass.
     InboxFirst(usize),
     /// Its poll queues a task.
     Spawn(usize),
-    /// Its sleep ends for no reason.
+    /// Its sleep ends spuriously.
     Spurious(usize),
 }
 
@@ -199,7 +203,7 @@ impl<const WORKERS: usize> Model for Idle<WORKERS> {
                 model.actions(state, &mut actions);
                 !actions.is_empty() || state.waiting() + state.inboxes.iter().sum::<u8>() == 0
             }),
-            // Without these, the model could be true of nothing.
+            // Without these, the model could be vacuous.
             Property::sometimes("all is done and all sleep", |model: &Self, state| {
                 let mut actions = Vec::new();
                 model.actions(state, &mut actions);
@@ -223,26 +227,27 @@ impl<const WORKERS: usize> Model for Idle<WORKERS> {
     }
 }
 
-/// The proof obligation: no task waits in the injector or a ring while a worker sleeps and nobody searches or is on its way.
+/// The proof obligation: no task waits in the injector or a ring while a worker sleeps, unless a
+/// worker searches or a notification is in progress.
 pub const STRANDED: &str = "no task waits while a worker sleeps and nobody is on its way";
-/// A pinned task's worker hears of it.
+/// A worker with a pinned task wakes up.
 pub const MAIL: &str = "no worker sleeps over its mail";
-/// INV-IDLE-COUNT: the count is that of the searchers, of the workers that are to find their bit cleared, and of the claims
-/// under way.
+/// INV-IDLE-COUNT: the count is that of the searchers, of the workers that will find their bit
+/// cleared, and of the claims in progress.
 pub const COUNT: &str = "as many are counted as searching as search";
-/// INV-IDLE-BIT: whoever clears a sleeper's bit unparks it.
+/// INV-IDLE-BIT: the context that clears a sleeper's bit unparks the sleeper.
 pub const CLAIMED: &str = "no claim is forgotten";
-/// If nobody has anything left to do, nothing is left.
+/// If no context can do anything more, no task is left.
 pub const DEADLOCK: &str = "all sleep for ever only if no task is left";
 
 impl<const WORKERS: usize> State<WORKERS> {
     /// `Idle::count_down`.
     fn count_down(&mut self) {
-        // As the real counter does, where a planted bug lets it.
+        // Wraps as the real counter does, if a planted bug allows it.
         self.searching = self.searching.wrapping_sub(1);
     }
 
-    /// Whether there is a task in a queue, as [`At`] numbers them.
+    /// Whether there is a task in a queue, with the numbers of [`At`].
     fn has_task(&self, queue: usize) -> bool {
         queue.checked_sub(1).map_or(self.injector, |ring| self.rings[ring]) > 0
     }
@@ -252,14 +257,14 @@ impl<const WORKERS: usize> State<WORKERS> {
         self.injector + self.rings.iter().sum::<u8>()
     }
 
-    /// Who sleeps, and has not been told to wake up.
+    /// The workers that sleep, and have not been notified.
     fn asleep(&self) -> u8 {
         let sleeps = |me: usize| self.workers[me].at == At::Asleep && self.notified & 1 << me == 0;
         (0..WORKERS).filter(|me| sleeps(*me)).fold(0, |all, me| all | 1 << me)
     }
 
-    /// All that is under way is the program's own code, which may never go on: it may be in the midst of a wake, if it has
-    /// queued its task and no more.
+    /// Only user code is in progress, which may never go on: it may be inside a wake, if it has
+    /// queued its task and done nothing more.
     fn stands_still(&self) -> bool {
         let stands = |me: usize| match self.workers[me].at {
             At::Poll => true,
@@ -300,7 +305,7 @@ impl<const WORKERS: usize> State<WORKERS> {
         (0..WORKERS).any(|me| claimed & 1 << me != 0 && !unparks(me))
     }
 
-    /// Who is in the midst of a notification.
+    /// The contexts that are notifying.
     fn notifying(&self) -> impl Iterator<Item = Notify> {
         let of = |worker: &Worker| match worker.at {
             At::Notify(notify, _) => Some(notify),
@@ -310,7 +315,7 @@ impl<const WORKERS: usize> State<WORKERS> {
     }
 }
 
-/// A path in words: each step by its context and its name, and what is shared after it.
+/// A path in words: each step by its context and its name, and the shared state after it.
 pub fn tell<const WORKERS: usize>(path: Path<State<WORKERS>, Action>) -> String {
     let mut text = String::new();
     let steps = path.into_vec();

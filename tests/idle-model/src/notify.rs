@@ -2,25 +2,25 @@
 
 use crate::{Action, State, Variant};
 
-/// Whom a claim is for.
+/// The worker that a claim is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// `Idle::claim_any`: this one, or else another.
+    /// `Idle::claim_any`: this one, or otherwise another.
     Any(usize),
-    /// `Idle::claim`, of this one alone: it has mail.
+    /// `Idle::claim`, only of this one: it has mail.
     Only(usize),
 }
 
 /// The next step of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Notify {
-    /// `Idle::must_notify`: does somebody search?
+    /// `Idle::must_notify`: is there a searcher?
     MustNotify,
-    /// The same for a claim that came too late, whose count may have turned others away.
+    /// The same for a claim that came too late, whose count may have turned other contexts away.
     MustNotifyAfter,
-    /// `Idle::must_notify`: does somebody sleep?
+    /// `Idle::must_notify`: is there a sleeper?
     AnyParked,
-    /// `Idle::claim_any`: who sleeps?
+    /// `Idle::claim_any`: which worker sleeps?
     ClaimAny,
     /// `Idle::claim`: does it sleep?
     IsParked(Target),
@@ -28,18 +28,18 @@ pub enum Notify {
     CountUp(Target),
     /// `Idle::clear`: clears its bit.
     Clear(Target),
-    /// `Idle::claim`: it woke by itself meanwhile.
+    /// `Idle::claim`: the worker woke by itself meanwhile.
     CountDown(Target),
     /// `Scheduler::call` after `Claim::Missed`: `Scheduler::has_work_for_any`: is there a task in this queue?
     HasWork {
         /// The injector, or a worker's ring.
         queue: usize,
-        /// Whom the claim was for.
+        /// The worker that the claim was for.
         of: usize,
     },
     /// `Scheduler::unpark`.
     Unpark(usize),
-    /// The claim is counted only now, as [`Variant::CountedLate`] has it.
+    /// The claim is counted only now, in [`Variant::CountedLate`].
     CountLate(usize),
 }
 
@@ -57,7 +57,7 @@ impl Notify {
         Self::IsParked(Target::Only(worker))
     }
 
-    /// Nothing has been done yet that others could rely on.
+    /// It has done nothing yet that other contexts could rely on.
     pub(crate) fn is_first(self) -> bool {
         matches!(self, Self::MustNotify | Self::IsParked(Target::Only(_)))
     }
@@ -72,7 +72,7 @@ impl Notify {
         matches!(self, Self::Clear(_) | Self::CountDown(_))
     }
 
-    /// What may come next: `step`, or the choice of a sleeper.
+    /// The possible next actions: `step`, or the choice of a sleeper.
     pub(crate) fn choices<const WORKERS: usize>(
         self,
         state: &State<WORKERS>,
@@ -87,7 +87,7 @@ impl Notify {
         actions.extend(sleepers.map(|sleeper| Action::Claim(by, sleeper)));
     }
 
-    /// Does the step; the next, if it was not the last.
+    /// Does the step; returns the next one, if it was not the last.
     pub(crate) fn step<const WORKERS: usize>(
         self,
         variant: Variant,
@@ -99,7 +99,7 @@ impl Notify {
                 (state.searching == 0).then_some(Self::AnyParked)
             }
             Self::AnyParked => (state.parked != 0).then_some(Self::ClaimAny),
-            // Nobody sleeps any more: see `choices`.
+            // No worker sleeps any more: see `choices`.
             Self::ClaimAny => None,
             Self::IsParked(target) if !sleeps(target) => Self::is_awake(target),
             Self::IsParked(target) if variant == Variant::CountedLate => Some(Self::Clear(target)),
@@ -147,7 +147,7 @@ impl Notify {
         }
     }
 
-    /// The claimed one does not sleep: another may.
+    /// The claimed worker does not sleep; another may.
     fn is_awake(target: Target) -> Option<Self> {
         matches!(target, Target::Any(_)).then_some(Self::ClaimAny)
     }

@@ -5,40 +5,42 @@ use crate::{Action, Notify, State, Variant};
 /// A worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Worker {
-    /// What it does next.
+    /// Its next step.
     pub at: At,
     /// `Local::searching`.
     pub searching: bool,
 }
 
-/// What a worker does next. A queue is the injector, number 0, or the ring of the worker before its number.
+/// The next step of a worker. A queue is the injector, number 0, or the ring of the worker with the
+/// next lower number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum At {
     /// `Worker::find`: the own ring, the inbox.
     Find,
     /// `Worker::take_injector`; whether after a search.
     TakeInjector(bool),
-    /// `Idle::try_search`: do too many search?
+    /// `Idle::try_search`: are there too many searchers?
     TrySearch,
     /// `Idle::try_search`: counts itself.
     CountUp,
-    /// `Worker::steal`: whose ring, and how many are left to look at.
+    /// `Worker::steal`: the ring, and how many are left to check.
     Steal(usize, usize),
-    /// `Worker::take_batch`, `Ring::steal_into`: of so many tasks in hand, all but the first go to the own ring.
+    /// `Worker::take_batch`, `Ring::steal_into`: of so many tasks taken, all but the first go to
+    /// the own ring.
     Keep(u8),
-    /// `Worker::stop_searching`: counts itself down, as it is to poll a task.
+    /// `Worker::stop_searching`: decrements the count, before it polls a task.
     StopSearching,
     /// `Worker::stop_searching` of the last searcher: is there a task in this queue?
     Look(usize),
-    /// In the midst of a notification; whether it is in a poll.
+    /// Notifying; whether inside a poll.
     Notify(Notify, bool),
     /// In a poll.
     Poll,
     /// `Idle::announce`: sets its bit.
     Announce,
-    /// `Idle::announce` of a searcher: counts itself down.
+    /// `Idle::announce` of a searcher: decrements the count.
     CountDown,
-    /// `Idle::announce`: does nobody search? Whether it was a searcher itself.
+    /// `Idle::announce`: is there no searcher? Whether it was one itself.
     Announced(bool),
     /// `Scheduler::has_work` after the announcement: is there a task in this queue?
     Recheck(usize),
@@ -52,7 +54,7 @@ pub enum At {
     Asleep,
 }
 
-/// What worker `me` may do.
+/// The possible actions of worker `me`.
 pub(crate) fn choices<const WORKERS: usize>(
     state: &State<WORKERS>,
     me: usize,
@@ -106,18 +108,18 @@ pub(crate) fn step<const WORKERS: usize>(
     state.workers[me] = worker;
 }
 
-/// [`At::Find`], unless it is known to find nothing: then it need be no step of its own.
+/// [`At::Find`], unless it would find nothing: then it need not be a step of its own.
 fn find<const WORKERS: usize>(state: &State<WORKERS>, me: usize) -> At {
     let nothing = state.rings[me] + state.inboxes[me] + state.left.mail == 0;
     if nothing { At::TakeInjector(false) } else { At::Find }
 }
 
-/// [`At::Keep`], unless nothing is to be kept, and nobody to be told.
+/// [`At::Keep`], unless there is nothing to keep, and no notification due.
 fn keep(worker: &Worker, taken: u8) -> At {
     if worker.searching && taken == 1 { rest(worker) } else { At::Keep(taken) }
 }
 
-/// `Worker::find`: what comes next.
+/// `Worker::find`: the next step.
 fn search<const WORKERS: usize>(
     state: &mut State<WORKERS>,
     me: usize,
@@ -172,7 +174,7 @@ fn search<const WORKERS: usize>(
     }
 }
 
-/// `Worker::rest`: it turns to a poll.
+/// `Worker::rest`: it is about to poll.
 fn rest(worker: &Worker) -> At {
     if worker.searching { At::StopSearching } else { At::Poll }
 }
@@ -224,7 +226,7 @@ fn sleep<const WORKERS: usize>(
             if look { At::Recheck(0) } else { At::MustStay }
         }
         At::Recheck(queue) if state.has_task(queue) => At::Retract(true),
-        // The own ring is looked at by `must_stay`.
+        // `must_stay` checks the own ring.
         At::Recheck(queue) => match queue + 1 + usize::from(queue == me) {
             next if next > WORKERS => At::MustStay,
             next => At::Recheck(next),

@@ -1,4 +1,4 @@
-//! Every state of the protocol, and what each planted bug does to it.
+//! Every state of the protocol, and the effect of each planted bug.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 const TWO: Idle<2> = Idle { variant: Variant::Sound, pushes: 2, mail: 1, spawns: 1, spurious: 0 };
 const THREE: Idle<3> = Idle { variant: Variant::Sound, pushes: 1, mail: 0, spawns: 1, spurious: 0 };
 
-/// Looks at every state.
+/// Checks every state.
 fn holds<const WORKERS: usize>(model: Idle<WORKERS>) {
     let begin = Instant::now();
     let checker = model.checker().threads(2).spawn_bfs().join();
@@ -17,7 +17,7 @@ fn holds<const WORKERS: usize>(model: Idle<WORKERS>) {
     checker.assert_properties();
 }
 
-/// Looks for the shortest way to a state in which the property does not hold.
+/// Searches for the shortest path to a state in which the property does not hold.
 fn breaks<const WORKERS: usize>(model: Idle<WORKERS>, property: &'static str) {
     let begin = Instant::now();
     let checker =
@@ -56,14 +56,15 @@ fn who_parks_must_look_again() {
     breaks(Idle { variant: Variant::NoRecheck, ..TWO }, STRANDED);
 }
 
-/// The gap of the protocol as Tokio and others write it: a worker that was refused the searcher's role.
+/// The gap of the protocol in Tokio and others: a worker that was refused the searcher's role.
 #[test]
 fn who_was_no_searcher_must_look_again() {
     breaks(Idle { variant: Variant::SearchersRecheck, ..TWO }, STRANDED);
     breaks(Idle { variant: Variant::SearchersRecheck, ..THREE }, STRANDED);
 }
 
-/// The bug that simulation found: who sees work on its way to sleep, and turns to a task of its own.
+/// The bug that simulation found: a worker sees work on its way to sleep, and runs a task of its
+/// own.
 #[test]
 fn who_sees_work_on_its_way_to_sleep_is_a_searcher() {
     breaks(Idle { variant: Variant::NoSearcher, ..TWO }, STRANDED);

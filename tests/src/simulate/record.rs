@@ -265,7 +265,7 @@ unsafe impl Platform for Recorder {
         expected: u32,
         deadline: Option<Instant>,
     ) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         self.sleep(|| unsafe { self.host.wait(worker, word, expected, deadline) });
     }
 

@@ -1,4 +1,5 @@
-//! An allocator that counts how often it is called, for a test in a process of its own: the count is the process's.
+//! An allocator that counts its calls, for a test in a process of its own: the count is for the
+//! whole process.
 
 use core::{
     alloc::{GlobalAlloc, Layout},
@@ -6,7 +7,8 @@ use core::{
 };
 use std::alloc::System;
 
-/// The system's allocator. Counts calls while the count is on. To be the `#[global_allocator]` of a test.
+/// The system's allocator. Counts calls while the count is on. For the `#[global_allocator]` of a
+/// test.
 #[derive(Clone, Copy, Debug)]
 pub struct Counting;
 
@@ -19,7 +21,7 @@ pub fn begin() {
     ON.store(true, SeqCst);
 }
 
-/// How many calls there were, of any thread, since [`begin`].
+/// Returns how many calls there were since [`begin`], in all threads.
 pub fn end() -> usize {
     ON.store(false, SeqCst);
     CALLS.load(SeqCst)
@@ -35,25 +37,25 @@ fn count() {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
         count();
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { System.dealloc(p, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { System.realloc(p, layout, size) }
     }
 }

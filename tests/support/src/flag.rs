@@ -23,17 +23,17 @@ struct State {
 }
 
 impl Flag {
-    /// It has not come yet.
+    /// A flag that is not set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A waker that panics in a test leaves nothing half done here.
+    /// A waker that panics in a test leaves the state consistent.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It comes.
+    /// Sets it, and wakes all that wait.
     pub fn set(&self) {
         let waiting = {
             let mut state = self.state();
@@ -44,7 +44,7 @@ impl Flag {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether it has come.
+    /// Whether it is set.
     pub fn is_set(&self) -> bool {
         self.state().set
     }
@@ -54,19 +54,19 @@ impl Flag {
         !self.state().waiting.is_empty()
     }
 
-    /// The wakers of those who wait; it forgets them.
+    /// Takes the wakers of the waiting futures.
     pub fn take_wakers(&self) -> Vec<Waker> {
         core::mem::take(&mut self.state().waiting)
     }
 
-    /// Blocks the calling thread until it has come.
+    /// Blocks the calling thread until it is set.
     pub fn block(&self) {
         let state = self.state();
         let waited = self.0.news.wait_while(state, |state| !state.set);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits until it has come.
+    /// Waits until it is set.
     pub fn wait(&self) -> impl Future<Output = ()> + Send + 'static {
         let flag = self.clone();
         poll_fn(move |cx| {

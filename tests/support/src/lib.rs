@@ -1,5 +1,5 @@
-//! What the tests of several crates share: a limit of time, events to wait for, counts of drops and of allocations, seeds, processes
-//! of their own.
+//! What the tests of several crates share: a time limit, events to wait for, counts of drops and of
+//! allocations, seeds, child processes.
 
 pub mod counting;
 mod flag;
@@ -20,7 +20,7 @@ pub use flag::Flag;
 /// Ends the whole test program if it is not dropped in time: a hang must not look like a slow machine.
 #[derive(Debug)]
 pub struct Watchdog {
-    /// Dropped with the watchdog, of which the thread hears.
+    /// Dropped with the watchdog, which ends the thread.
     _alive: mpsc::Sender<()>,
 }
 
@@ -47,28 +47,28 @@ impl Drop for Tally {
     }
 }
 
-/// How often the things that it gave out were dropped.
+/// Counts the drops of the tallies that it gave out.
 #[derive(Clone, Debug, Default)]
 pub struct Drops(Arc<AtomicUsize>);
 
 impl Drops {
-    /// None so far.
+    /// A count of zero.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One more thing to be dropped.
+    /// Gives out a tally.
     pub fn tally(&self) -> Tally {
         Tally(Arc::clone(&self.0))
     }
 
-    /// How many were.
+    /// How many were dropped.
     pub fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-/// Waits, on a thread, until the condition holds; the watchdog is the limit.
+/// Waits, on a thread, until the condition holds; the watchdog limits the time.
 pub fn until(condition: impl Fn() -> bool) {
     while !condition() {
         thread::yield_now();
@@ -86,10 +86,10 @@ pub fn message(payload: &(dyn Any + Send)) -> &str {
 /// Names the part that a child process plays.
 const PART: &str = "FILCH_TEST_PART";
 
-/// This test program again, to play a part: the same test is to ask for it by [`part`].
+/// Starts this test program again, to play a part: the same test must ask for it with [`part`].
 ///
 /// # Panics
-/// If the system does not tell which program this is.
+/// If the path of this program is unknown.
 pub fn play(test: &str, part: &str) -> process::Command {
     let mut program = process::Command::new(env::current_exe().expect("its own path"));
     program.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(PART, part);
@@ -101,7 +101,8 @@ pub fn part() -> Option<String> {
     env::var(PART).ok()
 }
 
-/// Runs the body of a test in a process of its own, since it changes what belongs to a whole process.
+/// Runs the body of a test in a process of its own, since it changes the state of the whole
+/// process.
 ///
 /// # Panics
 /// If the body does.
@@ -117,7 +118,7 @@ pub fn alone(test: &str, body: impl FnOnce()) {
 /// Random choices; `FILCH_SEED` repeats those of another run.
 ///
 /// # Panics
-/// If that is no number.
+/// If its value is not a number.
 pub fn rng() -> fastrand::Rng {
     let seed = match env::var("FILCH_SEED") {
         Ok(seed) => seed.parse().expect("a number"),

@@ -1,13 +1,13 @@
-//! Reference counts that order what they should.
+//! Reference counts with the ordering that they need.
 
 use core::{borrow::Borrow, fmt, mem::ManuallyDrop, ops::Deref};
 
 use crate::atomic::{AtomicUsize, Ordering, fence};
 
-/// As [`std::sync::Arc`], whose counting the run does not see: the last owner would drop the value without being ordered
-/// after the others.
+/// As [`std::sync::Arc`], whose counting is invisible to the run: its last owner would drop the
+/// value without being ordered after the others.
 pub struct Arc<T: ?Sized> {
-    /// How many owners there are. Never dropped in the run, as the machine's own count keeps it.
+    /// The number of owners. Never dropped during the run, as the real count keeps it.
     owners: std::sync::Arc<ManuallyDrop<AtomicUsize>>,
     value: std::sync::Arc<T>,
 }
@@ -26,7 +26,7 @@ impl<T: ?Sized> Arc<T> {
         std::sync::Arc::ptr_eq(&this.value, &other.value)
     }
 
-    /// How many owners there are.
+    /// The number of owners.
     #[track_caller]
     pub fn strong_count(this: &Self) -> usize {
         this.owners.load(Ordering::Relaxed)
@@ -36,7 +36,7 @@ impl<T: ?Sized> Arc<T> {
 impl<T: ?Sized> Clone for Arc<T> {
     #[track_caller]
     fn clone(&self) -> Self {
-        // Ordering: a new owner has what the old one has.
+        // Ordering: Relaxed; a new owner has seen what the old one has.
         self.owners.fetch_add(1, Ordering::Relaxed);
         Self { owners: self.owners.clone(), value: self.value.clone() }
     }
@@ -45,8 +45,9 @@ impl<T: ?Sized> Clone for Arc<T> {
 impl<T: ?Sized> Drop for Arc<T> {
     #[track_caller]
     fn drop(&mut self) {
-        // Ordering: Release pairs with the fence of the last owner. Nobody gets in between this and the drop of `value`,
-        // which is no step, so that the last one here is the last one there.
+        // Ordering: Release pairs with the fence of the last owner. No other thread runs between
+        // this and the drop of `value`, which is not a step, so the last owner here is the last one
+        // of the real count.
         if self.owners.fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
         }

@@ -1,7 +1,8 @@
-//! Atomics with a history: each load may read any value that the memory model lets it.
+//! Atomics with a history: each load may read any value that the memory model allows.
 //!
-//! They have the names and methods of [`core::sync::atomic`]. Each operation is a switch point. Outside of a check they
-//! are ordinary atomics, all relaxed. The README says what of the C++20 model is shown.
+//! They have the names and methods of [`core::sync::atomic`]. Each operation is a switch point.
+//! Outside of a check they are ordinary atomics, all relaxed. The README lists the covered parts of
+//! the C++20 model.
 
 use core::{fmt, panic::Location};
 
@@ -70,13 +71,14 @@ macro_rules! atomic {
                 self.last.store(value, Relaxed);
             }
 
-            /// Stores a value and gives the one before it.
+            /// Stores a value and returns the one before it.
             #[track_caller]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
                 self.modify("swap", order, |_| value)
             }
 
-            /// Stores `new` over `current`, or else gives the value that it found, which may be an old one.
+            /// Stores `new` if the value is `current`, and otherwise returns the value, which may
+            /// be an old one.
             ///
             /// # Errors
             /// The value that it found.
@@ -95,7 +97,7 @@ macro_rules! atomic {
                 self.exchange(Change { what: "exchange", order, failure, weak: false }, next)
             }
 
-            /// As [`compare_exchange`](Self::compare_exchange), but it may fail for no reason.
+            /// As [`compare_exchange`](Self::compare_exchange), but it may fail spuriously.
             ///
             /// # Errors
             /// The value that it found, which may be `current`.
@@ -114,10 +116,10 @@ macro_rules! atomic {
                 self.exchange(Change { what: "weak exchange", order, failure, weak: true }, next)
             }
 
-            /// Loads, and exchanges until it succeeds or `f` gives `None`.
+            /// Loads, and exchanges until it succeeds or `f` returns `None`.
             ///
             /// # Errors
-            /// The value for which `f` gave `None`.
+            /// The value for which `f` returned `None`.
             #[track_caller]
             pub fn fetch_update(
                 &self,
@@ -135,14 +137,14 @@ macro_rules! atomic {
                 Err(found)
             }
 
-            /// The value of an atomic that nobody else has.
+            /// The value of an atomic that is not shared.
             #[track_caller]
             pub fn get_mut(&mut self) -> &mut $value {
                 self.tag.renew(Location::caller());
                 self.last.get_mut()
             }
 
-            /// The value of an atomic that nobody else has.
+            /// The value of an atomic that is not shared.
             #[track_caller]
             pub fn into_inner(mut self) -> $value {
                 *self.get_mut()
@@ -210,25 +212,25 @@ macro_rules! integer {
         );
 
         impl $name {
-            /// Adds, wrapping around, and gives the value before.
+            /// Adds, wrapping around, and returns the value before.
             #[track_caller]
             pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
                 self.modify("add", order, |old| old.wrapping_add(value))
             }
 
-            /// Subtracts, wrapping around, and gives the value before.
+            /// Subtracts, wrapping around, and returns the value before.
             #[track_caller]
             pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
                 self.modify("subtract", order, |old| old.wrapping_sub(value))
             }
 
-            /// The larger of both, and gives the value before.
+            /// Stores the larger of both, and returns the value before.
             #[track_caller]
             pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
                 self.modify("max", order, |old| old.max(value))
             }
 
-            /// The smaller of both, and gives the value before.
+            /// Stores the smaller of both, and returns the value before.
             #[track_caller]
             pub fn fetch_min(&self, value: $value, order: Ordering) -> $value {
                 self.modify("min", order, |old| old.min(value))
@@ -242,25 +244,25 @@ macro_rules! integer {
 macro_rules! bits {
     ($name:ident $value:ident) => {
         impl $name {
-            /// Bitwise and; gives the value before.
+            /// Bitwise and; returns the value before.
             #[track_caller]
             pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
                 self.modify("and", order, |old| old & value)
             }
 
-            /// Bitwise nand; gives the value before.
+            /// Bitwise nand; returns the value before.
             #[track_caller]
             pub fn fetch_nand(&self, value: $value, order: Ordering) -> $value {
                 self.modify("nand", order, |old| !(old & value))
             }
 
-            /// Bitwise or; gives the value before.
+            /// Bitwise or; returns the value before.
             #[track_caller]
             pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
                 self.modify("or", order, |old| old | value)
             }
 
-            /// Bitwise exclusive or; gives the value before.
+            /// Bitwise exclusive or; returns the value before.
             #[track_caller]
             pub fn fetch_xor(&self, value: $value, order: Ordering) -> $value {
                 self.modify("xor", order, |old| old ^ value)
@@ -369,7 +371,7 @@ fn check_load(order: Ordering) {
     );
 }
 
-/// The location of an atomic that is accessed now.
+/// The location of the atomic that is being accessed.
 fn touch(
     tag: &Tag,
     run: &mut Run,

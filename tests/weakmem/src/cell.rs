@@ -1,4 +1,4 @@
-//! Cells whose accesses are watched.
+//! Cells that detect races.
 
 use core::{fmt, panic::Location};
 
@@ -8,11 +8,11 @@ use crate::{
     tag::Tag,
 };
 
-/// As [`core::cell::UnsafeCell`], but two accesses that nothing orders, at least one of them for writing, end the run
-/// with a report of both.
+/// As [`core::cell::UnsafeCell`], but two unordered accesses, at least one of them a write, end the
+/// run with a report of both.
 ///
-/// The pointer is for use during the call. Dropping the cell is a write; what touches it afterwards is reported, as long
-/// as its memory holds nothing else (see [`Quarantine`](crate::Quarantine)).
+/// The pointer is valid during the call. Dropping the cell is a write; later accesses are reported,
+/// as long as its memory is not reused (see [`Quarantine`](crate::Quarantine)).
 pub struct UnsafeCell<T: ?Sized> {
     tag: Tag,
     value: core::cell::UnsafeCell<T>,
@@ -32,7 +32,7 @@ impl<T: ?Sized> UnsafeCell<T> {
         let site = Location::caller();
         self.touch(false, site);
         let result = f(self.value.get());
-        // Again, as `f` may have let others in.
+        // A second check, as `f` may have let other threads run.
         self.touch(false, site);
         result
     }
@@ -47,7 +47,7 @@ impl<T: ?Sized> UnsafeCell<T> {
         result
     }
 
-    /// The value of a cell that nobody else has.
+    /// The value of a cell that is not shared.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }

@@ -1,4 +1,4 @@
-//! Many runs, or one again.
+//! Many runs, or the repetition of one.
 
 use core::{error::Error, fmt, num::ParseIntError, str::FromStr};
 use std::{env, rc::Rc, thread};
@@ -12,7 +12,7 @@ use crate::{
 /// Runs `f` in `iterations` random schedules and prints what they did. See [`Checker::run`].
 ///
 /// # Panics
-/// If a run fails, with what it takes to repeat it.
+/// If a run fails, with the seed that repeats it.
 pub fn check_random(iterations: u64, f: impl Fn() + 'static) -> Stats {
     Checker::new(iterations).run(Strategy::Random, f)
 }
@@ -21,7 +21,7 @@ pub fn check_random(iterations: u64, f: impl Fn() + 'static) -> Stats {
 /// they did. See [`Strategy::Pct`] and [`Checker::run`].
 ///
 /// # Panics
-/// If a run fails, with what it takes to repeat it.
+/// If a run fails, with the seed that repeats it.
 pub fn check_pct(iterations: u64, depth: u32, f: impl Fn() + 'static) -> Stats {
     Checker::new(iterations).run(Strategy::Pct { depth, length: 0 }, f)
 }
@@ -37,8 +37,8 @@ pub fn replay(seed: Seed, f: impl Fn() + 'static) -> Stats {
 
 /// How to check. It has no effect outside of [`run`](Self::run) and [`find`](Self::find).
 ///
-/// The environment overrides it: `WEAKMEM_SEED` repeats one run and does no other, `WEAKMEM_ITERATIONS` and
-/// `WEAKMEM_START` set how many runs and the first one's seed, and `WEAKMEM_TRACE=1` prints each operation.
+/// The environment overrides it: `WEAKMEM_SEED` repeats only one run, `WEAKMEM_ITERATIONS` sets the
+/// number of runs, `WEAKMEM_START` the first seed, and `WEAKMEM_TRACE=1` prints each operation.
 #[derive(Clone, Debug)]
 pub struct Checker {
     iterations: u64,
@@ -46,7 +46,7 @@ pub struct Checker {
     limits: Limits,
 }
 
-/// What all runs of a check have in common.
+/// The limits of all runs of a check.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     pub(crate) steps: u64,
@@ -71,37 +71,37 @@ impl Checker {
         self
     }
 
-    /// A run of more steps fails: it is taken for one that never ends.
+    /// A run with more steps fails: it is assumed to be endless.
     pub fn max_steps(mut self, steps: u64) -> Self {
         self.limits.steps = steps;
         self
     }
 
-    /// Bytes for the stack of each thread. A guard page lies below it.
+    /// The size of each thread's stack, in bytes. A guard page is below it.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.limits.stack = bytes;
         self
     }
 
-    /// Whether loads may read old values. Without, only schedules are tried, and races are still found.
+    /// Whether loads may read old values. If not, only schedules vary, and races are still found.
     pub fn stale_reads(mut self, allowed: bool) -> Self {
         self.limits.stale = allowed;
         self
     }
 
-    /// Whether weak exchanges fail and sleepers wake up for no reason.
+    /// Whether weak exchanges fail spuriously, and sleepers wake up spuriously.
     pub fn spurious(mut self, allowed: bool) -> Self {
         self.limits.spurious = allowed;
         self
     }
 
-    /// Runs `f` again and again and prints what the runs did.
+    /// Runs `f` repeatedly and prints statistics.
     ///
-    /// `f` makes its own data, and joins the threads that it spawns or leaves them to end by themselves. It must do the
-    /// same in each run but for what the schedule decides, or runs cannot be repeated.
+    /// `f` makes its own data. It joins the threads that it spawns, or lets them end by themselves.
+    /// Apart from the schedule, it must do the same in each run: otherwise runs cannot be repeated.
     ///
     /// # Panics
-    /// If a run fails (see [`Failure`]), with what it takes to repeat it.
+    /// If a run fails (see [`Failure`]), with the seed that repeats it.
     pub fn run(&self, strategy: Strategy, f: impl Fn() + 'static) -> Stats {
         match self.find(strategy, f) {
             Ok(stats) => {
@@ -112,8 +112,8 @@ impl Checker {
         }
     }
 
-    /// As [`run`](Self::run), but hands the first failure back: for tests that plant one. The length of
-    /// [`Strategy::Pct`] is raised to that of the longest run so far.
+    /// As [`run`](Self::run), but returns the first failure: for tests with planted bugs. The
+    /// length of [`Strategy::Pct`] is raised to that of the longest run so far.
     ///
     /// # Errors
     /// The first failure.
@@ -173,7 +173,7 @@ fn test_name() -> String {
     thread::current().name().unwrap_or("check").to_owned()
 }
 
-/// What a run is repeated by. As text: `random-SEED` or `pct-DEPTH-LENGTH-SEED`.
+/// Identifies a run, to repeat it. As text: `random-SEED` or `pct-DEPTH-LENGTH-SEED`.
 ///
 /// ```
 /// let seed: filch_weakmem::Seed = "pct-3-1200-47".parse()?;
@@ -184,7 +184,7 @@ fn test_name() -> String {
 pub struct Seed {
     /// How its schedule is chosen.
     pub strategy: Strategy,
-    /// The random choices.
+    /// The seed of the random choices.
     pub seed: u64,
 }
 
@@ -197,7 +197,7 @@ impl fmt::Display for Seed {
     }
 }
 
-/// A text that is no seed.
+/// A text that is not a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeedError(String);
 
@@ -230,18 +230,18 @@ impl FromStr for Seed {
     }
 }
 
-/// A run that went wrong: a panic that a thread did not catch, a data race, a deadlock, an access to what was dropped,
-/// or no end.
+/// A failed run: a panic that a thread did not catch, a data race, a deadlock, an access to dropped
+/// memory, or an endless run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Failure {
     /// Repeats the run.
     pub seed: Seed,
-    /// What went wrong, and where.
+    /// The error, and where it happened.
     pub message: String,
-    /// The operations before it, one a line.
+    /// The operations before it, one per line.
     pub recent: String,
-    /// Of all runs up to this one.
+    /// The statistics of all runs up to this one.
     pub stats: Stats,
 }
 

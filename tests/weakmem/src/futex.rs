@@ -1,11 +1,11 @@
-//! Sleeping on a word, as the system call of that name: what parking and platforms are made of.
+//! Sleeping on a word, as the system call of that name: the base of parking and platforms.
 
 use core::{panic::Location, sync::atomic::Ordering::Relaxed};
 
 use crate::{atomic::AtomicU32, races::Site, run};
 
-/// Sleeps if the last value of `word` is `expected`, until somebody wakes it, or for no reason. The check and the sleep are
-/// one step. It orders nothing: who returns has to look at the word.
+/// Sleeps if the last value of `word` is `expected`, until it is woken, or returns spuriously. The
+/// check and the sleep are one step. It orders nothing: the caller must check the word again.
 ///
 /// # Panics
 /// Outside of a check, if it had to sleep.
@@ -14,13 +14,13 @@ pub fn wait(word: &AtomicU32, expected: u32) {
     wait_at(word, expected, Location::caller());
 }
 
-/// Wakes one of those who sleep on `word`, whichever.
+/// Wakes one of the threads that sleep on `word`, any of them.
 #[track_caller]
 pub fn wake_one(word: &AtomicU32) {
     wake(word, 1, Location::caller());
 }
 
-/// Wakes all who sleep on `word`.
+/// Wakes all threads that sleep on `word`.
 #[track_caller]
 pub fn wake_all(word: &AtomicU32) {
     wake(word, usize::MAX, Location::caller());

@@ -24,14 +24,14 @@ pub use quarantine::Quarantine;
 pub use schedule::Strategy;
 pub use stats::Stats;
 
-/// What stands for a spin hint: lets others go first, as [`thread::yield_now`].
+/// Replaces a spin hint: lets other threads run first, as [`thread::yield_now`].
 #[track_caller]
 pub fn spin_loop() {
     thread::yield_now();
 }
 
-/// Ends the run, and fails it. Nothing is unwound: for a place where a panic would go through destructors that do not stand
-/// it, as where a platform contains the panics of tasks.
+/// Ends the run as failed, without unwinding: for places where destructors must not run during a
+/// panic, for example where a platform contains the panics of tasks.
 ///
 /// # Panics
 /// Outside of a check.

@@ -1,19 +1,21 @@
 //! The memory model: which stores a load may read.
 //!
-//! Each location keeps all its stores in modification order, which is the order in which they were executed. Each thread
-//! has a view that only grows (see `view`); a load reads any store that is not older than the view. A store carries the
-//! view of its thread (release) or of its thread's last release fence (relaxed); who reads it with acquire joins that
-//! view at once, who reads it relaxed at the next acquire fence. A read-modify-write carries on what the store that it
-//! replaced carried: that is the release sequence.
+//! Each location keeps all its stores in modification order, which is the order in which they were
+//! executed. Each thread has a view that only grows (see `view`); a load reads any store that is
+//! not older than the view. A store carries the view of its thread (release) or of its thread's
+//! last release fence (relaxed). An acquire load joins that view at once; after a relaxed load the
+//! next acquire fence does. A read-modify-write passes on what the store that it replaced carried:
+//! this is the release sequence.
 //!
-//! The total order S of sequentially consistent operations is the order of execution too. `sc` holds what they have
-//! seen: an access of that kind takes part for its own location only, a fence for all of them. Why this shows nothing
-//! that C++20 forbids: in each of the four conditions of its definition of S, the operation that comes first in S has
-//! left its store, or a later one, in `sc` when the other one runs, which then reads or writes nothing older. It is
-//! weaker than fences around each access, so that code which takes such a load for a fence is caught.
+//! The total order S of sequentially consistent operations is the order of execution too. `sc`
+//! holds what they have seen: such an access takes part only for its own location, a fence for all
+//! of them. This never shows an outcome that C++20 forbids: in each of the four conditions of its
+//! definition of S, the operation that is first in S has left its store, or a later one, in `sc`
+//! when the other one runs, which then reads or writes nothing older. It is weaker than fences
+//! around each access, so that code which takes such a load for a fence is caught.
 //!
-//! What C++ allows and this never shows: a load that reads a store executed later (load buffering), and a store that
-//! takes its place in modification order before one executed earlier.
+//! C++ allows two outcomes that this never shows: a load that reads a store executed later (load
+//! buffering), and a store that precedes an earlier executed one in modification order.
 
 use std::rc::Rc;
 
@@ -21,7 +23,7 @@ use core::sync::atomic::Ordering::{self, AcqRel, Acquire, Release, SeqCst};
 
 use crate::{rng::Rng, view::View};
 
-/// All locations, and what each thread has seen of them.
+/// All locations, and the view of each thread.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     locations: Vec<Vec<Store>>,
@@ -32,20 +34,20 @@ pub(crate) struct Memory {
 #[derive(Debug)]
 struct Store {
     value: u64,
-    /// What who acquires this store sees.
+    /// The view that an acquire load of this store joins.
     view: Rc<View>,
 }
 
 #[derive(Debug, Default)]
 struct Seen {
     now: View,
-    /// What relaxed loads have read: the next acquire fence joins it.
+    /// The views of stores that relaxed loads have read: the next acquire fence joins them.
     pending: View,
-    /// As of the last release fence: relaxed stores carry it.
+    /// The view at the last release fence: relaxed stores carry it.
     released: Rc<View>,
 }
 
-/// A read-modify-write: what it found, and whether it wrote.
+/// The result of a read-modify-write: the value that it found, and whether it wrote.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Update {
     pub(crate) old: u64,
@@ -54,13 +56,13 @@ pub(crate) struct Update {
 }
 
 impl Memory {
-    /// A thread that has seen what its parent has.
+    /// Adds a thread that has seen what its parent has.
     pub(crate) fn spawn(&mut self, parent: Option<usize>) {
         let now = parent.map(|parent| self.threads[parent].now.clone()).unwrap_or_default();
         self.threads.push(Seen { now, ..Seen::default() });
     }
 
-    /// A location that has no value yet.
+    /// Adds a location that has no value yet.
     pub(crate) fn blank(&mut self) -> usize {
         self.locations.push(Vec::new());
         self.locations.len() - 1
@@ -70,7 +72,7 @@ impl Memory {
         self.locations[at].is_empty()
     }
 
-    /// Gives a blank location its first value, which everybody may read.
+    /// Gives a blank location its first value, which every thread may read.
     pub(crate) fn begin(&mut self, at: usize, value: u64) {
         self.locations[at].push(Store { value, view: Rc::default() });
     }
@@ -80,7 +82,7 @@ impl Memory {
         self.threads[thread].now.tick(thread);
     }
 
-    /// What the thread has seen.
+    /// The thread's view.
     pub(crate) fn seen(&self, thread: usize) -> &View {
         &self.threads[thread].now
     }
@@ -90,7 +92,8 @@ impl Memory {
         self.locations[at].last().map_or(0, |store| store.value)
     }
 
-    /// Reads a store that the thread may read, an old one `stale` times of 256. True if it was an old one.
+    /// Reads a store that the thread may read; an old one `stale` times of 256. True if it was an
+    /// old one.
     pub(crate) fn load(
         &mut self,
         thread: usize,
@@ -109,8 +112,9 @@ impl Memory {
         self.write(thread, at, value, order, None);
     }
 
-    /// A read-modify-write. It writes what `next` gives, over the last store in modification order; if that is `None`,
-    /// it is a load with the order `failure`, which may be of an old store.
+    /// A read-modify-write. It writes the result of `next` over the last store in modification
+    /// order. If that is `None`, it is a load with the order `failure`, which may read an old
+    /// store.
     #[expect(clippy::too_many_arguments, reason = "of one kind each, and with one caller")]
     pub(crate) fn update(
         &mut self,
@@ -147,7 +151,7 @@ impl Memory {
             seen.now.join(&seen.pending);
         }
         if order == SeqCst {
-            // S orders what may be read; it synchronises nothing by itself, so that the clocks stay.
+            // S orders what may be read; it does not synchronise by itself, so the clocks stay.
             seen.now.join_times(&self.sc);
             self.sc.join_times(&seen.now);
         }

@@ -1,4 +1,4 @@
-//! Freed memory that is not used again while a run lasts.
+//! Freed memory that is not reused during a run.
 
 use core::{
     alloc::{GlobalAlloc, Layout},
@@ -9,11 +9,11 @@ use std::alloc::System;
 
 use crate::tag::POISON;
 
-/// A global allocator under which memory that a run frees is filled with a pattern and kept until the run is over: an
-/// atomic or a cell in it that is touched meanwhile is reported.
+/// A global allocator that fills memory freed by a run with a pattern and keeps it until the run is
+/// over: an access to an atomic or a cell in it is reported.
 ///
-/// Without it such memory may hold something else by then, or be gone. It costs what a run frees in all; outside of runs
-/// it is the system's allocator.
+/// Without it such memory may be reused or unmapped by then. Its cost is all memory that a run
+/// frees; outside of runs it is the system's allocator.
 ///
 /// ```
 /// #[global_allocator]
@@ -23,8 +23,8 @@ use crate::tag::POISON;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quarantine;
 
-/// A block that was freed. INV-FREED: its owner gave it up, so that it is the list's until `release`; the list is the
-/// thread's own.
+/// A block that was freed. INV-FREED: its owner gave it up, so it belongs to the list until
+/// `release`; the list belongs to the thread.
 struct Freed {
     next: *mut Freed,
     start: *mut u8,
@@ -36,16 +36,17 @@ std::thread_local! {
     static FREED: Cell<*mut Freed> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// Whether what is freed from now on, by this thread, is kept.
+/// Whether memory that this thread frees from now on is kept.
 pub(crate) fn hold(on: bool) {
     HOLDS.set(on);
 }
 
-/// Frees all that was kept.
+/// Frees all kept memory.
 pub(crate) fn release() {
     let mut next = FREED.take();
     while !next.is_null() {
-        // SAFETY: INV-FREED: `keep` made it and put it into the list, which is ours and has just been emptied.
+        // SAFETY: INV-FREED: `keep` made it and put it into the list, which belongs to this thread
+        // and has just been emptied.
         let freed = unsafe { next.read() };
         // SAFETY: as above; both came from the system's allocator, with these layouts.
         unsafe {
@@ -56,7 +57,7 @@ pub(crate) fn release() {
     }
 }
 
-// SAFETY: all memory is the system's; a block goes back once, at once or from the list.
+// SAFETY: all memory is the system's; a block is freed once, at once or from the list.
 unsafe impl GlobalAlloc for Quarantine {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's contract is this one's.
@@ -73,17 +74,17 @@ unsafe impl GlobalAlloc for Quarantine {
     }
 }
 
-/// Puts the block on the list; false if there is no memory to do so.
+/// Puts the block on the list; false if there is no memory for the node.
 ///
 /// # Safety
-/// The block came from the system's allocator, with this layout, and is nobody's.
+/// The block came from the system's allocator, with this layout, and has no owner.
 unsafe fn keep(start: *mut u8, layout: Layout) -> bool {
     // SAFETY: the layout is not of size zero.
     let node: *mut Freed = unsafe { System.alloc(Layout::new::<Freed>()) }.cast();
     if node.is_null() {
         return false;
     }
-    // SAFETY: the block is ours, and so is the node, which is as large as it has to be.
+    // SAFETY: the block belongs to this function, and so does the node, which is large enough.
     unsafe {
         start.write_bytes(POISON, layout.size());
         node.write(Freed { next: FREED.get(), start, layout });

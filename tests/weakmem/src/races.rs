@@ -1,4 +1,4 @@
-//! Who touched what, and whether it was in order.
+//! The accesses of each location, and whether they were ordered.
 
 use core::{fmt, panic::Location};
 
@@ -7,11 +7,12 @@ use crate::view::View;
 /// A place in the source.
 pub(crate) type Site = &'static Location<'static>;
 
-/// The last accesses of one cell, or of one atomic, which only its end and its exclusive uses have to come after.
+/// The last accesses of one cell, or of one atomic, whose exclusive uses and end only must come
+/// after them.
 #[derive(Debug, Default)]
 pub(crate) struct Accesses {
     write: Option<Access>,
-    /// By thread: what each read last, or did atomically.
+    /// For each thread its last read, or atomic access.
     shared: Vec<Option<Access>>,
 }
 
@@ -24,7 +25,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// An access that this thread does now.
+    /// An access by this thread, now.
     pub(crate) fn new(what: &'static str, thread: usize, seen: &View, site: Site) -> Self {
         Self { what, thread, clock: seen.clock(thread), site }
     }
@@ -41,7 +42,7 @@ impl fmt::Display for Access {
 }
 
 impl Accesses {
-    /// An access that others of its kind may go along with. `seen` is its thread's view.
+    /// An access that may be concurrent with others of its kind. `seen` is its thread's view.
     pub(crate) fn share(&mut self, access: Access, seen: &View) -> Result<(), String> {
         self.after_write(&access, seen)?;
         if self.shared.len() <= access.thread {
@@ -51,7 +52,7 @@ impl Accesses {
         Ok(())
     }
 
-    /// An access that all others must come before or after.
+    /// An access that must be ordered with all others.
     pub(crate) fn exclude(&mut self, access: Access, seen: &View) -> Result<(), String> {
         self.after_write(&access, seen)?;
         if let Some(other) = self.shared.iter().flatten().find(|other| !other.before(seen)) {

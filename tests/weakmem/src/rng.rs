@@ -1,6 +1,6 @@
 //! The one source of randomness of a run.
 
-/// SplitMix64 (Steele, Lea, Flood): any seed is good, also zero.
+/// SplitMix64 (Steele, Lea, Flood): any seed works, also zero.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
@@ -17,7 +17,8 @@ impl Rng {
         x ^ (x >> 31)
     }
 
-    /// Below `n`, which is not zero. The bias of at most `n / 2^32` is no concern of a scheduler.
+    /// A number below `n`, which is not zero. The bias of at most `n / 2^32` does not matter for a
+    /// scheduler.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         (((self.next() >> 32) * n as u64) >> 32) as usize
     }

@@ -1,7 +1,8 @@
-//! One run: its threads, each a fiber, and the loop that lets one of them go on at a time.
+//! One run: its threads, each a fiber, and the loop that runs one of them at a time.
 //!
-//! INV-RUN: a run lives in a thread local and is borrowed only in `with`, whose closures neither suspend nor call what
-//! users wrote. INV-FIBER: `suspend` is called on the fiber of the thread that the run calls current.
+//! INV-RUN: a run is in a thread local and is borrowed only in `with`, whose closures neither
+//! suspend nor call user code. INV-FIBER: `suspend` is called on the fiber of the thread that the
+//! run calls current.
 
 use core::{cell::RefCell, panic::Location, ptr::NonNull};
 use std::{collections::VecDeque, rc::Rc};
@@ -29,14 +30,14 @@ std::thread_local! {
     static RUN: RefCell<Option<Box<Run>>> = const { RefCell::new(None) };
 }
 
-/// Runs are told apart, as atomics may outlive the one that knows their history.
+/// Distinguishes runs, as an atomic may outlive the run that has its history.
 static EPOCHS: AtomicU32 = AtomicU32::new(0);
 
-/// What all operations work on.
+/// The state of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) memory: Memory,
-    /// By location: atomics and cells are counted together.
+    /// By location: atomics and cells are numbered together.
     pub(crate) accesses: Vec<Accesses>,
     pub(crate) rng: Rng,
     pub(crate) odds: Odds,
@@ -50,7 +51,7 @@ pub(crate) struct Run {
     failure: Option<String>,
 }
 
-/// What happens now and then, of 256.
+/// The probabilities of rare events, of 256.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Odds {
     pub(crate) stale: u32,
@@ -62,9 +63,9 @@ struct Thread {
     state: State,
     body: Option<Body>,
     yielder: Option<NonNull<Yielder<(), ()>>>,
-    /// What it parks on.
+    /// The word that it parks on.
     token: Word,
-    /// Of its last step.
+    /// The source place of its last step.
     site: Site,
 }
 
@@ -77,19 +78,19 @@ impl core::fmt::Debug for Thread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Ready,
-    /// Until somebody wakes those who wait for this location.
+    /// Until the threads that wait for this location are woken.
     Asleep(usize),
     Done,
 }
 
-/// What came of a run.
+/// The result of a run.
 pub(crate) struct Outcome {
     pub(crate) stats: Stats,
     pub(crate) failure: Option<String>,
     pub(crate) recent: VecDeque<Event>,
 }
 
-/// Runs `body` and all threads that it spawns, until they are done or something is wrong.
+/// Runs `body` and all threads that it spawns, until they have ended or something fails.
 pub(crate) fn run(
     strategy: Strategy,
     seed: u64,
@@ -117,8 +118,8 @@ pub(crate) fn run(
     }
     let run = RUN.take();
     for mut fiber in fibers.into_iter().flatten() {
-        // SAFETY: the frames on its stack are leaked. Nobody refers to them any more: what did, the run and the other
-        // fibers, is gone or is leaked as well.
+        // SAFETY: the frames on its stack are leaked. There are no references to them any more: the
+        // run and the other fibers are gone or leaked as well.
         unsafe { fiber.force_reset() };
         stacks.push(fiber.into_stack());
     }
@@ -149,17 +150,17 @@ fn fiber(thread: usize, stack: DefaultStack) -> Fiber {
     })
 }
 
-/// Works on the run, if this is one.
+/// Calls `f` with the current run, if there is one.
 pub(crate) fn with<R>(f: impl FnOnce(&mut Run) -> R) -> Option<R> {
     RUN.with(|run| run.try_borrow_mut().ok()?.as_deref_mut().map(f))
 }
 
-/// Works on the run as the thread that runs; what is no step of its own. An error ends the run.
+/// Calls `f` with the run and its current thread; not a step of its own. An error ends the run.
 pub(crate) fn act<R>(f: impl FnOnce(&mut Run, usize) -> Result<R, String>) -> Option<R> {
     let result = with(|run| {
         let me = run.current?;
         if run.failure.is_some() {
-            // The run is over: nobody gets any further.
+            // The run is over: no thread goes on.
             return Some(Err(String::new()));
         }
         run.memory.tick(me);
@@ -171,12 +172,12 @@ pub(crate) fn act<R>(f: impl FnOnce(&mut Run, usize) -> Result<R, String>) -> Op
     }
 }
 
-/// As `act`, but others may go first.
+/// As `act`, but other threads may run first.
 pub(crate) fn step<R>(
     site: Site,
     f: impl FnOnce(&mut Run, usize) -> Result<R, String>,
 ) -> Option<R> {
-    // Who unwinds goes on, so that others are not told that they panic.
+    // A thread that unwinds goes on: otherwise `panicking` would be true for other threads.
     let switches = with(|run| run.begin_step(site))?? && !std::thread::panicking();
     if switches {
         suspend();
@@ -184,7 +185,7 @@ pub(crate) fn step<R>(
     act(f)
 }
 
-/// Lets others go first.
+/// Lets other threads run first.
 pub(crate) fn give_way(site: Site) {
     let waits = act(|run, me| {
         run.schedule.give_way(me);
@@ -196,7 +197,8 @@ pub(crate) fn give_way(site: Site) {
     }
 }
 
-/// Sleeps until `wake`, or until it happens to wake up, if `still` holds for the last value of the location.
+/// Sleeps until `wake`, or until a spurious wake, if `still` holds for the last value of the
+/// location.
 pub(crate) fn sleep(
     site: Site,
     at: impl FnOnce(&mut Run, usize) -> Result<usize, String>,
@@ -207,7 +209,7 @@ pub(crate) fn sleep(
         let value = run.memory.latest(at);
         let sleeps = value == still;
         if sleeps && run.rng.chance(run.odds.wake) {
-            // Ready, but everybody else may go first.
+            // Ready, but every other thread may run first.
             run.stats.spurious_wakes += 1;
             run.schedule.give_way(me);
         } else if sleeps {
@@ -222,7 +224,7 @@ pub(crate) fn sleep(
     Some(())
 }
 
-/// Ends the run. Nothing on this stack is dropped: what is wrong already may break destructors.
+/// Ends the run. Nothing on this stack is dropped: after an error destructors may fail.
 pub(crate) fn end(message: String) -> ! {
     with(|run| run.fail(message));
     loop {
@@ -233,7 +235,7 @@ pub(crate) fn end(message: String) -> ! {
 fn suspend() {
     let yielder = with(|run| run.current.and_then(|me| run.threads[me].yielder)).flatten();
     if let Some(yielder) = yielder {
-        // SAFETY: INV-FIBER: we are on the fiber that put it there, which has not returned.
+        // SAFETY: INV-FIBER: this is the fiber that put it there, which has not returned.
         unsafe { yielder.as_ref() }.suspend(());
     }
 }
@@ -264,7 +266,7 @@ impl Run {
         }
     }
 
-    /// A thread that is ready. It has seen what the current one has.
+    /// Adds a ready thread. It has seen what the current one has.
     pub(crate) fn spawn(&mut self, body: Body, site: Site) -> usize {
         self.memory.spawn(self.current);
         self.schedule.spawn(&mut self.rng);
@@ -282,13 +284,13 @@ impl Run {
         self.current
     }
 
-    /// A location, of an atomic whose first value is not known yet, or of a cell.
+    /// Adds a location, of an atomic whose first value is not known yet, or of a cell.
     pub(crate) fn blank(&mut self) -> usize {
         self.accesses.push(Accesses::default());
         self.memory.blank()
     }
 
-    /// Wakes some of those who sleep on the location, in random order.
+    /// Wakes some of the threads that sleep on the location, in random order.
     pub(crate) fn wake(&mut self, at: usize, mut n: usize) -> u64 {
         let mut asleep: Vec<usize> = (0..self.threads.len())
             .filter(|thread| self.threads[*thread].state == State::Asleep(at))
@@ -303,7 +305,7 @@ impl Run {
         woken
     }
 
-    /// Tells the trace what the current step did.
+    /// Adds the current step to the trace.
     pub(crate) fn note(
         &mut self,
         me: usize,
@@ -319,7 +321,7 @@ impl Run {
         self.failure.get_or_insert(message);
     }
 
-    /// Whether the current thread, if there is one, lets others go first.
+    /// Whether the current thread, if there is one, lets others run first.
     fn begin_step(&mut self, site: Site) -> Option<bool> {
         let me = self.current?;
         self.stats.steps += 1;
@@ -331,7 +333,7 @@ impl Run {
         Some(self.schedule.interrupts(me, self.stats.steps, &mut self.rng))
     }
 
-    /// The thread that goes on; none if all are done, or something is wrong.
+    /// The next thread; `None` if all have ended, or something failed.
     fn next(&mut self) -> Option<usize> {
         if self.failure.is_some() {
             return None;
@@ -352,7 +354,7 @@ impl Run {
         Some(thread)
     }
 
-    /// Where everybody is.
+    /// The state of all threads, as text.
     fn report(&self) -> String {
         let mut text = String::new();
         for (i, thread) in self.threads.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Who goes next.
+//! Chooses the next thread.
 
 use crate::rng::Rng;
 
@@ -12,31 +12,32 @@ pub enum Strategy {
     /// A bug that needs `depth` ordered steps is found by a run with a probability of at least
     /// `1 / (threads * length ^ (depth - 1))`.
     Pct {
-        /// How many ordered steps the bugs need that are looked for: 1 to 5 or so.
+        /// How many ordered steps the bugs need that are searched for: about 1 to 5.
         depth: u32,
         /// About how many steps a run has.
         length: u32,
     },
 }
 
-/// Steps in a row after which even the highest priority makes room: for loops that wait and do not say so.
+/// Steps in a row after which even the highest priority is lowered: for loops that wait without a
+/// spin hint.
 const STREAK: u32 = 5_000;
 
-/// First priority of threads; those that have fallen are below it.
+/// The lowest initial priority; lowered threads are below it.
 const HIGH: u64 = 1 << 32;
 
 #[derive(Debug)]
 pub(crate) struct Schedule {
     strategy: Strategy,
-    /// Random switches, of 256.
+    /// The probability of a switch, of 256.
     odds: u32,
-    /// Of each thread, with PCT.
+    /// The priority of each thread, with PCT.
     priorities: Vec<u64>,
-    /// Steps at which the running thread falls.
+    /// Steps at which the running thread is lowered.
     falls: Vec<u64>,
     lowest: u64,
     streak: u32,
-    /// Somebody became ready.
+    /// A thread became ready.
     news: bool,
     yielded: Option<usize>,
 }
@@ -84,13 +85,13 @@ impl Schedule {
         falls || self.news
     }
 
-    /// The running thread waits for others, and says so.
+    /// The running thread waits for others, with a yield or a hint.
     pub(crate) fn give_way(&mut self, thread: usize) {
         self.yielded = Some(thread);
         self.fall(thread);
     }
 
-    /// One of those that are ready, of whom there is at least one.
+    /// Chooses one of the ready threads, of which there is at least one.
     pub(crate) fn pick(&mut self, ready: &[usize], rng: &mut Rng) -> usize {
         let yielded = self.yielded.take();
         self.news = false;

@@ -1,28 +1,28 @@
-//! What runs were made of.
+//! Statistics of runs.
 
 use core::fmt;
 
-/// What the runs of a check did: whether it saw much, and how long runs are.
+/// Statistics of the runs of a check: how much varied, and how long runs are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Runs.
     pub runs: u64,
-    /// Operations that others could go before.
+    /// Operations before which other threads could run.
     pub steps: u64,
     /// Steps of the longest run.
     pub longest: u64,
     /// Times that the next thread was chosen.
     pub switches: u64,
-    /// Loads that read an old value, and exchanges that failed by one.
+    /// Loads that read an old value, and exchanges that failed because of one.
     pub stale_reads: u64,
-    /// Weak exchanges that failed for no reason.
+    /// Weak exchanges that failed spuriously.
     pub spurious_failures: u64,
-    /// Sleeps that ended for no reason.
+    /// Spurious wakes.
     pub spurious_wakes: u64,
     /// The most threads of one run.
     pub threads: u64,
-    /// A digest of all that happened, in order, but for values: equal for equal runs.
+    /// A hash of all operations, in order, without values: equal for equal runs.
     pub digest: u64,
 }
 

@@ -1,4 +1,5 @@
-//! A mutex and a condition variable: as [`std::sync`]'s, which would put all simulated threads to sleep at once.
+//! A mutex and a condition variable, as in [`std::sync`]: the real ones would block all simulated
+//! threads at once.
 
 use core::{
     fmt,
@@ -17,14 +18,14 @@ use crate::{
     races::Site,
 };
 
-/// A lock. It is never poisoned: the results are of the form that the standard library's have.
+/// A lock. It is never poisoned: the results only have the standard library's form.
 pub struct Mutex<T: ?Sized> {
-    /// 1 while somebody has it.
+    /// 1 while a thread holds it.
     taken: AtomicU32,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: INV-LOCK: who has set `taken` alone touches the value, until it resets it.
+// SAFETY: INV-LOCK: only the thread that has set `taken` accesses the value, until it resets it.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 // SAFETY: as for the value.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
@@ -35,14 +36,14 @@ pub struct MutexGuard<'a, T: ?Sized> {
 }
 
 impl<T> Mutex<T> {
-    /// A lock that nobody has.
+    /// An unlocked mutex.
     pub const fn new(value: T) -> Self {
         Self { taken: AtomicU32::new(0), value: UnsafeCell::new(value) }
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Takes the lock, when it can.
+    /// Takes the lock; waits until it is free.
     ///
     /// # Errors
     /// None.
@@ -72,14 +73,14 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        // SAFETY: INV-LOCK: we have the lock.
+        // SAFETY: INV-LOCK: this thread has the lock.
         self.lock.value.with(|value| unsafe { &*value })
     }
 }
 
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: INV-LOCK: we have the lock.
+        // SAFETY: INV-LOCK: this thread has the lock.
         self.lock.value.with_mut(|value| unsafe { &mut *value })
     }
 }
@@ -102,45 +103,46 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
     }
 }
 
-/// A condition variable, whose waits end for no reason now and then.
+/// A condition variable with spurious wakes.
 #[derive(Debug, Default)]
 pub struct Condvar {
-    /// How many notifications there were.
+    /// The number of notifications.
     news: AtomicU32,
 }
 
 impl Condvar {
-    /// One that nobody waits on.
+    /// A condition variable without waiters.
     pub const fn new() -> Self {
         Self { news: AtomicU32::new(0) }
     }
 
-    /// Gives the lock back, waits for a notification, and takes the lock again.
+    /// Releases the lock, waits for a notification, and takes the lock again.
     ///
     /// # Errors
     /// None.
     #[track_caller]
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let (lock, site) = (guard.lock, Location::caller());
-        // Ordering: the lock orders what is waited for. A read-modify-write, which reads nothing old.
+        // Ordering: Relaxed; the lock orders the condition. A read-modify-write, which never reads
+        // an old value.
         let news = self.news.fetch_or(0, Ordering::Relaxed);
         drop(guard);
         futex::wait_at(&self.news, news, site);
         Ok(lock.lock_at(site))
     }
 
-    /// Ends the wait of one who waits, whichever.
+    /// Ends the wait of one thread, any of them.
     #[track_caller]
     pub fn notify_one(&self) {
-        // Ordering: see `wait`.
+        // Ordering: Relaxed; see `wait`.
         self.news.fetch_add(1, Ordering::Relaxed);
         futex::wake_one(&self.news);
     }
 
-    /// Ends the waits of all who wait.
+    /// Ends the waits of all threads.
     #[track_caller]
     pub fn notify_all(&self) {
-        // Ordering: see `wait`.
+        // Ordering: Relaxed; see `wait`.
         self.news.fetch_add(1, Ordering::Relaxed);
         futex::wake_all(&self.news);
     }

@@ -1,7 +1,7 @@
 //! How an atomic or a cell knows its location in the run.
 //!
-//! The tag lies in the object, so that it moves along with it, memory that is written anew is a new location, and memory
-//! that was dropped or freed can be told by what lies there.
+//! The tag is in the object. So it moves along with the object, an object that is written anew is a
+//! new location, and dropped or freed memory is recognised by its content.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,13 +10,13 @@ use crate::{
     run::{self, Run},
 };
 
-/// What drop leaves, and the quarantine fills freed memory with.
+/// The pattern that a drop leaves, and that the quarantine writes to freed memory.
 pub(crate) const POISON: u8 = 0xDB;
 
 const DEAD: u64 = u64::from_ne_bytes([POISON; 8]);
 
-/// Zero, or the run's epoch and the location's number; or `DEAD`. The machine's own atomics, as one that lives in a
-/// `static` is shared by checks on several threads; between those it orders nothing.
+/// Zero, or the run's epoch and the location's number; or `DEAD`. A real atomic, as one in a
+/// `static` is shared by checks on several threads; it orders nothing between them.
 #[derive(Debug)]
 pub(crate) struct Tag(AtomicU64);
 
@@ -25,7 +25,7 @@ impl Tag {
         Self(AtomicU64::new(0))
     }
 
-    /// The location in this run, which is new if the run has not seen it; `value` is then its first value.
+    /// The location in this run. If it is new to the run, `value` is its first value.
     pub(crate) fn locate(
         &self,
         run: &mut Run,
@@ -49,8 +49,9 @@ impl Tag {
         Ok(at)
     }
 
-    /// An exclusive use: all accesses so far come before it, and those to come after. The location ends, and with it the
-    /// values that could be read; the new one begins with the value that the next access finds.
+    /// An exclusive use: all earlier accesses are ordered before it, and later ones after it. The
+    /// location ends, and with it the values that could be read; the new location begins with the
+    /// value that the next access finds.
     pub(crate) fn renew(&self, site: Site) {
         run::act(|run, me| {
             let access = self.finish(run, me, "exclusive access", site)?;
@@ -61,7 +62,7 @@ impl Tag {
         });
     }
 
-    /// Nobody may touch it any more.
+    /// No access is allowed after this.
     pub(crate) fn kill(&self, site: Site) {
         run::act(|run, me| {
             self.finish(run, me, "drop", site)?;

@@ -1,4 +1,4 @@
-//! Simulated threads: as [`std::thread`], of which one runs at a time.
+//! Simulated threads, as in [`std::thread`]; one runs at a time.
 
 use core::{mem::ManuallyDrop, panic::Location};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,10 +8,10 @@ use crate::{
     futex, run,
 };
 
-/// A word that nobody has to be done with before it goes: its references are counted by the machine, not in the run.
+/// A word whose end needs no order: its references are counted outside of the run.
 pub(crate) type Word = Arc<ManuallyDrop<AtomicU32>>;
 
-/// A thread's result, when it is there.
+/// A handle to a thread's result.
 pub struct JoinHandle<T> {
     result: Arc<Mutex<Option<T>>>,
     done: Word,
@@ -24,17 +24,17 @@ impl<T> core::fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// Which thread: for [`unpark`](Self::unpark).
+/// Identifies a thread, for [`unpark`](Self::unpark).
 #[derive(Clone, Debug)]
 pub struct Thread {
     id: usize,
     token: Word,
 }
 
-/// A new thread, which sees what its parent has seen. A switch point.
+/// Spawns a thread, which sees what its parent has seen. A switch point.
 ///
-/// `f` need not be `Send`: all simulated threads share one of the machine's. A panic that `f` does not catch ends the
-/// run. The run ends when all threads have.
+/// `f` need not be `Send`: all simulated threads run on one real thread. A panic that `f` does not
+/// catch ends the run. The run ends when all threads have.
 ///
 /// # Panics
 /// Outside of a check.
@@ -59,15 +59,16 @@ pub fn spawn<T: 'static>(f: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Waits for the thread. It cannot have panicked, as that would have ended the run: the result is of the form that
-    /// [`std::thread::JoinHandle::join`] has.
+    /// Waits for the thread. It cannot have panicked, as that would have ended the run: the result
+    /// only has the form of [`std::thread::JoinHandle::join`].
     ///
     /// # Errors
     /// None.
     #[track_caller]
     pub fn join(self) -> std::thread::Result<T> {
         let site = Location::caller();
-        // Ordering: Acquire pairs with the Release in `spawn`. A read-modify-write, which reads nothing old.
+        // Ordering: Acquire pairs with the Release in `spawn`. A read-modify-write, which never
+        // reads an old value.
         while self.done.fetch_or(0, Ordering::Acquire) == 0 {
             futex::wait_at(&self.done, 0, site);
         }
@@ -78,7 +79,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Whether the thread is done, as far as this one has seen.
+    /// Whether the thread has ended, as far as the caller has seen.
     #[track_caller]
     pub fn is_finished(&self) -> bool {
         self.done.load(Ordering::Acquire) != 0
@@ -96,7 +97,8 @@ impl Thread {
         self.id
     }
 
-    /// Ends the thread's [`park`], or the next one. What comes before is seen by who returns from it.
+    /// Ends the thread's [`park`], or the next one. The thread that returns from `park` sees what
+    /// came before this call.
     #[track_caller]
     pub fn unpark(&self) {
         // Ordering: Release pairs with the Acquire in `park`.
@@ -105,7 +107,7 @@ impl Thread {
     }
 }
 
-/// The thread that runs.
+/// The running thread.
 ///
 /// # Panics
 /// Outside of a check.
@@ -121,12 +123,12 @@ pub(crate) fn word() -> Word {
     Arc::new(ManuallyDrop::new(AtomicU32::new(0)))
 }
 
-/// The number of the thread that runs, or none outside of a check.
+/// The number of the running thread, or `None` outside of a check.
 pub fn id() -> Option<usize> {
     run::with(|run| run.current()).flatten()
 }
 
-/// Sleeps until somebody unparks this thread, or for no reason.
+/// Sleeps until this thread is unparked, or until a spurious wake.
 ///
 /// # Panics
 /// Outside of a check.
@@ -141,7 +143,8 @@ pub fn park() {
     }
 }
 
-/// Lets others go first, if there are any. Under [`Strategy::Pct`](crate::Strategy::Pct) it falls below all of them.
+/// Lets other threads run first, if there are any. Under [`Strategy::Pct`](crate::Strategy::Pct)
+/// the thread falls below all of them.
 #[track_caller]
 pub fn yield_now() {
     run::give_way(Location::caller());

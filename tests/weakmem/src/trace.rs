@@ -1,11 +1,11 @@
-//! What was done, in order.
+//! The operations of a run, in order.
 
 use core::fmt;
 use std::collections::VecDeque;
 
 use crate::races::Site;
 
-/// How many events a failure tells of.
+/// How many operations a failure shows.
 const RECENT: usize = 24;
 
 /// One operation.
@@ -25,7 +25,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// The last events, and a digest of all: equal digests mean equal runs.
+/// The last operations, and a hash of all: equal hashes mean equal runs.
 #[derive(Debug)]
 pub(crate) struct Trace {
     recent: VecDeque<Event>,
@@ -35,7 +35,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn new(prints: bool) -> Self {
-        // FNV-1a over words: it has to differ where runs do, no more.
+        // FNV-1a over words: it only has to differ where runs do.
         Self { recent: VecDeque::new(), digest: 0xCBF2_9CE4_8422_2325, prints }
     }
 

@@ -1,9 +1,10 @@
 //! What a thread has seen.
 
-/// For each location the earliest store that may still be read, and for each thread up to where we are ordered after it.
+/// For each location the earliest store that may still be read, and for each thread the step up to
+/// which the owner is ordered after it.
 ///
-/// The two halves grow together on synchronisation. They differ where C++ tells visibility and happens-before apart: the
-/// order of sequentially consistent fences moves `times` alone.
+/// The two halves grow together on synchronisation. They differ where C++ distinguishes visibility
+/// and happens-before: the order of sequentially consistent fences moves only `times`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     times: Vec<u32>,
@@ -16,7 +17,7 @@ impl View {
         self.times.get(location).copied().unwrap_or(0)
     }
 
-    /// Nothing older than `time` may be read from the location any more.
+    /// From now on no store of the location older than `time` may be read.
     pub(crate) fn see(&mut self, location: usize, time: u32) {
         raise(&mut self.times, location, time);
     }
@@ -26,7 +27,7 @@ impl View {
         self.clocks.get(thread).copied().unwrap_or(0)
     }
 
-    /// One more step of the thread, which owns this view.
+    /// Adds a step of the thread that owns this view.
     pub(crate) fn tick(&mut self, thread: usize) {
         let now = self.clock(thread) + 1;
         raise(&mut self.clocks, thread, now);

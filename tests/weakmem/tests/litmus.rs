@@ -1,5 +1,5 @@
-//! Small programs whose outcomes the C++20 model allows or forbids. Of each, what is allowed and shown has to be seen,
-//! and what is forbidden never.
+//! Small programs whose outcomes the C++20 model allows or forbids. Each allowed outcome that the
+//! model covers must occur, and a forbidden one must not.
 
 use core::cell::RefCell;
 use std::{collections::BTreeSet, rc::Rc};
@@ -15,7 +15,7 @@ use filch_weakmem::{
     thread,
 };
 
-/// All that `f` gives, in random schedules and in those of bounded depth.
+/// All results of `f`, in random schedules and in those of bounded depth.
 fn outcomes<T: Ord + 'static>(f: impl Fn() -> T + 'static) -> BTreeSet<T> {
     let (seen, f) = (Rc::new(RefCell::new(BTreeSet::new())), Rc::new(f));
     for strategy in [Strategy::Random, Strategy::Pct { depth: 3, length: 20 }] {
@@ -158,7 +158,7 @@ fn store_buffering_needs_a_total_order() {
 
 #[test]
 fn a_sequentially_consistent_access_is_no_fence() {
-    // The stores are relaxed: S does not contain them, and orders the loads in vain.
+    // The stores are relaxed: S does not contain them, so its order of the loads has no effect.
     let loads = outcomes(|| {
         let first = |v: &Vars| {
             v.x.store(1, Relaxed);
@@ -171,7 +171,7 @@ fn a_sequentially_consistent_access_is_no_fence() {
         two(first, second)
     });
     assert!(loads.contains(&(0, 0)));
-    // A swap of something else orders nothing either.
+    // A swap of another location orders nothing either.
     let swap = outcomes(|| {
         let first = |v: &Vars| {
             v.x.store(1, Relaxed);
@@ -267,7 +267,8 @@ fn independent_reads_of_independent_writes() {
 
 #[test]
 fn one_location_is_coherent() {
-    // Reads of one thread never go back; its own writes hide older ones; a later store stays on top.
+    // Reads of one thread never go backwards; its own writes hide older ones; a later store stays
+    // last.
     let seen = outcomes(|| {
         let write = |v: &Vars| {
             v.x.store(1, Relaxed);
@@ -313,7 +314,7 @@ fn what_is_seen_is_passed_on() {
     assert!(seen.contains(&(1, 1)) && seen.contains(&(0, 1)));
 }
 
-/// Three threads: writer, reader and writer of something else.
+/// Three threads: a writer, a reader, and a writer of another location.
 fn three<A: 'static, B: 'static, C: 'static>(
     first: impl Fn(&Vars) -> A + 'static,
     second: impl Fn(&Vars) -> B + 'static,
@@ -329,8 +330,8 @@ fn three<A: 'static, B: 'static, C: 'static>(
 
 #[test]
 fn fences_order_what_was_seen_before_them() {
-    // W+RWC: what the second thread has seen of the first comes before its fence, and so before that of the third, if
-    // it has not seen the third's store.
+    // W+RWC: what the second thread has seen of the first comes before its fence. It comes before
+    // the third thread's fence too, if the second has not seen the third's store.
     let seen = |fences: bool| {
         outcomes(move || {
             let between = move || {
@@ -416,7 +417,7 @@ fn a_release_sequence_goes_on_through_read_modify_writes_alone() {
     assert!(!release_sequence(|v| {
         let _ = v.y.compare_exchange(1, 11, Relaxed, Relaxed);
     }));
-    // A store breaks it, even of the thread that released (C++20).
+    // A store breaks it, even one by the thread that released (C++20).
     assert!(release_sequence(|v| {
         if v.y.load(Relaxed) == 1 {
             v.y.store(11, Relaxed);
@@ -436,7 +437,7 @@ fn a_read_modify_write_reads_the_last_value() {
 
 #[test]
 fn an_exchange_that_fails_is_a_load() {
-    // It may see an old value, and with its failure ordering it acquires.
+    // It may see an old value, and it acquires with its failure ordering.
     let seen = |failure: Ordering| {
         outcomes(move || {
             let write = |v: &Vars| {

@@ -1,5 +1,5 @@
-//! Planted bugs, each of which has to be found, by the kind of failure that it is; and the same without the bug, where
-//! nothing may be found.
+//! Planted bugs, each of which must be found, with its kind of failure; and the same without the
+//! bug, where no failure may be found.
 
 use core::ptr;
 
@@ -25,7 +25,7 @@ fn passes(f: impl Fn() + Clone + 'static) {
     }
 }
 
-/// Found, as `what`, and exactly so again by the seed.
+/// The failure is found, as `what`, and found again by its seed.
 fn fails(what: &str, f: impl Fn() + Clone + 'static) {
     for strategy in BOTH {
         let failure = *Checker::new(20_000)
@@ -45,11 +45,11 @@ fn again(failure: &Failure, f: impl Fn() + 'static) -> Failure {
     *checker.find(failure.seed.strategy, f).expect_err("it failed by this seed")
 }
 
-/// What threads write and read without more ado.
+/// Data that threads write and read without synchronisation.
 #[derive(Default)]
 struct Plain(UnsafeCell<u32>);
 
-// SAFETY: the checker reports who breaks the rules.
+// SAFETY: the checker reports unordered accesses.
 unsafe impl Sync for Plain {}
 // SAFETY: as above.
 unsafe impl Send for Plain {}
@@ -66,7 +66,7 @@ impl Plain {
     }
 }
 
-/// A value, and whether it is there.
+/// A value, and a flag that it is there.
 fn publish(store: Ordering, load: Ordering) -> impl Fn() + Clone + 'static {
     move || {
         let shared = Arc::new((Plain::default(), AtomicBool::new(false)));
@@ -117,7 +117,7 @@ fn readers_may_meet_but_a_writer_not() {
     fails("data race", two(true));
 }
 
-/// Threads count up what a spin lock guards.
+/// Threads increment a number that a spin lock guards.
 fn spin_lock(unlock: Ordering, yields: bool) -> impl Fn() + Clone + 'static {
     move || {
         let shared = Arc::new((Plain::default(), AtomicBool::new(false)));
@@ -144,12 +144,12 @@ fn spin_lock(unlock: Ordering, yields: bool) -> impl Fn() + Clone + 'static {
 #[test]
 fn a_spin_lock() {
     passes(spin_lock(Release, true));
-    // Nobody says that it waits: others get their turn all the same.
+    // No thread hints that it waits: the others run all the same.
     passes(spin_lock(Release, false));
     fails("data race", spin_lock(Relaxed, true));
 }
 
-/// Two threads enter by Dekker's rule.
+/// Two threads enter by Dekker's algorithm.
 fn dekker(fences: bool) -> impl Fn() + Clone + 'static {
     move || {
         let shared = Arc::new(([AtomicBool::new(false), AtomicBool::new(false)], Plain::default()));
@@ -175,11 +175,11 @@ fn dekker(fences: bool) -> impl Fn() + Clone + 'static {
 #[test]
 fn a_store_load_race() {
     passes(dekker(true));
-    // As a race, or by the assertion, whichever comes first.
+    // Found as a race, or by the assertion, whichever comes first.
     fails("", dekker(false));
 }
 
-/// A sleeper and a waker by a word that is looked at before parking, or not again.
+/// A sleeper and a waker, with a word that is checked again before parking, or not.
 fn sleeper(looks_again: bool) -> impl Fn() + Clone + 'static {
     move || {
         let shared = Arc::new((Mutex::new(false), Condvar::new(), AtomicBool::new(false)));
@@ -248,7 +248,7 @@ fn sleepers_wake_for_no_reason() {
     });
 }
 
-/// A stack of indices into nodes that are used again, with a counter in the head or without.
+/// A stack of indices into nodes that are reused, with a counter in the head or without.
 fn stack(counter: usize) -> impl Fn() + Clone + 'static {
     move || {
         struct Stack {
@@ -305,7 +305,7 @@ fn a_stack_with_aba() {
     fails("handed out twice", stack(0));
 }
 
-/// A pointer is taken away and freed while somebody may still use it.
+/// A pointer is removed and freed while another thread may still use it.
 fn freed_too_early() {
     let shared = Arc::new(AtomicPtr::new(Box::into_raw(Box::new(AtomicU32::new(1)))));
     let other = shared.clone();
@@ -324,7 +324,7 @@ fn freed_too_early() {
 
 #[test]
 fn what_is_freed_and_used() {
-    // Who uses it first is in a race with the drop; who comes later finds the pattern.
+    // The first user races with the drop; a later one finds the pattern.
     let messages: Vec<_> = (0..40)
         .map(|i| Checker::new(1_000).start(1_000 * i).find(Strategy::Random, freed_too_early))
         .map(|result| result.expect_err("the bug is planted").message)
@@ -346,12 +346,12 @@ fn what_is_dropped_while_others_use_it() {
             let at = Box::into_raw(shared) as usize;
             let release = move |at: usize| {
                 let at = at as *mut Counted;
-                // SAFETY: the count says that we may.
+                // SAFETY: the count says that this thread may access it.
                 let counted = unsafe { &*at };
                 counted.value.get();
                 if counted.count.fetch_sub(1, order) == 1 {
                     fence(Acquire);
-                    // SAFETY: the count says that we are the last.
+                    // SAFETY: the count says that this thread is the last.
                     drop(unsafe { Box::from_raw(at) });
                 }
             };

@@ -1,4 +1,4 @@
-//! Runs repeat themselves by their seeds, and differ by them.
+//! A seed repeats its run, and different seeds give different runs.
 
 use core::cell::RefCell;
 use std::{collections::BTreeSet, rc::Rc};
@@ -155,22 +155,22 @@ fn mutable_access_comes_after_all_others() {
             let word = Box::into_raw(Box::new(AtomicU32::new(1))) as usize;
             let at = word as *mut AtomicU32;
             let other = thread::spawn(move || {
-                // SAFETY: the checker reports whoever comes too late.
+                // SAFETY: the checker reports an access that comes too late.
                 unsafe { &*(word as *const AtomicU32) }.store(2, Relaxed);
             });
             if joins {
                 other.join().unwrap();
-                // SAFETY: the other thread is done.
+                // SAFETY: the other thread has ended.
                 let word = unsafe { &mut *at };
                 *word.get_mut() += 1;
-                // What was written this way is what is read from now on.
+                // This write is what later loads read.
                 assert_eq!(word.load(Relaxed), 3);
             } else {
                 // SAFETY: none: this is the bug, which the checker reports.
                 unsafe { &mut *at }.get_mut();
                 other.join().unwrap();
             }
-            // SAFETY: made above, and nobody uses it any more.
+            // SAFETY: made above, and not used any more.
             drop(unsafe { Box::from_raw(at) });
         }
     };
