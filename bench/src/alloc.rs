@@ -51,13 +51,13 @@ impl Counting {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         counters::mine(|counters| counters.allocated(layout.size()));
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { if self.is_mimalloc() { MiMalloc.alloc(layout) } else { System.alloc(layout) } }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         counters::mine(|counters| counters.allocated(layout.size()));
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe {
             if self.is_mimalloc() {
                 MiMalloc.alloc_zeroed(layout)
@@ -72,7 +72,7 @@ unsafe impl GlobalAlloc for Counting {
             counters.allocated(size);
             counters.freed(layout.size());
         });
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe {
             if self.is_mimalloc() {
                 MiMalloc.realloc(at, layout, size)
@@ -84,7 +84,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         counters::mine(|counters| counters.freed(layout.size()));
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe {
             if self.is_mimalloc() {
                 MiMalloc.dealloc(at, layout);

@@ -24,7 +24,7 @@ impl Queue for Ring {
     }
 
     unsafe fn push(&mut self, item: Item) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's contract.
         unsafe { self.0.push(item) };
     }
 
