@@ -103,7 +103,7 @@ impl Poller {
         self.changes.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the kernel has refused to wait, for good.
+    /// Whether the kernel has refused to wait; this is final.
     pub(crate) fn is_broken(&self) -> bool {
         // Ordering: Relaxed; a cached answer.
         self.broken.load(Ordering::Relaxed)

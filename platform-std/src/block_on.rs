@@ -29,7 +29,7 @@ use crate::{
 ///
 /// ```
 /// let runtime = filch_std::Runtime::new().unwrap();
-/// // In a task, in the midst of a poll:
+/// // In a task, inside a poll:
 /// let nested = runtime.block_on(runtime.spawn(async { filch_std::block_on(async { 7 }) }));
 /// assert_eq!(nested.unwrap(), 7);
 /// ```

@@ -9,7 +9,7 @@ use filch_std::Handle;
 /// When the runtime shuts down, they are cancelled; futures that hyper spawns after that are
 /// dropped unpolled.
 ///
-/// Cost: that of [`Handle::spawn`], and a copy of the future.
+/// Cost: that of [`Handle::spawn`]. The executor itself is one word.
 #[derive(Clone, Copy, Debug)]
 pub struct Executor(Handle);
 

@@ -24,7 +24,7 @@ pub(super) fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
     // SAFETY: three numbers, for which zeros are valid.
     let mut cred: libc::ucred = unsafe { mem::zeroed() };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: a place of our own, and its length.
+    // SAFETY: a place on this stack, and its length.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

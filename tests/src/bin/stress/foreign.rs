@@ -100,7 +100,7 @@ impl Control {
     }
 }
 
-/// One foreign thread: random steps until it is told to quit.
+/// One foreign thread: random steps until it is asked to quit.
 pub(crate) fn run(ctx: Ctx, control: &Control, index: usize, mut rng: Rng) {
     let mut steps = 0_u64;
     while !control.quit.load(Relaxed) {

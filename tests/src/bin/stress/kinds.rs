@@ -319,7 +319,7 @@ impl Side {
     fn is_on(&self, cx: &core::task::Context<'_>) -> bool {
         let turns = &*self.turns;
         let on = || {
-            // Ordering: Acquire pairs with the Releases in `hand_over` and `drop`.
+            // Ordering: Acquire pairs with the Releases in `play` and `drop`.
             let turn = turns.turn.load(Acquire);
             turn % 2 == self.me || turn >= turns.last || turns.closed.load(Acquire)
         };
