@@ -83,7 +83,7 @@ pub fn entry(core: usize) -> Option<WorkerEntry> {
 pub fn turn_off(core: usize) -> ! {
     // Ordering: Release pairs with the Acquire in `start`.
     DESKS[core].off.store(true, Ordering::Release);
-    // Ordering: Release pairs with the Acquire in `start_workers`.
+    // Ordering: Release pairs with the Acquire in `be_spare`.
     GONE.fetch_add(1, Ordering::Release);
     Board.wake(SPARE, &GONE);
     let result = psci(CPU_OFF, [0; 3]);

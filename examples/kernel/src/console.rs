@@ -80,7 +80,7 @@ impl Serial {
     /// Stores a received byte. By one interrupt handler at a time.
     pub fn on_byte(&self, byte: u8) {
         let come = self.come.load(Ordering::Relaxed);
-        // Ordering: Acquire pairs with the Release in `read`: the place is free.
+        // Ordering: Acquire pairs with the Release in `try_read`: the place is free.
         if come.wrapping_sub(self.gone.load(Ordering::Acquire)) < ROOM as u32 {
             self.bytes[come as usize % ROOM].store(byte.into(), Ordering::Relaxed);
             // Ordering: Release pairs with the Acquire in `try_read`.
