@@ -6,8 +6,8 @@ use crate::{clock::Clock, context::Handle};
 
 thread_local! {
     // Without a destructor, as everything that a runtime keeps for a thread.
-    /// The innermost of the runtimes whose `block_on` the thread has called without being a worker. INV-GUEST: those that it leads to are
-    /// on this thread's stack.
+    /// The innermost of the runtimes whose `block_on` the thread has called without being a worker.
+    /// INV-GUEST: this one, and those that it leads to, are on this thread's stack.
     static GUESTS: Cell<*const Guest> = const { Cell::new(null()) };
 }
 

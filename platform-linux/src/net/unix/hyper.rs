@@ -1,4 +1,4 @@
-//! A connection as hyper's.
+//! hyper's traits for a connection.
 
 use core::{
     pin::Pin,
