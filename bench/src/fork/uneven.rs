@@ -1,5 +1,6 @@
-//! Four jobs of very uneven length, split finely, on four workers: 100, 100, 200 and 350 ms, in pieces of 1 ms. The work sleeps, so
-//! that a machine with fewer cores has four workers all the same.
+//! Four jobs of very uneven length, split finely, on four workers: 100, 100, 200 and 350 ms, in
+//! pieces of 1 ms. The work sleeps, so that a machine with fewer cores has four workers all the
+//! same.
 //!
 //! A static partition takes as long as the longest job, 350 ms. The lower bound is a fourth of all
 //! 750 ms, 187.5 ms. The figure `efficiency` is the bound's share of the time: 95 % and more, if

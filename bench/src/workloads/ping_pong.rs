@@ -1,5 +1,5 @@
-//! A thousand pairs of tasks that send each other one message through the oneshots of `futures`. An operation is a pair: two spawns,
-//! two oneshots, two messages.
+//! A thousand pairs of tasks that send each other one message through the oneshots of `futures`. An
+//! operation is a pair: two spawns, two oneshots, two messages.
 
 use futures_channel::oneshot;
 

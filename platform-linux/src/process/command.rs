@@ -24,8 +24,8 @@ pub struct Command {
 }
 
 impl Command {
-    /// A program by its name (looked for in `PATH`) or path, without arguments. As in the standard library it inherits environment,
-    /// directory and streams.
+    /// A program by its name (searched in `PATH`) or path, without arguments. As in the standard
+    /// library it inherits environment, directory and streams.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         process::Command::new(program).into()
     }

@@ -9,10 +9,10 @@
 //! | while an event waits, a worker listens, or one that sleeps wakes by itself, or all are awake | then |
 //! | not more polls in a row from the LIFO slot than the cap, while others wait in the ring | at each poll |
 //! | no worker counts as searching, and as many count as asleep as are, when only the program's own code runs | then |
-//! | no task is in the injector, or in a ring, while a worker sleeps; in a ring, unless a sleeper wakes within a millisecond | then |
+//! | no task is in the injector while a worker sleeps, nor in a ring unless a sleeper wakes within 1 ms | then |
 //! | no task is queued anywhere while all workers sleep; one of them wakes for the first timer | then |
 //! | a task that is ready is polled within so many polls of others | every 512 steps |
-//! | a task behind an endless poll is taken, and a late timer fired, before a busy worker has checked all workers twice | every 512 steps |
+//! | others take a task behind an endless poll, and a late timer, within two rounds of a busy worker | every 512 steps |
 //! | events and metrics agree; tasks spawned = completed = those in the ledger | at the end |
 //! | every slot of the memory is free | at the end |
 
