@@ -13,10 +13,22 @@
 //! may block), an *interrupt* handler or signal handler, or *any* of them. Wakers work in all of them. Nothing here may be called
 //! from a non-maskable interrupt but a waker's `wake_by_ref` of a task whose executor's platform says `None` there.
 //!
+//! # One step at a time
+//!
+//! [`Scheduler::worker`] gives a worker whose [`step`](Worker::step) polls one task, for verifiers and simulations: it is the scheduler
+//! that programs run.
+//!
 //! # Features
 //!
 //! `alloc`: [`Heap`], memory for any number of tasks, and for large closures of a [`Scope`]. `critical-section`, `atomic-polyfill`:
-//! backends of the atomics on targets without compare-and-swap.
+//! backends of the atomics on targets without compare-and-swap; without either, the application chooses `portable-atomic`'s.
+//!
+//! # Where the ideas come from
+//!
+//! The order of looking for work, the LIFO slot and its cap, the budget, and the rule that the last searcher notifies: Tokio's
+//! scheduler, by way of blitz-io and Volt, from which the packed state, the idle bitmap and the dual-head ring are too. The wake
+//! counter in the state word: nexosim. The event counter's shape of idling: Rayon. Task storage in statics: Embassy. The code was
+//! written here.
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
