@@ -16,7 +16,8 @@ Measure filch and its peers, and say where filch stands.
   --quick           a tenth of the work: figures to see that it runs
   --json FILE       write all figures there
   --from FILE       measure nothing; take the figures that --json wrote
-  --readme FILE     put a table of the figures there, between its two marks
+  --readmes FOLDER  put all rows into bench/README.md there, and a few into README.md,
+                    between the two marks of each
   --charts FOLDER   draw a chart of each goal's figures there
   --list            print the workloads and their peers, and exit
   --help            print this help, and exit
@@ -43,7 +44,7 @@ pub(crate) struct Args {
     pub(crate) quick: bool,
     pub(crate) json: Option<PathBuf>,
     pub(crate) from: Option<PathBuf>,
-    pub(crate) readme: Option<PathBuf>,
+    pub(crate) readmes: Option<PathBuf>,
     pub(crate) charts: Option<PathBuf>,
 }
 
@@ -79,7 +80,7 @@ pub(crate) fn read(from: impl IntoIterator<Item = OsString>) -> Result<Task, lex
             Arg::Long("quick") => args.quick = true,
             Arg::Long("json") => args.json = Some(parser.value()?.into()),
             Arg::Long("from") => args.from = Some(parser.value()?.into()),
-            Arg::Long("readme") => args.readme = Some(parser.value()?.into()),
+            Arg::Long("readmes") => args.readmes = Some(parser.value()?.into()),
             Arg::Long("charts") => args.charts = Some(parser.value()?.into()),
             Arg::Long("alloc") => {
                 allocators = match parser.value()?.string()?.as_str() {

@@ -59,8 +59,8 @@ fn compare(args: &Args) -> Result<(), Box<dyn core::error::Error>> {
     if let Some(path) = &args.json {
         std::fs::write(path, report::to_json(&lines)?)?;
     }
-    if let Some(path) = &args.readme {
-        readme::update(path, &lines)?;
+    if let Some(folder) = &args.readmes {
+        readme::update(folder, &lines)?;
     }
     if let Some(folder) = &args.charts {
         println!("{} charts in {}", charts::write(folder, &lines)?, folder.display());

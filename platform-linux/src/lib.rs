@@ -64,7 +64,7 @@ pub use crate::{
 /// A runtime whose workers sleep in epoll. Made by [`builder`].
 pub type Runtime = filch_std::Runtime<Linux>;
 
-/// The README's code compiles, and its application runs.
+/// The README's code compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
