@@ -47,12 +47,8 @@ impl<T> Spin<T> {
     fn run<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: INV-SPIN: we took it.
         let result = self.value.with_mut(|value| f(unsafe { &mut *value }));
-        #[cfg(not(filch_mutant = "spin_release"))]
-        const GIVE: Ordering = Ordering::Release;
-        #[cfg(filch_mutant = "spin_release")]
-        const GIVE: Ordering = Ordering::Relaxed;
         // Ordering: Release pairs with the Acquire in `take`.
-        self.taken.store(false, GIVE);
+        self.taken.store(false, Ordering::Release);
         result
     }
 }

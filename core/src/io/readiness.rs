@@ -78,14 +78,7 @@ impl Readiness {
     /// If a waker does, after the others have been woken (a second one that panics ends the program, as in any unwinding).
     pub fn set(&self, ready: Ready) {
         let bits = ready.with_implied().to_word();
-        let edge = |word: Word| {
-            #[cfg(filch_mutant = "io_edge")]
-            if word | bits == word {
-                return word;
-            }
-            (word | bits).wrapping_add(ONE_EDGE)
-        };
-        if self.lock_or_mark(edge) {
+        if self.lock_or_mark(|word| (word | bits).wrapping_add(ONE_EDGE)) {
             self.deliver();
         }
     }
@@ -93,7 +86,7 @@ impl Readiness {
     /// What is ready now. From any context. Cost: a load.
     pub fn get(&self) -> Event {
         // Ordering: Acquire pairs with the Release in `lock_or_mark`: what was before the edge is seen.
-        event_of(self.word.load(SEE))
+        event_of(self.word.load(Acquire))
     }
 
     /// For poll-style callers: what of [`Direction::interest`] is ready, or the waker of `cx` is kept and woken once when
@@ -147,7 +140,7 @@ impl Readiness {
         // Ordering: Relaxed, it publishes nothing: the counter alone says whether there was an edge, and as a
         // read-modify-write it keeps the release sequence of the last one.
         let mut word = self.word.load(Relaxed);
-        while cfg!(filch_mutant = "io_clear") || EDGE.get(word) == event.edge {
+        while EDGE.get(word) == event.edge {
             let (set, load) = (Relaxed, Relaxed);
             match self.word.compare_exchange_weak(word, word & !bits, set, load) {
                 Ok(_) => return,
@@ -191,10 +184,7 @@ impl Readiness {
     ) -> Poll<Event> {
         // Cloned before the lock, dropped after it.
         let mut spare = Some(waker.clone());
-        let seen = event_of(self.lock());
-        #[cfg(filch_mutant = "io_blind")]
-        let seen = seen.only(Ready::EMPTY);
-        let event = seen.only(interest);
+        let event = event_of(self.lock()).only(interest);
         let old = self.waiters.with_mut(|waiters| {
             // SAFETY: INV-WAITERS: we hold the lock; the caller's.
             unsafe {
@@ -229,7 +219,7 @@ impl Readiness {
             let word = self.word.load(Relaxed);
             // Ordering: Acquire pairs with the Release of the unlock before, for the waiters, and with that of the edges
             // in `lock_or_mark`, as in `get`.
-            let (set, load) = (LOCK, Relaxed);
+            let (set, load) = (Acquire, Relaxed);
             if word & LOCKED == 0
                 && self.word.compare_exchange_weak(word, word | LOCKED, set, load).is_ok()
             {
@@ -243,19 +233,15 @@ impl Readiness {
     fn lock_or_mark(&self, change: impl Fn(Word) -> Word) -> bool {
         // Ordering: Release pairs with the Acquire in `get` and `lock`, for what was before an edge; Acquire as in `lock`.
         let before = self
-            .update(SET, |word| change(word) | if word & LOCKED == 0 { LOCKED } else { MARKED });
+            .update(AcqRel, |word| change(word) | if word & LOCKED == 0 { LOCKED } else { MARKED });
         before & LOCKED == 0
     }
 
     /// Gives the lock back; delivers what others have left while we had it.
     fn unlock(&self) {
-        #[cfg(filch_mutant = "io_mark")]
-        if self.word.fetch_and(!(LOCKED | MARKED), UNLOCK) != 0 {
-            return;
-        }
         // Ordering: Release pairs with the Acquire of the next lock.
         let word = self.word.load(Relaxed);
-        let (set, load) = (UNLOCK, Relaxed);
+        let (set, load) = (Release, Relaxed);
         if word & MARKED != 0
             || self.word.compare_exchange(word, word & !LOCKED, set, load).is_err()
         {
@@ -270,10 +256,6 @@ impl Readiness {
             out.more = self.take_and_unlock(&mut out.batch);
             out.batch.wake();
             // Whoever holds the lock now delivers the rest.
-            #[cfg(filch_mutant = "io_rest")]
-            if self.word.load(Relaxed) & LOCKED != 0 {
-                out.more = false;
-            }
             out.more = out.more && self.lock_or_mark(|word| word);
         }
     }
@@ -288,15 +270,9 @@ impl Readiness {
             });
             // From the very word that the waiters were held against: after an edge or a mark we look again.
             // Ordering: Release pairs with the Acquire of the next lock.
-            let (set, load) = (DELIVERED, Relaxed);
+            let (set, load) = (Release, Relaxed);
             match self.word.compare_exchange(word, word & !(LOCKED | MARKED), set, load) {
                 Ok(_) => return !all,
-                #[cfg(filch_mutant = "io_again")]
-                Err(_) => {
-                    self.word.fetch_and(!(LOCKED | MARKED), DELIVERED);
-                    return !all;
-                }
-                #[cfg(not(filch_mutant = "io_again"))]
                 Err(now) => word = now,
             }
         }
@@ -314,16 +290,6 @@ impl Readiness {
         }
     }
 }
-
-const SEE: Ordering = if cfg!(filch_mutant = "io_see") { Relaxed } else { Acquire };
-const LOCK: Ordering = if cfg!(filch_mutant = "io_lock") { Relaxed } else { Acquire };
-const UNLOCK: Ordering = if cfg!(filch_mutant = "io_unlock") { Relaxed } else { Release };
-const DELIVERED: Ordering = if cfg!(filch_mutant = "io_delivered") { Relaxed } else { Release };
-const SET: Ordering = match () {
-    _ if cfg!(filch_mutant = "io_publish") => Acquire,
-    _ if cfg!(filch_mutant = "io_join") => Release,
-    _ => AcqRel,
-};
 
 fn event_of(word: Word) -> Event {
     Event { ready: Ready::from_word(READY.get(word)), edge: EDGE.get(word) }

@@ -131,13 +131,9 @@ impl Stack {
         let mut head = self.0.load(Ordering::Relaxed);
         loop {
             end.store(head, Ordering::Relaxed);
-            #[cfg(not(filch_mutant = "stack_push"))]
-            const PUBLISH: Ordering = Ordering::Release;
-            #[cfg(filch_mutant = "stack_push")]
-            const PUBLISH: Ordering = Ordering::Relaxed;
             // Ordering: Release pairs with the Acquire in `take_all`: the taker sees the links, and the tasks as
             // their wakers left them.
-            match self.0.compare_exchange_weak(head, first, PUBLISH, Ordering::Relaxed) {
+            match self.0.compare_exchange_weak(head, first, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(seen) => head = seen,
             }

@@ -169,11 +169,7 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         if own.spills.get() >= SPILLS {
             own.deep.set(own.limit.get());
         }
-        #[cfg(not(filch_mutant = "deque_room"))]
-        let room = CAP;
-        #[cfg(filch_mutant = "deque_room")]
-        let room = CAP + 1;
-        at.wrapping_sub(top) < room
+        at.wrapping_sub(top) < CAP
     }
 
     /// Whether enough jobs wait below `at`, the bottom, for as long as nobody asks: then what would be pushed may as well run
@@ -205,10 +201,7 @@ impl<T, const CAP: usize> Deque<T, CAP> {
     fn take_public(&self, at: usize, split: usize) -> bool {
         // Ordering of the stores of `split` here: Release, as in `publish`, on which a thief that reads these relies as well,
         // for the older jobs.
-        #[cfg(not(filch_mutant = "deque_lower"))]
         const LOWER: Ordering = Ordering::Release;
-        #[cfg(filch_mutant = "deque_lower")]
-        const LOWER: Ordering = Ordering::Relaxed;
         let next = at.wrapping_add(1);
         if split != next {
             // The deque was emptied above: thieves have taken all that is older, oldest first.
@@ -218,7 +211,6 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         public.store(at, LOWER);
         // Ordering: pairs with the fence in `steal`: either the thief sees that `split` is lowered, or we see in `top` what it
         // saw.
-        #[cfg(not(filch_mutant = "deque_take_fence"))]
         fence(Ordering::SeqCst);
         let top = self.top.0.load(Ordering::Relaxed);
         if top != at && at_or_above(at, top) {
@@ -228,13 +220,8 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         }
         // The last one: whoever moves `top` has it.
         // Ordering: Relaxed: it is our own job, and slots are written by us alone.
-        #[cfg(not(filch_mutant = "deque_last"))]
         let ours =
             self.top.0.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        #[cfg(filch_mutant = "deque_last")]
-        let ours = top == at;
-        #[cfg(filch_mutant = "deque_last")]
-        self.top.0.store(next, Ordering::Relaxed);
         public.store(next, LOWER);
         // The bottom is `next`, or above jobs that were pushed when ours had been stolen.
         if ours {
@@ -252,13 +239,9 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         // Ordering: only the owner stores `split`.
         let split = self.public.0.split.load(Ordering::Relaxed);
         let n = n.min(self.own.0.bottom.get().wrapping_sub(split));
-        // Ordering: Release pairs with the Acquire in `steal`: a thief sees the slots below `split`, and the jobs.
-        #[cfg(not(filch_mutant = "deque_publish"))]
-        const PUBLISH: Ordering = Ordering::Release;
-        #[cfg(filch_mutant = "deque_publish")]
-        const PUBLISH: Ordering = Ordering::Relaxed;
         if n > 0 {
-            self.public.0.split.store(split.wrapping_add(n), PUBLISH);
+            // Ordering: Release pairs with the Acquire in `steal`: a thief sees the slots below `split`, and the jobs.
+            self.public.0.split.store(split.wrapping_add(n), Ordering::Release);
         }
         n
     }
@@ -285,15 +268,9 @@ impl<T, const CAP: usize> Deque<T, CAP> {
     /// of that time is seen; and if one becomes public in the same place after that look, `top` has moved past the one before,
     /// since a public job leaves its place in no other way unless older ones are left; so the exchange fails.
     pub(crate) fn steal_if(&self, still: impl Fn() -> bool) -> Steal<NonNull<T>> {
-        #[cfg(filch_mutant = "deque_still")]
-        let still = {
-            let before = still();
-            move || before
-        };
         // Ordering: Relaxed, before the fence.
         let top = self.top.0.load(Ordering::Relaxed);
         // Ordering: pairs with the fence in `take_public`.
-        #[cfg(not(filch_mutant = "deque_steal_fence"))]
         fence(Ordering::SeqCst);
         // Ordering: Acquire pairs with the Release in `publish`.
         let split = self.public.0.split.load(Ordering::Acquire);
@@ -304,10 +281,7 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         let job = self.slot(top).load(Ordering::Relaxed);
         let next = top.wrapping_add(1);
         // Ordering: Release pairs with the Acquire in `find_room`.
-        let stolen = self.top.0.compare_exchange(top, next, Ordering::Release, Ordering::Relaxed);
-        #[cfg(filch_mutant = "deque_late")]
-        let job = self.slot(top).load(Ordering::Relaxed);
-        match stolen {
+        match self.top.0.compare_exchange(top, next, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => NonNull::new(job).map_or(Steal::Retry, Steal::Success),
             Err(_) => Steal::Retry,
         }

@@ -98,12 +98,8 @@ impl Injector {
             self.len.fetch_sub(taken, Ordering::Relaxed);
             first
         });
-        #[cfg(not(filch_mutant = "injector_unlock"))]
-        const UNLOCK: Ordering = Ordering::Release;
-        #[cfg(filch_mutant = "injector_unlock")]
-        const UNLOCK: Ordering = Ordering::Relaxed;
         // Ordering: Release pairs with the Acquire of the next lock.
-        self.locked.store(false, UNLOCK);
+        self.locked.store(false, Ordering::Release);
         first
     }
 }

@@ -225,11 +225,7 @@ impl<const CAP: usize> Ring<CAP> {
     #[inline(always)]
     fn advance_tail(&self, tail: u32, by: u32) {
         // Ordering: Release pairs with the Acquire of `tail` in `steal_into`: a thief sees the slots that it claims.
-        #[cfg(not(filch_mutant = "ring_publish"))]
-        const PUBLISH: Ordering = Ordering::Release;
-        #[cfg(filch_mutant = "ring_publish")]
-        const PUBLISH: Ordering = Ordering::Relaxed;
-        self.tail.0.store(tail.wrapping_add(by) & REAL.max() as u32, PUBLISH);
+        self.tail.0.store(tail.wrapping_add(by) & REAL.max() as u32, Ordering::Release);
     }
 
     /// Takes the older half of a full ring out as a chain; nothing if a thief was faster.
@@ -332,12 +328,7 @@ impl<const CAP: usize> Ring<CAP> {
 
     /// How many of the tasks that there are a thief takes.
     fn share(available: u32, room: u32) -> u32 {
-        #[cfg(not(filch_mutant = "ring_half"))]
         let half = available - available / 2;
-        #[cfg(filch_mutant = "ring_half")]
-        let half = available + 1;
-        #[cfg(filch_mutant = "ring_room")]
-        let room = room.max(Self::CAPACITY);
         half.min(Self::CAPACITY / 2).min(room)
     }
 
@@ -376,14 +367,10 @@ impl<const CAP: usize> Ring<CAP> {
         loop {
             // Ordering: Release pairs with the Acquire of the head in `push` and `room`: our reads of the slots come
             // before the owner's next writes to them.
-            #[cfg(not(filch_mutant = "ring_release"))]
-            const RELEASE: Ordering = Ordering::AcqRel;
-            #[cfg(filch_mutant = "ring_release")]
-            const RELEASE: Ordering = Ordering::Relaxed;
             match self.head.0.compare_exchange_weak(
                 head.0,
                 Head::new(head.real(), head.real()).0,
-                RELEASE,
+                Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return,

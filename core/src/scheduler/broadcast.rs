@@ -145,7 +145,6 @@ where
             // Ordering: Release pairs with the Acquire in `take_mark`: who takes the mark down sees the call.
             slot.shared.called.store(true, Ordering::Release);
             // Ordering: pairs with the fence in `decline_call`: either we see that the worker has left, or it sees the mark.
-            #[cfg(not(filch_mutant = "call_leave"))]
             fence(Ordering::SeqCst);
             if !slot.is_online() && Self::take_mark(slot) {
                 call.pending.fetch_sub(1, Ordering::Relaxed);
@@ -204,7 +203,6 @@ where
     /// A worker has left: if it is marked, it is left out.
     pub(crate) fn decline_call(&self, slot: &WorkerSlot<RING>) {
         // Ordering: see `call_all`.
-        #[cfg(not(filch_mutant = "call_leave"))]
         fence(Ordering::SeqCst);
         if slot.shared.called.load(Ordering::Relaxed) && Self::take_mark(slot) {
             // Ordering: as in `run_broadcast`.
@@ -220,11 +218,7 @@ where
         let call = unsafe { call.as_ref() };
         let caller = call.caller;
         // Ordering: Release pairs with the Acquire in `broadcast`; a release sequence, since all are read-modify-writes.
-        #[cfg(not(filch_mutant = "call_done"))]
-        const TELL: Ordering = Ordering::Release;
-        #[cfg(filch_mutant = "call_done")]
-        const TELL: Ordering = Ordering::Relaxed;
-        if call.pending.fetch_sub(1, TELL) == 1 {
+        if call.pending.fetch_sub(1, Ordering::Release) == 1 {
             self.unpark(caller);
         }
     }

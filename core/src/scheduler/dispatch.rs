@@ -119,10 +119,7 @@ where
         match self.idle.claim(self, worker) {
             Claim::Made => self.unpark(worker),
             // A push may have relied on the claim's count, that worker's own too: it woke by itself, and is in a poll.
-            #[cfg(not(filch_mutant = "call_own"))]
             Claim::Missed if self.has_work_for_any() => self.notify(),
-            #[cfg(filch_mutant = "call_own")]
-            Claim::Missed if self.has_work(worker) => self.notify(),
             Claim::Missed | Claim::Awake => {}
         }
         // Ordering: after the fence above, which pairs with the one in `block_worker`.

@@ -124,7 +124,7 @@ impl Duties {
         let watched = self.replace(WATCHING, false);
         if watched {
             // Before it turns to work, or to a waker in the scan, another one takes its place.
-            self.set(WATCHED, !cfg!(filch_mutant = "watch_lost"));
+            self.set(WATCHED, true);
         }
         watched
     }

@@ -18,8 +18,6 @@ where
     /// Makes the calling context, which is no worker, one in a spare slot, in place of a worker that is without work: so that no
     /// more contexts work than there are workers. None if there is no such worker, or no such slot.
     pub(crate) fn helper(&'static self) -> Option<Helper<P, S, RING>> {
-        #[cfg(filch_mutant = "help_first")]
-        let _counted = self.count_out(&self.helpers);
         // Ordering: hints, of two numbers that change at any time.
         let helpers = || self.helpers.load(Ordering::Relaxed) as usize;
         if self.without_work() <= helpers() {
@@ -94,9 +92,7 @@ where
         // One more worker may take jobs (`may_run_jobs`): an owner that found nobody to do so shall look again.
         // Ordering: pairs with the fence in `answer`: either that one sees the count, or it is asked anew; and with the one in
         // `Idle::announce`: either who goes to sleep beside a public job sees the count, or we see that it sleeps.
-        #[cfg(not(filch_mutant = "help_leave_fence"))]
         fence(Ordering::SeqCst);
-        #[cfg(not(filch_mutant = "help_leave"))]
         executor.ask_all();
         if executor.has_work_for_any() {
             executor.notify();

@@ -109,22 +109,14 @@ impl Idle {
             let (group, bit) = split(me);
             leaves.leaf(group).fetch_or(bit, Ordering::Relaxed);
             // Ordering: Release pairs with the Acquire in `retire`, which must not miss the leaf's bit.
-            #[cfg(not(filch_mutant = "idle_retire"))]
             self.top.fetch_or(1 << group, Ordering::Release);
-            #[cfg(filch_mutant = "idle_retire")]
-            self.top.fetch_or(1 << group, Ordering::Relaxed);
         }
         if was_searching {
             self.count_down();
         } else {
             self.fence();
         }
-        #[cfg(not(any(filch_mutant = "idle_gap", filch_mutant = "idle_recheck")))]
-        return self.searching() == 0;
-        #[cfg(filch_mutant = "idle_gap")]
-        return was_searching && self.searching() == 0;
-        #[cfg(filch_mutant = "idle_recheck")]
-        return false;
+        self.searching() == 0
     }
 
     /// `me` is awake by itself. True if it is nothing else; false if it is a searcher now (INV-IDLE-COUNT): somebody has
@@ -135,9 +127,8 @@ impl Idle {
             Cleared::Set => true,
             Cleared::Hasty => {
                 // Ordering: as in `try_search`.
-                #[cfg(not(filch_mutant = "idle_hasty"))]
                 self.searching.fetch_add(1, Ordering::Relaxed);
-                cfg!(filch_mutant = "idle_hasty")
+                false
             }
         }
     }
@@ -173,17 +164,9 @@ impl Idle {
     }
 
     /// Claims this worker, if it sleeps.
-    #[cfg_attr(filch_mutant = "idle_early", allow(unreachable_code))]
     pub(crate) fn claim(&self, leaves: &impl Leaves, worker: WorkerId) -> Claim {
         if !self.is_parked(leaves, worker) {
             return Claim::Awake;
-        }
-        #[cfg(filch_mutant = "idle_early")]
-        {
-            let cleared = self.clear(leaves, worker);
-            self.searching.load(Ordering::Relaxed);
-            self.searching.fetch_add((cleared != Cleared::Not).into(), Ordering::Relaxed);
-            return if cleared != Cleared::Not { Claim::Made } else { Claim::Awake };
         }
         // Counted first: who finds its bit cleared is a searcher, and may count itself down at once.
         // Ordering: Relaxed: it comes before the clear in the worker's eyes by the clear's Release.
@@ -210,10 +193,7 @@ impl Idle {
     fn count_down(&self) -> u32 {
         // Ordering: Release, and the fence below acquires: who counts down later, and looks at the queues, sees the
         // tasks that this searcher has moved.
-        #[cfg(not(filch_mutant = "idle_count"))]
         let before = self.searching.fetch_sub(1, Ordering::Release);
-        #[cfg(filch_mutant = "idle_count")]
-        let before = self.searching.fetch_sub(1, Ordering::Relaxed);
         self.fence();
         before
     }
@@ -256,7 +236,6 @@ impl Idle {
         // Loom does not switch threads at a fence: give it a place to, or what comes before is one step with it.
         #[cfg(filch_loom)]
         self.searching.load(Ordering::Relaxed);
-        #[cfg(not(filch_mutant = "idle_fence"))]
         fence(Ordering::SeqCst);
     }
 }

@@ -86,11 +86,7 @@ impl Job {
         }
         // Ordering: Release pairs with the Acquires in `is_done` and `fall_asleep`: the owner sees the outcome. What the
         // owner did before it slept is of no interest here.
-        #[cfg(not(filch_mutant = "job_done"))]
-        const TELL: Ordering = Ordering::Release;
-        #[cfg(filch_mutant = "job_done")]
-        const TELL: Ordering = Ordering::Relaxed;
-        job.state.fetch_or(news, TELL) & ASLEEP != 0
+        job.state.fetch_or(news, Ordering::Release) & ASLEEP != 0
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -103,10 +99,7 @@ impl Job {
     pub(crate) fn fall_asleep(&self) -> bool {
         // Ordering: Acquire pairs with the Release in `finish`. One word, so that either we see the end of the job, or who
         // ends it sees us.
-        #[cfg(not(filch_mutant = "job_asleep"))]
-        return self.state.fetch_or(ASLEEP, Ordering::Acquire) & DONE == 0;
-        #[cfg(filch_mutant = "job_asleep")]
-        return !self.is_done();
+        self.state.fetch_or(ASLEEP, Ordering::Acquire) & DONE == 0
     }
 
     /// The panic of a job that is done, if it had one.

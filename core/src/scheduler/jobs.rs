@@ -97,7 +97,6 @@ where
         // Forgotten first: whoever asks from here on is heard at the next fork.
         bay.deque.unask();
         // Ordering: pairs with the fences of `Idle::announce`, `sleep_for` and `steal_job`: see the module's text.
-        #[cfg(not(filch_mutant = "jobs_unask"))]
         fence(Ordering::SeqCst);
         let hungry = self.hungry(bay);
         // What is public already is on its way to somebody.
@@ -115,7 +114,6 @@ where
             return false;
         }
         // With the fence that also orders `publish` before the look at `sleeper`.
-        #[cfg(not(filch_mutant = "jobs_notify"))]
         self.notify();
         // Ordering: after that fence, which pairs with the one in `sleep_for`; AcqRel for nothing but the exchange.
         if bay.sleeper.load(Ordering::Relaxed) != 0 {

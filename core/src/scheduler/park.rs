@@ -46,25 +46,14 @@ impl ParkWord {
         let parked = how as u32;
         // Ordering: Acquire on failure pairs with the Release in `unpark`: who was notified sees why. Nothing is
         // published by going to sleep.
-        #[cfg(not(filch_mutant = "park_gap"))]
         let asleep =
             self.0.compare_exchange(UNPARKED, parked, Ordering::Relaxed, Ordering::Acquire);
-        #[cfg(filch_mutant = "park_gap")]
-        let asleep = match self.0.load(Ordering::Acquire) {
-            UNPARKED => Ok(self.0.store(parked, Ordering::Relaxed)),
-            other => Err(other),
-        };
         if asleep.is_ok() {
             sleep(&self.0, parked);
         }
         // A swap, not a store: it may overwrite NOTIFIED, and must then see what the notifier did before.
         // Ordering: Acquire pairs with the Release in `unpark`.
-        #[cfg(not(filch_mutant = "park_swap"))]
         self.0.swap(UNPARKED, Ordering::Acquire);
-        #[cfg(filch_mutant = "park_swap")]
-        self.0.load(Ordering::Relaxed);
-        #[cfg(filch_mutant = "park_swap")]
-        self.0.store(UNPARKED, Ordering::Relaxed);
     }
 
     /// The word itself.
@@ -79,12 +68,8 @@ impl ParkWord {
 
     /// Ends the worker's sleep, this one or the next. From any context.
     pub(crate) fn unpark<P: Platform>(&self, platform: &Ward<P>, worker: WorkerId) {
-        #[cfg(not(filch_mutant = "park_notify"))]
-        const NOTIFY: Ordering = Ordering::Release;
-        #[cfg(filch_mutant = "park_notify")]
-        const NOTIFY: Ordering = Ordering::Relaxed;
         // Ordering: Release pairs with the Acquires in `park`.
-        match self.0.swap(NOTIFIED, NOTIFY) {
+        match self.0.swap(NOTIFIED, Ordering::Release) {
             PARKED => platform.wake(worker, &self.0),
             LISTENING => platform.interrupt(worker, &self.0),
             _ => {}

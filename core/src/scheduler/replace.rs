@@ -193,7 +193,6 @@ where
     pub(crate) fn count_out<'a>(&self, count: &'a AtomicU32) -> Counted<'a> {
         let counted = Counted::up(count);
         // Ordering: pairs with the fence in `block`: either the blocked worker sees the count, or we see it.
-        #[cfg(not(filch_mutant = "help_count"))]
         fence(Ordering::SeqCst);
         if self.blocked.load(Ordering::Relaxed) > 0 {
             self.recheck_blocked();

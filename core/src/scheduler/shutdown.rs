@@ -53,14 +53,6 @@ impl Gate {
     /// Counts a spawn from outside; false if the door is closed, and then it was never counted: neither the workers nor
     /// [`Scheduler::metrics`] see a task that is none.
     pub(crate) fn admit(&self) -> bool {
-        #[cfg(filch_mutant = "gate_brief")]
-        if self.outside.fetch_add(ONE, Ordering::AcqRel) & CLOSED != 0 {
-            self.dismiss();
-            return false;
-        } else {
-            return true;
-        }
-        #[cfg_attr(filch_mutant = "gate_brief", expect(unreachable_code))]
         let next = |count: usize| (count & CLOSED == 0).then_some(count + ONE);
         // Ordering: AcqRel; Release so that who closes the door later sees what came before, Acquire so that who comes
         // too late sees the shutdown: pairs with the AcqRel in `advance`.

@@ -94,8 +94,7 @@ where
             executor.idle.announce(executor, self.id(), searched) && executor.has_work(self.id());
         if found || self.must_stay() {
             self.wake_up();
-            let search_on = found && !cfg!(filch_mutant = "idle_lapse");
-            if search_on && !slot.local.duties.searches() {
+            if found && !slot.local.duties.searches() {
                 // The task's pusher may have relied on this worker's search: should it turn to a task of its own, it looks again
                 // when it leaves the loop.
                 executor.idle.search_on();

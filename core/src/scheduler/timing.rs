@@ -53,7 +53,7 @@ where
         // Ordering: after the fence in `Gate::tell_if_closing`, which pairs with the one in `tell`: either we see the
         // timer, or who added it sees that we have left; and with the one in `Idle::announce`: either we see a sleeper,
         // or it sees that we have left.
-        if slot.timed.wheel.is_armed() && !cfg!(filch_mutant = "timer_orphan") {
+        if slot.timed.wheel.is_armed() {
             self.wake_one();
         }
     }
@@ -103,9 +103,6 @@ where
     }
 
     fn tell(&self, index: u16) {
-        if cfg!(filch_mutant = "timer_tell") {
-            return;
-        }
         let me = self.working().map(|(id, _)| id.index());
         if me == Some(usize::from(index)) && (!self.config.has_watchdog() || !self.has_company()) {
             // We look before we sleep.

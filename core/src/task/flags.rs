@@ -50,8 +50,6 @@ impl Flags {
         // Ordering: a hint.
         let last = self.last.load(Ordering::Relaxed);
         let mut is_sure = cfg!(filch_loom);
-        #[cfg(filch_mutant = "flags_used")]
-        let used = &AtomicU32::new(used.load(Ordering::Acquire));
         loop {
             // Ordering: Acquire pairs with the Release in `take_fresh`: there is memory for all of them.
             let used = used.load(Ordering::Acquire);
@@ -64,20 +62,10 @@ impl Flags {
                 if !is_sure && link.load(Ordering::Relaxed) != FREE {
                     continue;
                 }
-                #[cfg(not(filch_mutant = "flags_take"))]
-                const TAKE: Ordering = Ordering::Acquire;
-                #[cfg(filch_mutant = "flags_take")]
-                const TAKE: Ordering = Ordering::Relaxed;
                 let none = core::ptr::null_mut();
                 // Ordering: Acquire pairs with the Release in `give`: the slot's last user is done with it.
-                #[cfg(not(filch_mutant = "flags_claim"))]
-                let claimed = link.compare_exchange(FREE, none, TAKE, Ordering::Relaxed).is_ok();
-                #[cfg(filch_mutant = "flags_claim")]
-                let claimed = link.load(TAKE) == FREE && {
-                    link.store(none, Ordering::Relaxed);
-                    true
-                };
-                if claimed {
+                let (set, load) = (Ordering::Acquire, Ordering::Relaxed);
+                if link.compare_exchange(FREE, none, set, load).is_ok() {
                     self.last.store(index, Ordering::Relaxed);
                     return Some(found);
                 }
@@ -93,13 +81,9 @@ impl Flags {
     /// # Safety
     /// The caller owns the slot: INV-FLAG.
     pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
-        #[cfg(not(filch_mutant = "flags_give"))]
-        const GIVE: Ordering = Ordering::Release;
-        #[cfg(filch_mutant = "flags_give")]
-        const GIVE: Ordering = Ordering::Relaxed;
         // Ordering: Release pairs with the Acquire of the exchange in `take`.
         // SAFETY: the caller's.
-        unsafe { slot.as_ref() }.link.store(FREE, GIVE);
+        unsafe { slot.as_ref() }.link.store(FREE, Ordering::Release);
         // Ordering: Release pairs with the Acquire in `take`: one with this permit finds the slot.
         self.permits.fetch_add(1, Ordering::Release);
     }

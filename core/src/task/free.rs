@@ -52,11 +52,7 @@ impl Stack {
             // Ordering: the failure is Acquire as above, since it is the next guess; a success finds what that has acquired.
             // Release pairs with the Acquire of whoever finds the stack empty thereby: it sees what this context gave to
             // another stack before.
-            #[cfg(not(filch_mutant = "free_take"))]
-            const TAKE: Ordering = Ordering::Release;
-            #[cfg(filch_mutant = "free_take")]
-            const TAKE: Ordering = Ordering::Relaxed;
-            match self.head.compare_exchange_weak(head, new, TAKE, Ordering::Acquire) {
+            match self.head.compare_exchange_weak(head, new, Ordering::Release, Ordering::Acquire) {
                 Ok(_) => return Ok(first),
                 Err(seen) => head = seen,
             }
@@ -85,12 +81,8 @@ impl Stack {
                 Ordering::Relaxed,
             );
             let new = next_head(head, name as Word + 1);
-            #[cfg(not(filch_mutant = "free_give"))]
-            const GIVE: Ordering = Ordering::Release;
-            #[cfg(filch_mutant = "free_give")]
-            const GIVE: Ordering = Ordering::Relaxed;
             // Ordering: Release pairs with the Acquire in `pop`.
-            match self.head.compare_exchange_weak(head, new, GIVE, Ordering::Relaxed) {
+            match self.head.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(seen) => head = seen,
             }
@@ -101,9 +93,6 @@ impl Stack {
 /// The head after a change: another name, and the next tag.
 #[inline(always)]
 fn next_head(head: Word, name: Word) -> Word {
-    #[cfg(not(filch_mutant = "free_tag"))]
     let tag = TAG.get(head).wrapping_add(1) & TAG.max();
-    #[cfg(filch_mutant = "free_tag")]
-    let tag = TAG.get(head);
     TAG.set(NAME.set(0, name), tag)
 }

@@ -323,8 +323,6 @@ impl<T> JoinHandle<T> {
             }
             self.unregister(task)?;
         }
-        #[cfg(filch_mutant = "join_early")]
-        header.state.apply(Snapshot::set_join_waker)?;
         slot.put(waker.clone());
         header.state.apply(Snapshot::set_join_waker).inspect_err(|_| drop(slot.take()))
     }
@@ -343,7 +341,6 @@ impl<T> JoinHandle<T> {
         // SAFETY: INV-HANDLE: our reference keeps the header and the join slot.
         let (header, slot) = unsafe { (task.as_ref(), Header::join_slot(task)) };
         if header.state.load().has_join_waker() {
-            #[cfg(not(filch_mutant = "join_keep"))]
             header.state.apply(Snapshot::unset_join_waker)?;
             drop(slot.take());
         }

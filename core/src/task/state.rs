@@ -281,8 +281,6 @@ impl Snapshot {
     /// room to count many more wakes before [`pending`](Self::pending) must count anew.
     #[inline(always)]
     pub(crate) const fn is_again(self, before: Snapshot) -> bool {
-        #[cfg(filch_mutant = "pending_seen")]
-        let before = self;
         const COUNT: Word = WAKES.mask();
         const MANY: Word = WAKES.top();
         (self.0 ^ before.0) & COUNT != 0 && self.0 & MANY == 0 && !self.must_cancel()
@@ -298,8 +296,6 @@ impl Snapshot {
     /// | wakes as seen, no other reference | cancelled, same | `Cancel` |
     #[inline]
     pub(crate) const fn pending(self, seen: Word) -> (Self, Pend) {
-        #[cfg(filch_mutant = "pending_seen")]
-        let seen = self.wakes();
         if self.must_cancel() {
             (self, Pend::Cancel)
         } else if self.wakes() != seen || seen == WAKES.max() {
@@ -430,10 +426,7 @@ impl State {
     pub(crate) fn load(&self) -> Snapshot {
         // Ordering: Acquire pairs with the Release in `apply`: a poll that begins with `n` wakes sees what those `n`
         // wakers did; a handle that sees COMPLETE sees the output.
-        #[cfg(not(filch_mutant = "state_load"))]
-        return Snapshot(self.0.load(Ordering::Acquire));
-        #[cfg(filch_mutant = "state_load")]
-        return Snapshot(self.0.load(Ordering::Relaxed));
+        Snapshot(self.0.load(Ordering::Acquire))
     }
 
     /// Drops a reference of a task that is complete.
@@ -456,18 +449,11 @@ impl State {
         let mut current = self.0.load(Ordering::Relaxed);
         loop {
             let (next, action) = transition(Snapshot(current));
-            #[cfg(filch_mutant = "wake_skip")]
-            if next.0 == current {
-                return action;
-            }
             // Ordering: Release gives what the caller did before (wrote the output, the join waker, woke) to the
             // Acquire of `load` and of every later `apply`; Acquire takes what the earlier ones gave: the last
             // reference sees all uses, `pending` sees the wakers, the joiner sees the output.
-            #[cfg(not(filch_mutant = "state_apply"))]
-            const ON_SUCCESS: Ordering = Ordering::AcqRel;
-            #[cfg(filch_mutant = "state_apply")]
-            const ON_SUCCESS: Ordering = Ordering::Acquire;
-            match self.0.compare_exchange_weak(current, next.0, ON_SUCCESS, Ordering::Relaxed) {
+            let (set, load) = (Ordering::AcqRel, Ordering::Relaxed);
+            match self.0.compare_exchange_weak(current, next.0, set, load) {
                 Ok(_) => return action,
                 Err(seen) => current = seen,
             }

@@ -270,13 +270,9 @@ impl Slots {
                 // SAFETY: as in `place`; after the state has changed the node is not ours.
                 unsafe {
                     *place = self.unlink(node.as_ptr());
-                    #[cfg(not(filch_mutant = "timer_fired"))]
-                    const TELL: Ordering = Ordering::Release;
-                    #[cfg(filch_mutant = "timer_fired")]
-                    const TELL: Ordering = Ordering::Relaxed;
                     // Ordering: Release pairs with the Acquire in `Sleep::poll` and `Sleep::drop`: the owner may free
                     // the node then.
-                    (*node.as_ptr()).state.store(FIRED, TELL);
+                    (*node.as_ptr()).state.store(FIRED, Ordering::Release);
                 }
             }
             match NonNull::new(next) {
