@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Plants one bug at a time (cfg `filch_mutant`, see core/mutants.sh) and simulates until it is seen. Exits 0 only if each of
-# those that the simulation is known to see is seen, and nothing is without a bug.
+# Plants one bug of core/mutants at a time, in a copy of the working tree, and simulates until it is seen. Exits 0 only if each
+# of those that the simulation is known to see is seen, and nothing is without a bug.
 #
 #   tests/simulate-mutants.sh             those that it is known to see
 #   tests/simulate-mutants.sh MUTANT...   these
@@ -10,7 +10,7 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
 dir=$PWD/target/simulate-mutants
-mkdir -p "$dir"
+source core/mutants/plant.sh
 steps=${STEPS:-40000000}
 
 # What is left out are orderings, and what needs two threads between two calls of the platform: see core/mutants.sh.
@@ -20,16 +20,19 @@ known=(
 
 # The program with this bug ("none": without).
 build() {
-    local wrapper="$dir/$1.sh"
-    printf '#!/bin/sh\nexec "$@" --cfg '"'"'filch_mutant="%s"'"'"'\n' "$1" >"$wrapper"
-    chmod +x "$wrapper"
-    RUSTC_WORKSPACE_WRAPPER=$wrapper cargo build -p filch-tests --release --bin simulate --target-dir "$dir" \
+    local code
+    [[ $1 == none ]] || plant "$1" || exit
+    (cd "$tree" && CARGO_INCREMENTAL=1 cargo build -p filch-tests --release --bin simulate --target-dir "$dir/build") \
         >"$dir/$1.log" 2>&1
+    code=$?
+    [[ $1 == none ]] || unplant "$1" || exit
+    return $code
 }
 
 chosen=("$@")
 (($#)) || chosen=("${known[@]}")
 failures=0
+copy_tree || exit
 echo "mutant | seen after steps | as"
 for mutant in "${chosen[@]}"; do
     if ! build "$mutant"; then
@@ -37,7 +40,7 @@ for mutant in "${chosen[@]}"; do
         failures=$((failures + 1))
         continue
     fi
-    log=$(timeout --kill-after=5 "${LIMIT:-120}" "$dir/release/simulate" --seed "${SEED:-1}" --steps "$steps" --shrinks 0 ${ARGS:-} 2>&1)
+    log=$(timeout --kill-after=5 "${LIMIT:-120}" "$dir/build/release/simulate" --seed "${SEED:-1}" --steps "$steps" --shrinks 0 ${ARGS:-} 2>&1)
     code=$?
     case $code in
         0) after="NOT SEEN" what="in $steps" ;;
