@@ -107,7 +107,7 @@ build() {
     printf '#!/bin/sh\nexec "$@" --cfg filch_%s\n' "$1" >"$wrapper"
     chmod +x "$wrapper"
     (
-        cd "$tree" && RUSTC_WORKSPACE_WRAPPER=$wrapper RUSTFLAGS="--cfg filch_loom" CARGO_INCREMENTAL=1 \
+        cd "$tree" && RUSTC_WORKSPACE_WRAPPER=$wrapper RUSTFLAGS="--cfg filch_loom" \
             cargo test -p filch --release --lib --no-run --target-dir "$dir/build"
     ) >"$2" 2>&1
     sed -n 's/^ *Executable .*(\(.*\))$/\1/p' "$2"

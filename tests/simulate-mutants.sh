@@ -22,7 +22,7 @@ known=(
 build() {
     local code
     [[ $1 == none ]] || plant "$1" || exit
-    (cd "$tree" && CARGO_INCREMENTAL=1 cargo build -p filch-tests --release --bin simulate --target-dir "$dir/build") \
+    (cd "$tree" && cargo build -p filch-tests --release --bin simulate --target-dir "$dir/build") \
         >"$dir/$1.log" 2>&1
     code=$?
     [[ $1 == none ]] || unplant "$1" || exit
