@@ -7,7 +7,7 @@
 #   core/mutants.sh --check     builds nothing: every patch applies to this tree, and the table below names it and its models
 #
 # The bugs are patches, core/mutants/MUTANT.patch, which say what is wrong and which models see it. A model behind `narrow:` is
-# built with cfg `filch_narrow`. `LIMIT` is the time for one model, in seconds.
+# built with cfg `filch_narrow`; those behind `simulation` are for tests/simulate-mutants.sh. `LIMIT` is the time for one model, in seconds.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
@@ -69,6 +69,15 @@ park_notify      scheduler::models::models_park_sees_what_came_before_unpark
 spin_release     time::models::models_timer_fires_against_a_waiter
 timer_fired      time::models::models_timer_fires_against_a_look
 watch_lost       scheduler::models_watch::models_watch_is_kept_or_handed_over
+listen_wake      scheduler::models_listen::models_each_sleeper_is_woken_where_it_sleeps
+listen_begin     scheduler::models_listen::models_each_sleeper_is_woken_where_it_sleeps
+listen_end       scheduler::models_listen::models_each_sleeper_is_woken_where_it_sleeps
+listen_leave     scheduler::models_listen::models_a_listener_that_leaves_has_another_listen
+listen_kept      simulation
+duty_search      simulation
+duty_watch       simulation
+duty_heard       simulation
+duty_notify      simulation
 timer_deaf       time::models::models_timer_fires_against_another_waker
 timer_tell       scheduler::models_whole::a_timer_from_outside_against_sleep
 timer_orphan     scheduler::models_whole::a_worker_that_leaves_its_timers
@@ -137,7 +146,7 @@ models_of() { rows | awk -v m="$1" '$1 == m {print $2}'; }
 only_check=
 [[ ${1-} != --check ]] || { only_check=yes; shift; }
 chosen=("$@")
-(($#)) || mapfile -t chosen < <(rows | awk '{print $1}' | sort -u)
+(($#)) || mapfile -t chosen < <(rows | awk '$2 != "simulation" || only {print $1}' only="$only_check" | sort -u)
 for mutant in "${chosen[@]}"; do
     [[ $(models_of "$mutant") ]] || { echo "no such mutant: $mutant" >&2; exit 1; }
 done

@@ -156,12 +156,10 @@ fn a_worker_that_waits_for_a_stolen_job_is_no_searcher() {
     pushes(executor, &go, &ran);
     until(|| (2..4).all(|i| executor.platform().sleeps(i) != Sleeps::Awake));
     let worker = executor.worker(id(1)).unwrap();
-    // In a waker that the platform calls, after a search for tasks.
+    let mut sleep = pin!(executor.sleep(Duration::from_millis(1)));
+    // A waker that is called after a search for tasks.
     let pushed = Arc::clone(&ran);
-    executor.platform().at_poll_io(move |worker| {
-        if worker != Some(id(1)) || pushed.load(SeqCst) > 0 {
-            return;
-        }
+    let waker = call(move || {
         let stolen = AtomicBool::new(false);
         let run = executor.fork(|fork| {
             let a = |fork: filch::Fork<'_>| until_stolen(fork, &stolen);
@@ -176,6 +174,8 @@ fn a_worker_that_waits_for_a_stolen_job_is_no_searcher() {
         });
         assert!(run.is_ok());
     });
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    until(|| executor.platform().now() >= sleep.deadline());
     let _ = worker.step();
     assert!(ran.load(SeqCst) > 0);
     drop(worker);

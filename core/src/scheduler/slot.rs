@@ -106,6 +106,8 @@ pub(crate) struct Local {
     pub(crate) locals: Cell<usize>,
     /// Since it last polled, it has made a scan that found all quiet.
     pub(crate) rested: Cell<bool>,
+    /// When a scan was due as it went to sleep to watch.
+    pub(crate) next_scan: Cell<u32>,
     /// Whether a worker that is offline has left timers.
     pub(crate) orphans: Cell<bool>,
     /// Whose timers it has looked after last.
@@ -235,6 +237,7 @@ impl Local {
             depth: Cell::new(0),
             locals: Cell::new(0),
             rested: Cell::new(true),
+            next_scan: Cell::new(0),
             orphans: Cell::new(false),
             turn: Cell::new(0),
             guest: Cell::new(false),

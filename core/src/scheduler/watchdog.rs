@@ -225,19 +225,26 @@ where
         local.duties.watches();
         let (now, timeout) = (executor.platform.now(), executor.watchdog.timeout(timeouts));
         // Not a timeout of its own: a watcher that is woken for work again and again would never come to its end.
-        Some(now.after_nanos(executor.watchdog.until_next(now, timeout).unwrap_or(timeout)))
+        let left = executor.watchdog.until_next(now, timeout).unwrap_or(timeout);
+        // Ordering: a memo.
+        local.next_scan.set(executor.watchdog.next.load(Ordering::Relaxed));
+        Some(now.after_nanos(left))
     }
 
     pub(crate) fn scan_if_due(&self) {
         let (executor, local) = (self.executor, &self.slot().local);
         let Some(timeouts) = executor.config.watchdog() else { return };
         let now = executor.platform.now();
-        if executor.watchdog.until_next(now, executor.watchdog.timeout(timeouts)).is_none() {
+        let is_due =
+            executor.watchdog.until_next(now, executor.watchdog.timeout(timeouts)).is_none();
+        if is_due {
             self.scan(now);
         }
-        // By its own scan, or by that of another watcher, while this one slept: or two that wake at the same times would go on.
-        // Ordering: a hint.
-        local.rested.set(executor.watchdog.quiet.load(Ordering::Relaxed));
+        // Or another watcher has, while this one slept: else two that wake at the same times would never both rest.
+        // Ordering: hints.
+        if is_due || executor.watchdog.next.load(Ordering::Relaxed) != local.next_scan.get() {
+            local.rested.set(executor.watchdog.quiet.load(Ordering::Relaxed));
+        }
     }
 
     /// Looks at every other worker, and whether any has polled since the last scan.
