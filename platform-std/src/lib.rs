@@ -23,7 +23,7 @@
 //!   no wake-ups.
 //! - A panic in a task ends that task, and its [`JoinHandle`] returns the panic.
 //! - Channels and locks come from other crates; any that is runtime-agnostic works: `async-channel`, `async-lock`,
-//! `futures`.
+//!   `futures`.
 
 mod bare;
 mod block_on;

@@ -3,9 +3,9 @@
 //! No `std`, no allocator. A port makes one [`Suite`] over its executor, and
 //!
 //! 1. each core, before it enters its worker, calls [`Suite::contracts`]: the contract of [`Platform`], method by method,
-//! all cores in step;
+//!    all cores in step;
 //! 2. one core spawns [`Suite::tasks`], and all enter [`Scheduler::run`](filch::Scheduler::run): the scheduler over this
-//! platform;
+//!    platform;
 //! 3. [`Suite::verdict`] returns how many checks have passed and failed.
 //!
 //! Each check prints a line when it has ended. A lost wake-up is a hang: run the suite with a time
