@@ -70,8 +70,8 @@ spin_release     time::models::models_timer_fires_against_a_waiter
 timer_fired      time::models::models_timer_fires_against_a_look
 watch_lost       scheduler::models_watch::models_watch_is_kept_or_handed_over
 listen_wake      scheduler::models_listen::models_each_sleeper_is_woken_where_it_sleeps
-listen_begin     scheduler::models_listen::models_each_sleeper_is_woken_where_it_sleeps
-listen_end       scheduler::models_listen::models_each_sleeper_is_woken_where_it_sleeps
+listen_begin     scheduler::models_listen::models_the_reactor_goes_from_one_worker_to_the_next
+listen_end       scheduler::models_listen::models_the_reactor_goes_from_one_worker_to_the_next
 listen_leave     scheduler::models_listen::models_a_listener_that_leaves_has_another_listen
 listen_kept      simulation
 duty_search      simulation
@@ -87,8 +87,6 @@ idle_gap         scheduler::models::models_idle_a_stalled_poll_that_pushes
 idle_fence       scheduler::models_whole::one_worker_and_a_foreign_pusher
 idle_count       scheduler::models::models_idle_searchers_hand_over_what_they_moved
 idle_early       scheduler::models::models_idle_claim_against_a_worker_that_wakes_by_itself
-idle_retire      scheduler::models::models_idle_a_group_is_retired_while_one_comes_in
-idle_hasty       scheduler::models_whole::a_worker_that_wakes_by_itself_retires_its_group
 idle_lapse       scheduler::models_whole::a_searcher_that_turns_to_its_mail_tells_a_sleeper
 gate_brief       scheduler::models_whole::a_refused_spawn_is_never_counted
 io_clear         io::models::models_edge_against_clear

@@ -136,7 +136,7 @@ where
     /// There is work that any worker can take.
     #[inline]
     pub(crate) fn notify(&self) {
-        if self.idle.must_notify() {
+        if self.idle.must_notify(self) {
             self.wake_for_work();
         }
     }

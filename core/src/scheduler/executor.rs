@@ -6,7 +6,7 @@ use super::{
     broadcast::Call,
     config::{Config, Settings},
     error::{BuildError, RunError},
-    idle::{Idle, Leaves},
+    idle::{Bitmap, GROUP, Idle},
     listener::Listener,
     shutdown::Gate,
     slot::{OFFLINE, ONLINE, STARTING, Slots, WorkerSlot},
@@ -396,17 +396,22 @@ where
     }
 }
 
-impl<P: Platform, S, const RING: usize> Leaves for Scheduler<P, S, RING>
+impl<P: Platform, S, const RING: usize> Bitmap for Scheduler<P, S, RING>
 where
     S: Slots<RING>,
 {
-    fn workers(&self) -> usize {
-        self.slots().len()
+    #[inline(always)]
+    fn words(&self) -> usize {
+        self.slots().len().div_ceil(GROUP)
     }
 
-    fn leaf(&self, group: usize) -> &AtomicWord {
+    #[inline(always)]
+    fn word(&self, group: usize) -> &AtomicWord {
+        if group == 0 {
+            return &self.idle.first;
+        }
         // SAFETY: groups are those of workers that exist.
-        unsafe { &self.slots().get_unchecked(group * super::idle::GROUP).shared.leaf }
+        unsafe { &self.slots().get_unchecked(group * GROUP).shared.bits }
     }
 }
 

@@ -100,14 +100,14 @@ where
         if done() {
             return true;
         }
-        if self.injector.is_empty() || !self.idle.any_parked() {
+        if self.injector.is_empty() || !self.idle.any_parked(self) {
             return false;
         }
         let Some(helper) = self.helper() else { return false };
         let worker = helper.worker();
         // No jobs: they may be long, and what it waits for be done. The slot's next context may take some.
         worker.slot().local.guest.set(true);
-        while self.idle.any_parked() && worker.pass() == Step::Polled {
+        while self.idle.any_parked(self) && worker.pass() == Step::Polled {
             let _ = worker.leave_loop();
             if done() {
                 return true;

@@ -5,35 +5,24 @@ use crate::{
     platform::WorkerId,
 };
 
-/// Workers in one word of the bitmap. Models use two, so that the second level is within their reach.
+/// Workers in one word of the bitmap. Models use two, so that a second word is within their reach.
 pub(crate) const GROUP: usize = if cfg!(filch_loom) { 2 } else { Word::BITS as usize };
 
-/// Where the second level's words are: one for each [`GROUP`] workers. Only asked for above `GROUP` workers.
-pub(crate) trait Leaves {
-    fn workers(&self) -> usize;
-    fn leaf(&self, group: usize) -> &AtomicWord;
+/// The bitmap's words: one for each [`GROUP`] workers.
+pub(crate) trait Bitmap {
+    fn words(&self) -> usize;
+    fn word(&self, group: usize) -> &AtomicWord;
 }
 
-/// Who sleeps and who searches.
+/// The first word of the bitmap, and the count of searchers.
 ///
-/// INV-IDLE-BIT: a worker sets its own bit; whoever clears it has claimed the worker, and if that is not the worker
+/// INV-IDLE-BIT: a worker sets its own bit; a context that clears it has claimed the worker, and if it is not the worker
 /// itself, has counted it as searching before, and unparks it then.
 /// INV-IDLE-COUNT: `searching` counts the workers that search, and those claimed that do not yet know.
 #[derive(Debug)]
 pub(crate) struct Idle {
     searching: AtomicU32,
-    /// Up to `GROUP` workers: a bit for each that sleeps. Above: a bit for each group in which one may sleep.
-    top: AtomicWord,
-}
-
-/// What became of a worker's bit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cleared {
-    /// It was clear before.
-    Not,
-    Set,
-    /// It was set, and the group's bit was down for a moment while another slept there.
-    Hasty,
+    pub(crate) first: AtomicWord,
 }
 
 /// What came of a claim.
@@ -44,15 +33,15 @@ pub(crate) enum Claim {
     Made,
     /// It does not sleep.
     Awake,
-    /// It woke by itself in the midst of the claim, whose count somebody may have taken for a searcher: look whether there
-    /// is work.
+    /// It woke by itself in the midst of the claim, and a pusher may have taken the claim's count for a searcher: the claimer looks
+    /// whether there is work.
     Missed,
 }
 
 impl Idle {
     maybe_const! {
         pub(crate) fn new() -> Self {
-            Self { searching: AtomicU32::new(0), top: AtomicWord::new(0) }
+            Self { searching: AtomicU32::new(0), first: AtomicWord::new(0) }
         }
     }
 
@@ -64,18 +53,17 @@ impl Idle {
     }
 
     /// How many sleep. A figure, not a promise.
-    pub(crate) fn parked(&self, leaves: &impl Leaves) -> usize {
-        let top = self.top.load(Ordering::Relaxed);
-        if leaves.workers() <= GROUP {
-            return top.count_ones() as usize;
-        }
-        Bits(top).map(|g| leaves.leaf(g).load(Ordering::Relaxed).count_ones() as usize).sum()
+    pub(crate) fn parked(&self, bitmap: &impl Bitmap) -> usize {
+        // Ordering: a figure.
+        let ones = |group| bitmap.word(group).load(Ordering::Relaxed).count_ones() as usize;
+        (0..bitmap.words()).map(ones).sum()
     }
 
-    /// Whether somebody sleeps. A figure, not a promise.
+    /// Whether a worker sleeps. A figure, not a promise.
     #[inline(always)]
-    pub(crate) fn any_parked(&self) -> bool {
-        self.top.load(Ordering::Relaxed) != 0
+    pub(crate) fn any_parked(&self, bitmap: &impl Bitmap) -> bool {
+        // Ordering: callers that decide by it put a SeqCst fence before: see the README.
+        (0..bitmap.words()).any(|group| bitmap.word(group).load(Ordering::Relaxed) != 0)
     }
 
     /// Becomes a searcher, unless half of the `awake` workers are searching.
@@ -100,17 +88,11 @@ impl Idle {
         self.count_down() == 1
     }
 
-    /// Says that `me` is about to sleep; a searcher stops searching. True if `me` must look at all queues again.
-    pub(crate) fn announce(&self, leaves: &impl Leaves, me: WorkerId, was_searching: bool) -> bool {
-        // Ordering of both: before the fence below, and thereby before the re-check.
-        if leaves.workers() <= GROUP {
-            self.top.fetch_or(1 << me.index(), Ordering::Relaxed);
-        } else {
-            let (group, bit) = split(me);
-            leaves.leaf(group).fetch_or(bit, Ordering::Relaxed);
-            // Ordering: Release pairs with the Acquire in `retire`, which must not miss the leaf's bit.
-            self.top.fetch_or(1 << group, Ordering::Release);
-        }
+    /// `me` is about to sleep; a searcher stops searching. True if `me` must look at all queues again.
+    pub(crate) fn announce(&self, bitmap: &impl Bitmap, me: WorkerId, was_searching: bool) -> bool {
+        let (group, bit) = split(me);
+        // Ordering: before the fence below, and thereby before the re-check.
+        bitmap.word(group).fetch_or(bit, Ordering::Relaxed);
         if was_searching {
             self.count_down();
         } else {
@@ -119,74 +101,54 @@ impl Idle {
         self.searching() == 0
     }
 
-    /// `me` is awake by itself. True if it is nothing else; false if it is a searcher now (INV-IDLE-COUNT): somebody has
-    /// claimed it, or may have gone away because it took its group's bit down.
-    pub(crate) fn retract(&self, leaves: &impl Leaves, me: WorkerId) -> bool {
-        match self.clear(leaves, me) {
-            Cleared::Not => false,
-            Cleared::Set => true,
-            Cleared::Hasty => {
-                // Ordering: as in `try_search`.
-                self.searching.fetch_add(1, Ordering::Relaxed);
-                false
-            }
-        }
+    /// `me` is awake. True if it woke by itself; false if it was claimed, and so is a searcher (INV-IDLE-COUNT).
+    pub(crate) fn retract(&self, bitmap: &impl Bitmap, me: WorkerId) -> bool {
+        self.clear(bitmap, me)
     }
 
-    /// Whether a sleeper must be claimed for work that was queued before: nobody searches, and somebody sleeps.
+    /// Whether a sleeper must be claimed for work that was queued before: no worker searches, and one sleeps.
     #[inline]
-    pub(crate) fn must_notify(&self) -> bool {
+    pub(crate) fn must_notify(&self, bitmap: &impl Bitmap) -> bool {
         self.fence();
-        // Ordering: Relaxed, after the fence.
-        self.searching() == 0 && self.any_parked()
+        self.searching() == 0 && self.any_parked(bitmap)
     }
 
     /// Claims one sleeper, even if a worker searches.
-    pub(crate) fn claim_any(&self, leaves: &impl Leaves) -> Option<WorkerId> {
-        let one_level = leaves.workers() <= GROUP;
-        let find = || {
-            let top = self.top.load(Ordering::Relaxed);
-            if one_level {
-                return Bits(top).next();
-            }
-            Bits(top).find_map(|g| {
-                let leaf = leaves.leaf(g).load(Ordering::Relaxed);
-                Bits(leaf).map(|b| g * GROUP + b).next()
-            })
+    pub(crate) fn claim_any(&self, bitmap: &impl Bitmap) -> Option<WorkerId> {
+        let first_in = |group| {
+            // Ordering: after the caller's fence.
+            let word = bitmap.word(group).load(Ordering::Relaxed);
+            (word != 0).then(|| group * GROUP + word.trailing_zeros() as usize)
         };
         loop {
-            let worker = WorkerId::new(find()? as u16);
+            let index = (0..bitmap.words()).find_map(first_in)?;
+            let worker = WorkerId::new(index as u16);
             // If that one woke by itself meanwhile, another may have relied on our count: go on looking.
-            if self.claim(leaves, worker) == Claim::Made {
+            if self.claim(bitmap, worker) == Claim::Made {
                 return Some(worker);
             }
         }
     }
 
     /// Claims this worker, if it sleeps.
-    pub(crate) fn claim(&self, leaves: &impl Leaves, worker: WorkerId) -> Claim {
-        if !self.is_parked(leaves, worker) {
+    pub(crate) fn claim(&self, bitmap: &impl Bitmap, worker: WorkerId) -> Claim {
+        if !self.is_parked(bitmap, worker) {
             return Claim::Awake;
         }
-        // Counted first: who finds its bit cleared is a searcher, and may count itself down at once.
+        // Counted first: a worker that finds its bit cleared is a searcher, and may count itself down at once.
         // Ordering: Relaxed: it comes before the clear in the worker's eyes by the clear's Release.
         self.searching.fetch_add(1, Ordering::Relaxed);
-        if self.clear(leaves, worker) != Cleared::Not {
+        if self.clear(bitmap, worker) {
             return Claim::Made;
         }
         if self.count_down() == 1 { Claim::Missed } else { Claim::Awake }
     }
 
     /// Whether this worker is announced asleep.
-    pub(crate) fn is_parked(&self, leaves: &impl Leaves, worker: WorkerId) -> bool {
-        let (word, bit) = if leaves.workers() <= GROUP {
-            (&self.top, 1 << worker.index())
-        } else {
-            let (group, bit) = split(worker);
-            (leaves.leaf(group), bit)
-        };
+    fn is_parked(&self, bitmap: &impl Bitmap, worker: WorkerId) -> bool {
+        let (group, bit) = split(worker);
         // Ordering: after the caller's fence.
-        word.load(Ordering::Relaxed) & bit != 0
+        bitmap.word(group).load(Ordering::Relaxed) & bit != 0
     }
 
     /// One searcher less; how many there were.
@@ -198,35 +160,11 @@ impl Idle {
         before
     }
 
-    /// Clears a worker's bit.
-    fn clear(&self, leaves: &impl Leaves, worker: WorkerId) -> Cleared {
+    /// Clears a worker's bit; whether it was set.
+    fn clear(&self, bitmap: &impl Bitmap, worker: WorkerId) -> bool {
         let (group, bit) = split(worker);
-        if leaves.workers() <= GROUP {
-            // Ordering: AcqRel: a worker that finds its bit cleared sees that it was counted (`claim`).
-            let before = self.top.fetch_and(!bit, Ordering::AcqRel);
-            return if before & bit == 0 { Cleared::Not } else { Cleared::Set };
-        }
-        let leaf = leaves.leaf(group);
-        // Ordering: as above.
-        let before = leaf.fetch_and(!bit, Ordering::AcqRel);
-        if before & bit == 0 {
-            Cleared::Not
-        } else if before == bit && self.retire(group, leaf) {
-            Cleared::Hasty
-        } else {
-            Cleared::Set
-        }
-    }
-
-    /// Nobody sleeps in the group any more: takes its bit down, and puts it up again if that was too hasty.
-    fn retire(&self, group: usize, leaf: &AtomicWord) -> bool {
-        // Ordering: Acquire pairs with the Release in `announce`: if we took a newcomer's bit down, we see its leaf.
-        self.top.fetch_and(!(1 << group), Ordering::Acquire);
-        let hasty = leaf.load(Ordering::Relaxed) != 0;
-        if hasty {
-            self.top.fetch_or(1 << group, Ordering::Relaxed);
-        }
-        hasty
+        // Ordering: AcqRel: a worker that finds its bit cleared sees that it was counted (`claim`).
+        bitmap.word(group).fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
     #[inline(always)]
@@ -242,20 +180,4 @@ impl Idle {
 
 fn split(worker: WorkerId) -> (usize, Word) {
     (worker.index() / GROUP, 1 << (worker.index() % GROUP))
-}
-
-/// The indices of a word's set bits, lowest first.
-struct Bits(Word);
-
-impl Iterator for Bits {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        if self.0 == 0 {
-            return None;
-        }
-        let index = self.0.trailing_zeros() as usize;
-        self.0 &= self.0 - 1;
-        Some(index)
-    }
 }

@@ -146,7 +146,9 @@ where
                     // Ordering: pairs with the fence in `answer`: either its owner sees that the job is gone, or we see that
                     // the owner has forgotten who asked.
                     fence(Ordering::SeqCst);
-                    if !deque.is_public() && (self.idle.any_parked() || self.idle.searching() > 1) {
+                    if !deque.is_public()
+                        && (self.idle.any_parked(self) || self.idle.searching() > 1)
+                    {
                         deque.ask();
                     }
                     return Some((job, victim));
@@ -315,7 +317,7 @@ where
         let kept = || !self.config.stealing() && !slot.ring.is_empty();
         let unseen =
             || !self.watchdog.is_on() && (slot.timed.wheel.is_overdue(now) || self.is_unheard());
-        let due = over && (own() || kept() || !self.idle.any_parked() || unseen());
+        let due = over && (own() || kept() || !self.idle.any_parked(self) || unseen());
         if due {
             // INV-ACCEPTING: the caller is in the midst of user code.
             let was = slot.lifo.replace_accept(false);

@@ -13,7 +13,7 @@ use loom::{
 };
 
 use super::{
-    idle::{GROUP, Idle, Leaves},
+    idle::{Bitmap, GROUP, Idle},
     park::ParkWord,
     ward::Ward,
 };
@@ -130,17 +130,16 @@ fn models_two_unparks_end_a_park() {
 struct System {
     idle: Idle,
     injector: Injector,
-    leaves: Vec<AtomicWord>,
-    workers: usize,
+    words: Vec<AtomicWord>,
     claimed: Vec<AtomicBool>,
 }
 
-impl Leaves for System {
-    fn workers(&self) -> usize {
-        self.workers
+impl Bitmap for System {
+    fn words(&self) -> usize {
+        self.words.len()
     }
-    fn leaf(&self, group: usize) -> &AtomicWord {
-        &self.leaves[group]
+    fn word(&self, group: usize) -> &AtomicWord {
+        &self.words[group]
     }
 }
 
@@ -160,15 +159,14 @@ impl System {
         Arc::new(Self {
             idle: Idle::new(),
             injector: Injector::new(),
-            leaves: (0..workers.div_ceil(GROUP)).map(|_| AtomicWord::new(0)).collect(),
-            workers,
+            words: (0..workers.div_ceil(GROUP)).map(|_| AtomicWord::new(0)).collect(),
             claimed: (0..workers).map(|_| AtomicBool::new(false)).collect(),
         })
     }
 
     /// `Scheduler::notify`, up to the unpark.
     fn claim(&self) -> Option<WorkerId> {
-        self.idle.must_notify().then(|| self.idle.claim_any(self)).flatten()
+        self.idle.must_notify(self).then(|| self.idle.claim_any(self)).flatten()
     }
 
     /// `Scheduler::notify`.
@@ -186,7 +184,9 @@ impl System {
 
     /// `Worker::take_injector`, with room for no more than the one.
     fn take(&self, searching: bool) -> bool {
-        let Some(ready) = self.injector.pop_batch(self.workers, 0, |_| {}) else { return false };
+        let Some(ready) = self.injector.pop_batch(self.claimed.len(), 0, |_| {}) else {
+            return false;
+        };
         let _ = ready.into_raw();
         if !searching && !self.injector.is_empty() {
             self.notify();
@@ -201,7 +201,7 @@ impl System {
             // `find`.
             let mut found = self.take(searching);
             if !found && !searching {
-                searching = self.idle.try_search(self.workers as u32);
+                searching = self.idle.try_search(self.claimed.len() as u32);
                 found = searching && self.take(true);
             }
             if found {
@@ -227,7 +227,7 @@ impl System {
     /// All threads have ended: claimed sleepers wake up, in turn. Then nothing may be left.
     fn settle(&self, mut ends: Vec<End>) {
         loop {
-            let awake = (0..self.workers).find(|w| {
+            let awake = (0..self.claimed.len()).find(|w| {
                 ends[*w] == End::Asleep && self.claimed[*w].swap(false, Ordering::Acquire)
             });
             let Some(me) = awake else { break };
@@ -262,7 +262,7 @@ fn models_idle_two_workers_and_a_foreign_pusher() {
     check(1, || foreign_pushes(2, 2));
 }
 
-// Three workers have two levels, as `GROUP` is two here.
+// Three workers have two words, as `GROUP` is two here.
 #[test]
 #[ignore = "takes minutes"]
 fn models_idle_three_workers_and_a_foreign_pusher() {
@@ -285,23 +285,6 @@ fn models_idle_a_stalled_poll_that_pushes() {
         let second = system.work(1, false, || {});
         let first = first.join().unwrap();
         system.settle(alloc::vec![first, second]);
-    });
-}
-
-/// A group's last sleeper is claimed while another goes to sleep in it.
-///
-/// Seen to catch: `idle_retire`.
-#[test]
-fn models_idle_a_group_is_retired_while_one_comes_in() {
-    check(3, || {
-        let system = System::new(4);
-        // Worker 2, of the second group, sleeps; 0 and 1 are stalled.
-        assert!(system.idle.announce(&*system, WorkerId::new(2), false));
-        let comes = spawn(&system, 3);
-        system.push();
-        let third = comes.join().unwrap();
-        system.push();
-        system.settle(alloc::vec![End::Stalled, End::Stalled, End::Asleep, third]);
     });
 }
 

@@ -253,7 +253,7 @@ fn a_spare_worker_and_a_poll_that_pushes() {
     });
 }
 
-/// Two levels of the bitmap.
+/// Two words of the bitmap.
 #[test]
 #[ignore = "takes minutes"]
 fn three_workers_and_a_poll_that_pushes() {
@@ -361,28 +361,6 @@ fn a_timer_for_a_worker_that_leaves() {
     });
 }
 
-/// A group's last sleeper wakes by itself, while another goes to sleep in it, and turns to a task of its own.
-///
-/// Seen to catch: `idle_hasty`, `idle_retire`, `idle_gap`, `idle_fence`.
-#[test]
-fn a_worker_that_wakes_by_itself_retires_its_group() {
-    check_large(2, || {
-        let model = Model::<3>::new();
-        // One sleeps, and is about to wake for no reason.
-        let first = model.start_asleep(0);
-        model.executor.unpark_worker(WorkerId::new(0));
-        let second = model.start(1..2);
-        loom::explore();
-        model.spawn_pinned(0);
-        let by_first = model.spawn_to_tell();
-        join(first);
-        if by_first.load(Ordering::Relaxed) {
-            model.spawn(|| {});
-        }
-        join(second);
-    });
-}
-
 /// A worker sees a task on its way to sleep, whose pusher has relied on its search, and turns to its mail.
 ///
 /// Seen to catch: `idle_lapse`.
@@ -397,7 +375,7 @@ fn a_searcher_that_turns_to_its_mail_tells_a_sleeper() {
             let worker = model.executor.worker(WorkerId::new(0)).unwrap();
             // As `Worker::run` does: it goes to sleep as a searcher.
             while worker.pass() != Step::Polled {
-                worker.park();
+                worker.park_in_loop();
             }
             core::mem::forget(worker);
         });

@@ -61,8 +61,8 @@ pub(crate) struct Shared {
     pub(crate) relies: AtomicBool,
     /// Written once, by the executor's first use of the slot; for the worker's own waker.
     pub(crate) bell: Bell,
-    /// The idle bitmap's second level, in the first slot of each group.
-    pub(crate) leaf: AtomicWord,
+    /// In the first slot of each group of workers but the first: the group's word of the idle bitmap.
+    pub(crate) bits: AtomicWord,
     /// What others saw of this one.
     pub(crate) seen: Seen,
 }
@@ -148,7 +148,7 @@ impl<const RING: usize> WorkerSlot<RING> {
                     called: AtomicBool::new(false),
                     relies: AtomicBool::new(false),
                     bell: Bell::new(),
-                    leaf: AtomicWord::new(0),
+                    bits: AtomicWord::new(0),
                     seen: Seen::new(),
                 },
                 timed: Timed { wheel: Wheel::new() },

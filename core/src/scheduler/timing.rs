@@ -60,7 +60,7 @@ where
 
     /// A worker has left, which perhaps was the one that listened: a sleeper takes its place.
     pub(crate) fn leave_io(&self) {
-        if self.is_unheard() && self.idle.any_parked() {
+        if self.is_unheard() && self.idle.any_parked(self) {
             self.wake_one();
         }
     }

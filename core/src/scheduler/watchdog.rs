@@ -166,7 +166,7 @@ where
         if !self.watchdog.is_on()
             && self.config.has_watchdog()
             && self.config.stealing()
-            && self.idle.any_parked()
+            && self.idle.any_parked(self)
         {
             self.notify_of(slot);
         }
@@ -196,7 +196,7 @@ where
 
     /// Whether workers sleep, and none of them watches. A hint.
     fn lacks_watcher(&self) -> bool {
-        self.config.has_watchdog() && !self.watchdog.is_on() && self.idle.any_parked()
+        self.config.has_watchdog() && !self.watchdog.is_on() && self.idle.any_parked(self)
     }
 }
 
