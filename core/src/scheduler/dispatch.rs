@@ -1,4 +1,4 @@
-//! Where a task that became ready goes, and who is woken for it.
+//! Where a ready task goes, and which worker is woken for it.
 
 use core::ptr::NonNull;
 
@@ -84,11 +84,11 @@ where
         }
     }
 
-    /// Whether there may be somebody to wake: an only worker is awake, as it is here.
+    /// Whether there may be a worker to wake: an only worker is awake, as it calls this.
     #[inline]
     pub(crate) fn has_company(&self) -> bool {
-        // Ordering: a hint. A worker that comes online this very moment may miss a task that is being pushed, and sleep. Its first
-        // sleep is a short one, and it looks again then; without a watchdog, it must be seen.
+        // Ordering: a hint. A worker that comes online at this moment may miss a task that is being pushed, and sleep. Its first
+        // sleep is a short one. Without a watchdog there is no such sleep, and it must be seen.
         let alone = self.online.load(Ordering::Relaxed) <= 1 && self.config.has_watchdog();
         !alone && self.slots().len() > 1
     }
@@ -109,25 +109,25 @@ where
         // Spawning has checked that the worker exists.
         // SAFETY: a pinned task's worker is one of ours.
         unsafe { self.slots().get_unchecked(worker.index()) }.inbox.push(ready);
-        self.call(worker);
+        self.wake_worker(worker);
     }
 
-    /// There is work for this one worker: wakes it if it sleeps.
-    pub(crate) fn call(&self, worker: WorkerId) {
+    /// There is a task in this worker's inbox: wakes it if it sleeps.
+    pub(crate) fn wake_worker(&self, worker: WorkerId) {
         // Ordering: pairs with the fence in `Idle::announce`: either we see the worker's bit, or it sees its inbox.
         crate::atomic::fence(Ordering::SeqCst);
         match self.idle.claim(self, worker) {
             Claim::Made => self.unpark(worker),
-            // A push may have relied on the claim's count, that worker's own too: it woke by itself, and is in a poll.
+            // A pusher may have relied on the claim's count: that worker too, which woke by itself and is in a poll.
             Claim::Missed if self.has_work_for_any() => self.notify(),
             Claim::Missed | Claim::Awake => {}
         }
         // Ordering: after the fence above, which pairs with the one in `block_worker`.
         if self.blocked.load(Ordering::Relaxed) > 0 {
-            // It may be the one that sleeps in a join too deep to help in: it must see its mail.
+            // It may sleep in a wait that is too deep to help in: it must see its inbox.
             self.unpark(worker);
         }
-        // It may be offline, and whoever waits for the end stand in for it.
+        // It may be offline: the thread that waits for the end then works in its place.
         if self.gate.is_closing() {
             self.gate.tell(&self.platform);
         }
@@ -148,7 +148,7 @@ where
         }
     }
 
-    /// Wakes a sleeper that is not needed for work: to watch.
+    /// Wakes a sleeper to watch or to listen.
     pub(crate) fn wake_one(&self) {
         // Ordering: hints.
         if let Some(worker) = self.idle.claim_any(self) {
@@ -156,7 +156,7 @@ where
         }
     }
 
-    /// Wakes every worker, to look at what has changed.
+    /// Ends the sleep of every worker: it looks at what has changed.
     pub(crate) fn wake_all(&self) {
         for (i, slot) in self.slots().iter().enumerate() {
             slot.shared.park.unpark(&self.platform, WorkerId::new(i as u16));

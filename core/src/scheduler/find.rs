@@ -13,8 +13,8 @@ use crate::{
     trace::Event,
 };
 
-/// Polls between looks into the injector of a worker that has tasks of its own. It then takes one task: one that goes to
-/// the end of a full ring may as well have waited.
+/// Polls between two looks into the injector of a worker that has tasks of its own. It takes one task then: a batch would go to the
+/// end of its ring.
 const LOOK: u32 = 8;
 
 impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
@@ -28,7 +28,7 @@ where
         let local = &self.slot().local;
         let tick = local.ticks.get().wrapping_add(1);
         local.ticks.set(tick);
-        // A ring that never empties must not starve timers, I/O and the other queues.
+        // A ring that never empties must not starve timers, I/O or the other queues.
         if tick % LOOK == 0 {
             if let Some(ready) = self.look_around() {
                 return Some(ready);
@@ -182,7 +182,7 @@ where
         self.has_work_but_of(Some(me.index()))
     }
 
-    /// As `has_work`, for whoever comes: in the injector or in any ring, and public jobs of anybody.
+    /// As `has_work`, for any worker: in the injector, in any ring, and public jobs of any worker.
     pub(crate) fn has_work_for_any(&self) -> bool {
         self.has_work_but_of(None)
     }

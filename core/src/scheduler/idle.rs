@@ -1,4 +1,4 @@
-#![doc = include_str!("README.md")]
+//! The idle bitmap and the count of searchers. The rules, and why no task is stranded: `README.md`.
 
 use crate::{
     atomic::{AtomicU32, AtomicWord, Ordering, Word, fence, maybe_const},
@@ -72,7 +72,7 @@ impl Idle {
         if 2 * self.searching() >= online {
             return false;
         }
-        // Ordering: a count. Its order against the queues is made by the fences of `must_notify` and of who stops.
+        // Ordering: a count. The fences of `must_notify` and of `stop_searching` order it against the queues.
         self.searching.fetch_add(1, Ordering::Relaxed);
         true
     }
@@ -153,7 +153,7 @@ impl Idle {
 
     /// One searcher less; how many there were.
     fn count_down(&self) -> u32 {
-        // Ordering: Release, and the fence below acquires: who counts down later, and looks at the queues, sees the
+        // Ordering: Release, and the fence below acquires: a worker that counts down later, and looks at the queues, sees the
         // tasks that this searcher has moved.
         let before = self.searching.fetch_sub(1, Ordering::Release);
         self.fence();

@@ -1,4 +1,4 @@
-//! The scheduler: workers, their loop, how they sleep, and the face of the executor.
+#![doc = include_str!("README.md")]
 
 pub(crate) mod adapt;
 pub(crate) mod admit;

@@ -40,11 +40,11 @@ impl ParkWord {
         }
     }
 
-    /// Sleeps by `sleep`, which returns when the word is no longer what it is told, or for a reason of its own. Only the
-    /// worker itself.
+    /// Sleeps by `sleep`, which gets the word and its value, and returns when that is another, or for a reason of its own. Only
+    /// the worker itself calls this.
     pub(crate) fn park(&self, how: Sleep, sleep: impl FnOnce(&AtomicU32, u32)) {
         let parked = how as u32;
-        // Ordering: Acquire on failure pairs with the Release in `unpark`: who was notified sees why. Nothing is
+        // Ordering: Acquire on failure pairs with the Release in `unpark`: a notified worker sees why. Nothing is
         // published by going to sleep.
         let asleep =
             self.0.compare_exchange(UNPARKED, parked, Ordering::Relaxed, Ordering::Acquire);

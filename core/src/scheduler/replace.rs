@@ -144,7 +144,7 @@ where
     pub(super) fn block<'a>(&'static self, relies: &'a AtomicBool) -> Blocked<'a, P, S, RING> {
         core::mem::forget(self.count_out(&self.blocked));
         let relied = relies.swap(true, Ordering::Relaxed);
-        // Ordering: pairs with the fences of those that read `blocked` in order to wake us: `call`, `leave`, `count_out`.
+        // Ordering: pairs with the fences of those that read `blocked` in order to wake us: `wake_worker`, `leave`, `count_out`.
         fence(Ordering::SeqCst);
         // If none can be had, `block_worker` sees to it, and a wait for a job ends by itself.
         let _ = self.start_replacement(self.blocked.load(Ordering::Relaxed));

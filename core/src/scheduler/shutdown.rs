@@ -17,11 +17,11 @@ use crate::{
     task::{header::TaskInfo, memory::Home, state::Snapshot, waker::carry_out},
 };
 
-/// Everybody may spawn.
+/// Every context may spawn.
 const OPEN: u32 = 0;
 /// Only tasks may spawn; the executor stops when none is left.
 const DRAINING: u32 = 1;
-/// Nobody may spawn, and every task is cancelled.
+/// No context may spawn, and every task is cancelled.
 const CANCELLING: u32 = 2;
 /// No task is left.
 const STOPPED: u32 = 3;
@@ -30,7 +30,7 @@ const STOPPED: u32 = 3;
 const CLOSED: usize = 1;
 const ONE: usize = 2;
 
-/// Who may still come in, and whether all have gone.
+/// Whether tasks may still be spawned, and whether all have ended.
 ///
 /// Spawns from inside a poll are counted by their worker, without sharing; the executor cannot stop meanwhile, since the
 /// spawning task itself is alive. Spawns from outside are counted here, in one word with the bit that closes the door, so
@@ -54,7 +54,7 @@ impl Gate {
     /// [`Scheduler::metrics`] see a task that is none.
     pub(crate) fn admit(&self) -> bool {
         let next = |count: usize| (count & CLOSED == 0).then_some(count + ONE);
-        // Ordering: AcqRel; Release so that who closes the door later sees what came before, Acquire so that who comes
+        // Ordering: AcqRel; Release so that a later closing sees what came before, Acquire so that a spawn that comes
         // too late sees the shutdown: pairs with the AcqRel in `advance`.
         self.outside.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
     }
@@ -99,7 +99,7 @@ impl Gate {
 
     /// A worker has left.
     pub(crate) fn tell_if_closing<P: Platform>(&self, platform: &Ward<P>) {
-        // Ordering: either we see the closing, or who closes sees that we have left: pairs with the fence in
+        // Ordering: either we see the closing, or the thread that closes sees that we have left: pairs with the fence in
         // `wait_until`.
         fence(Ordering::SeqCst);
         if self.is_closing() {
@@ -182,7 +182,7 @@ where
     }
 
     /// Opens an executor again that has shut down and whose workers have all left. False, and nothing done, if they have
-    /// not. Not while somebody else shuts it down: the other might wait for an end that has come and gone.
+    /// not. Not while another thread shuts it down: that one might wait for an end that has come and gone.
     pub fn reopen(&self) -> bool {
         self.reopen_as(None)
     }
@@ -243,7 +243,7 @@ where
         if self.live() != 0 {
             return false;
         }
-        // Completions were read before spawns, and who sees a completion sees the spawns before it: at some moment
+        // Completions were read before spawns, and a look that sees a completion sees the spawns before it: at some moment
         // between the two no task was alive. So none has been spawned since: only tasks can spawn.
         if self.gate.advance(STOPPED) {
             self.wake_all();
@@ -282,7 +282,7 @@ where
         }
     }
 
-    /// Is each worker in turn that has left with tasks pinned to it, or all of them if nobody else works, until there is
+    /// Is each worker in turn that has left with tasks pinned to it, or all of them if no worker is online, until there is
     /// nothing to do. A core that can be no other worker but its own is of no help here.
     fn work_for_absent(&'static self, all: bool, deadline: Option<Instant>) {
         for (i, slot) in self.slots().iter().enumerate() {

@@ -31,7 +31,7 @@ use crate::{
 pub(crate) const OFFLINE: u32 = 0;
 /// A context runs it.
 pub(crate) const ONLINE: u32 = 1;
-/// A stand-in is on its way, and nobody else may take the slot.
+/// A replacement worker is on its way: no other context may take the slot.
 pub(crate) const STARTING: u32 = 2;
 
 /// Room for one worker: its queues, its park word, its counters. `RING` tasks fit its ring, a power of two.
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     pub(crate) seen: Seen,
 }
 
-/// The worker's timers: its own, and now and then somebody's who looks after them.
+/// The worker's timers. Other workers fire them when it is stuck or offline.
 #[repr(align(128))]
 pub(crate) struct Timed {
     pub(crate) wheel: Wheel,
@@ -128,7 +128,7 @@ pub(crate) struct Local {
 
 // SAFETY: INV-LOCAL; all else is atomic, or a queue with its own argument.
 unsafe impl<const RING: usize> Sync for WorkerSlot<RING> {}
-// SAFETY: as above; a slot that moves is used by nobody.
+// SAFETY: as above; a slot that moves is in use nowhere.
 unsafe impl<const RING: usize> Send for WorkerSlot<RING> {}
 
 impl<const RING: usize> WorkerSlot<RING> {
@@ -183,7 +183,7 @@ impl<const RING: usize> WorkerSlot<RING> {
 /// The slots of an executor's workers: an array, or a box or a vector whose length is known at run time.
 ///
 /// # Safety
-/// `slots` always gives the same slice, and nobody else has access to it.
+/// `slots` always gives the same slice, and no other code has access to it.
 pub unsafe trait Slots<const RING: usize>: Send + Sync + 'static {
     /// The slots.
     fn slots(&self) -> &[WorkerSlot<RING>];

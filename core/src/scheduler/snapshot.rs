@@ -43,7 +43,7 @@ where
         let sum = |f: fn(&WorkerSlot<RING>) -> usize| {
             self.slots().iter().fold(0_usize, |sum, slot| sum.wrapping_add(f(slot)))
         };
-        // Ordering: the Acquire of each count pairs with the Release of its `add`: who sees a completion sees the spawns
+        // Ordering: the Acquire of each count pairs with the Release of its `add`: a look that sees a completion sees the spawns
         // that came before it.
         let completed = sum(|slot| slot.counters.completed.get());
         let spawned = sum(|slot| slot.counters.spawned.get()).wrapping_add(self.gate.spawned());

@@ -1,8 +1,8 @@
-//! Whose timers are fired when, and by whom.
+//! Which worker fires which timers, and when.
 //!
 //! A timer goes to the wheel of the worker that first polls it; from elsewhere, to that of some worker. A worker fires its
 //! own wheel when it wakes, when it finds no task, and every tick; it sleeps until its wheel's next deadline. The wheel of a
-//! worker that is offline is everybody's: each sleeps until its next deadline too. The wheel of a worker that is stuck
+//! worker that is offline belongs to all: each sleeps until its next deadline too. The wheel of a worker that is stuck
 //! in a poll is fired by the watchdog; where no worker sleeps, by the others at the end of their ticks.
 
 use core::{future::Future, ptr::NonNull, task::Waker, time::Duration};
@@ -51,7 +51,7 @@ where
     /// A worker has left, its timers have not.
     pub(crate) fn leave_timers(&self, slot: &WorkerSlot<RING>) {
         // Ordering: after the fence in `Gate::tell_if_closing`, which pairs with the one in `tell`: either we see the
-        // timer, or who added it sees that we have left; and with the one in `Idle::announce`: either we see a sleeper,
+        // timer, or the thread that added it sees that we have left; and with the one in `Idle::announce`: either we see a sleeper,
         // or it sees that we have left.
         if slot.timed.wheel.is_armed() {
             self.wake_one();
@@ -133,7 +133,7 @@ impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
 where
     S: Slots<RING>,
 {
-    /// Fires what is due of this worker's timers and of nobody's; whether there was something.
+    /// Fires what is due of this worker's timers, and of those that offline workers have left; whether there was something.
     pub(crate) fn fire_timers(&self) -> bool {
         let (executor, slot) = (self.executor, self.slot());
         let orphans = slot.local.orphans.get();

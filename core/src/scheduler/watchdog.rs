@@ -175,7 +175,7 @@ where
     /// A timer is the first now in the wheel of a worker. If the poll that this one is in lasts, only a watcher sees to it.
     #[cold]
     pub(crate) fn cover_timer(&self, slot: &WorkerSlot<RING>) {
-        // Ordering: hints, all of them, after the fence in `tell`, which pairs with that in `Idle::announce`: either a
+        // Ordering: hints, all of them, after the fence in `Driver::tell`, which pairs with that in `Idle::announce`: either a
         // sleeper is seen here, or it sees that this worker is online and awake, and watches.
         let in_poll = slot.lifo.polls.load(Ordering::Relaxed) & 1 == 1;
         // A searcher will watch when it finds nothing, as it is with a push.
@@ -313,7 +313,7 @@ where
         }
     }
 
-    /// Tells of a poll over the limit that is known to have lasted for so long, once for each poll.
+    /// Reports a poll that has lasted for so long, if that is over the limit: once for each poll.
     fn report_long(&self, worker: u16, polls: u32, stuck: &WorkerSlot<RING>, nanos: u64) {
         let is_over = self.executor.config.poll_limit().is_some_and(|limit| nanos >= limit);
         // Ordering: once for each poll, or twice if two workers find it at the same time.

@@ -142,7 +142,7 @@ where
         (0..polls).take_while(|_| self.step() == Step::Polled).count()
     }
 
-    /// Works until the executor has shut down, or this worker is a stand-in that is no longer needed.
+    /// Works until the executor has shut down, or this is a replacement worker that is no longer needed.
     pub fn run(self) {
         let (most, patience) = (self.executor.config.spin_rounds(), &self.slot().local.patience);
         let mut round = 0;
@@ -252,7 +252,7 @@ where
         }
     }
 
-    /// What is queued here goes to the others, who hear of it. With the mark of INV-ACCEPTING down.
+    /// What is queued here goes to the injector, and a worker is woken for it. With the mark of INV-ACCEPTING down.
     pub(crate) fn give_away(&self) {
         let slot = self.slot();
         debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");

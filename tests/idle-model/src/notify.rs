@@ -1,4 +1,4 @@
-//! `Scheduler::notify` and `Scheduler::call`: step by step.
+//! `Scheduler::notify` and `Scheduler::wake_worker`: step by step.
 
 use crate::{Action, State, Variant};
 
@@ -30,7 +30,7 @@ pub enum Notify {
     Clear(Target),
     /// `Idle::claim`: the worker woke by itself meanwhile.
     CountDown(Target),
-    /// `Scheduler::call` after `Claim::Missed`: `Scheduler::has_work_for_any`: is there a task in this queue?
+    /// `Scheduler::wake_worker` after `Claim::Missed`: `Scheduler::has_work_for_any`: is there a task in this queue?
     HasWork {
         /// The injector, or a worker's ring.
         queue: usize,
@@ -52,7 +52,7 @@ impl Target {
 }
 
 impl Notify {
-    /// `Scheduler::call`.
+    /// `Scheduler::wake_worker`.
     pub(crate) fn call(worker: usize) -> Self {
         Self::IsParked(Target::Only(worker))
     }
