@@ -360,16 +360,6 @@ pub unsafe trait Platform: Sync + 'static {
         let _ = word;
     }
 
-    /// A seed for the worker's random victims; equal seeds replay equal choices.
-    fn seed(&self, worker: WorkerId) -> u64 {
-        (worker.index() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-    }
-
-    /// Whether workers may run yet; an early [`run`](crate::Scheduler::run) gets a typed error.
-    fn ready(&self) -> bool {
-        true
-    }
-
     /// The event sink: what the scheduler does, as it does it. Called on hot paths; the default is nothing at all.
     #[inline(always)]
     fn event(&self, worker: Option<WorkerId>, event: Event) {

@@ -151,16 +151,6 @@ fn spare_slots_are_no_workers_for_everybody() {
 }
 
 #[test]
-fn a_platform_may_not_be_ready() {
-    let sim = Sim::offline(1, quiet());
-    sim.executor.platform().set_ready(false);
-    assert_eq!(sim.executor.run(id(0)), Err(RunError::NotReady));
-    sim.executor.platform().set_ready(true);
-    sim.attach(0);
-    assert_eq!(sim.step(0), Step::Idle);
-}
-
-#[test]
 fn a_platform_that_starts_nothing_says_so() {
     let sim = Sim::offline(1, quiet());
     assert_eq!(sim.executor.start(id(0)), Err(filch::StartError::Unsupported));

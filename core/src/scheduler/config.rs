@@ -25,6 +25,7 @@ pub struct Config {
     pub(crate) tick: u32,
     pub(crate) job_slice: u64,
     pub(crate) job_workers: u16,
+    pub(crate) seed: u64,
 }
 
 const fn nanos(d: Duration) -> u64 {
@@ -47,7 +48,14 @@ impl Config {
             tick: 18,
             job_slice: 1_000_000,
             job_workers: u16::MAX,
+            seed: 0,
         }
+    }
+
+    /// The seed of the workers' choices of victims (default: 0). Equal seeds make equal choices; a simulation sets it.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
     }
 
     /// Whether idle workers steal (default: true). Without it each worker keeps what was woken on it, thread-per-core;
@@ -171,6 +179,7 @@ pub(crate) struct Settings {
     /// These stay: slots and wheels are laid out by them.
     pub(crate) spares: u16,
     pub(crate) tick: u32,
+    pub(crate) seed: u64,
     stealing: Setting,
     lifo_cap: Setting,
     spin_rounds: Setting,
@@ -211,6 +220,7 @@ impl Settings {
         Self {
             spares: config.spares,
             tick: config.tick,
+            seed: config.seed,
             stealing: Setting::new(config.stealing as u32),
             lifo_cap: Setting::new(config.lifo_cap),
             spin_rounds: Setting::new(config.spin_rounds),

@@ -30,8 +30,6 @@ impl core::error::Error for BuildError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The platform is not ready yet.
-    NotReady,
     /// The executor has no such worker; it has this many.
     NoSuchWorker(usize),
     /// A context runs this worker already.
@@ -49,7 +47,6 @@ pub enum RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotReady => f.write_str("the platform is not ready"),
             Self::NoSuchWorker(n) => write!(f, "no such worker: the executor has {n}"),
             Self::AlreadyRunning => f.write_str("the worker is running already"),
             Self::AlreadyWorker => f.write_str("the calling context is a worker already"),

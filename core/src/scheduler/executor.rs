@@ -286,18 +286,12 @@ where
         from: u32,
     ) -> Result<Worker<P, S, RING>, RunError> {
         let slot = self.slots().get(id.index()).ok_or(RunError::NoSuchWorker(self.workers()))?;
-        let early = if !self.platform.ready() {
-            Some(RunError::NotReady)
-        } else {
-            let here = self.platform.current_worker();
-            here.is_some_and(|other| other != id).then_some(RunError::WrongContext)
-        };
-        if let Some(error) = early {
+        if self.platform.current_worker().is_some_and(|other| other != id) {
             if from == STARTING {
                 // It was kept for this context.
                 self.unreserve(id);
             }
-            return Err(error);
+            return Err(RunError::WrongContext);
         }
         // Ordering: Acquire pairs with the Release in `leave`: the slot's `Local` passes from one context to the next.
         slot.shared
@@ -330,7 +324,8 @@ where
         slot.shared.bell.hang(self.anchor(), id);
         // SAFETY: our own anchor and table; the calling context is this worker.
         unsafe { slot.bay.open(self.anchor(), Self::BAY, id) };
-        slot.local.rng.seed(self.platform.seed(id));
+        let number = id.index() as u64 + 1;
+        slot.local.rng.seed(self.config.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         Ok(Worker::new(self, id))
     }
 

@@ -134,14 +134,6 @@ impl<P: Platform> Ward<P> {
         returns(|| self.0.unblock(word));
     }
 
-    pub(crate) fn seed(&self, worker: WorkerId) -> u64 {
-        returns(|| self.0.seed(worker))
-    }
-
-    pub(crate) fn ready(&self) -> bool {
-        returns(|| self.0.ready())
-    }
-
     #[inline(always)]
     pub(crate) fn event(&self, worker: Option<WorkerId>, event: Event) {
         returns(|| self.0.event(worker, event));

@@ -85,18 +85,13 @@ pub(crate) fn contain(poll: &mut dyn FnMut()) -> Result<(), Panic> {
 /// A machine whose contexts are all played by one thread, with a clock that only the test and idle loops advance.
 pub(crate) struct Manual {
     clock: AtomicU64,
-    ready: AtomicBool,
     /// Polls over the limit: whose, and for how many nanoseconds.
     long_polls: Mutex<Vec<(u16, u64)>>,
 }
 
 impl Manual {
     pub(crate) const fn new() -> Self {
-        Self {
-            clock: AtomicU64::new(0),
-            ready: AtomicBool::new(true),
-            long_polls: Mutex::new(Vec::new()),
-        }
+        Self { clock: AtomicU64::new(0), long_polls: Mutex::new(Vec::new()) }
     }
 
     pub(crate) fn long_polls(&self) -> Vec<(u16, u64)> {
@@ -109,10 +104,6 @@ impl Manual {
         let result = f();
         leave(self.at(), id(worker));
         result
-    }
-
-    pub(crate) fn set_ready(&self, ready: bool) {
-        self.ready.store(ready, Ordering::Relaxed);
     }
 
     pub(crate) fn advance(&self, by: Duration) {
@@ -158,9 +149,6 @@ unsafe impl Platform for Manual {
     }
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         self.sleep(word, expected, deadline);
-    }
-    fn ready(&self) -> bool {
-        self.ready.load(Ordering::Relaxed)
     }
     fn event(&self, _: Option<WorkerId>, event: Event) {
         if let Event::LongPoll { worker, nanos } = event {

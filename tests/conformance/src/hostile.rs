@@ -166,14 +166,6 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
         self.inner.unblock(word);
     }
 
-    fn seed(&self, worker: WorkerId) -> u64 {
-        self.inner.seed(worker) ^ u64::from(self.roll())
-    }
-
-    fn ready(&self) -> bool {
-        self.inner.ready()
-    }
-
     fn event(&self, worker: Option<WorkerId>, event: Event) {
         self.inner.event(worker, event);
     }

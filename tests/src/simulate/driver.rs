@@ -57,7 +57,7 @@ impl Episode {
         let Setup { workers, spares, program, config, .. } = setup;
         let title = format!("  {program} on {workers} workers and {spares} spares, {config:?}\n");
         let slots = slots(usize::from(workers + spares));
-        let executor = match Scheduler::over(Sim, config.build(spares), slots) {
+        let executor = match Scheduler::over(Sim, config.build(spares, setup.seed), slots) {
             Ok(executor) => &*Box::leak(Box::new(executor)),
             Err(error) => unreachable!("{error}"),
         };
@@ -65,7 +65,7 @@ impl Episode {
         let shared =
             Shared::new(&setup, executor, pool, setup.rounds.is_none().then_some(executor));
         let shared = &*Box::leak(Box::new(shared));
-        let mut w = World { seed: setup.seed, dice: setup.dice, ..World::default() };
+        let mut w = World { dice: setup.dice, ..World::default() };
         w.trace = setup.trace;
         w.preempt = setup.preempt;
         w.check.lifo_cap = config.lifo_cap;

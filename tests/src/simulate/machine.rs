@@ -107,11 +107,6 @@ fn awake() {
     }
 }
 
-/// The seed of a worker's choices, from the episode's seed.
-pub(super) fn seed(of_all: u64, worker: WorkerId) -> u64 {
-    of_all ^ (worker.index() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
 fn address(word: &AtomicU32) -> usize {
     core::ptr::from_ref(word).addr()
 }
@@ -282,10 +277,6 @@ unsafe impl Platform for Sim {
     fn unblock(&self, word: &AtomicU32) {
         turn(occasion::UNBLOCK);
         rouse(word, false);
-    }
-
-    fn seed(&self, worker: WorkerId) -> u64 {
-        seed(world(|w| w.seed), worker)
     }
 
     fn event(&self, worker: Option<WorkerId>, event: Event) {

@@ -118,7 +118,6 @@ pub fn record(program: Program, workers: u16, seed: u64, size: u32, rounds: u32)
     let host = Futex::new().unwrap_or_else(|error| panic!("no host: {error}"));
     let recorder = Recorder {
         host,
-        seed: setup.seed,
         busy: AtomicBool::new(false),
         log: Mutex::default(),
         failed: Mutex::default(),
@@ -126,7 +125,7 @@ pub fn record(program: Program, workers: u16, seed: u64, size: u32, rounds: u32)
     let slots = slots(usize::from(workers));
     // Leaked, as executors and their memory are `'static`: a few hundred kilobytes for each record.
     let executor: &'static On<Recorder> =
-        match Scheduler::over(recorder, setup.config.build(0), slots) {
+        match Scheduler::over(recorder, setup.config.build(0, setup.seed), slots) {
             Ok(executor) => Box::leak(Box::new(executor)),
             Err(error) => unreachable!("{error}"),
         };
@@ -161,7 +160,6 @@ pub fn replay(record: &Record) -> Result<Report, Failure> {
 /// A platform of threads that records each call.
 struct Recorder {
     host: Futex,
-    seed: u64,
     /// Some thread is running.
     busy: AtomicBool,
     log: Mutex<Vec<Entry>>,
@@ -295,10 +293,6 @@ unsafe impl Platform for Recorder {
     fn unblock(&self, word: &AtomicU32) {
         self.call(occasion::UNBLOCK);
         self.host.unblock(word);
-    }
-
-    fn seed(&self, worker: WorkerId) -> u64 {
-        super::machine::seed(self.seed, worker)
     }
 
     fn event(&self, _: Option<WorkerId>, event: Event) {

@@ -78,8 +78,8 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    pub(super) fn build(&self, spares: u16) -> Config {
-        self.config.spares(spares)
+    pub(super) fn build(&self, spares: u16, seed: u64) -> Config {
+        self.config.spares(spares).seed(seed)
     }
 }
 

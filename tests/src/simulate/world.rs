@@ -172,7 +172,6 @@ pub(super) struct World {
     pub(super) executor: Option<&'static Machine>,
     /// How often, of 256, a call of the platform switches fibers.
     pub(super) preempt: u32,
-    pub(super) seed: u64,
     pub(super) trace: bool,
     /// Turns follow a record: each call of the platform ends one, and the program's own code none.
     pub(super) replaying: bool,
@@ -206,7 +205,6 @@ impl Default for World {
             failure: None,
             executor: None,
             preempt: 256,
-            seed: 0,
             trace: false,
             replaying: false,
             fidelity: Fidelity::default(),
