@@ -54,6 +54,7 @@ pub struct Look {
     pub shield: u64,
     pub wakes: u64,
     pub refs: u64,
+    word: Snapshot,
 }
 
 impl State {
@@ -76,11 +77,12 @@ impl State {
             shield: u64::from(s.shield()),
             wakes: u64::from(s.wakes()),
             refs: u64::from(s.refs()),
+            word: s,
         }
     }
-    /// Whether a poll that began with `seen` wakes is to be repeated at once.
-    pub fn is_again(&self, seen: u64) -> bool {
-        self.0.load().is_again(Snapshot::with_wakes(seen as _))
+    /// Whether a poll that began with the word `seen` is to be repeated at once.
+    pub fn is_again(&self, seen: Look) -> bool {
+        self.0.load().is_again(seen.word)
     }
     /// The last reference of a complete task goes by another way.
     pub fn drop_complete(&self) -> Answer {

@@ -1,4 +1,4 @@
-//! The ring by itself, for `filch-bench`. No part of the interface: it may change or go at any time.
+//! The ring by itself, for the bench.
 
 use alloc::sync::Arc;
 use core::ptr::NonNull;
@@ -29,7 +29,7 @@ impl Item {
 #[derive(Debug)]
 pub struct Owner(Arc<Queue<CAP>>);
 
-/// A ring, for those who steal from it.
+/// A ring, for the threads that steal from it.
 #[derive(Clone, Debug)]
 pub struct Victim(Arc<Queue<CAP>>);
 

@@ -103,7 +103,7 @@ impl<const CAP: usize> Ring<CAP> {
         let (first, n) = unsafe { from.ring.steal_into(&self.ring) }?;
         Some((self.tasks.number(first), n))
     }
-    /// Begins a steal by somebody with so much room; how many it will be. It goes on until `end_steal`.
+    /// Begins a steal by a thief with so much room; how many it will be. The steal goes on until `end_steal`.
     pub fn begin_steal(&mut self, room: u32) -> Option<usize> {
         let claimed = self.ring.claim(room)?;
         assert!(self.claimed.replace(claimed).is_none(), "one thief at a time");
@@ -227,14 +227,14 @@ impl<const CAP: usize> Jobs<CAP> {
             Steal::Empty => None,
             // SAFETY: it is one of `jobs`.
             Steal::Success(job) => Some(unsafe { job.read() }),
-            Steal::Retry => panic!("somebody was faster, and there is nobody"),
+            Steal::Retry => panic!("another thief was faster, and there is none"),
         }
     }
     /// Whether there is something to steal.
     pub fn is_public(&self) -> bool {
         self.deque.is_public()
     }
-    /// Whether somebody has asked.
+    /// Whether a thief has asked.
     pub fn is_asked(&self) -> bool {
         self.deque.is_asked()
     }

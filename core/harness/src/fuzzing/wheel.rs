@@ -6,7 +6,10 @@ use core::{ptr::NonNull, task::Waker};
 use crate::{
     atomic::{AtomicU32, Ordering},
     instant::Instant,
-    time::{Batch, Node, Wheel as Timers},
+    time::{
+        node::Node,
+        wheel::{Batch, Wheel as Timers},
+    },
 };
 
 /// A wheel, and timers by number.
