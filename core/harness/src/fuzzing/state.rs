@@ -26,7 +26,7 @@ pub enum Move {
     ShieldExit,
 }
 
-/// What a transition leaves to its caller: the answers of all of them in one.
+/// What a transition asks of its caller: the actions of all transitions in one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as in `task::state`")]
 pub enum Answer {
@@ -42,7 +42,7 @@ pub enum Answer {
     Refused,
 }
 
-/// What the word says.
+/// The fields of the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as in `task::state`")]
 pub struct Look {
@@ -64,7 +64,7 @@ impl State {
         word.publish(Snapshot::spawned(false));
         Self(word)
     }
-    /// What it says.
+    /// Reads the fields.
     #[allow(clippy::useless_conversion, reason = "the word is narrower on some targets")]
     pub fn look(&self) -> Look {
         let s = self.0.load();
@@ -84,7 +84,7 @@ impl State {
     pub fn is_again(&self, seen: Look) -> bool {
         self.0.load().is_again(seen.word)
     }
-    /// The last reference of a complete task goes by another way.
+    /// Drops a reference of a complete task.
     pub fn drop_complete(&self) -> Answer {
         act(self.0.drop_complete())
     }
