@@ -24,5 +24,5 @@ if (($#)); then
     llvm-cov-22 show "${programs[@]}" -instr-profile="$dir/all.profdata" --sources "${@/#/$PWD/core/src/}"
 else
     llvm-cov-22 report "${programs[@]}" -instr-profile="$dir/all.profdata" --show-branch-summary=false \
-        --ignore-filename-regex='/(rustc|registry|tests|platform-std|platform-linux|fuzzing)/|_tests\.rs'
+        --ignore-filename-regex='/(rustc|registry|tests|platform-std|platform-linux)/|_tests\.rs'
 fi

@@ -36,14 +36,8 @@
 extern crate alloc;
 
 pub mod atomic;
-#[cfg(feature = "bench")]
-#[doc(hidden)]
-pub mod bench;
 mod bits;
 mod fork;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod instant;
 pub mod io;
 mod lock;

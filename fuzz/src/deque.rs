@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use arbitrary::{Arbitrary, Unstructured};
-use filch::fuzzing::Jobs;
+use filch_harness::fuzzing::Jobs;
 
 const CAP: usize = 8;
 /// How many jobs there are, each pushed once.

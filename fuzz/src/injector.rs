@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use arbitrary::{Arbitrary, Unstructured};
-use filch::fuzzing::{Inbox, Injector, Tasks};
+use filch_harness::fuzzing::{Inbox, Injector, Tasks};
 
 const TASKS: usize = 256;
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use arbitrary::{Arbitrary, Unstructured};
-use filch::fuzzing::{Ring, Tasks};
+use filch_harness::fuzzing::{Ring, Tasks};
 
 #[derive(Arbitrary)]
 enum Op {

@@ -5,7 +5,7 @@
 //! does.
 
 use arbitrary::{Arbitrary, Unstructured};
-use filch::fuzzing::{Answer, Move, State};
+use filch_harness::fuzzing::{Answer, Look, Move, State};
 
 /// At this count of wakes a poll is repeated, for safety.
 const MOST_WAKES: u64 = 0xFFFF;
@@ -35,7 +35,7 @@ enum Op {
 enum Ready {
     Nowhere,
     Queued,
-    Polled { seen: u64, woken: bool },
+    Polled { seen: Look, woken: bool },
 }
 
 struct Ledger {
@@ -172,7 +172,7 @@ impl Ledger {
     fn begin_poll(&mut self) {
         let look = self.word.look();
         assert_eq!(look.must_cancel, self.must_cancel());
-        self.ready = Ready::Polled { seen: look.wakes, woken: false };
+        self.ready = Ready::Polled { seen: look, woken: false };
         if look.must_cancel {
             self.complete();
         }
@@ -181,11 +181,11 @@ impl Ledger {
     fn pending(&mut self) {
         let Ready::Polled { seen, woken } = self.ready else { return };
         let at_once = self.word.is_again(seen);
-        let answer = self.word.apply(Move::Pending(seen));
+        let answer = self.word.apply(Move::Pending(seen.wakes));
         assert!(!at_once || answer == Answer::Again);
         if self.must_cancel() {
             assert_eq!(answer, Answer::Cancel);
-        } else if woken || seen == MOST_WAKES {
+        } else if woken || seen.wakes == MOST_WAKES {
             assert_eq!(answer, Answer::Again, "a wake is lost");
         } else if self.references() == 1 {
             assert_eq!(answer, Answer::Cancel);

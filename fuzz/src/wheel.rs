@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use arbitrary::{Arbitrary, Unstructured};
-use filch::fuzzing::Wheel;
+use filch_harness::fuzzing::Wheel;
 
 #[derive(Arbitrary)]
 enum Op {

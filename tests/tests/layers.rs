@@ -15,8 +15,6 @@ const LAYERS: &[&[&str]] = &[
     &["queue", "time", "io"],
     &["scheduler"],
     &["fork"],
-    // For the bench and the fuzzer: nothing below may use it.
-    &["bench", "fuzzing"],
 ];
 
 /// Uses within one layer that are part of the design: bit fields are fields of `atomic`'s word, and

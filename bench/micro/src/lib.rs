@@ -12,10 +12,8 @@ use core::{
 };
 use std::sync::Mutex;
 
-use filch::{
-    bench::{self, Item},
-    io::{Readiness, Ready},
-};
+use filch::io::{Readiness, Ready};
+use filch_harness::bench::{self, Item};
 use filch_std::{Runtime, parallel, time};
 
 /// A path: its name, and a function that runs it so many times.

@@ -1,6 +1,6 @@
 //! filch's ring.
 
-use filch::bench::{Item, Owner, Victim, ring};
+use filch_harness::bench::{Item, Owner, Victim, ring};
 
 use super::Queue;
 

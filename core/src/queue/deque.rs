@@ -94,30 +94,25 @@ impl<T, const CAP: usize> Deque<T, CAP> {
 
     maybe_const! {
         pub(crate) fn new() -> Self {
+            Self::starting_at(0)
+        }
+    }
+
+    maybe_const! {
+        /// An empty deque whose indices begin at `index`. Models and fuzz targets test the wrap-around with it.
+        pub(crate) fn starting_at(index: usize) -> Self {
             Self {
-                top: Line(AtomicUsize::new(0)),
-                public: Line(Public { split: AtomicUsize::new(0), asked: AtomicBool::new(false) }),
+                top: Line(AtomicUsize::new(index)),
+                public: Line(Public { split: AtomicUsize::new(index), asked: AtomicBool::new(false) }),
                 own: Line(Own {
-                    bottom: Cell::new(0),
-                    limit: Cell::new(Self::SHALLOW),
-                    deep: Cell::new(FAR),
+                    bottom: Cell::new(index),
+                    limit: Cell::new(index.wrapping_add(Self::SHALLOW)),
+                    deep: Cell::new(index.wrapping_add(FAR)),
                     spills: Cell::new(0),
                 }),
                 slots: array_of!(AtomicPtr::new(core::ptr::null_mut()); CAP),
             }
         }
-    }
-
-    /// An empty deque whose indices begin at `index`, for models and fuzzing of the wrap-around.
-    #[cfg(any(all(test, filch_loom), feature = "fuzzing"))]
-    pub(crate) fn starting_at(index: usize) -> Self {
-        let deque = Self::new();
-        deque.top.0.store(index, Ordering::Relaxed);
-        deque.public.0.split.store(index, Ordering::Relaxed);
-        deque.own.0.bottom.set(index);
-        deque.own.0.limit.set(index.wrapping_add(Self::SHALLOW));
-        deque.own.0.deep.set(index.wrapping_add(FAR));
-        deque
     }
 
     #[inline(always)]

@@ -44,11 +44,11 @@ pub(super) const LAST: u32 = REAL.max() as u32;
 struct Head(Word);
 
 impl Head {
-    fn new(steal: u32, real: u32) -> Self {
+    const fn new(steal: u32, real: u32) -> Self {
         Self(STEAL.set(REAL.set(0, real as Word & REAL.max()), steal as Word & STEAL.max()))
     }
     #[inline(always)]
-    fn real(self) -> u32 {
+    const fn real(self) -> u32 {
         REAL.get(self.0) as u32
     }
     #[inline(always)]
@@ -108,22 +108,20 @@ impl<const CAP: usize> Ring<CAP> {
 
     maybe_const! {
         pub(crate) fn new() -> Self {
-            Self {
-                head: Line(AtomicWord::new(0)),
-                tail: Line(AtomicU32::new(0)),
-                slots: Line(array_of!(UnsafeCell::new(MaybeUninit::uninit()); CAP)),
-            }
+            Self::starting_at(0)
         }
     }
 
-    /// An empty ring whose indices begin at `index`, for models and fuzzing of the wrap-around.
-    #[cfg(any(all(test, filch_loom), feature = "fuzzing"))]
-    pub(crate) fn starting_at(index: u32) -> Self {
-        let ring = Self::new();
-        let head = Head::new(index, index);
-        ring.head.0.store(head.0, Ordering::Relaxed);
-        ring.tail.0.store(head.real(), Ordering::Relaxed);
-        ring
+    maybe_const! {
+        /// An empty ring whose indices begin at `index`. Models and fuzz targets test the wrap-around with it.
+        pub(crate) fn starting_at(index: u32) -> Self {
+            let head = Head::new(index, index);
+            Self {
+                head: Line(AtomicWord::new(head.0)),
+                tail: Line(AtomicU32::new(head.real())),
+                slots: Line(array_of!(UnsafeCell::new(MaybeUninit::uninit()); CAP)),
+            }
+        }
     }
 
     fn slot(&self, index: u32) -> &UnsafeCell<MaybeUninit<NonNull<Header>>> {

@@ -249,7 +249,7 @@ impl Snapshot {
     }
 
     /// A state with so many wakes, and no more to it.
-    #[cfg(any(feature = "fuzzing", all(test, not(any(filch_loom, filch_shuttle, filch_weakmem)))))]
+    #[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
     pub(crate) const fn with_wakes(wakes: Word) -> Self {
         Self(WAKES.set(0, wakes))
     }

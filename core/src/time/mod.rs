@@ -34,8 +34,6 @@ mod wheel;
 #[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
 mod wheel_tests;
 
-#[cfg(feature = "fuzzing")]
-pub(crate) use node::Node;
 pub(crate) use {
     driver::Driver,
     wheel::{Batch, Wheel},

@@ -13,31 +13,31 @@ use crate::{
     task::header::{Header, Ready},
 };
 
-/// What stands for tasks: headers, by number.
+/// Tasks by number: headers without futures.
 #[derive(Clone)]
 pub struct Tasks(Rc<[(Header, Cell<bool>)]>);
 
 impl Tasks {
-    /// So many, all in no queue.
+    /// `n` tasks, which no queue holds.
     pub fn new(n: usize) -> Self {
         Self((0..n).map(|_| (Header::vacant(), Cell::new(false))).collect())
     }
 
-    /// Whether a queue holds it.
+    /// Whether a queue holds the task.
     pub fn is_queued(&self, n: usize) -> bool {
         self.0[n].1.get()
     }
 
     fn ready(&self, n: usize) -> Ready {
         assert!(!self.0[n].1.replace(true), "a task is in one queue");
-        // SAFETY: at most one per header, as just seen; the queues that it goes to keep the headers by a clone of `self`.
+        // SAFETY: at most one per header, which the flag ensures; the queues that take it keep the headers by a clone of `self`.
         unsafe { Ready::from_raw(NonNull::from(&self.0[n].0)) }
     }
 
     fn number(&self, ready: Ready) -> usize {
         let header = ready.into_raw().as_ptr().cast_const();
         let n = self.0.iter().position(|(each, _)| core::ptr::eq(each, header));
-        let Some(n) = n else { panic!("it is none of ours") };
+        let Some(n) = n else { panic!("a task of another test") };
         assert!(self.0[n].1.replace(false), "a queue gave a task twice");
         n
     }
@@ -61,7 +61,7 @@ impl Tasks {
 pub struct Ring<const CAP: usize> {
     ring: Queue<CAP>,
     tasks: Tasks,
-    /// A steal under way: where it begins, and of how many.
+    /// The steal that has begun: its first index, and the number of its tasks.
     claimed: Option<(u32, u32)>,
 }
 
@@ -70,20 +70,20 @@ impl<const CAP: usize> Ring<CAP> {
     pub fn new(tasks: &Tasks, index: u32) -> Self {
         Self { ring: Queue::starting_at(index), tasks: tasks.clone(), claimed: None }
     }
-    /// How many may be popped.
+    /// How many tasks may be popped.
     pub fn len(&self) -> usize {
         self.ring.len()
     }
-    /// Whether none may be.
+    /// Whether no task may be popped.
     pub fn is_empty(&self) -> bool {
         self.ring.is_empty()
     }
-    /// How many fit.
+    /// How many tasks fit.
     pub fn room(&mut self) -> usize {
         // SAFETY: INV-RING-OWNER: the ring is ours, and borrowed mutably.
         unsafe { self.ring.room() }
     }
-    /// Adds one; what had no place, which is one task or a chain.
+    /// Adds a task. Returns what had no room: nothing, one task, or a chain.
     pub fn push(&mut self, n: usize) -> Vec<usize> {
         // SAFETY: as in `room`.
         match unsafe { self.ring.push(self.tasks.ready(n)) } {
@@ -97,19 +97,19 @@ impl<const CAP: usize> Ring<CAP> {
         // SAFETY: as in `room`.
         unsafe { self.ring.pop() }.map(|ready| self.tasks.number(ready))
     }
-    /// Steals half of another's: the first, and how many in all.
+    /// Steals half of another ring. Returns the first task, and the number of all.
     pub fn steal(&mut self, from: &mut Self) -> Option<(usize, usize)> {
         // SAFETY: as in `room`; the rings are two.
         let (first, n) = unsafe { from.ring.steal_into(&self.ring) }?;
         Some((self.tasks.number(first), n))
     }
-    /// Begins a steal by somebody with so much room; how many it will be. It goes on until `end_steal`.
+    /// Begins a steal by a thief that has this room. Returns how many tasks it claims. `end_steal` ends it.
     pub fn begin_steal(&mut self, room: u32) -> Option<usize> {
         let claimed = self.ring.claim(room)?;
         assert!(self.claimed.replace(claimed).is_none(), "one thief at a time");
         Some(claimed.1 as usize)
     }
-    /// The thief copies what it has claimed, and ends.
+    /// The thief copies the tasks that it has claimed, and releases the ring.
     pub fn end_steal(&mut self) -> Vec<usize> {
         let Some((first, n)) = self.claimed.take() else { return Vec::new() };
         // SAFETY: INV-RING-SLOT: they were claimed, and not released yet.
@@ -174,7 +174,7 @@ impl Inbox {
     pub fn has_mail(&self) -> bool {
         self.0.has_mail()
     }
-    /// The worker leaves.
+    /// Puts the ordered tasks back, as a worker that leaves does.
     pub fn put_back(&mut self) {
         // SAFETY: as in `is_empty`.
         unsafe { self.0.put_back() };
@@ -190,7 +190,7 @@ impl Inbox {
 pub struct Jobs<const CAP: usize> {
     deque: Deque<u32, CAP>,
     jobs: Box<[u32]>,
-    /// Where those were pushed that were not taken back. INV-DEQUE-ORDER.
+    /// The indices of the jobs that were not taken back. INV-DEQUE-ORDER.
     pushed: Vec<usize>,
 }
 
@@ -210,13 +210,13 @@ impl<const CAP: usize> Jobs<CAP> {
             room
         }
     }
-    /// Takes the last push back; whether the job was still there.
+    /// Takes the last push back. Returns whether the job was still there.
     pub fn take(&mut self) -> Option<bool> {
         let at = self.pushed.pop()?;
         // SAFETY: as in `push`; INV-DEQUE-ORDER: all pushes after it were taken back.
         Some(unsafe { self.deque.take(at) })
     }
-    /// Makes jobs public; how many.
+    /// Makes up to `n` jobs public. Returns how many.
     pub fn publish(&mut self, n: usize) -> usize {
         // SAFETY: as in `push`.
         unsafe { self.deque.publish(n) }
@@ -227,18 +227,18 @@ impl<const CAP: usize> Jobs<CAP> {
             Steal::Empty => None,
             // SAFETY: it is one of `jobs`.
             Steal::Success(job) => Some(unsafe { job.read() }),
-            Steal::Retry => panic!("somebody was faster, and there is nobody"),
+            Steal::Retry => panic!("another thief was faster, and there is none"),
         }
     }
-    /// Whether there is something to steal.
+    /// Whether a job is public.
     pub fn is_public(&self) -> bool {
         self.deque.is_public()
     }
-    /// Whether somebody has asked.
+    /// Whether a thief has asked.
     pub fn is_asked(&self) -> bool {
         self.deque.is_asked()
     }
-    /// Asks, or forgets it.
+    /// Asks for public jobs, or stops asking.
     pub fn ask(&mut self, on: bool) {
         if on { self.deque.ask() } else { self.deque.unask() }
     }

@@ -1,4 +1,4 @@
-//! The ring by itself, for `filch-bench`. No part of the interface: it may change or go at any time.
+//! The ring by itself, for the bench.
 
 use alloc::sync::Arc;
 use core::ptr::NonNull;
@@ -11,7 +11,7 @@ use crate::{
 /// As large as a worker's own.
 const CAP: usize = 256;
 
-/// What stands for a task: a pointer to no header, as the ring itself does not look at headers. (A ring that sheds a chain does.)
+/// Stands for a task: a pointer to no header. The ring does not read headers, unless it sheds a chain.
 #[derive(Debug)]
 pub struct Item(NonNull<Header>);
 
@@ -19,7 +19,7 @@ pub struct Item(NonNull<Header>);
 unsafe impl Send for Item {}
 
 impl Item {
-    /// One like all others.
+    /// An item. All are alike.
     pub const fn dangling() -> Self {
         Self(NonNull::dangling())
     }
@@ -29,7 +29,7 @@ impl Item {
 #[derive(Debug)]
 pub struct Owner(Arc<Queue<CAP>>);
 
-/// A ring, for those who steal from it.
+/// A ring, for the threads that steal from it.
 #[derive(Clone, Debug)]
 pub struct Victim(Arc<Queue<CAP>>);
 

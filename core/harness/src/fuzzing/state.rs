@@ -26,7 +26,7 @@ pub enum Move {
     ShieldExit,
 }
 
-/// What a transition leaves to its caller: the answers of all of them in one.
+/// What a transition asks of its caller: the actions of all transitions in one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as in `task::state`")]
 pub enum Answer {
@@ -42,7 +42,7 @@ pub enum Answer {
     Refused,
 }
 
-/// What the word says.
+/// The fields of the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as in `task::state`")]
 pub struct Look {
@@ -54,6 +54,7 @@ pub struct Look {
     pub shield: u64,
     pub wakes: u64,
     pub refs: u64,
+    word: Snapshot,
 }
 
 impl State {
@@ -63,7 +64,7 @@ impl State {
         word.publish(Snapshot::spawned(false));
         Self(word)
     }
-    /// What it says.
+    /// Reads the fields.
     #[allow(clippy::useless_conversion, reason = "the word is narrower on some targets")]
     pub fn look(&self) -> Look {
         let s = self.0.load();
@@ -76,13 +77,14 @@ impl State {
             shield: u64::from(s.shield()),
             wakes: u64::from(s.wakes()),
             refs: u64::from(s.refs()),
+            word: s,
         }
     }
-    /// Whether a poll that began with `seen` wakes is to be repeated at once.
-    pub fn is_again(&self, seen: u64) -> bool {
-        self.0.load().is_again(Snapshot::with_wakes(seen as _))
+    /// Whether a poll that began with the word `seen` is to be repeated at once.
+    pub fn is_again(&self, seen: Look) -> bool {
+        self.0.load().is_again(seen.word)
     }
-    /// The last reference of a complete task goes by another way.
+    /// Drops a reference of a complete task.
     pub fn drop_complete(&self) -> Answer {
         act(self.0.drop_complete())
     }

@@ -6,7 +6,10 @@ use core::{ptr::NonNull, task::Waker};
 use crate::{
     atomic::{AtomicU32, Ordering},
     instant::Instant,
-    time::{Batch, Node, Wheel as Timers},
+    time::{
+        node::Node,
+        wheel::{Batch, Wheel as Timers},
+    },
 };
 
 /// A wheel, and timers by number.
@@ -35,22 +38,22 @@ impl Wheel {
         let timer = |_| (Node::new(), Arc::new(Fired(AtomicU32::new(0), Arc::clone(&turn))));
         Self { wheel: Timers::new(), timers: (0..timers).map(timer).collect(), turn, tick }
     }
-    /// Adds a timer that is not in it; whether its deadline is said to be before all others.
+    /// Adds a timer, which it takes out first. Returns whether the wheel says that its deadline is before all others.
     pub fn insert(&mut self, i: usize, deadline: u64) -> bool {
         self.remove(i);
         let (node, fired) = &self.timers[i];
         let waker = Waker::from(Arc::clone(fired));
-        // SAFETY: INV-TIMER: it is unlinked, and `drop` takes it out before it goes.
+        // SAFETY: INV-TIMER: it is unlinked, and `drop` takes it out before its memory is freed.
         unsafe {
             self.wheel.insert(NonNull::from(node), Instant::from_nanos(deadline), waker, self.tick)
         }
     }
-    /// Takes a timer out; whether it was in it.
+    /// Takes a timer out. Returns whether it was in the wheel.
     pub fn remove(&mut self, i: usize) -> bool {
         // SAFETY: INV-TIMER: there is no other wheel.
         unsafe { self.wheel.remove(NonNull::from(&self.timers[i].0)) }.is_some()
     }
-    /// Gives a timer another deadline; whether that is before all others, or nothing if it is not in it.
+    /// Gives a timer another deadline. Returns whether that is before all others, or `None` for a timer that is not in the wheel.
     pub fn reset(&mut self, i: usize, deadline: u64) -> Option<bool> {
         let node = NonNull::from(&self.timers[i].0);
         // SAFETY: as in `remove`.
@@ -75,7 +78,7 @@ impl Wheel {
         self.turn.store(0, Ordering::Relaxed);
         all.into_iter().map(|(_, i)| i).collect()
     }
-    /// When it wants to be looked at.
+    /// When it must be advanced next.
     pub fn next(&self) -> Option<u64> {
         self.wheel.next(self.tick).map(Instant::as_nanos)
     }
@@ -83,7 +86,7 @@ impl Wheel {
     pub fn is_armed(&self) -> bool {
         self.wheel.is_armed()
     }
-    /// Whether it wants to be looked at before `now`.
+    /// Whether a deadline is, or may be, at `now` or before it.
     pub fn is_overdue(&self, now: u64) -> bool {
         self.wheel.is_overdue(Instant::from_nanos(now))
     }
