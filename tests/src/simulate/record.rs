@@ -237,6 +237,9 @@ impl Recorder {
 // SAFETY: a thread is a worker from its `enter` to its `leave`, by its own thread local; one thread
 // runs each worker. `catch_unwind` calls once, here. Liveness and clock are the host's.
 unsafe impl Platform for Recorder {
+    // As the simulated machine, whose reactor has nothing to tell in a replay.
+    const LISTENS: bool = true;
+
     fn now(&self) -> Instant {
         self.call(occasion::NOW)
     }
@@ -265,6 +268,20 @@ unsafe impl Platform for Recorder {
     ) {
         // SAFETY: the caller's contract.
         self.sleep(|| unsafe { self.host.wait(worker, word, expected, deadline) });
+    }
+
+    unsafe fn listen(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) -> bool {
+        if deadline != Some(Instant::ZERO) {
+            // SAFETY: the caller's.
+            unsafe { self.wait(worker, word, expected, deadline) };
+        }
+        false
     }
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
