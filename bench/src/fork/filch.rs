@@ -1,12 +1,12 @@
 //! filch itself.
 
-use filch_std::{Runtime, parallel::Fork};
+use filch_linux::{Runtime, parallel::Fork};
 
 pub(crate) struct Filch(Runtime);
 
 impl Filch {
     fn new(workers: usize) -> Self {
-        Self(Runtime::builder().workers(workers).build().expect("the runtime starts"))
+        Self(filch_linux::builder().workers(workers).build().expect("the runtime starts"))
     }
 
     fn enter<R: Send>(&self, run: impl FnOnce(Fork<'_>) -> R + Send) -> R {

@@ -1,4 +1,4 @@
-//! filch itself, over futexes.
+//! filch itself, with I/O on, as applications have it.
 
 use core::{
     future::Future,
@@ -7,7 +7,7 @@ use core::{
     time::Duration,
 };
 
-use filch_std::{JoinHandle, Runtime, time::Sleep};
+use filch_linux::{JoinHandle, Runtime, time::Sleep};
 
 use super::{Join, Peer, Timers};
 
@@ -17,11 +17,11 @@ impl Peer for Filch {
     type Here = ();
 
     fn start(workers: usize) -> Self {
-        Self(Runtime::builder().workers(workers).build().expect("the runtime starts"))
+        Self(filch_linux::builder().workers(workers).build().expect("the runtime starts"))
     }
 
     fn detach((): &(), future: impl Future<Output = ()> + Send + 'static) {
-        filch_std::spawn(future).detach();
+        filch_linux::spawn(future).detach();
     }
 
     fn submit(&self, future: impl Future<Output = ()> + Send + 'static) {
@@ -48,7 +48,7 @@ impl Join for Filch {
     type Task<T: Send + 'static> = Task<T>;
 
     fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> Task<T> {
-        Task(filch_std::spawn(future))
+        Task(filch_linux::spawn(future))
     }
 
     fn spawn_from_outside<T: Send + 'static>(
@@ -67,10 +67,10 @@ impl Timers for Filch {
     type Sleep = Sleep;
 
     fn sleep(duration: Duration) -> Sleep {
-        filch_std::sleep(duration)
+        filch_linux::sleep(duration)
     }
 
     fn reset(sleep: Pin<&mut Sleep>, duration: Duration) {
-        sleep.reset(filch_std::time::now() + duration);
+        sleep.reset(filch_linux::time::now() + duration);
     }
 }

@@ -1,16 +1,15 @@
 //! What a worker learns from its past.
 //!
-//! How often a busy worker sees to its timers between the ends of ticks, and to I/O if ticks are long: often enough for either to
-//! wait about a millisecond. Into the injector it looks at a fixed rate, however long polls take: `LOOK` in `find.rs`.
+//! [`PollEstimate`]: how long a poll takes. A busy worker looks at its timers, and at I/O if its ticks are long, so often that either
+//! waits about a millisecond.
 //!
-//! How often an idle worker looks for work before it sleeps: often if its sleeps are short and ended by work that others have
-//! or by timers, seldom if they are long, or ended by I/O.
+//! [`SpinLimit`]: how often an idle worker looks for work before it sleeps.
 
 use core::cell::Cell;
 
 /// How long a timer or an event of I/O may wait while its worker is busy, in nanoseconds.
 const TARGET: u64 = 1_000_000;
-/// Polls in a tick; then come clock, pace, I/O and timers.
+/// Polls in a tick.
 pub(crate) const TICK: u32 = 128;
 const SHORTEST: u32 = 8;
 const LONGEST: u32 = 255;
@@ -19,14 +18,14 @@ const LONGEST: u32 = 255;
 ///
 /// Samples hold the time spent polling alone: time spent searching is no task's time.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct PollEstimate {
     average: Cell<u64>,
     interval: Cell<u32>,
     /// Polls until the next look.
     left: Cell<u32>,
 }
 
-impl Pace {
+impl PollEstimate {
     pub(crate) const fn new() -> Self {
         // 50 us, the seeds' estimate for a mixed load.
         Self { average: Cell::new(50_000), interval: Cell::new(20), left: Cell::new(0) }
@@ -57,41 +56,48 @@ impl Pace {
     }
 }
 
-/// A sleep that was shorter, in nanoseconds, was not worth the way there and back: two system calls and two switches.
-const NAP: u64 = 25_000;
 /// A few looks cost less than anything else that a worker does on its way to sleep.
 const FEW: u32 = 6;
+/// In nanoseconds: no sleep that lasts longer would have been spared by looks.
+const LONG: u64 = 100_000;
 
-/// How often an idle worker looks again before it sleeps. After the halt polling of Linux's KVM, which grows and shrinks alike.
+/// The spin limit: how often an idle worker looks again before it sleeps. After the halt polling of Linux's KVM.
 ///
-/// Looks that are for nothing cost more than their time: a core that was busy until just now, or whose thread has just
-/// yielded it many times over, is later to answer the wake that ends a long sleep.
+/// It doubles with a sleep that took about as long as the way there and back, and halves with a longer one, or one that I/O has ended.
+/// The way is as long as the shortest sleep of late: on a futex it is a third of what it is in epoll. Looks that are for nothing cost
+/// more than their time: a core that was busy until just now is later to answer the wake that ends a long sleep.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct SpinLimit {
     rounds: Cell<u32>,
+    /// The shortest sleep of late, in nanoseconds.
+    shortest: Cell<u64>,
 }
 
-impl Patience {
+impl SpinLimit {
     pub(crate) const fn new() -> Self {
-        Self { rounds: Cell::new(u32::MAX) }
+        Self { rounds: Cell::new(u32::MAX), shortest: Cell::new(LONG) }
     }
 
     /// Whether to look once more after so many rounds, of which there are `most`.
-    pub(crate) fn lasts(&self, round: u32, most: u32) -> bool {
+    pub(crate) fn allows(&self, round: u32, most: u32) -> bool {
         round < self.rounds.get().min(most)
     }
 
     /// A sleep after `most` rounds, or fewer, was ended after so many nanoseconds by what a look would have found.
     pub(crate) fn record(&self, nanos: u64, most: u32) {
-        if nanos >= NAP {
-            return self.lose(most);
+        // It grows by a 64th with each sleep, so that one that was short by chance is forgotten.
+        let shortest = self.shortest.get();
+        let shortest = (shortest + shortest / 64 + 1).min(nanos).min(LONG);
+        self.shortest.set(shortest);
+        if nanos >= (2 * shortest).min(LONG) {
+            return self.shrink(most);
         }
         let rounds = self.rounds.get().min(most);
         self.rounds.set(rounds.saturating_mul(2).max(FEW));
     }
 
     /// More rounds would have been for nothing.
-    pub(crate) fn lose(&self, most: u32) {
+    pub(crate) fn shrink(&self, most: u32) {
         self.rounds.set((self.rounds.get().min(most) / 2).max(FEW));
     }
 }
@@ -101,27 +107,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_goes_with_long_sleeps_and_comes_back_with_short_ones() {
-        let patience = Patience::new();
-        let lasts = || (0..).take_while(|round| patience.lasts(*round, 32)).count();
-        assert_eq!(lasts(), 32);
+    fn the_spin_limit_shrinks_with_long_sleeps_and_grows_with_short_ones() {
+        let limit = SpinLimit::new();
+        let rounds = || (0..).take_while(|round| limit.allows(*round, 32)).count();
+        assert_eq!(rounds(), 32);
         let after = |nanos| {
-            patience.record(nanos, 32);
-            lasts()
+            limit.record(nanos, 32);
+            rounds()
         };
-        assert_eq!([NAP; 4].map(after), [16, 8, 6, 6]);
-        assert_eq!([NAP - 1; 4].map(after), [12, 24, 32, 32]);
+        assert_eq!([LONG; 4].map(after), [16, 8, 6, 6]);
+        // As long as the way there and back, here in epoll, and by a half more.
+        assert_eq!([40_000, 40_000, 60_000, 40_000].map(after), [12, 24, 32, 32]);
+        assert_eq!([85_000, 85_000].map(after), [16, 8], "twice as long");
+        // On a futex.
+        assert_eq!([10_000, 12_000, 25_000].map(after), [16, 32, 16]);
         // I/O ends a sleep that no look could have spared.
-        patience.lose(32);
-        assert_eq!(lasts(), 16);
+        limit.shrink(32);
+        assert_eq!(rounds(), 8);
         // Fewer than a few are the user's wish.
-        patience.record(NAP, 2);
-        assert!(patience.lasts(1, 2) && !patience.lasts(2, 2) && !patience.lasts(0, 0));
+        limit.record(LONG, 2);
+        assert!(limit.allows(1, 2) && !limit.allows(2, 2) && !limit.allows(0, 0));
     }
 
     #[test]
     fn the_interval_follows_the_time_of_a_poll() {
-        let pace = Pace::new();
+        let estimate = PollEstimate::new();
         let steps = [
             (1_000, 255..=255),
             (10_000, 99..=100),
@@ -131,31 +141,31 @@ mod tests {
         ];
         for (nanos, wanted) in steps {
             for _ in 0..200 {
-                pace.record(nanos * 128, 128);
+                estimate.record(nanos * 128, 128);
             }
             assert!(
-                wanted.contains(&pace.interval.get()),
+                wanted.contains(&estimate.interval.get()),
                 "{nanos} ns: every {}",
-                pace.interval.get()
+                estimate.interval.get()
             );
         }
     }
 
     #[test]
     fn every_twentieth_poll_is_due_at_first() {
-        let pace = Pace::new();
-        assert_eq!((0..100).filter(|_| pace.is_due(1)).count(), 5);
-        let pace = Pace::new();
-        let due: Vec<_> = (0..10).filter(|_| pace.is_due(8)).collect();
+        let estimate = PollEstimate::new();
+        assert_eq!((0..100).filter(|_| estimate.is_due(1)).count(), 5);
+        let estimate = PollEstimate::new();
+        let due: Vec<_> = (0..10).filter(|_| estimate.is_due(8)).collect();
         assert_eq!(due, [0, 2, 4, 6, 8], "the last look before twenty polls");
     }
 
     #[test]
     fn nothing_is_learned_from_no_polls_and_no_sample_overflows() {
-        let pace = Pace::new();
-        pace.record(1_000_000, 0);
-        assert_eq!(pace.interval.get(), 20);
-        pace.record(u64::MAX, 1);
-        assert_eq!(pace.interval.get(), SHORTEST);
+        let estimate = PollEstimate::new();
+        estimate.record(1_000_000, 0);
+        assert_eq!(estimate.interval.get(), 20);
+        estimate.record(u64::MAX, 1);
+        assert_eq!(estimate.interval.get(), SHORTEST);
     }
 }

@@ -54,7 +54,7 @@ where
         let local = &self.slot().local;
         if local.in_tick.get() >= TICK {
             self.end_tick();
-        } else if local.pace.is_due(polls) {
+        } else if local.estimate.is_due(polls) {
             self.look_up();
         }
     }
@@ -62,7 +62,7 @@ where
     /// In the midst of a tick: timers; I/O and another worker if polls take long.
     fn look_up(&self) {
         self.fire_timers();
-        if self.slot().local.pace.is_slow() {
+        if self.slot().local.estimate.is_slow() {
             self.look_for_io();
             self.look_at_next();
         }

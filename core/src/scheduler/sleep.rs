@@ -17,14 +17,14 @@ where
         }
         let begin = self.executor.platform.now();
         self.park_in_loop();
-        let (duties, patience) = (&self.slot().local.duties, &self.slot().local.patience);
+        let (duties, limit) = (&self.slot().local.duties, &self.slot().local.spin_limit);
         if duties.has_slept() {
             let now = self.executor.platform.now();
             if duties.is_searching() || self.slot().timed.wheel.is_overdue(now) {
-                patience.record(now.nanos_since(begin), most);
+                limit.record(now.nanos_since(begin), most);
             } else {
                 // What ends by I/O would not have been found by looks at queues and timers, however many.
-                patience.lose(most);
+                limit.shrink(most);
             }
         }
     }

@@ -8,7 +8,7 @@ use core::{
 };
 
 use super::{
-    adapt::{Pace, Patience},
+    adapt::{PollEstimate, SpinLimit},
     bay::Bay,
     duties::Duties,
     park::ParkWord,
@@ -88,8 +88,8 @@ pub(crate) struct LifoSlot {
 /// What only the worker's own context touches (INV-LOCAL), interrupt handlers on it excluded, but for `duties`.
 pub(crate) struct Local {
     pub(crate) rng: Rng,
-    pub(crate) pace: Pace,
-    pub(crate) patience: Patience,
+    pub(crate) estimate: PollEstimate,
+    pub(crate) spin_limit: SpinLimit,
     /// Polls since the worker began.
     pub(crate) ticks: Cell<u32>,
     pub(crate) duties: Duties,
@@ -225,8 +225,8 @@ impl Local {
     const fn new() -> Self {
         Self {
             rng: Rng::new(),
-            pace: Pace::new(),
-            patience: Patience::new(),
+            estimate: PollEstimate::new(),
+            spin_limit: SpinLimit::new(),
             ticks: Cell::new(0),
             duties: Duties::new(),
             in_tick: Cell::new(0),

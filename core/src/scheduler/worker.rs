@@ -144,7 +144,7 @@ where
 
     /// Works until the executor has shut down, or this is a replacement worker that is no longer needed.
     pub fn run(self) {
-        let (most, patience) = (self.executor.config.spin_rounds(), &self.slot().local.patience);
+        let (most, limit) = (self.executor.config.spin_rounds(), &self.slot().local.spin_limit);
         let mut round = 0;
         loop {
             match self.pass() {
@@ -152,7 +152,7 @@ where
                 Step::Stopped => return,
                 Step::Idle if self.is_surplus() => return,
                 // Progressive idle: look again a few times before the sleep.
-                Step::Idle if patience.lasts(round, most) => {
+                Step::Idle if limit.allows(round, most) => {
                     self.executor.platform.relax(round);
                     round += 1;
                 }
@@ -240,12 +240,12 @@ where
         self.deliver()
     }
 
-    /// Ends the stretch of polls under way: its time goes to the pace and to the metrics, search time does not.
+    /// Ends the stretch of polls under way: its time goes to the estimate and to the metrics. Search time does not.
     pub(crate) fn end_stretch(&self) {
         let (slot, local) = (self.slot(), &self.slot().local);
         if let Some((begin, first)) = local.stretch.take() {
             let nanos = self.executor.platform.now().as_nanos().saturating_sub(begin);
-            local.pace.record(nanos, local.in_tick.get().saturating_sub(first));
+            local.estimate.record(nanos, local.in_tick.get().saturating_sub(first));
             let nanos = nanos.saturating_add(local.busy_rest.get());
             slot.counters.busy.add((nanos / 1_000) as usize);
             local.busy_rest.set(nanos % 1_000);
