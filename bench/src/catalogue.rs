@@ -40,6 +40,7 @@ const NO_MEMORY: &[&str] = &[
     "uneven",
     "injector_fairness",
     "lifo_stall",
+    "neighbour",
     "mem_per_task",
     "timer_lateness",
     "idle_cost",
@@ -59,7 +60,7 @@ const NO_MEMORY: &[&str] = &[
 /// Whether a figure is a peer's: neither filch's nor that of a bare thread or the plain
 /// computation.
 pub(crate) fn is_rival(peer: &str) -> bool {
-    ![peers::FILCH, workloads::BARE_THREAD, fork::SEQUENTIAL].contains(&peer)
+    ![peers::FILCH, peers::FILCH_STD, workloads::BARE_THREAD, fork::SEQUENTIAL].contains(&peer)
 }
 
 fn executors(workload: &str, workers: usize) -> Vec<&'static str> {

@@ -48,6 +48,8 @@ const GOALS: &[Goal] = &[
     goal("injector_fairness", "p50", None, AtMost(6.0)),
     goal("injector_fairness", "p99", None, AtMost(12.0)),
     goal("lifo_stall", "delay", None, AtMost(1_000.0)),
+    goal("neighbour", "first", None, AtMost(20_000.0)),
+    goal("neighbour", "again", None, AtMost(1_000.0)),
     goal("mem_per_task", "heap", None, AtMost(96.0)),
     goal("timers", "create", None, AtMost(60.0)),
     goal("timers", "reset", None, AtMost(60.0)),

@@ -69,8 +69,8 @@ impl Limits {
             "spawn_join_outside" | "spawn_many_remote" | "injector_fairness" => LINE,
             "wake_latency" => WAKE,
             name if crate::net::NAMES.contains(&name) => LOOPBACK,
-            "uneven" | "lifo_stall" | "mem_per_task" | "timer_lateness" | "idle_cost"
-            | "fork_uneven" => {
+            "uneven" | "lifo_stall" | "neighbour" | "mem_per_task" | "timer_lateness"
+            | "idle_cost" | "fork_uneven" => {
                 return None;
             }
             _ => RMW,

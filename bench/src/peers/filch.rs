@@ -1,4 +1,4 @@
-//! filch itself, with I/O on, as applications have it.
+//! filch itself: with I/O on, as applications have it, and without.
 
 use core::{
     future::Future,
@@ -7,31 +7,10 @@ use core::{
     time::Duration,
 };
 
-use filch_linux::{JoinHandle, Runtime, time::Sleep};
+use filch_linux::Linux;
+use filch_std::{Futex, JoinHandle, Runtime, time::Sleep};
 
 use super::{Join, Peer, Timers};
-
-pub(crate) struct Filch(Runtime);
-
-impl Peer for Filch {
-    type Here = ();
-
-    fn start(workers: usize) -> Self {
-        Self(filch_linux::builder().workers(workers).build().expect("the runtime starts"))
-    }
-
-    fn detach((): &(), future: impl Future<Output = ()> + Send + 'static) {
-        filch_linux::spawn(future).detach();
-    }
-
-    fn submit(&self, future: impl Future<Output = ()> + Send + 'static) {
-        self.0.spawn(future).detach();
-    }
-
-    fn within(&mut self, job: impl FnOnce(&()) + Send + 'static) {
-        self.submit(async move { job(&()) });
-    }
-}
 
 /// A task's output.
 pub(crate) struct Task<T>(JoinHandle<T>);
@@ -44,33 +23,65 @@ impl<T> Future for Task<T> {
     }
 }
 
-impl Join for Filch {
-    type Task<T: Send + 'static> = Task<T>;
+/// A peer by a crate, which gives the builder and the functions; the types are the same.
+macro_rules! peer {
+    ($Name:ident, $Host:ident, $krate:ident, $builder:expr) => {
+        pub(crate) struct $Name(Runtime<$Host>);
 
-    fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> Task<T> {
-        Task(filch_linux::spawn(future))
-    }
+        impl Peer for $Name {
+            type Here = ();
 
-    fn spawn_from_outside<T: Send + 'static>(
-        &self,
-        future: impl Future<Output = T> + Send + 'static,
-    ) -> Task<T> {
-        Task(self.0.spawn(future))
-    }
+            fn start(workers: usize) -> Self {
+                Self($builder.workers(workers).build().expect("the runtime starts"))
+            }
 
-    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        self.0.block_on(future)
-    }
+            fn detach((): &(), future: impl Future<Output = ()> + Send + 'static) {
+                $krate::spawn(future).detach();
+            }
+
+            fn submit(&self, future: impl Future<Output = ()> + Send + 'static) {
+                self.0.spawn(future).detach();
+            }
+
+            fn within(&mut self, job: impl FnOnce(&()) + Send + 'static) {
+                self.submit(async move { job(&()) });
+            }
+        }
+
+        impl Join for $Name {
+            type Task<T: Send + 'static> = Task<T>;
+
+            fn spawn<T: Send + 'static>(
+                future: impl Future<Output = T> + Send + 'static,
+            ) -> Task<T> {
+                Task($krate::spawn(future))
+            }
+
+            fn spawn_from_outside<T: Send + 'static>(
+                &self,
+                future: impl Future<Output = T> + Send + 'static,
+            ) -> Task<T> {
+                Task(self.0.spawn(future))
+            }
+
+            fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+                self.0.block_on(future)
+            }
+        }
+
+        impl Timers for $Name {
+            type Sleep = Sleep;
+
+            fn sleep(duration: Duration) -> Sleep {
+                $krate::sleep(duration)
+            }
+
+            fn reset(sleep: Pin<&mut Sleep>, duration: Duration) {
+                sleep.reset($krate::time::now() + duration);
+            }
+        }
+    };
 }
 
-impl Timers for Filch {
-    type Sleep = Sleep;
-
-    fn sleep(duration: Duration) -> Sleep {
-        filch_linux::sleep(duration)
-    }
-
-    fn reset(sleep: Pin<&mut Sleep>, duration: Duration) {
-        sleep.reset(filch_linux::time::now() + duration);
-    }
-}
+peer!(Filch, Linux, filch_linux, filch_linux::builder());
+peer!(FilchStd, Futex, filch_std, Runtime::<Futex>::builder());

@@ -71,10 +71,12 @@ pub(crate) trait Visit {
 }
 
 pub(crate) const FILCH: &str = "filch";
+/// filch without I/O.
+pub(crate) const FILCH_STD: &str = "filch-std";
 
 /// The names of the executors that support so many workers.
 pub(crate) fn names(workers: usize) -> Vec<&'static str> {
-    let mut names = vec![FILCH, "tokio", "smol", "smol-static", "nexosim"];
+    let mut names = vec![FILCH, FILCH_STD, "tokio", "smol", "smol-static", "nexosim"];
     if workers == 1 {
         names.extend(["tokio-ct", "edge", "embassy"]);
     }
@@ -85,6 +87,7 @@ pub(crate) fn names(workers: usize) -> Vec<&'static str> {
 pub(crate) fn visit<V: Visit>(name: &str, visitor: V) -> Option<V::Output> {
     Some(match name {
         FILCH => visitor.timers::<filch::Filch>(),
+        FILCH_STD => visitor.timers::<filch::FilchStd>(),
         "tokio" => visitor.timers::<tokio::MultiThread>(),
         "tokio-ct" => visitor.timers::<tokio::CurrentThread>(),
         "smol" => visitor.timers::<smol::Smol>(),

@@ -5,6 +5,7 @@ mod fairness;
 mod idle;
 mod lifo_stall;
 mod memory;
+mod neighbour;
 mod ping_pong;
 mod spawn_join;
 mod spawn_many;
@@ -37,6 +38,7 @@ pub(crate) const NAMES: &[&str] = &[
     "uneven",
     "injector_fairness",
     "lifo_stall",
+    "neighbour",
     "mem_per_task",
     "timers",
     "timer_lateness",
@@ -44,7 +46,7 @@ pub(crate) const NAMES: &[&str] = &[
 ];
 
 /// Workloads that are meaningless with one worker.
-pub(crate) const NEED_TWO: &[&str] = &["lifo_stall"];
+pub(crate) const NEED_TWO: &[&str] = &["lifo_stall", "neighbour"];
 
 /// A thread that another one unparks: a lower bound for every executor.
 pub(crate) const BARE_THREAD: &str = "thread";
@@ -94,6 +96,7 @@ impl Visit for Choose<'_> {
             "uneven" => uneven::run::<P>(run),
             "injector_fairness" => fairness::run::<P>(run),
             "lifo_stall" => lifo_stall::run::<P>(run),
+            "neighbour" => neighbour::run::<P>(run),
             "idle_cost" => idle::run::<P>(run),
             _ => return self.peer::<P>(),
         })

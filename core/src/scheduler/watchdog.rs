@@ -275,7 +275,10 @@ where
         let Some(other) = slots.get(index).filter(|_| index != self.id().index()) else { return };
         // Ordering: a hint.
         if other.lifo.polls.load(Ordering::Relaxed) & 1 == 1 || other.timed.wheel.is_armed() {
-            self.look_at(index, other, executor.platform.now());
+            // While no worker sleeps, none scans: this one learns for all.
+            if self.look_at(index, other, executor.platform.now()) {
+                executor.watchdog.learn(true);
+            }
         }
     }
 
