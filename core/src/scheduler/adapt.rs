@@ -1,4 +1,4 @@
-//! What a worker learns from its past.
+//! Two values that a worker learns from its past: the poll estimate and the spin limit.
 //!
 //! [`PollEstimate`]: how long a poll takes. A busy worker looks at its timers, and at I/O if its ticks are long, so often that either
 //! waits about a millisecond.
@@ -7,31 +7,31 @@
 
 use core::cell::Cell;
 
-/// How long a timer or an event of I/O may wait while its worker is busy, in nanoseconds.
+/// How long a timer or an I/O event may wait while its worker is busy, in nanoseconds.
 const TARGET: u64 = 1_000_000;
 /// Polls in a tick.
 pub(crate) const TICK: u32 = 128;
 const SHORTEST: u32 = 8;
 const LONGEST: u32 = 255;
 
-/// A moving average of the time of a poll, in integers: kernels have no floating point.
+/// The poll estimate: a moving average of the time of a poll, in integers, as kernels have no floating point.
 ///
-/// Samples hold the time spent polling alone: time spent searching is no task's time.
+/// Samples hold the time in polls alone, without the time spent searching.
 #[derive(Debug)]
 pub(crate) struct PollEstimate {
     average: Cell<u64>,
     interval: Cell<u32>,
-    /// Polls until the next look.
+    /// Polls until the next look at timers.
     left: Cell<u32>,
 }
 
 impl PollEstimate {
     pub(crate) const fn new() -> Self {
-        // 50 us, the seeds' estimate for a mixed load.
+        // 50 us: a first estimate for a mixed load.
         Self { average: Cell::new(50_000), interval: Cell::new(20), left: Cell::new(0) }
     }
 
-    /// Counts some polls; whether it is time to see to timers, and to I/O if ticks are slow.
+    /// Counts `polls` more polls. Returns whether it is time to look at timers, and at I/O if ticks are slow.
     pub(crate) fn is_due(&self, polls: u32) -> bool {
         let left = self.left.get();
         let due = left < polls;
@@ -39,15 +39,16 @@ impl PollEstimate {
         due
     }
 
-    /// Whether a tick takes longer than `TARGET`, so that it is too long for I/O to wait for its end.
+    /// Whether a tick takes longer than `TARGET`, so that I/O cannot wait for its end.
     pub(crate) fn is_slow(&self) -> bool {
         self.interval.get() < TICK
     }
 
-    /// `polls` took `nanos` in all.
+    /// Adds a sample: `polls` polls took `nanos` nanoseconds in all. Ignored if `polls` is zero.
     pub(crate) fn record(&self, nanos: u64, polls: u32) {
         let Some(sample) = nanos.checked_div(u64::from(polls)) else { return };
-        // One tenth of the sample, nine of the past; rounded up, so that it can fall to one.
+        // One tenth the sample, nine tenths the past. Rounded up, so the average stays up to nine above a smaller sample. Never
+        // zero: it divides.
         let sample = sample.min(u64::MAX / 16);
         let average = (sample + 9 * self.average.get()).div_ceil(10).max(1);
         self.average.set(average);
@@ -83,7 +84,8 @@ impl SpinLimit {
         round < self.rounds.get().min(most)
     }
 
-    /// A sleep after `most` rounds, or fewer, was ended after so many nanoseconds by what a look would have found.
+    /// A sleep of `nanos` nanoseconds was ended by something that a look would have found. Doubles the limit if the sleep was
+    /// short.
     pub(crate) fn record(&self, nanos: u64, most: u32) {
         // It grows by a 64th with each sleep, so that one that was short by chance is forgotten.
         let shortest = self.shortest.get();

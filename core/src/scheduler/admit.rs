@@ -1,4 +1,4 @@
-//! Admission of new tasks, and what the scheduler does for those who spawn them.
+//! Admission of new tasks, other calls from the task layer, and the end of a worker's local tasks.
 
 use core::ptr::NonNull;
 
@@ -27,17 +27,17 @@ impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
     S: Slots<RING>,
 {
-    /// Who spawns tasks here: a thin handle that names neither the platform nor the slots.
+    /// A handle that spawns tasks on this executor. It is thin: its type names neither the platform nor the slots.
     pub fn spawner(&'static self) -> Spawner {
         // SAFETY: our own anchor, and we are `'static`.
         unsafe { Spawner::new(self.anchor()) }
     }
 
-    /// Counts a spawn, and gives the number of the calling context; none if the executor takes no task.
+    /// Counts a spawn. Returns the number of the calling context (`Ops::near`), or `None` if the executor takes no new tasks.
     #[inline]
     fn admit(&self) -> Option<usize> {
         match self.current() {
-            // In a poll the caller's own task is live, so that the executor cannot stop under it.
+            // In a poll the caller's own task is live, so the executor cannot stop before the spawn is counted.
             Some((worker, slot)) if slot.lifo.is_accepting() => {
                 if self.gate.is_cancelling() {
                     return None;
@@ -51,7 +51,7 @@ where
         }
     }
 
-    /// Takes a count of `admit` back.
+    /// Takes back what `admit` counted.
     #[cold]
     fn dismiss(&self) {
         match self.current() {
@@ -92,7 +92,7 @@ where
         &unsafe { Self::of(anchor) }.registry
     }
 
-    /// See `Ops::near`.
+    /// The number of a context, see `Ops::near`.
     #[inline]
     fn number(worker: Option<WorkerId>) -> usize {
         worker.map_or(0, |worker| worker.index() + 1)
@@ -111,9 +111,10 @@ where
     pub(crate) unsafe fn op_here(anchor: NonNull<Anchor>) -> Option<WorkerId> {
         // SAFETY: the table is this type's.
         let (worker, slot) = unsafe { Self::of(anchor) }.current()?;
-        // SAFETY: frames of this worker are on this very stack. INV-LOCAL: a handler that interrupts a poll may look.
+        // SAFETY: frames of this worker are on the calling context's own stack. INV-LOCAL: an interrupt handler in a poll may
+        // look.
         let frame = unsafe { slot.local.frame.get().as_ref() }?;
-        // SAFETY: a task that is being polled has its reference.
+        // SAFETY: a poll holds a reference to its task.
         let pinned = unsafe { frame.task.as_ref() }.state.load().is_pinned();
         (pinned && Self::count_local(slot, 1)).then_some(worker)
     }
@@ -125,7 +126,8 @@ where
         }
     }
 
-    /// Adds to the count of local tasks, with the mark of INV-ACCEPTING down; false if it was down.
+    /// Adds `n` to the count of local tasks, with the mark of INV-ACCEPTING down meanwhile. Adds nothing, and returns false, if
+    /// the mark was down already.
     fn count_local(slot: &WorkerSlot<RING>, n: usize) -> bool {
         let accepting = slot.lifo.is_accepting();
         if accepting {
@@ -141,7 +143,7 @@ impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
 where
     S: Slots<RING>,
 {
-    /// The worker goes offline: its local tasks, whose futures must not leave this context, end now, shielded or not.
+    /// Ends this worker's local tasks, shielded or not. The worker goes offline, and their futures must not leave this context.
     pub(crate) fn retire_locals(&self, away: &Away<'_>) {
         let (executor, slot) = (self.executor, self.slot());
         if slot.local.locals.get() == 0 {
@@ -161,7 +163,7 @@ where
         };
         let mut others = Chain::new();
         while slot.local.locals.get() > 0 {
-            // Again and again: the drop of one may spawn another.
+            // Repeated, since the drop of one local task may spawn another.
             Home::for_each(&executor.registry, mine);
             // SAFETY: we are the worker.
             while let Some(ready) = unsafe { slot.inbox.pop() } {

@@ -1,4 +1,4 @@
-//! What a worker keeps for fork-join: its deque of jobs, who waits for them, and the way from there to its scheduler.
+//! A worker's part in fork-join: its deque of jobs, the workers that wait for pieces of them, and the back-link to the scheduler.
 
 use core::{cell::Cell, ptr::NonNull};
 
@@ -10,32 +10,32 @@ use crate::{
     task::schedule::Anchor,
 };
 
-/// How many jobs of one worker can wait to be stolen. What is forked beyond is run in place.
+/// How many jobs of one worker can wait to be stolen. A fork beyond that runs its job in place.
 pub(crate) const JOBS: usize = if cfg!(filch_loom) { 2 } else { 64 };
 
-/// One worker's part in fork-join.
+/// A fork worker: what fork-join keeps for one worker.
 ///
-/// INV-BAY: but for `deque`'s thieves' side and the atomics, a bay is its worker's own (INV-LOCAL). A `&Bay` that is not
-/// reached through the slots is held by that worker's context alone.
+/// INV-BAY: only the worker's own context uses a bay (INV-LOCAL), except for the atomics and the thieves' side of `deque`. A
+/// `&Bay` that was not reached through the slots is held by that context alone.
 pub(crate) struct Bay {
     pub(crate) deque: Deque<Job, JOBS>,
-    /// How many wait for jobs that this worker has stolen, and would take pieces of them.
+    /// Workers that wait for a job that this worker has stolen, and would take pieces of that job.
     pub(crate) waiting: AtomicU32,
-    /// One of those that sleeps, plus one.
+    /// The id, plus one, of one of these workers that sleeps; zero if there is none.
     pub(crate) sleeper: AtomicU32,
-    /// How many other things than the run under way this worker does on top of it: tasks that it polls in a wait, the closure of
-    /// a broadcast. Then its jobs may be of other runs.
+    /// Levels of foreign work on top of the run under way: a nested loop that polls tasks in a wait, the closure of a broadcast.
+    /// While there is one, this worker's jobs may belong to other runs.
     mixed: AtomicU32,
     seat: Cell<Option<Seat>>,
-    /// Fork-join runs that began on this worker and have not ended.
+    /// Fork-join runs that began on this worker and have not ended, and the stolen jobs on its stack.
     pub(crate) roots: Cell<u32>,
-    /// Stolen jobs that it is in the midst of.
+    /// Stolen jobs on this worker's stack.
     pub(crate) depth: Cell<u32>,
-    /// The stolen job that it is in the midst of was stolen by its loop, with nothing else on the stack.
+    /// At loop level: the loop stole the innermost of these jobs with nothing else on the stack.
     pub(crate) bottom: Cell<bool>,
 }
 
-/// The scheduler behind a bay, without its types.
+/// The back-link from a bay to its scheduler, without the scheduler's types.
 #[derive(Clone, Copy)]
 struct Seat {
     anchor: NonNull<Anchor>,
@@ -43,8 +43,8 @@ struct Seat {
     me: WorkerId,
 }
 
-/// The scheduler's side. All take the anchor of the scheduler that the table was made for, and are called by the bay's own
-/// worker.
+/// The scheduler's functions for a bay. The bay's own worker calls them, with the anchor of the scheduler that the table was made
+/// for.
 pub(crate) struct BayOps {
     /// See [`Bay::answer`].
     pub(crate) answer: unsafe fn(NonNull<Anchor>, &Bay) -> bool,
@@ -74,10 +74,11 @@ impl Bay {
         }
     }
 
-    /// The worker has entered.
+    /// Sets the back-link. The worker has entered.
     ///
     /// # Safety
-    /// `anchor` is that of a `'static` scheduler, whose table this is; the caller is its worker `me`, whose bay this is.
+    /// `anchor` is that of a `'static` scheduler, and `ops` is that scheduler's table. The caller is worker `me`, whose bay this
+    /// is.
     pub(crate) unsafe fn open(&self, anchor: NonNull<Anchor>, ops: &'static BayOps, me: WorkerId) {
         self.seat.set(Some(Seat { anchor, ops, me }));
     }
@@ -91,8 +92,8 @@ impl Bay {
         }
     }
 
-    /// Somebody has asked for work: makes private jobs public, and wakes who should take them. True if somebody is without
-    /// work, and there was no job for it.
+    /// Answers a request for jobs: makes private jobs public, and wakes workers to take them. True if a worker is without work
+    /// and there was no job for it.
     #[cold]
     #[inline(never)]
     pub(crate) fn answer(&self) -> bool {
@@ -101,7 +102,7 @@ impl Bay {
         unsafe { (ops.answer)(anchor, self) }
     }
 
-    /// Waits for the end of a job that was stolen, and works on its pieces meanwhile.
+    /// Waits for the end of a job that was stolen, and runs pieces of it meanwhile.
     #[cold]
     #[inline(never)]
     pub(crate) fn wait(&self, job: &Job) {
@@ -110,14 +111,14 @@ impl Bay {
         unsafe { (ops.wait)(anchor, me, job) }
     }
 
-    /// Contains a panic, where the platform can.
+    /// Calls `f`, and contains its panic where the platform can.
     pub(crate) fn guard(&self, f: &mut dyn FnMut()) -> Result<(), Panic> {
         let Seat { anchor, ops, .. } = self.seat();
         // SAFETY: as above.
         unsafe { (ops.guard)(anchor, f) }
     }
 
-    /// Goes on with a job's panic.
+    /// Continues with a job's panic.
     #[cold]
     pub(crate) fn resume(&self, panic: Panic) -> ! {
         let Seat { anchor, ops, .. } = self.seat();
@@ -125,8 +126,8 @@ impl Bay {
         unsafe { (ops.resume)(anchor, panic) }
     }
 
-    /// Whether the loop of this worker, which has been in a piece of a run since that time, in nanoseconds, should have its turn;
-    /// and what time it is.
+    /// Whether this worker, in a piece of a run since `since`, should go back to its loop; and the current time. Both times are
+    /// in nanoseconds.
     #[cold]
     #[inline(never)]
     pub(crate) fn is_due(&self, since: u64) -> (bool, u64) {
@@ -135,19 +136,19 @@ impl Bay {
         unsafe { (ops.is_due)(anchor, me, since) }
     }
 
-    /// The worker turns to something else on top of the run that it is in, if it is in one, or back.
+    /// Foreign work begins (`on`) or ends on top of the run under way. Without a run under way this does nothing.
     pub(crate) fn mix(&self, on: bool) {
         if self.roots.get() > 0 {
             let by = if on { 1 } else { 1_u32.wrapping_neg() };
-            // Ordering: one writer; passed on by the publication of the jobs that come of it, see `is_mixed`.
+            // Ordering: one writer. The publication of the jobs passes it on, see `is_mixed`.
             let now = self.mixed.load(Ordering::Relaxed).wrapping_add(by);
             self.mixed.store(now, Ordering::Relaxed);
         }
     }
 
-    /// Whether jobs of this worker may be of other runs than the one that it is in the midst of.
+    /// Whether this worker's jobs may belong to other runs than the innermost one.
     pub(crate) fn is_mixed(&self) -> bool {
-        // Ordering: who has seen a job that is public sees what its owner did before (`Deque::steal_if`).
+        // Ordering: a thief that has seen a public job sees what its owner did before (`Deque::steal_if`).
         self.mixed.load(Ordering::Relaxed) > 0
     }
 }

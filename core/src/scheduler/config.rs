@@ -1,10 +1,10 @@
-//! What a user may tune.
+//! The configuration of an executor.
 
 use core::time::Duration;
 
 use crate::atomic::Setting;
 
-/// The knobs of an executor, each with a default that suits most.
+/// The settings of an executor, each with a default that suits most programs.
 ///
 /// ```
 /// use core::time::Duration;
@@ -72,9 +72,9 @@ impl Config {
         self
     }
 
-    /// How many times at most an idle worker looks again, by [`Platform::relax`](crate::Platform::relax), before it goes to
-    /// sleep (default: 32; 0 on kernels that want it). A worker whose sleeps are long, or ended by I/O, looks less
-    /// often, down to 6 times.
+    /// How often at most an idle worker looks for work again, with [`Platform::relax`](crate::Platform::relax) in between, before
+    /// it sleeps (default: 32; 0 on kernels that want it). A worker whose sleeps are long, or ended by I/O, looks less often,
+    /// down to 6 times.
     pub const fn spin_rounds(mut self, rounds: u32) -> Self {
         self.spin_rounds = rounds;
         self
@@ -82,14 +82,16 @@ impl Config {
 
     /// The watchdog's short and long timeout (default: 400 us and 10 ms), or `None` for no watchdog.
     ///
-    /// While a worker is awake, up to two of those that sleep wake at this timeout and look at the others. A worker that is in the
-    /// same poll at two looks is stuck: another takes the task in its LIFO slot, half of its ring, and its due timers. The timeout
-    /// is the long one until a long poll was seen, and the short one for 256 looks after the last: a program whose polls are
-    /// short pays for a look in each long timeout. So a task waits behind the first long poll for two long timeouts, and behind the next for two
-    /// short ones.
+    /// While a worker is awake, up to two sleeping workers wake at this timeout and scan the others. A worker that two scans find
+    /// in the same poll is stuck: the scanning worker takes the task in its LIFO slot and half of its ring, and fires its due
+    /// timers.
     ///
-    /// Without it they wait for the end of the poll, unless another worker is busy and looks at the end of its tick. A
-    /// timeout of zero is refused where the executor is made.
+    /// The timeout is the long one until a scan finds a long poll. It is the short one for 256 scans after the last that found
+    /// one. So a program whose polls are short pays for one scan in each long timeout. A task waits for about two long timeouts
+    /// behind the first long poll, and for about two short ones behind the next.
+    ///
+    /// Without a watchdog the tasks and timers of a stuck worker wait for the end of its poll, unless another worker is busy:
+    /// that one looks at one other worker at the end of each tick. A timeout of zero is refused where the executor is made.
     pub const fn watchdog(mut self, timeouts: Option<(Duration, Duration)>) -> Self {
         self.watchdog = match timeouts {
             Some((short, long)) => Some((nanos(short), nanos(long))),
@@ -98,13 +100,12 @@ impl Config {
         self
     }
 
-    /// A watcher would never sleep.
+    /// Whether a timeout of the watchdog is zero: a watcher would never sleep.
     pub(crate) const fn is_sleepless(&self) -> bool {
         matches!(self.watchdog, Some((0, _) | (_, 0)))
     }
 
-    /// The longest sleep of an idle worker (default: none). No protocol needs it; it is there for platforms that are
-    /// being brought up.
+    /// The longest sleep of an idle worker (default: none). No protocol relies on it. It helps while a platform is brought up.
     pub const fn park_timeout(mut self, longest: Option<Duration>) -> Self {
         self.park_timeout = match longest {
             Some(d) => Some(nanos(d)),
@@ -123,42 +124,43 @@ impl Config {
         self
     }
 
-    /// How deep waiting in sync code may nest on one worker before it blocks (default: 64). Tasks pinned to that worker run
-    /// even then, since nobody else can run them.
+    /// How deep waits in sync code may nest on one worker before the worker blocks (default: 64). A blocked worker still runs the
+    /// tasks that are pinned to it, since no other worker can run them.
     pub const fn nesting(mut self, depth: u32) -> Self {
         self.nesting = depth;
         self
     }
 
-    /// How many of the executor's worker slots are kept for threads that help while they wait, and for workers that
-    /// stand in for blocked ones (default: 0).
+    /// How many of the executor's worker slots are spare slots (default: 0): for threads that help while they wait, and for
+    /// replacement workers in the place of blocked ones.
     pub const fn spares(mut self, slots: u16) -> Self {
         self.spares = slots;
         self
     }
 
-    /// How long a worker may be in a piece of another's fork-join loop before it gives back what is left of it, for tasks, timers and
-    /// I/O to have their turn, if no worker sleeps who could see to them (default: 1 ms). It is looked at between two calls
-    /// of the loop's closure. The worker that began the run goes on with what was given back, or gives it to others.
+    /// How long a worker may run a piece of another worker's fork-join loop before it gives back the rest of the piece (default:
+    /// 1 ms). It does so for tasks, timers and I/O that no sleeping worker would take. It looks at the time between two calls of
+    /// the loop's closure. The worker that began the run continues with the rest, or gives it to other workers.
     ///
-    /// So with two workers or more a task waits no longer for such a loop than this and one call of the closure. That
-    /// holds for [`Fork::for_each`](crate::Fork::for_each) and its like; a side of a [`join`](crate::Fork::join) and a
-    /// job of a scope run to their end, see [`job_workers`](Self::job_workers). The worker that began a run is in it until
-    /// its end, as in a long poll.
+    /// So with two workers or more a task waits for such a loop at most this long and one call of the closure. That holds for
+    /// [`Fork::for_each`](crate::Fork::for_each) and its like. A side of a [`join`](crate::Fork::join) and a job of a scope run
+    /// to their end, see [`job_workers`](Self::job_workers). The worker that began a run is in it until its end, as in a long
+    /// poll.
     pub const fn job_slice(mut self, slice: Duration) -> Self {
         self.job_slice = nanos(slice);
         self
     }
 
-    /// How many workers at most take jobs of others' fork-join runs at a time (default: no limit). Those who began a run are not
-    /// counted. The rest stay free for tasks, whose delay then does not depend on how long jobs are, and sleep if there are none.
+    /// How many workers at most take jobs of others' fork-join runs at a time (default: no limit). Workers that began a run are
+    /// not counted. The other workers stay free for tasks, whose delay then does not depend on how long jobs are; without tasks
+    /// they sleep.
     pub const fn job_workers(mut self, most: u16) -> Self {
         self.job_workers = most;
         self
     }
 
-    /// How wide a slot of the timer wheel is: rounded down to a power of two of nanoseconds, between 2^10 and 2^30 (default:
-    /// 2^18, about 262 us). No timer fires early or late by it: it is a matter of how often far timers are moved.
+    /// The width of a slot of the timer wheel (default: 2^18 ns, about 262 us). It is rounded down to a power of two of
+    /// nanoseconds, between 2^10 and 2^30. No timer fires early or late by it: it only sets how often far timers are moved.
     pub const fn timer_tick(mut self, width: Duration) -> Self {
         let log = 63 - (nanos(width) | 1).leading_zeros();
         self.tick = if log < 10 {
@@ -172,11 +174,11 @@ impl Config {
     }
 }
 
-/// A [`Config`] in force: what may change from one use of an executor's memory to the next
-/// ([`reopen_with`](crate::Scheduler::reopen_with)), while wakers of the last one look at it.
+/// A [`Config`] in force. It may change from one use of an executor's memory to the next
+/// ([`reopen_with`](crate::Scheduler::reopen_with)), while wakers of the last use still read it.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// These stay: slots and wheels are laid out by them.
+    /// These never change: the layout of slots and wheels depends on them.
     pub(crate) spares: u16,
     pub(crate) tick: u32,
     pub(crate) seed: u64,
@@ -185,7 +187,7 @@ pub(crate) struct Settings {
     spin_rounds: Setting,
     nesting: Setting,
     job_workers: Setting,
-    // In microseconds, rounded up, `NEVER` for none.
+    // In microseconds, rounded up; `NEVER` for none.
     shortest: Setting,
     longest: Setting,
     park_timeout: Setting,
@@ -195,7 +197,7 @@ pub(crate) struct Settings {
 
 const NEVER: u32 = u32::MAX;
 
-/// In microseconds, rounded up; more than 71 minutes are that.
+/// Converts nanoseconds to microseconds, rounded up: at most `NEVER - 1`, about 71 minutes, and `NEVER` for none.
 const fn micros(nanos: Option<u64>) -> u32 {
     match nanos {
         Some(n) if n.div_ceil(1_000) >= NEVER as u64 => NEVER - 1,
@@ -234,7 +236,7 @@ impl Settings {
         }
     }
 
-    /// All that may change.
+    /// The settings that may change.
     fn each(&self) -> [&Setting; 10] {
         let Self { stealing, lifo_cap, spin_rounds, nesting, job_workers, .. } = self;
         let Self { shortest, longest, park_timeout, poll_limit, job_slice, .. } = self;
@@ -279,7 +281,7 @@ impl Settings {
     pub(crate) fn has_watchdog(&self) -> bool {
         self.shortest.get() != NEVER
     }
-    /// In nanoseconds, as all that follow.
+    /// In nanoseconds, as are the results of the methods below.
     pub(crate) fn watchdog(&self) -> Option<(u64, u64)> {
         nanos_of(&self.shortest).zip(nanos_of(&self.longest))
     }

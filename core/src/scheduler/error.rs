@@ -6,9 +6,9 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// There is no slot for a worker, or all are spares.
+    /// There is no slot for a worker, or all slots are spare slots.
     ZeroWorkers,
-    /// There are more slots than an executor can have; the largest number.
+    /// There are more slots than an executor can have. Holds the largest number.
     TooManyWorkers(usize),
     /// [`Config::watchdog`](crate::Config::watchdog) with a timeout of zero, which would keep a core busy.
     WatchdogNeverSleeps,
@@ -32,15 +32,15 @@ impl core::error::Error for BuildError {}
 pub enum RunError {
     /// The executor has no such worker; it has this many.
     NoSuchWorker(usize),
-    /// A context runs this worker already.
+    /// Another context runs this worker already.
     AlreadyRunning,
     /// The calling context is a worker of this executor already.
     AlreadyWorker,
-    /// The platform takes the calling context for another worker: a core runs the worker of its own id.
+    /// The platform identifies the calling context as another worker: a core can only run the worker of its own id.
     WrongContext,
     /// The executor has shut down.
     Stopped,
-    /// The calling context must not wait ([`Platform::may_wait`](crate::Platform::may_wait)): an interrupt handler, say.
+    /// The calling context must not wait ([`Platform::may_wait`](crate::Platform::may_wait)), for example an interrupt handler.
     MustNotWait,
 }
 

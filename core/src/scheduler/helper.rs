@@ -1,4 +1,4 @@
-//! Contexts from outside that work in a spare slot, in the place of a worker that is without work.
+//! Helpers: contexts from outside that work in a spare slot, in the place of a worker that is without work.
 
 use super::{
     executor::Scheduler,
@@ -15,23 +15,23 @@ impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
     S: Slots<RING>,
 {
-    /// Makes the calling context, which is no worker, one in a spare slot, in place of a worker that is without work: so that no
-    /// more contexts work than there are workers. None if there is no such worker, or no such slot.
+    /// Makes the calling context, which is no worker, a helper in the place of a worker that is without work: so that no more
+    /// contexts work than there are workers. `None` if no worker is without work, or no spare slot is free.
     pub(crate) fn helper(&'static self) -> Option<Helper<P, S, RING>> {
-        // Ordering: hints, of two numbers that change at any time.
+        // Ordering: hints: both numbers change at any time.
         let helpers = || self.helpers.load(Ordering::Relaxed) as usize;
         if self.without_work() <= helpers() {
             return None;
         }
         let mut spares = (self.workers()..self.slots().len()).map(|i| WorkerId::new(i as u16));
         let worker = spares.find_map(|id| self.attach(id, OFFLINE).ok())?;
-        // It is online before it is out of the count of those who work on tasks (`others_can_work`).
+        // The helper is online before it is counted as one that cannot run tasks (`others_can_work`).
         let helper = Helper { _helping: Helping::begin(self), worker };
-        // Others may have come at the same time.
+        // Other helpers may have come at the same time.
         (self.without_work() >= helpers()).then_some(helper)
     }
 
-    /// Whether one of the workers without work may turn to a job: each context that helps from outside has the place of one.
+    /// Whether one of the workers without work may run a job. Each helper has the place of one such worker.
     #[inline]
     pub(crate) fn helpers_leave_room(&self) -> bool {
         match self.helpers.load(Ordering::Relaxed) as usize {
@@ -46,12 +46,12 @@ where
     }
 }
 
-/// A worker in a spare slot, for as long as this lives.
+/// A helper: a worker in a spare slot, for as long as this lives.
 pub(crate) struct Helper<P: Platform, S, const RING: usize>
 where
     S: Slots<RING>,
 {
-    /// First, and so dropped first: who takes the worker's place then hears of it.
+    /// The first field, so it is dropped first: the worker that gets its place back is notified.
     _helping: Helping<P, S, RING>,
     worker: Worker<P, S, RING>,
 }
@@ -65,7 +65,7 @@ where
     }
 }
 
-/// Counted in `Scheduler::helpers`.
+/// Counts a context in `Scheduler::helpers`, for as long as this lives.
 pub(super) struct Helping<P: Platform, S: 'static, const RING: usize>(
     &'static Scheduler<P, S, RING>,
 )
@@ -89,9 +89,10 @@ where
     fn drop(&mut self) {
         let executor = self.0;
         drop(Counted(&executor.helpers));
-        // One more worker may take jobs (`may_run_jobs`): an owner that found nobody to do so shall look again.
-        // Ordering: pairs with the fence in `answer`: either that one sees the count, or it is asked anew; and with the one in
-        // `Idle::announce`: either who goes to sleep beside a public job sees the count, or we see that it sleeps.
+        // One more worker may take jobs (`may_run_jobs`). An owner that found no worker to take its jobs must look again.
+        // Ordering: pairs with the fence in `answer`: either the owner sees the count, or it is asked anew. Pairs with the fence
+        // in `Idle::announce` too: either a worker that goes to sleep beside a public job sees the count, or this context sees
+        // that it sleeps.
         fence(Ordering::SeqCst);
         executor.ask_all();
         if executor.has_work_for_any() {

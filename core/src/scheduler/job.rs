@@ -1,4 +1,4 @@
-//! A fork-join job, as the scheduler sees it: something to run once, and a word that says when it is over.
+//! A fork-join job, as the scheduler sees it: something to run once, and a word that says when it is done.
 
 use core::{mem::MaybeUninit, ptr::NonNull};
 
@@ -8,24 +8,24 @@ use crate::{
     platform::{Panic, WorkerId},
 };
 
-/// The job is over, and its outcome written.
+/// The job is done, and its outcome is written.
 const DONE: u32 = 1;
-/// Its owner sleeps, or is about to.
+/// The owner sleeps, or is about to.
 const ASLEEP: u32 = 2;
-/// It has panicked.
+/// The job has panicked.
 const FAILED: u32 = 4;
-/// Above these bits: the worker that stole it, plus one.
+/// From this bit on: the id, plus one, of the worker that stole the job.
 const THIEF: u32 = 16;
 
-/// The first field of whatever holds a job's closure, on the stack of the worker that forked it.
+/// The first field of the value that holds a job's closure, on the stack of the worker that forked it.
 ///
 /// | from | by | to |
 /// |---|---|---|
 /// | 0 | its thief | thief |
-/// | not done | its owner, who is about to sleep | asleep |
+/// | not done | its owner, before it sleeps | asleep |
 /// | not done | its thief | done, perhaps failed; the job may be gone at once |
 ///
-/// INV-JOB: a job that was stolen is run once, by its thief; its owner stays until it is done, and does not touch outcome or
+/// INV-JOB: a job that was stolen is run once, by its thief. Its owner stays until it is done, and touches neither outcome nor
 /// panic before. A job that was taken back is its owner's alone, and the word means nothing.
 #[repr(C)]
 pub(crate) struct Job {
@@ -36,7 +36,7 @@ pub(crate) struct Job {
     panic: UnsafeCell<MaybeUninit<Panic>>,
 }
 
-// SAFETY: INV-JOB; whoever makes a job sees to it that its closure and its outcome may change threads.
+// SAFETY: INV-JOB. The code that makes a job guarantees that its closure and its outcome may change threads.
 unsafe impl Send for Job {}
 // SAFETY: as above.
 unsafe impl Sync for Job {}
@@ -49,7 +49,7 @@ impl Job {
         }
     }
 
-    /// Runs it, as its thief; `finish` must follow.
+    /// Runs the job, as its thief. `finish` must follow.
     ///
     /// # Safety
     /// The caller has stolen the job, and is the worker of this bay.
@@ -58,34 +58,34 @@ impl Job {
         unsafe { (this.as_ref().run)(this, bay) }
     }
 
-    /// Says who has stolen it: where its pieces are.
+    /// Records the worker that has stolen the job. The pieces of the job are in that worker's deque.
     pub(crate) fn stolen_by(&self, thief: WorkerId) {
-        // Ordering: a hint. A read-modify-write: the owner may have written that it sleeps.
+        // Ordering: a hint. A read-modify-write, as the owner may have set `ASLEEP`.
         self.state.fetch_or((thief.index() as u32 + 1) << THIEF, Ordering::Relaxed);
     }
 
-    /// Who has stolen it, if that one has said so yet.
+    /// The worker that has stolen the job, if it has recorded itself yet.
     pub(crate) fn thief(&self) -> Option<WorkerId> {
         let state = self.state.load(Ordering::Relaxed);
         (state >> THIEF).checked_sub(1).map(|id| WorkerId::new(id as u16))
     }
 
-    /// Its thief is done with it, the outcome is written. True if the owner is to be unparked; the job is gone.
+    /// The job is done, and its outcome is written. True if the caller must unpark the owner. The job may be gone by then.
     ///
     /// # Safety
     /// The caller has run the job.
     #[must_use]
     pub(crate) unsafe fn finish(this: NonNull<Self>, panic: Option<Panic>) -> bool {
-        // SAFETY: INV-JOB: its owner waits, until the word says done.
+        // SAFETY: INV-JOB: the owner waits until the word says done.
         let job = unsafe { this.as_ref() };
         let mut news = DONE;
         if let Some(panic) = panic {
-            // SAFETY: INV-JOB: ours until then.
+            // SAFETY: INV-JOB: the panic is the thief's until then.
             job.panic.with_mut(|p| unsafe { p.write(MaybeUninit::new(panic)) });
             news |= FAILED;
         }
-        // Ordering: Release pairs with the Acquires in `is_done` and `fall_asleep`: the owner sees the outcome. What the
-        // owner did before it slept is of no interest here.
+        // Ordering: Release pairs with the Acquires in `is_done` and `fall_asleep`: the owner sees the outcome. The thief needs
+        // nothing of what the owner did before it slept.
         job.state.fetch_or(news, Ordering::Release) & ASLEEP != 0
     }
 
@@ -97,19 +97,19 @@ impl Job {
     /// The owner is about to sleep, and wants to be unparked. False if the job is done.
     #[must_use]
     pub(crate) fn fall_asleep(&self) -> bool {
-        // Ordering: Acquire pairs with the Release in `finish`. One word, so that either we see the end of the job, or who
-        // ends it sees us.
+        // Ordering: Acquire pairs with the Release in `finish`. All is in one word, so either the owner sees that the job is
+        // done, or the thief sees that the owner sleeps.
         self.state.fetch_or(ASLEEP, Ordering::Acquire) & DONE == 0
     }
 
     /// The panic of a job that is done, if it had one.
     ///
     /// # Safety
-    /// The caller is the owner, has seen it done, and takes the panic once.
+    /// The caller is the owner, has seen that the job is done, and takes the panic once.
     pub(crate) unsafe fn take_panic(&self) -> Option<Panic> {
         // Ordering: `is_done` came before.
         let failed = self.state.load(Ordering::Relaxed) & FAILED != 0;
-        // SAFETY: written before the word said so; the caller's.
+        // SAFETY: the panic was written before the word said so; the rest is the caller's.
         failed.then(|| self.panic.with(|p| unsafe { (*p).assume_init_read() }))
     }
 }
