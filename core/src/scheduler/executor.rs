@@ -1,4 +1,4 @@
-//! The executor: what it is made of, and how workers enter it.
+//! The executor: its parts, and how workers enter it.
 
 use core::{cell::Cell, fmt, future::Future, ptr::NonNull};
 
@@ -34,16 +34,16 @@ use crate::{
 /// EXECUTOR.run(WorkerId::new(core_id))?;
 /// ```
 ///
-/// See [`Scheduler`] for what it can do. Memory: about 7 KiB for each worker on 64-bit targets with the default ring of
-/// 256 tasks: 3 KiB for the timer wheel, 2 KiB for the ring, 1 KiB for fork-join jobs.
+/// See [`Scheduler`] for its methods. Memory: about 7 KiB for each worker on 64-bit targets with the default ring of 256 tasks: 3
+/// KiB for the timer wheel, 2 KiB for the ring, 1 KiB for fork-join jobs.
 pub type Executor<P, const N: usize, const RING: usize = 256> =
     Scheduler<P, [WorkerSlot<RING>; N], RING>;
 
 /// A work-stealing executor over a platform `P` and worker slots `S`.
 ///
-/// Everything is done through a `&'static` reference: a `static`, or leaked. Tasks are spawned into
-/// [`Memory`](crate::Memory) that the caller provides; workers enter with [`run`](Scheduler::run), or are stepped by hand
-/// with [`worker`](Scheduler::worker).
+/// All its methods need a `&'static` reference: the executor is a `static`, or leaked. Tasks are spawned into
+/// [`Memory`](crate::Memory) that the caller provides. Workers enter with [`run`](Scheduler::run), or are stepped by hand with
+/// [`worker`](Scheduler::worker).
 ///
 /// | method | contexts |
 /// |---|---|
@@ -53,7 +53,7 @@ pub type Executor<P, const N: usize, const RING: usize = 256> =
 /// | [`shutdown`](Scheduler::shutdown) | a thread that is no worker |
 #[repr(C)]
 pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
-    /// First, so that a pointer to it is a pointer to the scheduler.
+    /// The first field, so that a pointer to it is a pointer to the scheduler.
     anchor: Anchor,
     pub(crate) platform: Ward<P>,
     pub(crate) config: Settings,
@@ -61,27 +61,27 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) gate: Gate,
     /// Workers that a context runs.
     pub(crate) online: AtomicU32,
-    /// How many spare slots have ever been in use, the first ones.
+    /// How many spare slots have ever been in use. These are the first ones.
     spares: AtomicU32,
-    /// Replacement workers that are there, or on their way.
+    /// Replacement workers that are online or on their way.
     pub(crate) replacements: AtomicU32,
     /// Workers that were started and are not online yet.
     pub(crate) coming: AtomicU32,
-    /// How many waits were ever too deep.
+    /// How many waits have ever been too deep to help in.
     pub(crate) turns: AtomicU32,
-    /// Contexts that are no workers, and work in a spare slot for as long as they wait, or as a run of theirs lasts.
+    /// Helpers: contexts that are no workers, and work in a spare slot while they wait or while their fork-join run lasts.
     pub(crate) helpers: AtomicU32,
-    /// Workers whose loops are in jobs of others.
+    /// Workers whose loops run jobs of other workers.
     pub(crate) thieves: AtomicU32,
-    /// Workers that sleep in a join too deep to help in.
+    /// Workers in a wait that is too deep to help in.
     pub(crate) blocked: AtomicU32,
-    /// Those of them that see to no timer, and hear of no I/O.
+    /// Those of them that fire no timers and do not listen for I/O.
     pub(crate) deaf: AtomicU32,
-    /// Workers that sleep until a job of theirs that was stolen has ended: they run no tasks either.
+    /// Workers that sleep until a stolen job of theirs is done: they run no tasks either.
     pub(crate) joining: AtomicU32,
     pub(crate) watchdog: Watchdog,
     pub(crate) listener: Listener,
-    /// Whose wheel the next timer from outside goes to.
+    /// Where the search for a wheel begins, for the next timer from outside.
     pub(crate) turn: AtomicU32,
     /// The broadcast under way.
     pub(crate) call: AtomicPtr<Call>,
@@ -112,7 +112,7 @@ impl<P: Platform, const N: usize, const RING: usize> Executor<P, N, RING> {
     }
 
     maybe_const! {
-        /// An executor with a configuration of one's own.
+        /// An executor with this configuration.
         ///
         /// # Panics
         /// As [`new`](Executor::new), if all slots are spares, and for a watchdog that never sleeps ([`Config::watchdog`]).
@@ -129,7 +129,7 @@ impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
     S: Slots<RING>,
 {
-    /// An executor over slots of one's own, for a number of workers that is known at run time.
+    /// An executor over the caller's own slots, for a number of workers that is known at run time.
     ///
     /// # Errors
     /// [`BuildError`] for no slots or too many, and for a watchdog that never sleeps.
@@ -203,13 +203,13 @@ where
         self.slots.slots()
     }
 
-    /// The slots that a context has ever run: to be searched for work. Most often all spares are beyond them.
+    /// The slots to search for work: all but the spare slots that no context has ever run.
     ///
-    /// Who has seen that one of them may hold work, or put a SeqCst fence before this look as `Idle::announce` does, sees
-    /// that it is among them: it came to be so before that context's first push.
+    /// A slot is among them before its context's first push. So a worker that has seen that a slot may hold work sees the slot
+    /// here. So does a worker that has put a SeqCst fence before this look, as `Idle::announce` does.
     #[inline]
     pub(crate) fn in_use(&self) -> &[WorkerSlot<RING>] {
-        // Ordering: see above; the fence in `attach` and those that follow a push are the other side.
+        // Ordering: see above. The fences in `attach` and after each push are the other side.
         let unused = u32::from(self.config.spares) - self.spares.load(Ordering::Relaxed);
         let slots = self.slots();
         // SAFETY: there are more slots than spares, and no more spares in use than there are.
@@ -221,13 +221,13 @@ where
         &self.platform.0
     }
 
-    /// How many workers can enter, spares not counted.
+    /// How many workers can enter, not counting spare slots.
     pub fn workers(&self) -> usize {
         self.slots().len() - self.config.spares as usize
     }
 
     pub(crate) fn anchor(&'static self) -> NonNull<Anchor> {
-        // The scheduler begins with its anchor, and the pointer may reach all of it.
+        // The scheduler begins with its anchor, and this pointer may reach all of it.
         NonNull::from(self).cast()
     }
 
@@ -239,15 +239,15 @@ where
         unsafe { anchor.cast().as_ref() }
     }
 
-    /// The slot of the worker that runs in the calling context, or would if it had entered: a hart knows its id before.
-    /// Marks in the slot (accepting, a frame) say whether it did.
+    /// The worker of the calling context, and its slot, even if it has not entered: a core knows its id before. Marks in the slot
+    /// (accepting, a frame) say whether the worker is at work.
     #[inline]
     pub(crate) fn current(&self) -> Option<(WorkerId, &WorkerSlot<RING>)> {
         let id = self.platform.current_worker()?;
         self.slots().get(id.index()).map(|slot| (id, slot))
     }
 
-    /// As `current`, once the worker has entered.
+    /// As `current`, for a worker that has entered.
     pub(crate) fn working(&self) -> Option<(WorkerId, &WorkerSlot<RING>)> {
         self.current().filter(|(_, slot)| slot.is_online())
     }
@@ -261,8 +261,8 @@ where
         Ok(())
     }
 
-    /// Becomes worker `id` in the calling context, to be stepped by hand. The worker goes offline when the handle is
-    /// dropped: what is in its queues goes to the others.
+    /// Becomes worker `id` in the calling context, to be stepped by hand. When the handle is dropped the worker goes offline, and
+    /// the tasks in its queues go to the others.
     ///
     /// # Errors
     /// [`RunError`].
@@ -279,7 +279,8 @@ where
         self.attach(id, OFFLINE)
     }
 
-    /// As `worker`, spares included, for a slot whose status is `from`. If it fails the slot is not the caller's, whatever it was.
+    /// As `worker`, spare slots included, for a slot whose status is `from`. On failure the slot is not the caller's, whatever
+    /// its status was.
     pub(crate) fn attach(
         &'static self,
         id: WorkerId,
@@ -288,7 +289,7 @@ where
         let slot = self.slots().get(id.index()).ok_or(RunError::NoSuchWorker(self.workers()))?;
         if self.platform.current_worker().is_some_and(|other| other != id) {
             if from == STARTING {
-                // It was kept for this context.
+                // The slot was reserved for this context.
                 self.unreserve(id);
             }
             return Err(RunError::WrongContext);
@@ -302,11 +303,11 @@ where
         if let Some(spare) = id.index().checked_sub(self.workers()) {
             // Ordering: see `in_use`.
             self.spares.fetch_max(spare as u32 + 1, Ordering::Relaxed);
-            // Who sleeps already did not know of this slot when it asked all.
+            // Workers that sleep already did not know of this slot when they asked all owners for jobs.
             slot.bay.deque.ask();
         }
-        // Ordering: a count. The fence pairs with those in `wait_until`: either who waits for the end sees that we are
-        // here, or we see that it has come.
+        // Ordering: a count. The fence pairs with those in `wait_until`: either the thread that waits for the end sees this
+        // worker, or this worker sees that the end has come.
         let others = self.online.fetch_add(1, Ordering::AcqRel);
         slot.local.is_second.set(others == 1);
         fence(Ordering::SeqCst);
@@ -329,7 +330,7 @@ where
         Ok(Worker::new(self, id))
     }
 
-    /// The calling context is worker `id` no longer.
+    /// The calling context is no longer worker `id`.
     pub(crate) fn leave(&self, id: WorkerId, slot: &WorkerSlot<RING>) {
         // SAFETY: as said in `attach`, which has called `enter`.
         unsafe { self.platform.leave(id) };
@@ -339,7 +340,7 @@ where
         // Ordering: Release pairs with the Acquire in `shutdown`, which waits for all to leave.
         self.online.fetch_sub(1, Ordering::AcqRel);
         self.gate.tell_if_closing(&self.platform);
-        // Ordering: after the fence in `tell_if_closing`, which pairs with the one in `block_worker`.
+        // Ordering: after the fence in `tell_if_closing`, which pairs with the one in `block`.
         if self.blocked.load(Ordering::Relaxed) > 0 {
             self.wake_all();
         }
@@ -348,15 +349,16 @@ where
     /// Has the platform start worker `id` on a thread or core of its own.
     ///
     /// # Errors
-    /// The platform's [`StartError`]; whether the worker then could enter, its own `run` says.
+    /// The platform's [`StartError`]. A worker that then cannot enter is not reported:
+    /// [`WorkerEntry::run`](crate::WorkerEntry::run) returns at once.
     pub fn start(&'static self, id: WorkerId) -> Result<(), StartError> {
-        // Ordering: a count; refused, the entry is dropped, which takes it back.
+        // Ordering: a count. If the platform refuses, it drops the entry, which takes the count back.
         self.coming.fetch_add(1, Ordering::Relaxed);
         self.platform.start(self.entry::<OFFLINE>(id))
     }
 
-    /// Spends one unit of the budget of the poll under way in the calling context: for ready operations of one's own.
-    /// False if the budget is used up; then wake yourself and return `Pending`. True outside of polls.
+    /// Spends one unit of the budget of the poll under way in the calling context, for an operation of your own that is ready.
+    /// False if the budget is used up: then wake the task and return `Pending`. True outside polls.
     pub fn spend_budget(&'static self) -> bool {
         // SAFETY: our own anchor.
         unsafe { crate::task::coop::spend_at(self.anchor()) }

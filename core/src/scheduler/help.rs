@@ -1,4 +1,4 @@
-//! Waiting in sync code: help while there is something to help with, then sleep.
+//! Waiting in sync code: the waiting context helps while there is work, and then sleeps.
 
 use core::ptr::NonNull;
 
@@ -14,8 +14,8 @@ use crate::{
     task::{coop::renewed, schedule::Anchor},
 };
 
-/// How often a context from outside looks before it sleeps, for about a microsecond in all: what a worker that is awake needs for
-/// a small task. A sleep costs both sides a system call, even if the news comes before it begins.
+/// How often a context from outside looks before it sleeps, for about a microsecond in all. A worker that is awake needs that
+/// long for a small task. A sleep costs both sides a system call, even if the wait ends before the sleep begins.
 const LOOKS: u32 = if cfg!(filch_loom) { 0 } else { 6 };
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
@@ -24,21 +24,22 @@ where
 {
     /// Works on other tasks until `done`, for sync code that waits for something.
     ///
-    /// On a worker it polls tasks and sleeps in between, as the worker's own loop does; whatever makes `done` true must
-    /// call [`unpark_worker`](Self::unpark_worker) afterwards. From elsewhere it helps only while a worker sleeps,
-    /// so that no more threads work than there are workers, and only through a spare slot
-    /// ([`Config::spares`](crate::Config::spares)).
+    /// On a worker it polls tasks and sleeps in between, as the worker's own loop does. The code that makes `done` true must call
+    /// [`unpark_worker`](Self::unpark_worker) afterwards. In a context that is no worker it helps only while a worker sleeps, so
+    /// that no more threads work than there are workers, and only in a spare slot ([`Config::spares`](crate::Config::spares)).
     ///
-    /// Waits nest on a worker up to [`Config::nesting`](crate::Config::nesting). One below that sleeps, fires its timers and hears
-    /// of I/O, while a replacement worker in a spare slot takes its place.
+    /// Waits nest on a worker up to [`Config::nesting`](crate::Config::nesting). In a wait below that the worker polls only tasks
+    /// that are pinned to it. Otherwise it sleeps, fires its timers and receives I/O, while a replacement worker in a spare slot
+    /// takes its place.
     ///
-    /// Another task runs on top of the caller: a lock that the caller holds across this call, and that such a task wants, is a
-    /// deadlock if the thread of this worker is the one that would release it. Release it before, or `await` in place of
-    /// this.
+    /// Other tasks run on top of the caller. A lock that the caller holds across this call, and that such a task needs, is a
+    /// deadlock if only the thread of this worker would release it. Release the lock before this call, or `await` in place of
+    /// this call.
     ///
-    /// Returns whether `done` holds. False on a worker: it is nested too deep, tasks are queued, and no worker is left to run
-    /// them. False, at once, in a context that must not wait ([`Platform::may_wait`]). False elsewhere: there is nothing to help
-    /// with, and it was not done a few moments ([`Platform::relax`]) later either.
+    /// Returns whether `done` holds. On a worker the result is false if the wait is nested too deep, tasks are queued, and no
+    /// worker is left to run them. In a context that must not wait ([`Platform::may_wait`]) it is false at once unless `done`
+    /// holds. In other contexts it is false if there is nothing to help with, and `done` does not hold a few moments
+    /// ([`Platform::relax`]) later either.
     ///
     /// # Panics
     /// With a panic of `done`.
@@ -46,15 +47,15 @@ where
         self.help(&mut done, Patience::None)
     }
 
-    /// As [`help_until`](Self::help_until), but rather nests deeper than gives up, until the stack overflows. For waits that have no
-    /// way to fail.
+    /// As [`help_until`](Self::help_until), but nests deeper rather than give up, until the stack overflows. For waits that
+    /// cannot fail.
     #[doc(hidden)]
     pub fn help_until_done(&'static self, mut done: impl FnMut() -> bool) -> bool {
         self.help(&mut done, Patience::Endless)
     }
 
-    /// As [`help_until`](Self::help_until), for waits that an event from outside may end: gives up when no worker has been left for
-    /// five seconds to run what is queued, the wait that began last first.
+    /// As [`help_until`](Self::help_until), for waits that an event from outside may end. It gives up after no worker has been
+    /// left for five seconds to run what is queued. Of several such waits the one that began last gives up first.
     #[doc(hidden)]
     pub fn help_patiently(&'static self, mut done: impl FnMut() -> bool) -> bool {
         self.help(&mut done, Patience::Some)
@@ -79,11 +80,11 @@ where
         let worker = Worker::of(self, id);
         let mut slept = false;
         loop {
-            // Once in any case: who yields in sync code is done at once, and must let others run all the same.
+            // A pass comes first: sync code that yields is done at once, and must let others run all the same.
             let step = worker.pass();
             let _ = worker.leave_loop();
             if done() {
-                // The poll around us may be long: what this worker has seen in its sleep is looked at now.
+                // The poll around this call may be long: others are notified now of the work that came while this worker slept.
                 if slept && self.has_work(id) {
                     self.notify();
                 }
@@ -105,7 +106,7 @@ where
         }
         let Some(helper) = self.helper() else { return false };
         let worker = helper.worker();
-        // No jobs: they may be long, and what it waits for be done. The slot's next context may take some.
+        // A helper takes no jobs: they may be long, and its wait may be over before. The next context of the slot may take jobs.
         worker.slot().local.guest.set(true);
         while self.idle.any_parked(self) && worker.pass() == Step::Polled {
             let _ = worker.leave_loop();
@@ -117,7 +118,7 @@ where
         done()
     }
 
-    /// Looks whether it is done a few times more, before the caller sleeps.
+    /// Looks a few more times whether the wait is over, before the caller sleeps.
     fn look_on(&self, done: &mut dyn FnMut() -> bool) -> bool {
         (0..LOOKS).any(|round| {
             self.platform.relax(round);
@@ -150,7 +151,7 @@ where
     }
 }
 
-/// What a wait does that is nested too deep, while no worker is left to run what is queued.
+/// What a wait that is nested too deep does while no worker is left to run what is queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
     /// It gives up.
@@ -161,7 +162,7 @@ pub(super) enum Patience {
     Endless,
 }
 
-/// The worker's loop runs inside a poll: what that poll had is put back when it goes on.
+/// A worker's loop inside a poll or a job. Its drop puts back the state of that poll.
 pub(crate) struct Nested<P: Platform, S, const RING: usize>
 where
     S: Slots<RING>,
@@ -170,7 +171,7 @@ where
     batching: bool,
     budget: u32,
     in_poll: bool,
-    /// A field, and so dropped after the rest.
+    /// A field, so it is dropped after `Nested::drop` has run.
     worker: Leave<P, S, RING>,
 }
 
@@ -185,20 +186,20 @@ where
     ) -> Self {
         let in_poll = slot.lifo.is_in_poll();
         if in_poll {
-            // The poll below is no longer one that others should take for stuck.
+            // Other workers must not take the poll below for stuck.
             slot.lifo.count_poll();
         }
         slot.local.depth.set(slot.local.depth.get() + 1);
         slot.bay.mix(true);
         let accepting = slot.lifo.replace_accept(false);
-        // In a batch of wakers: what they have woken is made known now, as this one may take long.
+        // The caller may be in a batch of wakers. The notification that is due is sent now, as the nested loop may take long.
         let batching = slot.local.duties.batches(false);
         let _ = Worker::of(executor, id).leave_loop();
         Self {
             worker: Leave::at_end(executor, id),
             accepting,
             batching,
-            // Others run now, so that the poll below may begin anew; a budget without end stays one.
+            // Others run meanwhile, so the poll below goes on with a new budget. A budget without a limit stays one.
             budget: renewed(slot.local.budget.get()),
             in_poll,
         }
@@ -213,7 +214,7 @@ where
         let worker = self.worker.worker();
         let slot = worker.slot();
         let _ = worker.leave_loop();
-        // The poll or the job below goes on, for long perhaps.
+        // The poll or the job below goes on, perhaps for long.
         worker.cover_poll();
         slot.bay.mix(false);
         slot.local.depth.set(slot.local.depth.get() - 1);

@@ -1,23 +1,25 @@
-//! Fork-join jobs: who is given some, who takes them, and how one waits for another's.
+//! Fork-join jobs: which workers are given some, which take them, and how one worker waits for a job of another.
 //!
-//! A worker that forks keeps its jobs private until somebody asks (`Deque::ask`): a worker that looks for work and finds
-//! none, one that goes to sleep, one that waits for a job. At its next fork or join the owner sees that it was asked,
-//! makes jobs public, and notifies as for a task (rule 1 in the README). So public jobs are covered by the same proof as
-//! tasks in a ring; private ones need none, since their owner runs them.
+//! A worker that forks keeps its jobs private until another worker asks for some (`Deque::ask`): one that looks for work and
+//! finds none, one that goes to sleep, or one that waits for a job. At its next fork or join the owner sees the request, makes
+//! jobs public, and notifies as for a task (rule 1 in the README). So the proof for tasks in a ring covers public jobs. Private
+//! jobs need no proof, since their owner runs them.
 //!
-//! **Locks.** A worker that waits for a job takes pieces of that job, from the thief's deque, and nothing else: neither
-//! tasks nor other jobs. So what runs on top of a call to `join` is what would run in it on one worker, and who holds a lock
-//! across the call meets it again only where it would in a sequential program.
+//! **Locks.** A worker that waits for a job takes only pieces of that job, from the thief's deque: no tasks, and no other jobs.
+//! So on top of a call to `join` runs only what would run in it on one worker, and code that holds a lock across the call meets
+//! the lock again only where it would in a sequential program. The exception is the closure of a broadcast, which must take no
+//! such lock.
 //!
-//! **Fairness.** A worker looks for tasks first, its own, the injector's and others', before each job that it steals, so a
-//! task waits for the end of one job at most, as it would for a poll. A piece of a loop (`fork/each.rs`) gives back what is left
-//! of it after a time slice, `Config::job_slice`, if nobody sleeps who could see to tasks, I/O and timers; other jobs run
-//! to their end, and `Config::job_workers` keeps workers free of them. Jobs need no such rule: whoever has forked them runs
-//! them itself, if all others are busy with tasks, so that a run is never slower than on one worker.
+//! **Fairness.** A worker looks for tasks before each job that it steals: its own, the injector's and those of others. So a task
+//! waits for the end of one job at most, as it would for a poll. A piece of a loop (`fork/each.rs`) gives back its rest after a
+//! time slice, `Config::job_slice`, if no worker sleeps that could take tasks, I/O and timers. Other jobs run to their end, and
+//! `Config::job_workers` keeps workers free of them. Jobs need no such rule: if all other workers are busy with tasks, the worker
+//! that forked the jobs runs them itself, so a run is never slower than on one worker.
 //!
-//! An owner forgets that it was asked before it looks who is without work, with a fence between. One that goes to sleep sets
-//! its bit, fences, and asks: either the owner sees the bit, or it is asked anew. If something is public already the owner
-//! leaves it at that; then whoever takes the last public job, a thief or the owner itself, asks again for those that are left.
+//! An owner takes the request down before it looks which workers are without work, with a fence in between. A worker that goes to
+//! sleep sets its bit, fences, and asks: either the owner sees the bit, or it is asked anew. If a job is public already the owner
+//! publishes no more. Then the worker that takes the last public job, a thief or the owner, asks again for the jobs that are
+//! left.
 
 use core::ptr::NonNull;
 
@@ -37,7 +39,7 @@ use crate::{
     task::schedule::Anchor,
 };
 
-/// How often a worker that runs one job after the other looks for I/O and timers, in nanoseconds.
+/// In nanoseconds: how often a worker that runs one job after another looks for I/O and timers.
 const LOOK: u64 = 100_000;
 
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
@@ -84,9 +86,9 @@ where
         unsafe { Self::of(anchor) }.platform.resume(panic)
     }
 
-    /// How many workers would take a job of this one's now.
+    /// How many workers would take a job from this bay now.
     fn hungry(&self, bay: &Bay) -> usize {
-        // Ordering: hints; see the module's text for the look that counts.
+        // Ordering: hints. The look that counts is the one after the fence in `answer`.
         let free = if self.may_run_jobs() { self.without_work() } else { 0 };
         free + bay.waiting.load(Ordering::Relaxed) as usize
     }
@@ -94,12 +96,13 @@ where
     /// See [`Bay::answer`].
     fn answer(&self, bay: &Bay) -> bool {
         bay.deque.wake_up();
-        // Forgotten first: whoever asks from here on is heard at the next fork.
+        // Taken down first: a request that comes from here on is seen at the next fork.
         bay.deque.unask();
-        // Ordering: pairs with the fences of `Idle::announce`, `sleep_for` and `steal_job`: see the module's text.
+        // Ordering: pairs with the fences in `Idle::announce`, `sleep_for`, `steal_job` and `Helping::drop`: see the module's
+        // text.
         fence(Ordering::SeqCst);
         let hungry = self.hungry(bay);
-        // What is public already is on its way to somebody.
+        // A thief will take what is public already.
         if hungry == 0 || bay.deque.is_public() || self.publish(bay, hungry) {
             return false;
         }
@@ -107,15 +110,16 @@ where
         true
     }
 
-    /// Makes up to `n` of the calling worker's jobs public, and sees to it that somebody takes them; false if there is none.
+    /// Makes up to `n` of the calling worker's jobs public, and has other workers take them. False if there is none.
     fn publish(&self, bay: &Bay, n: usize) -> bool {
         // SAFETY: INV-BAY: the bay is the calling worker's.
         if unsafe { bay.deque.publish(n) } == 0 {
             return false;
         }
-        // With the fence that also orders `publish` before the look at `sleeper`.
+        // Its fence also orders `publish` before the look at `sleeper`.
         self.notify();
-        // Ordering: after that fence, which pairs with the one in `sleep_for`; AcqRel for nothing but the exchange.
+        // Ordering: after that fence, which pairs with the one in `sleep_for`. The exchange only picks one context to unpark the
+        // sleeper.
         if bay.sleeper.load(Ordering::Relaxed) != 0 {
             if let Some(id) = bay.sleeper.swap(0, Ordering::Relaxed).checked_sub(1) {
                 self.unpark(WorkerId::new(id as u16));
@@ -124,14 +128,15 @@ where
         true
     }
 
-    /// The calling worker turns to something that may take long, with jobs that only it can see: others shall see them too.
+    /// Publishes all jobs: the calling worker begins something that may take long, and others cannot see its private jobs.
     pub(crate) fn publish_all(&self, bay: &Bay) {
         if bay.roots.get() > 0 {
             self.publish(bay, usize::MAX);
         }
     }
 
-    /// Steals one job of a worker, a piece of the one that it is in the midst of if that is said, or asks it to publish some.
+    /// Steals one job of a worker. With `of`, only a piece of that job, which the worker is in. Asks the worker to publish jobs
+    /// if none is public.
     #[inline(never)]
     fn steal_job(&self, victim: WorkerId, of: Option<&Job>) -> Option<(NonNull<Job>, WorkerId)> {
         let bay = &self.slot_of(victim).bay;
@@ -143,8 +148,8 @@ where
             }
             match deque.steal_if(|| of.is_none_or(|job| Self::is_piece(job, bay))) {
                 Steal::Success(job) => {
-                    // Ordering: pairs with the fence in `answer`: either its owner sees that the job is gone, or we see that
-                    // the owner has forgotten who asked.
+                    // Ordering: pairs with the fence in `answer`: either the owner sees that the job is gone, or this thief sees
+                    // that the owner has taken the request down.
                     fence(Ordering::SeqCst);
                     if !deque.is_public()
                         && (self.idle.any_parked(self) || self.idle.searching() > 1)
@@ -159,7 +164,7 @@ where
         }
     }
 
-    /// Steals a job of any worker but this.
+    /// Steals a job of any other worker.
     fn steal_any_job(
         &self,
         me: WorkerId,
@@ -178,12 +183,12 @@ where
         None
     }
 
-    /// Asks all workers to publish jobs: the caller is about to sleep.
+    /// Asks all workers to publish jobs.
     pub(crate) fn ask_all(&self) {
         self.in_use().iter().for_each(|slot| slot.bay.deque.ask());
     }
 
-    /// Runs a job that the calling worker has stolen from `owner`; `bottom`: in its loop, with nothing else on the stack.
+    /// Runs a job that the calling worker has stolen from `owner`. `bottom`: at loop level, with nothing else on the stack.
     #[inline(never)]
     fn run_stolen(
         &self,
@@ -195,7 +200,7 @@ where
     ) {
         let bay = &slot.bay;
         let was_bottom = bay.bottom.replace(bottom);
-        // SAFETY: INV-JOB: it is ours, and its owner waits for us.
+        // SAFETY: INV-JOB: the job is this worker's, and its owner waits for the end of it.
         unsafe { job.as_ref() }.stolen_by(me);
         bay.depth.set(bay.depth.get() + 1);
         bay.roots.set(bay.roots.get() + 1);
@@ -215,30 +220,30 @@ where
     fn wait_for(&'static self, me: WorkerId, job: &Job) {
         let slot = self.slot_of(me);
         let worker = Worker::of(self, me);
-        // In a batch of wakers there may be a notification that it has put off.
+        // The caller may be in a batch of wakers, and may have put off a notification.
         let away = worker.leave_loop();
         let mut round = 0;
         let thief = loop {
             match job.thief() {
                 Some(thief) => break thief,
                 None if job.is_done() => return,
-                // It has taken the job this moment.
+                // The thief has not recorded itself yet.
                 None => self.platform.relax(round.min(5)),
             }
             round += 1;
         };
         let theirs = &self.slot_of(thief).bay;
-        // Ordering: pairs with the fence in `answer`, by the one in `sleep_for`.
+        // Ordering: the fence in `sleep_for` follows, which pairs with the one in `answer`.
         theirs.waiting.fetch_add(1, Ordering::Relaxed);
         round = 0;
         while !job.is_done() {
-            // Its caller may be whom we wait for.
+            // The caller of a broadcast may be the worker that this one waits for.
             self.join_broadcast(me, slot, &away);
             let deep = slot.bay.depth.get() >= self.config.nesting();
             if deep {
                 self.block_for(&worker, job, &away);
             } else if let Some(piece) = self.steal_job(thief, Some(job)) {
-                // Busy, for as long as that takes.
+                // This worker is busy while it runs the piece.
                 theirs.waiting.fetch_sub(1, Ordering::Relaxed);
                 self.run_stolen(me, slot, piece, false, &away);
                 theirs.waiting.fetch_add(1, Ordering::Relaxed);
@@ -254,22 +259,23 @@ where
         theirs.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether what a job's thief has published, as far as we have looked, is pieces of that job.
+    /// Whether the public jobs of a job's thief, as far as the caller has looked, are pieces of that job.
     ///
-    /// Its deque was empty when it stole the job, or it is mixed; until the job is done, all that it forks is pieces of it, or
-    /// it is mixed.
+    /// The thief's deque was empty when it stole the job, or its bay is mixed. Until the job is done, all that it forks is pieces
+    /// of the job, or its bay is mixed.
     fn is_piece(job: &Job, theirs: &Bay) -> bool {
         !theirs.is_mixed() && !job.is_done()
     }
 
     /// Sleeps until the job is done, or its thief has published pieces of it. May return early.
     ///
-    /// The worker is not announced as asleep: it can take no task, and whoever had one would rely on it.
+    /// The worker is not announced as asleep: it can take no task, and a pusher of a task would rely on it.
     fn sleep_for(&self, worker: &Worker<P, S, RING>, theirs: &Bay, job: &Job, away: &Away<'_>) {
         theirs.sleeper.store(worker.id().index() as u32 + 1, Ordering::Relaxed);
         let counted = self.count_out(&self.joining);
-        // Ordering: pairs with the fence of `notify` in `publish`: either that one sees us, or we see what is public; and with
-        // the one in `answer`: either that one sees that we wait, or we ask after it has forgotten that it was asked.
+        // Ordering: pairs with the fence of `notify` in `publish`: either the thief sees `sleeper`, or this worker sees what is
+        // public. Pairs with the fence in `answer` too: either the thief sees that this worker waits, or this worker asks after
+        // the thief has taken the request down.
         fence(Ordering::SeqCst);
         theirs.deque.ask();
         if job.fall_asleep() && (theirs.is_mixed() || !theirs.deque.is_public()) {
@@ -278,7 +284,7 @@ where
         drop(counted);
     }
 
-    /// Too deep to help: has a replacement started, and sleeps until the job is done.
+    /// Waits too deep to help: has a replacement started, and sleeps until the job is done.
     #[cold]
     fn block_for(&'static self, worker: &Worker<P, S, RING>, job: &Job, away: &Away<'_>) {
         let slot = worker.slot();
@@ -286,7 +292,7 @@ where
         worker.give_away();
         slot.lifo.accept(was);
         let _blocked = self.block(&slot.shared.relies);
-        // Its timers are for a watcher to see to.
+        // A watcher fires the timers of this worker.
         let _deaf = Counted::up(&self.deaf);
         while job.fall_asleep() {
             self.join_broadcast(worker.id(), slot, away);
@@ -299,15 +305,16 @@ impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
     S: Slots<RING>,
 {
-    /// Whether one more worker may turn to jobs of others (`Config::job_workers`).
+    /// Whether one more worker may run jobs of others (`Config::job_workers`).
     pub(crate) fn may_run_jobs(&self) -> bool {
-        // Ordering: two that pass at once do no harm for long. Whoever counts down looks for jobs itself afterwards.
+        // Ordering: a limit. Two workers that pass it at once do no harm for long. A worker that counts down looks for jobs
+        // itself afterwards.
         self.thieves.load(Ordering::Relaxed) < self.config.job_workers()
             && self.helpers_leave_room()
     }
 
-    /// See [`Bay::is_due`]. While another sleeps, that one would take the tasks that wait, but for what is this worker's own; and
-    /// while one watches, that one hears of I/O and timers.
+    /// See [`Bay::is_due`]. A worker that sleeps would take the tasks that wait, except those that only this worker can take. A
+    /// worker that watches handles I/O and timers.
     fn is_due(&self, me: WorkerId, since: u64) -> (bool, u64) {
         let slot = self.slot_of(me);
         let now = self.platform.now();
@@ -319,7 +326,7 @@ where
             || !self.watchdog.is_on() && (slot.timed.wheel.is_overdue(now) || self.is_unheard());
         let due = over && (own() || kept() || !self.idle.any_parked(self) || unseen());
         if due {
-            // INV-ACCEPTING: the caller is in the midst of user code.
+            // INV-ACCEPTING: the caller is in user code.
             let was = slot.lifo.replace_accept(false);
             // The next pass looks for I/O and timers.
             slot.local.duties.shall_look(true);
@@ -333,7 +340,7 @@ impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
 where
     S: Slots<RING>,
 {
-    /// A searcher that has found no task runs a job of another worker, if there is one.
+    /// Runs a job of another worker, if there is one; whether it did. For a searcher that has found no task.
     pub(crate) fn run_job(&self) -> bool {
         let (executor, slot) = (self.executor, self.slot());
         if !slot.local.duties.is_searching() || slot.local.guest.get() {
@@ -344,9 +351,9 @@ where
         }
         let Some(found) = executor.steal_any_job(self.id(), slot) else { return false };
         let away = self.leave_loop();
-        // A job is as long as a poll may be.
+        // A job may take as long as a poll.
         self.cover_poll();
-        // A worker that waits in sync code has something below.
+        // A worker that waits in sync code, or is in a run, has frames below.
         let bottom = slot.local.frame.get().is_null() && slot.bay.roots.get() == 0;
         let counted = Counted::up(&executor.thieves);
         executor.run_stolen(self.id(), slot, found, bottom, &away);
@@ -354,7 +361,7 @@ where
         if executor.config.job_workers() < u32::from(u16::MAX)
             || executor.helpers.load(Ordering::Relaxed) > 0
         {
-            // Somebody may have been refused, and sleep.
+            // A worker may have been refused a job, and sleep.
             executor.notify();
         }
         let now = executor.platform.now().as_nanos();

@@ -1,4 +1,4 @@
-//! How a worker leaves: at once, or, if its handle was dropped in the midst of something, at the end of that.
+//! How a worker leaves: at once, or at the end of what is under way in its slot when its handle is dropped.
 
 use core::mem::ManuallyDrop;
 
@@ -12,7 +12,7 @@ where
     fn drop(&mut self) {
         let (executor, slot) = (self.executor, self.slot());
         let _ = self.leave_loop();
-        // Frames below this one go on in the slot: no other context may enter it before they end (INV-LOCAL, INV-BAY).
+        // Frames below this one still use the slot: no other context may enter it before they end (INV-LOCAL, INV-BAY).
         slot.local.abandoned.set(slot.is_at_work());
         if slot.local.abandoned.get() {
             return;
@@ -20,9 +20,9 @@ where
         self.end_stretch();
         self.retire_locals(&self.leave_loop());
         self.give_away();
-        // The last task may have ended here, with everybody else asleep.
+        // The last task may have ended here, while all other workers sleep.
         executor.settle();
-        // Pinned tasks wait where the next context of this worker, or whoever waits for the end, finds them.
+        // Pinned tasks wait where the next context of this worker, or a thread that waits for the end, finds them.
         // SAFETY: we are the worker.
         unsafe { slot.inbox.put_back() };
         executor.leave(self.id(), slot);
@@ -31,8 +31,8 @@ where
     }
 }
 
-/// The end of a call that works in the slot of the calling worker: if the worker's handle was dropped meanwhile, and nothing
-/// else on the stack relies on the slot, the worker leaves.
+/// The end of a call that works in the slot of the calling worker. If the worker's handle was dropped meanwhile, and nothing else
+/// on the stack relies on the slot, the worker leaves.
 pub(crate) struct Leave<P: Platform, S: 'static, const RING: usize>(
     ManuallyDrop<Worker<P, S, RING>>,
 )
@@ -43,7 +43,7 @@ impl<P: Platform, S, const RING: usize> Leave<P, S, RING>
 where
     S: Slots<RING>,
 {
-    /// The caller is this worker.
+    /// The caller is worker `id`.
     pub(crate) fn at_end(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> Self {
         Self(Worker::of(executor, id))
     }
@@ -60,7 +60,7 @@ where
     fn drop(&mut self) {
         let slot = self.0.slot();
         if slot.local.abandoned.get() && !slot.is_at_work() {
-            // SAFETY: it stands in for the handle that is gone; this is its last use.
+            // SAFETY: this value has the place of the handle that is gone; this is its last use.
             unsafe { ManuallyDrop::drop(&mut self.0) }
         }
     }

@@ -1,9 +1,8 @@
 //! Loom models of the park word and of the idle protocol, over the real `ParkWord`, `Idle` and `Injector`.
 //!
-//! Workers of the idle models may stall for ever in the poll of a task, so that "all is done in the end" cannot hide a
-//! notification that is missing. A worker that goes to sleep ends its thread; when all threads have ended, workers that
-//! were claimed meanwhile wake up one after the other, until nobody is claimed any more. Then no task may be left, unless
-//! every worker is stalled.
+//! Workers of the idle models may stall for ever in the poll of a task, so that no later pass hides a notification that is
+//! missing. A worker that goes to sleep ends its thread. When all threads have ended, workers that were claimed meanwhile wake up
+//! one after the other, until none is claimed. Then no task may be left, unless every worker is stalled.
 
 use alloc::{boxed::Box, vec::Vec};
 
@@ -27,13 +26,13 @@ use crate::{
 
 extern crate alloc;
 
-/// A platform that keeps its contract and no more: the check of the word is relaxed, under a lock.
+/// A platform that keeps its contract and no more: its check of the word is a relaxed load, under a lock.
 struct Board {
     lock: Mutex<()>,
     news: Condvar,
 }
 
-// SAFETY: nobody asks who is who; the check and the sleep are one under the lock.
+// SAFETY: the models do not ask for the current worker; the check and the sleep are one step under the lock.
 unsafe impl Platform for Board {
     fn now(&self) -> Instant {
         Instant::ZERO
@@ -54,9 +53,9 @@ unsafe impl Platform for Board {
 }
 
 impl Board {
-    /// The only worker's sleep.
+    /// Sleeps as the only worker.
     fn park(&self, park: &ParkWord) {
-        // SAFETY: nobody else is this worker.
+        // SAFETY: no other context is this worker.
         park.park(super::park::Sleep::Wait, |word, parked| unsafe {
             self.wait(ME, word, parked, None)
         });
@@ -65,7 +64,7 @@ impl Board {
 
 const ME: WorkerId = WorkerId::new(0);
 
-/// What was done before an unpark is seen after the park that it ends; no unpark is lost (that would be a deadlock).
+/// What was done before an unpark is seen after the park that it ends. No unpark is lost: that would be a deadlock.
 ///
 /// Seen to catch: `park_swap`.
 #[test]
@@ -100,7 +99,7 @@ fn models_park_sees_what_came_before_unpark() {
     });
 }
 
-/// Two unparks and two parks: the second park may be ended by the first's late half, and never hangs if it must not.
+/// Two unparks and two parks: the late half of the first unpark may end the second park. No park hangs that must not.
 #[test]
 fn models_two_unparks_end_a_park() {
     check(2, || {
@@ -118,7 +117,7 @@ fn models_two_unparks_end_a_park() {
                 })
             })
             .collect();
-        // As every waiter does: look, park, look again.
+        // As each waiter does: look, park, look again.
         while shared.2.load(Ordering::Relaxed) < 2 {
             shared.0.0.park(&shared.1);
         }
@@ -150,7 +149,7 @@ enum End {
 }
 
 fn task() -> Ready {
-    // SAFETY: a header of its own; nobody polls it.
+    // SAFETY: the header is this task's own, and the models never poll it.
     unsafe { Ready::from_raw(core::ptr::NonNull::from(Box::leak(Box::new(Header::vacant())))) }
 }
 
@@ -182,7 +181,7 @@ impl System {
         self.notify();
     }
 
-    /// `Worker::take_injector`, with room for no more than the one.
+    /// `Worker::take_injector`, with room for one task alone.
     fn take(&self, searching: bool) -> bool {
         let Some(ready) = self.injector.pop_batch(self.claimed.len(), 0, |_| {}) else {
             return false;
@@ -194,7 +193,7 @@ impl System {
         true
     }
 
-    /// `Worker::run`, until it stalls in the poll of its first task or goes to sleep. What it does in the poll comes first.
+    /// `Worker::run`, until the worker goes to sleep, or stalls in its first poll after `poll`.
     fn work(&self, me: usize, mut searching: bool, poll: impl Fn()) -> End {
         let id = WorkerId::new(me as u16);
         loop {
@@ -205,7 +204,7 @@ impl System {
                 found = searching && self.take(true);
             }
             if found {
-                // `found`, `stop_searching`.
+                // `leave_loop`, `stop_searching`.
                 if searching && self.idle.stop_searching() && !self.injector.is_empty() {
                     self.notify();
                 }
@@ -216,7 +215,7 @@ impl System {
             let look = self.idle.announce(self, id, searching);
             if look && !self.injector.is_empty() {
                 searching = !self.idle.retract(self, id);
-                // `relax`: the task may be in the hands of somebody who does not run now.
+                // `relax`: the task may be in the hands of a thread that does not run now.
                 thread::yield_now();
                 continue;
             }
@@ -224,7 +223,7 @@ impl System {
         }
     }
 
-    /// All threads have ended: claimed sleepers wake up, in turn. Then nothing may be left.
+    /// All threads have ended: claimed sleepers wake up, in turn. Then no task may be left.
     fn settle(&self, mut ends: Vec<End>) {
         loop {
             let awake = (0..self.claimed.len()).find(|w| {
@@ -237,7 +236,7 @@ impl System {
         }
         let stranded = !self.injector.is_empty() && ends.contains(&End::Asleep);
         assert!(!stranded, "a task waits while a worker sleeps: {ends:?}");
-        // Whoever stalls or sleeps does not search.
+        // A worker that stalls or sleeps does not search.
         assert_eq!(self.idle.searching(), 0, "the count of searchers leaks");
     }
 }
@@ -247,7 +246,7 @@ fn spawn(system: &Arc<System>, me: usize) -> thread::JoinHandle<End> {
     thread::spawn(move || system.work(me, false, || {}))
 }
 
-/// A foreign thread queues as many tasks as there are workers, each of which stalls in its first.
+/// A foreign thread queues tasks. Each worker stalls in its first.
 fn foreign_pushes(workers: usize, pushes: usize) {
     let system = System::new(workers);
     let threads: Vec<_> = (0..workers).map(|w| spawn(&system, w)).collect();
@@ -262,15 +261,15 @@ fn models_idle_two_workers_and_a_foreign_pusher() {
     check(1, || foreign_pushes(2, 2));
 }
 
-// Three workers have two words, as `GROUP` is two here.
+// Three workers have two words of the bitmap, as `GROUP` is two here.
 #[test]
 #[ignore = "takes minutes"]
 fn models_idle_three_workers_and_a_foreign_pusher() {
     check(1, || foreign_pushes(3, 1));
 }
 
-/// The last searcher takes a task and stalls; its poll queues another. The seeds' gap: a worker that was refused the
-/// searcher's role must look again.
+/// The last searcher takes a task and stalls, and its poll queues another. A worker that was refused the searcher's role must
+/// look again (rule 3 in the README).
 ///
 /// Seen to catch: `idle_gap`.
 #[test]
@@ -288,7 +287,7 @@ fn models_idle_a_stalled_poll_that_pushes() {
     });
 }
 
-/// A claim against a worker that wakes by itself: whoever finds itself claimed has been counted.
+/// A claim against a worker that wakes by itself: a worker that finds itself claimed has been counted.
 ///
 /// Seen to catch: `idle_early`.
 #[test]
@@ -310,8 +309,8 @@ fn models_idle_claim_against_a_worker_that_wakes_by_itself() {
     });
 }
 
-/// Two searchers: one moves a task to where others may take it, and is not the last to stop; the other, the last, must see
-/// it.
+/// Two searchers. One moves a task to where others may take it, and is not the last to stop. The other, which is the last, must
+/// see the task.
 ///
 /// Seen to catch: `idle_count`.
 #[test]
@@ -323,7 +322,7 @@ fn models_idle_searchers_hand_over_what_they_moved() {
         let first = thread::spawn({
             let (system, moved) = (Arc::clone(&system), Arc::clone(&moved));
             move || {
-                // A ring's tail.
+                // It stands for a ring's tail.
                 moved.store(1, Ordering::Release);
                 system.idle.stop_searching() && moved.load(Ordering::Relaxed) == 1
             }

@@ -1,7 +1,7 @@
 //! Models of a broadcast on the whole scheduler.
 //!
-//! As in `models_whole`, a worker stalls for ever after the first thing that it has done. A caller that waits for a worker
-//! which does not come is reported by loom as a deadlock.
+//! As in `models_whole`, a worker stalls for ever after the first thing that it has done. Loom reports a caller that waits for a
+//! worker which does not come as a deadlock.
 
 use loom::thread;
 
@@ -14,7 +14,7 @@ use crate::{
     atomic::model::{check, check_large},
 };
 
-/// Worker 0 broadcasts, in a thread of its own, and sees what worker 1 has done if that had its part in it.
+/// Worker 0 broadcasts, in a thread of its own. It sees what worker 1 has done if that one took part.
 fn broadcast(model: Model<2>, wanted: usize) -> thread::JoinHandle<()> {
     let outcome = Outcome::leak();
     thread::spawn(move || {
@@ -43,7 +43,7 @@ fn a_broadcast_against_a_sleeper() {
     });
 }
 
-/// A worker leaves while it is called: it is left out, and nobody waits for it.
+/// A worker leaves while it is called: the broadcast goes on without it.
 ///
 /// Seen to catch: `call_leave`.
 #[test]

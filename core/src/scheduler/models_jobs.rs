@@ -1,7 +1,7 @@
 //! Models of fork-join on the whole scheduler: the real workers, deques and waits.
 //!
-//! As in `models_whole`, a worker stalls for ever after the first thing that it has done: a job that nobody takes leaves
-//! somebody asleep, or waiting for it, which loom reports as a deadlock.
+//! As in `models_whole`, a worker stalls for ever after the first thing that it has done. A job that no worker takes leaves a
+//! worker asleep, or one that waits for the job: loom reports this as a deadlock.
 
 use loom::{
     sync::{Condvar, Mutex},
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Something that comes true once.
+/// A flag that is set once.
 pub(super) struct Flag {
     value: Mutex<bool>,
     news: Condvar,
@@ -48,10 +48,10 @@ impl Flag {
     }
 }
 
-/// What a job leaves behind, in a checked cell.
+/// What a job leaves behind, in a cell that loom checks.
 pub(super) struct Outcome(UnsafeCell<u32>);
 
-// SAFETY: loom looks after it.
+// SAFETY: loom checks the cell.
 unsafe impl Sync for Outcome {}
 
 impl Outcome {
@@ -79,14 +79,14 @@ fn fork(model: Model<2>, f: impl FnOnce(Fork<'_>) + Send + 'static) -> thread::J
     })
 }
 
-/// Worker 1 sleeps.
+/// Starts worker 1, and explores once it sleeps.
 pub(super) fn asleep(model: Model<2>) -> Vec<thread::JoinHandle<()>> {
     let thief = model.start_asleep(1);
     loom::explore();
     thief
 }
 
-/// A sleeper is woken for a job, and ends it while its owner goes to sleep in the join.
+/// A sleeper is woken for a job, and ends the job while the owner goes to sleep in the join.
 ///
 /// Seen to catch: `job_done`, `job_asleep`, `jobs_notify`, `deque_publish`.
 #[test]
@@ -110,7 +110,7 @@ fn a_stolen_job_against_its_owner() {
     });
 }
 
-/// Jobs become public while another goes to sleep. Their owner goes to sleep too, as in a wait in sync code.
+/// Jobs become public while another worker goes to sleep. Their owner goes to sleep too, as in a wait in sync code.
 ///
 /// Seen to catch: `jobs_look`, `jobs_notify`, `idle_fence`, `idle_recheck`.
 #[test]
@@ -134,8 +134,8 @@ fn jobs_become_public_against_sleep() {
     });
 }
 
-/// The owner forgets that it was asked, since nobody is without work, while another goes to sleep: at its next fork it
-/// must know.
+/// The owner takes the request down, since no worker is without work, while another worker goes to sleep. At its next fork the
+/// owner must see a new request.
 ///
 /// Seen to catch: `jobs_unask`, `jobs_notify`.
 #[test]
@@ -148,7 +148,7 @@ fn who_goes_to_sleep_has_asked() {
             model.executor.slots()[0].bay.deque.ask();
             fork.join(
                 |fork| {
-                    // Until the other sleeps for good, or has been faster.
+                    // Until the other worker sleeps for good, or has taken the job already.
                     while !(ran.is_set() || model.executor.platform().is_quiet()) {
                         thread::yield_now();
                     }
@@ -162,8 +162,8 @@ fn who_goes_to_sleep_has_asked() {
     });
 }
 
-/// Two contexts that are no workers take the place of both; the owner finds that nobody may take its jobs, and forgets that it was
-/// asked, while they leave: at its next fork it must know.
+/// Two contexts that are no workers take the places of both workers. The owner finds that no worker may take its jobs, and takes
+/// the request down, while the contexts leave. At its next fork it must see a new request.
 ///
 /// Seen to catch: `help_leave`, `help_leave_fence`.
 #[test]
@@ -191,8 +191,8 @@ fn who_leaves_makes_room_for_a_worker() {
     });
 }
 
-/// A worker too deep in joins to help relies on another, while a context from outside looks whether it could help, and cannot: it is
-/// not to be counted as one that works on no task before it is counted as one that is there.
+/// A worker too deep in joins to help relies on another, while a context from outside looks whether it could help, and cannot.
+/// The context must not be counted as one that cannot run tasks before it is counted as online.
 ///
 /// Seen to catch: `help_first`.
 #[test]
@@ -211,7 +211,7 @@ fn a_context_that_comes_takes_nobody_out_of_the_count() {
         let waits = thread::spawn(move || {
             let worker = executor.worker(WorkerId::new(0)).unwrap();
             online.wait();
-            // With one queued that no worker runs, a worker with nobody to rely on gives up.
+            // A task is queued that no worker runs: a worker that can rely on no other gives up.
             model.spawn(|| {});
             assert!(executor.help_until(|| ran.is_set()), "the other was there");
             core::mem::forget(worker);
@@ -221,8 +221,8 @@ fn a_context_that_comes_takes_nobody_out_of_the_count() {
     });
 }
 
-/// A worker too deep in joins to help relies on another, which goes to sleep in a join of a fork at that moment: the first
-/// must run its task itself.
+/// A worker too deep in joins to help relies on another, which goes to sleep in a join of a fork at that moment. The first must
+/// then run its task itself.
 ///
 /// Seen to catch: `help_count`.
 #[test]

@@ -1,4 +1,4 @@
-//! A model of the watch: a worker that watched and turns to work leaves no other unwatched.
+//! A model of the watchdog role: a watcher that turns to work leaves no other worker without a watcher.
 
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{Config, WorkerId, atomic::model::check};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Worker 0 watches, wakes, and turns to work; worker 1 goes to sleep at some time meanwhile.
+/// Worker 0 watches, wakes, and turns to work. Worker 1 goes to sleep at some time meanwhile: it must watch, or be woken.
 ///
 /// Seen to catch: `watch_lost`.
 #[test]
@@ -33,7 +33,7 @@ fn models_watch_is_kept_or_handed_over() {
             let (here, go) = (Arc::clone(&here), Arc::clone(&go));
             move || {
                 let second = executor.worker(WorkerId::new(1)).unwrap();
-                // It has slept before, and its last sleep was long.
+                // It has slept before, and its last scan found all quiet.
                 second.slot().local.is_second.set(false);
                 second.slot().local.rested.set(true);
                 here.store(true, Release);

@@ -1,7 +1,7 @@
 //! Models of the whole scheduler: the real worker loop over real queues, tasks and sleep.
 //!
-//! A worker stalls for ever after its first poll, so that each worker is good for one task, and there are as many tasks as
-//! workers: a task that is stranded leaves a worker asleep that nobody will wake, which loom reports as a deadlock.
+//! A worker stalls for ever after its first poll, so each worker is good for one task, and there are as many tasks as workers. A
+//! stranded task leaves a worker asleep that no other will wake: loom reports this as a deadlock.
 
 use core::{
     cell::Cell,
@@ -29,9 +29,9 @@ loom::thread_local! {
     static ME: Cell<Option<WorkerId>> = Cell::new(None);
 }
 
-/// A platform that keeps its contract and no more: what orders the word's changes is the core's business.
+/// A platform that keeps its contract and no more: the core must order the changes of the word.
 pub(super) struct Board {
-    /// How many sleep.
+    /// How many contexts sleep.
     lock: Mutex<u32>,
     news: Condvar,
 }
@@ -50,7 +50,7 @@ impl Board {
         }
     }
 
-    /// Whether somebody sleeps; who asks sees what that one did before.
+    /// Whether a context sleeps. The caller sees what that context did before.
     pub(super) fn is_quiet(&self) -> bool {
         *self.lock.lock().unwrap() > 0
     }
@@ -61,7 +61,7 @@ impl Board {
     }
 }
 
-// SAFETY: a context is the worker that it entered; the check and the sleep are one, under the lock.
+// SAFETY: a context is the worker that it entered; the check and the sleep are one step, under the lock.
 unsafe impl Platform for Board {
     fn now(&self) -> Instant {
         NOW
@@ -97,7 +97,7 @@ unsafe impl Platform for Board {
 /// The clock stands still.
 const NOW: Instant = Instant::from_nanos(9);
 
-/// Its slots are boxed, made one by one: three of them by value are more than the stack of a model's thread holds.
+/// Its slots are boxed, made one by one: three of them by value need more stack than a model's thread has.
 pub(super) type Whole = Scheduler<Board, Box<[WorkerSlot<4>]>, 4>;
 type Pool = TaskPool<640, 4>;
 
@@ -119,7 +119,7 @@ impl<const N: usize> Model<N> {
     }
 
     pub(super) fn with(change: impl FnOnce(Config) -> Config) -> Self {
-        // Without LIFO slots, whose tasks wait for the end of a poll by design; without a watchdog, since there is no time.
+        // Without LIFO slots, whose tasks wait for the end of a poll by design. Without a watchdog, since the clock stands still.
         let config = Config::new().spin_rounds(0).watchdog(None).lifo_cap(0);
         let slots = (0..N).map(|_| WorkerSlot::new()).collect();
         let executor = Scheduler::over(Board::new(), change(config), slots).unwrap();
@@ -147,7 +147,7 @@ impl<const N: usize> Model<N> {
         core::mem::forget(worker);
     }
 
-    /// Works until `done`, which its own thread makes true.
+    /// Works until `done`, which this worker's own thread sets.
     fn work_until(self, id: u16, done: &AtomicBool) {
         let worker = self.executor.worker(WorkerId::new(id)).unwrap();
         while worker.step() != Step::Idle || !done.load(Ordering::Relaxed) {
@@ -156,9 +156,9 @@ impl<const N: usize> Model<N> {
         core::mem::forget(worker);
     }
 
-    /// A timer that is due, and sets the flag when it is fired.
+    /// A timer that is due. It sets the flag when it fires.
     fn begin_timer(self, done: &'static AtomicBool) -> Pin<Box<crate::Sleep>> {
-        // It does not look at the clock, which stands.
+        // The first poll does not look at the clock, which stands still.
         let mut sleep = Box::pin(self.executor.timers().sleep(core::time::Duration::ZERO));
         let waker = Waker::from(std::sync::Arc::new(Done(done)));
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
@@ -169,7 +169,7 @@ impl<const N: usize> Model<N> {
         ids.map(|id| thread::spawn(move || self.work(id))).collect()
     }
 
-    /// Starts a worker, the first one, and waits until it sleeps. Nothing is explored from here on, until the caller says so.
+    /// Starts a worker, the first one, and waits until it sleeps. Loom explores nothing from here on, until the caller says so.
     pub(super) fn start_asleep(self, id: u16) -> Vec<thread::JoinHandle<()>> {
         loom::stop_exploring();
         let started = self.start(id..id + 1);
@@ -179,7 +179,7 @@ impl<const N: usize> Model<N> {
         started
     }
 
-    /// Spawns a task that tells whether worker 0 polls it. Plain: to be looked at after that worker has ended.
+    /// Spawns a task that records whether worker 0 polls it. The flag is a plain one, to be read after that worker has ended.
     fn spawn_to_tell(self) -> &'static core::sync::atomic::AtomicBool {
         let by_first = leak(core::sync::atomic::AtomicBool::new(false));
         self.spawn(|| {
@@ -226,8 +226,8 @@ fn two_workers_and_two_tasks_from_outside() {
     check(1, two_workers_and_a_foreign_pusher);
 }
 
-/// The last searcher takes a task and stalls; its poll has queued another, for a worker that was refused the searcher's
-/// role and is about to sleep.
+/// The last searcher takes a task and stalls. Its poll has queued another, for a worker that was refused the searcher's role and
+/// is about to sleep.
 ///
 /// Seen to catch: `idle_recheck`, `idle_gap`, `idle_fence`, `ring_publish`.
 #[test]
@@ -240,7 +240,7 @@ fn two_workers_and_a_poll_that_pushes() {
     });
 }
 
-/// As above, with a spare slot for the second, which others may not know.
+/// As above, with a spare slot for the second worker, which the first may not know.
 ///
 /// Seen to catch: `attach_unseen`.
 #[test]
@@ -253,7 +253,7 @@ fn a_spare_worker_and_a_poll_that_pushes() {
     });
 }
 
-/// Two words of the bitmap.
+/// Three workers have two words of the bitmap.
 #[test]
 #[ignore = "takes minutes"]
 fn three_workers_and_a_poll_that_pushes() {
@@ -277,7 +277,7 @@ fn pinned_task_against_sleep() {
     });
 }
 
-/// A worker leaves with a task in its ring, while another goes to sleep.
+/// A worker leaves with a task in its ring, while another worker goes to sleep.
 #[test]
 fn a_worker_that_leaves_gives_its_tasks_away() {
     check_large(1, || {
@@ -286,7 +286,7 @@ fn a_worker_that_leaves_gives_its_tasks_away() {
         let leaves = thread::spawn(move || {
             let worker = model.executor.worker(WorkerId::new(0)).unwrap();
             model.spawn(|| {});
-            // It polls the task itself, or not; then there is another for the one that stays.
+            // It polls the task itself, or not. If it does, there is another task for the worker that stays.
             if worker.step() == Step::Polled {
                 model.spawn(|| {});
             }
@@ -323,7 +323,7 @@ fn a_timer_from_outside_against_sleep() {
     });
 }
 
-/// A worker leaves, with a timer in its wheel, while another goes to sleep, or comes.
+/// A worker leaves with a timer in its wheel, while another goes to sleep, or comes online.
 ///
 /// Seen to catch: `timer_orphan`.
 #[test]
@@ -361,19 +361,20 @@ fn a_timer_for_a_worker_that_leaves() {
     });
 }
 
-/// A worker sees a task on its way to sleep, whose pusher has relied on its search, and turns to its mail.
+/// A worker on its way to sleep sees a task whose pusher has relied on its search, and then turns to its inbox. A sleeper must be
+/// woken for that task.
 ///
 /// Seen to catch: `idle_lapse`.
 #[test]
 fn a_searcher_that_turns_to_its_mail_tells_a_sleeper() {
     check_large(2, || {
         let model = Model::<2>::new();
-        // One sleeps; the other searches, and is about to.
+        // One worker sleeps; the other searches, and is about to sleep.
         let sleeper = model.start_asleep(1);
         loom::explore();
         let searcher = thread::spawn(move || {
             let worker = model.executor.worker(WorkerId::new(0)).unwrap();
-            // As `Worker::run` does: it goes to sleep as a searcher.
+            // As in `Worker::run`: it goes to sleep as a searcher.
             while worker.pass() != Step::Polled {
                 worker.park_in_loop();
             }
@@ -389,7 +390,7 @@ fn a_searcher_that_turns_to_its_mail_tells_a_sleeper() {
     });
 }
 
-/// Who lists the tasks finds one that is being spawned: not at all, or with all that the spawner wrote.
+/// A thread lists the tasks while one is being spawned. It finds that one not at all, or with all that the spawner wrote.
 ///
 /// Seen to catch: a `State::publish` without Release.
 #[test]
@@ -406,7 +407,8 @@ fn a_task_is_found_in_its_memory_while_it_is_spawned() {
     });
 }
 
-/// A claim for mail comes too late: its worker woke by itself, and its poll queues a task, whose push relied on the claim's count.
+/// A claim for an inbox comes too late: its worker woke by itself, and that worker's poll queues a task, whose push relied on the
+/// claim's count.
 ///
 /// Seen to catch: `call_own`.
 #[test]
@@ -431,7 +433,7 @@ fn a_claim_that_comes_too_late_looks_into_every_ring() {
     });
 }
 
-/// A spawn that comes after the end is refused, and nobody who counts the tasks meanwhile sees it.
+/// A spawn that comes after the end is refused. A context that counts the tasks meanwhile never sees it.
 ///
 /// Seen to catch: `gate_brief`.
 #[test]

@@ -1,8 +1,8 @@
-//! The platform, behind a guard: a method of it that unwinds ends the program.
+//! The platform, behind a guard: a platform method that unwinds ends the program.
 //!
-//! Everything in the core is written for calls that return. One that unwinds would leave a worker between two states: a task taken
-//! from its queue and polled by nobody, a frame on a stack that is gone. [`Platform`] forbids it; here it is enforced. Where nothing
-//! unwinds there is no code for it.
+//! The core is written for platform methods that return. One that unwinds would leave a worker between two states: with a task
+//! that was taken from its queue and is never polled, or with a frame on a stack that is gone. [`Platform`] forbids it, and this
+//! guard enforces that. Where nothing unwinds the guard costs no code.
 
 use core::{cell::Cell, ptr::NonNull};
 
@@ -16,7 +16,7 @@ use crate::{
 /// A platform whose methods return, or end the program.
 pub(crate) struct Ward<P>(pub(crate) P);
 
-/// Dropped by a panic alone: the second one ends the program.
+/// Only a panic drops it. Its own panic is then the second one, which ends the program.
 struct Unwound;
 
 impl Drop for Unwound {
@@ -34,7 +34,7 @@ fn returns<T>(f: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Safety of the methods: that of the platform's, by the same names.
+/// Safety of each method: that of the platform's method of the same name.
 impl<P: Platform> Ward<P> {
     #[inline]
     pub(crate) fn now(&self) -> Instant {
@@ -103,13 +103,13 @@ impl<P: Platform> Ward<P> {
         returns(|| self.0.start(entry))
     }
 
-    /// Runs wakers, which may panic: called inside `guard`, so that what it lets through comes from them.
+    /// Runs wakers, which may panic. Called inside `guard`, so a panic that gets out comes from a waker.
     pub(crate) unsafe fn poll_io(&self, worker: WorkerId) -> usize {
         // SAFETY: the caller's.
         unsafe { self.0.poll_io(worker) }
     }
 
-    /// Calls user code, which may panic. What gets out of here ends the program.
+    /// Calls user code, which may panic. A panic that gets out of here ends the program.
     #[inline(always)]
     pub(crate) fn guard(&self, call: &mut dyn FnMut()) -> Result<(), Panic> {
         let bomb = Passed;
@@ -140,7 +140,7 @@ impl<P: Platform> Ward<P> {
     }
 }
 
-/// A panic went through `guard`: where the worker is in the midst of a poll, its frame is on a stack that is gone.
+/// A panic went through `guard`. If the worker is in the midst of a poll, the frame of that poll is on a stack that is gone.
 struct Passed;
 
 impl Drop for Passed {
