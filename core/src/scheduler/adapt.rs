@@ -47,8 +47,8 @@ impl PollEstimate {
     /// Adds a sample: `polls` polls took `nanos` nanoseconds in all. Ignored if `polls` is zero.
     pub(crate) fn record(&self, nanos: u64, polls: u32) {
         let Some(sample) = nanos.checked_div(u64::from(polls)) else { return };
-        // One tenth the sample, nine tenths the past. Rounded up, so the average stays up to nine above a smaller sample. Never
-        // zero: it divides.
+        // One tenth the sample, nine tenths the past. Rounded up, the average may stay up to nine above smaller samples. It is
+        // never zero, as it divides below.
         let sample = sample.min(u64::MAX / 16);
         let average = (sample + 9 * self.average.get()).div_ceil(10).max(1);
         self.average.set(average);

@@ -111,7 +111,7 @@ where
         self.call.store(core::ptr::null_mut(), Ordering::Release);
         // Workers that wait for their turn to broadcast are asleep.
         self.wake_all();
-        // Ordering: as for the load below, the Acquire above orders it.
+        // Ordering: the Acquire above orders this load and the one below.
         if call.failed.load(Ordering::Relaxed) {
             // SAFETY: INV-CALL; taken once.
             self.platform.resume(call.panic.with(|p| unsafe { (*p).assume_init_read() }));

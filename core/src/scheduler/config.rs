@@ -72,8 +72,8 @@ impl Config {
         self
     }
 
-    /// How often at most an idle worker looks for work again, with [`Platform::relax`](crate::Platform::relax) in between, before
-    /// it sleeps (default: 32; 0 on kernels that want it). A worker whose sleeps are long, or ended by I/O, looks less often,
+    /// How often an idle worker looks for work again before it sleeps, at most, with [`Platform::relax`](crate::Platform::relax)
+    /// in between (default: 32; 0 on kernels that want it). A worker whose sleeps are long, or ended by I/O, looks less often,
     /// down to 6 times.
     pub const fn spin_rounds(mut self, rounds: u32) -> Self {
         self.spin_rounds = rounds;
@@ -83,8 +83,8 @@ impl Config {
     /// The watchdog's short and long timeout (default: 400 us and 10 ms), or `None` for no watchdog.
     ///
     /// While a worker is awake, up to two sleeping workers wake at this timeout and scan the others. A worker that two scans find
-    /// in the same poll is stuck: the scanning worker takes the task in its LIFO slot and half of its ring, and fires its due
-    /// timers.
+    /// in the same poll is stuck. The scanning worker then takes the task in the stuck worker's LIFO slot and half of its ring,
+    /// and fires its due timers.
     ///
     /// The timeout is the long one until a scan finds a long poll. It is the short one for 256 scans after the last that found
     /// one. So a program whose polls are short pays for one scan in each long timeout. A task waits for about two long timeouts
@@ -139,8 +139,8 @@ impl Config {
     }
 
     /// How long a worker may run a piece of another worker's fork-join loop before it gives back the rest of the piece (default:
-    /// 1 ms). It does so for tasks, timers and I/O that no sleeping worker would take. It looks at the time between two calls of
-    /// the loop's closure. The worker that began the run continues with the rest, or gives it to other workers.
+    /// 1 ms). It does so only if tasks, timers or I/O may wait that no sleeping worker would take. It looks at the time between
+    /// two calls of the loop's closure. The worker that began the run continues with the rest, or gives it to other workers.
     ///
     /// So with two workers or more a task waits for such a loop at most this long and one call of the closure. That holds for
     /// [`Fork::for_each`](crate::Fork::for_each) and its like. A side of a [`join`](crate::Fork::join) and a job of a scope run

@@ -34,8 +34,8 @@ use crate::{
 /// EXECUTOR.run(WorkerId::new(core_id))?;
 /// ```
 ///
-/// See [`Scheduler`] for its methods. Memory: about 7 KiB for each worker on 64-bit targets with the default ring of 256 tasks: 3
-/// KiB for the timer wheel, 2 KiB for the ring, 1 KiB for fork-join jobs.
+/// See [`Scheduler`] for its methods. Memory: about 7 KiB for each worker on 64-bit targets, with the default ring of 256 tasks.
+/// Of these the timer wheel takes 3 KiB, the ring 2 KiB, and fork-join jobs 1 KiB.
 pub type Executor<P, const N: usize, const RING: usize = 256> =
     Scheduler<P, [WorkerSlot<RING>; N], RING>;
 
@@ -239,8 +239,8 @@ where
         unsafe { anchor.cast().as_ref() }
     }
 
-    /// The worker of the calling context, and its slot, even if it has not entered: a core knows its id before. Marks in the slot
-    /// (accepting, a frame) say whether the worker is at work.
+    /// The worker of the calling context, and its slot, even if the worker has not entered: a core knows its id before. Marks in
+    /// the slot (accepting, a frame) say whether the worker is at work.
     #[inline]
     pub(crate) fn current(&self) -> Option<(WorkerId, &WorkerSlot<RING>)> {
         let id = self.platform.current_worker()?;

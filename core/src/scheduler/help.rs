@@ -28,7 +28,7 @@ where
     /// [`unpark_worker`](Self::unpark_worker) afterwards. In a context that is no worker it helps only while a worker sleeps, so
     /// that no more threads work than there are workers, and only in a spare slot ([`Config::spares`](crate::Config::spares)).
     ///
-    /// Waits nest on a worker up to [`Config::nesting`](crate::Config::nesting). In a wait below that the worker polls only tasks
+    /// Waits nest on a worker up to [`Config::nesting`](crate::Config::nesting). In a deeper wait the worker polls only the tasks
     /// that are pinned to it. Otherwise it sleeps, fires its timers and receives I/O, while a replacement worker in a spare slot
     /// takes its place.
     ///

@@ -70,7 +70,7 @@ impl Job {
         (state >> THIEF).checked_sub(1).map(|id| WorkerId::new(id as u16))
     }
 
-    /// The job is done, and its outcome is written. True if the caller must unpark the owner. The job may be gone by then.
+    /// The job is done, and its outcome is written. True if the caller must unpark the owner. Afterwards the job may be gone.
     ///
     /// # Safety
     /// The caller has run the job.

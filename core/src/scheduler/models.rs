@@ -99,7 +99,7 @@ fn models_park_sees_what_came_before_unpark() {
     });
 }
 
-/// Two unparks and two parks: the late half of the first unpark may end the second park. No park hangs that must not.
+/// Two unparks and two parks: the late half of the first unpark may end the second park. The waiter never hangs.
 #[test]
 fn models_two_unparks_end_a_park() {
     check(2, || {
@@ -193,7 +193,7 @@ impl System {
         true
     }
 
-    /// `Worker::run`, until the worker goes to sleep, or stalls in its first poll after `poll`.
+    /// `Worker::run`, until the worker goes to sleep or stalls in its first poll. That poll calls `poll` before it stalls.
     fn work(&self, me: usize, mut searching: bool, poll: impl Fn()) -> End {
         let id = WorkerId::new(me as u16);
         loop {
