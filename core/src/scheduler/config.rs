@@ -59,7 +59,7 @@ impl Config {
     }
 
     /// Whether idle workers steal (default: true). Without it each worker keeps what was woken on it, thread-per-core;
-    /// tasks from outside still go to whoever is free.
+    /// tasks from outside still go to any worker that is free.
     pub const fn stealing(mut self, on: bool) -> Self {
         self.stealing = on;
         self

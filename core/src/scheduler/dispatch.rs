@@ -122,7 +122,7 @@ where
             Claim::Missed if self.has_work_for_any() => self.notify(),
             Claim::Missed | Claim::Awake => {}
         }
-        // Ordering: after the fence above, which pairs with the one in `block_worker`.
+        // Ordering: after the fence above, which pairs with the one in `block`.
         if self.blocked.load(Ordering::Relaxed) > 0 {
             // It may sleep in a wait that is too deep to help in: it must see its inbox.
             self.unpark(worker);
