@@ -1,4 +1,4 @@
-//! Admission of new tasks, other calls from the task layer, and the end of a worker's local tasks.
+//! Admission of new tasks, and what the scheduler does for their spawners.
 
 use core::ptr::NonNull;
 
@@ -27,19 +27,19 @@ impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
     S: Slots<RING>,
 {
-    /// A handle that spawns tasks on this executor. It is thin: its type names neither the platform nor the slots.
+    /// A thin handle that spawns tasks here, and names neither the platform nor the slots.
     pub fn spawner(&'static self) -> Spawner {
         // SAFETY: our own anchor, and we are `'static`.
         unsafe { Spawner::new(self.anchor()) }
     }
 
-    /// Counts a spawn. Returns the number of the calling context (`Ops::near`), or `None` if the executor takes no new tasks.
-    #[inline]
-    fn admit(&self) -> Option<usize> {
-        match self.current() {
-            // In a poll the caller's own task is live, so the executor cannot stop before the spawn is counted.
+    pub(crate) unsafe fn op_admit(anchor: NonNull<Anchor>) -> Option<usize> {
+        // SAFETY: the table is this type's.
+        let this = unsafe { Self::of(anchor) };
+        match this.current() {
+            // In a poll the caller's own task is live, so that the executor cannot stop under it.
             Some((worker, slot)) if slot.lifo.is_accepting() => {
-                if self.gate.is_cancelling() {
+                if this.gate.is_cancelling() {
                     return None;
                 }
                 slot.lifo.accept(false);
@@ -47,36 +47,27 @@ where
                 slot.lifo.accept(true);
                 Some(Self::number(Some(worker)))
             }
-            current => self.gate.admit().then(|| Self::number(current.map(|(worker, _)| worker))),
+            current => this.gate.admit().then(|| Self::number(current.map(|(worker, _)| worker))),
         }
     }
 
-    /// Takes back what `admit` counted.
     #[cold]
-    fn dismiss(&self) {
-        match self.current() {
+    pub(crate) unsafe fn op_dismiss(anchor: NonNull<Anchor>) {
+        // SAFETY: the table is this type's.
+        let this = unsafe { Self::of(anchor) };
+        match this.current() {
             Some((_, slot)) if slot.lifo.is_accepting() => {
                 slot.lifo.accept(false);
                 slot.counters.spawned.add(1_usize.wrapping_neg());
                 slot.lifo.accept(true);
             }
             _ => {
-                self.gate.dismiss();
-                if self.gate.is_closing() {
-                    self.wake_all();
+                this.gate.dismiss();
+                if this.gate.is_closing() {
+                    this.wake_all();
                 }
             }
         }
-    }
-
-    pub(crate) unsafe fn op_admit(anchor: NonNull<Anchor>) -> Option<usize> {
-        // SAFETY: the table is this type's.
-        unsafe { Self::of(anchor) }.admit()
-    }
-
-    pub(crate) unsafe fn op_dismiss(anchor: NonNull<Anchor>) {
-        // SAFETY: the table is this type's.
-        unsafe { Self::of(anchor) }.dismiss();
     }
 
     pub(crate) unsafe fn op_launch(anchor: NonNull<Anchor>, ready: Ready, near: usize) {

@@ -8,7 +8,7 @@ use super::{
     header::{Header, Meta, Named, Pinned, Ready, Tag, Task},
     join::JoinHandle,
     memory::Memory,
-    schedule::{Anchor, Ops},
+    schedule::Anchor,
 };
 use crate::platform::WorkerId;
 
@@ -81,7 +81,7 @@ impl<F> core::error::Error for SpawnError<F> {}
 
 /// Spawns tasks into one executor, whatever its platform: a thin, copyable, type-erased face of it.
 ///
-/// Callable from any context but NMI. On a worker, in a poll, a new task goes to the worker's LIFO slot and wakes nobody;
+/// Callable from any context but NMI. On a worker, in a poll, a new task goes to the worker's LIFO slot and wakes no worker;
 /// from elsewhere it goes through the injector and wakes a sleeper. Lock-free; no allocation, unless the memory is a
 /// `Heap` that must grow.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,12 +104,6 @@ impl Spawner {
 
     pub(crate) fn anchor(self) -> NonNull<Anchor> {
         self.anchor
-    }
-
-    #[inline(always)]
-    fn ops(self) -> &'static Ops {
-        // SAFETY: INV-SPAWNER.
-        unsafe { Anchor::ops(self.anchor) }
     }
 
     /// Spawns a future into `memory`; it runs on whatever worker comes first.
@@ -160,12 +154,12 @@ impl Spawner {
         F::Output: 'static,
     {
         // SAFETY: INV-SPAWNER.
-        let Some(worker) = (unsafe { (self.ops().here)(self.anchor) }) else {
+        let Some(worker) = (unsafe { (Anchor::ops(self.anchor).here)(self.anchor) }) else {
             return Err(SpawnError { kind: SpawnErrorKind::NotPinned, future });
         };
         self.launch(memory, future, Pinned { worker, local: true }).inspect_err(|_| {
             // SAFETY: INV-SPAWNER.
-            unsafe { (self.ops().not_here)(self.anchor) };
+            unsafe { (Anchor::ops(self.anchor).not_here)(self.anchor) };
         })
     }
 
@@ -186,7 +180,7 @@ impl Spawner {
         F::Output: Send + 'static,
     {
         // SAFETY: INV-SPAWNER.
-        let near = unsafe { (self.ops().near)(self.anchor) };
+        let near = unsafe { (Anchor::ops(self.anchor).near)(self.anchor) };
         let slot = self.slot_for::<F, ()>(memory, near)?;
         Ok(Reservation { spawner: self, slot, future: PhantomData })
     }
@@ -199,7 +193,7 @@ impl Spawner {
         meta: M,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
         // SAFETY: INV-SPAWNER.
-        if worker.index() >= unsafe { (self.ops().workers)(self.anchor) } {
+        if worker.index() >= unsafe { (Anchor::ops(self.anchor).workers)(self.anchor) } {
             return Err(SpawnError { kind: SpawnErrorKind::NoSuchWorker, future });
         }
         self.launch(memory, future, meta)
@@ -213,7 +207,7 @@ impl Spawner {
         meta: M,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
         // SAFETY: INV-SPAWNER.
-        let Some(near) = (unsafe { (self.ops().admit)(self.anchor) }) else {
+        let Some(near) = (unsafe { (Anchor::ops(self.anchor).admit)(self.anchor) }) else {
             return Err(SpawnError { kind: SpawnErrorKind::Shutdown, future });
         };
         match self.slot_for::<F, M>(memory, near) {
@@ -221,7 +215,7 @@ impl Spawner {
             Ok(slot) => Ok(unsafe { self.begin(slot, near, future, meta) }),
             Err(kind) => {
                 // SAFETY: INV-SPAWNER; takes the admission back.
-                unsafe { (self.ops().dismiss)(self.anchor) };
+                unsafe { (Anchor::ops(self.anchor).dismiss)(self.anchor) };
                 Err(SpawnError { kind, future })
             }
         }
@@ -265,7 +259,7 @@ impl Spawner {
             Task::build(slot, future, meta);
             slot.as_ref().state.publish(Task::<F, M>::first_state());
             let handle = JoinHandle::new(slot);
-            (self.ops().launch)(self.anchor, Ready::from_raw(slot), near);
+            (Anchor::ops(self.anchor).launch)(self.anchor, Ready::from_raw(slot), near);
             handle
         }
     }
@@ -343,7 +337,7 @@ where
         let this = core::mem::ManuallyDrop::new(self);
         let spawner = this.spawner;
         // SAFETY: INV-SPAWNER.
-        if let Some(near) = unsafe { (spawner.ops().admit)(spawner.anchor) } {
+        if let Some(near) = unsafe { (Anchor::ops(spawner.anchor).admit)(spawner.anchor) } {
             // SAFETY: INV-RESERVED; admitted.
             return unsafe { spawner.begin(this.slot, near, future, ()) };
         }
