@@ -233,8 +233,8 @@ pub unsafe trait Platform: Sync + 'static {
         true
     }
 
-    /// Whether the workers are in another process: in a forked child. Timers are left alone there: a thread that the child has not got may
-    /// have been in the midst of them.
+    /// Whether the workers are in another process: in a forked child. Spawns are refused there, and timers are left alone: a thread that the
+    /// child has not got may have been in the midst of them. Every spawn asks: the answer should cost a load or two.
     fn is_left_behind(&self) -> bool {
         false
     }

@@ -36,6 +36,9 @@ where
     pub(crate) unsafe fn op_admit(anchor: NonNull<Anchor>) -> Option<usize> {
         // SAFETY: the table is this type's.
         let this = unsafe { Self::of(anchor) };
+        if this.platform.is_left_behind() {
+            return None;
+        }
         match this.current() {
             // In a poll the caller's own task is live, so that the executor cannot stop under it.
             Some((worker, slot)) if slot.lifo.is_accepting() => {
