@@ -158,16 +158,6 @@ impl<F> fmt::Display for SpawnError<F> {
 
 impl<F> core::error::Error for SpawnError<F> {}
 
-impl<F> From<filch::SpawnError<F>> for SpawnError<F> {
-    fn from(error: filch::SpawnError<F>) -> Self {
-        let kind = match error.kind {
-            filch::SpawnErrorKind::Shutdown => SpawnErrorKind::Shutdown,
-            other => SpawnErrorKind::Core(other),
-        };
-        Self { kind, future: error.future }
-    }
-}
-
 impl Handle {
     /// The runtime that the calling thread is in.
     ///
@@ -191,10 +181,7 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        if let Err(kind) = self.check() {
-            return Err(SpawnError { kind, future });
-        }
-        Ok(self.0.spawner.spawn(self.0.heap, future)?)
+        self.0.spawner.spawn(self.0.heap, future).map_err(|error| self.refused(error))
     }
 
     /// Spawns a task. If the runtime has shut down, the handle reports the task as cancelled.
@@ -206,22 +193,35 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.try_spawn(future).unwrap_or_else(|error| self.stillborn(error))
+        self.0.spawner.spawn(self.0.heap, future).unwrap_or_else(|error| self.cancelled(error))
     }
 
+    /// Why the core refused a spawn.
+    #[cold]
+    pub(crate) fn refused<F>(&self, error: filch::SpawnError<F>) -> SpawnError<F> {
+        let kind = match (self.check(), error.kind) {
+            (Err(forked), _) => forked,
+            (Ok(()), filch::SpawnErrorKind::Shutdown) => SpawnErrorKind::Shutdown,
+            (Ok(()), other) => SpawnErrorKind::Core(other),
+        };
+        SpawnError { kind, future: error.future }
+    }
+
+    /// The handle of a task that the core refused: cancelled if the runtime has shut down.
     #[cold]
     #[track_caller]
-    fn stillborn<F>(&self, error: SpawnError<F>) -> JoinHandle<F::Output>
+    pub(crate) fn cancelled<F>(&self, error: filch::SpawnError<F>) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        match error.kind {
-            SpawnErrorKind::Shutdown => match self.0.spawner.reserve::<F>(self.0.heap) {
-                Ok(reserved) => reserved.spawn(error.future),
-                Err(kind) => panic!("{kind}"),
-            },
-            kind => panic!("{kind}"),
+        let SpawnError { kind, future } = self.refused(error);
+        if kind != SpawnErrorKind::Shutdown {
+            panic!("{kind}");
+        }
+        match self.0.spawner.reserve(self.0.heap) {
+            Ok(reserved) => reserved.spawn(future),
+            Err(kind) => panic!("{kind}"),
         }
     }
 
@@ -238,10 +238,10 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        if let Err(kind) = self.check() {
-            return Err(SpawnError { kind, future });
-        }
-        Ok(self.0.spawner.spawn_pinned(self.0.heap, worker, future)?)
+        self.0
+            .spawner
+            .spawn_pinned(self.0.heap, worker, future)
+            .map_err(|error| self.refused(error))
     }
 
     /// Spawns a task that need not be `Send`. The caller is a pinned task or another local one, and
@@ -255,10 +255,7 @@ impl Handle {
         F: Future + 'static,
         F::Output: 'static,
     {
-        if let Err(kind) = self.check() {
-            return Err(SpawnError { kind, future });
-        }
-        Ok(self.0.spawner.spawn_local(self.0.heap, future)?)
+        self.0.spawner.spawn_local(self.0.heap, future).map_err(|error| self.refused(error))
     }
 
     /// Spawns a task with a name, which is shown in [`Runtime::tasks`](crate::Runtime::tasks) and
@@ -276,10 +273,7 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        if let Err(kind) = self.check() {
-            return Err(SpawnError { kind, future });
-        }
-        Ok(self.0.spawner.named(name).spawn(self.0.heap, future)?)
+        self.0.spawner.named(name).spawn(self.0.heap, future).map_err(|error| self.refused(error))
     }
 
     /// Runs a closure that blocks, as a task, on a thread of the runtime's blocking pool; the
@@ -386,7 +380,8 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    expect_current().spawn(future)
+    let Some(here) = CURRENT.get() else { panic!("{NoRuntime}") };
+    here.0.spawner.spawn(here.0.heap, future).unwrap_or_else(|error| here.cancelled(error))
 }
 
 /// Spawns a task on the current runtime, if there is one.
@@ -403,10 +398,10 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    match Handle::current() {
-        Ok(handle) => handle.try_spawn(future),
-        Err(NoRuntime) => Err(SpawnError { kind: SpawnErrorKind::NoRuntime, future }),
-    }
+    let Some(here) = CURRENT.get() else {
+        return Err(SpawnError { kind: SpawnErrorKind::NoRuntime, future });
+    };
+    here.0.spawner.spawn(here.0.heap, future).map_err(|error| here.refused(error))
 }
 
 /// Spawns a task that stays on one worker of the current runtime.

@@ -111,7 +111,8 @@ impl<H: Host> Runtime<H> {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.handle.spawn(future)
+        let here = self.handle;
+        here.0.spawner.spawn(here.0.heap, future).unwrap_or_else(|error| here.cancelled(error))
     }
 
     /// [`Handle::try_spawn`].
@@ -123,7 +124,8 @@ impl<H: Host> Runtime<H> {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.handle.try_spawn(future)
+        let here = self.handle;
+        here.0.spawner.spawn(here.0.heap, future).map_err(|error| here.refused(error))
     }
 
     /// [`Handle::block_on`].
