@@ -5,11 +5,16 @@ mod common;
 
 use core::{
     future::{pending, poll_fn},
+    pin::pin,
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
-    task::Poll,
+    task::{Context, Poll, Waker},
     time::Duration,
 };
-use std::{sync::Arc, thread};
+use std::{
+    sync::{Arc, Mutex},
+    task::Wake,
+    thread,
+};
 
 use common::{Drops, Flag, Log, Sim, id, output, pool, quiet, stop, threads, until, watchdog};
 use filch::{
@@ -141,6 +146,40 @@ fn tasks_spawned_by_tasks_while_draining_still_run() {
     go.set();
     assert_eq!(end.join().unwrap(), Ok(0));
     assert_eq!(ran.load(SeqCst), 10);
+    executor.platform().join();
+}
+
+/// A waker that spawns, in no task.
+struct Spawns(Mutex<Option<Result<(), SpawnErrorKind>>>, &'static common::ThreadExecutor);
+
+impl Wake for Spawns {
+    fn wake(self: Arc<Self>) {
+        let spawned = self.1.spawn(pool(), async {}).map(filch::JoinHandle::detach);
+        *self.0.lock().unwrap() = Some(spawned.map_err(|error| error.kind));
+    }
+}
+
+/// No task of its own keeps the executor from its end meanwhile.
+#[test]
+fn a_waker_in_no_task_cannot_spawn_while_draining() {
+    let _watchdog = watchdog();
+    let executor = threads(1, quiet());
+    let flag = Flag::new();
+    let waits = executor.spawn(pool(), flag.clone().wait()).unwrap();
+    let spawns = Arc::new(Spawns(Mutex::new(None), executor));
+    let ends = thread::spawn(|| executor.shutdown(Instant::MAX, |_| {}));
+    until(|| {
+        let probe = executor.spawn(pool(), async {});
+        probe.map(filch::JoinHandle::detach).is_err()
+    });
+    let mut sleep = pin!(executor.sleep(Duration::from_millis(1)));
+    let waker = Waker::from(Arc::clone(&spawns));
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    until(|| spawns.0.lock().unwrap().is_some());
+    assert_eq!(*spawns.0.lock().unwrap(), Some(Err(SpawnErrorKind::Shutdown)));
+    flag.set();
+    drop(waits);
+    assert_eq!(ends.join().unwrap(), Ok(0));
     executor.platform().join();
 }
 

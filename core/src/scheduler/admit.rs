@@ -40,8 +40,8 @@ where
             return None;
         }
         match this.current() {
-            // In a poll the caller's own task is live, so that the executor cannot stop under it.
-            Some((worker, slot)) if slot.lifo.is_accepting() => {
+            // In a poll the caller's own task is live, so that the executor cannot stop before the spawn is counted.
+            Some((worker, slot)) if Self::is_in_task(slot) => {
                 if this.gate.is_cancelling() {
                     return None;
                 }
@@ -54,12 +54,17 @@ where
         }
     }
 
+    /// Whether the calling worker is in a poll: not in a waker or a broadcast of its loop's own.
+    fn is_in_task(slot: &WorkerSlot<RING>) -> bool {
+        slot.lifo.is_accepting() && !slot.local.frame.get().is_null()
+    }
+
     #[cold]
     pub(crate) unsafe fn op_dismiss(anchor: NonNull<Anchor>) {
         // SAFETY: the table is this type's.
         let this = unsafe { Self::of(anchor) };
         match this.current() {
-            Some((_, slot)) if slot.lifo.is_accepting() => {
+            Some((_, slot)) if Self::is_in_task(slot) => {
                 slot.lifo.accept(false);
                 slot.counters.spawned.add(1_usize.wrapping_neg());
                 slot.lifo.accept(true);
