@@ -40,18 +40,9 @@ pub struct Linux {
 }
 
 thread_local! {
-    /// What this thread has heard of and not delivered: that of one host, as a worker delivers before it turns to anything else.
-    static HEARD: RefCell<Option<Box<Events>>> = const { RefCell::new(None) };
-}
-
-/// The calling thread's events. No waker runs in `f`.
-fn with_heard<R>(f: impl FnOnce(&mut Events) -> R) -> Option<R> {
-    // Gone or borrowed: a destructor of another thread-local value, or a signal handler. Neither is a worker's loop.
-    let with = |heard: &RefCell<Option<Box<Events>>>| {
-        let mut heard = heard.try_borrow_mut().ok()?;
-        Some(f(heard.get_or_insert_with(|| Box::new(Events::new()))))
-    };
-    HEARD.try_with(with).ok().flatten()
+    /// What this thread has heard of and not delivered, with the address of the host that told it: a waker of one host may make the
+    /// thread a worker of another.
+    static HEARD: RefCell<Vec<(usize, Box<Events>)>> = const { RefCell::new(Vec::new()) };
 }
 
 // SAFETY:
@@ -124,7 +115,7 @@ unsafe impl Host for Linux {
             return false;
         }
         self.sleep(word, expected, deadline);
-        with_heard(|events| !events.is_empty()) == Some(true)
+        self.with_heard(|events| !events.is_empty()) == Some(true)
     }
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
@@ -143,7 +134,7 @@ unsafe impl Host for Linux {
     unsafe fn poll_io(&self, _: WorkerId) -> usize {
         let mut n = 0;
         // A waker may do anything, also come here again, and leave nothing to be done.
-        while let Some(Some((key, ready))) = with_heard(Events::pop) {
+        while let Some(Some((key, ready))) = self.with_heard(Events::pop) {
             n += usize::from(self.sources.deliver(Key(key), ready));
         }
         n
@@ -163,6 +154,20 @@ unsafe impl Host for Linux {
 }
 
 impl Linux {
+    /// The calling thread's events. No waker runs in `f`. `None` where the thread is about to end.
+    fn with_heard<R>(&self, f: impl FnOnce(&mut Events) -> R) -> Option<R> {
+        let host = core::ptr::from_ref(self).addr();
+        let with = |heard: &RefCell<Vec<(usize, Box<Events>)>>| {
+            let mut heard = heard.borrow_mut();
+            let at = heard.iter().position(|(of, _)| *of == host).unwrap_or_else(|| {
+                heard.push((host, Box::new(Events::new())));
+                heard.len() - 1
+            });
+            f(&mut heard[at].1)
+        };
+        HEARD.try_with(with).ok()
+    }
+
     /// Asks epoll once at least, and goes on until there is an event, the word is another or the deadline has come.
     ///
     /// Besides the slack of a thread's timers, which the runtime turns off, the kernel allows itself to be late by a thousandth
@@ -178,11 +183,13 @@ impl Linux {
             };
             let longest =
                 left.map(|left| if left < ROUGH { left } else { (left - left / 128).min(LONGEST) });
-            let asked = with_heard(|events| {
+            let asked = self.with_heard(|events| {
                 if events.is_empty() { self.poller.wait(events, longest) } else { Ok(()) }
             });
             match asked {
-                Some(Ok(())) if longest != left && with_heard(|e| e.is_empty()) == Some(true) => {}
+                Some(Ok(()))
+                    if longest != left
+                        && self.with_heard(|e| e.is_empty() && !e.is_rung()) == Some(true) => {}
                 Some(Err(error)) if self.poller.is_broken_by(error) => return self.lament(error),
                 _ => return,
             }

@@ -96,7 +96,7 @@ where
         };
         let leave = Leave::at_end(self, me);
         // The caller may be in a batch of wakers, or between two steps.
-        let away = leave.worker().leave_loop();
+        let (away, _batch) = leave.worker().leave_batch();
         self.publish_all(&slot.bay);
         let call = Call::new(me, &f);
         self.begin_call(leave.worker(), &call, &away);

@@ -17,7 +17,7 @@ use core::{cell::Cell, marker::PhantomData};
 
 use super::{
     executor::Scheduler,
-    slot::{Slots, WorkerSlot},
+    slot::{LifoSlot, Slots, WorkerSlot},
     worker::Worker,
 };
 use crate::platform::Platform;
@@ -36,7 +36,7 @@ const WATCHING: u8 = 16;
 const ANNOUNCED: u8 = 32;
 /// It wakes tasks in a row: notifications are put off to the end of that.
 const BATCHING: u8 = 64;
-/// It has slept since it last looked for I/O and timers. No duty: it is the worker's own look.
+/// It has slept since its last pass. No duty: what it does for that is its own business.
 const SLEPT: u8 = 128;
 
 /// What `leave_loop` has to see to.
@@ -165,15 +165,31 @@ impl Duties {
         self.has(SLEPT)
     }
 
-    /// It shall look for I/O and timers in its next pass, as after a sleep.
-    pub(crate) fn shall_look(&self, on: bool) -> bool {
-        self.replace(SLEPT, on)
+    pub(crate) fn slept(&self, on: bool) {
+        self.set(SLEPT, on);
     }
 }
 
 /// A worker is out of its loop, in user code or in a wait, and owes the others nothing.
 #[must_use]
 pub(crate) struct Away<'w>(PhantomData<&'w ()>);
+
+/// A batch of wakers that one of them has interrupted, if there is one: it goes on when this is dropped.
+#[must_use]
+pub(crate) struct Batch {
+    lifo: &'static LifoSlot,
+    duties: &'static Duties,
+    batching: bool,
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        // INV-ACCEPTING: duties change only while it is down.
+        let was = self.lifo.replace_accept(false);
+        self.duties.batches(self.batching);
+        self.lifo.accept(was);
+    }
+}
 
 impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
 where
@@ -188,6 +204,18 @@ where
         }
         debug_assert!(!duties.are_owed(), "a worker in user code has no duty");
         Away(PhantomData)
+    }
+
+    /// As [`leave_loop`](Self::leave_loop), by user code that waits, or calls other user code: if it is a waker in a batch, that ends
+    /// here. What is left of it is delivered first; it goes on when the second value is dropped.
+    pub(crate) fn leave_batch(&self) -> (Away<'_>, Batch) {
+        let slot = self.slot();
+        // INV-ACCEPTING: duties change only while it is down.
+        let was = slot.lifo.replace_accept(false);
+        let batching = slot.local.duties.batches(false);
+        slot.local.duties.hears(batching && P::LISTENS);
+        slot.lifo.accept(was);
+        (self.leave_loop(), Batch { lifo: &slot.lifo, duties: &slot.local.duties, batching })
     }
 
     #[inline(never)]
@@ -230,6 +258,9 @@ where
         let (lifo, duties) = (&self.slot().lifo, &self.slot().local.duties);
         if duties.has(OWED & !DUE) {
             self.give_up(OWED & !DUE);
+        }
+        if self.slot().local.stretch.get().is_none() {
+            self.cover_poll();
         }
         // INV-ACCEPTING: duties change only while it is down.
         let (was, batching) = (lifo.replace_accept(false), duties.batches(true));

@@ -94,16 +94,16 @@ where
 
     #[inline(never)]
     fn take_others(&self) -> Option<Ready> {
+        let local = &self.slot().local;
+        // A worker that takes a whole tick's tasks at a time, or jobs, would never come to its end in `look_around`.
+        if local.in_tick.get() >= TICK {
+            self.end_tick();
+        }
         if let Some(ready) = self.take_injector(usize::MAX) {
             return Some(ready);
         }
         if !self.executor.config.stealing() || self.executor.in_use().len() == 1 {
             return None;
-        }
-        let local = &self.slot().local;
-        // A thief that steals a whole tick's tasks at a time would never come to its end in `look_around`.
-        if local.in_tick.get() >= TICK {
-            self.end_tick();
         }
         if !local.duties.is_searching() {
             // Ordering: a cap, for thrift.

@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use super::{
+    duties::Batch,
     executor::Scheduler,
     leave::Leave,
     slot::{Slots, WorkerSlot},
@@ -168,7 +169,8 @@ where
     S: Slots<RING>,
 {
     accepting: bool,
-    batching: bool,
+    /// A batch of wakers that the loop interrupts.
+    _batch: Batch,
     budget: u32,
     in_poll: bool,
     /// A field, so it is dropped after `Nested::drop` has run.
@@ -192,13 +194,11 @@ where
         slot.local.depth.set(slot.local.depth.get() + 1);
         slot.bay.mix(true);
         let accepting = slot.lifo.replace_accept(false);
-        // The caller may be in a batch of wakers. The notification that is due is sent now, as the nested loop may take long.
-        let batching = slot.local.duties.batches(false);
-        let _ = Worker::of(executor, id).leave_loop();
+        let (_, batch) = Worker::of(executor, id).leave_batch();
         Self {
             worker: Leave::at_end(executor, id),
             accepting,
-            batching,
+            _batch: batch,
             // Others run meanwhile, so the poll below goes on with a new budget. A budget without a limit stays one.
             budget: renewed(slot.local.budget.get()),
             in_poll,
@@ -222,7 +222,6 @@ where
         if self.in_poll {
             slot.lifo.count_poll();
         }
-        slot.local.duties.batches(self.batching);
         slot.lifo.accept(self.accepting);
     }
 }

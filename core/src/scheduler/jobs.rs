@@ -24,6 +24,7 @@
 use core::ptr::NonNull;
 
 use super::{
+    adapt::TICK,
     bay::{Bay, BayOps},
     duties::Away,
     executor::Scheduler,
@@ -221,7 +222,7 @@ where
         let slot = self.slot_of(me);
         let worker = Worker::of(self, me);
         // The caller may be in a batch of wakers, and may have put off a notification.
-        let away = worker.leave_loop();
+        let (away, _batch) = worker.leave_batch();
         let mut round = 0;
         let thief = loop {
             match job.thief() {
@@ -328,8 +329,8 @@ where
         if due {
             // INV-ACCEPTING: the caller is in user code.
             let was = slot.lifo.replace_accept(false);
-            // The next pass looks for I/O and timers.
-            slot.local.duties.shall_look(true);
+            // The loop looks for I/O and timers before it steals again.
+            slot.local.in_tick.set(TICK);
             slot.lifo.accept(was);
         }
         (due, now.as_nanos())
@@ -368,7 +369,7 @@ where
         if now.saturating_sub(slot.local.looked.get()) >= LOOK {
             slot.local.looked.set(now);
             // The next pass looks for I/O and timers.
-            slot.local.duties.shall_look(true);
+            slot.local.in_tick.set(TICK);
         }
         true
     }

@@ -46,10 +46,17 @@ impl Listener {
         self.0.load(Ordering::Relaxed) == NO_WORKER
     }
 
+    /// Whether the listener sleeps. A hint.
+    fn sleeps(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == SLEEPS
+    }
+
     /// Becomes the listener; false if there is one.
     fn begin(&self, how: u32) -> bool {
+        // A look first: an exchange that fails takes the cache line all the same.
         // Ordering: Acquire pairs with the Release in `end`: the platform's reactor goes from one worker to the next.
-        self.0.compare_exchange(NO_WORKER, how, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.is_none()
+            && self.0.compare_exchange(NO_WORKER, how, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     fn end(&self) {
@@ -81,7 +88,7 @@ where
                 return Ok(());
             }
             // Ordering: a hint; a listener that wakes up at this moment sees to what this worker does not hear of.
-            if self.listener.0.load(Ordering::Relaxed) == SLEEPS {
+            if self.listener.sleeps() {
                 return Err(Busy::Sleeps);
             }
             self.platform.relax(round);

@@ -35,14 +35,14 @@ where
     pub fn park(&self) {
         let _nested = self.nest();
         self.park_in_loop();
-        let _ = self.leave_loop();
+        self.go_away();
     }
 
     /// As `park`, for loops that go on at once.
     pub(crate) fn park_in_loop(&self) {
         if let Some(deadline) = self.begin_park() {
             self.sleep(deadline, || true);
-            self.slot().local.duties.shall_look(true);
+            self.slot().local.duties.slept(true);
             self.end_park();
         } else {
             // There is work, perhaps in the hands of a worker that was interrupted in the midst of taking it.

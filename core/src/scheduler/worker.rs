@@ -83,8 +83,7 @@ where
         if step == Step::Idle && self.look_for_io() > 0 {
             step = self.pass();
         }
-        // The next step may come late.
-        let _ = self.leave_loop();
+        self.go_away();
         step
     }
 
@@ -117,12 +116,9 @@ where
     #[cold]
     fn after_sleep(&self) {
         self.end_park();
-        let duties = &self.slot().local.duties;
-        if duties.shall_look(false) {
-            // A worker that was claimed for a task finds that first: or it would pass its search on, and wake another.
-            if !duties.is_searching() {
-                self.deliver();
-            }
+        if self.slot().local.duties.has_slept() {
+            self.slot().local.duties.slept(false);
+            self.deliver();
             self.fire_timers();
             // Another tick begins. A pass that finds nothing ends none: a worker that polls one task in each would never hear of I/O.
             self.end_stretch();
@@ -130,11 +126,16 @@ where
         }
     }
 
-    /// In a poll of this very worker, the loop is a nested one.
+    /// A worker that is stepped by hand returns to its caller: the next step may come late.
+    pub(crate) fn go_away(&self) {
+        let _ = self.leave_loop();
+        self.cover_poll();
+    }
+
+    /// In user code of this very worker, the loop is a nested one.
     pub(super) fn nest(&self) -> Option<Nested<P, S, RING>> {
-        let local = &self.slot().local;
-        (!local.frame.get().is_null() && self.slot().lifo.is_accepting())
-            .then(|| Nested::enter(self.executor, self.id, self.slot()))
+        let is_in_user_code = self.slot().lifo.is_accepting();
+        is_in_user_code.then(|| Nested::enter(self.executor, self.id, self.slot()))
     }
 
     /// At most `polls` polls, fewer if there is nothing to do; how many there were. Never blocks.

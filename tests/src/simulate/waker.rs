@@ -40,10 +40,12 @@ unsafe fn clone(data: *const ()) -> RawWaker {
 unsafe fn wake(data: *const ()) {
     // SAFETY: INV-SLOW; the caller gives it up.
     let waker = unsafe { Box::from_raw(data.cast_mut().cast::<Waker>()) };
+    pause();
     waker.wake();
 }
 
 unsafe fn wake_by_ref(data: *const ()) {
+    pause();
     // SAFETY: INV-SLOW; it is borrowed by the caller.
     unsafe { &*data.cast::<Waker>() }.wake_by_ref();
 }
