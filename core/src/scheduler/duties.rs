@@ -253,7 +253,7 @@ where
     ///
     /// One duty goes along, the notification: it comes once, when the worker leaves the loop for something else. A worker that is
     /// woken earlier finds one task in place of half of them, and may take the core away from this one. A long waker counts as a
-    /// long poll, so that the watchdog sees to what it keeps waiting.
+    /// long poll, so that the watchdog sees to what it keeps waiting; without a watchdog each task is notified of at once.
     pub(crate) fn run_wakers(&self, wake: &mut dyn FnMut()) {
         let (lifo, duties) = (&self.slot().lifo, &self.slot().local.duties);
         if duties.has(OWED & !DUE) {
@@ -263,7 +263,8 @@ where
             self.cover_poll();
         }
         // INV-ACCEPTING: duties change only while it is down.
-        let (was, batching) = (lifo.replace_accept(false), duties.batches(true));
+        let was = lifo.replace_accept(false);
+        let batching = duties.batches(self.executor.config.has_watchdog());
         lifo.count_poll();
         lifo.accept(true);
         while self.executor.platform.guard(wake).is_err() {}

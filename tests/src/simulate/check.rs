@@ -247,17 +247,30 @@ impl World {
         if parked == 0 {
             return;
         }
-        if totals.injector_depth > 0 {
+        // A batch may be larger than a ring.
+        let in_batch = self.is_watched() && self.actors.iter().any(|a| a.in_waker);
+        if totals.injector_depth > 0 && !in_batch {
             self.fail("a task waits in the injector while a worker sleeps");
         }
         // A depth counts the LIFO slot, which waits for its worker, or for the watchdog.
         let slot = usize::from(self.check.lifo_cap > 0);
         if self.check.stealing
-            && metrics.workers().any(|(_, m)| m.queue_depth > slot)
+            && metrics.workers().any(|(id, m)| m.queue_depth > slot && !self.is_in_batch(id))
             && !self.will_look_soon()
         {
             self.fail("a task waits in a ring while a worker sleeps");
         }
+    }
+
+    /// Whether the worker may be in a batch of wakers, whose tasks wait for a watcher at most.
+    fn is_in_batch(&self, worker: WorkerId) -> bool {
+        let seat = self.seats.get(worker.index()).copied().flatten();
+        self.is_watched() && seat.is_some_and(|seat| self.actors[seat].in_waker)
+    }
+
+    fn is_watched(&self) -> bool {
+        let watches = |a: &Actor| matches!(a.state, State::Asleep { deadline: Some(_), .. });
+        self.check.watchdog && self.actors.iter().any(|a| a.parked && watches(a))
     }
 
     /// Whether some worker sleeps for a millisecond at most, as in its first sleep beside one that

@@ -4,7 +4,7 @@ use core::task::{Context, RawWaker, RawWakerVTable, Waker};
 
 use super::{
     fiber::in_fiber,
-    world::{pause, world},
+    world::{pause, pause_in_waker, world},
 };
 
 /// INV-SLOW: the data is a `Box<Waker>`, which the waker owns.
@@ -40,12 +40,12 @@ unsafe fn clone(data: *const ()) -> RawWaker {
 unsafe fn wake(data: *const ()) {
     // SAFETY: INV-SLOW; the caller gives it up.
     let waker = unsafe { Box::from_raw(data.cast_mut().cast::<Waker>()) };
-    pause();
+    pause_in_waker();
     waker.wake();
 }
 
 unsafe fn wake_by_ref(data: *const ()) {
-    pause();
+    pause_in_waker();
     // SAFETY: INV-SLOW; it is borrowed by the caller.
     unsafe { &*data.cast::<Waker>() }.wake_by_ref();
 }

@@ -103,6 +103,8 @@ pub(super) struct Actor {
     /// One more wake is pending.
     pub(super) extra: bool,
     interrupted: bool,
+    /// It has stopped in a waker, which may be one of a batch.
+    pub(super) in_waker: bool,
     /// The call of the platform that it stopped in.
     pub(super) at: u64,
 }
@@ -115,13 +117,14 @@ impl Actor {
         parked: false,
         extra: false,
         interrupted: false,
+        in_waker: false,
         at: occasion::BIRTH,
     };
 
     /// No code of the executor runs here, and none will until something else happens.
     pub(super) fn rests(&self) -> bool {
         match self.state {
-            State::Ready | State::Held(_) => self.outside,
+            State::Ready | State::Held(_) => self.outside && !self.interrupted,
             State::Asleep { .. } | State::Over => true,
             State::Waking(_) => false,
         }
@@ -376,14 +379,27 @@ pub(super) fn pause_for(about: u64) {
     outside(false);
 }
 
+/// As `pause`, in a waker of the program's own.
+pub(super) fn pause_in_waker() {
+    let mark = |is| world(|w| w.me().map(|me| core::mem::replace(&mut me.in_waker, is)));
+    let was = mark(true);
+    pause();
+    mark(was == Some(true));
+}
+
 /// The program's own code runs: its worker owes nothing to the others.
 fn check_duties() {
     let executor = world(|w| {
-        w.looking = true;
+        // An interrupt comes wherever the worker is.
+        if w.me().is_some_and(|me| me.interrupted) {
+            return None;
+        }
         w.counts.checks += 1;
         w.executor
     });
-    let owes = executor.is_some_and(|executor| executor.owes_something());
+    let Some(executor) = executor else { return };
+    world(|w| w.looking = true);
+    let owes = executor.owes_something();
     world(|w| {
         w.looking = false;
         if owes {
