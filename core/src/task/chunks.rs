@@ -1,4 +1,5 @@
-//! The slabs of one size class: they grow by quarters, and are never given back to the allocator.
+//! The slots of one size class, in chunks. A class grows by a quarter of a doubling at a time, and never gives memory
+//! back to the allocator.
 
 use core::{alloc::Layout, ptr::NonNull};
 
@@ -7,23 +8,24 @@ use super::names::Names;
 use super::{header::Header, memory::Home};
 use crate::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, array_of, maybe_const};
 
-/// Chunks have at least this alignment; a task may ask for no more.
+/// Every chunk has at least this alignment. A task may ask for no more.
 pub(crate) const ALIGN: usize = 128;
-/// About as large as a class's first four chunks together.
+/// Roughly the bytes of a class's first four chunks together.
 const FIRST_CHUNKS: usize = 4096;
-/// Chunks in a doubling of a class, as a power of two: no more than a fifth of a class is ever idle for its growth.
+/// Chunks in each doubling of a class, as a power of two. At most a fifth of a class's slots are unused because it has
+/// grown.
 const PARTS: u32 = 2;
 const CHUNKS: usize = 26 << PARTS;
 const _: () = assert!(CHUNKS <= Home::PARTS, "INV-HOME-PART");
-/// An offset in a chunk has so many bits.
+/// Bits of a slot's offset in its chunk.
 pub(super) const OFFSET: u32 = 25;
 
-/// The chunks of one class: the first four have `2^first` slots each, the next four twice as many, and so on.
+/// The chunks of one class. The first four have `2^first` slots each, the next four twice as many, and so on.
 ///
-/// INV-CHUNK: a chunk pointer that is not null points to that many slots for ever; their bytes began as zeros, which is
-/// what a vacant header is.
+/// INV-CHUNK: a chunk pointer that is not null points to that many slots for ever. Their bytes begin as zeros, and
+/// zeros are a vacant header.
 ///
-/// All of it is zero until the first use, so that a heap in a `static` takes no room in an image.
+/// Every field is zero until the first use, so that a heap in a `static` takes no room in an image.
 pub(crate) struct Chunks {
     first: AtomicU32,
     /// Bytes from one slot to the next.
@@ -46,11 +48,12 @@ impl Chunks {
         }
     }
 
-    /// Says how large the slots are: before all else, and always the same. Who knows of a slot came by it after that.
+    /// Sets the size of a slot. Every call passes the same value, and the first comes before any other use of the
+    /// chunks: a context that knows of a slot learned of it after this call.
     pub(crate) fn settle(&self, stride: usize) {
         let small = stride <= FIRST_CHUNKS >> PARTS;
         let first = if small { (FIRST_CHUNKS / stride).ilog2() - PARTS } else { 0 };
-        // Ordering: published by what tells of the chunks (`Home::found`).
+        // Ordering: Relaxed; the Release in `Home::found` publishes it.
         self.first.store(first, Ordering::Relaxed);
         self.stride.store(stride, Ordering::Relaxed);
         #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
@@ -69,15 +72,15 @@ impl Chunks {
         self.stride.load(Ordering::Relaxed)
     }
 
-    /// In which chunk slot `index` is.
+    /// The chunk that slot `index` is in.
     pub(crate) fn chunk(&self, index: u32) -> usize {
         self.locate(index).0
     }
 
-    /// Which chunk, and where in it.
+    /// The chunk of slot `index`, and the offset in it.
     #[inline]
     fn locate(&self, index: u32) -> (usize, usize) {
-        // Counted so that a doubling begins at each power of two.
+        // Shifted so that each doubling begins at a power of two.
         let shifted = u64::from(index) + (1 << (self.first() + PARTS));
         let parts = shifted.ilog2() - PARTS;
         let part = (shifted >> parts) as usize & ((1 << PARTS) - 1);
@@ -91,14 +94,14 @@ impl Chunks {
         1 << (self.first() as usize + (chunk >> PARTS))
     }
 
-    /// Makes sure that there is memory for slot `index`.
+    /// Makes sure that slot `index` has memory. False if the allocator has none, or the class is at its largest.
     pub(crate) fn reach(&self, index: u32) -> bool {
         let (chunk, _) = self.locate(index);
         let Some(pointer) = self.chunks.get(chunk).filter(|_| self.slots(chunk) <= 1 << OFFSET)
         else {
             return false;
         };
-        // Ordering: Acquire pairs with the Release below: the bytes are zeros.
+        // Ordering: Acquire pairs with the Release in `grow`: the bytes are zeros.
         !pointer.load(Ordering::Acquire).is_null() || self.grow(pointer, chunk)
     }
 
@@ -111,7 +114,7 @@ impl Chunks {
         if fresh.is_null() {
             return false;
         }
-        // Ordering: Release pairs with the Acquire in `reach` and `slot`; of two who grow at once, one wins.
+        // Ordering: Release pairs with the Acquire in `reach` and `at`. Of two contexts that grow at once, one wins.
         let won = pointer.compare_exchange(
             core::ptr::null_mut(),
             fresh.cast(),
@@ -119,26 +122,26 @@ impl Chunks {
             Ordering::Acquire,
         );
         if won.is_err() {
-            // SAFETY: ours, of this layout, and seen by nobody.
+            // SAFETY: the chunk is ours, of this layout, and no other context has seen it.
             unsafe { alloc::alloc::dealloc(fresh, layout) };
         }
         true
     }
 
     /// # Safety
-    /// The index has been reached.
+    /// `reach` has returned true for the index.
     #[inline]
     pub(crate) unsafe fn slot(&self, index: u32) -> NonNull<Header> {
         let (chunk, offset) = self.locate(index);
-        // SAFETY: the caller's (INV-CHUNK).
+        // SAFETY: INV-CHUNK: the caller's index has been reached, so that its chunk exists.
         unsafe { self.at(chunk, offset) }
     }
 
     /// # Safety
-    /// The chunk exists, and has so many slots.
+    /// The chunk exists, and has more than `offset` slots.
     #[inline]
     pub(super) unsafe fn at(&self, chunk: usize, offset: usize) -> NonNull<Header> {
-        // SAFETY: the caller's; INV-CHUNK.
+        // SAFETY: INV-CHUNK: the chunk exists and has this slot, says the caller.
         unsafe {
             // Ordering: Acquire pairs with the Release in `grow`.
             let base = self.chunks.get_unchecked(chunk).load(Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! Cooperation: yielding, budgets, shields.
+//! Cooperation: yields, budgets and shields.
 
 use core::{
     cell::Cell,
@@ -17,22 +17,22 @@ use super::{
     waker::{carry_out, header_of},
 };
 
-/// Units of budget that a task has for each of its polls.
+/// Units of budget that a task has for each poll.
 pub const BUDGET: u32 = 128;
 
-/// A budget that never ends.
+/// A budget without a limit.
 const UNCONSTRAINED: u32 = u32::MAX;
-/// A budget that is used up and has refused so often, in the lower half.
+/// Set in a budget that is used up. The lower half then counts its refusals.
 const REFUSED: u32 = 1 << 16;
 
-/// The budget that an operation spends. It belongs to the poll that is under way in the calling context; the waker tells which
-/// executor's that is. One that is not ours (in a combinator that polls with wakers of its own) tells nothing: then it is the poll
-/// of the operation's own executor, if there is one here.
+/// The budget that an operation spends: that of the poll that the calling context is in. The waker tells which executor
+/// polls. A foreign waker (of a combinator that polls with wakers of its own) does not; then the poll is that of the
+/// operation's own executor, if the calling context is in one.
 struct Budget {
-    /// INV-BUDGET: the calling context's own, for as long as its poll lasts.
+    /// INV-BUDGET: it belongs to the calling context, for as long as its poll lasts.
     cell: NonNull<Cell<u32>>,
-    /// The waker is not ours. It may be that of a foreign `block_on` inside a poll, which never gives way: it gets a new budget when it
-    /// was refused as often as it was granted.
+    /// Whether the waker is foreign. It may then be that of a foreign `block_on` inside a poll, which never gives way.
+    /// Such a budget is renewed after as many refusals as it had units.
     foreign: bool,
 }
 
@@ -55,7 +55,7 @@ impl Budget {
         unsafe { self.cell.as_ref() }
     }
 
-    /// Whether there is a unit left. If not, that is a refusal.
+    /// Whether there is a unit left. If not, this counts as a refusal.
     #[inline]
     fn grants(&self) -> bool {
         match self.cell().get() {
@@ -64,7 +64,7 @@ impl Budget {
         }
     }
 
-    /// Counts a refusal; true if there is a new budget in its place.
+    /// Counts a refusal. True if the budget is renewed instead.
     #[cold]
     fn refuses(&self, before: u32) -> bool {
         let renewed = before >= BUDGET;
@@ -72,7 +72,7 @@ impl Budget {
         renewed
     }
 
-    /// Takes a unit, of one that has granted it.
+    /// Takes a unit, after `grants`.
     #[inline]
     fn take(&self) {
         let left = self.cell().get();
@@ -91,7 +91,7 @@ impl Budget {
     }
 }
 
-/// Spends one unit of the poll under way in the calling context, of this executor; false if there was none left.
+/// Spends one unit of the poll that the calling context is in, on this executor. False if there was none left.
 ///
 /// # Safety
 /// `anchor` is that of a `'static` scheduler.
@@ -102,7 +102,7 @@ pub(crate) unsafe fn spend_at(anchor: NonNull<Anchor>) -> bool {
     cell.is_none_or(|cell| Budget { cell, foreign: false }.spend())
 }
 
-/// Spends one unit, for an operation of the executor with this anchor; false if there was none left.
+/// Spends one unit for an operation of the executor with this anchor. False if there was none left.
 ///
 /// # Safety
 /// As `spend_at`.
@@ -116,7 +116,7 @@ pub(crate) fn renewed(budget: u32) -> u32 {
     if budget == UNCONSTRAINED { budget } else { BUDGET }
 }
 
-/// Gives way once: the task goes to the end of its worker's run queue and is polled again.
+/// Gives way once: the task goes to the end of its worker's run queue, and is polled again.
 ///
 /// Works under any executor. Cost: one queue operation.
 ///
@@ -154,12 +154,13 @@ impl Future for YieldNow {
     }
 }
 
-/// Spends one of the 128 units that a task has for each poll, and gives way if there was none left.
+/// Spends one of the 128 units that a task has for each poll. If there is none left, the task gives way and is polled
+/// again with a new budget.
 ///
-/// Every operation of this project that can be ready at once (joins, timers, sockets) spends a unit by itself; call this
-/// in loops over things that do not. The budget is found through the task's own waker. Inside a combinator that polls with a waker
-/// of its own (`FuturesUnordered`) the waker tells nothing: there use [`Spawner::consume_budget`], or the function of this name of
-/// a runtime, which both know the executor. Cost: a few loads.
+/// Every operation of this project that can be ready at once (joins, timers, sockets) spends a unit by itself. Call
+/// this in loops over operations that do not. The budget is found through the task's own waker, so it is not found
+/// inside a combinator that polls with wakers of its own (`FuturesUnordered`). There use [`Spawner::consume_budget`],
+/// or a runtime's function of this name: both know the executor. Cost: a few loads.
 ///
 /// # Cancel safety
 /// Dropping it before it completes loses nothing but the unit.
@@ -197,8 +198,9 @@ impl Future for ConsumeBudget {
     }
 }
 
-/// Runs an operation that can be ready at once, on the budget of the task that is being polled: for sockets, channels and
-/// the like. Spends one unit if `op` is ready; if there is none left, `op` is not run, and the task is polled again soon.
+/// Runs an operation that can be ready at once (a socket's, a channel's) on the budget of the task that is being
+/// polled. Spends one unit if `op` is ready. If there is no unit left, `op` does not run, and the task gives way and is
+/// polled again.
 ///
 /// An operation that is pending spends nothing, so that a task may wait for any number of them. The budget is found
 /// through the task's own waker, see [`consume_budget`]. Cost: a few loads and a store.
@@ -236,7 +238,7 @@ fn budgeted_by<T>(
     polled
 }
 
-/// The budget of this executor's polls, also where the waker is not a task's.
+/// Budgets of this executor's polls, found even if the waker is foreign.
 impl Spawner {
     /// As [`consume_budget`](fn@consume_budget).
     pub fn consume_budget(self) -> ConsumeBudget {
@@ -259,9 +261,10 @@ impl Spawner {
     }
 }
 
-/// Runs a future without a budget: its ready operations never make it give way. The budget of the task around it stays.
+/// Runs a future without a budget: its operations are always granted. The budget of the task around it is kept.
 ///
-/// For a future that is known to be short. A loop over ready operations in here holds its worker for as long as it runs.
+/// Use it for a future that is known to be short. A loop over ready operations inside it holds its worker for as long
+/// as it runs.
 ///
 /// # Cancel safety
 /// That of the future.
@@ -299,7 +302,7 @@ impl<F: Future> Future for Unconstrained<F> {
     }
 }
 
-/// Puts the budget back, also when the poll unwinds.
+/// Puts the budget back, even if the poll unwinds.
 struct Restore {
     budget: Budget,
     left: u32,
@@ -311,11 +314,12 @@ impl Drop for Restore {
     }
 }
 
-/// Keeps cancellation away while `future` runs: an abort takes effect when it is done, or dropped.
+/// Defers cancellation while `future` runs: an abort takes effect once it is complete or dropped.
 ///
-/// For a stretch that must not be cut, such as a two-step update. Shields nest, up to 255 deep (15 where 64-bit atomics
-/// are not native); a task that holds more can no longer be cancelled. The task is found through its own
-/// waker: inside a combinator that polls with a waker of its own there is no shield. Cost: two read-modify-writes.
+/// Use it for a part that must not be interrupted, such as an update in two steps. Shields nest, up to 255 deep (15
+/// where 64-bit atomics are not native); a task that holds more can never be cancelled again. The task is found through
+/// its own waker, so inside a combinator that polls with wakers of its own there is no shield. Cost: two
+/// read-modify-writes.
 ///
 /// # Cancel safety
 /// Dropping it lowers the shield and drops the future.
@@ -335,10 +339,10 @@ pub struct Shield<F> {
     future: F,
 }
 
-/// INV-SHIELD: a reference to the task whose shield depth counts this one.
+/// INV-SHIELD: a reference to the task, whose shield depth counts this shield.
 struct Raised(Option<NonNull<Header>>);
 
-// SAFETY: it touches the task's state only.
+// SAFETY: it only makes transitions of the task's state.
 unsafe impl Send for Raised {}
 // SAFETY: as above.
 unsafe impl Sync for Raised {}
@@ -346,7 +350,7 @@ unsafe impl Sync for Raised {}
 impl Drop for Raised {
     fn drop(&mut self) {
         if let Some(task) = self.0.take() {
-            // SAFETY: INV-SHIELD: the reference goes with the shield.
+            // SAFETY: INV-SHIELD: the transition consumes the reference.
             unsafe { carry_out(task.as_ref().state.apply(Snapshot::shield_exit), task) };
         }
     }
@@ -356,14 +360,14 @@ impl<F: Future> Future for Shield<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: `future` is pinned with the shield: it is never moved out; `raised` is never pinned.
+        // SAFETY: `future` is pinned with the shield and never moved out; `raised` is never pinned.
         let (raised, future) = unsafe {
             let this = self.get_unchecked_mut();
             (&mut this.raised, Pin::new_unchecked(&mut this.future))
         };
         if raised.0.is_none() {
             if let Some(task) = header_of(cx.waker()) {
-                // SAFETY: a waker of ours holds a reference; the transition takes one for the shield.
+                // SAFETY: a waker of this crate holds a reference; the transition takes another one for the shield.
                 unsafe { task.as_ref() }.state.apply(Snapshot::shield_enter);
                 raised.0 = Some(task);
             }

@@ -1,8 +1,8 @@
-//! Free slots of a home where a word has no room for a tag: a mark in each slot, and their count.
+//! The free slots of a home on targets whose word has no room for a tag: a mark in each slot, and a count of them.
 //!
-//! A stack tells a head that left and came back by a tag. In 32 bits that tag would have 16, and a context that is held up for
-//! 65,536 changes would take a slot that is in use. Here nothing is linked: a slot is claimed by an exchange of its own mark, for
-//! which it is all the same how often the slot was in use before.
+//! A linked stack needs a tag to tell a head from one that left and came back. In 32 bits the tag has 16: a context
+//! that is held up for 65,536 changes would take a slot that is in use. Here nothing is linked. A context claims a slot
+//! by exchanging the slot's own mark, and it does not matter how often the slot was used before.
 
 use core::ptr::NonNull;
 
@@ -11,16 +11,17 @@ use crate::atomic::{AtomicU32, Ordering, maybe_const, spin_loop};
 
 /// The slots of a home that were used and are free.
 ///
-/// INV-FLAG: a slot whose `link` is `FREE` belongs to the one that exchanges it. There are at least as many of them as permits: a
-/// slot is marked before its permit is given, and a permit is taken before a slot is claimed. So a context with a permit finds a slot, if it looks often enough: there is a free one at any moment.
+/// INV-FLAG: a slot whose `link` is `FREE` belongs to the context that exchanges the mark. There are at least as many
+/// marked slots as permits: `give` marks a slot before it adds the permit, and `take` takes a permit before it claims a
+/// slot. So at any moment a context with a permit has a slot to find, and finds one if it looks often enough.
 #[derive(Debug)]
 pub(crate) struct Flags {
     permits: AtomicU32,
-    /// Where the last one was found: a hint.
+    /// The index of the slot that was taken last, where the next search begins. A hint.
     last: AtomicU32,
 }
 
-/// The link of a free slot: no header's address, and no task that is queued last.
+/// The link of a free slot. It is neither a header's address nor the null link of the last task in a queue.
 const FREE: *mut Header = core::ptr::without_provenance_mut(1);
 
 impl Flags {
@@ -33,44 +34,47 @@ impl Flags {
         }
     }
 
-    /// Takes a slot; none if there was none at one moment. Lock-free; callable from any context. Looks at every slot that was ever
-    /// used, at worst, beginning where it found the last one.
+    /// Takes a slot, or none if at one moment there was none. Lock-free; callable from any context. At worst it looks
+    /// at every slot that was ever used, beginning where the last one was found.
     ///
     /// # Safety
-    /// `slot` gives a header that is there for ever, of each index below `used`; slots that are given back are among them.
+    /// For each index below `used`, `slot` returns a header that stays for ever. Slots that are given back are among
+    /// them.
     pub(crate) unsafe fn take(
         &self,
         used: &AtomicU32,
         slot: impl Fn(u32) -> NonNull<Header>,
     ) -> Option<NonNull<Header>> {
         let less = |n: u32| n.checked_sub(1);
-        // Ordering: Acquire pairs with the Release in `give`: the slots of all permits given until now are marked, and below `used`.
-        // Later ones may take those, and leave theirs, which need not be.
+        // Ordering: Acquire pairs with the Release in `give`: the slots of all permits given until now are marked, and
+        // below `used`. A context with a later permit may take one of those; then it leaves its own, which may lie
+        // above `used`.
         self.permits.fetch_update(Ordering::Acquire, Ordering::Relaxed, less).ok()?;
         // Ordering: a hint.
         let last = self.last.load(Ordering::Relaxed);
         let mut is_sure = cfg!(filch_loom);
         loop {
-            // Ordering: Acquire pairs with the Release in `take_fresh`: there is memory for all of them.
+            // Ordering: Acquire pairs with the Release in `take_fresh`: all slots below `used` have memory.
             let used = used.load(Ordering::Acquire);
             for index in (last.min(used)..used).chain(0..last.min(used)) {
                 let found = slot(index);
                 // SAFETY: the caller's.
                 let link = unsafe { &found.as_ref().link };
-                // First those that are seen to be free. The second time, what this context sees may be old.
+                // The first round tries only slots that look free. This view may be old, so later rounds try every
+                // slot.
                 // Ordering: a hint.
                 if !is_sure && link.load(Ordering::Relaxed) != FREE {
                     continue;
                 }
                 let none = core::ptr::null_mut();
-                // Ordering: Acquire pairs with the Release in `give`: the slot's last user is done with it.
+                // Ordering: Acquire pairs with the Release in `give`: the slot's last user has finished with it.
                 let (set, load) = (Ordering::Acquire, Ordering::Relaxed);
                 if link.compare_exchange(FREE, none, set, load).is_ok() {
                     self.last.store(index, Ordering::Relaxed);
                     return Some(found);
                 }
             }
-            // Another context has taken what this permit stands for, and what its own stands for is free.
+            // Another context took the slot that this permit stands for, so the slot of that context's permit is free.
             is_sure = true;
             spin_loop();
         }
@@ -84,7 +88,7 @@ impl Flags {
         // Ordering: Release pairs with the Acquire of the exchange in `take`.
         // SAFETY: the caller's.
         unsafe { slot.as_ref() }.link.store(FREE, Ordering::Release);
-        // Ordering: Release pairs with the Acquire in `take`: one with this permit finds the slot.
+        // Ordering: Release pairs with the Acquire in `take`: a context that gets this permit sees the mark.
         self.permits.fetch_add(1, Ordering::Release);
     }
 }

@@ -1,4 +1,4 @@
-//! Free slots of a home: lock-free stacks of their names.
+//! The free slots of a home: a lock-free stack of their names.
 
 use core::ptr::NonNull;
 
@@ -8,15 +8,15 @@ use crate::{
     bits::Field,
 };
 
-/// A head: the name of the first slot and one, or zero. The tag grows with each change, so that a slot which left and
-/// came back is told apart.
+/// A head: the name of the first slot plus one, or zero if the stack is empty. Each change increments the tag, so that
+/// a head is told from an earlier one with the same slot.
 const NAME: Field = Field::first(Word::BITS / 2);
 const TAG: Field = NAME.then(Word::BITS / 2);
 
-/// A stack of free slots, linked through `link` by numbers that their home gives them.
+/// A stack of free slots, linked through `link` by names: numbers that their home gives them.
 ///
-/// INV-FREE: a slot in the stack is a header for ever, and the stack's alone; its name was pushed with it, so that
-/// whoever takes a name from a head gets the slot back by it.
+/// INV-FREE: a slot in the stack is a header for ever, and belongs to the stack alone. It was pushed with its name, so
+/// that the name in a head leads back to the slot.
 pub(crate) struct Stack {
     head: AtomicWord,
 }
@@ -31,27 +31,27 @@ impl Stack {
         }
     }
 
-    /// Takes a slot out; else the head, which says that there is none. Lock-free; callable from any context.
+    /// Takes a slot out. If there is none, returns the head that was empty. Lock-free; callable from any context.
     ///
     /// # Safety
-    /// `slot` gives the slot of each name that was pushed here: INV-FREE.
+    /// `slot` returns the slot of each name that was pushed here: INV-FREE.
     #[inline]
     pub(crate) unsafe fn pop(
         &self,
         slot: impl Fn(u32) -> NonNull<Header>,
     ) -> Result<NonNull<Header>, Word> {
-        // Ordering: Acquire pairs with the Release in `push`: the slot's last user is done with it, and its `link`
+        // Ordering: Acquire pairs with the Release in `push`: the slot's last user has finished with it, and its `link`
         // is what `push` wrote.
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             let first = slot((NAME.get(head) as u32).checked_sub(1).ok_or(head)?);
-            // SAFETY: INV-FREE: a header for ever. It may be taken under our eyes; then `next` is garbage, and the tag
-            // fails the exchange.
+            // SAFETY: INV-FREE: a header for ever. Another context may take the slot meanwhile; then `next` is garbage,
+            // and the tag makes the exchange fail.
             let next = unsafe { first.as_ref() }.link.load(Ordering::Relaxed).addr();
             let new = next_head(head, next as Word);
-            // Ordering: the failure is Acquire as above, since it is the next guess; a success finds what that has acquired.
-            // Release pairs with the Acquire of whoever finds the stack empty thereby: it sees what this context gave to
-            // another stack before.
+            // Ordering: a failure is Acquire, as the load above, because it is the next guess; a success keeps what
+            // that guess acquired. Release pairs with the Acquire of a `pop` that finds the stack empty after this one:
+            // that context sees what this one pushed to another stack before.
             match self.head.compare_exchange_weak(head, new, Ordering::Release, Ordering::Acquire) {
                 Ok(_) => return Ok(first),
                 Err(seen) => head = seen,
@@ -68,10 +68,10 @@ impl Stack {
     /// Puts a slot in. Lock-free; callable from any context.
     ///
     /// # Safety
-    /// The caller owns the slot, which has this name: INV-FREE.
+    /// The caller owns the slot, and `name` is its name: INV-FREE.
     #[inline]
     pub(crate) unsafe fn push(&self, slot: NonNull<Header>, name: u32) {
-        // SAFETY: INV-FREE: a header, and the caller's.
+        // SAFETY: INV-FREE: it is a header, and the caller owns it.
         let link = unsafe { &slot.as_ref().link };
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
@@ -90,7 +90,7 @@ impl Stack {
     }
 }
 
-/// The head after a change: another name, and the next tag.
+/// The head after a change: the new name and the next tag.
 #[inline(always)]
 fn next_head(head: Word, name: Word) -> Word {
     let tag = TAG.get(head).wrapping_add(1) & TAG.max();

@@ -17,14 +17,14 @@ use crate::{
 
 /// The type-erased head of a task: four words.
 ///
-/// Who may touch what:
+/// Access:
 ///
 /// | field | access |
 /// |---|---|
-/// | `state` | anybody with a reference, and whoever finds the slot in its memory |
+/// | `state` | any context with a reference, or that finds the slot in its home |
 /// | `link` | the holder of the `Ready`; the queue it is in; the free slots of its home |
 /// | `vtable` | written by the spawner before `publish`; read by holders of a reference |
-/// | `home` | written by whoever takes the slot for the first time; read by holders of a reference and owners of the slot |
+/// | `home` | written by the slot's first owner; read by holders of a reference and by owners of the slot |
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) state: State,
@@ -38,28 +38,28 @@ const _: () = assert!(
     "a header is four words: 32 bytes on 64-bit targets, 16 on 32-bit ones"
 );
 
-/// What a type-erased task can do. All take a header whose task has the type that the table was made for.
+/// The operations of a type-erased task. Each takes the header of a task of the type that the table was made for.
 pub(crate) struct Vtable {
-    /// Polls the future; true if it is done, its output in its place. The flag turns false when the future is gone,
-    /// should the call unwind. INV-TASK-POLL.
+    /// Polls the future. True if it is complete: its output is then in its place. The flag becomes false when the
+    /// future is dropped, in case the call unwinds afterwards. INV-TASK-POLL.
     pub(crate) poll: unsafe fn(NonNull<Header>, &mut Context<'_>, &Cell<bool>) -> bool,
     /// Drops the future. INV-TASK-POLL.
     pub(crate) drop_future: unsafe fn(NonNull<Header>),
-    /// Writes an error in place of the future that `drop_future` dropped. INV-TASK-POLL.
+    /// Writes an error where the future was, after `drop_future`. INV-TASK-POLL.
     pub(crate) fail: unsafe fn(NonNull<Header>, JoinError),
     /// Drops the output. INV-TASK-OUTPUT.
     pub(crate) drop_output: unsafe fn(NonNull<Header>),
     /// Moves the output out. INV-TASK-OUTPUT.
     pub(crate) take_output: unsafe fn(NonNull<Header>, *mut ()),
-    /// What is known of the task beyond its header.
+    /// What the spawn said of the task: name, location, worker.
     pub(crate) meta: unsafe fn(NonNull<Header>) -> Tag,
-    /// Where the join slot is, in bytes from the header.
+    /// The offset of the join slot from the header, in bytes.
     pub(crate) join_offset: usize,
 }
 
-// INV-TASK-POLL: the caller holds the `Ready` of a live task; nobody else touches its stage.
-// INV-TASK-OUTPUT: the task is complete and the caller is the one to whom its output belongs: the join handle, or, if
-// the join interest was gone before completion, the holder of the `Ready`.
+// INV-TASK-POLL: the caller holds the `Ready` of a live task; no other context touches its stage.
+// INV-TASK-OUTPUT: the task is complete, and the output belongs to the caller: to the join handle, or, if the join
+// interest was gone before completion, to the holder of the `Ready`.
 
 impl Header {
     maybe_const! {
@@ -74,23 +74,23 @@ impl Header {
         }
     }
 
-    /// Says whose the slot is, for ever: its home, and in which part of it.
+    /// Records the home of the slot, and the part of the home that it is in. Both hold for ever.
     ///
     /// # Safety
-    /// The caller owns the slot, which nobody has used before.
+    /// The caller owns the slot, which was never used before.
     pub(crate) unsafe fn settle(&self, home: &'static Home, part: usize) {
         debug_assert!(part <= Home::PARTS, "INV-HOME-PART");
         let tagged = core::ptr::from_ref(home).map_addr(|address| address | part);
-        // SAFETY: INV-HOME-SLOT: the caller owns the slot, and nobody has a reference by which to read this.
+        // SAFETY: INV-HOME-SLOT: the caller owns the slot, and no context has a reference by which to read this.
         self.home.with_mut(|p| unsafe { *p = tagged });
     }
 
-    /// Says what the slot now holds.
+    /// Records the type of the task that the slot is about to hold.
     ///
     /// # Safety
     /// The caller owns the slot: it was taken, and holds no task yet.
     pub(crate) unsafe fn describe(&self, vtable: &'static Vtable) {
-        // SAFETY: INV-HOME-SLOT: the caller owns the slot, and nobody has a reference by which to read this.
+        // SAFETY: INV-HOME-SLOT: the caller owns the slot, and no context has a reference by which to read this.
         self.vtable.with_mut(|p| unsafe { *p = Some(vtable) });
     }
 
@@ -98,7 +98,7 @@ impl Header {
     /// The caller holds a reference to the task.
     #[inline(always)]
     pub(crate) unsafe fn vtable(&self) -> &'static Vtable {
-        // SAFETY: `describe` wrote it before the reference could be had, and nobody writes it while there is one.
+        // SAFETY: `describe` wrote it before the reference existed, and nothing writes it while there is a reference.
         self.vtable.with(|p| unsafe { (*p).unwrap_unchecked() })
     }
 
@@ -106,11 +106,12 @@ impl Header {
     /// The caller holds a reference to the task, or owns the slot.
     #[inline(always)]
     pub(crate) unsafe fn home(&self) -> &'static Home {
-        // SAFETY: `settle` wrote it before the slot's first task, and nobody since. INV-HOME-PART: the mask takes the part out.
+        // SAFETY: `settle` wrote it before the slot's first task, and nothing has since. INV-HOME-PART: the mask
+        // removes the part.
         self.home.with(|p| unsafe { &*(*p).map_addr(|address| address & !Home::PARTS) })
     }
 
-    /// Which part of its home the slot is in.
+    /// The number of the part of its home that the slot is in.
     ///
     /// # Safety
     /// As `home`.
@@ -124,20 +125,21 @@ impl Header {
     /// # Safety
     /// The caller holds a reference to the task of `header`.
     pub(crate) unsafe fn join_slot<'a>(header: NonNull<Header>) -> &'a JoinSlot {
-        // SAFETY: the task's slot is in one piece with its header, and the table's offset is that of its type.
+        // SAFETY: the slot's memory is one piece that begins with the header, and the table's offset is that of the
+        // task's type.
         unsafe { header.byte_add(header.as_ref().vtable().join_offset).cast().as_ref() }
     }
 }
 
 /// The linear token of the scheduler: the right to poll a task, and one reference to it.
 ///
-/// At most one exists per task. It is the only thing that queues carry; dropping one would lose a wake-up, so that in
-/// debug builds it panics.
+/// At most one exists for each task. Queues carry nothing else. Dropping one would lose a wake-up, so it panics in
+/// debug builds.
 #[must_use = "a Ready that is dropped is a lost wake-up"]
 pub(crate) struct Ready(NonNull<Header>);
 
-// SAFETY: a `Ready` owns its task's next poll; tasks that must not move between threads are pinned, and the scheduler
-// polls those on their worker only.
+// SAFETY: a `Ready` owns its task's next poll. A task that must not move between threads is pinned, and the scheduler
+// polls it on its worker only.
 unsafe impl Send for Ready {}
 
 impl Ready {
@@ -165,12 +167,12 @@ impl Ready {
         unsafe { self.0.as_ref() }
     }
 
-    /// Whether the task's future must not leave its worker's context.
+    /// Whether the task's future must stay in its worker's context.
     pub(crate) fn is_local(&self) -> bool {
         self.header().state.load().is_pinned() && self.tag().local
     }
 
-    /// The worker that the task is pinned to.
+    /// The worker that the task is pinned to, if it is pinned.
     #[inline]
     pub(crate) fn pin(&self) -> Option<WorkerId> {
         if self.header().state.load().is_pinned() { self.tag().worker } else { None }
@@ -178,7 +180,7 @@ impl Ready {
 
     #[inline]
     fn tag(&self) -> Tag {
-        // SAFETY: a `Ready` holds a reference, and the table is the task's own.
+        // SAFETY: a `Ready` holds a reference, and the table is that of the task's type.
         unsafe { (self.header().vtable().meta)(self.0) }
     }
 }
@@ -190,7 +192,7 @@ impl Drop for Ready {
     }
 }
 
-/// What a spawn may say of its task.
+/// What a spawn said of its task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tag {
     pub(crate) name: Option<&'static str>,
@@ -199,7 +201,7 @@ pub(crate) struct Tag {
     pub(crate) local: bool,
 }
 
-/// Where a task keeps its [`Tag`]: nowhere at all for a task that has none.
+/// Where a task keeps its [`Tag`]. A task without one takes no memory for it.
 pub(crate) trait Meta: 'static {
     const PINNED: bool;
     fn tag(&self) -> Tag;
@@ -212,7 +214,8 @@ impl Meta for () {
     }
 }
 
-/// A pinned task without a name. A local one, whose future is not `Send`, ends when its worker goes offline.
+/// The tag of a pinned task without a name. A local task's future is not `Send`, and is dropped when its worker goes
+/// offline.
 pub(crate) struct Pinned {
     pub(crate) worker: WorkerId,
     pub(crate) local: bool,
@@ -225,7 +228,7 @@ impl Meta for Pinned {
     }
 }
 
-/// A task with a name; `PINNED` says whether its worker counts.
+/// The tag of a task with a name. `PINNED` says whether the task is pinned to the tag's worker.
 pub(crate) struct Named<const PINNED: bool>(pub(crate) Tag);
 
 impl<const PINNED: bool> Meta for Named<PINNED> {
@@ -261,14 +264,14 @@ impl<F: Future, M: Meta> Task<F, M> {
         join_offset: core::mem::offset_of!(Self, join),
     };
 
-    /// Builds the task in a slot, all but the state.
+    /// Builds the task in a slot, except for the state.
     ///
     /// # Safety
-    /// The caller owns the slot, which is large enough and aligned, and whose header is valid.
+    /// The caller owns the slot, which is large enough, aligned, and has a valid header.
     pub(crate) unsafe fn build(slot: NonNull<Header>, future: F, meta: M) {
         let task = slot.cast::<Self>().as_ptr();
-        // SAFETY: INV-HOME-SLOT: the slot is the caller's, with room for the task. The header stays as it is, since others may
-        // look at its state.
+        // SAFETY: INV-HOME-SLOT: the slot is the caller's, and the task fits. The header is kept, since other contexts
+        // may read its state.
         unsafe {
             (&raw mut (*task).join).write(JoinSlot::new());
             (&raw mut (*task).stage)
@@ -278,18 +281,18 @@ impl<F: Future, M: Meta> Task<F, M> {
         }
     }
 
-    /// The state in which the task begins.
+    /// The state of a new task of this kind.
     pub(crate) fn first_state() -> Snapshot {
         Snapshot::spawned(M::PINNED)
     }
 
-    /// A task that never runs: cancelled and complete, with a handle.
+    /// Makes the built task one that never runs: cancelled and complete, with a handle.
     ///
     /// # Safety
-    /// As `build`, which came before; nobody else knows of the task.
+    /// As for `build`, which the caller has called. No other context knows of the task.
     pub(crate) unsafe fn cancel_unscheduled(slot: NonNull<Header>) -> JoinHandle<F::Output> {
-        // SAFETY: the future is the caller's to drop (INV-TASK-POLL), and the error takes its place. The handle's is
-        // the only reference. If the drop unwinds, the slot is leaked, no more.
+        // SAFETY: INV-TASK-POLL: the future is the caller's to drop, and the error takes its place. The handle's
+        // reference is the only one. If the drop unwinds, the slot is leaked.
         unsafe {
             Self::drop_future(slot);
             Self::fail(slot, JoinError::Cancelled);
@@ -311,8 +314,8 @@ impl<F: Future, M: Meta> Task<F, M> {
                 core::task::Poll::Pending => false,
                 core::task::Poll::Ready(output) => {
                     alive.set(false);
-                    // SAFETY: INV-TASK-POLL. If the drop unwinds, the output is dropped with this frame, and the
-                    // worker writes the error in its place.
+                    // SAFETY: INV-TASK-POLL. If the drop of the future unwinds, this frame drops the output, and the
+                    // worker writes an error in its place.
                     unsafe {
                         ManuallyDrop::drop(&mut (*stage).future);
                         (&raw mut (*stage).output).write(ManuallyDrop::new(Ok(output)));
@@ -321,12 +324,12 @@ impl<F: Future, M: Meta> Task<F, M> {
                 }
             }
         };
-        // SAFETY: INV-TASK-POLL: the caller has the stage to itself, of a task of this type.
+        // SAFETY: INV-TASK-POLL: only the caller uses the stage, and the task is of this type.
         unsafe { Self::stage(header, poll) }
     }
 
     unsafe fn drop_future(header: NonNull<Header>) {
-        // SAFETY: INV-TASK-POLL: the future is there until this call, and nobody uses it any more.
+        // SAFETY: INV-TASK-POLL: the future is there until this call, and is not used after it.
         unsafe { Self::stage(header, |stage| ManuallyDrop::drop(&mut (*stage).future)) }
     }
 
@@ -362,7 +365,8 @@ impl<F: Future, M: Meta> Task<F, M> {
 
 /// A task's identity: the address of its header, unique among the tasks whose handle or waker is alive.
 ///
-/// Free of cost: nothing is stored. An id may be used again once the task is complete and nobody refers to it.
+/// It costs nothing: nothing is stored. An id may be used again once the task is complete and no reference to it is
+/// left.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(usize);
 
@@ -383,25 +387,25 @@ impl fmt::Debug for TaskId {
     }
 }
 
-/// What is known of a task, for a person who looks for a stuck one.
+/// What is known of a task, for finding one that is stuck.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct TaskInfo {
-    /// Which task.
+    /// The task's id.
     pub id: TaskId,
-    /// Its name, if its spawn gave one.
+    /// The task's name, if its spawn gave one.
     pub name: Option<&'static str>,
-    /// Where it was spawned, if its spawn gave a name.
+    /// Where the task was spawned, if its spawn gave a name.
     pub location: Option<&'static Location<'static>>,
-    /// The worker it is pinned to.
+    /// The worker that the task is pinned to.
     pub worker: Option<WorkerId>,
-    /// It is queued or being polled; else it waits to be woken.
+    /// Whether the task is queued or being polled. If not, it waits for a wake.
     pub scheduled: bool,
-    /// It was asked to end.
+    /// Whether the task was asked to end.
     pub cancelled: bool,
-    /// `shield`s that it holds.
+    /// How many [`shield`](crate::shield)s the task holds.
     pub shields: usize,
-    /// References: handle, wakers, queue.
+    /// References: the handle's, the wakers', the queue's.
     pub references: usize,
 }
 

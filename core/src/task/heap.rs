@@ -1,4 +1,4 @@
-//! Tasks in slabs from the global allocator: size classes that grow by quarters and are recycled for ever.
+//! Tasks in memory of the global allocator: size classes that grow by quarters of a doubling and are reused for ever.
 
 use alloc::boxed::Box;
 use core::{alloc::Layout, fmt};
@@ -8,14 +8,16 @@ use super::{
     memory::{Home, Memory, Sealed},
 };
 
-/// Memory for tasks of any size, and up to 2^28 of each, by feature `alloc`.
+/// Memory for tasks of any size, up to 2^28 of each size class; needs feature `alloc`.
 ///
-/// Tasks of like size share slabs, which are recycled and never given back to the allocator: once a program has reached
-/// its largest number of tasks of a size, spawning no longer calls the allocator. Sizes are 64 to 256 bytes in
-/// steps of 32, then four to a doubling. A future aligned to more than 128 bytes does not fit.
+/// Tasks of similar size share chunks, which are reused and never given back to the allocator. Once a program has
+/// reached its largest number of tasks of a size, spawning no longer calls the allocator. Size classes are 64 to 256
+/// bytes in steps of 32, then four to a doubling. A future aligned to more than 128 bytes does not fit.
 ///
-/// Each of the first 15 workers has free slots of its own, so that workers seldom meet in spawns and in ends of tasks. Where
-/// 64-bit atomics are not native, all share those of a size, and a spawn looks for one that is free, past those in use. An empty heap is 200 KB of zeros, of which a program uses the pages of its sizes.
+/// Each of the first 15 workers has free slots of its own, so that workers seldom contend when they spawn and when
+/// tasks end. Where 64-bit atomics are not native, all contexts share the free slots of a size class, and a spawn
+/// searches for one past those in use. An empty heap is 200 KB of zeros; a program touches only the pages of the sizes
+/// that it uses.
 ///
 /// ```
 /// use filch::Heap;
@@ -41,7 +43,7 @@ const fn class_size(class: usize) -> usize {
     }
 }
 
-/// The first class whose slots hold `size` bytes. Called with constants, it is one.
+/// The first class whose slots hold `size` bytes. With constant arguments the result is a constant.
 #[inline(always)]
 const fn class_of(size: usize) -> usize {
     if size <= 64 {
@@ -66,10 +68,10 @@ impl Heap {
 }
 
 impl Heap {
-    /// An empty heap in a box, without a copy of it on the stack, and of memory that is only touched where it is used.
+    /// An empty heap in a box. It is not built on the stack, and its pages are only touched when they are used.
     ///
     /// # Panics
-    /// As `Box::new`, if memory is out.
+    /// As `Box::new`, if there is no memory.
     ///
     /// ```
     /// use std::sync::LazyLock;
@@ -80,8 +82,8 @@ impl Heap {
     /// ```
     pub fn boxed() -> Box<Self> {
         let layout = Layout::new::<Self>();
-        // SAFETY: the size is not zero, and the pointer is that of a box of this layout. An empty heap is all zeros: homes and
-        // chunks are atomics, each zero or null.
+        // SAFETY: the size is not zero, and the pointer is that of a box of this layout. An empty heap is all zeros:
+        // homes and chunks consist of atomics, each zero or null.
         unsafe {
             let heap = alloc::alloc::alloc_zeroed(layout);
             if heap.is_null() {
@@ -103,8 +105,8 @@ impl Memory for Heap {}
 impl Sealed for Heap {
     #[inline]
     fn home(&'static self, task: Layout) -> Result<&'static Home, Layout> {
-        // A class's size is a multiple of 32, and of 64 and 128 from 512 and 1,024 up; where the task wants more
-        // alignment than its class keeps, look for the next that keeps it.
+        // A class's size is a multiple of 32; from 512 bytes up of 64, from 1,024 up of 128. If the task's alignment is
+        // larger than its class keeps, take the next class that keeps it.
         let mut class = class_of(task.size());
         if task.align() > ALIGN {
             class = CLASSES;

@@ -1,4 +1,4 @@
-//! `JoinHandle`: the one who waits for a task's output.
+//! `JoinHandle`: waits for a task's output, and takes it.
 
 use core::{
     fmt,
@@ -31,14 +31,14 @@ pub enum JoinError {
     Cancelled,
     /// The task's poll, or the drop of its future, panicked.
     Panicked(Panic),
-    /// `join` was called by the task itself, or by one that it waits for on the same stack. The handle stays good.
+    /// The task itself called `join`, or a task that it waits for on the same stack did. The handle stays valid.
     OnItself,
-    /// `join` is nested too deep on this worker, and no other worker could take over. The handle stays good.
+    /// `join` is nested too deep on this worker, and no other worker could take over. The handle stays valid.
     TooDeep,
-    /// `join` was called where nothing may wait ([`Platform::may_wait`](crate::Platform::may_wait)): in an interrupt handler, or in a
-    /// forked child, which has none of the threads. The handle stays good.
+    /// `join` was called where nothing may wait ([`Platform::may_wait`](crate::Platform::may_wait)): in an interrupt
+    /// handler, or in a forked child, which has none of the threads. The handle stays valid.
     MustNotWait,
-    /// The output was taken before.
+    /// The output was already taken.
     Taken,
 }
 
@@ -53,7 +53,7 @@ impl JoinError {
         matches!(self, Self::Panicked(_))
     }
 
-    /// The panic, or the error again.
+    /// The panic. Any other error is returned unchanged.
     pub fn into_panic(self) -> Result<Panic, Self> {
         match self {
             Self::Panicked(panic) => Ok(panic),
@@ -80,7 +80,7 @@ impl fmt::Display for JoinError {
 
 impl core::error::Error for JoinError {}
 
-/// The reference count of a task is at its limit: no further handle can be had.
+/// The task's reference count is at its limit, so that no further handle can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefLimit;
 
@@ -92,13 +92,13 @@ impl fmt::Display for RefLimit {
 
 impl core::error::Error for RefLimit {}
 
-/// Who is to be woken at completion. Two words.
+/// The waker or thread that completion wakes. Two words.
 ///
 /// INV-JOIN-SLOT: while the state's join-waker bit is clear, the slot belongs to the join handle. While it is set, both
-/// sides may read. A completion that finds it set gives the waker in it to the worker; the handle then leaves
-/// it alone.
+/// sides may read. A completion that finds the bit set owns the waker in the slot; the handle then leaves the slot
+/// alone.
 pub(crate) struct JoinSlot {
-    /// Null for a thread that sleeps on `word`.
+    /// Null if a thread sleeps on `word`.
     vtable: UnsafeCell<*const RawWakerVTable>,
     data: UnsafeCell<Data>,
 }
@@ -123,7 +123,7 @@ impl JoinSlot {
         }
     }
 
-    /// Handle's side, bit clear.
+    /// Called by the handle, bit clear.
     fn put(&self, waker: Waker) {
         let waker = ManuallyDrop::new(waker);
         // SAFETY: INV-JOIN-SLOT: the bit is clear, so that the slot is the handle's.
@@ -132,7 +132,7 @@ impl JoinSlot {
         self.data.with_mut(|p| unsafe { (*p).data = waker.data() });
     }
 
-    /// Handle's side, bit clear.
+    /// Called by the handle, bit clear.
     fn put_word(&self) {
         let word = Data { word: ManuallyDrop::new(AtomicU32::new(0)) };
         // SAFETY: INV-JOIN-SLOT: the bit is clear, so that the slot is the handle's.
@@ -141,23 +141,24 @@ impl JoinSlot {
         self.data.with_mut(|p| unsafe { p.write(word) });
     }
 
-    /// Either side, as long as a `put_word` is in force.
+    /// Called by either side, after `put_word` and before the next `put`.
     fn word(&self) -> *const AtomicU32 {
-        // SAFETY: a place only, nothing is read.
+        // SAFETY: computes an address; nothing is read.
         self.data.with(|p| unsafe { (&raw const (*p).word).cast() })
     }
 
-    /// Either side, bit set.
+    /// Called by either side, bit set.
     fn holds(&self, waker: &Waker) -> bool {
-        // SAFETY: INV-JOIN-SLOT: the bit is set, so that both sides read, and nobody writes.
+        // SAFETY: INV-JOIN-SLOT: the bit is set, so both sides may read, and neither writes.
         self.vtable.with(|p| unsafe { core::ptr::eq(*p, waker.vtable()) })
-            // SAFETY: INV-JOIN-SLOT: the bit is set, as before, and with a waker's table goes a waker's data.
+            // SAFETY: INV-JOIN-SLOT: the bit is set, as before; a slot with a waker's table has the waker's data.
             && self.data.with(|p| unsafe { core::ptr::eq((*p).data, waker.data()) })
     }
 
-    /// The side to whom the waker belongs.
+    /// Takes the content out. Called by the side that owns it.
     pub(crate) fn take(&self) -> Joiner {
-        // SAFETY: INV-JOIN-SLOT: the slot is the caller's. The parts were a waker's, which is now out of it.
+        // SAFETY: INV-JOIN-SLOT: the slot is the caller's. Table and data came from one waker, whose ownership passes
+        // to the result.
         unsafe {
             match self.vtable.with(|p| (*p).as_ref()) {
                 None => Joiner::Thread(self.word()),
@@ -172,25 +173,26 @@ impl JoinSlot {
 
 /// The right to a task's output.
 ///
-/// Await it in async code, or [`join`](JoinHandle::join) it from sync code. Dropping it detaches: the task goes on and
-/// its output is dropped. One word.
+/// Await it in async code, or [`join`](JoinHandle::join) it in sync code. Dropping it detaches the task: the task goes
+/// on, and its output is dropped. One word.
 ///
 /// # Cancel safety
 /// Dropping a future that polls the handle loses nothing; poll the handle again.
 ///
 /// # Panics
-/// Never. After its output was taken a handle answers [`JoinError::Taken`].
+/// Never. A handle whose output was taken returns [`JoinError::Taken`].
 #[must_use = "a dropped handle detaches its task; say so with `detach`"]
 pub struct JoinHandle<T> {
-    /// INV-HANDLE: a reference and the join interest of a task whose output is a `Result<T, JoinError>`; `None` once the
-    /// output was taken.
+    /// INV-HANDLE: a reference to, and the join interest in, a task whose output is a `Result<T, JoinError>`. `None`
+    /// once the output was taken.
     task: Option<NonNull<Header>>,
     output: PhantomData<T>,
 }
 
-// SAFETY: INV-HANDLE: the handle gives out a `T`, by value and to one thread.
+// SAFETY: INV-HANDLE: the handle gives out one `T`, by value, to one thread.
 unsafe impl<T: Send> Send for JoinHandle<T> {}
-// SAFETY: INV-HANDLE: a shared handle gives out no `T`; it makes transitions of the state, which any number of threads may.
+// SAFETY: INV-HANDLE: a shared handle gives out no `T`. It only makes transitions of the state, which any number of
+// threads may do.
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
 impl<T> Unpin for JoinHandle<T> {}
 
@@ -206,17 +208,17 @@ impl<T> JoinHandle<T> {
         self.task.map(|task| (task, unsafe { task.as_ref() }.state.load()))
     }
 
-    /// Asks the task to end at its next poll boundary, unless a [`shield`](crate::shield) is held then. Its future is
-    /// dropped on a worker, later than this call. Callable from any context, interrupt handlers included; one
-    /// read-modify-write, and a wake if the task was idle.
+    /// Asks the task to end at its next poll boundary, or, if it holds a [`shield`](crate::shield) then, at the first
+    /// one after it. A worker drops the future, later than this call. Callable from any context, interrupt handlers
+    /// included. Cost: one read-modify-write, and a wake if the task was idle.
     pub fn abort(&self) {
         if let Some(task) = self.task {
-            // SAFETY: INV-HANDLE: our reference keeps the header, and entitles to the transition, which leaves it to us.
+            // SAFETY: INV-HANDLE: our reference keeps the header and permits the transition, which does not consume it.
             unsafe { carry_out(task.as_ref().state.apply(Snapshot::abort), task) };
         }
     }
 
-    /// Something that can abort the task, and outlive the handle.
+    /// A handle that can abort the task and may outlive this one.
     ///
     /// # Errors
     /// [`RefLimit`] if the task has as many references as can be counted.
@@ -225,16 +227,17 @@ impl<T> JoinHandle<T> {
         AbortHandle::of(task)
     }
 
-    /// Whether the output is there, or was taken. Callable from any context; one load.
+    /// Whether the task is complete, or its output was taken. Callable from any context; one load.
     pub fn is_finished(&self) -> bool {
         self.state().is_none_or(|(_, state)| state.is_complete())
     }
 
-    /// Lets the task go its way, for as long as something can wake it: one that waits for what nothing can wake, such as
-    /// [`pending`](core::future::pending), is cancelled, and its future dropped. The same as dropping the handle, said aloud.
+    /// Drops the handle and lets the task run on. The same as dropping the handle, but explicit.
     ///
-    /// A task is alive while it is queued, being polled, or referred to by a waker. A guard that is to live until the shutdown waits
-    /// for something, say a sleep until [`Instant::MAX`](crate::Instant::MAX).
+    /// A task lives on while it is queued, being polled, or referred to by a waker. A task that nothing can wake any
+    /// more, such as one that awaits [`pending`](core::future::pending), is cancelled, and its future dropped. For a
+    /// guard that is to live until shutdown, await something that keeps a waker, such as a sleep until
+    /// [`Instant::MAX`](crate::Instant::MAX).
     pub fn detach(self) {}
 
     /// The task's id.
@@ -242,30 +245,31 @@ impl<T> JoinHandle<T> {
         self.task.map(TaskId::of)
     }
 
-    /// What is known of the task; `None` once its output was taken.
+    /// The task's name, worker and state; `None` once its output was taken.
     pub fn info(&self) -> Option<TaskInfo> {
-        // SAFETY: INV-HANDLE: a reference is what `of` asks for.
+        // SAFETY: INV-HANDLE: we hold a reference.
         self.task.map(|task| unsafe { TaskInfo::of(task) })
     }
 
-    /// Waits for the output in sync code, without an executor's poll: for threads, kernels' main loops, and for code in
-    /// the midst of a poll that has no `await`.
+    /// Waits for the output in sync code. For threads, a kernel's main loop, and code inside a poll that cannot
+    /// `await`.
     ///
-    /// On a worker it runs other tasks until this one is complete, so that spawn and join cost little more than a
-    /// call. From a thread that is no worker it helps from the injector, then sleeps on the task's own completion
+    /// On a worker it runs other tasks until this one is complete, so that spawn and join cost little more than a call.
+    /// On any other thread it runs tasks from the injector while there are any, then sleeps on the task's completion
     /// word.
     ///
-    /// A lock that is held across this call is a deadlock if another task of this worker wants it, as that task may run on top of
-    /// this one: release it before, or `await` the handle.
+    /// Do not hold a lock across this call: another task of this worker may run on top of this one, and deadlocks if it
+    /// wants the lock. Release the lock first, or `await` the handle.
     ///
-    /// A task that was begun by such a wait is over only when what lies above it on the same stack is: tasks that join each
-    /// other in sync code, in a ring of several workers, may wait for ever, each under what the other waits for. Where
-    /// tasks join tasks that join tasks, `await` the handle.
+    /// A task that such a wait has begun can only return once everything above it on the same stack has returned. Tasks
+    /// that join each other in sync code, in a ring over several workers, may so wait for ever. Where tasks join tasks
+    /// that join tasks, `await` the handle.
     ///
     /// # Errors
-    /// Those of the task, and [`JoinError::OnItself`], [`JoinError::TooDeep`], [`JoinError::MustNotWait`] with the handle still good, and
-    /// [`JoinError::Taken`]. Waits nest up to [`Config::nesting`](crate::Config::nesting); a deeper one sleeps, and a
-    /// replacement worker takes over; it is `TooDeep` if tasks are queued and neither a worker nor a spare slot is left.
+    /// Those of the task; [`JoinError::OnItself`], [`JoinError::TooDeep`] and [`JoinError::MustNotWait`], with the
+    /// handle still valid; and [`JoinError::Taken`]. Waits nest up to [`Config::nesting`](crate::Config::nesting). A
+    /// deeper one sleeps, and a replacement worker takes over; it fails with `TooDeep` if tasks are queued and there is
+    /// neither a worker nor a spare slot left.
     pub fn join(&mut self) -> Result<T, JoinError> {
         let Some((task, state)) = self.state() else { return Err(JoinError::Taken) };
         if !state.is_complete() {
@@ -275,7 +279,7 @@ impl<T> JoinHandle<T> {
     }
 
     fn wait(&mut self, task: NonNull<Header>) -> Result<(), JoinError> {
-        // SAFETY: INV-HANDLE: our reference keeps the task, and its home.
+        // SAFETY: INV-HANDLE: our reference keeps the task, which keeps its home.
         let anchor = unsafe { task.as_ref().home().anchor() };
         // SAFETY: a home's anchor is that of a `'static` scheduler.
         let ops = unsafe { Anchor::ops(anchor) };
@@ -304,8 +308,8 @@ impl<T> JoinHandle<T> {
                 // SAFETY: the table is that of this anchor's scheduler, which is `'static`.
                 unsafe { (ops.help)(anchor, &mut done) };
                 if let Ok(word) = self.register_thread(task) {
-                    // SAFETY: the table is that of this anchor's scheduler; INV-HANDLE: the word is in the task's slot, which our
-                    // reference keeps.
+                    // SAFETY: the table is that of this anchor's scheduler; INV-HANDLE: the word is in the task's slot,
+                    // which our reference keeps.
                     unsafe { (ops.block)(anchor, &*word) };
                 }
                 Ok(())
@@ -313,7 +317,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Makes `waker` the one that completion wakes.
+    /// Makes completion wake `waker`.
     fn register(&self, task: NonNull<Header>, waker: &Waker) -> Result<(), Completed> {
         // SAFETY: INV-HANDLE: our reference keeps the header and the join slot.
         let (header, slot) = unsafe { (task.as_ref(), Header::join_slot(task)) };
@@ -327,7 +331,7 @@ impl<T> JoinHandle<T> {
         header.state.apply(Snapshot::set_join_waker).inspect_err(|_| drop(slot.take()))
     }
 
-    /// Makes the calling thread the one that completion wakes.
+    /// Makes completion wake the calling thread, by the word in the slot.
     fn register_thread(&self, task: NonNull<Header>) -> Result<*const AtomicU32, Completed> {
         // SAFETY: INV-HANDLE: our reference keeps the header and the join slot.
         let (header, slot) = unsafe { (task.as_ref(), Header::join_slot(task)) };
@@ -336,7 +340,7 @@ impl<T> JoinHandle<T> {
         header.state.apply(Snapshot::set_join_waker).map(|()| slot.word())
     }
 
-    /// Takes back whatever waker is registered.
+    /// Takes the registered waker back, if there is one.
     fn unregister(&self, task: NonNull<Header>) -> Result<(), Completed> {
         // SAFETY: INV-HANDLE: our reference keeps the header and the join slot.
         let (header, slot) = unsafe { (task.as_ref(), Header::join_slot(task)) };
@@ -347,12 +351,12 @@ impl<T> JoinHandle<T> {
         Ok(())
     }
 
-    /// Takes the output of the complete task, and lets the task go.
+    /// Takes the output of the complete task, and gives up the handle's reference.
     fn take(&mut self, task: NonNull<Header>) -> Result<T, JoinError> {
         self.task = None;
         let mut output = MaybeUninit::<Result<T, JoinError>>::uninit();
-        // SAFETY: INV-TASK-OUTPUT: complete, and the interest was ours at completion; INV-HANDLE gives the type. The
-        // handle's reference goes with `drop_complete`.
+        // SAFETY: INV-TASK-OUTPUT: complete, and the interest was ours at completion; INV-HANDLE gives the type.
+        // `drop_complete` consumes the handle's reference.
         unsafe {
             (task.as_ref().vtable().take_output)(task, output.as_mut_ptr().cast());
             carry_out(task.as_ref().state.drop_complete(), task);
@@ -369,7 +373,7 @@ impl<T> Future for JoinHandle<T> {
         if !state.is_complete() && self.register(task, cx.waker()).is_ok() {
             return Poll::Pending;
         }
-        // SAFETY: a home's anchor is that of a `'static` scheduler; our reference keeps the task.
+        // SAFETY: our reference keeps the task and its home, whose anchor is that of a `'static` scheduler.
         if !unsafe { coop::spend(cx.waker(), task.as_ref().home().anchor()) } {
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -385,13 +389,13 @@ impl<T> Drop for JoinHandle<T> {
         let header = unsafe { task.as_ref() };
         let detached = self.unregister(task).and_then(|()| header.state.apply(Snapshot::detach));
         match detached {
-            // SAFETY: INV-HANDLE entitled us to the transition. Our reference went with it, and is not used again.
+            // SAFETY: INV-HANDLE permitted the transition, which consumed our reference; it is not used again.
             Ok(act) => unsafe { carry_out(act, task) },
             Err(Completed) => {
                 // SAFETY: INV-HANDLE: our reference keeps the task's home, whose anchor is that of a `'static` scheduler.
                 let (anchor, mut output) =
                     unsafe { (task.as_ref().home().anchor(), Some(self.take(task))) };
-                // What its drop panics with has nobody to go to.
+                // A panic of the output's drop is discarded: no handle is left to report it to.
                 // SAFETY: the table is that of this anchor's scheduler.
                 unsafe { (Anchor::ops(anchor).guard)(anchor, &mut || drop(output.take())) };
             }
@@ -405,22 +409,22 @@ impl<T> fmt::Debug for JoinHandle<T> {
     }
 }
 
-// What a panic may leave half done is the task's, and its output says so.
+// A panic can leave only the task itself half done, and then its output is an error.
 impl<T> UnwindSafe for JoinHandle<T> {}
 impl<T> RefUnwindSafe for JoinHandle<T> {}
 impl UnwindSafe for AbortHandle {}
 impl RefUnwindSafe for AbortHandle {}
 
-/// Something that can abort a task and does nothing else. Dropping it changes nothing.
+/// A handle that can abort a task and do nothing else. Dropping it changes nothing.
 #[derive(Debug)]
 pub struct AbortHandle {
-    /// INV-ABORT: a reference; `None` if the task was over when the handle was made.
+    /// INV-ABORT: a reference; `None` if the task was complete when the handle was made.
     task: Option<NonNull<Header>>,
 }
 
-// SAFETY: INV-ABORT: a reference may be used and given up on any thread, as a waker's is.
+// SAFETY: INV-ABORT: like a waker's, the reference may be used and given up on any thread.
 unsafe impl Send for AbortHandle {}
-// SAFETY: INV-ABORT: a shared handle makes transitions of the state alone, which any number of threads may.
+// SAFETY: INV-ABORT: a shared handle only makes transitions of the state, which any number of threads may do.
 unsafe impl Sync for AbortHandle {}
 
 impl AbortHandle {
@@ -436,18 +440,18 @@ impl AbortHandle {
     /// As [`JoinHandle::abort`].
     pub fn abort(&self) {
         if let Some(task) = self.task {
-            // SAFETY: INV-ABORT: our reference keeps the header, and entitles to the transition, which leaves it to us.
+            // SAFETY: INV-ABORT: our reference keeps the header and permits the transition, which does not consume it.
             unsafe { carry_out(task.as_ref().state.apply(Snapshot::abort), task) };
         }
     }
 
-    /// Whether the task is over.
+    /// Whether the task is complete.
     pub fn is_finished(&self) -> bool {
         // SAFETY: INV-ABORT: our reference keeps the header.
         self.task.is_none_or(|task| unsafe { task.as_ref() }.state.load().is_complete())
     }
 
-    /// A second one.
+    /// A second handle of the same task.
     ///
     /// # Errors
     /// [`RefLimit`] if the task has as many references as can be counted.
@@ -459,7 +463,7 @@ impl AbortHandle {
 impl Drop for AbortHandle {
     fn drop(&mut self) {
         if let Some(task) = self.task {
-            // SAFETY: INV-ABORT: we give our reference up, and `self` is not used again.
+            // SAFETY: INV-ABORT: we give up our reference, and `self` is not used again.
             unsafe { drop_ref(task) };
         }
     }
@@ -469,7 +473,7 @@ impl Current {
     /// Whether the task is being polled on the calling stack.
     fn is_polling(&self, task: NonNull<Header>) -> bool {
         let mut frame = self.frame;
-        // SAFETY: frames are on this very stack, below us, and outlive the call.
+        // SAFETY: the frames are on this stack, below us, and outlive the call.
         while let Some(f) = unsafe { frame.as_ref() } {
             if f.task == task {
                 return true;
@@ -485,9 +489,9 @@ impl Current {
 /// # Safety
 /// The word came from `Joiner::Thread`, and the caller still holds a reference to its task, of this anchor's scheduler.
 pub(crate) unsafe fn wake_thread(anchor: NonNull<Anchor>, word: *const AtomicU32) {
-    // SAFETY: the caller's reference keeps the slot that the word is in, and the scheduler of this anchor is `'static`.
+    // SAFETY: the caller's reference keeps the slot with the word, and the scheduler of this anchor is `'static`.
     unsafe {
-        // Ordering: Release pairs with the Acquire in `Platform::block`; the state word carries the output.
+        // Ordering: Release pairs with the Acquire in `Scheduler::op_block`. The state word publishes the output.
         (*word).store(1, Ordering::Release);
         (Anchor::ops(anchor).unblock)(anchor, &*word);
     }

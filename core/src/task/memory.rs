@@ -1,4 +1,4 @@
-//! Where tasks live: slots, and who has them.
+//! Task memory: slots of one size, their owner, and the executor that they serve.
 
 use core::{alloc::Layout, fmt, ptr::NonNull};
 
@@ -14,8 +14,9 @@ use crate::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, maybe_const};
 /// Memory that an executor's tasks live in: a [`TaskPool`](crate::TaskPool), a [`TaskCell`](crate::TaskCell) or, with
 /// feature `alloc`, a `Heap`.
 ///
-/// Slots are type-stable: they are reused, never unmapped, so that a task can be found, and woken, without a lock.
-/// Memory serves the executor that first spawns into it; another gets [`SpawnErrorKind::ForeignMemory`].
+/// Slots are type-stable: they are reused and never unmapped, so that a task can be found and woken without a lock.
+/// Memory serves the executor that first spawns into it; a spawn by another fails with
+/// [`SpawnErrorKind::ForeignMemory`].
 ///
 /// Sealed: only this crate implements it.
 ///
@@ -23,32 +24,32 @@ use crate::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, maybe_const};
 pub trait Memory: Sealed + Sync {}
 
 pub trait Sealed {
-    /// The home of tasks of this layout, or how large and how aligned a task may be.
+    /// The home for tasks of this layout. Otherwise the largest layout that fits.
     #[doc(hidden)]
     fn home(&'static self, task: Layout) -> Result<&'static Home, Layout>;
 }
 
-/// Slots of one size, and which executor they serve.
+/// Slots of one size, and the executor that they serve.
 ///
-/// INV-HOME-SLOT: slot `i`, for `i` below `fresh`, is a valid header for ever. It is owned by whoever popped it, until
-/// `give`; then by what keeps free slots (INV-FREE, INV-FLAG).
+/// INV-HOME-SLOT: slot `i`, for `i` below `fresh`, is a valid header for ever. The context that took it owns it until
+/// `give`; then the free list does (INV-FREE, INV-FLAG).
 ///
-/// INV-HOME-PART: a home's address leaves room for the number of a part in its low bits, at most `PARTS`.
+/// INV-HOME-PART: a home's alignment leaves its lowest bits free for the number of a part, at most `PARTS`.
 #[cfg_attr(feature = "alloc", repr(align(128)))]
 pub struct Home {
     anchor: AtomicPtr<Anchor>,
     next: AtomicPtr<Home>,
     fresh: AtomicU32,
     fixed: Fixed,
-    /// Of a fixed home; on narrow words, of any.
+    /// The free slots of a fixed home; on narrow words, of any home.
     free: Free,
-    /// Null in a fixed home.
+    /// Null for a fixed home.
     #[cfg(feature = "alloc")]
     chunks: AtomicPtr<Chunks>,
 }
 
-/// An array of slots whose address is known from the first use. All zeros until then, as the whole home: a pool in a
-/// `static` takes no room in an image.
+/// An array of slots whose address is known from the first use. Like the whole home it is all zeros until then, so that
+/// a pool in a `static` takes no room in an image.
 struct Fixed {
     base: AtomicPtr<Header>,
     /// Bytes from one slot to the next.
@@ -63,10 +64,10 @@ enum Place<'a> {
 }
 
 impl Home {
-    /// The largest number of a part: of a chunk, where slots come in chunks.
+    /// The largest number of a part. A part is a chunk; a fixed home has one part, number 0.
     pub(crate) const PARTS: usize = align_of::<Self>() - 1;
 
-    /// A home has fewer slots than this.
+    /// The number of slots of a home is below this.
     pub(crate) const MOST: usize = Free::MOST;
 
     maybe_const! {
@@ -87,14 +88,16 @@ impl Home {
         }
     }
 
-    /// Tells a fixed home where its slots are.
+    /// Sets the slots of a fixed home.
     ///
     /// # Safety
-    /// `at` points to `slots` slots, `bytes` apart, each a valid free header, for ever; always the same.
+    /// `at` points to `slots` slots, `bytes` apart, each a valid free header for ever. Every call passes the same
+    /// values.
     #[inline]
     pub(crate) unsafe fn fix(&self, at: NonNull<Header>, bytes: usize, slots: u32) {
         let Fixed { base, stride, len, .. } = &self.fixed;
-        // Ordering: the values are always the same; Acquire and Release so that who sees the base sees the others.
+        // Ordering: every call stores the same values. Release pairs with the Acquire here: a context that sees the
+        // base sees the stride and the length.
         if base.load(Ordering::Acquire).is_null() {
             stride.store(bytes, Ordering::Relaxed);
             len.store(slots, Ordering::Relaxed);
@@ -102,7 +105,7 @@ impl Home {
         }
     }
 
-    /// Tells a growing home where its chunks are, and of what size its slots: always the same.
+    /// Sets the chunks of a growing home, and the size of its slots. Every call passes the same values.
     #[cfg(feature = "alloc")]
     #[inline]
     pub(crate) fn found(&self, chunks: &'static Chunks, stride: usize) {
@@ -113,11 +116,11 @@ impl Home {
         }
     }
 
-    /// Where the slots are, once `fix` or `found` has said so: before the first slot is asked for.
+    /// Where the slots are. Called after `fix` or `found`, which come before the first slot is taken.
     #[inline(always)]
     fn place(&self) -> Place<'_> {
-        // Ordering: who asks has come by the home after that.
-        // SAFETY: `found` had a reference that lives for ever.
+        // Ordering: Relaxed: the caller got the home after `found` has stored this.
+        // SAFETY: `found` stored a `'static` reference.
         #[cfg(feature = "alloc")]
         if let Some(chunks) = unsafe { self.chunks.load(Ordering::Relaxed).as_ref() } {
             return Place::Grown(chunks);
@@ -125,13 +128,13 @@ impl Home {
         Place::Fixed(&self.fixed)
     }
 
-    /// Makes the home serve a scheduler, and lists it in the scheduler's registry. False if it serves another.
+    /// Binds the home to a scheduler, and lists it in the scheduler's registry. False if it is bound to another.
     ///
     /// # Safety
     /// `anchor` is that of a `'static` scheduler.
     #[inline]
     pub(crate) unsafe fn bind(&'static self, anchor: NonNull<Anchor>) -> bool {
-        // Ordering: Acquire pairs with the Release below.
+        // Ordering: Acquire pairs with the Release in `bind_first`.
         let bound = self.anchor.load(Ordering::Acquire);
         // SAFETY: the caller's.
         bound == anchor.as_ptr() || (bound.is_null() && unsafe { self.bind_first(anchor) })
@@ -141,7 +144,8 @@ impl Home {
     unsafe fn bind_first(&'static self, anchor: NonNull<Anchor>) -> bool {
         // SAFETY: the caller's.
         let registry = unsafe { (Anchor::ops(anchor).registry)(anchor) };
-        // Ordering: AcqRel; Release publishes the base to whoever finds the home bound, Acquire to be bound after it.
+        // Ordering: Release pairs with the Acquire in `bind`: a context that finds the home bound sees its base.
+        // Acquire: if another context bound it, this one comes after it.
         if let Err(other) = self.anchor.compare_exchange(
             core::ptr::null_mut(),
             anchor.as_ptr(),
@@ -154,7 +158,8 @@ impl Home {
         let mut head = registry.load(Ordering::Relaxed);
         loop {
             self.next.store(head, Ordering::Relaxed);
-            // Ordering: Release pairs with the Acquire in `for_each`: who finds the home sees its base and `next`.
+            // Ordering: Release pairs with the Acquire in `for_each`: a context that finds the home sees its base and
+            // `next`.
             match registry.compare_exchange_weak(head, this, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(seen) => head = seen,
@@ -162,16 +167,17 @@ impl Home {
         }
     }
 
-    /// The scheduler that the home serves. Only once a task lives in it.
+    /// The scheduler that the home serves. Called only once the home is bound.
     #[inline(always)]
     pub(crate) fn anchor(&self) -> NonNull<Anchor> {
-        // Ordering: the value was fixed before any task of this home was published; whoever has a reference to one
-        // came by it after that.
+        // Ordering: Relaxed: the anchor was set before any task of this home was published, and the caller got its task
+        // or its slot after that.
         // SAFETY: `bind` comes before every spawn.
         unsafe { NonNull::new_unchecked(self.anchor.load(Ordering::Relaxed)) }
     }
 
-    /// Takes a free slot, for the context of this number (`Ops::near`). Lock-free; callable from any context.
+    /// Takes a free slot; `near` is the number of the calling context (`Ops::near`). Lock-free; callable from any
+    /// context.
     #[inline]
     pub(crate) fn take(&'static self, near: usize) -> Option<NonNull<Header>> {
         self.take_free(near).or_else(|| self.take_fresh())
@@ -179,7 +185,7 @@ impl Home {
 
     #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
     fn take_free(&'static self, _near: usize) -> Option<NonNull<Header>> {
-        // SAFETY: INV-HOME-SLOT; `give` takes slots of this home.
+        // SAFETY: INV-HOME-SLOT; only slots of this home are passed to `give`.
         unsafe { self.free.take(&self.fresh, |index| self.slot(index)) }
     }
 
@@ -205,7 +211,7 @@ impl Home {
             if !self.has_room(index) {
                 return None;
             }
-            // Ordering: Release pairs with the Acquire in `for_each`: whoever counts the slot sees its chunk.
+            // Ordering: Release pairs with the Acquire in `for_each`: a context that counts the slot sees its chunk.
             match self.fresh.compare_exchange_weak(
                 index,
                 index + 1,
@@ -213,7 +219,7 @@ impl Home {
                 Ordering::Relaxed,
             ) {
                 Ok(_) => {
-                    // SAFETY: INV-HOME-SLOT: ours from now on, and never used before.
+                    // SAFETY: INV-HOME-SLOT: the slot is ours from now on, and was never used.
                     unsafe {
                         let slot = self.slot(index);
                         slot.as_ref().settle(self, self.part(index));
@@ -248,7 +254,7 @@ impl Home {
     /// Gives a slot back. Lock-free; callable from any context.
     ///
     /// # Safety
-    /// The slot is of this home, and the caller owns it; its state says that there is no task.
+    /// The caller owns the slot, which is of this home, and whose state says that there is no task.
     #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
     pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
         // SAFETY: the caller's.
@@ -258,14 +264,14 @@ impl Home {
     /// Gives a slot back. Lock-free; callable from any context.
     ///
     /// # Safety
-    /// The slot is of this home, and the caller owns it; its state says that there is no task.
+    /// The caller owns the slot, which is of this home, and whose state says that there is no task.
     #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
     #[inline]
     pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
         match self.place() {
             Place::Fixed(Fixed { base, stride, .. }) => {
                 let bytes = slot.as_ptr().addr() - base.load(Ordering::Relaxed).addr();
-                // A stride is never zero; the division need not check.
+                // The stride is never zero; `checked_div` saves the check that would panic.
                 let index = bytes.checked_div(stride.load(Ordering::Relaxed)).unwrap_or(0) as u32;
                 // SAFETY: the caller's.
                 unsafe { self.free.push(slot, index) };
@@ -273,31 +279,32 @@ impl Home {
             #[cfg(feature = "alloc")]
             Place::Grown(chunks) => {
                 let anchor = self.anchor();
-                // SAFETY: the anchor of a `'static` scheduler, to which the home was bound when the slot was taken.
+                // SAFETY: the anchor is that of a `'static` scheduler, to which the home was bound when the slot was
+                // taken.
                 let near = unsafe { (Anchor::ops(anchor).near)(anchor) };
-                // SAFETY: the caller's; a slot that was taken has been settled.
+                // SAFETY: the caller owns the slot; it was taken before, so `settle` has been called.
                 unsafe { chunks.give(near, slot) };
             }
         }
     }
 
     /// # Safety
-    /// The slot has been used: the index is below `fresh`.
+    /// The index is below `fresh`.
     #[inline]
     unsafe fn slot(&self, index: u32) -> NonNull<Header> {
         match self.place() {
             Place::Fixed(Fixed { base, stride, .. }) => {
                 let (base, stride) = (base.load(Ordering::Relaxed), stride.load(Ordering::Relaxed));
-                // SAFETY: `fix` came first, and the index is below `len`.
+                // SAFETY: `fix` has stored the base, and the index is below `len`.
                 unsafe { NonNull::new_unchecked(base.byte_add(index as usize * stride)) }
             }
             #[cfg(feature = "alloc")]
-            // SAFETY: the caller's: it has been reached.
+            // SAFETY: the caller's index has been reached.
             Place::Grown(chunks) => unsafe { chunks.slot(index) },
         }
     }
 
-    /// Every slot that was ever used, in every home of a registry.
+    /// Calls `f` with every slot that was ever used, in every home of a registry.
     pub(crate) fn for_each(registry: &AtomicPtr<Home>, mut f: impl FnMut(NonNull<Header>)) {
         // Ordering: Acquire pairs with the Release in `bind_first`.
         let mut home = registry.load(Ordering::Acquire);
@@ -305,7 +312,7 @@ impl Home {
         while let Some(this) = unsafe { home.as_ref() } {
             // Ordering: Acquire pairs with the Release in `take_fresh`.
             for index in 0..this.fresh.load(Ordering::Acquire) {
-                // SAFETY: below `fresh`.
+                // SAFETY: the index is below `fresh`.
                 f(unsafe { this.slot(index) });
             }
             home = this.next.load(Ordering::Relaxed);

@@ -1,19 +1,20 @@
-//! Tasks: the header, its state word, the waker, the memory they live in, and the handle that joins them.
+//! Tasks: the header, its state word, the waker, the memory of tasks, and the handle that joins them.
 //!
-//! Who may touch which part of a task:
+//! Access to the parts of a task:
 //!
 //! | part | before `publish` | live | complete |
 //! |---|---|---|---|
-//! | `state` | spawner | anybody, by transitions | anybody, by transitions |
-//! | `link` | spawner | holder of the `Ready`, or the queue it is in | stack of free slots |
+//! | `state` | spawner | any context, by transitions | any context, by transitions |
+//! | `link` | spawner | holder of the `Ready`, or the queue it is in | list of free slots |
 //! | `vtable`, `meta` | spawner | read by holders of a reference | read by holders of a reference |
 //! | `home` | written by the slot's first owner, once | read by holders of a reference | the same, and the slot's owner |
 //! | stage (future, output) | spawner | holder of the `Ready` | join handle; without one, the completing worker |
-//! | join slot | spawner | join handle while the join-waker bit is clear, else read by both | the completing worker if the bit was set |
+//! | join slot | spawner | join handle while the join-waker bit is clear, else read by both | completing worker if the bit was set |
 //!
-//! A `Ready` is the right to poll; a transition that answers `Schedule` or `Again` makes it, at most one at a time.
-//! References keep the slot; the last one frees it, or, if a future is still in it, has a worker drop that future: a task
-//! that nobody can wake any more is scheduled as cancelled, so that the queues themselves are the reclaim list.
+//! A `Ready` is the right to poll. A transition that returns `Schedule` or `Again` makes it; there is at most one.
+//!
+//! A reference keeps the slot. The last one frees it, unless a future is still in it: a task that nothing can wake any
+//! more is scheduled as cancelled, and a worker drops its future. So the run queues themselves are the reclaim list.
 
 #[cfg(feature = "alloc")]
 pub(crate) mod chunks;

@@ -1,4 +1,4 @@
-//! Loom models of the task word with its waker and its join handle: real tasks over a scheduler that is no more than an
+//! Loom models of the task word with its waker and its join handle: real tasks on a scheduler that is only an injector.
 //! injector.
 
 use alloc::{boxed::Box, vec::Vec};
@@ -17,7 +17,7 @@ use crate::atomic::model::check;
 
 extern crate alloc;
 
-/// A task that waits for a signal is polled again once it came, whether the wake finds it idle, or, if it is `queued`,
+/// A task that waits for a signal is polled again after it, whether the wake finds the task idle or, if `queued`,
 /// scheduled or running.
 fn wake_against_poll(by_value: bool, queued: bool) {
     let system = System::new();
@@ -33,7 +33,7 @@ fn wake_against_poll(by_value: bool, queued: bool) {
         } else {
             waker.wake_by_ref()
         }
-        // The rest of the wakers goes here, perhaps last of all.
+        // Drops what the wakers left here, perhaps the last reference.
         signal.forget();
     });
     system.run();
@@ -67,7 +67,7 @@ fn models_wake_by_value_against_poll() {
     check(3, || wake_against_poll(true, true));
 }
 
-/// A wake that finds the count at its limit changes nothing in the word, and is published all the same.
+/// A wake that finds the count of wakes saturated changes nothing in the word, and is published all the same.
 ///
 /// Seen to catch: `wake_skip`, `state_load`, `state_apply`.
 #[test]
@@ -98,7 +98,8 @@ fn models_wake_that_changes_nothing() {
     });
 }
 
-/// Two wakers and a poll at once: one `Ready` at most (a second one would poll the future twice at once, a race).
+/// Two wakers against a poll make at most one `Ready`. A second would poll the future on two workers at once, which
+/// loom reports as a race.
 #[test]
 fn models_two_wakers_against_poll() {
     check(2, || {
@@ -127,7 +128,7 @@ fn models_two_wakers_against_poll() {
     });
 }
 
-/// Whoever awaits the handle is woken, or sees the output at once; a waker that was replaced is not needed.
+/// A context that awaits the handle is woken, or sees the output at once. A waker that was replaced is not needed.
 ///
 /// Seen to catch: `state_load`, `state_apply`, `join_early`, `join_keep`.
 #[test]
@@ -180,7 +181,8 @@ fn models_blocking_join_against_completion() {
     });
 }
 
-/// The output is dropped once, by whoever comes last: the handle, or the worker. With a waker registered before.
+/// The output is dropped once, by the later of the handle and the worker. With `registered`, after a waker was
+/// registered.
 ///
 /// Seen to catch: `state_apply`; with a waker, `join_keep`.
 fn drop_against_completion(registered: bool) {
@@ -197,7 +199,7 @@ fn drop_against_completion(registered: bool) {
     worker.join().unwrap();
     assert_eq!(drops.load(Relaxed), 1);
     system.assert_no_slot_leaks();
-    // No clone of the waker is left anywhere.
+    // No clone of the waker is left.
     assert_eq!(alloc::sync::Arc::strong_count(&_count), 2);
 }
 

@@ -1,4 +1,5 @@
-//! What the models of tasks share: a scheduler that is no more than an injector, a future that is looked at, and a signal.
+//! What the models of tasks share: a scheduler that is only an injector, a future whose accesses loom checks, and a
+//! signal.
 
 use alloc::{boxed::Box, task::Wake, vec::Vec};
 use core::{
@@ -39,7 +40,7 @@ loom::thread_local! {
     static POLLING: Cell<bool> = Cell::new(false);
 }
 
-/// A scheduler that queues, and whose worker is whoever calls `run`.
+/// A scheduler with one queue. A thread that calls `run` is its worker.
 #[repr(C)]
 struct Bare {
     anchor: Anchor,
@@ -72,7 +73,7 @@ impl System {
         self.spawner().spawn(self.pool, future).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A task that waits for a signal, and has been polled once: the first poll leaves a waker.
+    /// A task that waits for a signal. It has been polled once, and that poll left a waker.
     pub(super) fn spawn_waiting(self) -> (JoinHandle<()>, Signal, Arc<AtomicUsize>) {
         let (signal, drops) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
         let guarded = Guarded::new(&drops);
@@ -88,7 +89,7 @@ impl System {
         (handle, signal, drops)
     }
 
-    /// None if no slot is free.
+    /// `None` if no slot is free.
     pub(super) fn try_spawn<T: Send + 'static>(
         self,
         future: impl Future<Output = T> + Send + 'static,
@@ -97,11 +98,11 @@ impl System {
     }
 
     fn spawner(self) -> Spawner {
-        // SAFETY: leaked, and it begins with its anchor.
+        // SAFETY: the scheduler is leaked, and begins with its anchor.
         unsafe { Spawner::new(NonNull::from(self.bare).cast()) }
     }
 
-    /// Polls what is queued, until nothing is.
+    /// Polls queued tasks until the queue is empty.
     pub(super) fn run(self) {
         loop {
             let Some(ready) = self.bare.queue.pop_batch(1, 0, |_| {}) else { return };
@@ -117,7 +118,7 @@ impl System {
         }
     }
 
-    /// Every slot is free: each can be taken.
+    /// Checks that every slot is free: each can be taken.
     pub(super) fn assert_no_slot_leaks(self) {
         let reserved: Vec<_> = (0..2)
             .map(|_| {
@@ -150,7 +151,7 @@ static OPS: Ops = Ops {
 };
 
 unsafe fn bare(anchor: NonNull<Anchor>) -> &'static Bare {
-    // SAFETY: all anchors here are those of `Bare`s.
+    // SAFETY: every anchor in these models is that of a `Bare`.
     unsafe { anchor.cast().as_ref() }
 }
 unsafe fn push(anchor: NonNull<Anchor>, ready: Ready) {
@@ -192,10 +193,10 @@ unsafe fn nowhere(_: NonNull<Anchor>) -> Option<WorkerId> {
     None
 }
 
-/// Counts its drops, and touches a checked cell in each, as a future's state would.
+/// Counts its drops. Each drop writes a checked cell, as a future writes its state.
 pub(super) struct Guarded {
     drops: Arc<AtomicUsize>,
-    /// Part of a future: a worker drops it.
+    /// Set for a value inside a future: a worker must drop it.
     future: bool,
     cell: UnsafeCell<u32>,
 }
@@ -212,12 +213,12 @@ impl Guarded {
     }
 
     pub(super) fn touch(&self) {
-        // SAFETY: whoever polls or drops the future is alone with it; that is what the models check.
+        // SAFETY: the context that polls or drops the future has it to itself; the models check that.
         self.cell.with_mut(|p| unsafe { *p += 1 });
     }
 }
 
-// SAFETY: for the models' threads; loom checks the cell.
+// SAFETY: sent between the threads of a model; loom checks the cell.
 unsafe impl Send for Guarded {}
 
 impl Drop for Guarded {
@@ -228,7 +229,7 @@ impl Drop for Guarded {
     }
 }
 
-/// A flag with a place for a waker.
+/// A flag, and a place for a waker.
 #[derive(Clone)]
 pub(super) struct Signal(Arc<(AtomicBool, Mutex<Option<Waker>>)>);
 
@@ -237,11 +238,12 @@ impl Signal {
         Self(Arc::new((AtomicBool::new(false), Mutex::new(None))))
     }
 
-    /// Leaves the waker first, then looks: the wake may come in between, while the task runs.
+    /// Leaves the waker first, then reads the flag: a wake may come in between, while the task runs.
     pub(super) async fn wait(&self) {
         poll_fn(|cx| {
             let mut left = self.0.1.lock().unwrap();
-            // A clone orders this poll after the wake that led to it: only if it must be, as futures do.
+            // A clone orders this poll after the wake that led to it, so the waker is cloned only if it has changed, as
+            // real futures do.
             if !left.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
                 *left = Some(cx.waker().clone());
             }
@@ -251,7 +253,7 @@ impl Signal {
         .await;
     }
 
-    /// Sets the flag, relaxed: that the woken poll sees it is the waker's doing.
+    /// Sets the flag with a relaxed store: only the waker makes the woken poll see it.
     pub(super) fn set(&self) {
         self.0.0.store(true, Relaxed);
     }

@@ -1,4 +1,5 @@
-//! Loom models of how a task ends: aborted, shielded, complete, or by nobody who could wake it; and of its slot after that.
+//! Loom models of a task's end by abort, under a shield, by completion, or because nothing can wake it; and of the
+//! reuse of its slot.
 
 use alloc::boxed::Box;
 use core::task::{Poll, Waker};
@@ -19,7 +20,7 @@ use crate::atomic::model::check;
 
 extern crate alloc;
 
-/// An abort takes effect before or after completion, never in the midst: the future is dropped once.
+/// An abort takes effect before or after completion, never during it: the future is dropped once.
 #[test]
 fn models_abort_against_poll_and_wake() {
     check(2, || {
@@ -77,7 +78,7 @@ fn models_abort_against_shield() {
     });
 }
 
-/// The last two references of an idle task go at once: a worker drops its future, once.
+/// The last two references to an idle task are dropped at once: a worker drops its future, once.
 #[test]
 fn models_last_references_dropped() {
     check(3, || {
@@ -95,7 +96,7 @@ fn models_last_references_dropped() {
     });
 }
 
-/// The last reference goes in a wake of a task that is complete: the slot is free once.
+/// The last reference is consumed by a wake of a complete task: the slot is freed once.
 #[test]
 fn models_late_wake_of_a_complete_task() {
     check(3, || {
@@ -120,7 +121,8 @@ fn models_late_wake_of_a_complete_task() {
     });
 }
 
-/// One waker is woken and one dropped while the handle goes: the task is polled or dropped by a worker, and free once.
+/// One waker is woken and one dropped while the handle is dropped: a worker polls the task or drops its future, and the
+/// slot is freed once.
 #[test]
 fn models_last_references_woken_and_dropped() {
     check(2, || {
@@ -133,7 +135,7 @@ fn models_last_references_woken_and_dropped() {
         system.run();
         waker.join().unwrap();
         system.run();
-        // What a poll left on its way.
+        // Drops the waker that a poll may have left.
         signal.forget();
         system.run();
         assert_eq!(drops.load(Relaxed), 1, "a task that nobody can wake is dropped");
@@ -141,7 +143,7 @@ fn models_last_references_woken_and_dropped() {
     });
 }
 
-/// The slot of a task that is over is taken for the next, while the last reference to the first goes.
+/// The slot of a complete task is taken for the next task, while the last reference to the first is dropped.
 ///
 /// Seen to catch: `free_give`, `state_apply`.
 #[test]
@@ -149,7 +151,7 @@ fn models_slot_is_used_again() {
     check(3, || {
         let system = System::new();
         let first = system.spawn(async {});
-        // Holds the other slot.
+        // Takes the other slot.
         let second = system.spawn(core::future::pending::<()>());
         let other = thread::spawn(move || drop(first));
         system.run();

@@ -10,7 +10,7 @@ use loom::{sync::Arc, thread};
 use super::{header::Header, stacks::Stacks};
 use crate::atomic::{Ordering, UnsafeCell, model::check};
 
-/// Two slots, each with a checked cell that whoever has it writes.
+/// Two slots, each with a checked cell that the owner of the slot writes.
 struct Slots {
     stacks: Stacks,
     headers: [Header; 2],
@@ -23,7 +23,7 @@ unsafe impl Sync for Slots {}
 unsafe impl Send for Slots {}
 
 impl Slots {
-    /// Both are free, in the stacks of these numbers.
+    /// Both slots are free, in the stacks of these numbers.
     fn new(near: [usize; 2]) -> Arc<Self> {
         let slots = Arc::new(Self {
             stacks: Stacks::new(),
@@ -41,26 +41,26 @@ impl Slots {
         }?;
         let name = self.headers.iter().position(|h| core::ptr::eq(h, slot.as_ptr()))?;
         self.touch(name);
-        // As a queue does.
+        // A queue would overwrite the link in the same way.
         self.headers[name].link.store(core::ptr::null_mut(), Ordering::Relaxed);
         Some(name)
     }
 
     fn give(&self, number: usize, name: usize) {
         self.touch(name);
-        // SAFETY: the caller took it, and its name is its index.
+        // SAFETY: the caller took the slot, and its name is its index.
         unsafe {
             self.stacks.near(number).push(NonNull::from(&self.headers[name]), name as u32);
         }
     }
 
     fn touch(&self, name: usize) {
-        // SAFETY: whoever took the slot is alone with it; that is what the models check.
+        // SAFETY: the context that took the slot has it to itself; the models check that.
         self.cells[name].with_mut(|p| unsafe { *p += 1 });
     }
 }
 
-/// A slot comes back to one stack before the last one leaves the other.
+/// A slot returns to one stack before the last slot leaves the other.
 ///
 /// Seen to catch: `free_look`, `free_take`.
 #[test]

@@ -1,4 +1,5 @@
-//! The names of free slots in chunks, and the stacks that keep them: where a word has room for a tag beside a name.
+//! The names of free slots in chunks, and the stacks that keep the slots, for targets whose word has room for a tag
+//! beside a name.
 
 use core::ptr::NonNull;
 
@@ -9,9 +10,9 @@ use super::{
 };
 use crate::atomic::{AtomicUsize, Ordering, maybe_const};
 
-/// What a class needs to name its slots, and those that are free.
+/// What a class needs to name its slots, and to keep the free ones.
 pub(crate) struct Names {
-    /// For `divide` by the distance of two slots.
+    /// The inverse of the stride, for `divide`.
     inverse: AtomicUsize,
     free: Stacks,
 }
@@ -24,35 +25,35 @@ impl Names {
     }
 
     pub(crate) fn settle(&self, stride: usize) {
-        // Ordering: published by what tells of the chunks (`Home::found`).
+        // Ordering: Relaxed; the Release in `Home::found` publishes it.
         self.inverse.store(inverse(stride), Ordering::Relaxed);
     }
 }
 
 impl Chunks {
-    /// Takes a free slot, for the context of this number.
+    /// Takes a free slot; `near` is the number of the calling context (`Ops::near`).
     #[inline]
     pub(crate) fn take(&self, near: usize) -> Option<NonNull<Header>> {
-        // SAFETY: what is pushed there is pushed by `give`, with its name.
+        // SAFETY: only `give` pushes slots there, each with its name.
         unsafe { self.names.free.take(near, |name| self.named(name)) }
     }
 
-    /// Gives a slot back, in the context of this number.
+    /// Gives a slot back; `near` is the number of the calling context (`Ops::near`).
     ///
     /// # Safety
-    /// The slot is of this class, has been settled, and belongs to the caller.
+    /// The caller owns the slot, which is of this class and has been settled.
     #[inline]
     pub(crate) unsafe fn give(&self, near: usize, slot: NonNull<Header>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller owns the slot, and it has been settled.
         let chunk = unsafe { slot.as_ref().part() };
-        // SAFETY: the caller's.
+        // SAFETY: the caller owns the slot, and this is its name.
         unsafe { self.names.free.near(near).push(slot, self.name(chunk, slot)) };
     }
 
-    /// What a slot is called while it is free: its chunk and where it is in there.
+    /// The name of a slot while it is free: its chunk, and its offset in the chunk.
     #[inline]
     fn name(&self, chunk: usize, slot: NonNull<Header>) -> u32 {
-        // Ordering: as in `slot`.
+        // Ordering: Acquire pairs with the Release in `Chunks::grow`.
         let base = self.chunks.get(chunk).map_or(0, |c| c.load(Ordering::Acquire).addr());
         let bytes = slot.as_ptr().addr().wrapping_sub(base);
         // Ordering: see `Names::settle`.
@@ -62,18 +63,18 @@ impl Chunks {
     }
 
     /// # Safety
-    /// A slot has this name.
+    /// The name is that of a slot.
     #[inline]
     unsafe fn named(&self, name: u32) -> NonNull<Header> {
-        // SAFETY: a slot that has a name has been reached (INV-CHUNK).
+        // SAFETY: INV-CHUNK: only a slot that has been reached has a name.
         unsafe { self.at(name as usize >> OFFSET, name as usize & ((1 << OFFSET) - 1)) }
     }
 }
 
-/// What [`divide`] by this takes: the inverse of its odd part, modulo 2^BITS.
+/// The inverse for [`divide`]: that of the odd part of `by`, modulo 2^BITS.
 const fn inverse(by: usize) -> usize {
     let odd = by >> by.trailing_zeros();
-    // Newton: right in three bits, then in twice as many each time.
+    // Newton's iteration: three correct bits at first, twice as many after each step.
     let (mut inverse, mut bits) = (odd, 3);
     while bits < usize::BITS {
         inverse = inverse.wrapping_mul(2_usize.wrapping_sub(odd.wrapping_mul(inverse)));
@@ -82,7 +83,7 @@ const fn inverse(by: usize) -> usize {
     inverse
 }
 
-/// Divides what is known to be a multiple, without a division (Granlund and Montgomery 1994).
+/// Divides a multiple of `by` without a division instruction (Granlund and Montgomery 1994).
 #[inline(always)]
 const fn divide(multiple: usize, by: usize, inverse: usize) -> usize {
     (multiple >> by.trailing_zeros()).wrapping_mul(inverse)
@@ -94,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// A test's own chunks: in a `static`, where leak checkers look.
+    /// Chunks for one test, in a `static`, where leak checkers look for references.
     macro_rules! chunks {
         ($stride:expr) => {{
             static CHUNKS: Chunks = Chunks::new();
@@ -104,17 +105,17 @@ mod tests {
     }
 
     impl Chunks {
-        /// A slot that has been reached.
+        /// A slot that has been reached but never used.
         fn fresh(&self, index: u32) -> NonNull<Header> {
             assert!(self.reach(index));
-            // SAFETY: just now.
+            // SAFETY: the index has just been reached.
             unsafe { self.slot(index) }
         }
 
         /// As `give`, for a slot that has not been settled.
         fn put(&self, near: usize, index: u32) -> NonNull<Header> {
             let slot = self.fresh(index);
-            // SAFETY: the caller's own, and of this name.
+            // SAFETY: the slot is the caller's, and this is its name.
             unsafe { self.names.free.near(near).push(slot, self.name(self.chunk(index), slot)) };
             slot
         }
@@ -131,7 +132,7 @@ mod tests {
         }
     }
 
-    /// Takes as many slots as there are given back, and looks which context's stack has them.
+    /// Takes as many slots as were given back, and checks which context's stack they come from.
     #[test]
     fn slots_are_found_wherever_they_were_given_back() {
         let chunks = chunks!(64);
@@ -139,8 +140,8 @@ mod tests {
             let begin = round as u32 * 20;
             let mut given: Vec<_> = (begin..begin + 20).map(|i| chunks.put(giver, i)).collect();
             let first = chunks.take(taker);
-            // It has taken over the whole stack: what is left is near.
-            // SAFETY: names of these chunks.
+            // The first `take` took over the whole stack, so that the rest is in the taker's own.
+            // SAFETY: these are names of these chunks.
             let near =
                 |_| unsafe { chunks.names.free.near(taker).pop(|name| chunks.named(name)) }.ok();
             let mut taken: Vec<_> = first.into_iter().chain((1..20).map_while(near)).collect();
@@ -178,7 +179,7 @@ mod tests {
         }
         drop(give);
         giver.join().unwrap();
-        // One in the taker's hands, one in the giver's, the others on their way.
+        // One slot is with the taker, one with the giver, and the others are in the channel.
         assert!(indices.len() <= AT_ONCE + 2, "{} slots", indices.len());
     }
 

@@ -1,4 +1,4 @@
-//! Tasks in static memory: a pool of slots, or a cell for one.
+//! Task memory in a `static`: a pool of slots, or a cell for one task.
 
 use core::{alloc::Layout, fmt, future::Future, mem::ManuallyDrop, mem::MaybeUninit, ptr::NonNull};
 
@@ -8,15 +8,16 @@ use super::{
 };
 use crate::atomic::{array_of, maybe_const};
 
-/// `N` slots of `SLOT` bytes each, in a `static`: any future that fits becomes a task without an allocator.
+/// `N` slots of `SLOT` bytes each, in a `static`. Any future that fits becomes a task without an allocator.
 ///
-/// A slot holds the whole task: a header of four words, two words for whoever joins it, and the larger of the future and
-/// its output. `SLOT` is rounded up to a multiple of 16. Futures aligned to more than 16 bytes do not fit.
+/// A slot holds the whole task: a header of four words, two words for the joining side, and the larger of the future
+/// and its output. `SLOT` is rounded up to a multiple of 16. Futures aligned to more than 16 bytes do not fit.
 ///
-/// Spawning into a full pool, or a future that does not fit, hands the future back in a
-/// [`SpawnError`](crate::SpawnError). Slots are handed out and taken back by a lock-free list, from any context: one list for
-/// all workers, to which each spawn and each end of a task writes. Where many workers spawn, give each a pool of its own. On
-/// targets without 64-bit atomics a spawn looks for a free slot, past each that is in use, from where it found the last one.
+/// A spawn into a full pool, or of a future that does not fit, returns the future in a
+/// [`SpawnError`](crate::SpawnError). A lock-free list hands slots out and takes them back, from any context. All
+/// workers share it, and each spawn and each end of a task writes to it: where many workers spawn, give each a pool of
+/// its own. On targets without 64-bit atomics a spawn searches for a free slot, from where it found the last one, past
+/// those in use.
 ///
 /// ```
 /// use filch::TaskPool;
@@ -38,8 +39,8 @@ union Bytes<const SLOT: usize> {
 
 struct Slot<const SLOT: usize>(core::cell::UnsafeCell<Bytes<SLOT>>);
 
-// SAFETY: a slot's bytes are owned by whoever took it off the free list; its header is made to be shared
-// (INV-HOME-SLOT).
+// SAFETY: INV-HOME-SLOT: the context that took a slot owns its bytes, except for the header, which is made to be
+// shared.
 unsafe impl<const SLOT: usize, const N: usize> Sync for TaskPool<SLOT, N> {}
 // SAFETY: as above.
 unsafe impl<const SLOT: usize, const N: usize> Send for TaskPool<SLOT, N> {}
@@ -49,7 +50,7 @@ impl<const SLOT: usize, const N: usize> TaskPool<SLOT, N> {
         /// An empty pool.
         ///
         /// # Panics
-        /// If `N` is zero, or more than the free list can index: 2^32 - 2. At compile time in a `static`.
+        /// If `N` is zero, or larger than the free list can index: 2^32 - 2. In a `static` this fails at compile time.
         pub fn new() -> Self {
             assert!(N > 0 && N < Home::MOST, "too few or too many slots");
             Self {
@@ -88,7 +89,7 @@ impl<const SLOT: usize, const N: usize> Sealed for TaskPool<SLOT, N> {
         if task.size() > slot.size() || task.align() > slot.align() {
             return Err(slot);
         }
-        // SAFETY: the slots are there for ever, `stride` apart, and begin as vacant headers.
+        // SAFETY: the slots stay for ever, are `slot.size()` apart, and begin as vacant headers.
         unsafe { self.home.fix(NonNull::from(&self.slots).cast(), slot.size(), N as u32) };
         Ok(&self.home)
     }
@@ -104,10 +105,10 @@ impl<const SLOT: usize, const N: usize> fmt::Debug for TaskPool<SLOT, N> {
     }
 }
 
-/// Memory for one task of type `F`, in a `static` or leaked: exactly as large as it must be.
+/// Memory for one task of type `F`, in a `static` or leaked. It is exactly as large as the task needs.
 ///
-/// It can be spawned into again once its task is complete and neither a handle nor a waker refers to it. For a future
-/// whose type has no name, use a `TaskPool<SLOT, 1>`.
+/// It can be used again once its task is complete and neither a handle nor a waker refers to it. For a future whose
+/// type cannot be named, use a `TaskPool<SLOT, 1>`.
 ///
 /// ```
 /// use core::future::Ready;
@@ -127,7 +128,7 @@ union CellSlot<F: Future> {
     task: ManuallyDrop<MaybeUninit<Task<F, Named<true>>>>,
 }
 
-// SAFETY: as for `TaskPool`; which futures may be spawned is the executor's business.
+// SAFETY: as for `TaskPool`; the executor decides which futures may be spawned.
 unsafe impl<F: Future> Sync for TaskCell<F> {}
 // SAFETY: as above.
 unsafe impl<F: Future> Send for TaskCell<F> {}

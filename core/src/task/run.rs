@@ -1,4 +1,4 @@
-//! One poll of a task, from the `Ready` to what becomes of it.
+//! One poll of a task: from its `Ready` to what follows.
 
 use core::{cell::Cell, ptr::NonNull, task::Context};
 
@@ -10,20 +10,20 @@ use super::{
 };
 use crate::platform::Panic;
 
-/// What became of a task that was polled.
+/// What follows a poll.
 #[must_use]
 pub(crate) enum Polled {
-    /// It waits to be woken.
+    /// The task waits for a wake.
     Idle,
-    /// It was woken meanwhile: queue it again.
+    /// The task was woken during the poll: queue it again.
     Again(Ready),
-    /// It is over.
+    /// The task is complete.
     Complete,
-    /// So is this one, and its future could not leave the worker.
+    /// The task is complete, and was a local one.
     CompleteLocal,
 }
 
-/// Polls the task once, every call into user code inside `guard`.
+/// Polls the task once. Every call into user code is inside `guard`.
 #[inline(always)]
 pub(crate) fn poll(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), Panic>) -> Polled {
     let task = ready.as_ptr();
@@ -41,17 +41,17 @@ pub(crate) fn poll(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), 
     match polled {
         Ok(()) if done => complete(ready, guard),
         Ok(()) if !alive.get() => {
-            // The guard hid a panic in the drop of the finished future.
+            // The guard contained a panic of the finished future's drop, and did not report it.
             // SAFETY: INV-TASK-POLL; the future is gone, and the output was never written.
             unsafe { (header.vtable().fail)(task, JoinError::Cancelled) };
             complete(ready, guard)
         }
-        // Ordering: `load` has Acquire, and the next poll's has again. Nothing is published: what the poll did goes with
-        // the `Ready`, through the queue.
+        // Ordering: `load` has Acquire, and so has the load of the next poll. This one publishes nothing: the queue
+        // that carries the `Ready` publishes what the poll did.
         Ok(()) if header.state.load().is_again(before) => Polled::Again(ready),
         Ok(()) => match header.state.apply(|s| s.pending(before.wakes())) {
             Pend::Idle => {
-                // The reference went with the transition.
+                // The transition consumed the reference.
                 let _ = ready.into_raw();
                 Polled::Idle
             }
@@ -60,7 +60,7 @@ pub(crate) fn poll(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), 
         },
         Err(panic) => {
             if alive.get() {
-                // SAFETY: INV-TASK-POLL. A second panic is as good as none.
+                // SAFETY: INV-TASK-POLL. A second panic is discarded: the first one is reported.
                 drop(guard(&mut || unsafe { (header.vtable().drop_future)(task) }));
             }
             // SAFETY: INV-TASK-POLL; the future is gone.
@@ -70,7 +70,7 @@ pub(crate) fn poll(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), 
     }
 }
 
-/// Drops the future in place of a poll.
+/// Drops the future instead of polling it, and completes the task.
 #[cold]
 pub(crate) fn cancel(
     ready: Ready,
@@ -89,20 +89,20 @@ pub(crate) fn cancel(
     complete(ready, guard)
 }
 
-/// The output is in its place: hand it over.
+/// Completes the task, whose output has been written, and passes the output on.
 fn complete(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), Panic>) -> Polled {
     let polled = if ready.is_local() { Polled::CompleteLocal } else { Polled::Complete };
     let task = ready.into_raw();
-    // SAFETY: the reference that was the `Ready`'s, until a transition below takes it.
+    // SAFETY: the reference was the `Ready`'s, and stays ours until a transition below consumes it.
     let header = unsafe { task.as_ref() };
     let drop_output = || {
-        // SAFETY: INV-TASK-OUTPUT: nobody is interested. A panic has nobody to go to.
+        // SAFETY: INV-TASK-OUTPUT: there is no join interest. A panic is discarded: there is no handle to report it to.
         drop(guard(&mut || unsafe { (header.vtable().drop_output)(task) }));
     };
-    // Interest never comes back: a task that was detached needs one transition, not two.
+    // Join interest never returns, so a detached task completes in one transition instead of two.
     if !header.state.load().has_join_interest() {
         drop_output();
-        // SAFETY: the transition took our reference.
+        // SAFETY: the transition consumed our reference.
         unsafe { carry_out(header.state.apply(Snapshot::complete_detached), task) };
         return polled;
     }
@@ -118,12 +118,12 @@ fn complete(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), Panic>)
 }
 
 fn wake_joiner(task: NonNull<Header>, guard: impl Fn(&mut dyn FnMut()) -> Result<(), Panic>) {
-    // SAFETY: our reference; INV-JOIN-SLOT: completion found the bit set, so the slot's content is ours.
+    // SAFETY: we hold a reference; INV-JOIN-SLOT: completion found the bit set, so the slot's content is ours.
     match unsafe { Header::join_slot(task) }.take() {
         Joiner::Waker(waker) => {
             release(task);
             let mut waker = Some(waker);
-            // A foreign waker is user code; what it panics with has nobody to go to.
+            // A foreign waker is user code. Its panic is discarded: there is no task to report it to.
             drop(guard(&mut || {
                 if let Some(waker) = waker.take() {
                     waker.wake();
@@ -131,7 +131,8 @@ fn wake_joiner(task: NonNull<Header>, guard: impl Fn(&mut dyn FnMut()) -> Result
             }));
         }
         Joiner::Thread(word) => {
-            // SAFETY: our reference keeps the word and the home; the joiner may be gone when `unblock` is called.
+            // SAFETY: our reference keeps the word and the home. The joiner may be gone by the time `unblock` is
+            // called.
             unsafe { wake_thread(task.as_ref().home().anchor(), word) };
             release(task);
         }
@@ -140,7 +141,7 @@ fn wake_joiner(task: NonNull<Header>, guard: impl Fn(&mut dyn FnMut()) -> Result
 
 /// Drops the reference of a `Ready` whose task is complete.
 fn release(task: NonNull<Header>) {
-    // SAFETY: our reference; complete, so the act is never `Schedule`.
+    // SAFETY: the reference is ours. The task is complete, so the act is never `Schedule`.
     unsafe {
         let act = task.as_ref().state.drop_complete();
         debug_assert!(act != Act::Schedule);

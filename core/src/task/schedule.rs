@@ -1,7 +1,7 @@
-//! The one edge that points up, turned around: what a task asks of its scheduler.
+//! The operations that a task needs of its scheduler.
 //!
-//! `task` declares it, `scheduler` fills it in. A scheduler begins with an [`Anchor`], so that a thin pointer to the
-//! anchor is enough to reach it.
+//! `task` declares the table and `scheduler` fills it in, so that `task` does not import `scheduler`. A scheduler
+//! begins with an [`Anchor`]: a thin pointer to the anchor reaches the table.
 
 use core::{cell::Cell, ptr::NonNull, task::Waker};
 
@@ -16,34 +16,36 @@ pub(crate) struct Anchor {
     ops: &'static Ops,
 }
 
-/// The scheduler's side. All take the anchor of the scheduler that the table was made for, which is `'static`.
+/// The scheduler's operations. Each takes the anchor of the scheduler that the table was made for, which is `'static`.
 pub(crate) struct Ops {
     pub(crate) schedule: unsafe fn(NonNull<Anchor>, Ready),
-    /// The budget of the poll under way in the calling context.
+    /// The budget of the poll that the calling context is in, if it is in one.
     pub(crate) budget: unsafe fn(NonNull<Anchor>) -> Option<NonNull<Cell<u32>>>,
     pub(crate) current: unsafe fn(NonNull<Anchor>) -> Option<Current>,
-    /// Works on other tasks until the condition holds; false if it cannot.
+    /// Runs other tasks until the condition holds. False if this worker may not nest deeper and no other can take over.
     pub(crate) help: Help,
     pub(crate) block: unsafe fn(NonNull<Anchor>, &AtomicU32),
     pub(crate) unblock: unsafe fn(NonNull<Anchor>, &AtomicU32),
     pub(crate) unpark: unsafe fn(NonNull<Anchor>, WorkerId),
     /// Counts a new task, and gives the number of the calling context as `near` does; none if the executor takes no task.
     pub(crate) admit: unsafe fn(NonNull<Anchor>) -> Option<usize>,
-    /// Takes an `admit` back.
+    /// Takes an `admit` back: no task was launched.
     pub(crate) dismiss: unsafe fn(NonNull<Anchor>),
-    /// Schedules a new task, in the context that `admit` gave the number of.
+    /// Schedules a new task, in the context whose number `admit` returned.
     pub(crate) launch: unsafe fn(NonNull<Anchor>, Ready, usize),
-    /// The homes that serve the scheduler.
+    /// The list of homes that serve the scheduler.
     pub(crate) registry: unsafe fn(NonNull<Anchor>) -> &'static AtomicPtr<Home>,
     pub(crate) workers: unsafe fn(NonNull<Anchor>) -> usize,
-    /// A number for the calling context, by which it finds what it shares with few others: zero outside the workers.
+    /// The number of the calling context: a worker's index plus one, zero outside the workers. It selects the free
+    /// slots that the context shares with few others.
     pub(crate) near: unsafe fn(NonNull<Anchor>) -> usize,
-    /// Counts a local task of the calling worker, from inside the poll of a task that is pinned to it.
+    /// Counts a new local task of the calling worker, if the calling context polls a task that is pinned to it. Returns
+    /// the worker.
     pub(crate) here: unsafe fn(NonNull<Anchor>) -> Option<WorkerId>,
     /// Takes a `here` back.
     pub(crate) not_here: unsafe fn(NonNull<Anchor>),
     pub(crate) may_wait: unsafe fn(NonNull<Anchor>) -> bool,
-    /// Calls user code, and drops what it panics with.
+    /// Calls user code, and discards its panic.
     pub(crate) guard: unsafe fn(NonNull<Anchor>, &mut dyn FnMut()),
 }
 
@@ -52,9 +54,9 @@ pub(crate) type Help = unsafe fn(NonNull<Anchor>, &mut dyn FnMut() -> bool) -> b
 
 /// The worker that runs in the calling context.
 pub(crate) struct Current {
-    /// Wakes the worker out of its sleep; it keeps nothing alive.
+    /// Unparks the worker. It holds no reference to a task.
     pub(crate) waker: Waker,
-    /// The tasks being polled by it, innermost first.
+    /// The tasks that the worker is polling, innermost first.
     pub(crate) frame: *const Frame,
 }
 

@@ -1,4 +1,4 @@
-//! Spawning: admission, a slot, the task in it, the first schedule.
+//! Spawning: admission, the slot, the task in it, and the first schedule.
 
 use core::{
     alloc::Layout, fmt, future::Future, marker::PhantomData, panic::Location, ptr::NonNull,
@@ -37,7 +37,7 @@ pub enum SpawnErrorKind {
     Shutdown,
     /// The executor has no worker of that id.
     NoSuchWorker,
-    /// A local task can be spawned by a pinned or a local task only: another may go on elsewhere.
+    /// A local task can only be spawned by a pinned or a local task: any other task may continue on another worker.
     NotPinned,
 }
 
@@ -81,7 +81,7 @@ impl<F> fmt::Display for SpawnError<F> {
 
 impl<F> core::error::Error for SpawnError<F> {}
 
-/// Spawns tasks into one executor, whatever its platform: a thin, copyable, type-erased face of it.
+/// Spawns tasks into one executor: a copyable, type-erased reference to it, whatever its platform.
 ///
 /// Callable from any context but NMI. On a worker, in a poll, a new task goes to the worker's LIFO slot and wakes no worker;
 /// from elsewhere it goes through the injector and wakes a sleeper. Lock-free; no allocation, unless the memory is a
@@ -124,7 +124,7 @@ impl Spawner {
         self.launch(memory, future, ())
     }
 
-    /// Spawns a future that stays on one worker; it waits while that worker is offline.
+    /// Spawns a future that runs on one worker only. It waits while that worker is offline.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn), and [`SpawnErrorKind::NoSuchWorker`].
@@ -141,8 +141,8 @@ impl Spawner {
         self.launch_pinned(memory, worker, future, Pinned { worker, local: false })
     }
 
-    /// Spawns a future that is not `Send`, from a pinned or a local task, whose worker it shares. It is cancelled when the
-    /// worker goes offline.
+    /// Spawns a future that is not `Send`, from a pinned or a local task. It runs on that task's worker, and is
+    /// cancelled when the worker goes offline.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn), and [`SpawnErrorKind::NotPinned`].
@@ -165,17 +165,17 @@ impl Spawner {
         })
     }
 
-    /// A spawn with a name, for diagnosis: the task keeps it, and where this was called.
+    /// Begins a spawn with a name, for diagnosis. The task keeps the name and the caller's location.
     #[track_caller]
     pub fn named(self, name: &'static str) -> Builder {
         let tag = Tag { name: Some(name), location: Some(Location::caller()), ..Tag::default() };
         Builder { spawner: self, tag }
     }
 
-    /// Takes a slot now, for a spawn later that cannot fail.
+    /// Takes a slot now, so that a later spawn cannot fail.
     ///
     /// # Errors
-    /// [`SpawnErrorKind`], of the kinds that `spawn` has.
+    /// [`SpawnErrorKind`], of the kinds that [`spawn`](Self::spawn) returns.
     pub fn reserve<F>(self, memory: &'static impl Memory) -> Result<Reservation<F>, SpawnErrorKind>
     where
         F: Future + Send + 'static,
@@ -213,7 +213,7 @@ impl Spawner {
             return Err(SpawnError { kind: SpawnErrorKind::Shutdown, future });
         };
         match self.slot_for::<F, M>(memory, near) {
-            // SAFETY: the slot was taken for this type, and the spawn admitted.
+            // SAFETY: the slot was taken for this type, and the task has been admitted.
             Ok(slot) => Ok(unsafe { self.begin(slot, near, future, meta) }),
             Err(kind) => {
                 // SAFETY: INV-SPAWNER; takes the admission back.
@@ -244,10 +244,10 @@ impl Spawner {
         home.take(near).ok_or(SpawnErrorKind::Full)
     }
 
-    /// The task begins.
+    /// Builds the task in its slot, and schedules it.
     ///
     /// # Safety
-    /// The slot is the caller's, and was taken for a `Task<F, M>`; the spawn was admitted, and gave `near`.
+    /// The caller owns the slot, which was taken for a `Task<F, M>`. `admit` has returned `near` for this task.
     #[inline]
     unsafe fn begin<F: Future, M: Meta>(
         self,
@@ -256,7 +256,8 @@ impl Spawner {
         future: F,
         meta: M,
     ) -> JoinHandle<F::Output> {
-        // SAFETY: the caller's; publishing makes the handle's and the `Ready`'s reference. INV-SPAWNER.
+        // SAFETY: the slot is the caller's and of this type. `publish` makes two references, the handle's and the
+        // `Ready`'s. INV-SPAWNER.
         unsafe {
             Task::build(slot, future, meta);
             slot.as_ref().state.publish(Task::<F, M>::first_state());
@@ -319,13 +320,13 @@ impl Builder {
 /// A slot taken ahead of its task. Dropping it gives the slot back.
 pub struct Reservation<F> {
     spawner: Spawner,
-    /// INV-RESERVED: ours, taken for a `Task<F, ()>`.
+    /// INV-RESERVED: the slot is ours, and was taken for a `Task<F, ()>`.
     slot: NonNull<Header>,
-    /// Invariant: the slot was chosen for this very type, also where another one is its subtype.
+    /// Invariant in `F`: the slot was chosen for this very type, and a subtype's task could differ in size.
     future: PhantomData<fn(F) -> F>,
 }
 
-// SAFETY: INV-RESERVED: an empty slot may go anywhere.
+// SAFETY: INV-RESERVED: an empty slot may be sent to any thread.
 unsafe impl<F> Send for Reservation<F> {}
 
 impl<F> Reservation<F>
@@ -333,8 +334,8 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    /// Spawns into the slot. Infallible: if the executor has closed meanwhile the future is dropped here, and the handle
-    /// says [`Cancelled`](crate::JoinError::Cancelled).
+    /// Spawns into the slot. It cannot fail. If the executor has shut down meanwhile, the future is dropped here, and
+    /// the handle returns [`Cancelled`](crate::JoinError::Cancelled).
     pub fn spawn(self, future: F) -> JoinHandle<F::Output> {
         let this = core::mem::ManuallyDrop::new(self);
         let spawner = this.spawner;
@@ -343,7 +344,7 @@ where
             // SAFETY: INV-RESERVED; admitted.
             return unsafe { spawner.begin(this.slot, near, future, ()) };
         }
-        // SAFETY: INV-RESERVED. A task that is over from the start: its only reference is the handle's.
+        // SAFETY: INV-RESERVED. The task is complete from the start, and the handle's reference is its only one.
         unsafe {
             Task::build(this.slot, future, ());
             Task::<F, ()>::cancel_unscheduled(this.slot)

@@ -1,18 +1,19 @@
-//! Free slots by worker: workers that spawn, and whose tasks end, seldom meet.
+//! The free slots of a size class, in one stack for each few workers, so that workers that spawn or end tasks seldom
+//! contend.
 
 use core::ptr::NonNull;
 
 use super::{free::Stack, header::Header};
 use crate::atomic::{AtomicWord, Ordering, Word, array_of, maybe_const};
 
-/// A stack for the contexts of each number (`Ops::near`): of zero, which are no worker, and of each worker as far as they go;
-/// the next one begins anew.
+/// Free slots, in a stack for each number of a context (`Ops::near`) modulo `STACKS`. Number zero is every context that
+/// is no worker.
 ///
-/// Slots never move from one stack to another: a context whose stack is empty takes over that of another, and leaves it
-/// its own.
+/// A slot never moves from one stack to another. A context whose stack is empty exchanges its stack for one that has
+/// slots.
 pub(crate) struct Stacks {
     stacks: [Line<Stack>; STACKS],
-    /// Which stack each number has, in four bits for each, but for `FIRST`. A hint: any stack will do.
+    /// The stack of each number, four bits each, combined with `FIRST` by exclusive or. A hint: any stack is correct.
     turns: Line<AtomicWord>,
 }
 
@@ -21,14 +22,16 @@ const STACKS: usize = (Word::BITS / 4) as usize;
 #[cfg(filch_loom)]
 const STACKS: usize = 2;
 
-/// At first, those of half of the numbers are no neighbours. All zeros stand for it, so that a heap takes no room in an image.
+/// The initial stacks: neighbouring numbers get stacks of opposite halves. Combined with it, zeros stand for the
+/// initial state, so that a heap takes no room in an image.
 const FIRST: Word = match STACKS {
     16 => 0xFDB9_7531_ECA8_6420_u64 as Word,
     8 => 0x7531_6420,
     _ => 0x10,
 };
 
-/// A line of most machines, not the two that everything else here keeps apart: there are many stacks in a heap.
+/// A cache line of most machines. Other modules separate their fields by two lines; a heap has too many stacks for
+/// that.
 #[repr(align(64))]
 struct Line<T>(T);
 
@@ -48,11 +51,11 @@ impl Stacks {
         unsafe { &self.stacks.get_unchecked(turn(turns, number)).0 }
     }
 
-    /// Takes a slot from the near stack, or else from another; none if they were all empty at one moment. Lock-free;
-    /// callable from any context.
+    /// Takes a slot from the context's own stack, or else from another. None if all stacks were empty at one moment.
+    /// Lock-free; callable from any context.
     ///
     /// # Safety
-    /// `slot` gives the slot of each name that was pushed to one of these stacks.
+    /// `slot` returns the slot of each name that was pushed to one of these stacks.
     #[inline]
     pub(crate) unsafe fn take(
         &self,
@@ -69,7 +72,7 @@ impl Stacks {
         number: usize,
         slot: impl Fn(u32) -> NonNull<Header>,
     ) -> Option<NonNull<Header>> {
-        // No empty head looks like this.
+        // The head of an empty stack never has this value.
         let mut heads = [Word::MAX; STACKS];
         loop {
             let before = heads;
@@ -77,7 +80,7 @@ impl Stacks {
                 // SAFETY: the caller's.
                 match unsafe { self.stacks[at].0.pop(&slot) } {
                     Ok(taken) => {
-                        // Not for one task at a time that ends elsewhere.
+                        // A stack with one slot is not taken over: it may be the stack where one task at a time ends.
                         if !self.stacks[at].0.is_empty() {
                             self.take_over(number, at);
                         }
@@ -86,33 +89,34 @@ impl Stacks {
                     Err(head) => heads[at] = head,
                 }
             }
-            // Twice the same, tags included: so each was empty from its first look to its second, and all were in between.
+            // Two rounds saw the same heads, tags included: each stack was empty from its first look to its second, so
+            // all were empty between the two rounds.
             if heads == before {
                 return None;
             }
         }
     }
 
-    /// The contexts with this number change their stack with those who have that one.
+    /// Exchanges the stack of this number with that of the number which has stack `at`.
     fn take_over(&self, number: usize, at: usize) {
         // Ordering: hints.
         let turns = self.turns.0.load(Ordering::Relaxed);
         let Some(other) = (0..STACKS).find(|other| turn(turns, *other) == at) else { return };
         let both = (turn(turns, number) ^ at) as Word;
         let changed = turns ^ both << shift(number) ^ both << shift(other);
-        // If others change theirs meanwhile, the next slot comes from afar too.
+        // If another context changes the table meanwhile, this one's next slot comes from another stack again.
         let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
         let _ = self.turns.0.compare_exchange(turns, changed, success, failure);
     }
 }
 
-/// Which stack a number has: below `STACKS`.
+/// The stack of a number: below `STACKS`.
 #[inline(always)]
 fn turn(turns: Word, number: usize) -> usize {
     ((turns ^ FIRST) >> shift(number)) as usize % STACKS
 }
 
-/// Where its bits are in `Stacks::turns`.
+/// The position of a number's bits in `Stacks::turns`.
 #[inline(always)]
 fn shift(number: usize) -> usize {
     number % STACKS * 4

@@ -1,31 +1,31 @@
 //! The packed state word of a task: pure transitions, and the atomic that applies them.
 //!
-//! One word says everything that two contexts could disagree about. It is laid out, from the lowest bit, as
+//! The word holds everything that two contexts could disagree about. Its layout, from the lowest bit:
 //!
 //! | field | wide (64 bits) | narrow (32 bits) | meaning |
 //! |---|---|---|---|
-//! | life   | 8  | 2  | `VACANT` 0 (no task), `LIVE` 1 (there is a future), `COMPLETE` 2 (there is an output, or was) |
+//! | life   | 8  | 2  | 0 (vacant: no task), `LIVE` 1 (there is a future), `COMPLETE` 2 (there is an output, or was) |
 //! | flags  | 8  | 6  | cancelled, join interest, join waker, pinned |
 //! | shield | 8  | 4  | depth of `shield`s held; cancellation waits while it is not zero; saturates |
 //! | wakes  | 16 | 4  | wakes not yet answered by a poll; saturates |
 //! | refs   | 24 | 16 | references: one each for the `Ready`, the `JoinHandle`, every `Waker` and every shield |
 //!
-//! and its phases are
+//! The phases of a task:
 //!
-//! | phase | life | wakes | who may touch the future | leaves by |
+//! | phase | life | wakes | access to the future | leaves by |
 //! |---|---|---|---|---|
-//! | idle      | LIVE     | 0    | nobody | wake, abort, last reference dropped: to scheduled |
-//! | scheduled | LIVE     | >= 1 | nobody (a queue holds the `Ready`) | a worker pops it: to running |
+//! | idle      | LIVE     | 0    | none | wake, abort, last reference dropped: to scheduled |
+//! | scheduled | LIVE     | >= 1 | none (a queue holds the `Ready`) | a worker pops it: to running |
 //! | running   | LIVE     | >= 1 | the holder of the `Ready` | `pending`: to idle or scheduled; `complete` |
-//! | complete  | COMPLETE | 0    | nobody; there is none | last reference dropped: the slot is free |
+//! | complete  | COMPLETE | 0    | none; the future is gone | last reference dropped: the slot is free |
 //!
-//! *Scheduled* and *running* are told apart by where the `Ready` is, not by a bit: a counter of wakes in place of a
-//! notified flag lets a poll begin with a plain load and end with the poll's only read-modify-write (after nexosim's
-//! task). A wake that finds `wakes >= 1` only counts up; the end of the poll sees that the count has moved and
-//! schedules again. A saturated count is taken as moved: one poll too many, never one too few.
+//! *Scheduled* and *running* differ in where the `Ready` is, not in a bit. The word counts wakes instead of keeping a
+//! notified flag, so that a poll begins with a plain load and ends with its only read-modify-write (after nexosim's
+//! task). A wake that finds `wakes >= 1` only counts up. The end of the poll compares the count, and schedules the task
+//! again if it has moved. A saturated count is taken as moved: that may cost a poll too many, and never loses one.
 //!
-//! A saturated reference count is sticky: it is never counted down again, so that the task's slot is leaked and never
-//! freed under a reference that still lives.
+//! A saturated reference count is sticky: it is never decremented again. The task's slot is leaked, and so never freed
+//! under a reference that still lives.
 
 use core::fmt;
 
@@ -50,43 +50,43 @@ const JOIN_INTEREST: Word = FLAGS.bit(1);
 const JOIN_WAKER: Word = FLAGS.bit(2);
 const PINNED: Word = FLAGS.bit(3);
 
-/// What a wake, an abort or a dropped reference leaves to its caller.
+/// What the caller of a wake, an abort or a dropped reference must do.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Nothing.
     None,
-    /// The caller now owns the task's `Ready`, and one reference with it: schedule it.
+    /// Schedule the task: the caller now owns its `Ready`, and one reference with it.
     Schedule,
-    /// That was the last reference and the task is complete: free its slot.
+    /// Free the slot: that was the last reference, and the task is complete.
     Free,
 }
 
-/// What the end of a poll that returned `Pending` leaves to the holder of the `Ready`.
+/// What the holder of the `Ready` must do after a poll that returned `Pending`.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pend {
-    /// The task is idle; the `Ready` and its reference are gone.
+    /// Nothing: the task is idle, and the `Ready` and its reference are consumed.
     Idle,
-    /// Woken during the poll: schedule it again.
+    /// Schedule the task again: it was woken during the poll.
     Again,
-    /// Cancelled, or nobody is left who could wake it: drop the future now. The `Ready` stays.
+    /// Drop the future now: the task is cancelled, or nothing can wake it any more. The `Ready` stays.
     Cancel,
 }
 
-/// What completion leaves to the holder of the `Ready`.
+/// What the holder of the `Ready` must do after completion.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
-    /// The handle will take the output; the `Ready`'s reference is gone.
+    /// Nothing: the handle takes the output, and the `Ready`'s reference is consumed.
     Released,
-    /// A waker is registered: take it, drop the reference, wake it.
+    /// Take the registered waker, drop the reference, then wake the waker.
     WakeJoiner,
-    /// Nobody wants the output: drop it, then drop the reference.
+    /// Drop the output, then the reference: there is no join interest.
     DropOutput,
 }
 
-/// Why a reference to a task that the caller does not own could not be had.
+/// Why `upgrade` gave no reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Upgrade {
     /// There is no live task.
@@ -95,11 +95,11 @@ pub(crate) enum Upgrade {
     Limit,
 }
 
-/// The task is complete, so that the transition no longer applies.
+/// The transition was refused, because the task is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Completed;
 
-/// A value of the state word. Transitions are pure: they take a value and give the next one and an action.
+/// A value of the state word. Transitions are pure: they take a value, and return the next one and an action.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Snapshot(pub(crate) Word);
 
@@ -111,7 +111,7 @@ impl Snapshot {
         Self(REFS.set(WAKES.set(LIFE.set(flags, LIVE), 1), 2))
     }
 
-    /// A task that was over before it began: an output, and a join handle to take it.
+    /// A task that is complete from the start: an output, and a join handle to take it.
     pub(crate) const fn born_complete() -> Self {
         Self(REFS.set(LIFE.set(JOIN_INTEREST, COMPLETE), 1))
     }
@@ -212,7 +212,7 @@ impl Snapshot {
         }
     }
 
-    /// Asks for cancellation, without needing a reference.
+    /// Asks for cancellation. The caller needs no reference.
     ///
     /// | from | to | act |
     /// |---|---|---|
@@ -224,7 +224,7 @@ impl Snapshot {
         if !self.is_live() { (self, Act::None) } else { Self(self.0 | CANCELLED).wake() }
     }
 
-    /// As `abort`, but once: a task that was asked before is left alone. For sweeps over all tasks.
+    /// As `abort`, but does nothing to a task that is cancelled already. For passes over all tasks.
     pub(crate) const fn abort_once(self) -> (Self, Act) {
         if self.is_cancelled() { (self, Act::None) } else { self.abort() }
     }
@@ -234,7 +234,7 @@ impl Snapshot {
     /// | from | to | act |
     /// |---|---|---|
     /// | any, not the last | one less | `None` |
-    /// | idle, the last | cancelled, scheduled, one reference (nobody could ever wake it) | `Schedule` |
+    /// | idle, the last | cancelled, scheduled, one reference (nothing could wake it any more) | `Schedule` |
     /// | complete, the last | none | `Free` |
     #[inline]
     pub(crate) const fn drop_ref(self) -> (Self, Act) {
@@ -254,7 +254,7 @@ impl Snapshot {
         Self(WAKES.set(0, wakes))
     }
 
-    /// As many wakes as can be counted, for models.
+    /// Saturates the count of wakes, for models.
     #[cfg(all(test, filch_loom))]
     pub(crate) const fn saturate_wakes(self) -> (Self, ()) {
         (self.with(WAKES, WAKES.max()), ())
@@ -266,7 +266,7 @@ impl Snapshot {
         (self.ref_inc(), ())
     }
 
-    /// Somebody who found the task in its memory wants a reference.
+    /// Takes a reference for a context that found the task in its memory and has none.
     pub(crate) const fn upgrade(self) -> (Self, Result<(), Upgrade>) {
         if !self.is_live() {
             (self, Err(Upgrade::Vacant))
@@ -277,8 +277,8 @@ impl Snapshot {
         }
     }
 
-    /// Whether a poll that began in the state `before` must be repeated without even a transition: it was woken, and there is
-    /// room to count many more wakes before [`pending`](Self::pending) must count anew.
+    /// Whether a poll that began in the state `before` is repeated without a transition: the task was woken, and the
+    /// count still has room for many more wakes before [`pending`](Self::pending) must reset it.
     #[inline(always)]
     pub(crate) const fn is_again(self, before: Snapshot) -> bool {
         const COUNT: Word = WAKES.mask();
@@ -286,7 +286,7 @@ impl Snapshot {
         (self.0 ^ before.0) & COUNT != 0 && self.0 & MANY == 0 && !self.must_cancel()
     }
 
-    /// A poll that began with `seen` wakes returned `Pending`. Only the holder of the `Ready`.
+    /// A poll that began with `seen` wakes returned `Pending`. Called only by the holder of the `Ready`.
     ///
     /// | from | to | pend |
     /// |---|---|---|
@@ -307,7 +307,7 @@ impl Snapshot {
         }
     }
 
-    /// The future is gone and the output in its place. Only the holder of the `Ready`.
+    /// The future is dropped and the output written. Called only by the holder of the `Ready`.
     ///
     /// | from | to | done |
     /// |---|---|---|
@@ -326,7 +326,8 @@ impl Snapshot {
         }
     }
 
-    /// The output is gone already, because nobody was interested; completes and drops the `Ready`'s reference.
+    /// As `complete`, when there is no join interest and the output has been dropped: also drops the `Ready`'s
+    /// reference.
     #[inline]
     pub(crate) const fn complete_detached(self) -> (Self, Act) {
         self.with(LIFE, COMPLETE).with(WAKES, 0).drop_ref()
@@ -352,7 +353,8 @@ impl Snapshot {
         }
     }
 
-    /// The join handle goes, its waker taken back before. Refused if there is an output to drop first.
+    /// The join handle is dropped, after it has taken its waker back. Refused if the task is complete: then the handle
+    /// must drop the output first.
     #[inline]
     pub(crate) const fn detach(self) -> (Self, Result<Act, Completed>) {
         if self.is_complete() {
@@ -363,14 +365,14 @@ impl Snapshot {
         }
     }
 
-    /// A shield is raised; it holds a reference. Saturates, and then stays shielded.
+    /// A shield is raised, and takes a reference. The depth saturates; then the task stays shielded for ever.
     pub(crate) const fn shield_enter(self) -> (Self, ()) {
         let deeper = if self.shield() == SHIELD.max() { self.shield() } else { self.shield() + 1 };
         (self.with(SHIELD, deeper).ref_inc(), ())
     }
 
-    /// A shield is lowered, and drops its reference; if an abort has waited for it in an idle task, the reference becomes
-    /// the `Ready`'s.
+    /// A shield is lowered, and its reference dropped. If the task is idle and an abort has waited for this, the
+    /// reference becomes the `Ready`'s instead.
     pub(crate) const fn shield_exit(self) -> (Self, Act) {
         let lower = match self.shield() {
             saturated if saturated == SHIELD.max() => saturated,
@@ -413,15 +415,15 @@ impl State {
         }
     }
 
-    /// A new task is published. The caller owns the slot: there is no reference to it.
+    /// Publishes a new task. The caller owns the slot, to which there is no reference.
     #[inline]
     pub(crate) fn publish(&self, new: Snapshot) {
-        // Ordering: Release pairs with the Acquire in `apply` by somebody who finds the task in its memory
-        // (`upgrade`, `abort`). The first poller is ordered by the queue that carries the `Ready`.
+        // Ordering: Release pairs with the Acquire in `apply` of a context that finds the task in its memory
+        // (`upgrade`, `abort`). The queue that carries the `Ready` orders the first poll.
         self.0.store(new.0, Ordering::Release);
     }
 
-    /// The state now, and all that was done before it.
+    /// The current state. The caller sees everything that happened before its last transition.
     #[inline(always)]
     pub(crate) fn load(&self) -> Snapshot {
         // Ordering: Acquire pairs with the Release in `apply`: a poll that begins with `n` wakes sees what those `n`
@@ -432,26 +434,27 @@ impl State {
     /// Drops a reference of a task that is complete.
     #[inline]
     pub(crate) fn drop_complete(&self) -> Act {
-        // References come from references, and from `upgrade`, which refuses a task that is complete: nobody can take
-        // another beside the last one.
-        // Ordering: `load` has Acquire, which pairs with the Release in `apply` of those who dropped theirs.
+        // A reference is made from another reference, or by `upgrade`, which refuses a complete task: next to the last
+        // reference no other can appear.
+        // Ordering: `load` has Acquire, which pairs with the Release in `apply` of the contexts that dropped the
+        // others.
         if self.load().refs() == 1 {
             return Act::Free;
         }
         self.apply(Snapshot::drop_ref)
     }
 
-    /// Applies a transition, and publishes it even where it changes nothing: a repeated wake must still hand over
-    /// what its waker did before.
+    /// Applies a transition, and publishes it even if it changes nothing: a repeated wake must still publish what its
+    /// waker did before.
     #[inline(always)]
     pub(crate) fn apply<A>(&self, transition: impl Fn(Snapshot) -> (Snapshot, A)) -> A {
-        // Ordering: a guess only, checked by the exchange.
+        // Ordering: a guess, which the exchange checks.
         let mut current = self.0.load(Ordering::Relaxed);
         loop {
             let (next, action) = transition(Snapshot(current));
-            // Ordering: Release gives what the caller did before (wrote the output, the join waker, woke) to the
-            // Acquire of `load` and of every later `apply`; Acquire takes what the earlier ones gave: the last
-            // reference sees all uses, `pending` sees the wakers, the joiner sees the output.
+            // Ordering: Release publishes what the caller did before (it wrote the output or the join waker, or it
+            // woke) to the Acquire of `load` and of every later `apply`. Acquire takes what earlier ones published: the
+            // last reference sees all uses, `pending` sees the wakers, the joiner sees the output.
             let (set, load) = (Ordering::AcqRel, Ordering::Relaxed);
             match self.0.compare_exchange_weak(current, next.0, set, load) {
                 Ok(_) => return action,

@@ -1,4 +1,4 @@
-//! Every transition over every class of state, against an automaton written with plain fields.
+//! Checks every transition from every class of state against an automaton with plain fields.
 
 extern crate alloc;
 use alloc::{vec, vec::Vec};
@@ -79,7 +79,7 @@ impl Model {
     }
 }
 
-/// All lives, all flags, and the counters at and around their ends.
+/// All lives and all flags, with the counters at and around their limits.
 fn all() -> Vec<Model> {
     let ends = |max: Word| vec![0, 1, 2, 3, max - 1, max];
     let mut states = vec![];
@@ -135,7 +135,7 @@ fn owned(m: &Model) -> bool {
 #[test]
 fn wakes() {
     check(referenced, Snapshot::wake, Model::woken);
-    // A waker that wakes by value holds a reference beside the Ready's.
+    // A waker that is woken by value holds a reference besides the `Ready`'s.
     check(
         |m| m.refs >= 2 || m.refs >= 1 && (m.life != LIVE || m.wakes == 0),
         Snapshot::wake_by_value,
@@ -277,7 +277,7 @@ fn a_new_task_is_scheduled_with_two_references() {
     }
 }
 
-/// Whatever happens to a saturated count, the slot is never freed under a reference.
+/// The slot is never freed under a reference once the count has saturated, whatever follows.
 #[test]
 fn a_saturated_reference_count_sticks() {
     let mut s = Snapshot::spawned(false).with(REFS, REFS.max());

@@ -1,10 +1,10 @@
-//! The waker: one static table for all tasks, the header as data.
+//! The waker: one static table for all tasks, with the header as its data.
 //!
-//! `wake` takes no lock, allocates and frees nothing but a slot onto a lock-free stack, runs no user code and
-//! waits for nobody, so that it is safe in an interrupt or signal handler, whatever that handler interrupted.
+//! A wake takes no lock, allocates nothing, frees at most a slot onto a lock-free list, runs no user code, and waits
+//! for nothing. So it is safe in an interrupt or signal handler, whatever that handler has interrupted.
 //!
-//! The wake of a task that is complete does not touch its executor, unless it drops the last reference to a task of a `Heap`: then
-//! the platform is asked which worker calls, for the stack that the slot goes to.
+//! The wake of a complete task does not touch the executor, with one exception: if it drops the last reference to a
+//! task of a `Heap`, it asks the platform which worker calls, to choose the stack that takes the slot.
 
 use core::{
     mem::ManuallyDrop,
@@ -20,17 +20,17 @@ use super::{
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
 
-// INV-WAKER: the data of a waker with `VTABLE` is a header to which the waker holds a reference (a borrowed one: the
-// borrower does, for as long as it lends it).
+// INV-WAKER: the data of a waker with `VTABLE` is a header to which the waker holds a reference. If the waker is
+// borrowed, its lender holds the reference for as long as it lends the waker.
 
-/// The waker of a task whose reference the caller lends for as long as it is used.
+/// A waker on a reference that the caller keeps for as long as it uses the waker.
 #[inline(always)]
 pub(crate) fn borrowed(header: NonNull<Header>) -> ManuallyDrop<Waker> {
-    // SAFETY: INV-WAKER, as the caller keeps its reference; never dropped, so the count stays right.
+    // SAFETY: INV-WAKER: the caller keeps its reference. The waker is never dropped, so the count stays right.
     ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(header.as_ptr().cast(), &VTABLE)) })
 }
 
-/// The task behind a waker, if it is one of ours.
+/// The task behind a waker, if it is a waker of this crate.
 pub(crate) fn header_of(waker: &Waker) -> Option<NonNull<Header>> {
     if core::ptr::eq(waker.vtable(), &VTABLE) {
         NonNull::new(waker.data().cast_mut().cast())
@@ -39,15 +39,15 @@ pub(crate) fn header_of(waker: &Waker) -> Option<NonNull<Header>> {
     }
 }
 
-/// Carries out what a transition left to do.
+/// Does what a transition left to its caller.
 ///
 /// # Safety
-/// The act comes from a transition of this header's state that the caller was entitled to; the caller's reference, if
-/// the transition consumed one, is not used again.
+/// The act comes from a transition of this header's state that the caller was permitted to make. If the transition
+/// consumed the caller's reference, the reference is not used again.
 #[inline(always)]
 pub(crate) unsafe fn carry_out(act: Act, header: NonNull<Header>) {
     if act != Act::None {
-        // SAFETY: the caller's.
+        // SAFETY: as the caller promises.
         unsafe { schedule_or_free(act, header) }
     }
 }
@@ -58,14 +58,14 @@ unsafe fn schedule_or_free(act: Act, header: NonNull<Header>) {
     match act {
         Act::None => {}
         Act::Schedule => {
-            // SAFETY: the transition gave us the `Ready`, which keeps the header until it is handed over.
+            // SAFETY: the transition gave us the `Ready`, which keeps the header until it is passed on.
             unsafe {
                 let anchor = header.as_ref().home().anchor();
                 (Anchor::ops(anchor).schedule)(anchor, Ready::from_raw(header));
             }
         }
         Act::Free => {
-            // SAFETY: it was the last reference: the slot is ours to give back.
+            // SAFETY: that was the last reference, so the slot is ours to give back.
             unsafe { header.as_ref().home().give(header) };
         }
     }
@@ -93,7 +93,7 @@ unsafe fn clone(data: *const ()) -> RawWaker {
 }
 
 unsafe fn wake(data: *const ()) {
-    // SAFETY: INV-WAKER; the waker's reference goes with the transition.
+    // SAFETY: INV-WAKER; the transition consumes the waker's reference.
     unsafe {
         let act = cast(data).as_ref().state.apply(Snapshot::wake_by_value);
         carry_out(act, cast(data));
