@@ -1,4 +1,4 @@
-//! Tasks linked through their headers: a FIFO chain with one owner, and a stack that anybody pushes to.
+//! Tasks linked through their headers: a FIFO chain with one owner, and a stack that any context pushes to.
 
 use core::ptr::{NonNull, null_mut};
 
@@ -65,7 +65,7 @@ impl Chain {
         Some(unsafe { Ready::from_raw(task) })
     }
 
-    /// Puts all of `other` behind this one's.
+    /// Appends all tasks of `other`.
     pub(crate) fn append(&mut self, other: Chain) {
         match NonNull::new(self.tail) {
             Some(tail) => link(tail).store(other.head, Ordering::Relaxed),
@@ -78,19 +78,19 @@ impl Chain {
     }
 }
 
-/// The link of a task whose `Ready` is the caller's.
+/// The link of a task whose `Ready` belongs to the caller.
 fn link<'a>(task: NonNull<Header>) -> &'a AtomicPtr<Header> {
-    // Ordering of all accesses through it: the holder of a `Ready` is alone with its link; whoever hands the `Ready`
-    // on, publishes the link with it.
+    // Ordering of all accesses through it: Relaxed. Only the holder of a `Ready` uses its link, and passing the `Ready`
+    // on publishes the link.
     // SAFETY: a `Ready` keeps its header.
     unsafe { &(*task.as_ptr()).link }
 }
 
-/// A stack that any context pushes to, and one consumer at a time takes whole.
+/// A stack. Any context pushes to it; one consumer at a time takes all of it.
 ///
-/// Push is one compare-and-swap (a push under way hides nothing that others push), so that an interrupt handler may push
-/// whatever it interrupted. Nobody pops single tasks, so there is no ABA: a head that was taken and came back is as
-/// good as the first.
+/// A push is one compare-and-swap. A push that is interrupted hides no task that others push, so an interrupt handler
+/// may push whatever it has interrupted. Single tasks are never popped, so there is no ABA problem: a head that was
+/// taken and came back is as good as the first.
 #[derive(Debug)]
 pub(crate) struct Stack(AtomicPtr<Header>);
 
@@ -103,8 +103,9 @@ impl Stack {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        // Ordering: Acquire pairs with the Release of `take_all`'s swap: who sees the stack emptied sees what its
-        // taker did before. For "no task is overlooked" callers put a SeqCst fence before (see `scheduler::idle`).
+        // Ordering: Acquire pairs with the Release of the swap in `take_all`: a context that sees the stack emptied
+        // sees what its taker did before. A caller that must not overlook a task puts a SeqCst fence before (see
+        // `scheduler::idle`).
         self.0.load(Ordering::Acquire).is_null()
     }
 
@@ -113,9 +114,9 @@ impl Stack {
         self.push_linked(task, task);
     }
 
-    /// Pushes a chain with one operation; it comes out in its own order.
+    /// Pushes a chain with one operation. Its tasks come out in the chain's order.
     pub(crate) fn push_chain(&self, mut chain: Chain) {
-        // The stack is last in first out and is reversed as a whole: turn the chain around now.
+        // `take_all` reverses the whole stack, so the chain is reversed now.
         let mut turned = Chain::new();
         while let Some(ready) = chain.pop_front() {
             turned.push_front(ready);
@@ -131,8 +132,8 @@ impl Stack {
         let mut head = self.0.load(Ordering::Relaxed);
         loop {
             end.store(head, Ordering::Relaxed);
-            // Ordering: Release pairs with the Acquire in `take_all`: the taker sees the links, and the tasks as
-            // their wakers left them.
+            // Ordering: Release pairs with the Acquire in `take_all`: the taker sees the links, and the tasks as their
+            // wakers left them.
             match self.0.compare_exchange_weak(head, first, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(seen) => head = seen,
@@ -142,7 +143,7 @@ impl Stack {
 
     /// Takes everything, oldest first.
     pub(crate) fn take_all(&self) -> Chain {
-        // Ordering: AcqRel; Acquire pairs with the Release in `push_linked`, Release with the Acquire in `is_empty`.
+        // Ordering: AcqRel. Acquire pairs with the Release in `push_linked`, Release with the Acquire in `is_empty`.
         let mut next = self.0.swap(null_mut(), Ordering::AcqRel);
         let mut chain = Chain::new();
         while let Some(task) = NonNull::new(next) {

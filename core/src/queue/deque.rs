@@ -1,4 +1,4 @@
-//! The deque of one worker's fork-join jobs: its owner works at the bottom, thieves take from the top.
+//! The deque of one worker's fork-join jobs. Its owner pushes and takes at the bottom; thieves take from the top.
 //!
 //! ```text
 //!             top        split         bottom
@@ -7,12 +7,13 @@
 //!              thieves ->                 <- owner
 //! ```
 //!
-//! Only the public part is a Chase-Lev deque, with `split` for its bottom: what is above is invisible to thieves, and
-//! pushing and taking there needs neither fence nor exchange. The owner moves `split` up when somebody has asked for work.
+//! Only the public part is a Chase-Lev deque, with `split` as its bottom. Thieves do not see the jobs above `split`, so
+//! the owner pushes and takes there without a fence or an exchange. The owner raises `split` when a thief has asked for
+//! work.
 //!
-//! Jobs are taken back in the reverse order of their pushes, each by its own index, so that a job on the stack of the owner
-//! need not be found: `take(at)` says whether it is still here. A deque that thieves or the owner have emptied through
-//! `top` begins anew where `top` is, so that indices rise by one with each job that leaves that way.
+//! Jobs are taken back in the reverse order of their pushes, each by its own index, so that the owner of a job need not
+//! search: `take(at)` says whether the job is still in the deque. When all jobs have left through `top`, the deque
+//! begins anew at `top`: so indices rise by one with each job that leaves that way.
 //!
 //! The orderings are those of Lê, Pop, Cohen and Zappa Nardelli, "Correct and efficient work-stealing for weak memory
 //! models" (2013); the split is that of van Dijk and van de Pol, "Lace" (2014).
@@ -21,20 +22,24 @@ use core::{cell::Cell, fmt, ptr::NonNull};
 
 use crate::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, array_of, fence, maybe_const};
 
-// Models have executors on small stacks.
+// Not aligned in models: they put executors on small stacks.
 #[cfg_attr(not(filch_loom), repr(align(128)))]
 struct Line<T>(T);
 
 /// A deque of at most `CAP` jobs.
 ///
-/// INV-DEQUE-OWNER: all but `steal`, `is_public` and `ask` are the owner's, one context at a time.
-/// INV-DEQUE-SLOT: slots `[top, bottom)` hold jobs, at most `CAP`. Those in `[top, split)` are whoever's moves `top` past
-/// them, or, of the last, lowers `split` below it first; those in `[split, bottom)` are the owner's.
-/// INV-DEQUE-ORDER: whoever takes job `at` has taken all jobs above it, or knows them stolen, or knows job `at` stolen.
+/// INV-DEQUE-OWNER: only the owner calls the functions other than `steal_if`, `is_public`, `is_empty_at`, `ask` and
+/// `is_asked`, in one context at a time.
+/// INV-DEQUE-SLOT: slots `[top, bottom)` hold jobs, at most `CAP`. A job in `[top, split)` belongs to the context that
+/// moves `top` past it, or, if it is the newest of them, to the owner once it has lowered `split` below it. Jobs in
+/// `[split, bottom)` belong to the owner.
+/// INV-DEQUE-ORDER: before the owner takes job `at` it has taken all jobs above it, or knows that they were stolen, or
+/// knows that job `at` was stolen.
 pub(crate) struct Deque<T, const CAP: usize> {
     /// Written by thieves.
     top: Line<AtomicUsize>,
-    /// Read by thieves, and by the owner at each push: it must not share a line with what changes as often.
+    /// Read by thieves, and by the owner at each push: kept off the cache lines that change as often as `top` and
+    /// `own`.
     public: Line<Public>,
     own: Line<Own>,
     slots: [AtomicPtr<T>; CAP],
@@ -47,34 +52,34 @@ struct Public {
 
 struct Own {
     bottom: Cell<usize>,
-    /// Up to where a push need not look: `top` as it was seen last, and `SHALLOW`.
+    /// A push below this index needs no check: the `top` that was seen last, plus `SHALLOW`.
     limit: Cell<usize>,
-    /// From where on the owner need not push: see `is_deep`. Out of reach at first.
+    /// From this index on the owner need not push: see `is_deep`. Out of reach at first.
     deep: Cell<usize>,
-    /// Pushes above `limit` since somebody asked.
+    /// Pushes that reached `limit` since a thief asked last.
     spills: Cell<u32>,
 }
 
-/// After how many pushes above its `limit` that nobody has asked for a deque is deep.
+/// A deque is deep after this many pushes at its `limit` without a thief that asks.
 const SPILLS: u32 = if cfg!(filch_loom) { 1 } else { 512 };
 
-/// Further than any index is from `top`.
+/// Further from `top` than any index is.
 const FAR: usize = usize::MAX / 4;
 
-// SAFETY: INV-DEQUE-OWNER for `own`; jobs are handed out once each (INV-DEQUE-SLOT), and `T` may change threads.
+// SAFETY: INV-DEQUE-OWNER for `own`. INV-DEQUE-SLOT: each job is handed out once, and `T` is `Send`.
 unsafe impl<T: Send, const CAP: usize> Sync for Deque<T, CAP> {}
 // SAFETY: as above.
 unsafe impl<T: Send, const CAP: usize> Send for Deque<T, CAP> {}
 
-/// What came of an attempt to steal.
+/// The result of an attempt to steal.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Steal<T> {
-    /// There is nothing public.
+    /// No job is public.
     Empty,
     /// The oldest job.
     Success(T),
-    /// Somebody was faster; there may be more.
+    /// Another context was faster. There may be more jobs.
     Retry,
 }
 
@@ -89,7 +94,7 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         assert!(CAP.is_power_of_two() && CAP >= 2, "a deque's capacity is a power of two");
         CAP - 1
     };
-    /// How many jobs that wait are enough while nobody wants any.
+    /// How many waiting jobs are enough while no thief asks.
     const SHALLOW: usize = if CAP < 8 { CAP } else { CAP / 8 };
 
     maybe_const! {
@@ -121,7 +126,7 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         unsafe { self.slots.get_unchecked(index & Self::MASK) }
     }
 
-    /// Where the next push goes.
+    /// The index of the next push.
     ///
     /// # Safety
     /// The caller is the owner (INV-DEQUE-OWNER).
@@ -130,17 +135,19 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         self.own.0.bottom.get()
     }
 
-    /// Whether all that was pushed below `at`, the bottom, has left the deque. Once true it stays so until the next push.
+    /// Whether every job that was pushed below `at`, the bottom, has left the deque. Once true, it stays true until the
+    /// next push.
     pub(crate) fn is_empty_at(&self, at: usize) -> bool {
-        // Ordering: `top` only rises, and up to the bottom at most.
+        // Ordering: Relaxed: `top` only rises, and at most to the bottom.
         self.top.0.load(Ordering::Relaxed) == at
     }
 
-    /// Adds a job at the bottom, which is `at`, to the private part; false if there is no room. Wait-free, without a fence.
+    /// Adds a job to the private part, at the bottom, which is `at`. False if there is no room. Wait-free, without a
+    /// fence.
     ///
     /// # Safety
-    /// The caller is the owner (INV-DEQUE-OWNER), `at` is `bottom`, and the job stays where it is until it is taken back, or
-    /// whoever stole it is done with it.
+    /// The caller is the owner (INV-DEQUE-OWNER), and `at` is `bottom`. The job stays in place until it is taken back,
+    /// or its thief has finished with it.
     #[inline(always)]
     pub(crate) unsafe fn push(&self, at: usize, job: NonNull<T>) -> bool {
         let own = &self.own.0;
@@ -156,7 +163,8 @@ impl<T, const CAP: usize> Deque<T, CAP> {
     #[cold]
     #[inline(never)]
     fn find_room(&self, at: usize) -> bool {
-        // Ordering: Acquire pairs with the Release in `steal`: a thief's read of its slot comes before our next write there.
+        // Ordering: Acquire pairs with the Release in `steal_if`: a thief's read of its slot comes before our next
+        // write there.
         let top = self.top.0.load(Ordering::Acquire);
         let own = &self.own.0;
         own.limit.set(top.wrapping_add(Self::SHALLOW));
@@ -167,19 +175,21 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         at.wrapping_sub(top) < CAP
     }
 
-    /// Whether enough jobs wait below `at`, the bottom, for as long as nobody asks: then what would be pushed may as well run
-    /// in place, which is cheaper.
+    /// Whether so many jobs wait below `at`, the bottom, that the next one may as well run in place, which is cheaper.
+    /// Only until a thief asks.
     ///
-    /// That takes many pushes that were for nothing, so that a few large jobs are in the deque, however deep.
+    /// A deque becomes deep only after many pushes that no thief asked for. So a program that forks a few large jobs
+    /// has all of them in the deque.
     #[inline(always)]
     pub(crate) fn is_deep(&self, at: usize) -> bool {
         at_or_above(at, self.own.0.deep.get())
     }
 
-    /// Takes the job at `at` back; false if it was stolen. Without a fence if it is private.
+    /// Takes the job at `at` back. False if it was stolen. Needs no fence if the job is private.
     ///
     /// # Safety
-    /// The caller is the owner (INV-DEQUE-OWNER); the job was pushed at `at`, and has not been taken back; INV-DEQUE-ORDER.
+    /// The caller is the owner (INV-DEQUE-OWNER). The job was pushed at `at`, and has not been taken back.
+    /// INV-DEQUE-ORDER holds.
     #[inline(always)]
     pub(crate) unsafe fn take(&self, at: usize) -> bool {
         // Ordering: only the owner stores `split`.
@@ -194,39 +204,40 @@ impl<T, const CAP: usize> Deque<T, CAP> {
     #[cold]
     #[inline(never)]
     fn take_public(&self, at: usize, split: usize) -> bool {
-        // Ordering of the stores of `split` here: Release, as in `publish`, on which a thief that reads these relies as well,
-        // for the older jobs.
+        // Ordering of the stores of `split` here: Release, as in `publish`: a thief that reads one of these also relies
+        // on it for the older jobs.
         const LOWER: Ordering = Ordering::Release;
         let next = at.wrapping_add(1);
         if split != next {
-            // The deque was emptied above: thieves have taken all that is older, oldest first.
+            // The deque became empty above this job. Thieves take the oldest job first, so they have taken this one.
             return false;
         }
         let public = &self.public.0.split;
         public.store(at, LOWER);
-        // Ordering: pairs with the fence in `steal`: either the thief sees that `split` is lowered, or we see in `top` what it
-        // saw.
+        // Ordering: pairs with the fence in `steal_if`: either the thief sees the lowered `split`, or we see the
+        // thief's `top`.
         fence(Ordering::SeqCst);
         let top = self.top.0.load(Ordering::Relaxed);
         if top != at && at_or_above(at, top) {
-            // Older jobs are left, and a thief must take those first: ours is out of its reach.
+            // Older jobs are left. A thief must take those first, so ours is out of its reach.
             self.own.0.bottom.set(at);
             return true;
         }
-        // The last one: whoever moves `top` has it.
-        // Ordering: Relaxed: it is our own job, and slots are written by us alone.
+        // This is the last job: it belongs to the context that moves `top`.
+        // Ordering: Relaxed: the job is our own, and only we write slots.
         let ours =
             self.top.0.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         public.store(next, LOWER);
-        // The bottom is `next`, or above jobs that were pushed when ours had been stolen.
+        // The bottom is `next`, or higher if jobs were pushed after ours was stolen.
         if ours {
-            // Somebody was to have it, and is without.
+            // The job was published for a thief that asked, and that thief still has none.
             self.ask();
         }
         ours
     }
 
-    /// Makes the `n` oldest private jobs public, or all; how many. The caller notifies thieves, with a fence, if there were any.
+    /// Makes the `n` oldest private jobs public, or all if there are fewer. Returns how many. If there were any, the
+    /// caller notifies thieves, with a fence.
     ///
     /// # Safety
     /// The caller is the owner (INV-DEQUE-OWNER).
@@ -235,16 +246,18 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         let split = self.public.0.split.load(Ordering::Relaxed);
         let n = n.min(self.own.0.bottom.get().wrapping_sub(split));
         if n > 0 {
-            // Ordering: Release pairs with the Acquire in `steal`: a thief sees the slots below `split`, and the jobs.
+            // Ordering: Release pairs with the Acquire in `steal_if`: a thief sees the slots below `split`, and the
+            // jobs.
             self.public.0.split.store(split.wrapping_add(n), Ordering::Release);
         }
         n
     }
 
-    /// Whether thieves would find something. A look, not a promise; who must not overlook a job puts a SeqCst fence before.
+    /// Whether a thief would find a job. A hint; a caller that must not overlook a job puts a SeqCst fence before.
     #[inline]
     pub(crate) fn is_public(&self) -> bool {
-        // Ordering: Acquire, for `top` to be no newer than `split`: an old `top` gives too much, not too little.
+        // Ordering: Acquire, so that `top` is no newer than `split`: an old `top` makes a job appear, and never hides
+        // one.
         let top = self.top.0.load(Ordering::Acquire);
         let split = self.public.0.split.load(Ordering::Acquire);
         split != top && at_or_above(split, top)
@@ -256,12 +269,13 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         self.steal_if(|| true)
     }
 
-    /// Takes the oldest public job if `still` holds: for a thief that wants the jobs of a certain time alone, one that ends with something which
-    /// the owner does, or has others do, before it publishes the next job.
+    /// Takes the oldest public job if `still` holds. For a thief that wants only the jobs of a certain period. The
+    /// period ends with something that the owner does, or has others do, before it publishes the next job.
     ///
-    /// Then no later job is taken: `still` is asked after the look at `split`, so that if a later job was public then, the end
-    /// of that time is seen; and if one becomes public in the same place after that look, `top` has moved past the one before,
-    /// since a public job leaves its place in no other way unless older ones are left; so the exchange fails.
+    /// No job from after the period is taken. `still` runs after the load of `split`: if a later job was public at that
+    /// load, `still` sees the end of the period. If a later job becomes public at the same index after that load, `top`
+    /// has moved past the earlier job, because a public job leaves its index in no other way unless older ones are
+    /// left. Then the exchange fails.
     pub(crate) fn steal_if(&self, still: impl Fn() -> bool) -> Steal<NonNull<T>> {
         // Ordering: Relaxed, before the fence.
         let top = self.top.0.load(Ordering::Relaxed);
@@ -272,7 +286,7 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         if split == top || !at_or_above(split, top) || !still() {
             return Steal::Empty;
         }
-        // Ordering: the slot is that of `top` as long as `top` does not move, which the exchange finds out.
+        // Ordering: the slot holds the job of `top` as long as `top` has not moved, which the exchange checks.
         let job = self.slot(top).load(Ordering::Relaxed);
         let next = top.wrapping_add(1);
         // Ordering: Release pairs with the Acquire in `find_room`.
@@ -282,29 +296,29 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         }
     }
 
-    /// Asks the owner for work: at its next push or take it sees that it should publish some.
+    /// Asks the owner for work: its next push or take sees that it should publish jobs.
     #[inline]
     pub(crate) fn ask(&self) {
-        // Ordering: a hint; the jobs come by `publish`. A look first, for the line to stay with the owner.
+        // Ordering: a hint; `publish` publishes the jobs. The load first keeps the cache line with the owner.
         if !self.public.0.asked.load(Ordering::Relaxed) {
             self.public.0.asked.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether somebody has asked.
+    /// Whether a thief has asked.
     #[inline(always)]
     pub(crate) fn is_asked(&self) -> bool {
         self.public.0.asked.load(Ordering::Relaxed)
     }
 
-    /// The owner has seen that somebody asked: all jobs count again.
+    /// The owner has seen that a thief asked: `is_deep` begins anew.
     pub(crate) fn wake_up(&self) {
         let own = &self.own.0;
         own.spills.set(0);
         own.deep.set(own.bottom.get().wrapping_add(FAR));
     }
 
-    /// The owner forgets that somebody asked.
+    /// The owner forgets that a thief asked.
     pub(crate) fn unask(&self) {
         self.public.0.asked.store(false, Ordering::Relaxed);
     }
@@ -324,7 +338,7 @@ mod tests {
 
     const CAP: usize = 8;
 
-    /// The deque, and what should be in it: indices with the numbers of jobs, and how many are public.
+    /// The deque and the expected content: indices with the numbers of jobs, and how many are public.
     struct Pair {
         deque: Deque<u32, CAP>,
         model: VecDeque<(usize, u32)>,

@@ -1,4 +1,4 @@
-//! The inbox of one worker: tasks pinned to it. Never stolen.
+//! The inbox of one worker: the tasks that are pinned to it. They are never stolen.
 
 use core::cell::Cell;
 
@@ -8,9 +8,9 @@ use crate::{
     task::header::Ready,
 };
 
-/// A FIFO that anybody pushes to and one worker pops.
+/// A FIFO. Any context pushes to it; one worker pops.
 ///
-/// INV-INBOX: `ordered` is touched by the worker alone.
+/// INV-INBOX: only the worker touches `ordered`.
 pub(crate) struct Inbox {
     stack: Stack,
     ordered: Cell<Chain>,
@@ -26,27 +26,28 @@ impl Inbox {
         }
     }
 
-    /// Adds a task. Lock-free, from any context.
+    /// Adds a task. Lock-free, callable from any context.
     pub(crate) fn push(&self, ready: Ready) {
         self.stack.push(ready);
     }
 
-    /// Whether nothing waits.
+    /// Whether no task waits.
     ///
     /// # Safety
     /// The caller is the worker.
     #[inline]
     pub(crate) unsafe fn is_empty(&self) -> bool {
-        // SAFETY: INV-INBOX; a shared look, while nobody else can look.
+        // SAFETY: INV-INBOX: a shared borrow, and no other borrow exists.
         self.stack.is_empty() && unsafe { (*self.ordered.as_ptr()).is_empty() }
     }
 
-    /// Whether tasks wait for a worker that has left. Only what came since `put_back`, which is all of them.
+    /// Whether tasks wait for a worker that has left. Sees all of them, since `put_back` has moved the ordered ones to
+    /// the stack.
     pub(crate) fn has_mail(&self) -> bool {
         !self.stack.is_empty()
     }
 
-    /// The worker leaves: what it had put in order goes back to where others see it, behind what came since.
+    /// The worker leaves: moves its ordered tasks back to the stack, where other contexts see them, behind later ones.
     ///
     /// # Safety
     /// The caller is the worker.

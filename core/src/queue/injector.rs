@@ -1,4 +1,4 @@
-//! The injector: tasks from anywhere, for any worker.
+//! The injector: tasks from any context, for any worker.
 
 use crate::{
     atomic::{AtomicBool, AtomicUsize, Ordering, UnsafeCell, maybe_const},
@@ -6,21 +6,21 @@ use crate::{
     task::header::Ready,
 };
 
-/// The smallest and the largest batch that a worker takes at a time.
+/// The smallest and the largest batch that a worker takes at once.
 const BATCH: core::ops::RangeInclusive<usize> = 4..=64;
 
-/// An unbounded FIFO without memory of its own: a stack that anybody pushes to, and the part of it that a consumer has
-/// already turned around.
+/// An unbounded FIFO without memory of its own: a stack that any context pushes to, and the part of it that a consumer
+/// has already put in order.
 ///
-/// INV-INJECTOR: `ordered` is touched by the holder of `locked` only. Nobody waits for the lock: a worker that finds it
-/// taken goes on, and its holder notifies when it leaves tasks behind (`scheduler::worker`).
+/// INV-INJECTOR: only the holder of `locked` touches `ordered`. No worker waits for the lock: a worker that finds it
+/// taken goes on, and the holder notifies another worker if it leaves tasks behind (`scheduler::find`).
 pub(crate) struct Injector {
     stack: Stack,
     locked: AtomicBool,
     ordered: UnsafeCell<Chain>,
-    /// How many are in `ordered`.
+    /// How many tasks are in `ordered`.
     waiting: AtomicUsize,
-    /// How many were pushed and not yet popped; a hint.
+    /// How many tasks were pushed and not yet popped. A hint.
     len: AtomicUsize,
 }
 
@@ -40,7 +40,7 @@ impl Injector {
         }
     }
 
-    /// Adds a task. Lock-free, from any context; two read-modify-writes of one cache line.
+    /// Adds a task. Lock-free, callable from any context. Cost: two read-modify-writes of one cache line.
     pub(crate) fn push(&self, ready: Ready) {
         // Ordering: a hint; pairs with nothing.
         self.len.fetch_add(1, Ordering::Relaxed);
@@ -53,27 +53,27 @@ impl Injector {
         self.stack.push_chain(chain);
     }
 
-    /// How many tasks wait, about.
+    /// How many tasks wait, roughly.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether no task waits. Tasks in the hands of a consumer under way do not count: it will notify for them.
+    /// Whether no task waits. Tasks that a consumer is just taking do not count: it will notify for them.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        // Ordering: the stack's Acquire comes first; `waiting` is for the consumer's unlock below.
+        // Ordering: the stack's Acquire comes first. Acquire of `waiting` pairs with its Release in `pop_batch`.
         self.stack.is_empty() && self.waiting.load(Ordering::Acquire) == 0
     }
 
-    /// Takes this worker's fair share, oldest first: the first task, and the rest of the batch into `rest`, at most
-    /// `room`. Nothing if there is none, or if another consumer is at work.
+    /// Takes this worker's fair share, oldest first. Returns the first task and passes the others to `rest`, at most
+    /// `room`. `None` if there is no task, or if another consumer holds the lock.
     pub(crate) fn pop_batch(
         &self,
         workers: usize,
         room: usize,
         mut rest: impl FnMut(Ready),
     ) -> Option<Ready> {
-        // Ordering: Acquire pairs with the Release of the unlock below.
+        // Ordering: the Acquire of the exchange pairs with the Release of the unlock below.
         if self.is_empty() {
             return None;
         }

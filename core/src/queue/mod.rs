@@ -1,7 +1,8 @@
-//! The queues: chains and stacks through the headers' own links, the ring, the injector, the inbox.
+//! The queues: chains and stacks linked through task headers, the ring, the injector, the inbox, and the deque of
+//! fork-join jobs.
 //!
-//! A queue carries `Ready`s and nothing else, and takes no memory of its own for them: a chain and a stack link headers,
-//! the ring holds pointers in fixed slots. So queueing a task can never fail.
+//! A queue of tasks carries `Ready`s and nothing else. It needs no memory of its own: chains and stacks link headers,
+//! and the ring holds pointers in fixed slots. So queueing a task never fails.
 
 pub(crate) mod chain;
 pub(crate) mod deque;

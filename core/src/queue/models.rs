@@ -1,7 +1,7 @@
-//! Loom models of the queues, over the real code.
+//! Loom models of the queues, with the real code.
 //!
-//! Each task has a payload in a checked cell: its producer writes it, its consumer takes it out, so that a hand-over
-//! without an order between the two is seen as a race, and a task that comes out twice as one that is empty.
+//! Each task has a payload in a checked cell. Its producer writes the payload and its consumer takes it out. So loom
+//! reports a race if nothing orders the two, and a task that comes out twice has no payload the second time.
 
 use alloc::{boxed::Box, vec, vec::Vec};
 use core::ptr::NonNull;
@@ -31,11 +31,11 @@ struct Item {
     payload: UnsafeCell<Option<usize>>,
 }
 
-/// A task that holds a number.
+/// A task with a number for its payload.
 pub(super) fn item(n: usize) -> Ready {
     let item =
         Box::leak(Box::new(Item { header: Header::vacant(), payload: UnsafeCell::new(None) }));
-    // SAFETY: nobody else knows of the item.
+    // SAFETY: no other context knows of the item.
     item.payload.with_mut(|p| unsafe { *p = Some(n) });
     // SAFETY: as above.
     unsafe { Ready::from_raw(NonNull::from(item).cast()) }
@@ -44,12 +44,12 @@ pub(super) fn item(n: usize) -> Ready {
 /// Takes the number out of the task.
 pub(super) fn value(ready: Ready) -> usize {
     let item = ready.into_raw().cast::<Item>();
-    // SAFETY: all tasks here are items; whoever has the `Ready` has the payload.
+    // SAFETY: all tasks here are items, and the holder of the `Ready` owns the payload.
     let n = unsafe { item.as_ref().payload.with_mut(|p| (*p).take()) };
     n.expect("a task came out twice")
 }
 
-/// All numbers came out, each once.
+/// Checks that all numbers came out, each once.
 pub(super) fn assert_all(mut got: Vec<usize>, n: usize) {
     got.sort_unstable();
     assert_eq!(got, (0..n).collect::<Vec<_>>());
@@ -59,25 +59,25 @@ fn assert_ascending(got: &[usize]) {
     assert!(got.is_sorted(), "out of order: {got:?}");
 }
 
-/// The last index but one before both halves wrap.
+/// One below the last index, so that both halves of a head wrap soon.
 const NEAR_WRAP: u32 = LAST - 1;
 
-/// Preemptions: a claim by narrow indices has more steps.
+/// The bound of preemptions: a claim with narrow indices has more steps.
 const STEPS: usize = if cfg!(filch_narrow) { 2 } else { 3 };
 
-/// What a worker has of its own before a thief comes.
+/// The number of the first task that a thief has before it steals.
 const OWN: usize = 1_000;
 
-/// A ring, its owner's side.
+/// The owner's side of a ring.
 struct Owner<const CAP: usize> {
     ring: Arc<Ring<CAP>>,
     popped: Vec<usize>,
-    /// What pushes could not keep, and went to the injector.
+    /// Tasks that a push did not keep; they would go to the injector.
     shed: Vec<usize>,
 }
 
 impl<const CAP: usize> Owner<CAP> {
-    /// Of a ring that begins at `index` and holds `tasks`.
+    /// The owner of a ring that begins at `index` and holds `tasks`.
     fn new(index: u32, tasks: core::ops::Range<usize>) -> Self {
         let ring = Arc::new(Ring::starting_at(index));
         let mut this = Self { ring, popped: vec![], shed: vec![] };
@@ -107,7 +107,7 @@ impl<const CAP: usize> Owner<CAP> {
         self.popped.extend(unsafe { self.ring.pop() }.map(value));
     }
 
-    /// Steals, and runs the first of the loot.
+    /// Steals, and runs the first stolen task.
     fn steal(&mut self, victim: &Ring<CAP>) {
         let before = self.ring.len();
         // SAFETY: as in `push`.
@@ -123,7 +123,7 @@ impl<const CAP: usize> Owner<CAP> {
         }
     }
 
-    /// All that came this owner's way: what it had before in order, and what it has got in order.
+    /// All tasks that this owner got: those it had before in order, and those it has stolen in order.
     fn end(mut self) -> Vec<usize> {
         self.drain();
         let (own, got): (Vec<_>, Vec<_>) = self.popped.iter().partition(|n| **n >= OWN);
@@ -134,7 +134,7 @@ impl<const CAP: usize> Owner<CAP> {
     }
 }
 
-/// An owner against thieves that steal twice each, and hold `held` tasks before.
+/// An owner against thieves that steal twice each and begin with `held` tasks.
 fn ring_model<const CAP: usize>(
     begin: u32,
     before: usize,
@@ -164,7 +164,7 @@ fn ring_model<const CAP: usize>(
     assert_all(all, pushed);
 }
 
-/// Tasks that are pushed while a thief looks.
+/// Tasks are pushed while a thief loads the head and the tail.
 ///
 /// Seen to catch: `ring_publish`, `ring_half`.
 #[test]
@@ -178,7 +178,7 @@ fn models_ring_pushes_against_a_thief() {
     });
 }
 
-/// The owner pops as many tasks as there are indices while a thief is between its look and its claim.
+/// The owner pops as many tasks as there are indices, while a thief is between its loads and its claim.
 ///
 /// Seen to catch: a claim in one step, as it is with wide indices.
 #[cfg(filch_narrow)]
@@ -195,7 +195,7 @@ fn models_ring_indices_come_round_under_a_thief() {
     });
 }
 
-/// Seen to catch: `ring_publish`, `ring_half`, `ring_release` (a slot is written anew while a thief reads it).
+/// Seen to catch: `ring_publish`, `ring_half`, `ring_release` (a slot is overwritten while a thief reads it).
 #[test]
 fn models_ring_owner_and_thief_across_the_wrap() {
     check(STEPS, || {
@@ -208,7 +208,7 @@ fn models_ring_owner_and_thief_across_the_wrap() {
     });
 }
 
-/// A full ring sheds half, or, while a thief is at work, the new task alone.
+/// A full ring sheds half of its tasks, or, while a thief is at work, only the new task.
 ///
 /// Seen to catch: `ring_release`, `ring_publish`.
 #[test]
@@ -266,7 +266,7 @@ fn models_ring_two_workers_steal_from_each_other() {
         let mut all = vec![];
         for mut owner in [other.join().unwrap(), mine] {
             owner.drain();
-            // Each got its own tasks in order, and the other's; but not the two in one.
+            // Each worker got its own tasks in order and the other's in order, but the two mixed.
             for range in [[0, 1, 4].as_slice(), &[2, 3]] {
                 let of: Vec<_> =
                     owner.popped.iter().copied().filter(|n| range.contains(n)).collect();
@@ -279,11 +279,11 @@ fn models_ring_two_workers_steal_from_each_other() {
     });
 }
 
-/// What a consumer takes from the injector in one batch.
+/// The batch that a consumer takes from the injector.
 fn batch(injector: &Injector, room: usize) -> Vec<usize> {
     let mut rest = vec![];
     let first = injector.pop_batch(1, room, |ready| {
-        // The lock is held here; nobody waits for it.
+        // The lock is held here, and no context waits for it.
         assert!(injector.pop_batch(1, 0, |_| {}).is_none());
         rest.push(value(ready));
     });
@@ -292,7 +292,8 @@ fn batch(injector: &Injector, room: usize) -> Vec<usize> {
     got
 }
 
-/// Two producers, one of a chain, and as many consumers as said: nothing lost, nothing twice, each producer's in order.
+/// Two producers, one of which pushes a chain, and this many consumers. No task is lost or doubled, and each producer's
+/// tasks come out in order.
 fn injector_model(consumers: usize, room: usize) {
     let injector = Arc::new(Injector::new());
     let single = thread::spawn({
@@ -320,7 +321,7 @@ fn injector_model(consumers: usize, room: usize) {
         assert_in_producers_order(&got);
         all.extend(got);
     }
-    // Nobody is left: it must all be there for the taking.
+    // All threads have ended, so the remaining tasks can be taken.
     while !injector.is_empty() {
         mine.extend(batch(&injector, room));
     }
@@ -351,7 +352,7 @@ fn models_injector_two_producers_two_consumers() {
     check(2, || injector_model(2, 3));
 }
 
-/// Batches of one: what is left stays behind in the part that is in order.
+/// Batches of one task: the others stay in the ordered part.
 ///
 /// Seen to catch: `injector_unlock`.
 #[test]
@@ -414,7 +415,7 @@ fn models_stack_inbox_pushes_against_its_worker() {
     });
 }
 
-/// A pool of two slots, and a checked cell for each, which whoever has the slot writes.
+/// A pool of two slots, and for each a checked cell that the owner of the slot writes.
 struct Slots {
     home: &'static Home,
     cells: [UnsafeCell<usize>; 2],
@@ -432,14 +433,14 @@ impl Slots {
         Self::with(true)
     }
 
-    /// The first slot has been used, and the second, or not.
+    /// The first slot has been used, and with `both` the second too.
     fn with(both: bool) -> Arc<Self> {
         let pool: &'static TaskPool<64, 2> = Box::leak(Box::new(TaskPool::new()));
         let Ok(home) = pool.home(core::alloc::Layout::new::<[usize; 2]>()) else { panic!() };
         let first = home.take(0).unwrap();
         let second = both.then(|| home.take(0).unwrap());
         for slot in second.into_iter().chain([first]) {
-            // SAFETY: ours.
+            // SAFETY: the slot is ours.
             unsafe { home.give(slot) };
         }
         let base = first.as_ptr().addr();
@@ -450,8 +451,9 @@ impl Slots {
     fn take(&self) -> Option<NonNull<Header>> {
         let slot = self.home.take(0)?;
         self.touch(slot);
-        // As a queue does. What is in it makes no difference to a `take` that comes too late.
-        // SAFETY: ours.
+        // A queue would overwrite the link in the same way. The content makes no difference to a `take` that comes too
+        // late.
+        // SAFETY: the slot is ours.
         unsafe { slot.as_ref() }.link.store(core::ptr::null_mut(), Ordering::Relaxed);
         Some(slot)
     }
@@ -464,7 +466,7 @@ impl Slots {
 
     fn touch(&self, slot: NonNull<Header>) {
         let cell = &self.cells[usize::from(slot.as_ptr().addr() != self.base)];
-        // SAFETY: whoever took the slot is alone with it; that is what the models check.
+        // SAFETY: the context that took the slot has it to itself; the models check that.
         cell.with_mut(|p| unsafe { *p += 1 });
     }
 }
@@ -495,7 +497,7 @@ fn models_free_list_hands_no_slot_out_twice() {
     });
 }
 
-/// A slot is used for the first time, and given back, while another context looks for the one that was free before.
+/// A slot is used for the first time and given back, while another context looks for the one that was free before.
 ///
 /// Seen to catch: on narrow words `flags_used`.
 #[test]
@@ -515,7 +517,7 @@ fn models_free_list_grows_under_a_taker() {
     });
 }
 
-/// Who takes a slot sees that its last user is done with it.
+/// A context that takes a slot sees that its last user has finished with it.
 ///
 /// Seen to catch: `free_give`, `free_take`; on narrow words `flags_give`, `flags_take`.
 #[test]

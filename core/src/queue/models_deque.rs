@@ -1,7 +1,7 @@
-//! Loom models of the deque, over the real code.
+//! Loom models of the deque, with the real code.
 //!
-//! Each job has a payload in a checked cell, as in `models`: a hand-over without an order is seen as a race, a job that
-//! comes out twice as one that is empty.
+//! Each job has a payload in a checked cell, as in `models`: loom reports a hand-over without an order as a race, and a
+//! job that comes out twice has no payload the second time.
 
 use core::ptr::NonNull;
 
@@ -17,14 +17,15 @@ type Job = UnsafeCell<Option<usize>>;
 
 fn job(n: usize) -> NonNull<Job> {
     let job = leak(UnsafeCell::new(None));
-    // SAFETY: nobody else knows of it.
+    // SAFETY: no other context knows of the job.
     job.with_mut(|p| unsafe { *p = Some(n) });
     NonNull::from(job)
 }
 
 /// Runs the job: takes the number out.
 fn run(job: NonNull<Job>) -> usize {
-    // SAFETY: jobs live until the end of the model; whoever got this one has it alone, or loom reports a race.
+    // SAFETY: jobs live until the end of the model. The context that got this one has it to itself, or loom reports a
+    // race.
     let n = unsafe { job.as_ref() }.with_mut(|p| unsafe { (*p).take() });
     n.expect("a job came out twice")
 }
@@ -34,9 +35,9 @@ struct Owner<const CAP: usize> {
     deque: Arc<Deque<Job, CAP>>,
     held: Vec<(usize, NonNull<Job>)>,
     next: usize,
-    /// Done by the owner: taken back, or for want of room.
+    /// Run by the owner: jobs that it took back, and jobs that found no room.
     done: Vec<usize>,
-    /// Known to be stolen.
+    /// How many jobs the owner knows to be stolen.
     lost: usize,
 }
 
@@ -116,10 +117,10 @@ fn deque_model<const CAP: usize>(
     assert_eq!(all, (0..owner.next).collect::<Vec<_>>());
 }
 
-/// The last index but one before they wrap.
+/// One below the last index before indices wrap.
 const NEAR_WRAP: usize = usize::MAX - 1;
 
-/// The plain Chase-Lev deque: all is public at once.
+/// A plain Chase-Lev deque: every job is public at once.
 ///
 /// Seen to catch: `deque_publish`, `deque_last`.
 #[test]
@@ -143,7 +144,7 @@ fn models_deque_pushes_and_takes_against_a_thief() {
     });
 }
 
-/// Three jobs, and two are taken at each end.
+/// Three jobs; two takes at each end.
 ///
 /// Seen to catch: `deque_take_fence`, `deque_steal_fence`, `deque_last`, `deque_lower`.
 #[test]
@@ -164,7 +165,7 @@ fn models_deque_takes_against_a_thief() {
     });
 }
 
-/// Two thieves and an owner for the last two.
+/// Two thieves and the owner compete for the last two jobs.
 ///
 /// Seen to catch: `deque_last`, `deque_take_fence`.
 #[test]
@@ -181,7 +182,7 @@ fn models_deque_two_thieves_and_the_last_jobs() {
     });
 }
 
-/// The split: what is private is out of reach, and published while a thief looks.
+/// The split: private jobs are out of reach, and are published while a thief looks.
 ///
 /// Seen to catch: `deque_publish`.
 #[test]
@@ -204,7 +205,7 @@ fn models_deque_private_part_against_a_thief() {
     });
 }
 
-/// A full deque: slots are used again while a thief reads the oldest.
+/// A full deque: slots are overwritten while a thief reads the oldest.
 ///
 /// Seen to catch: `deque_room`, `deque_late`.
 #[test]
@@ -227,7 +228,8 @@ fn models_deque_of_two_is_full() {
     });
 }
 
-/// A thief that wants what its victim forks in a job, and nothing that it forks later: two jobs before the end, two after it.
+/// A thief wants the jobs that its victim forks within one job, and none that it forks later: two before the end, two
+/// after it.
 ///
 /// Seen to catch: `deque_still`.
 #[test]
@@ -250,7 +252,7 @@ fn models_deque_a_thief_takes_pieces_of_one_job() {
             owner.take();
         };
         two(&mut owner);
-        // Ordering: the next publication passes it on.
+        // Ordering: Relaxed; the next publication passes it on.
         over.store(true, Ordering::Relaxed);
         two(&mut owner);
         let stolen = thief.join().unwrap();

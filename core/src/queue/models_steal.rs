@@ -1,4 +1,4 @@
-//! A loom model of a worker that steals while it is stolen from.
+//! A loom model of a worker that steals while another steals from it.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -13,17 +13,17 @@ use crate::atomic::model::check;
 
 extern crate alloc;
 
-/// A ring that holds these.
+/// A ring that holds these tasks.
 fn holding(tasks: Range<usize>) -> Arc<Ring<4>> {
     let ring = Arc::new(Ring::starting_at(0));
     for n in tasks {
-        // SAFETY: nobody else knows of the ring.
+        // SAFETY: no other context knows of the ring.
         let Overflow::None = (unsafe { ring.push(item(n)) }) else { panic!("there is room") };
     }
     ring
 }
 
-/// Steals, and gives all that `to` holds then.
+/// Steals, and returns all tasks that `to` then holds.
 ///
 /// # Safety
 /// The caller is the owner of `to`.
@@ -51,7 +51,7 @@ fn models_ring_fills_what_a_thief_has_freed() {
         // SAFETY: this thread's own ring.
         let mut all = unsafe { steal(&theirs, &mine) };
         all.extend(thief.join().unwrap());
-        // SAFETY: the thief is gone, so that each ring has one user.
+        // SAFETY: the thief has ended, so each ring has one user.
         all.extend(
             core::iter::from_fn(|| unsafe { mine.pop().or_else(|| theirs.pop()) }).map(value),
         );

@@ -1,4 +1,4 @@
-//! The run queue of one worker: a fixed ring that its owner uses as a FIFO and that others steal half of.
+//! The run queue of one worker: a fixed ring. Its owner uses it as a FIFO; other workers steal half of it.
 //!
 //! ```text
 //!            steal      real                 tail
@@ -7,20 +7,21 @@
 //!              being copied    may be popped
 //! ```
 //!
-//! `head` holds two indices in one word. `real` is where the next pop or steal begins; `steal` lags behind it while a
-//! thief copies what it has claimed. A steal is three steps:
+//! `head` holds two indices in one word. The next pop or steal begins at `real`. `steal` stays behind while a thief
+//! copies the tasks that it has claimed. A steal has three steps:
 //!
 //! 1. **claim**: one exchange advances `real` over half the tasks and leaves `steal`;
-//! 2. **copy**: the thief moves `[steal, real)` to its own ring; the owner may pop and push meanwhile, but not push
-//!    into slots at or above `steal + CAP`, and no other thief may claim;
-//! 3. **release**: one exchange brings `steal` up to `real`.
+//! 2. **copy**: the thief moves `[steal, real)` to its own ring. Meanwhile the owner may pop and push, but not into
+//!    slots at or above `steal + CAP`, and no other thief may claim;
+//! 3. **release**: one exchange sets `steal` to `real`.
 //!
-//! Indices run freely and wrap. With 64-bit atomics they are 32 bits wide: a thief that is held up between its look and its claim while
-//! the owner pops exactly 2^32 tasks would claim by an old tail. With 16 bits that would be 65,536, which a context that is preempted can
-//! meet: there a thief announces itself first, by a `steal` one behind `real`, and looks at the tail as the only thief, while the
-//! owner can go no further than `CAP`.
+//! Indices run freely and wrap. With 64-bit atomics they have 32 bits: a thief would claim by an old tail only if the
+//! owner popped exactly 2^32 tasks between the thief's loads and its claim. With narrow words they have 16 bits, and
+//! 65,536 pops can happen while a thief is preempted. There a thief first announces itself, by a `steal` one behind
+//! `real`. Then it is the only thief, and loads the tail again, while the owner can advance by at most `CAP`.
 //!
-//! After the dual-head ring of Tokio and Volt; the thief's room is checked, and a full ring sheds one linked chain.
+//! After the dual-head ring of Tokio and Volt. Differences: the thief's room is checked, and a full ring sheds one
+//! linked chain.
 
 use core::{fmt, mem::MaybeUninit, ptr::NonNull};
 
@@ -31,7 +32,7 @@ use crate::{
     task::header::{Header, Ready},
 };
 
-/// Bits of an index. Models of the narrow one see it wrap.
+/// Bits of an index. Few in models with narrow words, so that they see it wrap.
 const INDEX: u32 = if cfg!(all(filch_loom, filch_narrow)) { 4 } else { Word::BITS / 2 };
 const REAL: Field = Field::first(INDEX);
 const STEAL: Field = REAL.then(INDEX);
@@ -39,7 +40,7 @@ const STEAL: Field = REAL.then(INDEX);
 #[cfg(all(test, filch_loom))]
 pub(super) const LAST: u32 = REAL.max() as u32;
 
-/// The index arithmetic of one half of a head.
+/// The two indices of `head`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Head(Word);
 
@@ -71,9 +72,9 @@ struct Line<T>(T);
 
 /// A ring of `CAP` tasks.
 ///
-/// INV-RING-OWNER: `push`, `pop` and `tail`'s stores are the owner's, one context at a time.
+/// INV-RING-OWNER: only the owner calls `push` and `pop` and stores `tail`, in one context at a time.
 /// INV-RING-SLOT: slots `[real, tail)` hold `Ready`s that belong to the ring; `[steal, real)` belong to the thief that
-/// claimed them; the rest are empty and the owner's.
+/// claimed them; the others are empty and the owner's.
 pub(crate) struct Ring<const CAP: usize> {
     head: Line<AtomicWord>,
     tail: Line<AtomicU32>,
@@ -85,14 +86,14 @@ unsafe impl<const CAP: usize> Sync for Ring<CAP> {}
 // SAFETY: as above.
 unsafe impl<const CAP: usize> Send for Ring<CAP> {}
 
-/// What a push could not keep.
+/// What a push did not keep.
 #[must_use]
 pub(crate) enum Overflow {
-    /// Nothing: the task is in the ring.
+    /// Nothing: the ring has the task.
     None,
     /// Half the ring, oldest first, and the new task behind them.
     Chain(Chain),
-    /// The new task alone: a thief is at work on the slots that would have been freed.
+    /// The new task alone: a thief is copying from the slots that would have been freed.
     One(Ready),
 }
 
@@ -130,7 +131,7 @@ impl<const CAP: usize> Ring<CAP> {
     }
 
     /// # Safety
-    /// The slot holds a `Ready` that belongs to the caller (INV-RING-SLOT), who now has it.
+    /// The slot holds a `Ready` that belongs to the caller (INV-RING-SLOT). The call moves it out.
     #[inline(always)]
     pub(crate) unsafe fn read(&self, index: u32) -> Ready {
         // SAFETY: the caller's.
@@ -138,17 +139,17 @@ impl<const CAP: usize> Ring<CAP> {
     }
 
     /// # Safety
-    /// The slot is empty and the caller's.
+    /// The slot is empty and belongs to the caller.
     #[inline(always)]
     unsafe fn write(&self, index: u32, ready: Ready) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's slot.
         self.slot(index).with_mut(|p| unsafe { (*p).write(ready.into_raw()) });
     }
 
-    /// How many tasks may be popped or stolen. Exact for the owner, if no thief is at work.
+    /// How many tasks may be popped or stolen. Exact for the owner while there is no thief.
     pub(crate) fn len(&self) -> usize {
-        // Ordering: Acquire on both for `is_empty`; the head first, so that a stale head gives too much, not too
-        // little. Callers that must not overlook a task put a SeqCst fence before.
+        // Ordering: Acquire on both, for `is_empty`. The head comes first: a stale head makes the result too large,
+        // never too small. A caller that must not overlook a task puts a SeqCst fence before.
         let head = Head(self.head.0.load(Ordering::Acquire));
         let tail = self.tail.0.load(Ordering::Acquire);
         distance(head.real(), tail) as usize
@@ -158,19 +159,19 @@ impl<const CAP: usize> Ring<CAP> {
         self.len() == 0
     }
 
-    /// How many tasks fit.
+    /// How many more tasks fit.
     ///
     /// # Safety
     /// The caller is the owner (INV-RING-OWNER).
     pub(crate) unsafe fn room(&self) -> usize {
-        // Ordering: Acquire pairs with the release step of a thief: what it has copied is free.
+        // Ordering: Acquire pairs with the Release in `release`: the slots that a thief has copied are free.
         let head = Head(self.head.0.load(Ordering::Acquire));
         let tail = self.tail.0.load(Ordering::Relaxed);
-        // One less than none, while a thief announces itself.
+        // The distance is `CAP` plus one if a thief announces itself at a full ring.
         Self::CAPACITY.saturating_sub(distance(head.steal(), tail)) as usize
     }
 
-    /// Adds a task at the end. Wait-free, but for the chain of a full ring.
+    /// Adds a task at the end. Wait-free, except when a full ring sheds a chain.
     ///
     /// # Safety
     /// The caller is the owner (INV-RING-OWNER).
@@ -184,17 +185,17 @@ impl<const CAP: usize> Ring<CAP> {
         }
     }
 
-    /// Adds a task at the end, if there is room: else the head that says that there is none.
+    /// Adds a task at the end. If there is no room, returns the task and the head that said so.
     #[inline(always)]
     unsafe fn try_push(&self, ready: Ready) -> Result<(), (Ready, Head)> {
         // Ordering: only the owner stores `tail`.
         let tail = self.tail.0.load(Ordering::Relaxed);
-        // Ordering: Acquire pairs with the release step of a thief: its reads of the slots come before our writes.
+        // Ordering: Acquire pairs with the Release in `release`: the thief's reads of the slots come before our writes.
         let head = Head(self.head.0.load(Ordering::Acquire));
         if distance(head.steal(), tail) >= Self::CAPACITY {
             return Err((ready, head));
         }
-        // SAFETY: INV-RING-SLOT: at `tail`, and less than `CAP` above `steal`: empty and ours.
+        // SAFETY: INV-RING-SLOT: the slot at `tail` is less than `CAP` above `steal`, so it is empty and ours.
         unsafe { self.write(tail, ready) };
         self.advance_tail(tail, 1);
         Ok(())
@@ -222,11 +223,12 @@ impl<const CAP: usize> Ring<CAP> {
 
     #[inline(always)]
     fn advance_tail(&self, tail: u32, by: u32) {
-        // Ordering: Release pairs with the Acquire of `tail` in `steal_into`: a thief sees the slots that it claims.
+        // Ordering: Release pairs with the Acquire of `tail` in `claim` and `announce`: a thief sees the slots that it
+        // claims.
         self.tail.0.store(tail.wrapping_add(by) & REAL.max() as u32, Ordering::Release);
     }
 
-    /// Takes the older half of a full ring out as a chain; nothing if a thief was faster.
+    /// Takes the older half of a full ring out, as a chain. `None` if a thief was faster.
     #[cold]
     unsafe fn shed(&self, head: Head) -> Option<Chain> {
         let half = Self::CAPACITY / 2;
@@ -235,7 +237,7 @@ impl<const CAP: usize> Ring<CAP> {
         self.head.0.compare_exchange(head.0, new.0, Ordering::Release, Ordering::Relaxed).ok()?;
         let mut chain = Chain::new();
         for i in 0..half {
-            // SAFETY: INV-RING-SLOT: the exchange took them out of the ring, for us.
+            // SAFETY: INV-RING-SLOT: the exchange gave us the tasks.
             chain.push_back(unsafe { self.read(head.real().wrapping_add(i)) });
         }
         Some(chain)
@@ -247,8 +249,8 @@ impl<const CAP: usize> Ring<CAP> {
     /// The caller is the owner (INV-RING-OWNER).
     #[inline]
     pub(crate) unsafe fn pop(&self) -> Option<Ready> {
-        // Ordering: only the owner stores `tail`. The head is a guess, checked by the exchange; slots are the owner's
-        // own writes, or were written by it as a thief.
+        // Ordering: only the owner stores `tail`. The head is a guess, which the exchange checks. The owner wrote the
+        // slots itself, also when it was the thief.
         let tail = self.tail.0.load(Ordering::Relaxed);
         let mut head = Head(self.head.0.load(Ordering::Relaxed));
         loop {
@@ -258,23 +260,24 @@ impl<const CAP: usize> Ring<CAP> {
             }
             let next = real.wrapping_add(1);
             let steal = if head.is_being_stolen() { head.steal() } else { next };
-            // Ordering: Release so that the claim of a later thief (Acquire) orders our read of this slot, through
-            // that thief's release step, before the owner's next write to it; Relaxed failure: a new guess.
+            // Ordering: Release pairs with the Acquire of a later thief's claim. That thief's Release in `release`
+            // passes it on to `try_push`, so that our read of this slot comes before the owner's next write to it. A
+            // failure is a new guess.
             match self.head.0.compare_exchange_weak(
                 head.0,
                 Head::new(steal, next).0,
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {
-                // SAFETY: INV-RING-SLOT: the exchange took it out of the ring, for us.
+                // SAFETY: INV-RING-SLOT: the exchange gave us the task.
                 Ok(_) => return Some(unsafe { self.read(real) }),
                 Err(seen) => head = Head(seen),
             }
         }
     }
 
-    /// Steals half of this ring, at most half of its capacity, for the owner of `to`: the first task is returned, the rest
-    /// go into `to`. Gives how many were taken in all. Nothing if there is nothing, or another thief is at work.
+    /// Steals half of this ring, and at most half of its capacity, for the owner of `to`. Returns the first task and
+    /// the number of stolen tasks; the others go into `to`. `None` if this ring is empty or another thief is at work.
     ///
     /// # Safety
     /// The caller is the owner of `to` (INV-RING-OWNER), which is not this ring.
@@ -286,7 +289,7 @@ impl<const CAP: usize> Ring<CAP> {
         let stolen = unsafe { self.read(first) };
         let to_tail = to.tail.0.load(Ordering::Relaxed);
         for i in 1..n {
-            // SAFETY: as above; and `to` has room for `n - 1` at its tail, which are the caller's.
+            // SAFETY: as above. `to` has room for `n - 1` tasks at its tail, in slots that are the caller's.
             unsafe { to.write(to_tail.wrapping_add(i - 1), self.read(first.wrapping_add(i))) };
         }
         if n > 1 {
@@ -296,9 +299,9 @@ impl<const CAP: usize> Ring<CAP> {
         Some((stolen, n as usize))
     }
 
-    /// Step one: claims half of the tasks, at most `room`.
+    /// Step one: claims half of the tasks, at most `room`. Returns the first index and the number.
     pub(crate) fn claim(&self, room: u32) -> Option<(u32, u32)> {
-        // Ordering: Acquire, for the tail below to be no older than the head; see also the exchange.
+        // Ordering: Acquire, so that the tail below is no older than the head. See also the exchange.
         let head = Head(self.head.0.load(Ordering::Acquire));
         if head.is_being_stolen() {
             return None;
@@ -306,17 +309,17 @@ impl<const CAP: usize> Ring<CAP> {
         if Word::BITS < 64 {
             return self.announce(head, room);
         }
-        // Ordering: Acquire pairs with the Release in `advance_tail`: we see the slots up to it.
+        // Ordering: Acquire pairs with the Release in `advance_tail`: we see the slots below the tail.
         let tail = self.tail.0.load(Ordering::Acquire);
         let available = distance(head.real(), tail);
-        // An old head with a new tail can look like more than there ever was.
+        // An old head with a new tail can show more tasks than the ring ever held.
         if available == 0 || available > Self::CAPACITY {
             return None;
         }
         let n = Self::share(available, room);
         let new = Head::new(head.steal(), head.real().wrapping_add(n));
-        // Ordering: Acquire pairs with the Release of the owner's pops and of earlier thieves' releases, which ours
-        // then passes on; Release is not needed for the claim itself.
+        // Ordering: Acquire pairs with the Release of the owner's pops and of earlier thieves in `release`; our own
+        // `release` passes both on. The claim itself needs no Release.
         self.head
             .0
             .compare_exchange(head.0, new.0, Ordering::AcqRel, Ordering::Relaxed)
@@ -324,20 +327,21 @@ impl<const CAP: usize> Ring<CAP> {
             .map(|_| (head.real(), n))
     }
 
-    /// How many of the tasks that there are a thief takes.
+    /// How many of the available tasks a thief takes.
     fn share(available: u32, room: u32) -> u32 {
         let half = available - available / 2;
         half.min(Self::CAPACITY / 2).min(room)
     }
 
-    /// Step one with narrow indices: becomes the only thief, then looks how much there is.
+    /// Step one with narrow indices: becomes the only thief, then loads the tail.
     fn announce(&self, head: Head, room: u32) -> Option<(u32, u32)> {
-        // Ordering: a look, which saves the rest.
+        // Ordering: a hint, which saves the exchange.
         if distance(head.real(), self.tail.0.load(Ordering::Relaxed)) == 0 {
             return None;
         }
         let mut mine = Head::new(head.real().wrapping_sub(1), head.real());
-        // Ordering: as in `claim`. It may succeed on a head that has come round: it is as good.
+        // Ordering: as in `claim`. If the exchange succeeds on a head that has wrapped around, the head is valid all
+        // the same.
         let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
         self.head.0.compare_exchange(head.0, mine.0, set, seen).ok()?;
         loop {
@@ -350,7 +354,8 @@ impl<const CAP: usize> Ring<CAP> {
             }
             let n = Self::share(available, room);
             let new = Head::new(mine.real(), mine.real().wrapping_add(n));
-            // Ordering: as in `claim`. The owner alone may have popped since, `CAP` tasks at most: the head tells.
+            // Ordering: as in `claim`. Only the owner can have moved the head since, by popping at most `CAP` tasks,
+            // and then the exchange fails.
             let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
             match self.head.0.compare_exchange(mine.0, new.0, set, seen) {
                 Ok(_) => return Some((mine.real(), n)),
@@ -359,12 +364,12 @@ impl<const CAP: usize> Ring<CAP> {
         }
     }
 
-    /// Step three: what was claimed has been copied.
+    /// Step three: the claimed tasks have been copied.
     pub(crate) fn release(&self) {
         let mut head = Head(self.head.0.load(Ordering::Relaxed));
         loop {
-            // Ordering: Release pairs with the Acquire of the head in `push` and `room`: our reads of the slots come
-            // before the owner's next writes to them.
+            // Ordering: Release pairs with the Acquire of the head in `try_push` and `room`: our reads of the slots
+            // come before the owner's next writes to them.
             match self.head.0.compare_exchange_weak(
                 head.0,
                 Head::new(head.real(), head.real()).0,
