@@ -1,18 +1,19 @@
-//! Loops that split themselves while somebody is without work.
+//! Loops that split themselves while a worker is without work.
 
 use core::ops::Range;
 
 use super::handle::Fork;
 
 impl Fork<'_> {
-    /// Calls `f` with each index of the range, once, on any worker.
+    /// Calls `f` once with each index of the range, on any worker.
     ///
-    /// The range is run through in order for as long as everybody has work, and cut in half, the rest of it, when somebody has
-    /// none: no fork is paid for that nobody wants. It looks after each call, which costs one load. A worker that took a piece
-    /// gives back what is left of it after a while, if other work waits: see [`Config::job_slice`](crate::Config::job_slice).
+    /// While every worker has work, the range runs in order on this one. When a worker has none, the rest of the range
+    /// is cut in half, so that the loop pays for no fork that is not wanted. It checks after each call, which costs one
+    /// load. If other work waits, a worker that took a part gives the rest of it back after a while: see
+    /// [`Config::job_slice`](crate::Config::job_slice).
     ///
     /// # Panics
-    /// With the first panic of `f` in a half; the other half runs to its end.
+    /// With the first panic of `f` in a half. The other half runs to its end.
     ///
     /// ```
     /// use core::sync::atomic::{AtomicU32, Ordering};
@@ -36,15 +37,15 @@ impl Fork<'_> {
         F: Fn(&mut T) + Sync,
     {
         let elements = Elements(slice.as_mut_ptr());
-        // SAFETY: the loop calls once with each index; the slice is borrowed until it ends.
+        // SAFETY: the loop passes each index once, and the slice stays borrowed until the loop ends.
         self.for_each(0..slice.len(), |i| f(unsafe { elements.get(i) }));
     }
 
-    /// Maps each index of the range, and reduces the results, in the order of the indices: `reduce` need be associative, and
-    /// nothing else. None for an empty range. Split as in [`for_each`](Self::for_each).
+    /// Maps each index of the range and reduces the results in the order of the indices. `reduce` must be associative;
+    /// it need not be commutative. `None` for an empty range. Splits as [`for_each`](Self::for_each) does.
     ///
     /// # Panics
-    /// As `for_each`.
+    /// As [`for_each`](Self::for_each).
     ///
     /// ```
     /// let fork = filch::Fork::alone();
@@ -60,15 +61,15 @@ impl Fork<'_> {
         Body { map: &map, reduce: &reduce }.run(self, range, Turn::ENDLESS).0
     }
 
-    /// As [`map_reduce`](Self::map_reduce), but ends early, after [`Config::job_slice`](crate::Config::job_slice), if other work
-    /// waits for the calling worker: the result so far, and the end of the range that is left. It has made some progress, and
-    /// nothing of it goes on when it returns.
+    /// As [`map_reduce`](Self::map_reduce), but if other work waits for the calling worker it ends early, after
+    /// [`Config::job_slice`](crate::Config::job_slice). Returns the result so far and the rest of the range. Each call
+    /// makes some progress, and nothing of the loop goes on after it returns.
     ///
-    /// For tasks: one that yields whenever something is left shares its worker with others however long the loop is, and
-    /// may borrow, and be dropped in between.
+    /// For loops in tasks. A task that yields whenever something is left shares its worker with others, however long
+    /// the loop is. It may borrow, and it may be dropped between two calls.
     ///
     /// # Panics
-    /// As `for_each`.
+    /// As [`for_each`](Self::for_each).
     ///
     /// ```
     /// let (sum, left) = filch::Fork::alone().map_reduce_slice(1..5, |i| i, |a, b| a + b);
@@ -92,19 +93,19 @@ impl Fork<'_> {
 /// The elements of a slice, for a loop over its indices.
 struct Elements<T>(*mut T);
 
-// SAFETY: as a `&mut [T]`: each index is one call's.
+// SAFETY: like a `&mut [T]`: each element is passed to one call only.
 unsafe impl<T: Send> Sync for Elements<T> {}
 
 impl<T> Elements<T> {
     /// # Safety
-    /// The index is in the slice, whose borrow lives, and nobody else has or will have this element.
+    /// The index is in the slice, the slice is still borrowed, and no other call gets this element.
     unsafe fn get<'a>(&self, i: usize) -> &'a mut T {
         // SAFETY: the caller's.
         unsafe { &mut *self.0.add(i) }
     }
 }
 
-/// What a loop does.
+/// The closures of a loop.
 struct Body<'f, M, R> {
     map: &'f M,
     reduce: &'f R,
@@ -118,7 +119,7 @@ impl<M, R> Clone for Body<'_, M, R> {
 impl<M, R> Copy for Body<'_, M, R> {}
 
 impl<M, R> Body<'_, M, R> {
-    /// Runs through the range until it ends or the turn does: the result so far, and the end of the range that is left.
+    /// Runs the range until it or the turn ends. Returns the result so far and the rest of the range.
     fn run<T>(
         self,
         fork: Fork<'_>,
@@ -152,7 +153,7 @@ impl<M, R> Body<'_, M, R> {
         }
     }
 
-    /// As `run`, of a range of two or more, in halves.
+    /// As `run`, for a range of two or more indices, in halves.
     fn split<T>(self, fork: Fork<'_>, range: Range<usize>, turn: Turn) -> (Option<T>, Range<usize>)
     where
         T: Send,
@@ -165,7 +166,8 @@ impl<M, R> Body<'_, M, R> {
         let ((a, left), (b, right)) = fork.join(
             |fork| self.run(fork, start..middle, turn.of_calls(2)),
             |fork| {
-                // What a thief gives back comes to us, whoever we are.
+                // What a thief gives back returns to the worker that forked it. A thief with nothing else on its stack
+                // gets a turn of its own. Any other could not go on to other work, so it runs to the end.
                 let turn = match fork.worker() == home {
                     true => turn.of_calls(1),
                     false if fork.is_at_bottom() => Turn::new(),
@@ -177,8 +179,8 @@ impl<M, R> Body<'_, M, R> {
         if !left.is_empty() && right.start == middle {
             return (a, left.start..right.end);
         }
-        // With two parts left, one has to come to its end here; the other may be given back by who stole it. A turn that ends
-        // splits no more than a chunk at a time, so that this is soon.
+        // If both halves have a rest, the first must be finished here; the second may be one that a thief gave back. A
+        // turn that can end splits no more than a chunk at a time, so that this takes little time.
         let rest = self.run(fork, left, Turn::ENDLESS).0;
         (self.add(self.add(a, rest), b), right)
     }
@@ -194,34 +196,34 @@ impl<M, R> Body<'_, M, R> {
     }
 }
 
-/// How long a worker may stay in a piece of a loop. The time is looked at every so many calls, from 1 to 2^16, for the looks to be
-/// about `STRIDE` apart.
+/// How long a worker may stay in a part of a loop. It reads the clock after every `stride` calls, from 1 to 2^16, so
+/// that the reads are about `STRIDE` apart.
 #[derive(Clone, Copy)]
 struct Turn {
-    /// Calls until the next look.
+    /// Calls until the next read of the clock.
     calls: u32,
-    /// Calls from look to look; zero for a turn without end.
+    /// Calls between two reads of the clock. Zero for a turn without an end.
     stride: u32,
-    /// When it began, in nanoseconds: with the first look.
+    /// When the turn began, in nanoseconds: the first read of the clock.
     since: u64,
     looked: u64,
-    /// How many calls are split among workers at a time, for that to take about `CHUNK`.
+    /// How many calls are split among workers at once, chosen so that they take about `CHUNK`.
     chunk: usize,
 }
 
-/// Nanoseconds.
+/// Nanoseconds between two reads of the clock.
 const STRIDE: u64 = 20_000;
 const CHUNK: u64 = 500_000;
 
 impl Turn {
     const ENDLESS: Self = Self { calls: 0, stride: 0, since: 0, looked: 0, chunk: usize::MAX };
 
-    /// The first look comes after the first call, for there to be some progress in any case.
+    /// The first read of the clock comes after the first call, so that every turn makes some progress.
     fn new() -> Self {
         Self { calls: 2, stride: 1, since: u64::MAX, looked: 0, chunk: 16 }
     }
 
-    /// How many calls are to be split now. The turn has begun by then.
+    /// How many calls to split now. The turn has begun when it returns.
     fn begin_chunk(&mut self, fork: Fork<'_>) -> usize {
         if self.stride > 0 {
             self.look(fork);
@@ -229,7 +231,7 @@ impl Turn {
         self.chunk
     }
 
-    /// They are over: the time is looked at before the next call.
+    /// The chunk is complete. The next call is preceded by a read of the clock.
     fn end_chunk(&mut self, fork: Fork<'_>) {
         if self.stride == 0 {
             return;
@@ -243,7 +245,8 @@ impl Turn {
         self.calls = 1;
     }
 
-    /// The same turn, for a part: 2 for some progress in any case, 1 for none if it is over.
+    /// The same turn for a part of the range. With `calls` 2 the part makes some progress in any case; with 1 it makes
+    /// none if the turn is over.
     fn of_calls(self, calls: u32) -> Self {
         Self { calls, stride: self.stride.min(1), ..self }
     }

@@ -8,17 +8,18 @@ use crate::{
     scheduler::{bay::Bay, executor::Scheduler, leave::Leave, slot::Slots},
 };
 
-/// No place in a deque: all is run in place.
+/// The `at` of a handle that runs everything in place.
 const ALONE: usize = usize::MAX;
 
-/// The right to fork on the worker that runs the calling code, from [`Scheduler::fork`]; closures that are forked get one of
-/// their own.
+/// The right to fork on the worker that runs the calling code. From [`Scheduler::fork`]; a forked closure gets one of
+/// its own.
 ///
 /// It is two words, to be passed down by value. It belongs to one context: it is neither `Send` nor `Sync`.
 ///
-/// Nothing here allocates, but for large closures of a [`Scope`](crate::Scope) with the feature `alloc`; a job lives on the stack of the worker that forks it. A fork that nobody steals costs about as much
-/// as a call through a pointer: it touches no line that others write, and needs no fence. A worker has room for 64 jobs
-/// that wait; what is forked beyond runs in place.
+/// A job lives on the stack of the worker that forks it, so that forking does not allocate, except for large closures
+/// of a [`Scope`](crate::Scope) with the feature `alloc`. A fork that is not stolen costs about as much as a call
+/// through a pointer: it writes no cache line that other workers write, and needs no fence. A worker has room for 64
+/// waiting jobs; further ones run in place.
 ///
 /// ```
 /// use filch::Fork;
@@ -36,16 +37,16 @@ const ALONE: usize = usize::MAX;
 /// ```
 #[derive(Clone, Copy)]
 pub struct Fork<'w> {
-    /// None only if `at` is `ALONE`.
+    /// `None` only if `at` is `ALONE`.
     bay: Option<&'w Bay>,
-    /// The bottom of the deque, as far as this handle knows.
+    /// The bottom of the deque, as last seen by this handle.
     at: usize,
 }
 
 impl Fork<'static> {
-    /// A handle of no worker: everything is run in place, one after the other, up to the first panic. There is no platform that
-    /// could contain one: side `b` of a [`join`](Self::join) whose side `a` panics is dropped, and a job of a scope that panics
-    /// ends the scope's body.
+    /// A handle without a worker: everything runs in place, one closure after the other, up to the first panic. There
+    /// is no platform to contain a panic: if side `a` of a [`join`](Self::join) panics, side `b` is dropped, and a job
+    /// of a scope that panics ends the scope's body.
     pub const fn alone() -> Self {
         Self { bay: None, at: ALONE }
     }
@@ -58,16 +59,16 @@ impl<'w> Fork<'w> {
         Self { bay: Some(bay), at: unsafe { bay.deque.bottom() } }
     }
 
-    /// The bay, and the place where the next job goes; none if all is run in place.
+    /// The bay, and the index of the next job. `None` if everything runs in place.
     #[inline(always)]
     pub(super) fn place(self) -> Option<(&'w Bay, usize)> {
         if self.at == ALONE {
             return None;
         }
         let bay = self.bay?;
-        // SAFETY: INV-BAY: whoever holds the handle is the bay's worker (INV-DEQUE-OWNER).
+        // SAFETY: INV-BAY: the holder of the handle is the bay's worker (INV-DEQUE-OWNER).
         let bottom = unsafe { bay.deque.bottom() };
-        // That this handle knows its place spares a fork the wait for a word that was written just before; it may have
+        // The index in the handle spares a fork the wait for a word that was written just before. The bottom may have
         // moved up, with a job that was stolen.
         Some((bay, if self.at == bottom { self.at } else { moved(bottom) }))
     }
@@ -76,12 +77,12 @@ impl<'w> Fork<'w> {
         self.bay
     }
 
-    /// Which worker's handle it is, as a number of no further meaning; that of no worker is zero.
+    /// A number that identifies the handle's worker; zero without a worker.
     pub(super) fn worker(self) -> usize {
         self.bay.map_or(0, |bay| core::ptr::from_ref(bay).addr())
     }
 
-    /// Whether the job under way was stolen by the worker's loop, with nothing else on its stack.
+    /// Whether the worker's loop has stolen the current job, so that the stack holds nothing else.
     pub(super) fn is_at_bottom(self) -> bool {
         self.bay.is_some_and(|bay| bay.bottom.get())
     }
@@ -91,21 +92,22 @@ impl<'w> Fork<'w> {
         self.bay.map_or((false, 0), |bay| bay.is_due(since))
     }
 
-    /// Runs both closures, `b` on another worker if one is without work, and returns both outcomes.
+    /// Runs both closures, `b` on another worker if one is without work, and returns both results.
     ///
-    /// `a` runs at once, in the calling context; then `b`, unless another worker has taken it: then this one works on pieces of
-    /// `b` until it is done, and sleeps if there are none. It runs no tasks meanwhile, and no jobs that are not part of `b`. So
-    /// a lock may be held across the call, as long as neither `a` nor `b` takes it.
+    /// `a` runs at once, in the calling context, and `b` after it, unless another worker has taken `b`. Then this
+    /// worker runs parts of `b` until `b` is complete, and sleeps if there are none. Meanwhile it runs no tasks, and no
+    /// jobs that are not part of `b`. So a lock may be held across the call, as long as neither `a` nor `b` takes it.
     ///
-    /// Whether somebody is without work this worker sees at its forks and joins alone: if `a` is long and forks nothing, a worker
-    /// that becomes idle meanwhile finds nothing here ([`is_wanted`](Self::is_wanted) is such a look). So `b` may begin only when
-    /// `a` has ended, and `a` must not wait for it.
+    /// This worker learns that another one is without work at its forks and joins only. If `a` is long and forks
+    /// nothing, a worker that becomes idle meanwhile gets nothing from here; a call of [`is_wanted`](Self::is_wanted)
+    /// in `a` is such a check. So `b` may begin only after `a` has ended, and `a` must not wait for `b`.
     ///
     /// # Panics
-    /// With the panic of `a`, else of `b`; both have run to their end by then, but for [`alone`](Self::alone). Where a panic
-    /// cannot be contained ([`Platform::guard`]), it ends the program if it comes from a stolen job.
-    // A function of its own: so small closures that call their own caller again are inlined into it, leaves of a recursion and
-    // all, and none has this one's frame (2.1 to 1.2 ns for each join of a naive fib).
+    /// With the panic of `a`, else with that of `b`; both have ended by then, except on a handle made by
+    /// [`alone`](Self::alone). Where a panic cannot be contained ([`Platform::guard`]), a panic of a stolen job ends
+    /// the program.
+    // Not inlined: then small closures that recurse into their own caller are inlined into it, and none of them has
+    // this function's frame.
     #[inline(never)]
     pub fn join<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
     where
@@ -116,10 +118,10 @@ impl<'w> Fork<'w> {
         let useful = |&(bay, at): &(&Bay, usize)| !bay.deque.is_deep(at) || bay.deque.is_asked();
         let Some((bay, at)) = self.place().filter(useful) else { return self.join_in_place(a, b) };
         let forked = Forked::new(b);
-        // SAFETY: INV-BAY: we are the worker (INV-DEQUE-OWNER); `at` is the bottom. The job stays until it is taken back or
-        // done, also if `a` panics (`Pending`).
+        // SAFETY: INV-BAY: we are the worker (INV-DEQUE-OWNER), and `at` is the bottom. The job stays until it is taken
+        // back or complete, even if `a` panics (`Pending`).
         if !unsafe { bay.deque.push(at, forked.as_job()) } {
-            // SAFETY: INV-FORKED: the job was not pushed, so that nobody else has it.
+            // SAFETY: INV-FORKED: the job was not pushed, so that no other context has it.
             return self.join_in_place_cold(a, unsafe { forked.closure() });
         }
         if bay.deque.is_asked() {
@@ -128,20 +130,21 @@ impl<'w> Fork<'w> {
         let pending = Pending { bay, at, forked: &forked };
         let ra = a(Fork { bay: Some(bay), at: at.wrapping_add(1) });
         core::mem::forget(pending);
-        // SAFETY: we pushed it at `at`; INV-DEQUE-ORDER: what `a` forked has been joined, or stolen; what a scope pushed
-        // meanwhile that does not end in `a` is above ours only if ours was stolen (INV-SCOPE-ORDER).
+        // SAFETY: we pushed it at `at`. INV-DEQUE-ORDER: the jobs that `a` forked have been joined or stolen. A job
+        // that a scope pushed meanwhile, and that does not end within `a`, is above ours only if ours was stolen
+        // (INV-SCOPE-ORDER).
         if !unsafe { bay.deque.take(at) } {
             return (ra, finish(bay, &forked));
         }
         if bay.deque.is_asked() {
             bay.answer();
         }
-        // SAFETY: INV-FORKED: the job was taken back, and is ours alone.
+        // SAFETY: INV-FORKED: the job was taken back, and only we have it.
         let b = unsafe { forked.closure() };
         (ra, b(Fork { bay: Some(bay), at }))
     }
 
-    /// As `join_in_place`, where that is rare.
+    /// As `join_in_place`, for callers that rarely need it.
     #[cold]
     #[inline(never)]
     fn join_in_place_cold<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
@@ -152,7 +155,7 @@ impl<'w> Fork<'w> {
         self.join_in_place(a, b)
     }
 
-    /// One after the other.
+    /// Runs one closure after the other.
     #[inline(always)]
     fn join_in_place<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
     where
@@ -169,9 +172,9 @@ impl<'w> Fork<'w> {
         (ra, rest.run())
     }
 
-    /// Whether a worker is without work, and this one has no job for it that waits already: then the caller should fork.
+    /// Whether a worker is without work and this one has no waiting job for it: then the caller should fork.
     ///
-    /// Meant for loops that fork only if somebody is there to help. Costs one load if there is nobody.
+    /// For loops that fork only if another worker can help. Costs one load if none can.
     #[inline]
     pub fn is_wanted(self) -> bool {
         match self.bay {
@@ -186,7 +189,7 @@ fn moved(bottom: usize) -> usize {
     bottom
 }
 
-/// The outcome of a job that was stolen.
+/// The result of a job that was stolen.
 #[cold]
 #[inline(never)]
 fn finish<B, R>(bay: &Bay, forked: &Forked<B, R>) -> R
@@ -195,15 +198,15 @@ where
     R: Send,
 {
     bay.wait(&forked.job);
-    // SAFETY: INV-JOB: it is done, we are its owner, and look once.
+    // SAFETY: INV-JOB: the job is complete, we are its owner, and take the panic once.
     match unsafe { forked.job.take_panic() } {
-        // SAFETY: INV-FORKED: it is done and has not panicked, and we are its owner.
+        // SAFETY: INV-FORKED: the job is complete and has not panicked, and we are its owner.
         None => unsafe { forked.outcome() },
         Some(panic) => bay.resume(panic),
     }
 }
 
-/// Lives while `a` runs: if that panics, `b` runs to its end before the stack goes.
+/// Lives while `a` runs. If `a` panics, its drop runs `b` to the end before the stack frame is gone.
 struct Pending<'a, B, R>
 where
     B: FnOnce(Fork<'_>) -> R + Send,
@@ -221,12 +224,12 @@ where
 {
     #[inline(always)]
     fn drop(&mut self) {
-        // By value, for the fields to stay in registers.
+        // By value, so that the fields stay in registers.
         finish_after_panic(self.bay, self.at, self.forked);
     }
 }
 
-/// Side `a` has panicked: sees to it that `b` runs to its end.
+/// Side `a` has panicked: makes sure that `b` runs to its end.
 #[cold]
 #[inline(never)]
 fn finish_after_panic<B, R>(bay: &Bay, at: usize, forked: &Forked<B, R>)
@@ -234,29 +237,29 @@ where
     B: FnOnce(Fork<'_>) -> R + Send,
     R: Send,
 {
-    // SAFETY: INV-BAY: we are the worker. `join` pushed it at `at`, and has not taken it back; INV-DEQUE-ORDER as there: what
-    // `a` forked has been joined, as it unwound, or stolen.
+    // SAFETY: INV-BAY: we are the worker. `join` pushed the job at `at`, and has not taken it back. INV-DEQUE-ORDER: as
+    // in `join`; the jobs that `a` forked have been joined, as it unwound, or stolen.
     let ours = unsafe { bay.deque.take(at) };
     if !ours {
         bay.wait(&forked.job);
     }
-    // The first panic goes on; what comes of `b` is dropped.
+    // The first panic goes on; the result of `b` is dropped.
     drop(bay.guard(&mut || {
         if ours {
-            // SAFETY: INV-FORKED: the job was taken back, and is ours alone; the guard calls once.
+            // SAFETY: INV-FORKED: the job was taken back, and only we have it; the guard calls once.
             drop(unsafe { forked.closure() }(Fork::of(bay)));
             return;
         }
-        // SAFETY: INV-JOB: it is done, we are its owner, and look once, as the guard calls once.
+        // SAFETY: INV-JOB: the job is complete, we are its owner, and take the panic once, as the guard calls once.
         match unsafe { forked.job.take_panic() } {
-            // SAFETY: INV-FORKED: it is done and has not panicked, and we are its owner.
+            // SAFETY: INV-FORKED: the job is complete and has not panicked, and we are its owner.
             None => drop(unsafe { forked.outcome() }),
             Some(panic) => drop(panic),
         }
     }));
 }
 
-/// The second side of a fork in place: run even if the first panics, where there is a worker.
+/// The second side of a fork in place. On a worker it runs even if the first side panics.
 struct InPlace<'w, B, R>
 where
     B: FnOnce(Fork<'_>) -> R,
@@ -295,7 +298,7 @@ fn run_after_panic<B, R>(fork: Fork<'_>, b: B)
 where
     B: FnOnce(Fork<'_>) -> R,
 {
-    // Without a worker there is nothing that would keep a second panic from ending the program.
+    // Without a worker, nothing would keep a second panic from ending the program.
     let Some(bay) = fork.bay else { return };
     let mut b = Some(b);
     drop(bay.guard(&mut || drop(b.take().map(|b| b(fork)))));
@@ -307,7 +310,7 @@ impl fmt::Debug for Fork<'_> {
     }
 }
 
-/// The worker is in a fork-join run.
+/// A worker in a fork-join run.
 struct Root<'w>(&'w Bay);
 
 impl Drop for Root<'_> {
@@ -320,19 +323,21 @@ impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
     S: Slots<RING>,
 {
-    /// Begins a fork-join run on the calling worker, from a task, a job, or between two steps; nests. Not for interrupt
-    /// handlers. If nobody could help, as on an executor of one worker or without stealing, everything runs in place.
+    /// Begins a fork-join run on the calling worker: from a task, from a job, or between two steps. Runs nest. Not for
+    /// interrupt handlers. If no other worker can help, as on an executor of one worker or without stealing, everything
+    /// runs in place.
     ///
-    /// A context that is no worker is one for as long as the run lasts, in a spare slot ([`Config::spares`](crate::Config::spares)),
-    /// if a worker is without work then: so that no more contexts work than there are workers, but for a moment, one worker fewer
-    /// takes jobs meanwhile. A shutdown waits for the end of the run.
+    /// A thread that is no worker becomes one for the time of the run, in a spare slot
+    /// ([`Config::spares`](crate::Config::spares)). If no worker is without work then, one worker fewer takes jobs
+    /// meanwhile, so that no more contexts run than there are workers, except for a moment. A shutdown waits for the
+    /// end of the run.
     ///
-    /// It blocks its worker until the run is over. A task that is not to do so spawns another one for the run, and awaits that;
-    /// or, for a loop, calls [`Fork::map_reduce_slice`] and yields in between.
+    /// A run blocks its worker until it is over. A task that must not block its worker spawns another task for the run
+    /// and awaits it, or, for a loop, calls [`Fork::map_reduce_slice`] and yields between the calls.
     ///
     /// # Errors
-    /// The closure, if the calling context is no worker and cannot become one: it may then be run with [`Fork::alone`], or
-    /// on a worker, in a task.
+    /// The closure, if the calling context is no worker and cannot become one. It may then run with [`Fork::alone`], or
+    /// in a task on a worker.
     pub fn fork<F, R>(&'static self, f: F) -> Result<R, F>
     where
         F: FnOnce(Fork<'_>) -> R,
@@ -342,7 +347,7 @@ where
         }
         if let Some((id, slot)) = self.working() {
             let leave = Leave::at_end(self, id);
-            // In a waker, it may be counted as a searcher, and others rely on it.
+            // A waker may call this while the worker counts as a searcher, and other workers rely on it.
             let _ = leave.worker().leave_loop();
             return Ok(self.fork_on(&slot.bay, f));
         }

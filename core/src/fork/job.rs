@@ -1,4 +1,4 @@
-//! A closure as a job, and its outcome.
+//! A closure as a job, and its result.
 
 use core::{mem::ManuallyDrop, ptr::NonNull};
 
@@ -8,13 +8,13 @@ use crate::{
     scheduler::{bay::Bay, job::Job},
 };
 
-/// The second side of a fork, on the stack of whoever forks.
+/// The second side of a fork, on the stack of the context that forks.
 ///
-/// INV-FORKED: `body` is the closure until somebody runs it: its owner, who has taken the job back, or its thief; then its
-/// outcome, unless it has panicked. Whoever has the job has the body (INV-JOB).
+/// INV-FORKED: `body` is the closure until it runs: on its owner, after it has taken the job back, or on its thief.
+/// Then it is the result, unless the closure has panicked. The context that has the job has the body (INV-JOB).
 #[repr(C)]
 pub(super) struct Forked<B, R> {
-    /// First, so that a pointer to it is a pointer to the whole.
+    /// The first field, so that a pointer to the job is a pointer to the whole.
     pub(super) job: Job,
     body: UnsafeCell<Body<B, R>>,
 }
@@ -36,7 +36,7 @@ where
         Self { job: Job::new(Self::run), body: UnsafeCell::new(body) }
     }
 
-    /// A pointer to the job that may reach all of it.
+    /// A pointer to the job, with access to the whole.
     #[inline(always)]
     pub(super) fn as_job(&self) -> NonNull<Job> {
         NonNull::from(self).cast()
@@ -45,22 +45,22 @@ where
     /// The closure.
     ///
     /// # Safety
-    /// INV-FORKED: the caller has the job, which has not run, and takes the closure once.
+    /// INV-FORKED: the caller has the job, which has not run. It takes the closure once.
     #[inline(always)]
     pub(super) unsafe fn closure(&self) -> B {
         self.body.with_mut(|p| {
-            // SAFETY: INV-FORKED: the closure is in the body, which is the caller's, and is moved out once.
+            // SAFETY: INV-FORKED: the body holds the closure and is the caller's, which moves it out once.
             ManuallyDrop::into_inner(unsafe { p.cast::<ManuallyDrop<B>>().read() })
         })
     }
 
-    /// The outcome.
+    /// The result.
     ///
     /// # Safety
-    /// INV-FORKED: the job is done, and has not panicked; the caller is its owner and takes the outcome once.
+    /// INV-FORKED: the job is complete and has not panicked. The caller is its owner, and takes the result once.
     pub(super) unsafe fn outcome(&self) -> R {
         self.body.with_mut(|p| {
-            // SAFETY: INV-FORKED: the outcome is in the body, which is its owner's again, and is moved out once.
+            // SAFETY: INV-FORKED: the body holds the result and is the owner's again, which moves it out once.
             ManuallyDrop::into_inner(unsafe { p.cast::<ManuallyDrop<R>>().read() })
         })
     }
@@ -72,7 +72,7 @@ where
         // SAFETY: INV-FORKED: by the contract of `run` the caller has the job, and runs it once.
         let closure = unsafe { this.closure() };
         let outcome = ManuallyDrop::new(closure(Fork::of(bay)));
-        // SAFETY: INV-FORKED: the body is ours until the job is done, and the closure is out of it.
+        // SAFETY: INV-FORKED: the body is ours until the job is complete, and the closure has been moved out.
         this.body.with_mut(|p| unsafe { p.cast::<ManuallyDrop<R>>().write(outcome) });
     }
 }

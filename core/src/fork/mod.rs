@@ -1,7 +1,8 @@
-//! Fork-join on the workers of an executor: [`Fork`](handle::Fork), the handle that is passed down, and what can be done with it.
+//! Fork-join on the workers of an executor: [`Fork`](handle::Fork), the handle that is passed down, with its
+//! operations.
 //!
-//! Jobs live on the stack of the worker that forks them, and are its own until another worker is without work; see
-//! `queue/deque.rs` for where they wait, `scheduler/jobs.rs` for who takes them.
+//! A job lives on the stack of the worker that forks it, and belongs to that worker until another one is without work.
+//! `queue/deque.rs` keeps waiting jobs; `scheduler/jobs.rs` has workers take them.
 
 pub(crate) mod each;
 pub(crate) mod handle;

@@ -14,47 +14,51 @@ use crate::{
     scheduler::{bay::Bay, job::Job},
 };
 
-/// How many jobs of a scope can wait, or be elsewhere, at a time.
+/// How many jobs of a scope can wait or run on other workers at a time.
 const ROOM: usize = 16;
-/// The largest closure that can, in words.
+/// The largest closure that fits a slot, in words.
 const WORDS: usize = 8;
 
-/// Where jobs are spawned that all end before [`Fork::scope`] returns.
+/// Spawns jobs that all end before [`Fork::scope`] returns.
 ///
-/// It holds room for 16 jobs whose closures have at most eight words each, about 1.8 KiB on the stack. When that is used up, a
-/// spawn first runs the newest job that still waits; a closure that is too large is boxed with the feature `alloc`, and runs at
-/// once without it. So a spawned closure runs in
+/// It has room for 16 jobs, with closures of at most eight words each; it takes about 1.8 KiB of stack. When the room
+/// is used up, a spawn first runs the newest job that still waits. A larger closure is boxed with the feature `alloc`;
+/// without the feature it runs at once. So a spawned closure runs in the spawning context or on another worker, now or
+/// later.
 /// the spawning context or in another worker's, now or later.
 pub struct Scope<'w, 'env> {
     fork: Fork<'w>,
     slots: [UnsafeCell<MaybeUninit<Slot>>; ROOM],
-    /// A bit for each slot that is free.
+    /// One bit for each free slot.
     free: Cell<u16>,
-    /// INV-SCOPE: the slots in use, in the order of their pushes: `[0, used)`. All in front of one that was stolen were stolen.
+    /// INV-SCOPE: `[0, used)` are the slots in use, in the order of their pushes. If a job was stolen, all jobs in
+    /// front of it were stolen too.
     order: [Cell<u8>; ROOM],
     used: Cell<usize>,
-    /// INV-SCOPE-ORDER: the bottom of the deque after the scope's last push or settling. A spawn pushes only there, or into an
-    /// empty deque; so nothing that was forked since lies below a job of the scope, unless it was stolen.
+    /// INV-SCOPE-ORDER: the bottom of the deque after the scope's last push or settled job. A spawn pushes only at this
+    /// index, or into an empty deque. So no job that was forked since lies below a job of the scope, unless it was
+    /// stolen.
     expected: Cell<usize>,
     /// The first panic of a job.
     panic: Cell<Option<Panic>>,
     env: PhantomData<Cell<&'env ()>>,
 }
 
-/// A job with its closure, in a slot that is in use (INV-SCOPE).
+/// A job and its closure, in a slot that is in use (INV-SCOPE).
 #[repr(C)]
 struct Slot {
-    /// First, so that a pointer to it is a pointer to the whole.
+    /// The first field, so that a pointer to the job is a pointer to the whole.
     job: Job,
     at: usize,
     closure: [MaybeUninit<usize>; WORDS],
 }
 
 impl<'w> Fork<'w> {
-    /// Runs `body`, which may spawn jobs that borrow what lives outside of the scope, and returns when all of them have ended.
+    /// Runs `body` and returns when every job that it has spawned has ended. The jobs may borrow what lives outside of
+    /// the scope.
     ///
     /// # Panics
-    /// With the panic of `body`, else with the first of a job that was seen; all jobs have run to their end by then.
+    /// With the panic of `body`, else with the first panic of a job that was seen. All jobs have ended by then.
     ///
     /// ```
     /// let mut squares = [0; 4];
@@ -66,7 +70,7 @@ impl<'w> Fork<'w> {
     /// assert_eq!(squares, [0, 1, 4, 9]);
     /// ```
     ///
-    /// A scope stays where it is: a job, or a side of a [`join`](Fork::join), opens one of its own.
+    /// A scope cannot be passed to another context: a job, or a side of a [`join`](Fork::join), opens its own.
     ///
     /// ```compile_fail
     /// filch::Fork::alone().scope(|scope| {
@@ -98,7 +102,7 @@ impl<'w> Fork<'w> {
     }
 }
 
-/// Waits for all jobs, whether the body has returned or panicked.
+/// Waits for all jobs, even if the body panics.
 struct End<'a, 'w, 'env>(&'a Scope<'w, 'env>);
 
 impl Drop for End<'_, '_, '_> {
@@ -115,10 +119,10 @@ impl<'w, 'env> Scope<'w, 'env> {
         self.fork
     }
 
-    /// Spawns a job. What it returns must go through what it borrows.
+    /// Spawns a job. It returns its results through what it borrows.
     ///
-    /// It runs at once if it is spawned from within a fork that this scope's body waits for, which takes a wrapper that says `Send`
-    /// of what is not.
+    /// A job that is spawned from inside a fork which this scope's body waits for runs at once. (That takes a wrapper
+    /// which claims `Send` for a type that is not.)
     pub fn spawn<F>(&self, f: F)
     where
         F: FnOnce(Fork<'_>) + Send + 'env,
@@ -134,7 +138,7 @@ impl<'w, 'env> Scope<'w, 'env> {
         self.run_now(f);
     }
 
-    /// Of a closure that fits a slot.
+    /// Spawns a closure that fits a slot.
     fn push<F>(&self, f: F)
     where
         F: FnOnce(Fork<'_>) + Send + 'env,
@@ -144,23 +148,23 @@ impl<'w, 'env> Scope<'w, 'env> {
             return self.run_now(f);
         }
         let Some(index) = self.find_slot(bay) else { return self.run_now(f) };
-        // What ran for the slot may have forked by way of another scope.
+        // A job that `find_slot` ran may have forked through another scope.
         if !self.is_in_order(bay) {
             return self.run_now(f);
         }
         let slot = self.slot(index);
         // SAFETY: INV-BAY.
         let at = unsafe { bay.deque.bottom() };
-        // SAFETY: the slot is free, and ours; the closure fits.
+        // SAFETY: the slot is free and ours, and the closure fits.
         unsafe {
             let closure = [MaybeUninit::uninit(); WORDS];
             slot.write(Slot { job: Job::new(run::<F>), at, closure });
             (&raw mut (*slot.as_ptr()).closure).cast::<F>().write(f);
         }
         // SAFETY: INV-BAY; the job stays until it is settled, by `End` at the latest. INV-DEQUE-ORDER: by
-        // INV-SCOPE-ORDER the jobs below are the scope's own, or older than it, or stolen.
+        // INV-SCOPE-ORDER the jobs below are the scope's own, or older than the scope, or stolen.
         if !unsafe { bay.deque.push(at, slot.cast()) } {
-            // SAFETY: nobody else knows of the job.
+            // SAFETY: no other context knows of the job.
             let f = unsafe { (&raw mut (*slot.as_ptr()).closure).cast::<F>().read() };
             return self.run_now(f);
         }
@@ -173,8 +177,9 @@ impl<'w, 'env> Scope<'w, 'env> {
         }
     }
 
-    /// Whether a job that is pushed now keeps INV-SCOPE-ORDER. `Send` keeps a scope out of the sides of a `join` and the bodies
-    /// of other scopes, but not in the hands of those who know that a side stays on its thread.
+    /// Whether a job that is pushed now keeps INV-SCOPE-ORDER. A scope is not `Send`, so it does not reach the sides of
+    /// a `join` or the bodies of other scopes; unless a program forces it there, knowing that a side stays on its
+    /// thread.
     fn is_in_order(&self, bay: &Bay) -> bool {
         // SAFETY: INV-BAY.
         let bottom = unsafe { bay.deque.bottom() };
@@ -190,10 +195,10 @@ impl<'w, 'env> Scope<'w, 'env> {
         NonNull::from(&self.slots[index]).cast()
     }
 
-    /// A free slot; runs the newest job for it if there is none.
+    /// A free slot. If there is none, runs the newest job to free one.
     fn find_slot(&self, bay: &Bay) -> Option<usize> {
         if self.free.get() == 0 && !self.settle_newest(bay, false) {
-            // All were stolen: those that are done are free.
+            // All jobs were stolen. Free the slots of those that are complete.
             let used = self.used.replace(0);
             for n in 0..used {
                 let index = usize::from(self.order[n].get());
@@ -207,18 +212,20 @@ impl<'w, 'env> Scope<'w, 'env> {
         (free != 0).then(|| free.trailing_zeros() as usize)
     }
 
-    /// Takes the newest job back and runs it, or waits for it if it was stolen and `wait`; false if nothing was done.
+    /// Takes the newest job back and runs it. If it was stolen and `wait` is set, waits for it instead. False if it did
+    /// neither.
     fn settle_newest(&self, bay: &Bay, wait: bool) -> bool {
         let Some(last) = self.used.get().checked_sub(1) else { return false };
         let index = usize::from(self.order[last].get());
         // SAFETY: INV-SCOPE: a slot in use; only `Cell`s and atomics of it change.
         let slot = unsafe { self.slot(index).as_ref() };
-        // SAFETY: INV-BAY; INV-DEQUE-ORDER: the newest of ours, and what was forked after it has been joined.
+        // SAFETY: INV-BAY; INV-DEQUE-ORDER: it is the newest job of the scope, and the jobs that were forked after it
+        // have been joined.
         if unsafe { bay.deque.take(slot.at) } {
             let job = self.slot(index).cast();
             self.used.set(last);
             self.expect_bottom(bay);
-            // SAFETY: the job is ours; once.
+            // SAFETY: the job is ours, and runs once.
             self.keep(bay.guard(&mut || unsafe { Job::run(job, bay) }).err());
             self.free.set(self.free.get() | 1 << index);
             return true;
@@ -232,13 +239,13 @@ impl<'w, 'env> Scope<'w, 'env> {
         wait
     }
 
-    /// Frees the slot of a stolen job, if it is done.
+    /// Frees the slot of a stolen job if the job is complete.
     fn settle_stolen(&self, index: usize) -> bool {
         // SAFETY: INV-SCOPE: a slot in use.
         let slot = unsafe { self.slot(index).as_ref() };
         let done = slot.job.is_done();
         if done {
-            // SAFETY: INV-JOB: it is done, and we are its owner; the slot is free afterwards.
+            // SAFETY: INV-JOB: the job is complete, we are its owner, and its slot is free afterwards.
             self.keep(unsafe { slot.job.take_panic() });
             self.free.set(self.free.get() | 1 << index);
         }
@@ -256,7 +263,7 @@ impl<'w, 'env> Scope<'w, 'env> {
         self.keep(bay.guard(run).err());
     }
 
-    /// Keeps the first panic.
+    /// Keeps the first panic, and drops later ones.
     fn keep(&self, panic: Option<Panic>) {
         if let Some(first) = self.panic.take().or(panic) {
             self.panic.set(Some(first));
@@ -267,7 +274,7 @@ impl<'w, 'env> Scope<'w, 'env> {
 /// See `Job::new`.
 unsafe fn run<F: FnOnce(Fork<'_>)>(job: NonNull<Job>, bay: &Bay) {
     let slot = job.cast::<Slot>().as_ptr();
-    // SAFETY: `spawn` has put an `F` there; contract of `run`: once.
+    // SAFETY: `push` has written an `F` there; contract of `run`: once.
     let f = unsafe { (&raw mut (*slot).closure).cast::<F>().read() };
     f(Fork::of(bay));
 }
