@@ -1,4 +1,4 @@
-//! What timers ask of the executor whose workers fire them.
+//! What timers need of the executor whose workers fire them.
 
 use core::{
     fmt,
@@ -11,25 +11,26 @@ use core::{
 use super::{interval::Interval, sleep::Sleep, timeout::Timeout, wheel::Wheel};
 use crate::instant::Instant;
 
-/// The executor's side, filled in by the scheduler.
+/// The executor's side. The scheduler implements it.
 pub(crate) trait Driver: Sync {
     fn now(&self) -> Instant;
-    /// The logarithm of a tick, in nanoseconds.
+    /// The base-2 logarithm of a tick in nanoseconds.
     fn tick(&self) -> u32;
-    /// The wheel for a timer that is first polled in the calling context, and its index; none if timers are to be left alone
-    /// ([`Platform::is_left_behind`](crate::Platform::is_left_behind)).
+    /// The wheel for a timer that is first polled in the calling context, and the wheel's index. `None` if timers must
+    /// not be touched ([`Platform::is_left_behind`](crate::Platform::is_left_behind)).
     fn place(&self) -> Option<(u16, &Wheel)>;
-    /// A wheel that `place` gave; none as there.
+    /// The wheel with an index from `place`. `None` as there.
     fn wheel(&self, index: u16) -> Option<&Wheel>;
-    /// A wheel has a deadline before all others: whoever fires it should know.
+    /// A wheel has a new earliest deadline: tells the worker that fires it.
     fn tell(&self, index: u16);
-    /// Spends a unit of the budget of the task that it wakes; false if there was none.
+    /// Spends a unit of the budget of the task that the waker wakes. False if there was none left.
     fn spend(&self, waker: &Waker) -> bool;
 }
 
 /// The clock and the timers of an executor. See the [module](crate::time).
 ///
-/// Copy it to wherever time is needed. From [`Scheduler::timers`](crate::Scheduler::timers); the runtimes over an operating
+/// It is `Copy`. From [`Scheduler::timers`](crate::Scheduler::timers); the runtimes over an operating system also have
+/// free functions that use the current runtime's.
 /// system have free functions that find the current runtime's.
 #[derive(Clone, Copy)]
 pub struct Timers(pub(crate) &'static dyn Driver);
@@ -40,37 +41,37 @@ impl Timers {
         self.0.now()
     }
 
-    /// Sleeps for `duration` from now on. Zero gives way to what else is ready. Durations beyond the clock's range (584 years)
-    /// never end.
+    /// Sleeps for `duration` from now. A duration of zero gives way to other ready tasks. A duration beyond the clock's
+    /// range (584 years) never ends.
     ///
-    /// Cost: a look at the clock; about 100 bytes in the caller's future, no allocation.
+    /// Cost: one read of the clock, and about 100 bytes in the caller's future. No allocation.
     pub fn sleep(self, duration: Duration) -> Sleep {
         Sleep::new(self, self.now() + duration, true)
     }
 
-    /// Sleeps until `deadline`. One that has passed is ready at once.
+    /// Sleeps until `deadline`. A deadline in the past is ready at once.
     ///
-    /// Cost: the first poll looks at the clock.
+    /// Cost: the first poll reads the clock.
     pub fn sleep_until(self, deadline: Instant) -> Sleep {
         Sleep::new(self, deadline, false)
     }
 
-    /// Gives `future` so much time from now on, see [`Timeout`].
+    /// Limits `future` to `duration` from now, see [`Timeout`].
     pub fn timeout<F: Future>(self, duration: Duration, future: F) -> Timeout<F> {
         Timeout::new(self.sleep(duration), future)
     }
 
-    /// Gives `future` time until `deadline`, see [`Timeout`].
+    /// Limits `future` to the time until `deadline`, see [`Timeout`].
     pub fn timeout_at<F: Future>(self, deadline: Instant, future: F) -> Timeout<F> {
         Timeout::new(self.sleep_until(deadline), future)
     }
 
-    /// Ticks now, and then every `period`, see [`Interval`].
+    /// Ticks now and then once every `period`, see [`Interval`].
     pub fn interval(self, period: Duration) -> Interval {
         self.interval_at(self.now(), period)
     }
 
-    /// Ticks at `first`, and then every `period`, see [`Interval`].
+    /// Ticks at `first` and then once every `period`, see [`Interval`].
     pub fn interval_at(self, first: Instant, period: Duration) -> Interval {
         Interval::new(self, first, period)
     }

@@ -10,22 +10,22 @@ use core::{
 use super::{driver::Timers, sleep::Sleep};
 use crate::instant::Instant;
 
-/// What an [`Interval`] does when a tick was asked for only after the next was due.
+/// What an [`Interval`] does about missed ticks: those that were asked for only after the next one was due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTick {
-    /// The ticks that were missed come at once, one after the other, until it has caught up.
+    /// Missed ticks follow at once, one after the other, until the interval has caught up.
     #[default]
     Burst,
-    /// The next tick comes a whole period after this late one: the rate holds, the rhythm moves.
+    /// The next tick comes one whole period after the late one. The distance is kept, the phase moves.
     Delay,
-    /// Ticks that were missed are left out: the rhythm holds.
+    /// Missed ticks are skipped. The phase is kept.
     Skip,
 }
 
-/// Ticks every so often. From [`Timers::interval`].
+/// Ticks at a fixed rate. From [`Timers::interval`].
 ///
-/// It is a plain value that can be moved; a timer exists only while a [`tick`](Interval::tick) is awaited. A period of
-/// zero ticks whenever it is asked.
+/// It is a plain value that can be moved. A timer exists only while a [`tick`](Interval::tick) is awaited. With a
+/// period of zero every tick is due at once.
 ///
 /// ```
 /// # use core::time::Duration;
@@ -50,7 +50,7 @@ impl Interval {
         Self { timers, next: first, period, missed: MissedTick::default() }
     }
 
-    /// What to do with ticks that were missed (default: [`MissedTick::Burst`]).
+    /// What to do about missed ticks (default: [`MissedTick::Burst`]).
     pub fn missed_tick(mut self, policy: MissedTick) -> Self {
         self.missed = policy;
         self
@@ -61,17 +61,17 @@ impl Interval {
         self.period
     }
 
-    /// The next tick comes at `next`, and the others from there on.
+    /// The next tick comes at `next`, and later ones at whole periods from there.
     pub fn reset_at(&mut self, next: Instant) {
         self.next = next;
     }
 
-    /// The next tick comes a period from now.
+    /// The next tick comes one period from now.
     pub fn reset(&mut self) {
         self.next = self.timers.now() + self.period;
     }
 
-    /// Waits for the next tick, and gives the time at which it was due.
+    /// Waits for the next tick. Returns the time at which it was due.
     ///
     /// # Cancel safety
     /// Dropping it before it is ready loses no tick.
@@ -79,7 +79,7 @@ impl Interval {
         Tick { sleep: self.timers.sleep_until(self.next), interval: self }
     }
 
-    /// The tick that was due at `next` has come.
+    /// The tick that was due at `next` has come: sets the next one, and returns the time that it was due at.
     fn go_on(&mut self) -> Instant {
         let due = self.next;
         self.next = match self.missed {
@@ -93,7 +93,7 @@ impl Interval {
         due
     }
 
-    /// The first moment of the rhythm after `now`.
+    /// The first time after `now` that is a whole number of periods from `due`.
     fn after(&self, due: Instant, now: Instant) -> Instant {
         let period = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
         let missed = now.nanos_since(due).checked_div(period).unwrap_or(0);

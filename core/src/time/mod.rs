@@ -1,8 +1,8 @@
 //! Time: sleeps, timeouts, intervals, over one timer wheel for each worker.
 //!
-//! A timer lives inside the future that waits for it, keeps a plain waker, and works under any executor and in any
-//! combinator; an executor's workers fire it. It goes to the wheel of the worker that first polls it, so that timers
-//! scale with workers.
+//! A timer lives inside the future that waits for it and keeps a plain waker, so that it works under any executor and
+//! in any combinator. An executor's workers fire it. It goes to the wheel of the worker that first polls it, so that
+//! timers scale with workers.
 //!
 //! ```
 //! # use core::time::Duration;
@@ -15,12 +15,12 @@
 //! # }
 //! ```
 //!
-//! - Never early: a sleep ends when its executor's clock has reached its deadline, to the nanosecond.
-//! - Late by scheduling alone: a worker sleeps until the earliest of its deadlines; a busy one looks at its wheel about every
-//!   millisecond, and the watchdog ([`Config::watchdog`](crate::Config::watchdog)) fires the timers of one that is stuck in a poll,
-//!   at the latest when its longest sleep has ended.
-//! - Never from interrupt handlers: polling, resetting and dropping timers takes the wheel's lock for some tens of
-//!   instructions. What a timer wakes may be anything.
+//! - Never early: a sleep ends once its executor's clock has reached its deadline, to the nanosecond.
+//! - Late only by scheduling. A worker sleeps until the earliest of its deadlines. A busy worker checks its wheel about
+//!   once a millisecond. The watchdog ([`Config::watchdog`](crate::Config::watchdog)) fires the timers of a worker that
+//!   is stuck in a poll, at the latest when the watchdog's longest sleep has ended.
+//! - Never from interrupt handlers: polling, resetting and dropping a timer takes the wheel's lock for some tens of
+//!   instructions. The waker of a timer may do anything.
 
 mod driver;
 mod interval;

@@ -25,7 +25,7 @@ use crate::{
     instant::Instant,
 };
 
-/// An executor that is nothing but a wheel.
+/// An executor that consists of one wheel.
 struct Board {
     wheel: Wheel,
     told: AtomicUsize,
@@ -61,7 +61,7 @@ impl Board {
         Box::pin(Timers(self).sleep_until(Instant::from_nanos(until)))
     }
 
-    /// What a worker does at that time; how many it woke.
+    /// Fires timers as a worker does at that time. Returns how many it woke.
     fn expire(&self, now: u64) -> usize {
         let mut batch = Batch::default();
         assert!(!self.wheel.expire(Instant::from_nanos(now), 0, &mut batch));
@@ -69,7 +69,7 @@ impl Board {
     }
 }
 
-/// A waker with a thread behind it.
+/// A waker that wakes a thread.
 struct Thread(LoomArc<Notify>);
 
 impl Wake for Thread {
@@ -87,7 +87,7 @@ fn waker() -> (Waker, LoomArc<Notify>) {
     (Waker::from(Arc::new(Thread(LoomArc::clone(&notify)))), notify)
 }
 
-/// Whoever waits is woken, and finds the sleep ended; then its memory goes.
+/// The waiting thread is woken and finds the sleep ended; then the sleep's memory is freed.
 ///
 /// Seen to catch: `spin_release`.
 #[test]
@@ -106,7 +106,7 @@ fn models_timer_fires_against_a_waiter() {
     });
 }
 
-/// Who finds it ended by looking, not by being woken, may free it as well.
+/// A thread that finds the sleep ended by polling, not by a wake, may free it as well.
 ///
 /// Seen to catch: `timer_fired`.
 #[test]
@@ -140,7 +140,7 @@ fn models_timer_fires_against_its_drop() {
     });
 }
 
-/// A reset comes before the time, and the old deadline passes; or after, and the sleep begins anew.
+/// A reset comes before the deadline, which then passes; or after it, and the sleep begins anew.
 ///
 /// Seen to catch: `spin_release`.
 #[test]
@@ -160,7 +160,7 @@ fn models_timer_fires_against_reset() {
     });
 }
 
-/// The waker is replaced, and the new one is woken, or the poll that brought it sees the end.
+/// The waker is replaced: the new one is woken, or the poll that brought it sees the end.
 ///
 /// Seen to catch: `timer_deaf`.
 #[test]
@@ -179,7 +179,7 @@ fn models_timer_fires_against_another_waker() {
     });
 }
 
-/// Two workers look after one wheel: each timer is fired once.
+/// Two workers fire the timers of one wheel: each timer is fired once.
 #[test]
 fn models_timer_two_workers_at_one_wheel() {
     check(2, || {

@@ -1,4 +1,4 @@
-//! A timer's node: what a sleep has in the wheel.
+//! A timer's node: the part of a sleep that is linked into a wheel.
 
 use core::{
     ptr::{from_ref, null_mut},
@@ -7,22 +7,22 @@ use core::{
 
 use crate::atomic::{AtomicPtr, AtomicU32, Ordering, UnsafeCell, maybe_const};
 
-/// In no wheel.
+/// The node is in no wheel.
 pub(crate) const UNLINKED: u32 = 0;
-/// In a wheel.
+/// The node is in a wheel.
 pub(crate) const LINKED: u32 = 1;
-/// Its time has come, and it is in no wheel.
+/// The deadline has passed, and the node is in no wheel.
 pub(crate) const FIRED: u32 = 2;
 
 /// A deadline in a wheel, inside its owner's memory.
 ///
-/// INV-TIMER: in state LINKED the node is in the list of one wheel; it stays where it is, alive, until that wheel has
-/// unlinked it; all but its state is touched under that wheel's lock only. Else it is its owner's alone. The state leaves
-/// LINKED under the lock, as the wheel's last access.
+/// INV-TIMER: in state LINKED the node is in a list of one wheel. It stays in place and alive until that wheel has
+/// unlinked it, and everything but its state is touched only under that wheel's lock. In the other states it belongs to
+/// its owner alone. The state leaves LINKED under the lock, as the wheel's last access.
 ///
-/// INV-TIMER-WAKER: a node has a waker if, and only if, it is LINKED, or its owner is about to link it. Its two words are
-/// those of one waker as long as the vtable's is not null, and are changed by whoever the invariant above lets. The owner may
-/// compare them at any time: nobody else puts a waker there.
+/// INV-TIMER-WAKER: a node has a waker if, and only if, it is LINKED or its owner is about to link it. As long as
+/// `vtable` is not null, its two words are those of one waker. Only the context that INV-TIMER permits changes them.
+/// The owner may compare them at any time, because no other context puts a waker there.
 pub(crate) struct Node {
     pub(crate) state: AtomicU32,
     data: AtomicPtr<()>,
@@ -55,10 +55,12 @@ impl Node {
         }
     }
 
-    /// Whether the node will wake this waker, or is about to, if it is linked. For its owner, with or without the lock.
+    /// Whether this waker is the node's. Then the wheel wakes it, or is about to, if the node is linked. Called by the
+    /// owner, with or without the lock.
     #[inline]
     pub(super) fn wakes(&self, waker: &Waker) -> bool {
-        // Ordering: what the owner wrote itself, or null. A wheel that takes the waker out meanwhile wakes it afterwards.
+        // Ordering: Relaxed: the owner wrote the words itself, or they are null. A wheel that takes the waker out
+        // meanwhile wakes it afterwards.
         self.vtable.load(Ordering::Relaxed).cast_const() == from_ref(waker.vtable())
             && self.data.load(Ordering::Relaxed).cast_const() == waker.data()
     }
@@ -66,9 +68,9 @@ impl Node {
     /// Gives the node a waker.
     ///
     /// # Safety
-    /// INV-TIMER, and that it has none.
+    /// INV-TIMER permits the access, and the node has no waker.
     pub(super) unsafe fn put_waker(&self, waker: Waker) {
-        // Ordering: passed on by the wheel's lock.
+        // Ordering: Relaxed; the wheel's lock publishes it.
         self.data.store(waker.data().cast_mut(), Ordering::Relaxed);
         self.vtable.store(from_ref(waker.vtable()).cast_mut(), Ordering::Relaxed);
         core::mem::forget(waker);
@@ -77,26 +79,26 @@ impl Node {
     /// Takes the node's waker out, if it has one.
     ///
     /// # Safety
-    /// INV-TIMER.
+    /// INV-TIMER permits the access.
     pub(super) unsafe fn take_waker(&self) -> Option<Waker> {
-        // Ordering: passed on by the wheel's lock.
+        // Ordering: Relaxed; the wheel's lock published it.
         let vtable = self.vtable.load(Ordering::Relaxed);
         self.vtable.store(null_mut(), Ordering::Relaxed);
-        // SAFETY: INV-TIMER-WAKER: it was forgotten in `put_waker` with these words, and is taken out once.
+        // SAFETY: INV-TIMER-WAKER: `put_waker` forgot a waker of these words, and it is taken out once.
         unsafe {
             vtable.as_ref().map(|vtable| Waker::new(self.data.load(Ordering::Relaxed), vtable))
         }
     }
 
     /// # Safety
-    /// INV-TIMER: under the lock of the node's wheel, or by the owner of an unlinked one.
+    /// INV-TIMER: the caller holds the lock of the node's wheel, or owns an unlinked node.
     pub(super) unsafe fn with<R>(this: *const Self, f: impl FnOnce(&mut Links) -> R) -> R {
-        // SAFETY: the caller's; the node is alive.
+        // SAFETY: the caller has access; the node is alive.
         unsafe { (*this).links.with_mut(|links| f(&mut *links)) }
     }
 }
 
-/// For models, which do not see that memory is freed.
+/// Marks the memory as gone, for models, which do not see that memory is freed.
 #[cfg(filch_loom)]
 impl Drop for Node {
     fn drop(&mut self) {

@@ -16,18 +16,19 @@ use super::{
 };
 use crate::{atomic::Ordering, instant::Instant};
 
-/// A future that is ready when its deadline has come. From [`Timers::sleep`].
+/// A future that is ready once its deadline has passed. From [`Timers::sleep`].
 ///
-/// It enters a timer wheel when it is first polled, and leaves it when it is dropped; the node is inside this very value,
-/// which therefore has to be pinned. It may be polled, reset and dropped on any thread, but not in interrupt handlers. If the
-/// executor has no worker it never ends; nor does it in a forked child, which has none of its parent's workers.
+/// The first poll puts it into a timer wheel, and its drop takes it out. The node is inside this value, which therefore
+/// must be pinned. It may be polled, reset and dropped on any thread, but not in interrupt handlers. If the executor
+/// has no worker, it never ends; nor does it in a forked child, which has none of its parent's workers.
 ///
-/// A deadline that has passed when it is first polled is over at once: so it wins in a loop that makes it anew each round, beside
-/// other branches that are ready. (A [`Timers::sleep`], whose deadline lay ahead, is not looked at a second time for that: first
-/// polled when its time has come, it is over at the next look of the wheel.)
+/// A deadline that has passed at the first poll is ready at once. So it wins against other ready branches in a loop
+/// that makes it anew each round. A [`Timers::sleep`] is an exception: its deadline lay ahead when it was made, and the
+/// first poll does not read the clock again. If the deadline has passed by then, the sleep ends when the wheel is next
+/// checked.
 ///
-/// Cost of the first poll, of a reset and of a drop: one uncontended lock and some list links each, whatever the number of
-/// timers. A ready one spends a unit of budget.
+/// Cost of the first poll, of a reset and of a drop: one uncontended lock and some list links each, whatever the number
+/// of timers. A poll that is ready spends a unit of budget.
 ///
 /// # Cancel safety
 /// Dropping it loses nothing.
@@ -35,17 +36,17 @@ use crate::{atomic::Ordering, instant::Instant};
 pub struct Sleep {
     timers: Timers,
     deadline: Instant,
-    /// The wheel that the node was put into. INV-TIMER: valid while the node's state is not UNLINKED.
+    /// The wheel that the node was put into. INV-TIMER: valid unless the node's state is UNLINKED.
     wheel: u16,
-    /// The deadline lay ahead when the value was made or reset.
+    /// Whether the deadline lay ahead when the value was made.
     ahead: bool,
     node: Node,
     _pinned: PhantomPinned,
 }
 
-// SAFETY: INV-TIMER: what others reach of it is the node, under the wheel's lock; wakers are `Send` and `Sync`.
+// SAFETY: INV-TIMER: other threads reach only the node, under the wheel's lock; wakers are `Send` and `Sync`.
 unsafe impl Send for Sleep {}
-// SAFETY: as above; a shared reference reaches the deadline and the atomic state only.
+// SAFETY: as above; a shared reference reaches only the deadline and the atomic state.
 unsafe impl Sync for Sleep {}
 
 impl UnwindSafe for Sleep {}
@@ -56,20 +57,21 @@ impl Sleep {
         Self { timers, deadline, wheel: 0, ahead, node: Node::new(), _pinned: PhantomPinned }
     }
 
-    /// When it ends.
+    /// The deadline.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Whether it has ended. True from when its deadline was noticed; false before it was ever polled.
+    /// Whether it has ended. True once a poll or a worker has noticed the deadline; false before the first poll.
     pub fn is_elapsed(&self) -> bool {
-        // Ordering: says no more than that.
+        // Ordering: Relaxed: the result publishes nothing else.
         self.node.state.load(Ordering::Relaxed) == FIRED
     }
 
-    /// Gives it another deadline, whether it has ended or not; whoever waits for it waits for that one. From any thread.
+    /// Sets another deadline, whether the old one has passed or not. A task that waits for the sleep then waits for the
+    /// new one. From any thread.
     ///
-    /// Cost: as a drop and a first poll, at most. If it has ended it enters a wheel when it is polled.
+    /// Cost: at most that of a drop and a first poll. A sleep that has ended enters a wheel at its next poll.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let (this, node) = self.parts();
         this.deadline = deadline;
@@ -87,14 +89,14 @@ impl Sleep {
                 }
                 return;
             }
-            // It has fired; the lock has passed on what the wheel did.
+            // It has fired, and the lock has passed on what the wheel did.
         }
-        // Ordering: it is the owner's alone.
+        // Ordering: Relaxed: the node belongs to its owner alone.
         this.node.state.store(UNLINKED, Ordering::Relaxed);
     }
 
     fn parts(self: Pin<&mut Self>) -> (&mut Self, NonNull<Node>) {
-        // SAFETY: nothing is moved out: the node stays where it is.
+        // SAFETY: nothing is moved out, so that the node stays in place.
         let this = unsafe { self.get_unchecked_mut() };
         let node = NonNull::from(&this.node);
         (this, node)
@@ -106,7 +108,7 @@ impl Sleep {
         // Ordering: Acquire pairs with the Release in `Slots::fire`.
         match this.node.state.load(Ordering::Acquire) {
             UNLINKED if this.is_over() => {
-                // Ordering: it is the owner's alone.
+                // Ordering: Relaxed: the node belongs to its owner alone.
                 this.node.state.store(FIRED, Ordering::Relaxed);
                 true
             }
@@ -119,29 +121,29 @@ impl Sleep {
         }
     }
 
-    /// Whether a deadline that is in no wheel has passed. One that was a duration from now when it was made is not looked at: that
-    /// would be a second look at the clock for each, and the wheel's next one finds it.
+    /// Whether a deadline that is in no wheel has passed. One that was a duration from now when it was made is not
+    /// checked: that would read the clock a second time for each sleep, and the wheel finds it at its next check.
     fn is_over(&self) -> bool {
         !self.ahead && self.deadline <= self.timers.now()
     }
 
-    /// Enters a wheel.
+    /// Puts the node into a wheel.
     fn begin(&mut self, cx: &Context<'_>) {
         let timers = self.timers.0;
         let Some((index, wheel)) = timers.place() else { return };
         self.wheel = index;
         let waker = cx.waker().clone();
         let node = NonNull::from(&self.node);
-        // SAFETY: INV-TIMER: it is unlinked; we are pinned, and `drop` unlinks it.
+        // SAFETY: INV-TIMER: the node is unlinked; we are pinned, and `drop` unlinks it.
         let first = unsafe { wheel.insert(node, self.deadline, waker, timers.tick()) };
         if first {
             timers.tell(self.wheel);
         }
     }
 
-    /// Whether the wheel has fired it meanwhile; if not, it will wake this waker.
+    /// Whether the wheel has fired the node. If not, the wheel will wake this waker.
     fn update(&self, cx: &Context<'_>) -> bool {
-        // The wheel may have taken the waker out since: then it is about to wake it, and the next poll sees the end.
+        // If the wheel has just taken the waker out, it is about to wake it, and the next poll sees the end.
         if self.node.wakes(cx.waker()) {
             return false;
         }
@@ -169,8 +171,8 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        // Ordering: Acquire pairs with the Release in `Slots::fire`: the wheel is done with the node. In a forked child nobody ever looks
-        // at the wheel again.
+        // Ordering: Acquire pairs with the Release in `Slots::fire`: the wheel has finished with the node. In a forked
+        // child no worker uses the wheel again.
         if self.node.state.load(Ordering::Acquire) == LINKED {
             if let Some(wheel) = self.timers.0.wheel(self.wheel) {
                 // SAFETY: INV-TIMER: we are the owner, and that is its wheel.

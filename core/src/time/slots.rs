@@ -1,12 +1,12 @@
 //! The timer wheel: deadlines in coarse slots, each kept exactly.
 //!
-//! Six levels of 64 slots, after Varghese and Lauck (1987). A slot of level 0 is one tick wide, a slot of the level above as wide
-//! as the whole level below. A deadline's level is the highest digit, to the base 64, in which it differs from the
-//! time that the wheel has seen, so that all of one level comes before all of the next. Deadlines that differ above
-//! the sixth digit wait in a list of their own.
+//! Six levels of 64 slots, after Varghese and Lauck (1987). A slot of level 0 is one tick wide; a slot of any other
+//! level is as wide as the whole level below. A deadline's level is the highest digit, in base 64, in which it differs
+//! from the time that the wheel has seen. So everything in one level comes before everything in the next. Deadlines
+//! that differ above the sixth digit wait in a list of their own.
 //!
-//! Slots are coarse, deadlines are not: nodes keep them in nanoseconds, in the slot of the present tick each is compared, and a
-//! worker sleeps until the earliest, not until a tick.
+//! Slots are coarse, but deadlines are exact: nodes keep them in nanoseconds. In the slot of the current tick each
+//! deadline is compared, and a worker sleeps until the earliest deadline, not until a tick.
 
 use core::{
     ptr::{NonNull, null_mut},
@@ -19,33 +19,35 @@ use super::{
 };
 use crate::atomic::Ordering;
 
-/// Models have small stacks.
+/// One in models, which have small stacks.
 const LEVELS: usize = if cfg!(filch_loom) { 1 } else { 6 };
 const DIGIT: u32 = 6;
 const WIDTH: usize = 1 << DIGIT;
-/// The list of what is further away than six digits.
+/// The list of the deadlines that are further away than six digits.
 const FAR: usize = LEVELS * WIDTH;
-/// How many nodes of a coarse slot are looked at for their earliest deadline; of a slot with more, its beginning counts.
+/// How many nodes of a coarse slot are searched for the earliest deadline. For a slot with more, the beginning of the
+/// slot counts.
 const SCAN: usize = 64;
 
 /// The lists of a wheel, under its lock.
 ///
-/// INV-SLOT-TIME: a node is in the slot that its deadline belongs to, or in one whose time comes before.
+/// INV-SLOT-TIME: a node is in the slot that its deadline belongs to, or in an earlier one.
 pub(super) struct Slots {
     /// The time that the wheel has seen, in ticks.
     pub(super) elapsed: u64,
-    /// No deadline is before this, in nanoseconds.
+    /// No deadline is before this time, in nanoseconds.
     pub(super) earliest: u64,
-    /// `earliest` was the deadline of a node that has gone.
+    /// Whether the node with the deadline `earliest` has left.
     pub(super) stale: bool,
     pub(super) count: u32,
-    /// Which slots hold nodes, for each level.
+    /// A bit for each slot that holds nodes, for each level.
     pub(super) occupied: [u64; LEVELS],
-    /// Circular lists, by their first node. INV-SLOT: every slot here is from `slot_of` or `first`, and so at most `FAR`.
+    /// Circular lists, by their first node. INV-SLOT: every index into this comes from `slot_of` or `first`, and so is
+    /// at most `FAR`.
     pub(super) heads: [*mut Node; FAR + 1],
 }
 
-// SAFETY: the nodes belong to whoever holds the lock (INV-TIMER).
+// SAFETY: INV-TIMER: the nodes belong to the holder of the lock.
 unsafe impl Send for Slots {}
 
 impl Slots {
@@ -60,7 +62,7 @@ impl Slots {
         }
     }
 
-    /// Where a deadline belongs, seen from now.
+    /// The slot that a deadline belongs to, at the time that the wheel has seen.
     fn slot_of(&self, deadline: u64, tick: u32) -> usize {
         let time = (deadline >> tick).max(self.elapsed);
         let differs = self.elapsed ^ time;
@@ -78,7 +80,7 @@ impl Slots {
     }
 
     /// # Safety
-    /// The node is in no list, and ours.
+    /// The node is in no list, and belongs to the caller.
     pub(super) unsafe fn add(&mut self, node: *mut Node, deadline: u64, tick: u32) -> bool {
         self.count += 1;
         // SAFETY: the caller's.
@@ -91,7 +93,7 @@ impl Slots {
         first
     }
 
-    /// Puts a node at the end of the list of the slot that its deadline belongs to.
+    /// Appends a node to the list of the slot that its deadline belongs to.
     ///
     /// # Safety
     /// As for `add`.
@@ -124,7 +126,7 @@ impl Slots {
     /// Takes a node out of the wheel.
     ///
     /// # Safety
-    /// It is in one of our lists.
+    /// The node is in one of our lists.
     pub(super) unsafe fn unlink(&mut self, node: *mut Node) -> Option<Waker> {
         // SAFETY: as in `place`.
         let (deadline, waker) = unsafe {
@@ -136,7 +138,7 @@ impl Slots {
         waker
     }
 
-    /// A node with this deadline has gone.
+    /// A node with this deadline has left.
     fn forget(&mut self, deadline: u64) {
         if self.count == 0 {
             (self.earliest, self.stale) = (u64::MAX, false);
@@ -145,21 +147,23 @@ impl Slots {
         }
     }
 
-    /// Moves a node to another deadline; whether that is before all that were there before, its own included.
+    /// Moves a node to another deadline. Returns whether that is before all deadlines that were there, its own old one
+    /// included.
     ///
     /// # Safety
     /// As for `unlink`.
     pub(super) unsafe fn shift(&mut self, node: *mut Node, deadline: u64, tick: u32) -> bool {
-        // Whoever sleeps until then need not hear of a later one.
+        // A worker that sleeps until the old deadline need not hear of a later one.
         let before = self.earliest;
         // SAFETY: as in `place`.
         let (old, slot) = unsafe { Node::with(node, |l| (l.deadline, l.slot as usize)) };
         if deadline >= old || slot == self.slot_of(deadline, tick) {
-            // It may stay (INV-SLOT-TIME): a timeout that is put off time and again is moved once, when its slot's time has come.
+            // The node may stay (INV-SLOT-TIME): a timeout that is put off again and again moves only once, when the
+            // time of its slot has come.
             // SAFETY: as above.
             unsafe { Node::with(node, |l| l.deadline = deadline) };
         } else {
-            // SAFETY: the caller's; and then it is in no list.
+            // SAFETY: the caller's node is in a list, and `put` takes it out first.
             unsafe { self.put(node, deadline, tick) };
         }
         self.count -= 1;
@@ -171,13 +175,13 @@ impl Slots {
         deadline < before
     }
 
-    /// Moves a node to where this deadline belongs.
+    /// Moves a node to the slot that this deadline belongs to.
     ///
     /// # Safety
     /// As for `unlink`.
     #[inline(never)]
     unsafe fn put(&mut self, node: *mut Node, deadline: u64, tick: u32) {
-        // SAFETY: the caller's; and then it is in no list.
+        // SAFETY: the caller's node is in a list until `detach`, and in none after it.
         unsafe {
             self.detach(node);
             self.place(node, deadline, tick);
@@ -187,7 +191,7 @@ impl Slots {
     /// # Safety
     /// As for `unlink`.
     unsafe fn detach(&mut self, node: *mut Node) {
-        // SAFETY: as in `place`; neighbours are linked too.
+        // SAFETY: as in `place`; the neighbours are linked too.
         unsafe {
             let (next, prev, slot) = Node::with(node, |l| (l.next, l.prev, l.slot as usize));
             if next == node {
@@ -220,7 +224,7 @@ impl Slots {
         (!self.heads[FAR].is_null()).then(|| (FAR, (far + 1) << (LEVELS as u32 * DIGIT)))
     }
 
-    /// Fires what is due, as much as fits; whether there may be more.
+    /// Fires due nodes, as many as fit the batch. Returns whether there may be more.
     pub(super) fn expire(&mut self, now: u64, tick: u32, batch: &mut Batch) -> bool {
         let present = (now >> tick).max(self.elapsed);
         let mut room = batch.iter_mut();
@@ -228,25 +232,25 @@ impl Slots {
             if begin > present {
                 break;
             }
-            // All that is before the slot is over, so that what it holds now belongs to lower levels.
+            // Everything before this slot is over, so that its nodes now belong to lower levels.
             self.elapsed = self.elapsed.max(begin);
             if slot < WIDTH {
                 if !self.fire(slot, now, &mut room) {
                     return true;
                 }
                 if begin == present {
-                    // What is left in it is not due yet.
+                    // The nodes that are left in the slot are not due yet.
                     return false;
                 }
             }
-            // To lower levels; or, out of the lowest, to where they belong since their deadlines have changed.
+            // Moves the nodes to lower levels. Nodes of the lowest level go where their changed deadlines belong.
             self.spread(slot, tick);
         }
         self.elapsed = present;
         false
     }
 
-    /// Fires what is due in a slot of the lowest level; false if there was no room for all.
+    /// Fires the due nodes in a slot of the lowest level. False if the batch had no room for all.
     fn fire<'a>(
         &mut self,
         slot: usize,
@@ -254,7 +258,7 @@ impl Slots {
         room: &mut impl Iterator<Item = &'a mut Option<Waker>>,
     ) -> bool {
         let Some(mut node) = NonNull::new(*self.head(slot)) else { return true };
-        // The last to look at; nodes that are not due stay in between.
+        // The last node to check. Nodes that are not due stay in between.
         // SAFETY: as in `place`.
         let last = unsafe { Node::with(node.as_ptr(), |l| l.prev) };
         loop {
@@ -263,15 +267,15 @@ impl Slots {
             let is_last = node.as_ptr() == last;
             if deadline <= now {
                 let Some(place) = room.next() else {
-                    // The next look begins here.
+                    // The next call begins here.
                     *self.head(slot) = node.as_ptr();
                     return false;
                 };
-                // SAFETY: as in `place`; after the state has changed the node is not ours.
+                // SAFETY: as in `place`; after the store of the state the node is not ours.
                 unsafe {
                     *place = self.unlink(node.as_ptr());
-                    // Ordering: Release pairs with the Acquire in `Sleep::poll` and `Sleep::drop`: the owner may free
-                    // the node then.
+                    // Ordering: Release pairs with the Acquire in `Sleep::has_ended`, `Sleep::reset` and `Sleep::drop`:
+                    // the owner may free the node then.
                     (*node.as_ptr()).state.store(FIRED, Ordering::Release);
                 }
             }
@@ -282,9 +286,9 @@ impl Slots {
         }
     }
 
-    /// Puts the nodes of a slot whose time has come where they belong.
+    /// Moves the nodes of a slot whose time has come to where they belong.
     fn spread(&mut self, slot: usize, tick: u32) {
-        // One round: some may come back, to the end of the list of what is far away.
+        // One round: some nodes may come back, to the end of the list of far deadlines.
         let Some(head) = NonNull::new(*self.head(slot)) else { return };
         // SAFETY: as in `place`.
         let last = unsafe { Node::with(head.as_ptr(), |l| l.prev) };
@@ -304,7 +308,7 @@ impl Slots {
         }
     }
 
-    /// Finds the earliest deadline.
+    /// Recomputes the earliest deadline.
     pub(super) fn look(&mut self, tick: u32) {
         self.stale = false;
         self.earliest = u64::MAX;
@@ -315,7 +319,7 @@ impl Slots {
         }
     }
 
-    /// Finds the earliest deadline of a slot; false if there was none that belongs there: then it is empty now.
+    /// Finds the earliest deadline of a slot. False if no node belongs there; then the slot is empty now.
     fn look_into(&mut self, slot: usize, begin: u64, tick: u32) -> bool {
         let most = if slot < WIDTH { usize::MAX } else { SCAN };
         let mut node = *self.head(slot);
@@ -329,7 +333,7 @@ impl Slots {
                 self.earliest = self.earliest.min(deadline);
                 seen += 1;
             } else {
-                // SAFETY: it is in this list, and then in none.
+                // SAFETY: the node is in this list, and `put` takes it out first.
                 unsafe { self.put(node, deadline, tick) };
             }
             if node == last {

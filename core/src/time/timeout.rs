@@ -10,11 +10,12 @@ use core::{
 use super::sleep::Sleep;
 use crate::instant::Instant;
 
-/// A future that has until a deadline. From [`Timers::timeout`](super::Timers::timeout).
+/// A future with a deadline. From [`Timers::timeout`](super::Timers::timeout).
 ///
-/// The future is polled first: one that is ready in time, even if late noticed, gives its output, and one that is ready at once
-/// never enters a timer wheel. When the time is over the result is [`Elapsed`]; the future is dropped with the `Timeout`.
-/// A future that uses up the task's budget in every poll does not keep its deadline from being noticed.
+/// The inner future is polled first. If it is ready, its output is returned, even if the deadline has passed meanwhile.
+/// A future that is ready at once never enters a timer wheel. Once the deadline has passed, the result is [`Elapsed`],
+/// and the inner future is dropped with the `Timeout`. A future that uses up the task's budget in every poll does not
+/// keep the deadline from being noticed.
 ///
 /// # Cancel safety
 /// That of the future.
@@ -24,7 +25,7 @@ pub struct Timeout<F> {
     future: F,
 }
 
-/// The time was over before the future was ready.
+/// The deadline passed before the future was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed(());
 
@@ -41,12 +42,12 @@ impl<F: Future> Timeout<F> {
         Self { sleep, future }
     }
 
-    /// When the time is over.
+    /// The deadline.
     pub fn deadline(&self) -> Instant {
         self.sleep.deadline()
     }
 
-    /// Gives the future time until another deadline.
+    /// Sets another deadline.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         // SAFETY: `sleep` is pinned with its `Timeout`.
         unsafe { self.map_unchecked_mut(|this| &mut this.sleep) }.reset(deadline);
@@ -57,7 +58,7 @@ impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: both are pinned with their `Timeout`, and never moved out.
+        // SAFETY: both fields are pinned with their `Timeout`, and never moved out.
         let (sleep, future) = unsafe {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.sleep), Pin::new_unchecked(&mut this.future))

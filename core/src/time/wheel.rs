@@ -1,4 +1,4 @@
-//! The wheel of one worker: its slots, under a lock.
+//! The timer wheel of one worker: its slots, under a lock.
 
 use core::{ptr::NonNull, task::Waker};
 
@@ -14,12 +14,12 @@ use crate::{
 
 /// The deadlines of one worker.
 pub(crate) struct Wheel {
-    /// How many nodes it holds: a hint for who does not hold the lock.
+    /// How many nodes the wheel holds. A hint, for contexts that do not hold the lock.
     armed: AtomicU32,
     inner: Spin<Slots>,
 }
 
-/// What is woken at a time.
+/// The wakers that are taken out at once.
 pub(crate) type Batch = [Option<Waker>; 16];
 
 impl Wheel {
@@ -29,17 +29,17 @@ impl Wheel {
         }
     }
 
-    /// Whether there may be deadlines in it.
+    /// Whether there may be deadlines in the wheel.
     #[inline(always)]
     pub(crate) fn is_armed(&self) -> bool {
-        // Ordering: a hint; who adds a deadline that matters tells the worker.
+        // Ordering: a hint; a context that adds an earlier deadline tells the worker.
         self.armed.load(Ordering::Relaxed) > 0
     }
 
-    /// Adds a node; whether its deadline is before all others.
+    /// Adds a node. Returns whether its deadline is before all others.
     ///
     /// # Safety
-    /// INV-TIMER: the node is unlinked, the caller its owner, and it will be unlinked before it moves or goes.
+    /// INV-TIMER: the caller owns the node, which is unlinked, and will be taken out before it moves or is freed.
     pub(crate) unsafe fn insert(
         &self,
         node: NonNull<Node>,
@@ -47,30 +47,30 @@ impl Wheel {
         waker: Waker,
         tick: u32,
     ) -> bool {
-        // SAFETY: the caller's: it is the owner's alone, and has no waker.
+        // SAFETY: INV-TIMER-WAKER: the node is the owner's alone, and has no waker.
         unsafe { node.as_ref().put_waker(waker) };
         self.inner.with(|inner| {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's node is in no list.
             let first = unsafe { inner.add(node.as_ptr(), deadline.as_nanos(), tick) };
-            // Ordering: the links pass by the lock; the owner alone reads it without.
-            // SAFETY: the caller's: it is alive.
+            // Ordering: Relaxed: the lock publishes the links, and only the owner reads the state without the lock.
+            // SAFETY: the caller's node is alive.
             unsafe { node.as_ref() }.state.store(LINKED, Ordering::Relaxed);
             self.count(inner);
             first
         })
     }
 
-    /// Takes a node out; its waker, unless it has fired.
+    /// Takes a node out. Returns its waker, or `None` if it has fired.
     ///
     /// # Safety
     /// INV-TIMER: the caller is the node's owner, and the node was put into this wheel.
     pub(crate) unsafe fn remove(&self, node: NonNull<Node>) -> Option<Waker> {
         self.inner.with(|inner| {
-            // SAFETY: the caller's: it is alive.
+            // SAFETY: the caller's node is alive.
             if unsafe { node.as_ref() }.state.load(Ordering::Relaxed) != LINKED {
                 return None;
             }
-            // SAFETY: it is linked, and we hold the lock.
+            // SAFETY: the node is linked, and we hold the lock.
             let waker = unsafe { inner.unlink(node.as_ptr()) };
             // Ordering: see `insert`.
             // SAFETY: as above.
@@ -80,7 +80,7 @@ impl Wheel {
         })
     }
 
-    /// Moves a node to another deadline; whether that is before all others, or `None` if it has fired.
+    /// Moves a node to another deadline. Returns whether that is before all others, or `None` if the node has fired.
     ///
     /// # Safety
     /// As for `remove`.
@@ -91,17 +91,17 @@ impl Wheel {
         tick: u32,
     ) -> Option<bool> {
         self.inner.with(|inner| {
-            // SAFETY: the caller's: it is alive.
+            // SAFETY: the caller's node is alive.
             if unsafe { node.as_ref() }.state.load(Ordering::Relaxed) != LINKED {
                 return None;
             }
-            // SAFETY: it is linked, and we hold the lock.
+            // SAFETY: the node is linked, and we hold the lock.
             Some(unsafe { inner.shift(node.as_ptr(), deadline.as_nanos(), tick) })
         })
     }
 
-    /// Gives a node another waker, for the one that it has; or gives it back, if the node has fired. Outside of the lock, as
-    /// wakers are user code.
+    /// Replaces the waker of a node. Returns the old waker, or, if the node has fired, the new one as an error. The
+    /// caller drops it outside of the lock, because wakers are user code.
     ///
     /// # Safety
     /// As for `remove`.
@@ -111,12 +111,12 @@ impl Wheel {
         waker: Waker,
     ) -> Result<Option<Waker>, Waker> {
         self.inner.with(|_| {
-            // SAFETY: the caller's: it is alive.
+            // SAFETY: the caller's node is alive.
             let node = unsafe { node.as_ref() };
             if node.state.load(Ordering::Relaxed) != LINKED {
                 return Err(waker);
             }
-            // SAFETY: it is linked, and we hold the lock.
+            // SAFETY: the node is linked, and we hold the lock.
             unsafe {
                 let old = node.take_waker();
                 node.put_waker(waker);
@@ -125,7 +125,8 @@ impl Wheel {
         })
     }
 
-    /// Takes the wakers of nodes whose deadlines are not after `now`, as many as fit; whether there may be more.
+    /// Takes the wakers of nodes whose deadlines are not after `now`, as many as fit. Returns whether there may be
+    /// more.
     pub(crate) fn expire(&self, now: Instant, tick: u32, batch: &mut Batch) -> bool {
         self.inner.with(|inner| {
             if inner.earliest > now.as_nanos() {
@@ -140,7 +141,7 @@ impl Wheel {
         })
     }
 
-    /// The earliest deadline, or a moment before it at which the wheel wants to be looked at.
+    /// The earliest deadline, or an earlier time at which the wheel must be checked.
     pub(crate) fn next(&self, tick: u32) -> Option<Instant> {
         if !self.is_armed() {
             return None;
@@ -153,7 +154,7 @@ impl Wheel {
         })
     }
 
-    /// Whether a deadline is, or may be, before `now`; false if somebody is at the wheel.
+    /// Whether a deadline is not after `now`, or may be. False if another context holds the lock.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         self.is_armed()
             && self.inner.try_with(|inner| inner.earliest <= now.as_nanos()) == Some(true)

@@ -1,4 +1,4 @@
-//! The wheel against a sorted map: random insertions, resets, cancellations and steps of the clock.
+//! The wheel against a sorted map, under random insertions, resets, cancellations and steps of the clock.
 
 use core::{
     ptr::NonNull,
@@ -42,11 +42,11 @@ impl Timer {
     }
     fn insert(&self, wheel: &Wheel, deadline: u64) -> bool {
         let waker = Waker::from(Arc::clone(&self.count));
-        // SAFETY: it is boxed, and every test takes it out, or lets it fire, before it goes.
+        // SAFETY: the node is boxed, and every test takes it out, or lets it fire, before it is freed.
         unsafe { wheel.insert(self.at(), Instant::from_nanos(deadline), waker, TICK) }
     }
     fn remove(&self, wheel: &Wheel) -> bool {
-        // SAFETY: it was put into this wheel.
+        // SAFETY: the node was put into this wheel.
         unsafe { wheel.remove(self.at()) }.is_some()
     }
     fn reset(&self, wheel: &Wheel, deadline: u64) -> Option<bool> {
@@ -55,7 +55,7 @@ impl Timer {
     }
 }
 
-/// Fires all that is due; how many there were.
+/// Fires everything that is due. Returns how many timers fired.
 fn expire(wheel: &Wheel, now: u64) -> usize {
     let mut fired = 0;
     loop {
@@ -87,14 +87,14 @@ impl Rng {
     fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
-    /// Of any size, each size as likely as the next.
+    /// A number of any size, each size as likely as the next.
     fn any(&mut self) -> u64 {
         let bits = self.below(63);
         self.below(1 << bits)
     }
 }
 
-/// Deadlines in order, with who waits for them.
+/// Deadlines in order, with the index of their timer.
 type Model = BTreeMap<(u64, usize), ()>;
 
 struct Trial {
@@ -131,7 +131,7 @@ impl Trial {
                 self.timers[i].reset(&self.wheel, deadline).expect("it has not fired")
             }
         };
-        // The wheel may keep a deadline that has gone for the earliest, and then need not say so of another.
+        // The wheel may take a deadline that has left for the earliest, and then need not report another.
         assert!(
             !first || self.is_earliest(deadline),
             "told of a deadline that is not the earliest"
@@ -149,7 +149,7 @@ impl Trial {
         }
     }
 
-    /// Moves the clock; exactly what is due must fire.
+    /// Moves the clock. Exactly the timers that are due must fire.
     fn advance(&mut self, to: u64) {
         self.now = to;
         let due: Vec<_> = self.model.range(..=(to, usize::MAX)).map(|(key, ())| *key).collect();
@@ -163,7 +163,7 @@ impl Trial {
             self.model.remove(&(deadline, i));
             self.fired += 1;
         }
-        // What the wheel wants to be woken for is in the future, and not after the next deadline.
+        // The wheel asks for a time in the future, and not after the next deadline.
         let first = self.model.first_key_value().map_or(u64::MAX, |((first, _), ())| *first);
         let next = next(&self.wheel);
         assert!(next > to && next <= first, "{next} at {to}, and {first} is the next");
@@ -175,13 +175,13 @@ impl Trial {
         match rng.below(16) {
             0..8 => {
                 let deadline = match rng.below(8) {
-                    // The past, the same moment for many, the end of time.
+                    // A time in the past, a time that many share, or the end of time.
                     0 => self.now.saturating_sub(rng.any()),
                     1 => (self.now / 1_000 + rng.below(3)) * 1_000,
                     2 if rng.below(50) == 0 => u64::MAX - rng.below(3),
                     _ => self.now.saturating_add(rng.any() >> rng.below(30)),
                 };
-                // What never comes is never fired, and never asked for.
+                // A deadline that never comes is never fired, and never asked for.
                 if deadline < u64::MAX {
                     self.set(i, deadline);
                 }
@@ -189,7 +189,7 @@ impl Trial {
             8..12 => self.cancel(i),
             12..15 => {
                 let to = match rng.below(4) {
-                    // The moment that the wheel asks for, the one before, or any.
+                    // The time that the wheel asks for, the one before it, or any.
                     0 => next(&self.wheel).min(self.now.saturating_add(1 << 40)),
                     1 => next(&self.wheel).saturating_sub(1).min(self.now.saturating_add(1 << 40)),
                     2 => self.now.saturating_add(rng.below(1 << 14)),
@@ -245,7 +245,7 @@ fn equal_deadlines_fire_in_the_order_of_their_insertion() {
     let nodes: Vec<_> = (0..100).map(|_| Box::new(Node::new())).collect();
     for (i, node) in nodes.iter().enumerate() {
         let waker = Waker::from(Arc::new(Log(Arc::clone(&log), i)));
-        // SAFETY: they are boxed, and fire below.
+        // SAFETY: the nodes are boxed, and fire below.
         unsafe { wheel.insert(NonNull::from(&**node), Instant::from_nanos(1 << 30), waker, TICK) };
         // The wheel moves on in between.
         expire(&wheel, (i as u64) << 20);
@@ -255,7 +255,7 @@ fn equal_deadlines_fire_in_the_order_of_their_insertion() {
     assert!(log.lock().unwrap().iter().copied().eq(0..100));
 }
 
-/// Many nodes of one tick are due at different moments of it.
+/// Many nodes of one tick are due at different times in it.
 #[test]
 fn within_a_tick_each_fires_at_its_own_moment() {
     let wheel = Wheel::new();
@@ -281,7 +281,7 @@ fn a_deadline_at_the_end_of_time_asks_for_nothing() {
     assert!(timer.remove(&wheel));
 }
 
-/// What is cancelled at once, as most timeouts are, leaves no wake-up behind.
+/// Timers that are cancelled at once, as most timeouts are, leave no wake-up behind.
 #[test]
 fn a_cancelled_timer_is_not_waited_for() {
     let wheel = Wheel::new();
@@ -301,7 +301,7 @@ fn a_timer_that_is_put_off_is_not_waited_for_at_its_old_time() {
     let (wheel, timer, other) = (Wheel::new(), Timer::new(), Timer::new());
     timer.insert(&wheel, 5 << TICK);
     other.insert(&wheel, 900 << TICK);
-    // By far, and then within the slot that it now belongs to.
+    // First by far, and then within the slot that it now belongs to.
     assert_eq!(timer.reset(&wheel, 100_000 << TICK), Some(false));
     assert_eq!(timer.reset(&wheel, 100_001 << TICK), Some(false));
     assert_eq!(next(&wheel), 900 << TICK);
@@ -312,7 +312,7 @@ fn a_timer_that_is_put_off_is_not_waited_for_at_its_old_time() {
     assert_eq!(next(&wheel), u64::MAX);
 }
 
-/// Timeouts of connections: each is put off many times, and its old times pass while it waits.
+/// Timeouts of connections: each is put off many times, and its old deadlines pass while it waits.
 #[test]
 fn timers_that_are_put_off_again_and_again_fire_once_at_their_last_time() {
     let wheel = Wheel::new();
@@ -328,7 +328,7 @@ fn timers_that_are_put_off_again_and_again_fire_once_at_their_last_time() {
             timer.reset(&wheel, now + timeout(i)).expect("it waits");
         }
         let least = timers.iter().zip(0..).map(|(_, i)| now + timeout(i)).min();
-        // Exact, as the first slot is looked at; or the beginning of a slot with more nodes than a look takes in.
+        // Exact, because the first slot is searched; or the beginning of a slot with more nodes than a search covers.
         assert!(next(&wheel) > now && Some(next(&wheel)) <= least);
     }
     let last = (end - 1) / (700 << TICK) * (700 << TICK);
