@@ -1,16 +1,17 @@
-//! Readiness: how a reactor or an interrupt handler tells tasks that a source of I/O can go on.
+//! Readiness: a reactor or an interrupt handler tells tasks that a source of I/O is ready.
 //!
-//! A source (a socket, a UART, a ring of a network card) has one [`Readiness`]. Whoever hears of the source calls
-//! [`set`](Readiness::set), from any context; tasks try their operation, and wait for the next edge when it would block:
+//! A source (a socket, a UART, a ring of a network card) has one [`Readiness`]. The context that learns of an event
+//! calls [`set`](Readiness::set); any context may. Tasks try their operation, and wait for the next edge if it would
+//! block:
 //!
 //! 1. wait, and get an [`Event`]: what is ready, and as of which edge;
 //! 2. try the operation;
 //! 3. if it would have blocked, [`clear`](Readiness::clear) the event, and begin again.
 //!
-//! An edge between 1 and 3 is never lost: `clear` then takes nothing back. Readiness is a hint, so that an operation must
+//! An edge between 1 and 3 is never lost: `clear` then takes nothing back. Readiness is a hint, so the operation must
 //! be one that fails rather than blocks.
 //!
-//! The cell works with any waker, and spends no budget: operations over it run in [`budgeted`](crate::budgeted).
+//! The cell works with any waker and spends no budget. Run operations over it in [`budgeted`](crate::budgeted).
 //!
 //! # An interrupt handler
 //!
@@ -53,7 +54,7 @@
 //! assert_eq!(reading.as_mut().poll(&mut cx), Poll::Ready(b'!'));
 //! ```
 //!
-//! A level-triggered interrupt is masked by the handler, or it comes again at once, and unmasked by the task after `clear`.
+//! A handler masks a level-triggered interrupt, which would come again at once; the task unmasks it after `clear`.
 
 #[cfg(all(test, filch_loom))]
 mod models;

@@ -1,7 +1,7 @@
-//! Loom models of the readiness cell, over the real code. A batch is of two here.
+//! Loom models of the readiness cell, with the real code. A batch holds two wakers here.
 //!
-//! Wakers count their wakes outside the model, and models look at the counts when all threads are joined: who was told
-//! `Pending` and then an edge came must have been woken. What a source tells of is a relaxed atomic, or a checked cell.
+//! Wakers count their wakes outside the model, and the models check the counts when all threads are joined: a task that
+//! got `Pending` before an edge must have been woken. The data of a source is a relaxed atomic or a checked cell.
 
 use alloc::{boxed::Box, sync::Arc, task::Wake, vec::Vec};
 use core::{
@@ -21,7 +21,7 @@ use crate::atomic::{
 
 extern crate alloc;
 
-/// A waker, and how often it was woken.
+/// A waker, and how often it has been woken.
 struct Task {
     wakes: Uncounted,
     notify: Notify,
@@ -42,7 +42,7 @@ impl Task {
         poll(&mut Context::from_waker(&waker))
     }
 
-    /// Polls until it is ready. A wake that is lost is a deadlock.
+    /// Polls until the result is ready. A lost wake is a deadlock.
     fn block_on<T>(self: &Arc<Self>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
         loop {
             match self.poll(&mut poll) {
@@ -71,13 +71,13 @@ impl Source {
         leak(Self { data: AtomicUsize::new(0), cell: Readiness::new() })
     }
 
-    /// As an interrupt handler does it. What the device has is ordered by the edge alone.
+    /// What an interrupt handler does. Only the edge orders the source's data.
     fn give(&self) {
         self.data.fetch_add(1, Relaxed);
         self.cell.set(Ready::READABLE);
     }
 
-    /// As a task does it: true if it has got what there was, else the event is cleared.
+    /// What a task does. True if there was data; if not, it clears the event.
     fn take(&self, event: Event) -> bool {
         let got = self.data.load(Relaxed);
         if got == 0 {
@@ -109,7 +109,7 @@ impl Waiter {
         task.poll(|cx| future.as_mut().poll(cx))
     }
 
-    /// All edges are over: who was pending has been woken, and is ready.
+    /// After all edges: a task that was pending has been woken, and is ready.
     fn assert_woken(&mut self) {
         assert!(self.task.wakes() > 0, "a wake is lost");
         assert!(self.poll().is_ready());
@@ -124,7 +124,7 @@ fn waiters<const N: usize>(cell: &'static Readiness, interest: Ready) -> [Waiter
     })
 }
 
-/// There was an edge; the task finds nothing and clears, while another edge comes.
+/// There was an edge. The task finds no data and clears, while another edge comes.
 #[test]
 fn models_edge_against_clear() {
     check(2, || {
@@ -137,7 +137,7 @@ fn models_edge_against_clear() {
     });
 }
 
-/// Two tasks have the same event; one gets what there was, and the other clears.
+/// Two tasks have the same event. One gets the data, and the other clears.
 #[test]
 fn models_edge_against_two_clears() {
     check(2, || {
@@ -155,7 +155,7 @@ fn models_edge_against_two_clears() {
     });
 }
 
-/// The loop of every reader, over a cell that was ready once.
+/// The loop of a reader, over a cell that has been ready once.
 fn read(source: &Source, mut poll: impl FnMut(&mut Context<'_>) -> Poll<Event>) {
     let task = Task::new();
     loop {
@@ -189,7 +189,7 @@ fn models_set_against_wait_ready() {
     });
 }
 
-/// Whoever sees the edge sees what was written before it, also when another has woken in its place.
+/// A task that sees the edge sees what was written before it, even if another context wakes it in place of `set`.
 #[test]
 fn models_set_against_ready() {
     check_large(2, || {
@@ -197,13 +197,13 @@ fn models_set_against_ready() {
             cell: Readiness,
             data: [UnsafeCell<usize>; 2],
         }
-        // SAFETY: for the model's threads; loom checks the cells.
+        // SAFETY: shared between the threads of a model; loom checks the cells.
         unsafe impl Sync for Shared {}
         let data = [UnsafeCell::new(0), UnsafeCell::new(0)];
         let shared: &'static Shared = leak(Shared { cell: Readiness::new(), data });
         let sets = [Ready::READABLE, Ready::WRITABLE].into_iter().enumerate().map(|(i, ready)| {
             thread::spawn(move || {
-                // SAFETY: nobody looks before the edge.
+                // SAFETY: no other thread reads before the edge.
                 shared.data[i].with_mut(|data| unsafe { *data = 1 });
                 shared.cell.set(ready);
             })
@@ -221,7 +221,7 @@ fn models_set_against_ready() {
     });
 }
 
-/// A waiter goes while it is woken, from between two that stay.
+/// A waiter between two others is dropped while it is woken.
 #[test]
 fn models_set_against_drop() {
     check(2, || {
@@ -235,7 +235,7 @@ fn models_set_against_drop() {
     });
 }
 
-/// Waiters come, and one goes, before, while and after another is woken.
+/// Waiters come, and one is dropped, before, while and after another is woken.
 #[test]
 fn models_set_against_a_short_wait() {
     check(2, || {
@@ -255,8 +255,8 @@ fn models_set_against_a_short_wait() {
     });
 }
 
-/// Two tasks at the list, one of which also sets. (Loom lets two that spin starve the third, who has the lock, so that
-/// nowhere here a thread sets while two others may spin for long.)
+/// Two tasks use the list, and one of them also sets. (Two spinning threads can starve the third, which has the lock,
+/// in loom. So no model has a thread that sets while two others may spin for long.)
 #[test]
 fn models_waits_of_two_threads() {
     check(2, || {
@@ -282,7 +282,7 @@ fn models_waits_of_two_threads() {
     });
 }
 
-/// Two edges of two bits, while the task registers for both: whoever has the lock wakes for the others.
+/// Two edges of two bits, while the task registers for both: the holder of the lock wakes in place of the other.
 #[test]
 fn models_two_sets_and_a_registrant() {
     check(2, || {
@@ -304,7 +304,7 @@ fn models_two_sets_and_a_registrant() {
     });
 }
 
-/// The task comes back with another waker: the last is woken.
+/// The task polls again with another waker: the last one is woken.
 #[test]
 fn models_set_against_a_new_waker() {
     check(2, || {
@@ -324,7 +324,7 @@ fn models_set_against_a_new_waker() {
     });
 }
 
-/// More than two batches, and two edges at once: each is woken once.
+/// More waiters than two batches hold, and two edges at once: each waiter is woken once.
 #[test]
 fn models_many_waiters() {
     check(2, || {
@@ -342,7 +342,7 @@ fn models_many_waiters() {
     });
 }
 
-/// Between two batches somebody else has the lock; and a waiter of the rest goes.
+/// Between two batches another context holds the lock, and a waiter that is left is dropped.
 #[test]
 fn models_many_waiters_and_a_late_one() {
     check(2, || {
@@ -361,7 +361,8 @@ fn models_many_waiters_and_a_late_one() {
     });
 }
 
-/// The cell changes its source while a late edge of the old one comes: who polls is woken, and no old event clears.
+/// The cell changes its source while a late edge of the old one comes: a task that polls is woken, and no old event
+/// clears.
 #[test]
 fn models_reset_against_set() {
     check(2, || {

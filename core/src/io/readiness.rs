@@ -1,4 +1,4 @@
-//! The readiness cell.
+//! The readiness cell: one word, and the waiters under a bit of it.
 
 use core::{
     fmt,
@@ -19,63 +19,65 @@ use crate::{
     bits::Field,
 };
 
-// The word, from the low end.
+// The fields of the word, from the lowest bit.
 const READY: Field = Field::first(Ready::BITS);
 const SERVICE: Field = READY.then(2);
 const EDGE: Field = SERVICE.then(Word::BITS - Ready::BITS - 2);
 
-/// Somebody is at the waiters.
+/// Set while a context holds the waiters.
 const LOCKED: Word = SERVICE.bit(0);
-/// Somebody who does not wait found it so; the holder looks at all waiters again before it unlocks.
+/// Set by a context that found the lock taken and does not wait. The holder checks all waiters again before it unlocks.
 const MARKED: Word = SERVICE.bit(1);
 const ONE_EDGE: Word = EDGE.bit(0);
 
-/// What one source of I/O is ready for, and who waits for it. See the [module](super) for its use.
+/// What one source of I/O is ready for, and the tasks that wait for it. See the [module](super) for its use.
 ///
-/// A few words, made in a constant, without an allocation. Any number of tasks wait through [`ready`](Self::ready); two
-/// more, one for each direction, through [`poll_ready`](Self::poll_ready). Readiness is one state for all of them: what one
-/// clears is gone for all, and who was woken for it waits again.
+/// A few words, made in a constant, without an allocation. Any number of tasks wait through [`ready`](Self::ready), and
+/// two more, one for each direction, through [`poll_ready`](Self::poll_ready). All of them share one state: what one
+/// task clears is gone for all, and a task that was woken for it waits again.
 ///
 /// # Edges
 ///
-/// Each `set` is an edge, which a counter counts. `clear` takes back what was seen at the last edge, and nothing else. The
-/// counter has 56 bits, or 24 where 64-bit atomics are not native, and wraps: a task that is stopped between its event
-/// and its `clear` for 16,777,216 edges, or exactly a multiple of that, would clear what it did not see.
+/// Each `set` is an edge, and a counter counts the edges. `clear` takes back what was seen as of the last edge, and
+/// nothing else. The counter has 56 bits, or 24 where 64-bit atomics are not native, and wraps. A task that is stopped
+/// between its event and its `clear` for exactly 16,777,216 edges, or a multiple of that, would clear what it did not
+/// see.
 ///
 /// # The lock
 ///
-/// The waiters are guarded by a bit of the word, which `set` only tries: when it is taken, `set` leaves a mark, and the
-/// holder wakes in its place (after the delegation in `AtomicWaker` of the `futures` crate). Tasks spin for it, for a walk
-/// over the list and one more for each edge that comes meanwhile. So a task must not wait for one that it keeps from
-/// running: tasks of an interrupt handler's executor share no cell with those that it interrupts. No waker is cloned, woken
-/// or dropped under the lock.
+/// A bit of the word guards the waiters. `set` only tries to take it: if the lock is taken, `set` leaves a mark, and
+/// the holder wakes in its place (after the delegation in the `futures` crate's atomic waker). Tasks spin for the lock,
+/// for one walk over the list and one more for each edge that comes meanwhile. So a task must not spin for a task that
+/// it keeps from running: tasks of an executor in an interrupt handler must not share a cell with tasks that the
+/// handler interrupts. No waker is cloned, woken or dropped under the lock.
 pub struct Readiness {
     word: AtomicWord,
-    /// INV-WAITERS: touched by whoever has set `LOCKED`.
+    /// INV-WAITERS: touched only by the context that has set `LOCKED`.
     waiters: UnsafeCell<Waiters>,
 }
 
-// SAFETY: INV-WAITERS; wakers go between threads, and the nodes that are pointed to are `Send`.
+// SAFETY: INV-WAITERS; wakers may move between threads, and the linked nodes are `Send`.
 unsafe impl Send for Readiness {}
 // SAFETY: as above.
 unsafe impl Sync for Readiness {}
 
 impl Readiness {
     maybe_const! {
-        /// A cell of a source that is not ready.
+        /// The cell of a source that is not ready.
         pub fn new() -> Self {
             Self { word: AtomicWord::new(0), waiters: UnsafeCell::new(Waiters::new()) }
         }
     }
 
-    /// Adds bits, as a new edge, and wakes whoever waits for any that is set.
+    /// Adds bits as a new edge, and wakes the tasks that wait for a bit that is now set.
     ///
-    /// What comes before it is seen by whoever sees the edge. From any context in which wakers may be woken, interrupt and
-    /// signal handlers included, whatever they interrupted: it waits for nobody, and runs `Waker::wake` alone. Cost: two
-    /// read-modify-writes, a walk over the waiters, and their wakes.
+    /// A task that sees the edge sees everything that came before it. Callable from any context in which wakers may be
+    /// woken, including interrupt and signal handlers, whatever they have interrupted: it waits for nothing, and runs
+    /// no user code but `Waker::wake`. Cost: two read-modify-writes, a walk over the waiters, and their wakes.
     ///
     /// # Panics
-    /// If a waker does, after the others have been woken (a second one that panics ends the program, as in any unwinding).
+    /// If a waker panics, after the others have been woken. (A second waker that panics ends the program, as in any
+    /// unwinding.)
     pub fn set(&self, ready: Ready) {
         let bits = ready.with_implied().to_word();
         if self.lock_or_mark(|word| (word | bits).wrapping_add(ONE_EDGE)) {
@@ -83,39 +85,41 @@ impl Readiness {
         }
     }
 
-    /// What is ready now. From any context. Cost: a load.
+    /// What is ready now. Callable from any context. Cost: one load.
     pub fn get(&self) -> Event {
-        // Ordering: Acquire pairs with the Release in `lock_or_mark`: what was before the edge is seen.
+        // Ordering: Acquire pairs with the Release in `lock_or_mark`: the caller sees what came before the edge.
         event_of(self.word.load(Acquire))
     }
 
-    /// For poll-style callers: what of [`Direction::interest`] is ready, or the waker of `cx` is kept and woken once when
-    /// something is.
+    /// For callers with poll functions. Returns what of [`Direction::interest`] is ready; else keeps the waker of `cx`,
+    /// and wakes it once when some of it becomes ready.
     ///
-    /// There is one place for each direction: a later caller takes that of an earlier one, who is then not woken. From
-    /// tasks; not from an interrupt handler. Cost when ready: a load; else a clone of the waker and two read-modify-writes.
+    /// There is one place for each direction: a later caller takes that of an earlier one, which then is not woken. To
+    /// be called in tasks, not in an interrupt handler. Cost: one load if ready; else a clone of the waker and two
+    /// read-modify-writes.
     ///
     /// # Panics
-    /// If a waker does.
+    /// If a waker panics.
     pub fn poll_ready(&self, cx: &mut Context<'_>, direction: Direction) -> Poll<Event> {
         let event = self.get().only(direction.interest());
         if !event.ready.is_empty() {
             return Poll::Ready(event);
         }
-        // SAFETY: no node.
+        // SAFETY: the place is not a node.
         unsafe { self.register(Place::Slot(direction), direction.interest(), cx.waker()) }
     }
 
-    /// Waits until a bit of `interest` is set, any number of tasks at a time. For ever, if there is none in `interest`.
+    /// Waits until a bit of `interest` is set. Any number of tasks may wait at once. With an empty `interest` it waits
+    /// for ever.
     ///
-    /// To be polled and dropped in tasks or threads; not in an interrupt handler. Cost: as of
-    /// [`poll_ready`](Self::poll_ready), and two read-modify-writes to drop one that has waited.
+    /// To be polled and dropped in tasks or threads, not in an interrupt handler. Cost: that of
+    /// [`poll_ready`](Self::poll_ready), and two read-modify-writes for the drop of one that has waited.
     ///
     /// # Cancel safety
-    /// Dropping it loses nothing: it takes no bit, and an edge wakes all who wait for it.
+    /// Dropping it loses nothing: it takes no bit, and an edge wakes every task that waits for it.
     ///
     /// # Panics
-    /// If a waker does, when polled or dropped.
+    /// If a waker panics, in a poll or in the drop.
     ///
     /// ```
     /// # use core::{future::Future, pin::pin, task::{Context, Poll, Waker}};
@@ -132,13 +136,14 @@ impl Readiness {
         WaitReady::new(self, interest)
     }
 
-    /// The operation would have blocked: takes the event's bits back, unless there has been an edge since.
+    /// Takes the event's bits back, because the operation would have blocked; does nothing if there has been an edge
+    /// since.
     ///
-    /// `READ_CLOSED` and `WRITE_CLOSED` stay. From any context; lock-free. Cost: a read-modify-write.
+    /// `READ_CLOSED` and `WRITE_CLOSED` stay set. Callable from any context; lock-free. Cost: one read-modify-write.
     pub fn clear(&self, event: Event) {
         let bits = READY.set(0, (event.ready - Ready::CLOSED).to_word());
-        // Ordering: Relaxed, it publishes nothing: the counter alone says whether there was an edge, and as a
-        // read-modify-write it keeps the release sequence of the last one.
+        // Ordering: Relaxed: it publishes nothing. Only the counter says whether there was an edge, and a
+        // read-modify-write keeps the release sequence of the last edge.
         let mut word = self.word.load(Relaxed);
         while EDGE.get(word) == event.edge {
             let (set, load) = (Relaxed, Relaxed);
@@ -149,22 +154,22 @@ impl Readiness {
         }
     }
 
-    /// For a new use of the cell, by another source: takes all bits back, as a new edge, so that an event from before clears
-    /// nothing, and wakes who waits in the places of [`poll_ready`](Self::poll_ready). Who waits through
-    /// [`ready`](Self::ready) waits for the new source.
+    /// Prepares the cell for another source. Takes all bits back, as a new edge, so that an event of the old source
+    /// clears nothing. Wakes the tasks that wait in the places of [`poll_ready`](Self::poll_ready). Tasks that wait
+    /// through [`ready`](Self::ready) wait for the new source.
     ///
-    /// From tasks and threads; not from an interrupt handler. Cost: three read-modify-writes.
+    /// To be called in tasks and threads, not in an interrupt handler. Cost: three read-modify-writes.
     ///
     /// # Panics
-    /// As for [`set`](Self::set).
+    /// As [`set`](Self::set).
     pub fn reset(&self) {
         let mut out = Delivery { cell: self, batch: Batch::new(), more: false };
         self.lock();
-        // Ordering: Relaxed, it publishes nothing; the release sequence of the last edge goes on.
+        // Ordering: Relaxed: it publishes nothing, and keeps the release sequence of the last edge.
         self.update(Relaxed, |word| READY.set(word, 0).wrapping_add(ONE_EDGE));
         self.waiters.with_mut(|waiters| {
             for direction in [Direction::Read, Direction::Write] {
-                // SAFETY: INV-WAITERS: we hold the lock. No node.
+                // SAFETY: INV-WAITERS: we hold the lock. The place is not a node.
                 out.batch.push(unsafe { (*waiters).take(Place::Slot(direction)) });
             }
         });
@@ -172,21 +177,22 @@ impl Readiness {
         out.batch.wake();
     }
 
-    /// Ready, and no longer waiting at `place`; or waiting there with `waker`.
+    /// Removes what waits at `place` if a bit of `interest` is ready; else keeps `waker` there.
     ///
     /// # Safety
-    /// A node is pinned, of this cell alone, and goes to `unregister` before it is gone, if this returns `Pending`.
+    /// A node is pinned and used with this cell only. If this returns `Pending`, `unregister` is called before the node
+    /// is freed.
     pub(super) unsafe fn register(
         &self,
         place: Place,
         interest: Ready,
         waker: &Waker,
     ) -> Poll<Event> {
-        // Cloned before the lock, dropped after it.
+        // Cloned before the lock is taken, and dropped after it is released.
         let mut spare = Some(waker.clone());
         let event = event_of(self.lock()).only(interest);
         let old = self.waiters.with_mut(|waiters| {
-            // SAFETY: INV-WAITERS: we hold the lock; the caller's.
+            // SAFETY: INV-WAITERS: we hold the lock. The caller says that a node may be linked here.
             unsafe {
                 if event.ready.is_empty() {
                     (*waiters).put(place, &mut spare);
@@ -201,24 +207,25 @@ impl Readiness {
         if event.ready.is_empty() { Poll::Pending } else { Poll::Ready(event) }
     }
 
-    /// No longer waiting at `place`; the waker that was there.
+    /// Removes what waits at `place`. Returns the waker that was there.
     ///
     /// # Safety
     /// As for `register`.
     pub(super) unsafe fn unregister(&self, place: Place) -> Option<Waker> {
         self.lock();
-        // SAFETY: INV-WAITERS: we hold the lock; the caller's.
+        // SAFETY: INV-WAITERS: we hold the lock. The caller says that a node is of this cell.
         let waker = self.waiters.with_mut(|waiters| unsafe { (*waiters).take(place) });
         self.unlock();
         waker
     }
 
-    /// Takes the lock; the word as of then. An edge is in that word, or its `set` finds the lock and leaves a mark.
+    /// Takes the lock. Returns the word as of then. An edge is either in that word, or its `set` finds the lock taken
+    /// and leaves a mark.
     fn lock(&self) -> Word {
         loop {
             let word = self.word.load(Relaxed);
-            // Ordering: Acquire pairs with the Release of the unlock before, for the waiters, and with that of the edges
-            // in `lock_or_mark`, as in `get`.
+            // Ordering: Acquire pairs with the Release of the last unlock, for the waiters, and with the Release of the
+            // edges in `lock_or_mark`, as in `get`.
             let (set, load) = (Acquire, Relaxed);
             if word & LOCKED == 0
                 && self.word.compare_exchange_weak(word, word | LOCKED, set, load).is_ok()
@@ -229,15 +236,17 @@ impl Readiness {
         }
     }
 
-    /// Changes the word, and takes the lock if it is free; else leaves a mark, for the holder to deliver. True if taken.
+    /// Changes the word, and takes the lock if it is free. If not, leaves a mark, so that the holder delivers. True if
+    /// it took the lock.
     fn lock_or_mark(&self, change: impl Fn(Word) -> Word) -> bool {
-        // Ordering: Release pairs with the Acquire in `get` and `lock`, for what was before an edge; Acquire as in `lock`.
+        // Ordering: Release pairs with the Acquire in `get` and `lock`: it publishes what came before an edge. Acquire
+        // as in `lock`.
         let before = self
             .update(AcqRel, |word| change(word) | if word & LOCKED == 0 { LOCKED } else { MARKED });
         before & LOCKED == 0
     }
 
-    /// Gives the lock back; delivers what others have left while we had it.
+    /// Releases the lock. First delivers the edges that came while it was held.
     fn unlock(&self) {
         // Ordering: Release pairs with the Acquire of the next lock.
         let word = self.word.load(Relaxed);
@@ -249,18 +258,19 @@ impl Readiness {
         }
     }
 
-    /// Wakes who waits for what is ready. The caller holds the lock, which is given back.
+    /// Wakes the tasks that wait for what is ready. The caller holds the lock; it is released.
     fn deliver(&self) {
         let mut out = Delivery { cell: self, batch: Batch::new(), more: true };
         while out.more {
             out.more = self.take_and_unlock(&mut out.batch);
             out.batch.wake();
-            // Whoever holds the lock now delivers the rest.
+            // If another context has the lock now, it delivers the rest.
             out.more = out.more && self.lock_or_mark(|word| word);
         }
     }
 
-    /// Takes waiters out into `batch`, and gives the lock back; whether there was no room for all. The caller holds the lock.
+    /// Moves waiters to `batch`, and releases the lock, which the caller holds. Returns whether some were left for want
+    /// of room.
     fn take_and_unlock(&self, batch: &mut Batch) -> bool {
         let mut word = self.word.load(Relaxed);
         loop {
@@ -268,7 +278,8 @@ impl Readiness {
                 // SAFETY: INV-WAITERS: we hold the lock.
                 unsafe { (*waiters).take_ready(event_of(word).ready, batch) }
             });
-            // From the very word that the waiters were held against: after an edge or a mark we look again.
+            // The exchange expects the word that the waiters were compared with: after an edge or a mark they are
+            // checked again.
             // Ordering: Release pairs with the Acquire of the next lock.
             let (set, load) = (Release, Relaxed);
             match self.word.compare_exchange(word, word & !(LOCKED | MARKED), set, load) {
@@ -278,7 +289,7 @@ impl Readiness {
         }
     }
 
-    /// Changes the word; what it was.
+    /// Changes the word. Returns the old one.
     fn update(&self, order: Ordering, change: impl Fn(Word) -> Word) -> Word {
         let mut word = self.word.load(Relaxed);
         loop {
@@ -295,17 +306,17 @@ fn event_of(word: Word) -> Event {
     Event { ready: Ready::from_word(READY.get(word)), edge: EDGE.get(word) }
 }
 
-/// Wakers that are on their way. If one panics, the others are woken all the same.
+/// Wakers on their way. If one panics, the others are woken all the same.
 struct Delivery<'a> {
     cell: &'a Readiness,
     batch: Batch,
-    /// Whether waiters were left for want of room.
+    /// Whether waiters were left because the batch was full.
     more: bool,
 }
 
 impl Drop for Delivery<'_> {
     fn drop(&mut self) {
-        // Empty, and no more, unless a waker has panicked.
+        // The batch is empty and `more` is false, unless a waker has panicked.
         self.batch.wake();
         if self.more && self.cell.lock_or_mark(|word| word) {
             self.cell.deliver();

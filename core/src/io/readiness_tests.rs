@@ -1,4 +1,4 @@
-//! The cell under one thread, with wakers that come back to it, that panic and that are foreign; and under several.
+//! The cell on one thread, with wakers that call back into it, that panic and that are foreign; and on several threads.
 
 use core::{
     future::Future,
@@ -59,7 +59,7 @@ fn poll_slot(cell: &Readiness, direction: Direction, waker: &Waker) -> Poll<Read
     cell.poll_ready(&mut Context::from_waker(waker), direction).map(|event| event.ready)
 }
 
-/// A future that waits already.
+/// A future that is already waiting.
 fn waiting<'a>(cell: &'a Readiness, interest: Ready, waker: &Waker) -> Pin<Box<WaitReady<'a>>> {
     let mut waiting = Box::pin(cell.ready(interest));
     assert!(poll(&mut waiting, waker).is_pending());
@@ -74,12 +74,12 @@ fn is_free(cell: &Readiness) -> bool {
 fn a_cell_is_a_constant_of_a_few_words() {
     static CELL: Readiness = Readiness::new();
     assert_eq!(CELL.get().ready, Ready::EMPTY);
-    // The word, two wakers, two ends of the list.
+    // The word, two wakers, and the two ends of the list.
     assert!(size_of::<Readiness>() <= 8 + 6 * size_of::<usize>());
     fn is_shared<T: Send + Sync>() {}
     is_shared::<Readiness>();
     is_shared::<WaitReady<'_>>();
-    // Ambiguous, and no program, if the future were `Unpin`.
+    // If the future were `Unpin`, this would be ambiguous and would not compile.
     trait Ambiguous<A> {
         fn once() {}
     }
@@ -95,7 +95,7 @@ fn clear_takes_what_was_seen_at_the_last_edge() {
     let event = cell.get();
     cell.clear(event.only(Ready::PRIORITY));
     assert_eq!(cell.get().ready, Ready::READABLE);
-    // The same bit again: an edge.
+    // The same bit again is an edge.
     cell.set(Ready::READABLE);
     cell.clear(event);
     assert_eq!(cell.get().ready, Ready::READABLE);
@@ -159,7 +159,7 @@ fn each_is_woken_for_its_bits_and_once() {
     assert!(count.iter().all(|count| Arc::strong_count(count) == 1), "a waker is left");
 }
 
-/// Another has used the edge up: who was woken for it waits again, and so does who was ready once.
+/// Another task has cleared the edge: a task that was woken for it waits again, and so does one that was ready once.
 #[test]
 fn who_is_too_late_waits_again() {
     let cell = Readiness::new();
@@ -189,7 +189,7 @@ fn the_last_waker_is_kept_and_the_one_before_dropped() {
     let mut listed = waiting(&cell, Ready::READABLE, &first_waker);
     assert!(poll_slot(&cell, Direction::Read, &first_waker).is_pending());
     assert_eq!(Arc::strong_count(&first), 4);
-    // The same one again takes no more.
+    // The same waker again takes no other place.
     assert!(poll(&mut listed, &first_waker).is_pending());
     assert!(poll_slot(&cell, Direction::Read, &first_waker).is_pending());
     assert_eq!(Arc::strong_count(&first), 4);
@@ -200,7 +200,7 @@ fn the_last_waker_is_kept_and_the_one_before_dropped() {
     assert_eq!((first.wakes(), last.wakes()), (0, 2));
 }
 
-/// Nodes come and go everywhere in the list, by a fixed sequence; whoever is left is woken, oldest first.
+/// Nodes come and go everywhere in the list, by a fixed sequence. The nodes that are left are woken, oldest first.
 #[test]
 fn waiters_leave_from_anywhere() {
     let cell = Readiness::new();
@@ -246,7 +246,7 @@ fn reset_wakes_the_slots_and_leaves_the_list_to_the_new_source() {
     assert!(poll(&mut waiting, &listed_waker).is_ready());
 }
 
-/// What an interrupt handler does that comes while the lock is held.
+/// What an interrupt handler does while the lock is held.
 #[test]
 fn an_edge_under_the_lock_is_delivered_by_its_holder() {
     let cell = Readiness::new();
@@ -285,7 +285,7 @@ fn a_waker_that_panics_keeps_nobody_from_being_woken() {
         cell.clear(cell.get());
         drop(all);
     }
-    // The same, by another that delivers: a task that registers, or that goes.
+    // The same with another context that delivers: a task that registers, or a future that is dropped.
     let slot = Waker::from(count.clone());
     let bad = waiting(&cell, Ready::READABLE, &on_wake(|| panic!("planned")));
     assert!(poll_slot(&cell, Direction::Read, &slot).is_pending());
@@ -298,7 +298,7 @@ fn a_waker_that_panics_keeps_nobody_from_being_woken() {
     drop(bad);
 }
 
-/// Everything that a waker runs may come back to the cell: clone, wake and drop are outside the lock.
+/// Everything that a waker runs may call back into the cell: clone, wake and drop are outside the lock.
 #[test]
 fn wakers_come_back_to_the_cell() {
     static CELL: Readiness = Readiness::new();
@@ -322,7 +322,7 @@ fn wakers_come_back_to_the_cell() {
     );
     // SAFETY: the table uses no data.
     let waker = || unsafe { Waker::new((&raw const CALLS).cast(), &TABLE) };
-    // SAFETY: as above; of other data, so that it is another waker.
+    // SAFETY: as above. Its data differ, so that it is another waker.
     let other = unsafe { Waker::new((&raw const CELL).cast(), &TABLE) };
     for _ in 0..3 {
         let mut listed = waiting(&CELL, Ready::READABLE, &waker());
@@ -343,14 +343,14 @@ fn wakers_come_back_to_the_cell() {
     assert!(CALLS.load(SeqCst) > 30);
 }
 
-/// A leaked future stays in the list, which goes on around it, also when the cell moves.
+/// A leaked future stays in the list, which still works for the others, even if the cell moves.
 #[test]
 fn a_leaked_future_does_no_harm() {
     static LEAKED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
     let cell = Readiness::new();
     let count = Count::new();
     let leaked = waiting(&cell, Ready::READABLE, &Waker::from(count.clone()));
-    // SAFETY: it is never moved. Kept where leak checkers see it.
+    // SAFETY: the future is never moved. It is kept where leak checkers find it.
     LEAKED
         .lock()
         .unwrap()
@@ -376,7 +376,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Two sources give, three readers take what there is; the end comes as `READ_CLOSED`. A lost edge is a hang.
+/// Two sources produce and three readers consume. The end comes as `READ_CLOSED`. A lost edge is a hang.
 #[test]
 fn threads_lose_no_edge() {
     const EACH: usize = if cfg!(miri) { 50 } else { 20_000 };

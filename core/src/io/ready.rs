@@ -1,4 +1,4 @@
-//! What can be ready, and what was seen of it.
+//! What a source can be ready for, and what a task has seen of it.
 
 use core::{
     fmt,
@@ -21,20 +21,21 @@ pub struct Ready(u8);
 impl Ready {
     /// Nothing.
     pub const EMPTY: Self = Self(0);
-    /// Reading, or accepting, will not block.
+    /// A read or an accept will not block.
     pub const READABLE: Self = Self(1);
-    /// Writing will not block, or connecting is over.
+    /// A write will not block, or a connect has finished.
     pub const WRITABLE: Self = Self(1 << 1);
     /// There is priority (out-of-band) data. Part of neither [`Direction`].
     pub const PRIORITY: Self = Self(1 << 2);
-    /// Nothing more will come: reading gives what is left and then the end. Never cleared; setting it sets `READABLE`.
+    /// No more data will come: a read returns what is left, and then the end. Never cleared; setting it sets
+    /// `READABLE`.
     pub const READ_CLOSED: Self = Self(1 << 3);
-    /// Writing fails. Never cleared; setting it sets `WRITABLE`.
+    /// A write fails. Never cleared; setting it sets `WRITABLE`.
     pub const WRITE_CLOSED: Self = Self(1 << 4);
-    /// The source has an error to tell. It is the next operation that tells it: setting this sets `READABLE` and
-    /// `WRITABLE`. Part of neither [`Direction`].
+    /// The source has an error, which the next operation returns: setting this sets `READABLE` and `WRITABLE`. Part of
+    /// neither [`Direction`].
     pub const ERROR: Self = Self(1 << 5);
-    /// Everything.
+    /// All bits.
     pub const ALL: Self = Self((1 << Self::BITS) - 1);
 
     pub(super) const BITS: u32 = 6;
@@ -55,12 +56,13 @@ impl Ready {
         self.0 == 0
     }
 
-    /// The bits of either: `|` for constants.
+    /// The bits of both: `|` for constants.
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// With the bits that come along with these: who waits to read or write tries, and hears of the end or the error.
+    /// These bits and those that they imply: a task that waits to read or write then tries, and gets the end or the
+    /// error.
     pub(super) const fn with_implied(self) -> Self {
         let mut all = self;
         if self.intersects(Self::READ_CLOSED.union(Self::ERROR)) {
@@ -126,7 +128,7 @@ impl fmt::Debug for Ready {
     }
 }
 
-/// What was seen of a [`Readiness`](super::Readiness): bits, and the edge as of which they were seen.
+/// What was seen of a [`Readiness`](super::Readiness): bits, and as of which edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The bits that were set.
@@ -135,9 +137,9 @@ pub struct Event {
 }
 
 impl Event {
-    /// The same, of these bits only.
+    /// The event reduced to these bits.
     ///
-    /// An operation that would block says nothing about the other direction: clear what it is about.
+    /// An operation that would block says nothing about the other direction, so clear only its own bits.
     ///
     /// ```
     /// # use filch::io::{Readiness, Ready};
@@ -152,20 +154,20 @@ impl Event {
     }
 }
 
-/// One of the two ways through a source.
+/// One of the two directions of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Towards us.
+    /// From the source to the program.
     Read,
-    /// Away from us.
+    /// From the program to the source.
     Write,
 }
 
 impl Direction {
     /// What an operation in this direction waits for: `READABLE` and `READ_CLOSED`, or `WRITABLE` and `WRITE_CLOSED`.
     ///
-    /// Errors come along (see [`Ready::ERROR`]). What it would not find out by blocking is left out, as it may not be
-    /// cleared: `PRIORITY`, and `ERROR` itself.
+    /// An error sets these too (see [`Ready::ERROR`]). Left out are the bits that an operation in this direction does
+    /// not report by blocking, as it may not clear them: `PRIORITY`, and `ERROR` itself.
     pub const fn interest(self) -> Ready {
         match self {
             Self::Read => Ready::READABLE.union(Ready::READ_CLOSED),

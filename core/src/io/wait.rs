@@ -15,21 +15,21 @@ use super::{
     waiters::{Node, Place},
 };
 
-/// The future of [`Readiness::ready`]. The node by which it waits lies inside.
+/// The future of [`Readiness::ready`]. It contains the node that is linked into the cell's list.
 ///
-/// Polled again after it was ready, it waits for the next time that a bit is set.
+/// If it is polled again after it was ready, it waits for the next time that a bit is set.
 #[must_use = "futures do nothing unless polled"]
 pub struct WaitReady<'a> {
     cell: &'a Readiness,
-    /// Whether the node may be linked; if not, nobody else knows of it. Touched by the owner of the future alone.
+    /// Whether the node may be linked. If not, no other context knows of it. Touched only by the owner of the future.
     queued: Cell<bool>,
     node: Node,
 }
 
-// SAFETY: until it is pinned nobody points to it; then its node is touched under the lock of the cell (INV-WAITERS), and
-// wakers go between threads.
+// SAFETY: before it is pinned, nothing points to it. After that its node is touched only under the lock of the cell
+// (INV-WAITERS), and wakers may move between threads.
 unsafe impl Send for WaitReady<'_> {}
-// SAFETY: a shared reference gives access to nothing: `queued` is used through `Pin<&mut Self>` and `drop`.
+// SAFETY: a shared reference gives no access: `queued` is used only through `Pin<&mut Self>` and in `drop`.
 unsafe impl Sync for WaitReady<'_> {}
 
 impl<'a> WaitReady<'a> {
@@ -42,7 +42,7 @@ impl Future for WaitReady<'_> {
     type Output = Event;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Event> {
-        // No `&mut` to the node, to which others point.
+        // No `&mut` to the node, because the list points to it.
         let this = self.as_ref().get_ref();
         let interest = this.node.interest();
         if !this.queued.get() {
@@ -53,7 +53,8 @@ impl Future for WaitReady<'_> {
             this.queued.set(true);
         }
         let place = Place::Node(NonNull::from(&this.node));
-        // SAFETY: INV-NODE: the node is pinned with the future, which unlinks it when it is dropped, and lent the cell.
+        // SAFETY: INV-NODE: the node is pinned with the future, which unlinks it in its drop, and it is used with this
+        // cell only.
         let polled = unsafe { this.cell.register(place, interest, cx.waker()) };
         this.queued.set(polled.is_pending());
         polled
@@ -63,7 +64,7 @@ impl Future for WaitReady<'_> {
 impl Drop for WaitReady<'_> {
     fn drop(&mut self) {
         if self.queued.get() {
-            // SAFETY: INV-NODE: the node was lent to this cell alone, and is still there.
+            // SAFETY: INV-NODE: the node was used with this cell only, and is alive.
             drop(unsafe { self.cell.unregister(Place::Node(NonNull::from(&self.node))) });
         }
     }

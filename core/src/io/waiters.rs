@@ -1,20 +1,20 @@
-//! Who waits for a cell: a waker for each direction, and a list of nodes in pinned futures.
+//! The waiters of a cell: a waker for each direction, and a list of nodes in pinned futures.
 
 use core::{marker::PhantomPinned, ptr::NonNull, task::Waker};
 
 use super::ready::{Direction, Ready};
 use crate::atomic::{UnsafeCell, maybe_const};
 
-/// How many wakers are taken out under one lock. Few, as they lie on the stack of an interrupt handler.
+/// How many wakers are taken out under one lock. Few, because they lie on the stack of an interrupt handler.
 const BATCH: usize = if cfg!(filch_loom) { 2 } else { 8 };
 
 /// The waiters of one cell.
 ///
-/// INV-WAITERS: these fields, and those of each linked node, are touched by the holder of the cell's lock alone.
-/// INV-NODE: a node is linked if and only if it has a waker. A linked node stays where it is until it is unlinked: it is
-/// pinned, and whoever owns it unlinks it before it goes (a node that is leaked stays for ever).
+/// INV-WAITERS: only the holder of the cell's lock touches these fields and those of each linked node.
+/// INV-NODE: a node is linked if, and only if, it has a waker. A linked node stays in place until it is unlinked: it is
+/// pinned, and its owner unlinks it before it is freed (a leaked node stays for ever).
 ///
-/// No function here clones, wakes or drops a waker: those are user code, which may come back to the cell.
+/// No function here clones, wakes or drops a waker: those run user code, which may call back into the cell.
 pub(super) struct Waiters {
     slots: [Option<Waker>; 2],
     head: Option<NonNull<Node>>,
@@ -33,19 +33,19 @@ impl Waiters {
         Self { slots: [None, None], head: None, tail: None }
     }
 
-    /// Keeps `fresh` at `place`, and leaves there what is to be dropped: the waker before it, or `fresh` itself if the two
-    /// wake the same task.
+    /// Keeps `fresh` at `place`. Leaves in `fresh` what the caller must drop: the earlier waker, or `fresh` itself if
+    /// both wake the same task.
     ///
     /// # Safety
-    /// The caller holds the lock; a node is one that this cell may link, by INV-NODE.
+    /// The caller holds the lock. By INV-NODE, this cell may link the node.
     pub(super) unsafe fn put(&mut self, place: Place, fresh: &mut Option<Waker>) {
         match place {
             Place::Slot(direction) => replace(&mut self.slots[direction as usize], fresh),
             Place::Node(node) => {
-                // SAFETY: the caller's.
+                // SAFETY: INV-WAITERS: the caller holds the lock, and the node is alive.
                 let linked = unsafe { links(node, |links| links.waker.is_some()) };
                 if !linked {
-                    // SAFETY: INV-WAITERS; as it has no waker it is not linked.
+                    // SAFETY: INV-WAITERS; the node has no waker, so it is not linked.
                     unsafe { self.link(node) };
                 }
                 // SAFETY: INV-WAITERS.
@@ -61,12 +61,13 @@ impl Waiters {
     pub(super) unsafe fn take(&mut self, place: Place) -> Option<Waker> {
         match place {
             Place::Slot(direction) => self.slots[direction as usize].take(),
-            // SAFETY: the caller's.
+            // SAFETY: the caller holds the lock, and the node is of this cell.
             Place::Node(node) => unsafe { self.unlink(node) },
         }
     }
 
-    /// Takes the wakers of those who wait for a bit of `ready`, oldest first; false if `batch` was full before all were.
+    /// Takes the wakers of the tasks that wait for a bit of `ready`, oldest first. False if `batch` became full before
+    /// that.
     ///
     /// # Safety
     /// The caller holds the lock.
@@ -82,7 +83,7 @@ impl Waiters {
         }
         let mut at = self.head;
         while let Some(node) = at {
-            // SAFETY: INV-WAITERS, INV-NODE: it is linked.
+            // SAFETY: INV-WAITERS, INV-NODE: the node is linked.
             let interest = unsafe { node.as_ref() }.interest;
             // SAFETY: as above.
             at = unsafe { links(node, |links| links.next) };
@@ -90,7 +91,7 @@ impl Waiters {
                 if batch.is_full() {
                     return false;
                 }
-                // SAFETY: as above. Its owner may free it as soon as we unlock; we have its waker.
+                // SAFETY: as above. Its owner may free the node as soon as we unlock; we have its waker.
                 batch.push(unsafe { self.unlink(node) });
             }
         }
@@ -98,7 +99,7 @@ impl Waiters {
     }
 
     /// # Safety
-    /// The caller holds the lock; the node is not linked, and will have a waker before the lock is given back.
+    /// The caller holds the lock. The node is not linked, and gets a waker before the lock is released.
     unsafe fn link(&mut self, node: NonNull<Node>) {
         let prev = self.tail.replace(node);
         // SAFETY: INV-WAITERS.
@@ -110,10 +111,10 @@ impl Waiters {
         }
     }
 
-    /// Takes a node out of the list, and its waker out of the node; `None` if it was not linked.
+    /// Takes a node out of the list, and its waker out of the node. `None` if it was not linked.
     ///
     /// # Safety
-    /// The caller holds the lock; the node is none of another cell.
+    /// The caller holds the lock, and the node is not of another cell.
     unsafe fn unlink(&mut self, node: NonNull<Node>) -> Option<Waker> {
         // SAFETY: INV-WAITERS.
         let taken = unsafe {
@@ -134,7 +135,7 @@ impl Waiters {
     }
 }
 
-/// Swaps the two, unless they wake the same task.
+/// Swaps the two wakers, unless they wake the same task.
 fn replace(kept: &mut Option<Waker>, fresh: &mut Option<Waker>) {
     let same = kept.as_ref().zip(fresh.as_ref()).is_some_and(|(kept, fresh)| kept.will_wake(fresh));
     if !same {
@@ -142,11 +143,11 @@ fn replace(kept: &mut Option<Waker>, fresh: &mut Option<Waker>) {
     }
 }
 
-/// A waiter's place in the list. Used through raw pointers once it is linked.
+/// A waiter's place in the list. Used only through raw pointers once it is linked.
 pub(super) struct Node {
     interest: Ready,
     links: UnsafeCell<Links>,
-    /// Others point to it.
+    /// The list points to the node.
     _pinned: PhantomPinned,
 }
 
@@ -170,13 +171,13 @@ impl Node {
 }
 
 /// # Safety
-/// The caller holds the lock of the cell that may link the node, which is alive.
+/// The caller holds the lock of the cell that may link the node, and the node is alive.
 unsafe fn links<R>(node: NonNull<Node>, f: impl FnOnce(&mut Links) -> R) -> R {
-    // SAFETY: INV-WAITERS; `f` is one of the short closures above, which touch one node at a time.
+    // SAFETY: INV-WAITERS; `f` is one of the short closures above, each of which touches one node at a time.
     unsafe { node.as_ref().links.with_mut(|links| f(&mut *links)) }
 }
 
-/// Wakers that were taken out under the lock, to be woken after it.
+/// Wakers that were taken out under the lock and are woken after it.
 pub(super) struct Batch {
     wakers: [Option<Waker>; BATCH],
     len: usize,
@@ -191,7 +192,7 @@ impl Batch {
         self.len == BATCH
     }
 
-    /// The batch is not full, or there is no waker.
+    /// Adds a waker, if there is one. The caller has made sure that there is room.
     pub(super) fn push(&mut self, waker: Option<Waker>) {
         if waker.is_some() {
             self.wakers[self.len] = waker;
@@ -199,7 +200,7 @@ impl Batch {
         }
     }
 
-    /// Wakes all, oldest first. If one panics the rest is still there.
+    /// Wakes all, oldest first. If one panics, the rest stays in the batch.
     pub(super) fn wake(&mut self) {
         self.len = 0;
         for waker in &mut self.wakers {

@@ -9,7 +9,7 @@
 //! | `vtable`, `meta` | spawner | read by holders of a reference | read by holders of a reference |
 //! | `home` | written by the slot's first owner, once | read by holders of a reference | the same, and the slot's owner |
 //! | stage (future, output) | spawner | holder of the `Ready` | join handle; without one, the completing worker |
-//! | join slot | spawner | join handle while the join-waker bit is clear, else read by both | completing worker if the bit was set |
+//! | join slot | spawner | join handle while the join-waker bit is clear, else both read | completing worker if the bit was set |
 //!
 //! A `Ready` is the right to poll. A transition that returns `Schedule` or `Again` makes it; there is at most one.
 //!
