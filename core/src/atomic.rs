@@ -1,17 +1,17 @@
 //! The one place that names an atomic type.
 //!
-//! Everything else in the crate, and every [`Platform`](crate::Platform), takes its atomics from here, so that the same
-//! code runs over the machine's own atomics, over `portable-atomic` (targets without compare-and-swap), over
-//! `atomic-polyfill` (feature of that name), and under the model checkers `loom`, `shuttle` and `filch-weakmem`.
+//! The rest of the crate, and every [`Platform`](crate::Platform), takes its atomics from here. So the same code runs
+//! on the machine's own atomics, on `portable-atomic` (targets without compare-and-swap), on `atomic-polyfill` (feature
+//! of that name), and under the model checkers `loom`, `shuttle` and `filch-weakmem`.
 //!
-//! [`Word`] is the widest integer whose atomics are native: `u64` where the target has them, else `u32`. No path that
-//! a waker or an interrupt handler touches uses anything wider, because an emulated wide atomic is a lock. The cfg
+//! [`Word`] is the widest integer whose atomics are native: `u64` where the target has them, else `u32`. No path that a
+//! waker or an interrupt handler touches uses a wider one, because an emulated wide atomic is a lock. The cfg
 //! `filch_narrow` forces the narrow word on any host, so that both layouts are tested on one machine.
 
 pub use core::sync::atomic::Ordering;
 
-/// A number that changes only where nobody relies on it, so that it is no part of any protocol, and models do not see it: the
-/// machine's own loads and stores, which every target has.
+/// A number that changes only while no context relies on it. It is no part of a protocol, so models do not see it: it
+/// uses the machine's own loads and stores, which every target has.
 #[derive(Debug)]
 pub(crate) struct Setting(core::sync::atomic::AtomicU32);
 
@@ -22,7 +22,7 @@ impl Setting {
 
     #[inline(always)]
     pub(crate) fn get(&self) -> u32 {
-        // Ordering: it goes with nothing.
+        // Ordering: Relaxed: it publishes nothing.
         self.0.load(Ordering::Relaxed)
     }
 
@@ -60,7 +60,7 @@ mod backend {
     pub(crate) use core::hint::spin_loop;
     pub use core::sync::atomic::{compiler_fence, fence};
 
-    /// A cell whose accesses a model checker could watch; here it costs nothing.
+    /// A cell whose accesses a model checker could check. Here it costs nothing.
     #[derive(Debug)]
     #[repr(transparent)]
     pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
@@ -97,12 +97,13 @@ mod backend {
     /// Loom has no compiler fences: it never reorders a thread with itself.
     pub fn compiler_fence(_: super::Ordering) {}
 
-    /// Loom's atomic, and, in models that ask for it (see `model::check`), a counter that loads count up.
+    /// Loom's atomic. In models that ask for it (see `model::check`), with a counter that each load increments.
     ///
-    /// Loom 0.7 looks for schedules by the accesses that depend on each other, but keeps the last access of each atomic
-    /// only: a load hides those before it, also from a write by the same thread that comes after it, so that of a load
-    /// and a compare-and-swap it may never try whether another thread's load comes after them. Relaxed, the counters
-    /// order nothing; but as each depends on the one before, all orders of the loads are tried.
+    /// Loom 0.7 derives the schedules that it tries from accesses that depend on each other, but it keeps only the last
+    /// access of each atomic. A load hides the accesses before it, even from a later write by the same thread. So of a
+    /// load and a compare-and-swap, it may never try that another thread's load comes after both. The counters are
+    /// Relaxed and order nothing, but each increment depends on the one before, so that loom tries the loads in every
+    /// order.
     macro_rules! counted {
         ($name:ident$(<$t:ident>)?, $inner:ty, $value:ty) => {
             /// Loom's atomic, with a counter of loads.
@@ -180,10 +181,10 @@ mod backend {
     #[cfg(not(filch_narrow))]
     pub use shuttle::sync::atomic::AtomicU64 as AtomicWord;
     pub use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
-    /// Shuttle runs one thread at a time.
+    /// Shuttle runs one thread at a time, so that a compiler fence does nothing.
     pub fn compiler_fence(_: super::Ordering) {}
 
-    /// Shuttle has no cell of its own; every access is a scheduling point.
+    /// Shuttle has no cell of its own. Each access is a scheduling point.
     #[derive(Debug)]
     pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
@@ -212,7 +213,7 @@ pub use backend::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, AtomicWord, UnsafeCell, compiler_fence, fence,
 };
 
-/// One round of a wait for somebody who is about to be done; model checkers let the others run.
+/// One round of a wait for another context that is about to finish. Model checkers run another thread meanwhile.
 #[cold]
 #[cfg_attr(filch_weakmem, track_caller)]
 pub(crate) fn spin() {
@@ -233,8 +234,8 @@ pub type Word = u64;
 #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
 pub type Word = u32;
 
-/// A counter with one writer. Models leave it out: the one protocol that rests on counters, the end of an executor, is
-/// argued in `scheduler/shutdown.rs`.
+/// A counter with one writer. Models leave it out: one protocol rests on counters, the end of an executor, and
+/// `scheduler/shutdown.rs` argues it.
 ///
 /// As wide as a pointer: on 32-bit targets it wraps, and differences stay right.
 #[derive(Debug, Default)]
@@ -248,18 +249,18 @@ impl Counter {
     /// Adds `n`. The caller is the only writer.
     #[inline(always)]
     pub(crate) fn add(&self, n: usize) {
-        // Ordering: Release pairs with the Acquire in `get`; the load is the writer's own.
+        // Ordering: Release pairs with the Acquire in `get`. The load reads the writer's own value.
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Release);
     }
 
     #[inline(always)]
     pub(crate) fn get(&self) -> usize {
-        // Ordering: see `add`.
+        // Ordering: Acquire pairs with the Release in `add`.
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// `const fn` everywhere but under loom, whose atomics are made at run time.
+/// `const fn`, except under loom, whose atomics are made at run time.
 macro_rules! maybe_const {
     ($(#[$meta:meta])* $vis:vis fn $($rest:tt)*) => {
         #[cfg(not(filch_loom))]
@@ -270,7 +271,7 @@ macro_rules! maybe_const {
 }
 pub(crate) use maybe_const;
 
-/// An array of equal values; a constant everywhere but under loom.
+/// An array of equal values; a constant except under loom.
 macro_rules! array_of {
     ($value:expr; $n:expr) => {{
         #[cfg(not(filch_loom))]
@@ -298,8 +299,8 @@ pub(crate) mod model {
     type Leaked = (NonNull<()>, unsafe fn(NonNull<()>));
 
     std::thread_local! {
-        /// Whether atomics that are made now count their loads. Loom's threads are coroutines of the one thread that runs
-        /// the model, so that they all see this.
+        /// Whether new atomics count their loads. Loom's threads are coroutines of the one thread that runs the model,
+        /// so all of them see this value.
         static COUNTS: Cell<bool> = const { Cell::new(false) };
         static LEAKED: RefCell<Vec<Leaked>> = const { RefCell::new(Vec::new()) };
     }
@@ -308,20 +309,21 @@ pub(crate) mod model {
         COUNTS.get()
     }
 
-    /// Runs `f` in all schedules with at most `preemptions` of them that loom finds, and that the counters of loads make
-    /// it find (see `counted`): for models of a few dozen accesses.
+    /// Runs `f` in every schedule with at most `preemptions` preemptions that loom finds, including those that it finds
+    /// by the counters of loads (see `counted`). For models of a few dozen accesses.
     pub(crate) fn check(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
         run(true, preemptions, f);
     }
 
-    /// Runs `f` in the schedules with at most `preemptions` of them that loom finds by itself: for larger models.
+    /// Runs `f` in the schedules with at most `preemptions` preemptions that loom finds without the counters. For
+    /// larger models.
     pub(crate) fn check_large(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
         run(false, preemptions, f);
     }
 
     fn run(counts: bool, preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
         let mut model = loom::model::Builder::new();
-        // `LOOM_MAX_PREEMPTIONS` above or below 2 moves the bound as far.
+        // The variable `LOOM_MAX_PREEMPTIONS` shifts the bound by its difference to 2.
         let bound = (preemptions + model.preemption_bound.unwrap_or(2)).saturating_sub(2);
         model.preemption_bound = Some(bound);
         model.max_branches = model.max_branches.max(20_000);
@@ -332,7 +334,7 @@ pub(crate) mod model {
             n.fetch_add(1, Ordering::Relaxed);
             f();
             for (at, drop) in LEAKED.take() {
-                // SAFETY: `leak` put it there; the model is over, its threads have been joined.
+                // SAFETY: `leak` put the value there; the model is over, and its threads have been joined.
                 unsafe { drop(at) };
             }
         });
@@ -342,15 +344,15 @@ pub(crate) mod model {
         let name = me.name().unwrap_or("model");
         std::eprintln!("{name}: {n} schedules, {bound} preemptions, {time:.1} s");
     }
-    /// A value that lives until the end of the model's run, whose threads are joined before that.
+    /// A value that lives until the end of the model's run. The model's threads are joined before that.
     pub(crate) fn leak<T>(value: T) -> &'static T {
         unsafe fn drop_box<T>(at: NonNull<()>) {
-            // SAFETY: it was made below.
+            // SAFETY: the pointer is that of the box made below, and is freed once.
             drop(unsafe { Box::from_raw(at.cast::<T>().as_ptr()) });
         }
         let at = NonNull::from(Box::leak(Box::new(value)));
         LEAKED.with_borrow_mut(|all| all.push((at.cast(), drop_box::<T>)));
-        // SAFETY: just made, and never used mutably again.
+        // SAFETY: the value has just been made, and is never borrowed mutably again.
         unsafe { at.as_ref() }
     }
 }

@@ -7,8 +7,8 @@ use core::{
 
 /// A point in time: nanoseconds of a [`Platform`](crate::Platform)'s monotonic clock, from an origin of its choice.
 ///
-/// Arithmetic saturates at the ends of the range (584 years wide), so that a far deadline stays far and never wraps
-/// into the past. Callable from any context.
+/// Arithmetic saturates at the ends of the range (584 years wide), so a far deadline stays far and never wraps into the
+/// past. Callable from any context.
 ///
 /// ```
 /// use core::time::Duration;

@@ -1,34 +1,37 @@
-//! A work-stealing async executor core for many cores, without `std`, without an allocator, over a platform of your own.
+//! A work-stealing async executor core for many cores. It needs neither `std` nor an allocator, and runs on a platform
+//! that you supply.
 //!
 //! One scheduler runs in kernels and hypervisors on bare metal, in ordinary programs (crate `filch-std`), under model
 //! checkers and under deterministic simulation. A port is one [`Platform`]; an executor is one `static`.
 //!
-//! # The way of a task
+//! # The path of a task
 //!
 //! `spawn -> header -> Ready -> queue -> worker -> poll -> waker -> Ready -> queue`, and out through its [`JoinHandle`].
 //!
 //! # Contexts
 //!
-//! Docs say from where a function may be called: a *worker* (inside [`Scheduler::run`]), a *thread* (anything else that
-//! may block), an *interrupt* handler or signal handler, or *any* of them. Wakers work in all of them. Nothing here may be called
-//! from a non-maskable interrupt but a waker's `wake_by_ref` of a task whose executor's platform says `None` there.
+//! The docs say from which contexts a function may be called: a *worker* (inside [`Scheduler::run`]), a *thread* (any
+//! other context that may block), an *interrupt* handler or signal handler, or *any* of them. Wakers work in all of
+//! them. From a non-maskable interrupt, only one function may be called: a waker's `wake_by_ref`, for a task whose
+//! executor's platform returns `None` as the current worker there.
 //!
 //! # One step at a time
 //!
-//! [`Scheduler::worker`] gives a worker whose [`step`](Worker::step) polls one task, for verifiers and simulations: it is the scheduler
-//! that programs run.
+//! [`Scheduler::worker`] returns a worker whose [`step`](Worker::step) polls one task. It is for verifiers and
+//! simulations, which so test the scheduler that programs run.
 //!
 //! # Features
 //!
-//! `alloc`: [`Heap`], memory for any number of tasks, and for large closures of a [`Scope`]. `critical-section`, `atomic-polyfill`:
-//! backends of the atomics on targets without compare-and-swap; without either, the application chooses `portable-atomic`'s.
+//! `alloc`: [`Heap`], memory for any number of tasks, and boxes for large closures of a [`Scope`]. `critical-section`,
+//! `atomic-polyfill`: backends of the atomics for targets without compare-and-swap. Without either, the application
+//! chooses `portable-atomic`'s backend.
 //!
 //! # Where the ideas come from
 //!
-//! The order of looking for work, the LIFO slot and its cap, the budget, and the rule that the last searcher notifies: Tokio's
-//! scheduler, by way of blitz-io and Volt, from which the packed state, the idle bitmap and the dual-head ring are too. The wake
-//! counter in the state word: nexosim. The event counter's shape of idling: Rayon. Task storage in statics: Embassy. The code was
-//! written here.
+//! From Tokio's scheduler, by way of blitz-io and Volt: the order in which a worker looks for work, the LIFO slot and
+//! its cap, the budget, and the rule that the last searcher notifies. From blitz-io and Volt: the packed state, the
+//! idle bitmap and the dual-head ring. From nexosim: the wake counter in the state word. From Rayon: idling by an event
+//! counter. From Embassy: task storage in statics. The code was written here.
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

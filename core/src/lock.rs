@@ -1,19 +1,19 @@
-//! A lock for a few instructions: of the timers, which interrupt handlers never touch.
+//! A lock that is held for a few instructions. Only the timers use it, and interrupt handlers never touch timers.
 
 use core::fmt;
 
 use crate::atomic::{AtomicBool, Ordering, UnsafeCell, maybe_const, spin};
 
-/// A value that one context at a time works on, for some tens of nanoseconds and without calling anything foreign.
+/// A value that one context uses at a time, for some tens of nanoseconds, without calling foreign code.
 ///
-/// Nobody sleeps on it: who finds it taken spins. So it is not for interrupt handlers, which would spin for ever on what
-/// they have interrupted, and never held while user code runs.
+/// A context that finds the lock taken spins. So interrupt handlers must not use it: one would spin for ever on the
+/// context that it has interrupted. The lock is never held while user code runs.
 pub(crate) struct Spin<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: INV-SPIN: whoever set `taken` alone touches the value, until it resets it.
+// SAFETY: INV-SPIN: only the context that has set `taken` touches the value, until it resets it.
 unsafe impl<T: Send> Sync for Spin<T> {}
 
 impl<T> Spin<T> {
@@ -23,7 +23,7 @@ impl<T> Spin<T> {
         }
     }
 
-    /// Works on the value. `f` must not panic, nor run user code.
+    /// Runs `f` on the value. `f` must not panic, nor run user code.
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         while !self.take() {
@@ -32,7 +32,7 @@ impl<T> Spin<T> {
         self.run(f)
     }
 
-    /// As `with`, unless somebody else is at it.
+    /// As `with`, but returns `None` if another context holds the lock.
     pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.take().then(|| self.run(f))
     }

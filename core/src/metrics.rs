@@ -2,7 +2,7 @@
 
 use crate::atomic::Counter;
 
-/// The counters of one worker. Single writer: the worker.
+/// The counters of one worker. Only the worker writes them.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) spawned: Counter,
@@ -44,7 +44,7 @@ impl Counters {
 
 /// What one worker has done since the executor began.
 ///
-/// Counters are as wide as a pointer and wrap on 32-bit targets; take differences.
+/// Counters are as wide as a pointer, and wrap on 32-bit targets. Use differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerMetrics {
@@ -54,21 +54,21 @@ pub struct WorkerMetrics {
     pub lifo_hits: usize,
     /// Successful steal operations.
     pub steals: usize,
-    /// Tasks taken by them.
+    /// Tasks taken by steal operations.
     pub stolen: usize,
     /// Batches taken from the injector.
     pub injector_batches: usize,
-    /// Chains of tasks that left a full ring for the injector.
+    /// Chains of tasks that moved from a full ring to the injector.
     pub overflows: usize,
-    /// Times the worker went to sleep.
+    /// How often the worker went to sleep.
     pub parks: usize,
-    /// Looks at all other workers, at a timeout of the watchdog.
+    /// Scans of all other workers, after a timeout of the watchdog.
     pub sweeps: usize,
-    /// Tasks that those sweeps took from the LIFO slot of a worker stuck in a poll.
+    /// Tasks that such a scan took from the LIFO slot of a worker that was stuck in a poll.
     pub rescues: usize,
     /// Timers that the worker has fired.
     pub timers: usize,
-    /// Fork-join jobs that it has stolen and run.
+    /// Fork-join jobs that the worker has stolen and run.
     pub jobs: usize,
     /// Time spent polling, in microseconds, up to the last tick (at most 135 polls ago) or idle moment.
     pub busy_micros: usize,
@@ -78,15 +78,16 @@ pub struct WorkerMetrics {
     pub online: bool,
 }
 
-/// What an executor has done since it began: consistent enough to sum, never torn within one figure.
+/// What an executor has done since it began. The figures are read one after the other, so they are consistent enough to
+/// add up; no figure is torn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
     /// Tasks spawned.
     pub spawned: usize,
-    /// Tasks completed, cancelled or panicked.
+    /// Tasks that have completed, were cancelled, or have panicked.
     pub completed: usize,
-    /// Tasks that live now.
+    /// Tasks that are alive now.
     pub live: usize,
     /// Tasks in the injector now.
     pub injector_depth: usize,

@@ -1,10 +1,10 @@
-//! All that the core asks of the machine.
+//! The platform: everything that the core asks of the machine.
 
 use core::{cell::Cell, fmt, ptr::NonNull};
 
 use crate::{atomic::AtomicU32, instant::Instant, trace::Event};
 
-/// Which worker: an index below the executor's number of worker slots, at most [`WorkerId::MAX`].
+/// A worker's number: an index below the executor's number of worker slots, at most [`WorkerId::MAX`].
 ///
 /// ```
 /// let id = filch::WorkerId::new(3);
@@ -17,7 +17,7 @@ impl WorkerId {
     /// The largest index: with 64-bit atomics 4,096 workers fit an executor, with 32-bit ones 1,024.
     pub const MAX: u16 = (crate::atomic::Word::BITS * crate::atomic::Word::BITS - 1) as u16;
 
-    /// The worker of this index. Whether an executor has such a worker is checked where it is used.
+    /// The worker with this index. Whether an executor has such a worker is checked where the id is used.
     pub const fn new(index: u16) -> Self {
         Self(index)
     }
@@ -34,9 +34,10 @@ impl fmt::Debug for WorkerId {
     }
 }
 
-/// The entry of a worker, handed to [`Platform::start`]: call [`run`](WorkerEntry::run) on the new thread or core.
+/// The entry of a worker, passed to [`Platform::start`]: call [`run`](WorkerEntry::run) on the new thread or core.
 ///
-/// It runs once. Dropped, it gives the worker's slot back, and those that rely on the worker look for another.
+/// It runs once. If it is dropped instead, it gives the worker's slot back, and the waits that rely on the worker look
+/// for another.
 pub struct WorkerEntry {
     executor: NonNull<()>,
     worker: WorkerId,
@@ -47,12 +48,12 @@ pub struct WorkerEntry {
 /// Takes the executor and the worker of the entry.
 type EntryFn = unsafe fn(NonNull<()>, WorkerId);
 
-// SAFETY: `executor` is a `&'static` executor, which is `Sync`; `WorkerEntry::new` asks for it.
+// SAFETY: `executor` is a `&'static` executor, which is `Sync`; `WorkerEntry::new` requires it.
 unsafe impl Send for WorkerEntry {}
 
 impl WorkerEntry {
     /// # Safety
-    /// `run(executor, worker)`, or `forget(executor, worker)` in its place, must be sound once on any thread.
+    /// One call of `run(executor, worker)`, or of `forget(executor, worker)` instead, must be sound on any thread.
     pub(crate) unsafe fn new(
         executor: NonNull<()>,
         worker: WorkerId,
@@ -67,17 +68,17 @@ impl WorkerEntry {
         self.worker
     }
 
-    /// Becomes the worker; returns when it retires or the executor has shut down.
+    /// Becomes the worker. Returns when the worker retires or the executor has shut down.
     pub fn run(self) {
         let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: contract of `new`: once, as `this` is gone.
+        // SAFETY: contract of `new`: one call, because `self` is consumed.
         unsafe { (this.run)(this.executor, this.worker) }
     }
 }
 
 impl Drop for WorkerEntry {
     fn drop(&mut self) {
-        // SAFETY: contract of `new`: it has not run, and is gone.
+        // SAFETY: contract of `new`: it has not run, and is being dropped.
         unsafe { (self.forget)(self.executor, self.worker) }
     }
 }
@@ -111,7 +112,7 @@ impl fmt::Display for StartError {
 
 impl core::error::Error for StartError {}
 
-/// What a contained panic left behind, opaque to the core: the platform that caught it knows how to open it.
+/// The payload of a contained panic. Opaque to the core: the platform that caught it knows how to open it.
 ///
 /// Two words. Dropping it drops the payload.
 pub struct Panic {
@@ -119,31 +120,31 @@ pub struct Panic {
     vtable: &'static PanicVtable,
 }
 
-/// How a platform takes its panic payload back from the core.
+/// The operations of a platform on its panic payload.
 #[derive(Debug)]
 pub struct PanicVtable {
     /// Frees the payload. Must not unwind.
     pub drop: unsafe fn(NonNull<()>),
-    /// The panic's message, where it has one.
+    /// The panic's message, if it has one.
     pub message: unsafe fn(NonNull<()>) -> Option<&'static str>,
 }
 
-// SAFETY: `from_raw` asks for a payload that may be sent and shared.
+// SAFETY: `from_raw` requires a payload that may be sent and shared.
 unsafe impl Send for Panic {}
 // SAFETY: as above.
 unsafe impl Sync for Panic {}
 
 impl Panic {
-    /// Wraps a payload of the platform's.
+    /// Wraps a payload of the platform.
     ///
     /// # Safety
-    /// The functions of `vtable` must be sound for `payload` on any thread, `drop` once; a message that `message`
+    /// The functions of `vtable` must be sound for `payload` on any thread, `drop` once. A message that `message`
     /// returns must live as long as the payload.
     pub const unsafe fn from_raw(payload: NonNull<()>, vtable: &'static PanicVtable) -> Self {
         Self { payload, vtable }
     }
 
-    /// The payload, if it was wrapped with this `vtable`; else the panic is handed back.
+    /// The payload, if it was wrapped with this `vtable`. Otherwise the panic itself, as an error.
     pub fn into_raw(self, vtable: &'static PanicVtable) -> Result<NonNull<()>, Self> {
         if core::ptr::eq(self.vtable, vtable) {
             let this = core::mem::ManuallyDrop::new(self);
@@ -153,7 +154,7 @@ impl Panic {
         }
     }
 
-    /// The panic's message, where it has one.
+    /// The panic's message, if it has one.
     pub fn message(&self) -> Option<&str> {
         // SAFETY: contract of `from_raw`; the result borrows `self`, which keeps the payload.
         unsafe { (self.vtable.message)(self.payload) }
@@ -169,66 +170,71 @@ impl Drop for Panic {
 
 impl fmt::Debug for Panic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not escaped: where tasks unwrap what tasks have unwrapped, the escapes of escapes would double at each level.
+        // Not escaped: a task that unwraps the error of a task that unwraps another would double the escapes at each
+        // level.
         write!(f, "Panic({})", self.message().unwrap_or("no message"))
     }
 }
 
-/// The machine under an executor: a clock, who am I, wait, wake, and what else it can do.
+/// The machine under an executor: its clock, the current worker, waiting and waking, and what else it can do.
 ///
-/// Everything that a lost wake-up could hide in stays in the core, where a model checker sees it: the core owns the
-/// park words, a platform only waits and wakes on them, like a futex. Four methods have no default and make a port.
+/// Everything in which a wake-up could be lost stays in the core, where a model checker sees it. The core owns the park
+/// words; a platform only waits and wakes on them, like a futex. A port consists of the four methods without a default.
 ///
-/// What a worker alone may call, for itself, is `unsafe`: [`Scheduler::platform`](crate::Scheduler::platform) gives the platform to
-/// anybody, and an implementation may rely on its caller there.
+/// Methods that a worker may only call for itself are `unsafe`, because
+/// [`Scheduler::platform`](crate::Scheduler::platform) gives the platform to any caller. Their implementation may rely
+/// on the contract.
 ///
 /// | method | called from | may block |
 /// |---|---|---|
-/// | [`now`](Self::now), [`current_worker`](Self::current_worker), [`may_wait`](Self::may_wait) | anywhere, interrupt handlers included | no |
-/// | [`wait`](Self::wait) | the worker itself | that is its purpose |
-/// | [`listen`](Self::listen) | one worker at a time, between two passes of its loop | that is its purpose |
-/// | [`wake`](Self::wake), [`interrupt`](Self::interrupt), [`unblock`](Self::unblock) | anywhere, interrupt handlers included | no |
-/// | [`poll_io`](Self::poll_io), [`relax`](Self::relax) | the worker itself; `relax` also what waits elsewhere | no |
+/// | [`now`](Self::now), [`current_worker`](Self::current_worker), [`may_wait`](Self::may_wait) | any, also interrupt handlers | no |
+/// | [`wait`](Self::wait) | the worker itself | yes |
+/// | [`listen`](Self::listen) | one worker at a time, between two passes of its loop | yes |
+/// | [`wake`](Self::wake), [`interrupt`](Self::interrupt), [`unblock`](Self::unblock) | any, also interrupt handlers | no |
+/// | [`poll_io`](Self::poll_io), [`relax`](Self::relax) | the worker itself; `relax` also in other waits | no |
 /// | [`guard`](Self::guard) | anywhere | no |
-/// | [`block`](Self::block) | threads that are no workers | that is its purpose |
+/// | [`block`](Self::block) | threads that are no workers | yes |
 ///
 /// # Safety
 ///
-/// An implementation promises, and the executor's memory safety rests on it:
+/// The executor's memory safety rests on these promises of an implementation:
 ///
-/// - **Identity.** [`current_worker`](Self::current_worker) returns `Some(w)` only in the one context (thread, core) that
-///   may be `w`, whether it has entered or not: at most one context at a time for each `w`. A context that is given `w`
-///   by [`enter`](Self::enter) may be it until [`leave`](Self::leave). An interrupt or signal handler on that context may get `Some(w)` or `None`.
+/// - **Identity.** [`current_worker`](Self::current_worker) returns `Some(w)` in at most one context (thread, core) at
+///   a time, the only one that may be `w`, whether that one has entered or not. A context that [`enter`](Self::enter)
+///   makes `w` may be `w` until [`leave`](Self::leave). An interrupt or signal handler on that context may get
+///   `Some(w)` or `None`.
 /// - **Guard.** [`guard`](Self::guard) calls its closure exactly once, on this thread, before it returns. Where panics
-///   unwind it must contain them and return `Err`: one that gets out of a poll ends the program.
-/// - **Start.** [`start`](Self::start) has the entry run on a context that is no worker of this executor, or drops it.
+///   unwind it must contain them and return `Err`: a panic that leaves a poll ends the program.
+/// - **Start.** [`start`](Self::start) has a context that is no worker of this executor run the entry, or drops it.
+/// - **Budget.** [`budget`](Self::budget) returns a cell that belongs to the calling thread and lives as long as it.
+/// - **Return.** No method unwinds except `resume`, and `poll_io` with a waker's panic. Any other unwinding ends the
+///   program. The core calls `guard` around all user code.
 ///
-/// - **Budget.** [`budget`](Self::budget) gives a cell of the calling thread's own, which lives as long as the thread.
-/// - **Return.** No method unwinds but `resume`, and `poll_io` with a panic of a waker: one that does ends the program. `guard`
-///   is called around all of user code.
+/// For liveness (no lost wake-up):
 ///
-/// And, for liveness (no lost wake-up):
-///
-/// - **Sticky wake.** [`wait`](Self::wait) and [`listen`](Self::listen) do not block if `*word != expected`; the check is atomic against
-///   [`wake`](Self::wake) and [`interrupt`](Self::interrupt): one of `wait`'s and `listen`'s, in this order, after the word's change always
-///   ends a sleep that saw the old value. Both sleeps may return spuriously, and return at `deadline`.
-/// - **Wake from anywhere.** `wake` and `interrupt` are idempotent and callable from thread, interrupt and foreign contexts; N wakes
-///   before the worker looks may be one interrupt.
-/// - **Monotonic.** [`now`](Self::now) never goes back as seen by one thread.
+/// - **Sticky wake.** [`wait`](Self::wait) and [`listen`](Self::listen) do not block if `*word != expected`. The check
+///   is atomic against [`wake`](Self::wake) and [`interrupt`](Self::interrupt): after a change of the word, `wake`
+///   always ends a `wait` that saw the old value, and `interrupt` a `listen`. Both sleeps may return spuriously, and
+///   return at `deadline`.
+/// - **Wake from anywhere.** `wake` and `interrupt` are idempotent, and callable from thread, interrupt and foreign
+///   contexts. Several wakes before the worker runs again may be one interrupt.
+/// - **Monotonic.** [`now`](Self::now) never goes back, as seen by one thread.
 pub unsafe trait Platform: Sync + 'static {
-    /// Whether there is a reactor, in which one worker at a time [`listens`](Self::listen). Without one, workers [`wait`](Self::wait).
+    /// Whether there is a reactor, in which one worker at a time [`listens`](Self::listen). If not, workers only
+    /// [`wait`](Self::wait).
     const LISTENS: bool = false;
 
     /// Monotonic time. Called about once in 128 polls and around each park.
     fn now(&self) -> Instant;
 
-    /// The worker of this executor that runs in the calling context, if any. Called on each wake and spawn, and at the
-    /// end of tasks in a `Heap`.
+    /// The worker of this executor that runs in the calling context, if there is one. Called on each wake and spawn,
+    /// and at the end of each task in a `Heap`.
     fn current_worker(&self) -> Option<WorkerId>;
 
-    /// Whether the calling context may wait for others: false in an interrupt or signal handler, where the platform can tell, as the
-    /// code below it may be what it would wait for. Joins, fork-join runs, broadcasts, and what becomes a worker or waits for the end
-    /// of an executor, are refused there, with the error of each.
+    /// Whether the calling context may wait for other contexts. False in an interrupt or signal handler, if the
+    /// platform can tell: the code that it interrupted may be what it would wait for. Where it is false, the core
+    /// refuses joins, fork-join runs and broadcasts, to run a worker, and to wait for the end of an executor, each with
+    /// its error.
     fn may_wait(&self) -> bool {
         true
     }
@@ -239,18 +245,19 @@ pub unsafe trait Platform: Sync + 'static {
         false
     }
 
-    /// What is left of the budget of a future that the calling thread polls without being a worker, in a `block_on` of the platform's
-    /// own: it sets the number to [`BUDGET`](crate::BUDGET) before each poll, and to `u32::MAX` behind it, and operations count it
-    /// down. The default is none, and no limit.
+    /// The budget of a future that the calling thread polls without being a worker, in a `block_on` of the platform.
+    /// The platform sets the number to [`BUDGET`](crate::BUDGET) before each poll and to `u32::MAX` after it;
+    /// operations count it down. The default is `None`: no limit.
     fn budget(&self) -> Option<NonNull<Cell<u32>>> {
         None
     }
 
-    /// The calling context becomes `worker`: set the thread local, the per-CPU register. Nothing to do where the
-    /// context itself says who it is (a hart id).
+    /// The calling context becomes `worker`: set the thread-local, or the per-CPU register. Nothing needs to be done if
+    /// the context identifies itself (by a hart id).
     ///
     /// # Safety
-    /// Only the core calls it: no other context is `worker`, nor becomes it before this one calls [`leave`](Self::leave).
+    /// Called by the core only. No other context is `worker`, nor becomes it before this one calls
+    /// [`leave`](Self::leave).
     unsafe fn enter(&self, worker: WorkerId) {
         let _ = worker;
     }
@@ -258,12 +265,12 @@ pub unsafe trait Platform: Sync + 'static {
     /// The calling context stops being `worker`.
     ///
     /// # Safety
-    /// Only the core calls it, in the context that has called [`enter`](Self::enter) for `worker`.
+    /// Called by the core only, in the context that has called [`enter`](Self::enter) for `worker`.
     unsafe fn leave(&self, worker: WorkerId) {
         let _ = worker;
     }
 
-    /// Sleeps while `*word == expected`, until [`wake`](Self::wake), `deadline` or no reason at all.
+    /// Sleeps while `*word == expected`, until [`wake`](Self::wake) or `deadline`. It may return earlier for no reason.
     ///
     /// # Safety
     /// The calling context is `worker`, and has entered.
@@ -275,12 +282,12 @@ pub unsafe trait Platform: Sync + 'static {
         deadline: Option<Instant>,
     );
 
-    /// As [`wait`](Self::wait), in the reactor: it also ends with an event of I/O. What it has heard of, the worker keeps for its next
-    /// [`poll_io`](Self::poll_io); whether there is something. Only where [`LISTENS`](Self::LISTENS) is set.
+    /// As [`wait`](Self::wait), in the reactor: an I/O event ends it too. The worker keeps the events for its next
+    /// [`poll_io`](Self::poll_io). Returns whether there are any. Called only if [`LISTENS`](Self::LISTENS) is set.
     ///
-    /// One worker at a time is in here; the core sees to that. The others sleep in `wait`, as does each worker that waits in the midst
-    /// of user code. It asks the reactor once, without blocking, even if the word is another or the deadline has passed: a busy
-    /// worker calls it with [`Instant::ZERO`] for no more than that.
+    /// The core lets one worker at a time listen. The others sleep in `wait`, and so does each worker that waits inside
+    /// user code. It checks the reactor once, without blocking, even if the word differs from `expected` or the
+    /// deadline has passed: a busy worker calls it with [`Instant::ZERO`] for this check alone.
     ///
     /// The default is for platforms without a reactor.
     ///
@@ -293,7 +300,7 @@ pub unsafe trait Platform: Sync + 'static {
         expected: u32,
         deadline: Option<Instant>,
     ) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: the contract is the same as that of `wait`.
         unsafe { self.wait(worker, word, expected, deadline) };
         false
     }
@@ -306,17 +313,18 @@ pub unsafe trait Platform: Sync + 'static {
         self.wake(worker, word);
     }
 
-    /// Starts a context that calls `entry.run()`. The default refuses: cores then enter `run` by themselves.
+    /// Starts a context that calls `entry.run()`. The default refuses; then cores enter `run` by themselves.
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
         let _ = entry;
         Err(StartError::Unsupported)
     }
 
-    /// Delivers what this worker keeps of [`listen`](Self::listen), without blocking; the number of events. Wakers that run in here wake
-    /// onto the worker's own queues. Several workers may be in here at the same time.
+    /// Delivers the events that this worker keeps from [`listen`](Self::listen), without blocking. Returns their
+    /// number. Wakers that run in it wake tasks onto the worker's own queues. Several workers may call it at once.
     ///
-    /// The worker calls it after a `listen` that has heard of something, before it runs anything else. It listens when it sleeps, and
-    /// asks about every 128 polls, or every millisecond if those take longer, and in [`step`](crate::Worker::step).
+    /// The worker calls it after a `listen` that returned true, before it runs anything else. It listens when it
+    /// sleeps, and checks the reactor about every 128 polls, or every millisecond if those take longer, and in
+    /// [`step`](crate::Worker::step).
     ///
     /// # Safety
     /// The calling context is `worker`, and has entered.
@@ -325,21 +333,21 @@ pub unsafe trait Platform: Sync + 'static {
         0
     }
 
-    /// Runs `poll` and contains a panic, where the platform unwinds. The default is for platforms where panics abort: it lets
-    /// a panic pass, and the core then ends the program, with a second panic that says so.
+    /// Runs `poll`, and contains a panic if the platform unwinds. The default is for platforms whose panics abort. If a
+    /// panic does unwind, it passes the default, and the core then ends the program with a second panic that says so.
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         poll();
         Ok(())
     }
 
-    /// Goes on with a panic that [`guard`](Self::guard) has contained, in the calling context: a fork-join run that ends by a
-    /// panic of one of its jobs. The default panics with the message. A kernel whose `guard` is the default never comes
-    /// here; if it wants no panic linked at all, `loop {}` will do.
+    /// Continues a panic that [`guard`](Self::guard) has contained, in the calling context: when a fork-join run ends
+    /// by the panic of one of its jobs. The default panics with the message. A kernel whose `guard` is the default
+    /// never gets here; if it wants no panic code linked, `loop {}` will do.
     fn resume(&self, panic: Panic) -> ! {
         panic!("{}", panic.message().unwrap_or("a job has panicked"))
     }
 
-    /// The `round`th look for work found none: a spin hint at first, later an OS yield.
+    /// Called after the `round`th unsuccessful search for work: a spin hint at first, later an OS yield.
     fn relax(&self, round: u32) {
         let _ = round;
         core::hint::spin_loop();
@@ -347,7 +355,7 @@ pub unsafe trait Platform: Sync + 'static {
 
     /// As [`wait`](Self::wait), for a thread that is no worker. The default spins.
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        // Ordering: Acquire pairs with the Release of whoever changes the word before `unblock`.
+        // Ordering: Acquire pairs with the Release of the caller of `unblock`, which changes the word before.
         while word.load(crate::atomic::Ordering::Acquire) == expected
             && deadline.is_none_or(|end| self.now() < end)
         {

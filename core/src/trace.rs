@@ -1,6 +1,6 @@
-//! What the scheduler tells the platform's event sink.
+//! The events that the scheduler reports to the platform.
 
-/// Something that the scheduler did, told to [`Platform::event`](crate::Platform::event).
+/// Something that the scheduler did, reported to [`Platform::event`](crate::Platform::event).
 ///
 /// Tasks are named by the address of their header, which is unique among live tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Event {
     PollEnd(usize),
     /// A worker took this many tasks from another.
     Steal {
-        /// The worker stolen from.
+        /// The worker that they were taken from.
         victim: u16,
         /// How many tasks.
         tasks: u16,
@@ -27,7 +27,7 @@ pub enum Event {
     LongPoll {
         /// The stuck worker.
         worker: u16,
-        /// For how long at least, in nanoseconds.
+        /// How long it has been inside, at least, in nanoseconds.
         nanos: u64,
     },
 }

@@ -8,14 +8,14 @@ use crate::{
     task::header::{Header, Ready},
 };
 
-/// As large as a worker's own.
+/// The capacity of a worker's own ring.
 const CAP: usize = 256;
 
 /// Stands for a task: a pointer to no header. The ring does not read headers, unless it sheds a chain.
 #[derive(Debug)]
 pub struct Item(NonNull<Header>);
 
-// SAFETY: nothing is behind it.
+// SAFETY: the pointer is never followed.
 unsafe impl Send for Item {}
 
 impl Item {
@@ -40,7 +40,7 @@ pub fn ring() -> (Owner, Victim) {
 }
 
 impl Owner {
-    /// How many items fit.
+    /// How many more items fit.
     pub fn room(&mut self) -> usize {
         // SAFETY: INV-RING-OWNER: there is one `Owner`, borrowed mutably.
         unsafe { self.0.room() }
@@ -52,7 +52,8 @@ impl Owner {
     /// There is room.
     #[inline]
     pub unsafe fn push(&mut self, item: Item) {
-        // SAFETY: as in `room`. The ring has room, so that it sheds no chain, which alone would follow the pointer.
+        // SAFETY: as in `room`. The ring has room, so it sheds no chain, which is the only operation that follows the
+        // pointer.
         match unsafe { self.0.push(Ready::from_raw(item.0)) } {
             Overflow::None => {}
             Overflow::One(_) | Overflow::Chain(_) => unreachable!("the ring has room"),
@@ -66,11 +67,11 @@ impl Owner {
         unsafe { self.0.pop() }.map(|ready| Item(ready.into_raw()))
     }
 
-    /// Steals half of what is in another ring: the first item, and how many there were in all.
+    /// Steals half of another ring. Returns the first item, and how many there were.
     #[inline]
     pub fn steal(&mut self, from: &Victim) -> Option<(Item, usize)> {
         assert!(!Arc::ptr_eq(&self.0, &from.0), "a ring does not steal from itself");
-        // SAFETY: as in `room`; the rings are two.
+        // SAFETY: as in `room`; the caller has two different rings.
         let (first, n) = unsafe { from.0.steal_into(&self.0) }?;
         Some((Item(first.into_raw()), n))
     }

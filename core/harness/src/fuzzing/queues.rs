@@ -1,4 +1,4 @@
-//! The queues, of tasks and jobs that are numbers.
+//! The queues of tasks and jobs. Tasks and jobs are numbers here.
 
 use alloc::{boxed::Box, rc::Rc, vec::Vec};
 use core::{cell::Cell, ptr::NonNull};
@@ -66,7 +66,7 @@ pub struct Ring<const CAP: usize> {
 }
 
 impl<const CAP: usize> Ring<CAP> {
-    /// An empty one, whose indices begin at `index`.
+    /// An empty ring whose indices begin at `index`.
     pub fn new(tasks: &Tasks, index: u32) -> Self {
         Self { ring: Queue::starting_at(index), tasks: tasks.clone(), claimed: None }
     }
@@ -92,7 +92,7 @@ impl<const CAP: usize> Ring<CAP> {
             Overflow::Chain(chain) => self.tasks.numbers(chain),
         }
     }
-    /// Takes the oldest.
+    /// Takes the oldest task.
     pub fn pop(&mut self) -> Option<usize> {
         // SAFETY: as in `room`.
         unsafe { self.ring.pop() }.map(|ready| self.tasks.number(ready))
@@ -112,7 +112,7 @@ impl<const CAP: usize> Ring<CAP> {
     /// The thief copies the tasks that it has claimed, and releases the ring.
     pub fn end_steal(&mut self) -> Vec<usize> {
         let Some((first, n)) = self.claimed.take() else { return Vec::new() };
-        // SAFETY: INV-RING-SLOT: they were claimed, and not released yet.
+        // SAFETY: INV-RING-SLOT: the tasks have been claimed, and not yet released.
         let read = |i| self.tasks.number(unsafe { self.ring.read(first.wrapping_add(i)) });
         let stolen = (0..n).map(read).collect();
         self.ring.release();
@@ -124,23 +124,23 @@ impl<const CAP: usize> Ring<CAP> {
 pub struct Injector(injector::Injector, Tasks);
 
 impl Injector {
-    /// An empty one.
+    /// An empty injector.
     pub fn new(tasks: &Tasks) -> Self {
         Self(injector::Injector::new(), tasks.clone())
     }
-    /// Whether nothing waits.
+    /// Whether no task waits.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// How many wait.
+    /// How many tasks wait.
     pub fn len(&self) -> usize {
         self.0.len()
     }
-    /// Adds one.
+    /// Adds a task.
     pub fn push(&self, n: usize) {
         self.0.push(self.1.ready(n));
     }
-    /// Adds some.
+    /// Adds a chain of tasks.
     pub fn push_chain(&self, all: &[usize]) {
         self.0.push_chain(self.1.chain(all));
     }
@@ -157,20 +157,20 @@ impl Injector {
 pub struct Inbox(inbox::Inbox, Tasks);
 
 impl Inbox {
-    /// An empty one.
+    /// An empty inbox.
     pub fn new(tasks: &Tasks) -> Self {
         Self(inbox::Inbox::new(), tasks.clone())
     }
-    /// Adds one.
+    /// Adds a task.
     pub fn push(&self, n: usize) {
         self.0.push(self.1.ready(n));
     }
-    /// Whether nothing waits.
+    /// Whether no task waits.
     pub fn is_empty(&mut self) -> bool {
-        // SAFETY: borrowed mutably, so that we are the worker.
+        // SAFETY: the inbox is borrowed mutably, so that we are its worker.
         unsafe { self.0.is_empty() }
     }
-    /// Whether there is something that was not yet put in order.
+    /// Whether there are tasks that have not yet been put in order.
     pub fn has_mail(&self) -> bool {
         self.0.has_mail()
     }
@@ -179,14 +179,14 @@ impl Inbox {
         // SAFETY: as in `is_empty`.
         unsafe { self.0.put_back() };
     }
-    /// Takes the oldest.
+    /// Takes the oldest task.
     pub fn pop(&mut self) -> Option<usize> {
         // SAFETY: as in `is_empty`.
         unsafe { self.0.pop() }.map(|ready| self.1.number(ready))
     }
 }
 
-/// A deque of jobs, each a number.
+/// A deque of jobs. Each job is a number.
 pub struct Jobs<const CAP: usize> {
     deque: Deque<u32, CAP>,
     jobs: Box<[u32]>,
@@ -195,14 +195,14 @@ pub struct Jobs<const CAP: usize> {
 }
 
 impl<const CAP: usize> Jobs<CAP> {
-    /// An empty one, for numbers below `jobs`, whose indices begin at `index`.
+    /// An empty deque for numbers below `jobs`, whose indices begin at `index`.
     pub fn new(jobs: u32, index: usize) -> Self {
         Self { deque: Deque::starting_at(index), jobs: (0..jobs).collect(), pushed: Vec::new() }
     }
     /// Adds a job, if there is room.
     pub fn push(&mut self, n: u32) -> bool {
         let job = NonNull::from(&self.jobs[n as usize]);
-        // SAFETY: INV-DEQUE-OWNER: the deque is ours, and borrowed mutably; the jobs stay as long as it.
+        // SAFETY: INV-DEQUE-OWNER: the deque is ours, and borrowed mutably. The jobs live as long as the deque.
         unsafe {
             let at = self.deque.bottom();
             let room = self.deque.push(at, job);
@@ -213,7 +213,7 @@ impl<const CAP: usize> Jobs<CAP> {
     /// Takes the last push back. Returns whether the job was still there.
     pub fn take(&mut self) -> Option<bool> {
         let at = self.pushed.pop()?;
-        // SAFETY: as in `push`; INV-DEQUE-ORDER: all pushes after it were taken back.
+        // SAFETY: as in `push`; INV-DEQUE-ORDER: all later pushes were taken back.
         Some(unsafe { self.deque.take(at) })
     }
     /// Makes up to `n` jobs public. Returns how many.
@@ -225,7 +225,7 @@ impl<const CAP: usize> Jobs<CAP> {
     pub fn steal(&self) -> Option<u32> {
         match self.deque.steal_if(|| true) {
             Steal::Empty => None,
-            // SAFETY: it is one of `jobs`.
+            // SAFETY: the pointer is to one of `jobs`.
             Steal::Success(job) => Some(unsafe { job.read() }),
             Steal::Retry => panic!("another thief was faster, and there is none"),
         }
@@ -242,7 +242,7 @@ impl<const CAP: usize> Jobs<CAP> {
     pub fn ask(&mut self, on: bool) {
         if on { self.deque.ask() } else { self.deque.unask() }
     }
-    /// All jobs count again.
+    /// The owner has seen that a thief asked.
     pub fn wake_up(&mut self) {
         self.deque.wake_up();
     }

@@ -1,8 +1,8 @@
-//! The state word, its transitions by name.
+//! The state word, with its transitions by name.
 
 use crate::task::state::{Act, Done, Pend, Snapshot, State as Word};
 
-/// The state word of one task, new at first.
+/// The state word of one task.
 pub struct State(Word);
 
 /// A transition.
@@ -58,7 +58,7 @@ pub struct Look {
 }
 
 impl State {
-    /// That of a new task.
+    /// The state of a new task.
     pub fn spawned() -> Self {
         let word = Word::vacant();
         word.publish(Snapshot::spawned(false));

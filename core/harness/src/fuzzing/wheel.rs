@@ -1,4 +1,4 @@
-//! The wheel, with timers that are numbers.
+//! The wheel. Timers are numbers here.
 
 use alloc::{boxed::Box, sync::Arc, task::Wake, vec::Vec};
 use core::{ptr::NonNull, task::Waker};
@@ -20,19 +20,19 @@ pub struct Wheel {
     tick: u32,
 }
 
-/// When a timer fired, in turns, from 1; 0 if it has not.
+/// When a timer fired: a sequence number from 1, or 0 if it has not fired.
 struct Fired(AtomicU32, Arc<AtomicU32>);
 
 impl Wake for Fired {
     fn wake(self: Arc<Self>) {
-        // Ordering: there is one thread.
+        // Ordering: Relaxed: there is only one thread.
         let before = self.0.swap(1 + self.1.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         assert_eq!(before, 0, "a timer fires once");
     }
 }
 
 impl Wheel {
-    /// Timers that are in no wheel yet, and slots of 2^`tick` nanoseconds.
+    /// This many timers in no wheel, and slots of 2^`tick` nanoseconds.
     pub fn new(timers: usize, tick: u32) -> Self {
         let turn = Arc::new(AtomicU32::new(0));
         let timer = |_| (Node::new(), Arc::new(Fired(AtomicU32::new(0), Arc::clone(&turn))));
@@ -50,7 +50,7 @@ impl Wheel {
     }
     /// Takes a timer out. Returns whether it was in the wheel.
     pub fn remove(&mut self, i: usize) -> bool {
-        // SAFETY: INV-TIMER: there is no other wheel.
+        // SAFETY: INV-TIMER: there is only this wheel.
         unsafe { self.wheel.remove(NonNull::from(&self.timers[i].0)) }.is_some()
     }
     /// Gives a timer another deadline. Returns whether that is before all others, or `None` for a timer that is not in the wheel.
@@ -59,7 +59,7 @@ impl Wheel {
         // SAFETY: as in `remove`.
         unsafe { self.wheel.reset(node, Instant::from_nanos(deadline), self.tick) }
     }
-    /// The timers that fire at `now`, in their order.
+    /// The timers that fire at `now`, in order.
     pub fn expire(&mut self, now: u64) -> Vec<usize> {
         loop {
             let mut batch = Batch::default();
@@ -82,7 +82,7 @@ impl Wheel {
     pub fn next(&self) -> Option<u64> {
         self.wheel.next(self.tick).map(Instant::as_nanos)
     }
-    /// Whether it holds timers.
+    /// Whether the wheel holds timers.
     pub fn is_armed(&self) -> bool {
         self.wheel.is_armed()
     }
