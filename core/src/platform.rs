@@ -187,10 +187,10 @@ impl fmt::Debug for Panic {
 ///
 /// | method | called from | may block |
 /// |---|---|---|
-/// | [`now`](Self::now), [`current_worker`](Self::current_worker), [`may_wait`](Self::may_wait) | any, also interrupt handlers | no |
+/// | [`now`](Self::now), [`current_worker`](Self::current_worker), [`may_wait`](Self::may_wait) | any context | no |
 /// | [`wait`](Self::wait) | the worker itself | yes |
 /// | [`listen`](Self::listen) | one worker at a time, between two passes of its loop | yes |
-/// | [`wake`](Self::wake), [`interrupt`](Self::interrupt), [`unblock`](Self::unblock) | any, also interrupt handlers | no |
+/// | [`wake`](Self::wake), [`interrupt`](Self::interrupt), [`unblock`](Self::unblock) | any context | no |
 /// | [`poll_io`](Self::poll_io), [`relax`](Self::relax) | the worker itself; `relax` also in other waits | no |
 /// | [`guard`](Self::guard) | anywhere | no |
 /// | [`block`](Self::block) | threads that are no workers | yes |

@@ -1,4 +1,4 @@
-//! Aborts and shields: when a task ends that was asked to.
+//! Aborts and shields: when a task that was asked to end does so.
 #![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
@@ -71,7 +71,7 @@ fn an_abort_handle_works_without_the_handle() {
     assert!(abort.is_finished());
 }
 
-/// A place for the handle of a task that needs its own.
+/// A place for the handle of a task that needs its own handle.
 type Own<T> = Arc<Mutex<Option<JoinHandle<T>>>>;
 
 #[test]

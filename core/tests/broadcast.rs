@@ -1,4 +1,4 @@
-//! A closure that each worker runs once, with every step where the test wants it.
+//! A closure that each worker runs once. The test steps each worker by hand.
 #![cfg(not(any(filch_loom, filch_shuttle)))]
 
 mod common;
@@ -29,7 +29,7 @@ fn each_worker_that_is_online_runs_it_once() {
         assert_eq!(sim.executor.platform().current_worker(), Some(worker));
         ran.lock().unwrap().push(worker);
         if worker == id(0) {
-            // The others have been told by now.
+            // The other workers have been woken by now.
             assert_eq!(sim.step(3), Step::Polled);
             assert_eq!(sim.step(1), Step::Polled);
             assert_eq!(sim.step(1), Step::Idle, "once");
@@ -41,14 +41,14 @@ fn each_worker_that_is_online_runs_it_once() {
     assert_eq!(sim.step(2), Step::Idle, "who comes later has missed it");
 }
 
-/// The closure may take long, and who queues a task meanwhile must not rely on it.
+/// The closure may take long, so a context that queues a task meanwhile must not rely on that worker.
 #[test]
 fn a_worker_that_runs_it_does_not_search() {
     let sim = Mine::new(Sim::new(3));
     assert_eq!(sim.on(1, filch::Worker::begin_park), Some(None));
     let workers = broadcast(&sim, |worker| match worker.index() {
         0 => {
-            // Worker 1 is woken for a task, and another takes it.
+            // Worker 1 is woken for a task, and another worker takes the task.
             sim.executor.spawn(pool(), async {}).unwrap().detach();
             assert_eq!(sim.step(2), Step::Polled);
             while sim.step(2) == Step::Polled {}

@@ -1,4 +1,5 @@
-//! What a platform must not do, and where nothing may wait: errors, or the end of the program, with a message that says why.
+//! What a platform must not do, and where nothing may wait. Each ends in an error, or ends the program with a message
+//! that says why.
 #![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
@@ -13,7 +14,7 @@ use filch::{
     atomic::AtomicU32,
 };
 
-/// One context, worker 0 once it has entered; wrong where the test says so.
+/// A platform of one context, which is worker 0 once it has entered. It breaks its contract where the test says so.
 #[derive(Default)]
 struct Wrong {
     /// The default guard.
@@ -60,7 +61,7 @@ fn executor(platform: Wrong) -> &'static Executor {
     common::forever(Box::new(executor))
 }
 
-/// The child was ended by an abort, and said why.
+/// Checks that the child was ended by an abort, and printed why.
 #[track_caller]
 fn aborts(test: &str, child: fn(), message: &str) {
     let _watchdog = watchdog();
@@ -112,7 +113,7 @@ fn nothing_waits_where_nothing_may() {
     assert!(executor.fork(|_| ()).is_err());
     assert!(executor.broadcast(|_| ()).is_err());
     assert_eq!(executor.worker(id(0)).err(), Some(RunError::MustNotWait));
-    // What it may do: spawn, and wake.
+    // What a handler may do: spawn, and wake.
     let mut other = executor.spawn(memory, async { 8 }).unwrap();
     executor.platform().in_handler.store(false, Relaxed);
     while worker.step() == Step::Polled {}

@@ -1,4 +1,4 @@
-//! What a worker owes the others when it leaves its loop, for user code or for a sleep in the midst of it.
+//! What a worker owes the other workers when it leaves its loop, for user code or for a sleep inside user code.
 #![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
@@ -26,7 +26,7 @@ fn pair() -> &'static ThreadExecutor {
     executor
 }
 
-/// Forks until another worker has taken the other side: it does so as soon as it has asked for it.
+/// Forks until another worker has taken the other side. That worker does so as soon as it has asked.
 fn until_stolen(fork: filch::Fork<'_>, stolen: &AtomicBool) {
     until(|| {
         fork.join(|_| (), |_| ());
@@ -34,7 +34,7 @@ fn until_stolen(fork: filch::Fork<'_>, stolen: &AtomicBool) {
     });
 }
 
-/// What worker 0 does while it waits for worker 1, which goes on when it has seen it asleep.
+/// How worker 0 sleeps while it waits for worker 1. Worker 1 continues once it has seen worker 0 asleep.
 fn sleeper(executor: &ThreadExecutor) -> Sleeps {
     until(|| executor.platform().sleeps(0) != Sleeps::Awake);
     executor.platform().sleeps(0)
@@ -83,7 +83,7 @@ fn a_worker_that_waits_for_a_broadcast_does_not_listen() {
 #[test]
 fn a_worker_that_is_idle_listens() {
     let _watchdog = watchdog();
-    // It waits for that.
+    // `pair` waits until both sleep, and one of them listens.
     stop(pair());
 }
 
@@ -133,7 +133,7 @@ fn a_waker_of_a_timer_runs_outside_of_the_search() {
     until(|| executor.platform().sleeps(2) != Sleeps::Awake);
     let worker = executor.worker(id(1)).unwrap();
     let mut sleep = pin!(executor.sleep(Duration::from_millis(1)));
-    // Worker 2 has to be woken for what worker 0 pushes now: this worker is in here.
+    // Worker 2 must be woken for what worker 0 pushes now, because this worker is in user code.
     let wakes = Arc::clone(&ran);
     let waker = call(move || {
         go.store(true, SeqCst);
@@ -166,7 +166,7 @@ fn a_worker_that_waits_for_a_stolen_job_is_no_searcher() {
             let b = |_: filch::Fork<'_>| {
                 stolen.store(true, SeqCst);
                 until(|| executor.platform().sleeps(1) == Sleeps::Waits);
-                // One of the two is in here, the other has to be woken.
+                // One of the two is in user code, so the other must be woken.
                 go.store(true, SeqCst);
                 until(|| pushed.load(SeqCst) > 0);
             };
@@ -191,7 +191,7 @@ fn ticks_end_though_the_worker_is_idle_between_polls() {
     let last = Arc::new(AtomicUsize::new(0));
     let waker = Arc::new(Mutex::new(None::<Waker>));
     let (count, wakes) = (Arc::clone(&polls), Arc::clone(&waker));
-    // It is woken when its worker has found nothing, and before that one sleeps.
+    // The waker is called when its worker has found nothing, before that worker sleeps.
     executor.platform().at_relax(move |_| {
         if let Some(waker) = wakes.lock().unwrap().take() {
             waker.wake();
@@ -248,7 +248,7 @@ fn the_first_sleep_beside_a_worker_that_took_itself_for_the_only_one_is_short() 
     let executor = sim.executor;
     let task = async move {
         for_tasks.attach(1);
-        // What worker 0 pushed until now, nobody was told of.
+        // No worker has been notified of what worker 0 has pushed until now.
         let deadline = for_tasks.on(1, filch::Worker::begin_park).expect("nothing to do").unwrap();
         let now = executor.platform().now();
         assert!(deadline <= now + Duration::from_millis(1), "{deadline:?}");
@@ -261,7 +261,7 @@ fn the_first_sleep_beside_a_worker_that_took_itself_for_the_only_one_is_short() 
 
 #[test]
 fn a_busy_worker_sees_to_one_that_is_stuck() {
-    // No sleeper, and so no watcher.
+    // No worker sleeps, so none has the watchdog role.
     let (sim, for_tasks) = shared(Sim::with(2, Config::new().spin_rounds(0)));
     let (executor, memory) = (sim.executor, pool());
     let busy = async {

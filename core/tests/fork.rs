@@ -1,4 +1,4 @@
-//! Fork-join, with every steal where the test wants it: all workers are played by one thread.
+//! Fork-join with every steal where the test wants it: one thread plays all workers.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn sleep(sim: &Sim) {
     sim.on(1, |worker| assert_eq!(worker.begin_park(), Some(None)));
 }
 
-/// Worker 1 wakes and does one thing.
+/// Worker 1 wakes and makes one step.
 fn wake(sim: &Sim) -> Step {
     sim.on(1, |worker| {
         worker.end_park();
@@ -86,7 +86,7 @@ fn who_is_no_worker_gets_the_closure_back() {
     assert!(sim.executor.fork(|_| 7).is_err(), "no worker is without work");
 }
 
-/// Two workers, which are awake, and slots for two contexts more.
+/// Two workers, both awake, and slots for two more contexts.
 fn spared() -> Sim {
     let sim = Sim::offline(4, quiet().spares(2));
     (0..2).for_each(|i| sim.attach(i));
@@ -147,7 +147,7 @@ fn no_more_contexts_work_than_there_are_workers() {
     fork_outside(&sim, |fork| {
         let job = |fork: Fork<'_>| {
             taken.borrow_mut().push(me(&sim));
-            // The other worker finds what this one forks, and may not take it.
+            // The other worker finds what this one forks, and must not take it.
             fork.join(
                 |_| {
                     sim.on(0, |worker| worker.end_park());
@@ -254,7 +254,7 @@ fn jobs_of_a_worker_that_goes_to_sleep_in_a_run_are_published() {
     let (_, b) = fork(&sim, |fork| {
         fork.join(
             |_| {
-                // As a wait in sync code does.
+                // A wait in sync code does the same.
                 assert!(sim.on(0, |worker| worker.begin_park()).is_some());
                 assert_eq!(sim.step(1), Step::Polled);
                 sim.on(0, |worker| worker.end_park());
@@ -318,7 +318,7 @@ fn a_worker_without_others_forks_in_place() {
     }
 }
 
-/// What a run does with panics, for sides that panic or not, and a second side that is stolen or not.
+/// The result of a run whose sides may panic, and whose second side may be stolen.
 fn panics(stolen: bool, a_panics: bool, b_panics: bool) -> (Option<&'static str>, usize) {
     let sim = Mine::new(if stolen { sim() } else { Sim::new(2) });
     let ran = AtomicUsize::new(0);
@@ -523,7 +523,8 @@ fn a_worker_that_is_dropped_in_its_own_run_stays_online_until_its_end() {
     assert!(!is_online());
 }
 
-/// A loop of 100 on worker 0, of which worker 1, awake at the 21st call, takes a half. A call takes 100 us there.
+/// A loop of 100 calls on worker 0. Worker 1 is awake at the 21st call and takes half of the rest; a call takes 100 us
+/// there.
 fn give_back(sim: &Mine<Sim>, rest: impl Fn(usize) + Sync) -> Vec<usize> {
     let on_1 = Mine::new(RefCell::new(Vec::new()));
     fork(sim, |fork| {

@@ -1,4 +1,4 @@
-//! One context at a time is a worker, whatever safe code does with handles, entries and platforms.
+//! At most one context at a time is a given worker, whatever safe code does with handles, entries and platforms.
 #![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
@@ -25,7 +25,7 @@ fn keep_handle(executor: &'static ThreadExecutor) {
     HANDLE.set(Some(executor.worker(id(0)).unwrap()));
 }
 
-/// Drops the handle, in the midst of something that the executor does in its slot: no other thread gets the slot.
+/// Drops the handle while the executor is doing something in the worker's slot: no other thread gets the slot.
 fn drop_handle(executor: &'static ThreadExecutor) {
     drop(HANDLE.take());
     let elsewhere = || executor.worker(id(0)).map(drop);
@@ -33,7 +33,7 @@ fn drop_handle(executor: &'static ThreadExecutor) {
     assert_eq!(entered, Err(RunError::AlreadyRunning), "two threads in one slot");
 }
 
-/// The worker has left at the end of what it was in.
+/// Checks that the worker left once the executor had finished in its slot.
 fn has_left(executor: &'static ThreadExecutor) {
     assert!(HANDLE.take().is_none());
     drop(executor.worker(id(0)).expect("the slot is free again"));
@@ -100,8 +100,8 @@ fn a_handle_dropped_in_a_wait_that_panics_leaves_at_its_end() {
     has_left(executor);
 }
 
-/// An executor with one worker and one spare slot, and the entry of a replacement that has not come: worker 0 has waited for a
-/// task, which worker 1 has run.
+/// An executor with one worker and one spare slot, and the entry of a replacement worker that has not come. Worker 0
+/// has waited for a task that worker 1 has run.
 fn late_replacement() -> (&'static ThreadExecutor, WorkerEntry) {
     let executor = parked(3, quiet().nesting(0).spares(1));
     executor.platform().keep_entries();
@@ -111,7 +111,7 @@ fn late_replacement() -> (&'static ThreadExecutor, WorkerEntry) {
         let waits = async move { { target }.join().unwrap() };
         let waits = executor.spawner().spawn_pinned(pool(), id(0), waits).unwrap();
         while !waits.is_finished() {
-            // The first that it finds may be the target.
+            // The first task that it finds may be the target.
             let _ = worker.step();
         }
     });
@@ -129,7 +129,7 @@ fn late_replacement() -> (&'static ThreadExecutor, WorkerEntry) {
     blocked.join().unwrap();
     match entry {
         Some(entry) => (executor, entry),
-        // The target was not waited for; next time.
+        // The worker did not wait for the target; tries again.
         None => late_replacement(),
     }
 }
@@ -143,7 +143,7 @@ fn a_replacement_that_comes_after_the_end_takes_the_slot_from_nobody() {
     let _watchdog = watchdog();
     let (executor, entry) = late_replacement();
     executor.shutdown(filch::Instant::ZERO, |_| {}).unwrap();
-    // It is refused, and goes. Until it has gone, the executor is not opened again.
+    // The thread is refused, and leaves. Until it has left, the executor is not opened again.
     let tries = Flag::new();
     let has_tried = tries.clone();
     executor.platform().at_unblock(move || {
@@ -190,7 +190,7 @@ fn an_entry_that_is_dropped_leaves_the_slot_for_another() {
     stop(executor);
 }
 
-/// Whether the spare slot can be used: by a thread that forks, in the place of a worker that is idle.
+/// Whether the spare slot can be used again: by a thread that forks, in place of an idle worker.
 fn is_taken_again(executor: &'static ThreadExecutor) -> bool {
     let idle = thread::spawn(move || executor.run(id(0)));
     until(|| executor.metrics().totals().parked == 1);

@@ -1,4 +1,4 @@
-//! Fork-join jobs, and what else their workers are there for.
+//! Fork-join jobs, and the other duties of the workers that run them.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::thread;
 use common::{Mine, Sim, id, pool, quiet, stop, threads};
 use filch::{Fork, JoinError, Step};
 
-/// A worker that is not to help waits for its job in the midst of a task's poll, and gives its queues away.
+/// A worker that must not help waits for its job inside the poll of a task, and gives its queues to the other worker.
 #[test]
 fn a_task_that_waits_for_a_job_too_deep_to_help() {
     let executor = threads(2, quiet().nesting(0));
@@ -27,7 +27,7 @@ fn a_task_that_waits_for_a_job_too_deep_to_help() {
                 },
                 |_| {
                     stolen.store(true, SeqCst);
-                    // For the other to come to its wait.
+                    // Gives the other worker time to begin its wait.
                     (0..1_000).for_each(|_| thread::yield_now());
                 },
             )
@@ -38,8 +38,8 @@ fn a_task_that_waits_for_a_job_too_deep_to_help() {
     stop(executor);
 }
 
-/// Of two workers one waits for a job, on which the other is too deep in joins to help with what its task waits for: it says so, and
-/// does not wait for the first.
+/// One of two workers waits for a job. The other runs that job, and is too deep in joins to help with what its task
+/// waits for. It returns the error, and does not wait for the first worker.
 #[test]
 fn too_deep_beside_a_worker_that_waits_for_a_job() {
     let executor = threads(2, quiet().nesting(1));
@@ -49,7 +49,7 @@ fn too_deep_beside_a_worker_that_waits_for_a_job() {
     let task = async move {
         let inner = || {
             stolen.store(true, SeqCst);
-            // For the other to come to its wait, or not.
+            // Gives the other worker time to begin its wait, if it does.
             (0..100).for_each(|_| thread::yield_now());
             let outer = executor.spawn(pool, async move {
                 match spawn(|| 3).join() {
@@ -62,7 +62,7 @@ fn too_deep_beside_a_worker_that_waits_for_a_job() {
         };
         let wait = |fork: Fork<'_>| {
             while !stolen.load(SeqCst) {
-                // The other may have gone to sleep since.
+                // The other worker may have gone to sleep since.
                 fork.is_wanted();
                 thread::yield_now();
             }
@@ -73,7 +73,8 @@ fn too_deep_beside_a_worker_that_waits_for_a_job() {
     stop(executor);
 }
 
-/// A part of a loop of 100 calls, 100 us each, in a task on worker 0, while worker 1 sleeps; whether some of it was left.
+/// Runs a part of a loop of 100 calls, 100 us each, in a task on worker 0, while worker 1 sleeps. Returns whether some
+/// of the loop was left.
 fn is_cut(sim: &'static Mine<Sim>, before: impl Future<Output = ()> + Send + 'static) -> bool {
     sim.on(1, |worker| assert!(worker.begin_park().is_some()));
     let task = sim.executor.spawner().spawn_pinned(pool(), id(0), async move {
@@ -95,7 +96,8 @@ fn leak(sim: Sim) -> &'static Mine<Sim> {
     common::forever(Box::new(Mine::new(sim)))
 }
 
-/// Without stealing nobody else takes what waits in the ring; without a watchdog no other sees to the timers.
+/// Without stealing, no other worker takes what waits in the ring. Without a watchdog, no other worker fires the
+/// timers.
 #[test]
 fn a_loop_gives_way_to_what_only_its_worker_sees_to() {
     let sim = leak(Sim::with(2, quiet().stealing(false).lifo_cap(0)));
@@ -113,7 +115,7 @@ fn a_loop_gives_way_to_what_only_its_worker_sees_to() {
 
 const MS: Duration = Duration::from_millis(1);
 
-/// None watches since all sleep; then one that has a timer is woken for a job.
+/// No worker has the watchdog role, since all sleep. Then a worker that has a timer is woken for a job.
 #[test]
 fn a_worker_that_turns_to_a_job_has_another_watch() {
     let sim = leak(Sim::with(3, quiet().watchdog(Some((MS, 4 * MS)))));
@@ -121,7 +123,7 @@ fn a_worker_that_turns_to_a_job_has_another_watch() {
     assert_eq!(sim.step(1), Step::Polled);
     let sleep = |worker| sim.on(worker, |worker| assert!(worker.begin_park().is_some()));
     [2, 1, 0].into_iter().for_each(sleep);
-    // The watcher finds all asleep, and quiet, and watches no more.
+    // The watchdog finds all workers asleep, and gives up its role.
     for _ in 0..2 {
         sim.on(2, |worker| worker.end_park());
         sleep(2);

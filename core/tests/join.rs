@@ -177,7 +177,7 @@ fn a_handle_that_is_polled_again_keeps_its_waker_and_wakes_it_once() {
     assert!(matches!(polled, Poll::Ready(Ok(7))));
 }
 
-/// Joins nested `depth` deep, each level in a task of its own; how many were told that it is too deep.
+/// Nests joins `depth` deep, each level in a task of its own. Returns how many got `TooDeep`.
 fn nest<E: Copy + Send + 'static>(
     spawn: fn(E, Descent<E>) -> JoinHandle<usize>,
     at: E,
@@ -190,7 +190,7 @@ fn nest<E: Copy + Send + 'static>(
     match handle.join() {
         Ok(n) => n,
         Err(JoinError::TooDeep) => {
-            // The handle is still good; the task runs when this one is out of the way.
+            // The handle is still valid; the task runs once this one is out of the way.
             assert!(!handle.is_finished());
             handle.detach();
             1
@@ -239,17 +239,17 @@ fn stand_ins_take_over_from_workers_that_are_too_deep() {
     let _watchdog = watchdog();
     let spawn = |at: At, d: Descent<At>| at.spawn(&POOL, d.go()).unwrap();
     let executor = threads(1 + 4, Config::new().nesting(10).spares(4));
-    // Five contexts, each ten deep and one more.
+    // Five contexts; each nests ten deep, or one deeper.
     for depth in [10, 11, 30, 50] {
         let descent = Descent { spawn, at: executor, depth };
         let mut handle = executor.spawn(&POOL, descent.go()).unwrap();
-        // Without help from here, which would take a stand-in's place.
+        // This thread must not help: it would take the slot of a replacement worker.
         until(|| handle.is_finished());
         assert_eq!(handle.join().unwrap(), 0, "{depth} deep");
-        // The stand-ins go when they are no longer needed.
+        // Replacement workers retire when they are no longer needed.
         until(|| executor.metrics().workers().filter(|(_, w)| w.online).count() == 1);
     }
-    // Then somebody is told, and nobody hangs.
+    // With no slot left, some joins return an error, and none hangs.
     let descent = Descent { spawn, at: executor, depth: 100 };
     let too_deep = executor.spawn(&POOL, descent.go()).unwrap().join().unwrap();
     assert!(too_deep > 0);
@@ -268,7 +268,8 @@ fn a_refused_stand_in_is_an_error_not_a_hang() {
     stop(executor);
 }
 
-/// What is pinned to a worker that waits too deep is polled on top of the wait, without end perhaps: the wait gives up all the same.
+/// Tasks pinned to a worker that waits too deep are polled on top of the wait, perhaps without end. The wait returns
+/// its error all the same.
 #[test]
 fn pinned_tasks_without_end_keep_no_join_from_its_error() {
     let _watchdog = watchdog();
@@ -297,8 +298,8 @@ fn pinned_tasks_without_end_keep_no_join_from_its_error() {
 
 #[test]
 fn a_stand_in_that_the_shutdown_ended_leaves_nothing_behind() {
-    // A stand-in is told to go while it is in a poll, and the executor stops before it looks: the next worker that is
-    // too deep must still get one that stays.
+    // A replacement worker is asked to retire while it is in a poll, and the executor stops before the worker reads the
+    // request. The next worker that is too deep must still get one that stays.
     let _watchdog = watchdog();
     let executor = threads(1 + 1, Config::new().nesting(0).spares(1));
     let pool = pool();
@@ -314,7 +315,7 @@ fn a_stand_in_that_the_shutdown_ended_leaves_nothing_behind() {
     let (e, r) = (entered.clone(), release.clone());
     let mut outer = executor
         .spawn(pool, async move {
-            // Behind the target, on the stand-in: a poll that is still on when this worker goes on.
+            // On the replacement worker, behind the target: a poll that has not ended when this worker continues.
             let busy = block_in_poll(e.clone(), r);
             executor.spawn(pool, async {}).unwrap().join().unwrap();
             busy.detach();
@@ -344,7 +345,7 @@ fn a_stand_in_that_the_shutdown_ended_leaves_nothing_behind() {
         })
         .unwrap();
     until(|| idle.is_set() && go.is_awaited());
-    // The stand-in is idle, or soon will be: it must not go while its worker waits.
+    // The replacement worker is idle, or soon will be. It must not retire while its worker waits.
     let asleep = || executor.metrics().totals().parked == 1;
     let gone = || executor.metrics().workers().filter(|(_, w)| w.online).count() == 1;
     until(|| asleep() || gone());
@@ -356,7 +357,7 @@ fn a_stand_in_that_the_shutdown_ended_leaves_nothing_behind() {
 
 #[test]
 fn a_pinned_task_runs_on_a_worker_that_is_too_deep() {
-    // Worker 0 waits, too deep to help, for a task that waits for one that is pinned to worker 0.
+    // Worker 0 is too deep to help. It waits for a task that waits for a task that is pinned to worker 0.
     let _watchdog = watchdog();
     let executor = threads(2 + 2, Config::new().nesting(0).spares(2));
     let pool = pool();
@@ -415,7 +416,7 @@ fn foreign_threads_join() {
 
 #[test]
 fn a_foreign_thread_that_helps_is_no_worker_afterwards() {
-    // The only worker sleeps... in a poll; a thread that joins may not steal its role, only lend a hand.
+    // The only worker is in a poll. A thread that joins must not become that worker; it may only help.
     let _watchdog = watchdog();
     let executor = threads(1 + 1, Config::new().spares(1));
     let pool = pool();

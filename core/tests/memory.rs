@@ -1,4 +1,4 @@
-//! Where tasks live: pools, cells, reservations, and what a spawn that fails gives back.
+//! Task memory: pools, cells, reservations, and what a failed spawn returns.
 #![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
@@ -13,7 +13,7 @@ use core::{
 use common::{Drops, Flag, Sim, Tally, id, output, pool, quiet};
 use filch::{Executor, Instant, JoinError, RunError, SpawnErrorKind, TaskCell, TaskPool};
 
-/// A future that can be told from others, and counts its drop.
+/// A future with a number to tell it from others. It counts its drop.
 struct Numbered(u32, #[expect(dead_code, reason = "it is there to be dropped")] Tally);
 
 impl Future for Numbered {
@@ -35,7 +35,7 @@ fn a_full_pool_gives_the_very_future_back() {
     assert_eq!(refused.future.0, 3);
     assert_eq!(drops.count(), 0, "nothing was lost on the way");
 
-    // Complete, but the handles still hold the slots.
+    // Complete, but the handles still keep the slots.
     assert_eq!(sim.run(0), 2);
     let refused = sim.executor.spawn(&POOL, refused.future).unwrap_err();
     assert_eq!(refused.kind, SpawnErrorKind::Full);

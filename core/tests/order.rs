@@ -1,4 +1,4 @@
-//! Who runs when, on one worker and on several that are stepped by hand.
+//! The order in which tasks run, on one worker and on several that are stepped by hand.
 #![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
@@ -26,7 +26,7 @@ fn log_task<T: Copy + Send + 'static>(spawner: Spawner, pool: Pool, log: &Log<T>
     spawner.spawn(pool, async move { log.push(entry) }).unwrap().detach();
 }
 
-/// A task on worker 0 that spawns those of `0..n`, and what ran in which order.
+/// Runs a task on worker 0 that spawns tasks `0..n`. Returns the order in which they ran.
 fn spawn_from_task(sim: &Sim, n: usize) -> Vec<usize> {
     let (spawner, pool, log) = (sim.executor.spawner(), pool(), Log::new());
     let seen = log.clone();
@@ -58,7 +58,7 @@ fn without_the_lifo_slot_all_run_in_their_order() {
     assert_eq!(spawn_from_task(&sim, 5), [0, 1, 2, 3, 4]);
 }
 
-/// A chain of tasks each of which spawns the next, beside one task in the ring: when does that one run?
+/// A chain of tasks, each of which spawns the next, beside one task in the ring. Returns when that one runs.
 fn chain_beside_ring(cap: u32) -> Vec<&'static str> {
     fn link(spawner: Spawner, pool: Pool, log: Log<&'static str>, left: u32) {
         let next = move || {
@@ -123,7 +123,7 @@ fn a_task_that_yields_goes_behind_the_others() {
     assert_eq!(rounds.len(), 9);
 }
 
-/// Never ends, and is always ready.
+/// A future that never ends and is always ready.
 fn restless() -> impl Future<Output = ()> + Send {
     poll_fn(|cx| {
         cx.waker().wake_by_ref();
@@ -199,7 +199,7 @@ fn a_ping_pong_through_the_lifo_slot_does_not_starve_the_ring() {
     for i in 0..2 {
         let (mine, other) = (flags[i].clone(), flags[1 - i].clone());
         let future = poll_fn(move |cx| {
-            // Wakes the other, then waits to be woken by it.
+            // Wakes the other task, then waits for its wake.
             other.take_wakers().into_iter().for_each(core::task::Waker::wake);
             let mut wait = core::pin::pin!(mine.wait());
             wait.as_mut().poll(cx)

@@ -32,7 +32,8 @@ fn fork<R>(sim: &Sim, f: impl FnOnce(Fork<'_>) -> R) -> R {
     })
 }
 
-/// What a user writes who knows that the first side of a join stays on its thread. (`Mine` checks that it does.)
+/// A program may force a scope into the first side of a join, knowing that this side stays on its thread. (`Mine`
+/// checks that it does.)
 #[test]
 fn a_scope_in_the_side_of_a_join_runs_its_jobs_at_once() {
     let sim = Mine::new(Sim::new(2));
@@ -47,7 +48,7 @@ fn a_scope_in_the_side_of_a_join_runs_its_jobs_at_once() {
                 );
             }
         });
-        // What is left in the deque is given to somebody.
+        // Passes on what is left in the deque.
         fork.join(|_| (), |_| ());
         sleep(&sim);
         fork.join(|_| while wake(&sim) == Step::Polled {}, |_| ());

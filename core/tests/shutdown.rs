@@ -129,7 +129,7 @@ fn tasks_spawned_by_tasks_while_draining_still_run() {
         .detach();
     until(|| go.is_awaited());
     let end = thread::spawn(move || executor.shutdown(Instant::MAX, |_| {}));
-    // From outside nothing comes in any more, as soon as it has begun.
+    // Once the shutdown has begun, every spawn from outside is refused.
     until(|| match executor.spawn(pool, async {}) {
         Ok(handle) => {
             handle.detach();
@@ -209,7 +209,7 @@ fn cancelling_drops_every_future_and_nothing_runs_afterwards() {
             0 => executor.spawner().spawn_pinned(&POOL, id((i % 3) as u16), future).unwrap(),
             _ => executor.spawn(&POOL, future).unwrap(),
         };
-        // Some are detached: those of them that nobody can wake end by themselves.
+        // Some are detached. Those that nothing can wake any more end by themselves.
         if i % 5 == 0 { handle.detach() } else { core::mem::forget(handle) }
     }
     until(|| polls.load(SeqCst) > 10_000);
@@ -262,7 +262,7 @@ fn tasks_pinned_to_an_absent_worker_do_not_hold_up_the_end() {
         executor.start(id(0)).unwrap();
         until(|| executor.metrics().workers().any(|(_, w)| w.online));
         let (pool, drops) = (pool(), Drops::new());
-        // One has never run, one wakes the other from the worker that is there.
+        // One task has never run; another wakes a task from the worker that is left.
         let (flag, tally) = (Flag::new(), drops.tally());
         let wait = flag.wait();
         let pinned = async move {
@@ -336,7 +336,7 @@ fn a_shutdown_waits_for_the_poll_under_way() {
 
 #[test]
 fn the_last_task_may_end_anywhere() {
-    // Draining ends when the last task does, whatever wakes it, with all workers asleep.
+    // A drain ends when the last task ends, whatever wakes that task, even if all workers sleep.
     let _watchdog = watchdog();
     for _ in 0..100 {
         let executor = threads(2, Config::new().spin_rounds(0));

@@ -1,10 +1,10 @@
 //! The whole executor under shuttle: random and PCT schedules of two to four workers and a foreign thread, with every
-//! timeout off. Shuttle sees a lost wake-up as a deadlock. It ignores memory orderings: those are loom's.
+//! timeout off. Shuttle reports a lost wake-up as a deadlock. It ignores memory orderings, which the loom models check.
 //!
 //! `RUSTFLAGS="--cfg filch_shuttle" cargo test -p filch --release --test shuttle --target-dir target/shuttle`
 //!
-//! A failure prints a schedule; `SHUTTLE_REPLAY=<schedule>` and the test's name replay it. `SHUTTLE_ITERATIONS` sets how many
-//! schedules each test runs.
+//! A failure prints a schedule. `SHUTTLE_REPLAY=<schedule>` and the test's name replay it. `SHUTTLE_ITERATIONS` sets
+//! how many schedules each test runs.
 #![cfg(filch_shuttle)]
 
 mod whole;
@@ -24,7 +24,7 @@ mod model {
         thread,
     };
 
-    /// Each schedule leaks its memory, as an executor's must stay.
+    /// Leaks a value in each schedule, because an executor's memory must stay.
     pub(crate) fn leak<T>(value: T) -> &'static T {
         Box::leak(Box::new(value))
     }
@@ -57,7 +57,7 @@ mod model {
         }
     }
 
-    // SAFETY: the thread local is the thread's own; the check and the sleep are one under the lock.
+    // SAFETY: the thread local belongs to its thread; the check and the sleep are one step under the lock.
     unsafe impl Platform for Board {
         fn now(&self) -> Instant {
             Instant::ZERO
@@ -98,7 +98,7 @@ mod model {
 
 fn check(f: fn()) {
     let n = std::env::var("SHUTTLE_ITERATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000);
-    // An executor is made on the stack, and is larger than shuttle's stacks.
+    // An executor is built on the stack, and is larger than shuttle's default stacks.
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 18;
     if let Ok(schedule) = std::env::var("SHUTTLE_REPLAY") {

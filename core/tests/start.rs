@@ -63,7 +63,7 @@ fn a_static_executor_runs_on_threads() {
     common::until(|| flag.is_awaited());
     flag.set();
     assert_eq!(handle.join().unwrap(), "done");
-    // One that comes after the end would be refused.
+    // A context that comes after the end would be refused.
     common::until(|| THREADS.metrics().workers().all(|(_, w)| w.online));
     assert_eq!(THREADS.shutdown(Instant::MAX, |_| {}), Ok(0));
     workers.into_iter().for_each(|worker| assert_eq!(worker.join().unwrap(), Ok(())));
@@ -114,10 +114,10 @@ fn a_context_becomes_no_worker_but_its_own() {
     drop(executor.worker(id(0)).expect("nothing is left of the attempts"));
 }
 
-/// A platform of the least that there can be, whose clock goes on with each look.
+/// The smallest possible platform. Its clock advances with each read.
 struct Bare(AtomicU64);
 
-// SAFETY: it has no workers, and is only asked to block.
+// SAFETY: it has no workers; only `block` is called.
 unsafe impl Platform for Bare {
     fn now(&self) -> Instant {
         Instant::from_nanos(self.0.fetch_add(1, SeqCst))

@@ -1,4 +1,4 @@
-//! What becomes of one task: handles, wakers, panics, and when its future and its output are dropped.
+//! The life of one task: handles, wakers, panics, and when its future and its output are dropped.
 #![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
@@ -91,7 +91,7 @@ fn a_task_that_nobody_can_wake_is_reclaimed_on_a_worker() {
     t.handle.detach();
     t.sim.run(0);
     assert_eq!(t.log.take(), []);
-    // The last reference goes, away from the worker.
+    // The last reference is dropped outside of the worker.
     drop(t.flag.take_wakers());
     assert_eq!(t.log.take(), [], "not here");
     assert_eq!(t.sim.run(0), 1);
@@ -141,13 +141,13 @@ fn wakes_between_two_polls_are_one_poll() {
     let t = watched();
     t.sim.run(0);
     let waker = t.flag.take_wakers().pop().unwrap();
-    // Fewer than the narrow state word can count: from there on a poll too many is made.
+    // Fewer than the narrow state word can count. A count beyond that costs one poll too many.
     (0..10).for_each(|_| waker.wake_by_ref());
     let clone = waker.clone();
     clone.wake();
     assert_eq!(t.sim.run(0), 1);
     assert_eq!(t.polls.load(SeqCst), 2);
-    // A wake in the midst of a poll is one more poll, whether it is one or a thousand.
+    // Wakes during a poll make one more poll, whether there is one wake or a thousand.
     for wakes in [1, 2, 15, 16, 17, 1_000, 70_000] {
         let mut left = 1;
         let polls = Arc::new(AtomicUsize::new(0));
@@ -190,7 +190,7 @@ fn wakers_are_harmless_after_the_end() {
 
 #[test]
 fn the_reference_count_has_a_limit_and_is_never_wrong_beyond_it() {
-    // As many references as the state word can count, less one: the next is refused.
+    // One reference less than the state word can count: the next one is refused.
     let limit: usize = if filch::atomic::Word::BITS == 32 { 0xFFFF } else { 0xFF_FFFF };
     let drops = Drops::new();
     let sim = Sim::new(1);
@@ -278,7 +278,7 @@ fn a_panic_in_a_cancelled_futures_drop_is_its_result() {
     handle.abort();
     sim.run(0);
     assert!(output(&mut handle).unwrap_err().is_panic());
-    // An output that nobody wants: its panic has nobody to go to.
+    // An output without a handle: its panic is discarded.
     sim.executor.spawn(pool(), async { Bomb }).unwrap().detach();
     assert_eq!(sim.run(0), 1);
     assert_eq!(sim.executor.metrics().totals().live, 0);
@@ -289,7 +289,7 @@ fn a_joiner_that_looks_elsewhere_loses_nothing() {
     let sim = Sim::new(1);
     let flag = Flag::new();
     let mut target = sim.executor.spawn(pool(), flag.wait()).unwrap();
-    // One poll by one task, which then goes away; another task takes the handle over.
+    // One task polls the handle once and ends; another task takes the handle over.
     let give_up = Arc::new(Mutex::new(None));
     let left = Arc::clone(&give_up);
     sim.executor

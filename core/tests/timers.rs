@@ -93,7 +93,7 @@ fn a_worker_sleeps_until_the_earliest_of_its_deadlines() {
     }
     assert_eq!(sim.sleeps_until(0), Some(at(ms(70))));
     assert_eq!(sim.sleeps_until(1), Some(at(ms(3))));
-    // The platform's clock moves on to the deadline.
+    // The platform's clock advances to the deadline.
     sim.on(1, |worker| worker.park());
     assert_eq!(sim.timers().now(), at(ms(3)));
     sim.run(1);
@@ -129,7 +129,7 @@ fn a_sleep_is_cancelled_and_reset_from_anywhere() {
     let mut handle = sim.executor.spawn(pool(), task).unwrap();
     sim.run(1);
     let mut moved = output(&mut handle).unwrap().unwrap();
-    // Worker 0 has been told that a deadline came closer: it looks again before it sleeps.
+    // Worker 0 has been told that a deadline came closer. It checks its wheel again before it sleeps.
     assert_eq!(sim.sleeps_until(0), Some(at(ms(7))));
     // On a thread that is no worker.
     thread::scope(|scope| {
@@ -151,7 +151,7 @@ fn a_worker_in_its_sleep_hears_of_an_earlier_deadline() {
     assert!(poll_with(late.as_mut(), &wakes).is_pending());
     let mut soon = pin!(timers.sleep(ms(1)));
     assert!(poll_with(soon.as_mut(), &wakes).is_pending());
-    // A hang, if the worker slept for the hour.
+    // If the worker slept for the hour, this would hang.
     while wakes.count() == 0 {
         thread::yield_now();
     }
@@ -202,7 +202,7 @@ fn timers_of_a_worker_that_leaves_are_fired_by_another() {
     sim.set_clock(at(ms(5)));
     sim.run(1);
     assert!(handle.is_finished());
-    // And with nobody there, by the next that comes.
+    // If no worker is there, the next worker that attaches fires the timers.
     let handle = sim.executor.spawn(pool(), sim.executor.sleep(ms(5))).unwrap();
     sim.run(1);
     sim.detach(1);
@@ -213,7 +213,7 @@ fn timers_of_a_worker_that_leaves_are_fired_by_another() {
     assert!(handle.is_finished());
 }
 
-/// A worker that never finds its queues empty looks at its wheel all the same.
+/// A worker that never finds its queues empty checks its wheel all the same.
 #[test]
 fn a_busy_worker_fires_its_timers() {
     let sim = Sim::new(1);
@@ -260,7 +260,8 @@ fn timers_of_a_stuck_worker_are_fired_by_the_watchdog() {
     common::stop(executor);
 }
 
-/// Who is woken for the first of many tasks would find that one alone, and take its waker's core.
+/// A worker that is woken for the first of many tasks would find only that one, and would take the core of the worker
+/// that wakes it.
 #[test]
 fn others_hear_of_tasks_that_are_woken_in_a_row_when_all_are() {
     struct Look(&'static common::ManualExecutor, AtomicUsize, AtomicUsize);
@@ -280,7 +281,7 @@ fn others_hear_of_tasks_that_are_woken_in_a_row_when_all_are() {
             poll_fn(|_| sleep.as_mut().poll(&mut Context::from_waker(&look)).map(drop)).await;
         }
     };
-    // Before, between and behind the others, in whatever order they are fired.
+    // Before, between and after the others, in whatever order they fire.
     let mut waiting = Vec::new();
     for _ in 0..3 {
         waiting.push(executor.spawn(pool(), looker()).unwrap());
@@ -291,7 +292,7 @@ fn others_hear_of_tasks_that_are_woken_in_a_row_when_all_are() {
     while sim.step(0) == Step::Polled {}
     assert_eq!(sim.on(1, filch::Worker::begin_park), Some(None));
     assert_eq!(sim.on(2, filch::Worker::begin_park), Some(None));
-    // It comes from its sleep, and so does not search.
+    // The worker comes from a sleep, so it does not search.
     sim.on(0, filch::Worker::park);
     executor.platform().advance(ms(1));
     assert_eq!(sim.step(0), Step::Polled);
@@ -306,7 +307,8 @@ fn others_hear_of_tasks_that_are_woken_in_a_row_when_all_are() {
     sim.settle();
 }
 
-/// All slept, so that nobody had to keep watch; then a poll arms the first timer, and may get stuck before it ends.
+/// All workers slept, so that none had the watchdog role. Then a poll arms the first timer, and may get stuck before it
+/// ends.
 #[test]
 fn a_timer_armed_in_a_poll_has_another_watch() {
     let sim = Sim::with(3, quiet().watchdog(Some((ms(1), ms(10)))));
@@ -324,7 +326,7 @@ fn a_timer_armed_in_a_poll_has_another_watch() {
         assert_eq!(parked(), 2);
         assert!(poll_with(sleep.as_mut(), &wakes).is_pending());
         assert_eq!(parked(), 1, "another keeps watch");
-        // It is woken once, not for each timer.
+        // The worker is woken once, not once for each timer.
         let mut sooner = pin!(executor.sleep(Duration::from_micros(500)));
         assert!(poll_with(sooner.as_mut(), &wakes).is_pending());
         assert_eq!(parked(), 1);
@@ -337,7 +339,7 @@ fn a_timer_armed_in_a_poll_has_another_watch() {
     sim.settle();
 }
 
-/// Nobody sleeps, so that none watches; another busy worker looks after the stuck one.
+/// No worker sleeps, so none has the watchdog role. Another busy worker fires the timers of the stuck one.
 #[test]
 fn timers_of_a_stuck_worker_are_fired_by_busy_ones() {
     let sim = Sim::new(2);
@@ -430,7 +432,7 @@ fn a_timeout_can_be_given_another_deadline() {
     assert!(matches!(poll_with(timeout, &wakes), Poll::Ready(Err(_))));
 }
 
-/// A future that is ready for something in every poll uses the budget up, and its deadline comes all the same.
+/// A future that is ready for something in every poll uses up the budget. Its deadline is noticed all the same.
 #[test]
 fn a_timeout_ends_a_future_that_uses_up_its_budget() {
     let sim = Sim::new(1);
@@ -477,7 +479,7 @@ fn ended_sleeps_spend_budget() {
     assert_eq!(polls.load(SeqCst), count.div_ceil(filch::BUDGET as usize));
 }
 
-/// Ticks every 10 ms; somebody comes at each of `visits` and takes what is due. What is given.
+/// Ticks every 10 ms. The task is polled at each of `visits` and takes the ticks that are due. Returns them.
 fn ticks(policy: MissedTick, visits: &[u64]) -> Vec<u64> {
     let sim = Sim::new(1);
     let timers = sim.timers();
@@ -503,7 +505,7 @@ fn intervals_keep_their_policy() {
     assert_eq!(ticks(MissedTick::Burst, &visits), [0, 10, 20, 30, 40, 50, 60]);
     assert_eq!(ticks(MissedTick::Delay, &visits), [0, 10, 20, 55]);
     assert_eq!(ticks(MissedTick::Skip, &visits), [0, 10, 20, 50, 60]);
-    // Late by less than a period is not missed.
+    // A tick that is late by less than a period is not missed.
     let visits = [0, 10, 21, 30, 45];
     for policy in [MissedTick::Burst, MissedTick::Delay, MissedTick::Skip] {
         assert_eq!(ticks(policy, &visits), [0, 10, 20, 30, 40]);
@@ -541,7 +543,7 @@ fn what_is_overdue_is_ready_at_its_first_poll() {
     let mut interval = sim.timers().interval(ms(1));
     assert_eq!(poll_with(pin!(interval.tick()), &wakes), Poll::Ready(at(ms(10))));
     assert_eq!(sim.sleeps_until(0), None, "no timer is left");
-    // One that is put to a time that has passed; one that had ended, and begins anew.
+    // One sleep is reset to a time that has passed; another has ended and begins anew.
     let mut sleep = pin!(sim.timers().sleep_until(at(ms(20))));
     assert!(poll_with(sleep.as_mut(), &wakes).is_pending());
     sim.set_clock(at(ms(20)));
@@ -566,7 +568,7 @@ fn a_timer_made_anew_in_each_round_wins_at_last() {
             executor.platform().advance(ms(1));
             let mut tick = pin!(interval.tick());
             let mut sleep = pin!(timers.sleep_until(end));
-            // What `select!` does, with a branch that is always ready.
+            // What `select!` does with a branch that is always ready.
             let over = poll_fn(|cx| {
                 if sleep.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(true);
@@ -623,7 +625,7 @@ fn random(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// Sleeps of random lengths on three workers, reset and dropped at random: none is early, all that stay end.
+/// Sleeps of random lengths on three workers, reset and dropped at random. None ends early, and all that stay end.
 #[test]
 fn random_sleeps_are_never_early() {
     let seed = 0xF11C;
@@ -672,7 +674,7 @@ fn random_sleeps_are_never_early() {
         sim.set_clock(next.max(timers.now()));
         vain += u32::from(sim.settle() == 0);
     }
-    // A slot of many timers far away is taken apart when it begins.
+    // A slot with many distant timers is spread when its time comes.
     assert!(vain < 10, "workers were woken {vain} times for nothing");
     let late = log.lock().unwrap();
     assert!(late.len() >= live, "{} of {live} ended", late.len());

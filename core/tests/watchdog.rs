@@ -1,4 +1,4 @@
-//! The watchdog: its timeouts, and what it sees to.
+//! The watchdog: its timeouts, and what it does.
 #![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
@@ -17,7 +17,7 @@ use std::{
 use common::{NAP, Shared, Sim, id, output, pool, quiet, shared};
 use filch::{Config, Instant, Step};
 
-/// What worker 1 can do while worker 0 is stuck in a poll with a task in its LIFO slot.
+/// Runs `f` on worker 1 while worker 0 is stuck in a poll with a task in its LIFO slot.
 fn behind_a_stuck_poll(config: Config, f: impl FnOnce(&Sim, &Arc<AtomicUsize>) + Send + 'static) {
     let (sim, for_tasks) = shared(watched(3, config));
     let pool = pool();
@@ -29,7 +29,7 @@ fn behind_a_stuck_poll(config: Config, f: impl FnOnce(&Sim, &Arc<AtomicUsize>) +
             count.fetch_add(1, SeqCst);
         };
         executor.spawn(pool, behind).unwrap().detach();
-        // This poll ends only when `f` has.
+        // This poll ends only when `f` has returned.
         f(&for_tasks, &ran);
         drop(for_tasks);
     };
@@ -38,7 +38,7 @@ fn behind_a_stuck_poll(config: Config, f: impl FnOnce(&Sim, &Arc<AtomicUsize>) +
     output(&mut handle).unwrap();
 }
 
-/// So many workers, each of which has slept: the first sleep beside an only worker is a short one.
+/// This many workers, each of which has slept before: the first sleep beside a single worker is a short one.
 fn watched(workers: u16, config: Config) -> Sim {
     let sim = Sim::with(workers, config);
     for worker in 0..workers {
@@ -52,14 +52,14 @@ fn now(sim: &Sim) -> Instant {
     filch::Platform::now(sim.executor.platform())
 }
 
-/// A worker goes to sleep: how long its timeout is, to the nearest 10 us, as it counts in units of 1,024 ns.
+/// A worker goes to sleep. Returns its timeout to the nearest 10 us, as it counts in units of 1,024 ns.
 fn begin(sim: &Sim, worker: u16) -> Duration {
     let deadline = sim.on(worker, filch::Worker::begin_park).expect("nothing to do");
     let nanos = deadline.expect("it watches").nanos_since(now(sim));
     Duration::from_nanos((nanos + 5_000) / 10_000 * 10_000)
 }
 
-/// A sleep of this worker, to the end of its timeout: how long it was.
+/// A worker sleeps to the end of its timeout. Returns how long that was.
 fn timeout(sim: &Sim, worker: u16) -> Duration {
     let timeout = begin(sim, worker);
     sim.executor.platform().advance(timeout);
@@ -74,9 +74,9 @@ fn the_watchdog_takes_the_task_behind_a_stuck_poll() {
         assert_eq!(sim.step(1), Step::Idle, "the LIFO slot is no thief's");
         for scan in 0..2 {
             assert_eq!(ran.load(SeqCst), 0);
-            // The first scan sees the poll, the second that it is still the same.
+            // The first scan sees the poll; the second sees that it is still the same.
             assert_eq!(begin(sim, 1), 20 * NAP, "scan {scan}");
-            // There are two watchers, and one scan.
+            // Two workers have the watchdog role, and one of them scans.
             assert_eq!(begin(sim, 2), 20 * NAP, "scan {scan}");
             sim.executor.platform().advance(20 * NAP);
             sim.on(1, filch::Worker::end_park);
@@ -86,12 +86,12 @@ fn the_watchdog_takes_the_task_behind_a_stuck_poll() {
         assert_eq!(ran.load(SeqCst), 1);
         let (_, worker) = sim.executor.metrics().workers().nth(1).unwrap();
         assert_eq!((worker.sweeps, worker.rescues), (2, 1));
-        // From now on they are short, until no long poll has been seen for a while.
+        // From now on timeouts are short, until no long poll has been seen for a while.
         (0..100).for_each(|n| assert_eq!(timeout(sim, 1), NAP, "{n}"));
     });
 }
 
-/// A watcher that is woken for work again and again comes to the end of its timeout all the same.
+/// A worker with the watchdog role that is woken for work again and again still reaches the end of its timeout.
 #[test]
 fn work_does_not_put_the_scan_off() {
     let config = quiet().watchdog(Some((NAP, 20 * NAP)));
@@ -122,7 +122,7 @@ fn a_poll_over_the_limit_is_reported_once() {
             sim.run(1);
             assert_eq!(timeout(sim, 1), NAP);
         };
-        // The time counts from the first.
+        // The time counts from the first scan.
         (0..2).for_each(|_| sweep());
         assert_eq!(platform.long_polls(), []);
         (0..4).for_each(|_| sweep());
@@ -159,14 +159,15 @@ fn without_a_watchdog_the_task_waits_for_the_end_of_the_poll() {
     });
 }
 
-/// Worker 1 sleeps; timers wake `n` tasks of worker 0, which polls the first of them. Whether worker 1 has been woken by then.
+/// Worker 1 sleeps. Timers wake `n` tasks of worker 0, which polls the first of them. Returns whether worker 1 has been
+/// woken by then.
 fn woken_by_timers<const RING: usize>(sim: &Sim<RING>, n: usize) -> bool {
     for _ in 0..n {
         sim.executor.spawn(pool(), sim.executor.sleep(NAP / 2)).unwrap().detach();
         assert_eq!(sim.step(0), Step::Polled);
     }
     sim.on(1, filch::Worker::begin_park).expect("nothing to do");
-    // From a sleep, so that it does not search.
+    // From a sleep, so that the worker does not search.
     sim.on(0, filch::Worker::park);
     assert_eq!(sim.step(0), Step::Polled);
     let metrics = sim.executor.metrics();
@@ -176,7 +177,7 @@ fn woken_by_timers<const RING: usize>(sim: &Sim<RING>, n: usize) -> bool {
     metrics.totals().parked == 0
 }
 
-/// All are asleep then, one of them in a waker that its own sweep has called.
+/// All workers are asleep, one of them in a waker that its own scan has called.
 #[test]
 fn a_worker_that_sleeps_in_a_waker_of_its_scan_watches_once() {
     struct Call(Shared<256>, Mutex<Vec<Option<Instant>>>);
@@ -185,7 +186,7 @@ fn a_worker_that_sleeps_in_a_waker_of_its_scan_watches_once() {
             let park = |worker| self.0.on(worker, filch::Worker::begin_park).flatten();
             self.1.lock().unwrap().extend([park(0), park(2), park(1)]);
             (0..3).for_each(|worker| self.0.on(worker, filch::Worker::end_park));
-            // The scan goes on behind a sleeper that watches.
+            // The scan continues behind a sleeper with the watchdog role.
             self.1.lock().unwrap().push(park(0));
         }
     }
@@ -196,17 +197,17 @@ fn a_worker_that_sleeps_in_a_waker_of_its_scan_watches_once() {
         let mut sleep = core::pin::pin!(executor.sleep(NAP));
         poll_fn(|_| sleep.as_mut().poll(&mut Context::from_waker(&waker)).map(drop)).await;
     };
-    // The only one that knows of it: the timer has another waker.
+    // Only this task knows of the timer, which has another waker.
     let _handle = executor.spawner().spawn_pinned(pool(), id(0), sleeper).unwrap();
     assert_eq!(sim.step(0), Step::Polled);
     sim.on(1, filch::Worker::begin_park).expect("nothing to do");
-    // Late enough for another worker to see to the timer.
+    // Late enough for another worker to fire the timer.
     executor.platform().advance(10 * NAP);
     sim.on(1, filch::Worker::end_park);
     let now = filch::Platform::now(executor.platform());
     let nap = Some(now + NAP);
     assert_eq!(*call.1.lock().unwrap(), [nap, nap, None, nap]);
-    // Worker 0 watches, and worker 2 is awake.
+    // Worker 0 has the watchdog role, and worker 2 is awake.
     assert_eq!(sim.on(1, filch::Worker::begin_park), Some(nap));
     assert_eq!(sim.on(2, filch::Worker::begin_park), Some(None));
     (0..3).for_each(|worker| sim.on(worker, filch::Worker::end_park));
@@ -246,11 +247,12 @@ fn an_idle_executor_has_no_timeouts() {
     let sim = watched(2, quiet().watchdog(Some((NAP, 4 * NAP))));
     let park = |worker| sim.on(worker, filch::Worker::begin_park).expect("nothing to do");
     let both_up = || (0..2).for_each(|worker| sim.on(worker, filch::Worker::end_park));
-    // The first to sleep watches the second; the second has none to watch.
+    // The first worker to sleep watches the second; the second has none to watch.
     assert!(park(0).is_some());
     assert_eq!(park(1), None);
     both_up();
-    // After work it sleeps with a timeout once: where workers sleep and wake by turns, none has to be woken to watch.
+    // After work a worker sleeps with a timeout once. Where workers sleep and wake by turns, none must be woken to
+    // watch.
     sim.executor.spawner().spawn_pinned(pool(), id(1), async {}).unwrap().detach();
     sim.run(1);
     assert!(park(0).is_some());

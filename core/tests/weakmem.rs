@@ -1,11 +1,11 @@
-//! The whole executor in simulated memory: random and PCT schedules of two to four workers and foreign threads, whose
-//! relaxed loads may read old values, whose weak exchanges fail and whose sleepers wake for no reason; data races in the
-//! core's cells, and in those of these programs, are found.
+//! The whole executor in simulated memory: random and PCT schedules of two to four workers and foreign threads. Relaxed
+//! loads may read old values, weak exchanges fail, and sleepers wake for no reason. Data races in the core's cells, and
+//! in those of these programs, are found.
 //!
 //! `RUSTFLAGS="--cfg filch_weakmem" cargo test -p filch --release --test weakmem --target-dir target/weakmem`
 //!
-//! A failure prints a seed, and how to repeat it. `WEAKMEM_ITERATIONS` sets how many schedules each test runs, of either kind;
-//! `WEAKMEM_START` the first seed.
+//! A failure prints a seed, and how to repeat it. `WEAKMEM_ITERATIONS` sets how many schedules of either kind each test
+//! runs; `WEAKMEM_START` sets the first seed.
 #![cfg(filch_weakmem)]
 
 mod whole;
@@ -13,7 +13,7 @@ mod whole;
 use filch_weakmem::{Checker, Strategy};
 use whole::{ends, handover};
 
-/// What a run frees stays as it was found, so that its use is seen.
+/// Freed memory keeps its content, so that a use after free is seen.
 #[global_allocator]
 static ALLOCATOR: filch_weakmem::Quarantine = filch_weakmem::Quarantine;
 
@@ -43,26 +43,26 @@ mod model {
     /// A value that lives until the end of the run.
     pub(crate) fn leak<T>(value: T) -> &'static T {
         unsafe fn drop_box<T>(at: NonNull<()>) {
-            // SAFETY: it was made below.
+            // SAFETY: the pointer is that of the box made below.
             drop(unsafe { Box::from_raw(at.cast::<T>().as_ptr()) });
         }
         let at = NonNull::from(Box::leak(Box::new(value)));
         LEAKED.with_borrow_mut(|all| all.push((at.cast(), drop_box::<T>)));
-        // SAFETY: just made, and never used mutably again.
+        // SAFETY: the value has just been made, and is never borrowed mutably again.
         unsafe { at.as_ref() }
     }
 
     /// The run is over: its threads have been joined.
     pub(crate) fn free() {
         for (at, drop) in LEAKED.take() {
-            // SAFETY: `leak` put it there, and nobody uses it any more.
+            // SAFETY: `leak` put it there, and it is no longer used.
             unsafe { drop(at) };
         }
     }
 
-    /// Workers sleep on the words themselves, and nothing but what the core does orders them.
+    /// Workers sleep on the words themselves. Only what the core does orders them.
     pub(crate) struct Board {
-        /// By thread: its worker's index, plus one.
+        /// For each thread its worker's index, plus one.
         workers: [Plain; 16],
         clock: AtomicU64,
     }
@@ -80,7 +80,7 @@ mod model {
             match deadline.filter(|deadline| *deadline < Instant::MAX) {
                 None => futex::wait(word, expected),
                 Some(deadline) => {
-                    // Everybody else may go first; then time has passed.
+                    // Every other thread may run first; then time has passed.
                     thread::yield_now();
                     self.clock.fetch_max(deadline.as_nanos(), Relaxed);
                 }
@@ -88,7 +88,7 @@ mod model {
         }
     }
 
-    // SAFETY: the entry is the thread's own; the check and the sleep are one step.
+    // SAFETY: the entry belongs to its thread; the check and the sleep are one step.
     unsafe impl Platform for Board {
         fn now(&self) -> Instant {
             Instant::from_nanos(self.clock.load(Relaxed))
@@ -121,7 +121,7 @@ mod model {
             futex::wake_all(word);
         }
         fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
-            // A panic is a failure: it need not get any further, where it would lose the seed.
+            // A panic is a failure. It stops here, because further out the seed would be lost.
             match catch_unwind(AssertUnwindSafe(poll)) {
                 Ok(()) => Ok(()),
                 Err(_) => filch_weakmem::fail("a poll panicked, see above"),

@@ -1,4 +1,4 @@
-//! Workers that come and go, full rings, many workers, and sleep: no task is ever left behind.
+//! Workers that come and go, full rings, many workers, and sleep. No task is ever left behind.
 #![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use common::{Flag, NAP, Sim, id, output, pool, quiet, shared, watchdog};
 use filch::{Instant, Step, TaskPool};
 
-/// Has worker 0 spawn `n` tasks in one poll, which count themselves.
+/// Has worker 0 spawn `n` tasks in one poll. Each task counts itself.
 fn fill<const RING: usize, const SLOT: usize, const N: usize>(
     sim: &Sim<RING>,
     pool: &'static TaskPool<SLOT, N>,
@@ -30,7 +30,7 @@ fn fill<const RING: usize, const SLOT: usize, const N: usize>(
             executor.spawn(pool, child).unwrap().detach();
         }
     };
-    // Pinned, so that it wakes nobody else.
+    // Pinned, so that it wakes no other worker.
     executor.spawner().spawn_pinned(pool, id(0), parent).unwrap().detach();
     assert_eq!(sim.step(0), Step::Polled);
     ran
@@ -42,7 +42,7 @@ static MANY: TaskPool<160, 1_050> = TaskPool::new();
 fn a_worker_that_leaves_gives_its_tasks_away() {
     for tasks in [1, 2, 10, 256, 257, 258, 1_000] {
         static POOL: TaskPool<160, 1_001> = TaskPool::new();
-        // One pool serves one executor: the workers go, the executor stays.
+        // One pool serves one executor, so the executor stays and its workers change.
         static EXECUTORS: std::sync::OnceLock<&'static common::ManualExecutor> =
             std::sync::OnceLock::new();
         let executor = EXECUTORS.get_or_init(|| Sim::leak_offline(3, quiet()));
@@ -54,7 +54,7 @@ fn a_worker_that_leaves_gives_its_tasks_away() {
         assert_eq!(ran.load(SeqCst), 0);
         assert_eq!(sim.run(1), tasks, "of {tasks}");
         assert_eq!(ran.load(SeqCst), tasks);
-        // The same, and the other worker comes later.
+        // The same, but the other worker comes later.
         sim.detach(1);
         sim.attach(0);
         let ran = fill(&sim, &POOL, tasks);
@@ -123,12 +123,12 @@ fn what_overflows_without_stealing_wakes_somebody() {
     assert_eq!(sim.step(1), Step::Idle);
     assert_eq!(sim.on(1, filch::Worker::begin_park), Some(None));
     fill(&sim, &POOL, 20);
-    // Worker 0 may stay in its poll for long: the injector's tasks are anybody's.
+    // Worker 0 may stay in its poll for long, and any worker may take the injector's tasks.
     assert_eq!(sim.executor.metrics().totals().parked, 0, "worker 1 was woken");
     sim.on(1, filch::Worker::end_park);
 }
 
-/// As above, with a timer that wakes more than there is room for.
+/// As above, with a timer that wakes more tasks than there is room for.
 #[test]
 fn what_overflows_out_of_wakers_wakes_somebody() {
     static POOL: TaskPool<256, 32> = TaskPool::new();
@@ -138,7 +138,7 @@ fn what_overflows_out_of_wakers_wakes_somebody() {
         assert_eq!(sim.step(0), Step::Polled);
     }
     assert_eq!(sim.on(1, filch::Worker::begin_park), Some(None));
-    // From a sleep, so that it does not search.
+    // From a sleep, so that the worker does not search.
     sim.on(0, filch::Worker::park);
     sim.executor.platform().advance(NAP);
     assert_eq!(sim.step(0), Step::Polled);
@@ -195,7 +195,7 @@ fn a_park_timeout_is_kept() {
 
 #[test]
 fn a_wake_reaches_each_of_many_workers() {
-    // Above one word of workers the bitmap has two levels; 130 are three groups, or five.
+    // With more workers than bits in a word the bitmap has two levels; 130 workers are three groups, or five.
     for n in [63, 64, 65, 130, 1_024] {
         let sim = Sim::<2>::build(n, quiet());
         let pool = pool();
@@ -217,7 +217,7 @@ fn a_wake_reaches_each_of_many_workers() {
             assert_eq!(output(&mut handle).unwrap(), 1);
             assert_eq!(sim.on(worker, filch::Worker::begin_park), Some(None));
         }
-        // Work for anybody wakes one after the other, all of them in the end.
+        // Work for any worker wakes one worker after the other, until all are awake.
         for asleep in (0..n).rev() {
             let wakers = sim.executor.spawn(pool, async {}).unwrap();
             let totals = sim.executor.metrics().totals();
@@ -236,10 +236,10 @@ fn a_wake_reaches_each_of_many_workers() {
 fn unparking_a_worker_ends_one_sleep() {
     let _watchdog = watchdog();
     let sim = Sim::new(2);
-    // The only thread would sleep for ever, had the sleep not ended before it began.
+    // The only thread would sleep for ever if the sleep had not ended before it began.
     sim.executor.unpark_worker(id(0));
     sim.on(0, filch::Worker::park);
-    // A worker that there is not.
+    // There is no worker with this id.
     sim.executor.unpark_worker(id(9));
     let totals = sim.executor.metrics().totals();
     assert_eq!((totals.parked, totals.searching), (0, 0));
@@ -267,7 +267,7 @@ fn a_sleeper_that_was_claimed_searches_and_passes_on() {
 fn a_worker_that_leaves_wakes_another_for_its_tasks() {
     let sim = Sim::new(2);
     let ran = fill(&sim, pool(), 1);
-    // Only in the LIFO slot: worker 1 sees nothing, and sleeps.
+    // The task is only in the LIFO slot: worker 1 sees nothing, and sleeps.
     assert_eq!(sim.on(1, filch::Worker::begin_park), Some(None));
     sim.detach(0);
     assert_eq!(sim.executor.metrics().totals().parked, 0);
@@ -311,8 +311,8 @@ fn wakes_from_another_workers_poll_go_to_that_worker() {
     assert!(output(&mut waiting).is_err());
 }
 
-/// Who sees work on its way to sleep may be the searcher that the pusher has relied on: if it then turns to a task of its own,
-/// somebody else must hear of that work.
+/// A worker that sees work on its way to sleep may be the searcher that the pusher has relied on. If it then turns to a
+/// task of its own, another worker must be notified of that work.
 #[test]
 fn who_stays_awake_for_others_work_and_turns_to_its_own_tells_a_sleeper() {
     let (sim, shared) = shared(Sim::<256>::new(3));
@@ -323,11 +323,11 @@ fn who_stays_awake_for_others_work_and_turns_to_its_own_tells_a_sleeper() {
     let parked = |sim: &Sim| sim.executor.metrics().totals().parked;
     let pool = pool();
     let pusher = async move {
-        // The second displaces the first to the ring, and claims worker 0 for it.
+        // The second task moves the first to the ring, and claims worker 0 for it.
         executor.spawn(pool, async {}).unwrap().detach();
         executor.spawn(pool, async {}).unwrap().detach();
         assert_eq!(parked(&shared), 1);
-        // It wakes, searches, and is about to sleep again when it sees the ring.
+        // Worker 0 wakes, searches, and is about to sleep again when it sees the ring.
         shared.on(0, |worker| {
             worker.end_park();
             assert_eq!(worker.begin_park(), None);

@@ -1,4 +1,4 @@
-//! What the tests of the core share: a machine that is stepped by hand, a machine of threads, and futures to look at.
+//! What the tests of the core share: a platform that is stepped by hand, a platform of threads, and futures to observe.
 #![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
 pub(crate) mod watched;
@@ -32,10 +32,10 @@ pub(crate) const fn id(index: u16) -> WorkerId {
     WorkerId::new(index)
 }
 
-// Who the calling context is.
+// The workers that the calling context is.
 
 thread_local! {
-    /// The workers that the thread is, by the address of their platform, innermost last.
+    /// The workers that this thread is, with the address of their platform, innermost last.
     static HERE: RefCell<Vec<(usize, WorkerId)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -52,7 +52,7 @@ fn leave(platform: usize, worker: WorkerId) {
     assert_eq!(left, Some((platform, worker)), "workers are left in the order of their entry");
 }
 
-/// A panic has left the innermost context, or nobody will: it is that of this platform.
+/// Forgets the innermost context, which is of this platform: a panic has left it, or it will never be left.
 pub(crate) fn forget_context<P>(platform: *const P) {
     let last = HERE.with_borrow_mut(Vec::pop);
     assert_eq!(last.map(|(at, _)| at), Some(platform.addr()));
@@ -82,7 +82,7 @@ pub(crate) fn contain(poll: &mut dyn FnMut()) -> Result<(), Panic> {
     })
 }
 
-/// A machine whose contexts are all played by one thread, with a clock that only the test and idle loops advance.
+/// A platform whose contexts are all played by one thread. Only the test and idle loops advance its clock.
 pub(crate) struct Manual {
     clock: AtomicU64,
     /// Polls over the limit: whose, and for how many nanoseconds.
@@ -98,7 +98,7 @@ impl Manual {
         self.long_polls.lock().unwrap().clone()
     }
 
-    /// The calling context is what this worker would run in, whether it does or not.
+    /// Runs `f` in the context of this worker, whether the worker has entered or not.
     pub(crate) fn pose<R>(&self, worker: u16, f: impl FnOnce() -> R) -> R {
         enter(self.at(), id(worker));
         let result = f();
@@ -122,8 +122,8 @@ impl Manual {
     }
 }
 
-// SAFETY: the contexts are entries of the thread's own list, innermost first; `contain` calls once. Sleeps check the word,
-// and nobody else runs meanwhile.
+// SAFETY: contexts are entries in the thread's own list, innermost first; `contain` calls once. Sleeps check the word,
+// and no other context runs meanwhile.
 unsafe impl Platform for Manual {
     fn now(&self) -> Instant {
         Instant::from_nanos(self.clock.load(Ordering::Relaxed))
@@ -157,10 +157,10 @@ unsafe impl Platform for Manual {
     }
 }
 
-/// Slots of our own: the core boxes none without its feature `alloc`.
+/// Boxed slots for the tests: without its feature `alloc` the core has none.
 pub(crate) struct Room<const RING: usize>(Box<[WorkerSlot<RING>]>);
 
-// SAFETY: the box owns its slots, and gives them to nobody else.
+// SAFETY: the box owns its slots, and passes them to no other executor.
 unsafe impl<const RING: usize> Slots<RING> for Room<RING> {
     fn slots(&self) -> &[WorkerSlot<RING>] {
         &self.0
@@ -173,10 +173,10 @@ pub(crate) fn slots<const RING: usize>(n: usize) -> Room<RING> {
     Room((0..n).map(|_| WorkerSlot::new()).collect())
 }
 
-/// A worker that is online, perhaps.
+/// A worker, if it is online.
 type Seat<const RING: usize> = Option<Rc<Worker<Manual, Room<RING>, RING>>>;
 
-/// An executor on the manual machine, and its workers: each a context of its own, all played by the calling thread.
+/// An executor on the manual platform, and its workers. The calling thread plays all their contexts.
 pub(crate) struct Sim<const RING: usize = 256> {
     pub(crate) executor: &'static ManualExecutor<RING>,
     workers: RefCell<Vec<Seat<RING>>>,
@@ -205,7 +205,7 @@ impl Sim {
         forever(Box::new(sim)).executor
     }
 
-    /// No worker online; opens the executor again, should it have been used before.
+    /// No worker online. Opens the executor again if it was used before.
     pub(crate) fn over(executor: &'static ManualExecutor, workers: u16) -> Self {
         executor.reopen();
         Self {
@@ -253,7 +253,7 @@ impl<const RING: usize> Sim<RING> {
     }
 
     pub(crate) fn attach(&self, worker: u16) {
-        // From a context that is no worker, also if called in the midst of a poll.
+        // From a context that is no worker, even if called inside a poll.
         let outer = HERE.take();
         let attached = self.executor.worker(id(worker)).expect("the worker is offline");
         HERE.set(outer);
@@ -268,7 +268,7 @@ impl<const RING: usize> Sim<RING> {
         drop(handle);
     }
 
-    /// Plays the worker's context. Nests: the other contexts wait meanwhile.
+    /// Plays the worker's context. Calls nest: the other contexts wait meanwhile.
     pub(crate) fn on<R>(
         &self,
         worker: u16,
@@ -286,7 +286,7 @@ impl<const RING: usize> Sim<RING> {
         self.on(worker, Worker::step)
     }
 
-    /// Steps the worker until it is idle; how many polls there were.
+    /// Steps the worker until it is idle. Returns how many polls there were.
     pub(crate) fn run(&self, worker: u16) -> usize {
         self.on(worker, |worker| worker.run_for(100_000))
     }
@@ -305,7 +305,7 @@ impl<const RING: usize> Sim<RING> {
         }
     }
 
-    /// Cancels all that is left.
+    /// Cancels all tasks that are left.
     pub(crate) fn close(&self) {
         let n = self.workers.borrow().len() as u16;
         (0..n).filter(|i| self.is_online(*i)).for_each(|i| self.detach(i));
@@ -319,7 +319,7 @@ impl<const RING: usize> Sim<RING> {
     }
 }
 
-/// Every test ends with nothing left over.
+/// Checks at the end of every test that no task is left.
 impl<const RING: usize> Drop for Sim<RING> {
     fn drop(&mut self) {
         if thread::panicking() {
@@ -352,7 +352,7 @@ impl<T> Deref for Mine<T> {
     }
 }
 
-/// A machine whose workers are threads, which sleep on one condition variable.
+/// A platform whose workers are threads. They sleep on one condition variable.
 pub(crate) struct Threads {
     lock: Mutex<()>,
     news: Condvar,
@@ -360,7 +360,7 @@ pub(crate) struct Threads {
     started: Mutex<Vec<thread::JoinHandle<()>>>,
     /// How many more threads `start` may start.
     starts: AtomicUsize,
-    /// Who sleeps, and whether it listens, in pairs of bits.
+    /// Two bits for each worker: whether it sleeps, and whether it listens.
     asleep: AtomicU64,
     /// Entries that `start` has kept, if it keeps them.
     desk: Mutex<Option<Vec<WorkerEntry>>>,
@@ -397,12 +397,12 @@ impl Threads {
         }
     }
 
-    /// Each `poll_io` does this from now on; once for an executor.
+    /// Every `poll_io` calls this from now on. At most once for an executor.
     pub(crate) fn at_poll_io(&self, f: impl Fn(Option<WorkerId>) + Send + Sync + 'static) {
         assert!(self.at_poll_io.set(Box::new(f)).is_ok(), "once");
     }
 
-    /// Each `relax` does this from now on; once for an executor.
+    /// Every `relax` calls this from now on. At most once for an executor.
     pub(crate) fn at_relax(&self, f: impl Fn(Option<WorkerId>) + Send + Sync + 'static) {
         assert!(self.at_relax.set(Box::new(f)).is_ok(), "once");
     }
@@ -412,7 +412,7 @@ impl Threads {
         *self.desk.lock().unwrap() = Some(Vec::new());
     }
 
-    /// One that was kept.
+    /// Takes an entry that was kept.
     pub(crate) fn take_entry(&self) -> Option<WorkerEntry> {
         self.desk.lock().unwrap().as_mut()?.pop()
     }
@@ -422,7 +422,7 @@ impl Threads {
         *self.at_unblock.lock().unwrap() = Some(Box::new(f));
     }
 
-    /// The calling context is what this worker would run in, whether it does or not.
+    /// Runs `f` in the context of this worker, whether the worker has entered or not.
     pub(crate) fn pose<R>(&self, worker: u16, f: impl FnOnce() -> R) -> R {
         enter(self.at(), id(worker));
         let result = f();
@@ -430,7 +430,7 @@ impl Threads {
         result
     }
 
-    /// What the worker does: one below 32.
+    /// How the worker sleeps. Its index is below 32.
     pub(crate) fn sleeps(&self, worker: u16) -> Sleeps {
         match self.asleep.load(Ordering::SeqCst) >> (2 * worker) & 3 {
             0 => Sleeps::Awake,
@@ -477,8 +477,8 @@ impl Threads {
     }
 }
 
-// SAFETY: the contexts are threads, by the thread's own list; `contain` calls once; each entry runs on its own thread, once.
-// Sleeps check the word under the lock that wakes take.
+// SAFETY: contexts are threads, each with a list of its own; `contain` calls once; each entry runs on its own thread,
+// once. Sleeps check the word under the lock that wakes take.
 unsafe impl Platform for Threads {
     const LISTENS: bool = true;
     fn now(&self) -> Instant {
@@ -575,7 +575,7 @@ pub(crate) fn stop(executor: &'static ThreadExecutor) {
     assert_eq!(totals.spawned, totals.completed, "{totals:?}");
 }
 
-/// Leaks on purpose, as an executor's memory must be, and remembers where, so that leak checkers do not complain.
+/// Leaks memory, because an executor's must stay, and remembers the address, so that leak checkers do not complain.
 pub(crate) fn forever<T>(memory: Box<T>) -> &'static T {
     static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
     let memory: &'static T = Box::leak(memory);
@@ -606,7 +606,7 @@ impl<T> Log<T> {
     }
 }
 
-/// The output of a task that is over.
+/// The output of a complete task.
 pub(crate) fn output<T>(handle: &mut JoinHandle<T>) -> Result<T, filch::JoinError> {
     assert!(handle.is_finished(), "the task goes on");
     handle.join()

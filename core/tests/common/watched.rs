@@ -1,4 +1,4 @@
-//! A task that waits, for tests that look at its polls and at where its future is dropped.
+//! A task that waits, for tests that observe its polls and the place where its future is dropped.
 
 use core::{
     future::Future,
@@ -12,7 +12,7 @@ use filch::{JoinHandle, Platform as _};
 
 use super::{Flag, Log, ManualExecutor, Mine, Sim, pool};
 
-/// Waits for the flag, and says where it was dropped.
+/// Waits for the flag, and records where it was dropped.
 struct Witness {
     wait: Pin<Box<dyn Future<Output = ()> + Send>>,
     sim: Arc<Mine<&'static ManualExecutor>>,
@@ -34,7 +34,7 @@ impl Drop for Witness {
     }
 }
 
-/// A task that waits, and what is seen of it.
+/// A task that waits, and what has been observed of it.
 pub(crate) struct Watched {
     pub(crate) sim: Sim,
     pub(crate) handle: JoinHandle<()>,

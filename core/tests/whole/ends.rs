@@ -1,5 +1,5 @@
-//! Ends and detours: shutdown under load, long polls, pinned tasks, waits in sync code, timers and waiters that are
-//! dropped, workers that come and go.
+//! Ends and special cases: shutdown under load, long polls, pinned tasks, waits in sync code, timers and waiters that
+//! are dropped, workers that come and go.
 
 use core::{
     future::{Future, pending, poll_fn},
@@ -26,7 +26,7 @@ const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Each task of a chain is pinned to another worker, and is spawned by the one before.
+/// A chain of tasks, each pinned to another worker and spawned by the one before.
 pub(crate) fn pinned_tasks_reach_their_workers() {
     let system = start::<3>();
     let (executor, pool) = (system.executor, system.pool);
@@ -58,7 +58,7 @@ pub(crate) fn pinned_tasks_reach_their_workers() {
     notes[3].read();
 }
 
-/// A task in the LIFO slot of a worker whose poll waits for it: the watchdog sets it free.
+/// A task is in the LIFO slot of a worker whose poll waits for it: the watchdog frees it.
 pub(crate) fn the_watchdog_frees_what_a_long_poll_holds() {
     let system = start_with::<2>(Config::new().watchdog(Some((ms(1), ms(4)))).spin_rounds(0));
     let (executor, pool) = (system.executor, system.pool);
@@ -109,7 +109,7 @@ pub(crate) fn waits_in_sync_code_may_be_too_deep() {
     system.end();
 }
 
-/// Counts those that are dropped.
+/// Counts drops.
 struct Count(Arc<AtomicU32>);
 
 impl Drop for Count {
@@ -118,7 +118,7 @@ impl Drop for Count {
     }
 }
 
-/// Tasks that yield, wait and sleep for ever, and a thread that spawns until it is refused.
+/// Tasks that yield, wait and sleep for ever, and a thread that spawns until a spawn is refused.
 pub(crate) fn a_shutdown_under_load_leaves_nothing() {
     let system = start::<2>();
     let System { executor, pool, .. } = system;
@@ -165,7 +165,7 @@ pub(crate) fn a_shutdown_under_load_leaves_nothing() {
     assert_eq!(dropped.fetch_or(0, Relaxed), spawned);
 }
 
-/// Flags come true while timeouts run out.
+/// Flags are set while timeouts run out.
 pub(crate) fn timeouts_race_with_what_they_wait_for() {
     let system = start::<2>();
     let executor = system.executor;
@@ -229,7 +229,7 @@ pub(crate) fn timers_of_threads_are_fired_reset_and_dropped() {
     system.end();
 }
 
-/// Waiters give up, and the source is used anew, while edges come.
+/// Waiters give up, and the cell is reset for another source, while edges come.
 pub(crate) fn waiters_are_dropped_while_edges_come() {
     let system = start::<2>();
     let cell: &'static Readiness = leak(Readiness::new());
@@ -262,7 +262,7 @@ pub(crate) fn waiters_are_dropped_while_edges_come() {
     system.end();
 }
 
-/// A worker attaches, does a little and leaves, again and again, while another thread does the same.
+/// A worker attaches, does some work and leaves, again and again, while another thread does the same.
 pub(crate) fn workers_come_and_go() {
     let config = Config::new().watchdog(None).spin_rounds(0);
     let executor: &'static Small<2> = leak(Executor::with_config(Board::new(), config));

@@ -1,4 +1,4 @@
-//! What one context leaves for another and nothing but the executor orders: in cells whose races are found, and in relaxed
+//! What one context leaves for another, ordered only by the executor: in cells whose races are found, and in relaxed
 //! atomics whose old values may be read.
 
 use core::{
@@ -17,16 +17,16 @@ use filch_weakmem::futex;
 use super::{Pool, Small, start, start_with};
 use crate::model::{Arc, Board, Mutex, leak, thread};
 
-/// A number that is written once, and read by who knows that it was.
+/// A number that is written once. A context reads it only once it knows that it was written.
 #[derive(Default)]
 pub(crate) struct Note(UnsafeCell<u32>);
 
-// SAFETY: the checker reports who breaks it.
+// SAFETY: the checker reports every race.
 unsafe impl Sync for Note {}
 
 impl Note {
     pub(crate) fn write(&self) {
-        // SAFETY: nobody else touches it, or the checker says so.
+        // SAFETY: no other context touches it, or the checker reports a race.
         self.0.with_mut(|note| unsafe { *note += 7 });
     }
 
@@ -36,7 +36,7 @@ impl Note {
     }
 }
 
-/// Something that comes true once. It orders nothing.
+/// A count that only rises. It orders nothing.
 #[derive(Default)]
 pub(crate) struct Event(AtomicU32);
 
@@ -71,7 +71,7 @@ struct Mailbox {
 }
 
 impl Mailbox {
-    /// Polled twice: it waits for one wake.
+    /// Needs two polls: it waits for one wake.
     async fn read(mail: Arc<Self>) {
         let mut polled = false;
         poll_fn(|cx| {
@@ -114,7 +114,7 @@ pub(crate) fn what_wakers_did_is_seen_by_polls_and_what_tasks_did_by_joiners() {
     system.end();
 }
 
-/// Two wakers, of which one may find that the task is scheduled already.
+/// Two wakers, one of which may find the task already scheduled.
 pub(crate) fn no_wake_goes_unseen() {
     let system = start::<2>();
     let (events, wakers) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
@@ -171,7 +171,7 @@ pub(crate) fn outputs_go_to_tasks_that_await_them() {
                 executor.spawn(pool, inner).unwrap_or_else(|error| panic!("{error}"))
             };
             let (first, second, mut third) = (inner(0), inner(1), inner(2));
-            // A handle that was polled, and is dropped.
+            // A handle that has been polled is dropped.
             poll_fn(|cx| {
                 let _ = core::pin::Pin::new(&mut third).poll(cx);
                 Poll::Ready(())
@@ -189,8 +189,8 @@ pub(crate) fn outputs_go_to_tasks_that_await_them() {
     notes[2].read();
 }
 
-/// As many tasks as workers, of which each blocks its worker until all run: a worker that sleeps while a task waits is
-/// a deadlock. `chained` of them are spawned by the one before.
+/// As many tasks as workers. Each blocks its worker until all of them run, so a worker that sleeps while a task waits
+/// is a deadlock. `chained` of them are spawned by the one before.
 fn rendezvous<const N: usize>(chained: u32) {
     // Without LIFO slots, whose tasks wait for the end of a poll by design.
     let system = start_with::<N>(Config::new().watchdog(None).spin_rounds(0).lifo_cap(0));
@@ -216,7 +216,7 @@ fn rendezvous<const N: usize>(chained: u32) {
         .map(|i| spawn(executor, pool, met.clone(), if i == 0 { chained } else { 0 }))
         .collect();
     met.wait_for(N as u32);
-    // Not by helping: this thread would take a task that blocks.
+    // This thread must not help, because it could take a task that blocks.
     for task in tasks {
         while !task.is_finished() {
             thread::yield_now();
@@ -238,7 +238,7 @@ pub(crate) fn nobody_sleeps_while_a_chain_of_tasks_waits() {
     rendezvous::<4>(3);
 }
 
-/// More tasks than slots, of two threads, each of which has up to two: slots go round, and not in order.
+/// More tasks than slots, from two threads with up to two each: slots are reused out of order.
 pub(crate) fn slots_go_from_hand_to_hand() {
     let system = start::<2>();
     let (executor, pool) = (system.executor, leak(TaskPool::<1024, 3>::new()));
@@ -271,7 +271,7 @@ pub(crate) fn slots_go_from_hand_to_hand() {
     system.end();
 }
 
-/// One leaf for each note; on the way down and up others may come for the rest.
+/// One leaf for each note. On the way down and up other workers may take the rest.
 fn fill(fork: Fork<'_>, notes: &[Note]) {
     match notes {
         [] => {}
@@ -301,7 +301,7 @@ pub(crate) fn forks_see_what_their_jobs_did() {
     system.end();
 }
 
-/// The first side goes on forking until somebody has run the second.
+/// The first side forks on until another worker has run the second.
 pub(crate) fn a_sleeper_comes_for_a_job() {
     let system = start::<2>();
     let executor = system.executor;
@@ -342,7 +342,7 @@ pub(crate) fn sleeps_end() {
     system.end();
 }
 
-/// A worker polls tasks that sleep, and leaves; another fires their timers.
+/// A worker polls tasks that sleep, and leaves; another worker fires their timers.
 pub(crate) fn timers_of_a_worker_that_leaves_are_fired() {
     let config = Config::new().watchdog(None).spin_rounds(0);
     let late: &'static Small<2> = leak(Executor::with_config(Board::new(), config));
@@ -368,7 +368,7 @@ pub(crate) fn timers_of_a_worker_that_leaves_are_fired() {
     stays.join().expect("does not panic");
 }
 
-/// A source: how much there is to read, and its cell, whose edges alone order it.
+/// A source: how much there is to read, and its cell. Only the cell's edges order it.
 struct Source {
     data: AtomicU32,
     cell: Readiness,
@@ -384,7 +384,7 @@ impl Source {
         self.cell.set(Ready::READABLE);
     }
 
-    /// What there was; if nothing, the event is cleared.
+    /// Takes what there is. If there is nothing, clears the event.
     fn take(&self, event: filch::io::Event) -> u32 {
         let got = self.data.load(Relaxed);
         if got == 0 {
@@ -421,7 +421,7 @@ pub(crate) fn no_edge_is_lost(by_list: bool) {
     system.end();
 }
 
-/// More waiters than are woken at once, and some that are dropped. The edge comes when all wait, or earlier.
+/// More waiters than are woken at once, some of which are dropped. The edge comes when all wait, or earlier.
 pub(crate) fn all_waiters_hear_of_an_edge(early: bool) {
     let system = start::<2>();
     let (source, waiting) = (Source::leak(), Arc::new(Event::default()));

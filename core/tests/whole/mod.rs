@@ -1,5 +1,5 @@
-//! Programs for the whole executor, of two to four workers and foreign threads, with every timeout off. Which checker runs
-//! them is `crate::model`: its board, its threads and its locks.
+//! Programs for the whole executor, of two to four workers and foreign threads, with every timeout off. `crate::model`
+//! provides the checker that runs them: its platform, its threads and its locks.
 
 #[cfg(filch_weakmem)]
 pub(crate) mod ends;
@@ -24,7 +24,7 @@ pub(crate) struct System<const N: usize> {
     workers: Vec<thread::JoinHandle<()>>,
 }
 
-/// `N` workers on threads; their memory stays to the end of the schedule.
+/// `N` workers on threads. Their memory stays to the end of the schedule.
 pub(crate) fn start<const N: usize>() -> System<N> {
     start_with(Config::new().watchdog(None).spin_rounds(0))
 }
@@ -32,7 +32,7 @@ pub(crate) fn start<const N: usize>() -> System<N> {
 pub(crate) fn start_with<const N: usize>(config: Config) -> System<N> {
     let executor: &'static Small<N> = leak(Executor::with_config(Board::new(), config));
     let run = move |i: u16| match executor.run(WorkerId::new(i)) {
-        // It may come too late to do anything, or while a shutdown is it.
+        // The worker may come too late to do anything, or during a shutdown.
         Ok(()) | Err(RunError::Stopped | RunError::AlreadyRunning) => {}
         Err(error) => panic!("{error}"),
     };
@@ -56,7 +56,7 @@ impl<const N: usize> System<N> {
         self.join();
     }
 
-    /// The executor has been shut down.
+    /// Waits for the workers' threads, after the executor has shut down.
     pub(crate) fn join(self) {
         self.workers.into_iter().for_each(|w| w.join().expect("workers do not panic"));
     }
@@ -166,7 +166,7 @@ pub(crate) fn aborts_race_with_wakes_and_joins() {
     let end = task.join();
     assert!(matches!(end, Ok(()) | Err(JoinError::Cancelled)), "{end:?}");
     aborter.join().expect("does not panic");
-    // A task that nobody can wake any more is dropped too.
+    // A task that nothing can wake any more is dropped too.
     let count = Count(Arc::clone(&dropped));
     let unreachable = system.spawn(async move {
         let _count = count;
