@@ -1,11 +1,11 @@
 //! The layers of the core, by its sources: which modules import which, which name the platform and
 //! the atomics; the length of files, and the lines that unwrap.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+mod sources;
+
+use std::{collections::BTreeSet, path::Path};
+
+use sources::sources;
 
 /// Modules of the core, lowest layer first. A module may use those of lower layers, and itself.
 const LAYERS: &[&[&str]] = &[
@@ -25,29 +25,6 @@ const WITHIN: &[(&str, &str)] =
 /// Crates of atomics, which only `atomic` may name.
 const ATOMICS: &[&str] =
     &["loom", "shuttle", "filch_weakmem", "portable_atomic", "atomic_polyfill"];
-
-fn sources(of: &str) -> Vec<(PathBuf, String)> {
-    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                walk(&path, found);
-            } else if path.extension().is_some_and(|e| e == "rs") {
-                found.push(path);
-            }
-        }
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(of);
-    let mut found = Vec::new();
-    walk(&root, &mut found);
-    found.sort();
-    assert!(!found.is_empty());
-    let read = |path: PathBuf| {
-        let text = fs::read_to_string(&path).unwrap();
-        (path.strip_prefix(&root).unwrap().to_owned(), text)
-    };
-    found.into_iter().map(read).collect()
-}
 
 /// Models and unit tests in files of their own.
 fn is_test_file(path: &Path) -> bool {
