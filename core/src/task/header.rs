@@ -144,7 +144,7 @@ unsafe impl Send for Ready {}
 
 impl Ready {
     /// # Safety
-    /// A transition gave the caller the task's `Ready` (`Act::Schedule`, `Pend::Again`, a new task), or the pointer
+    /// A transition gave the caller the task's `Ready` (`Action::Schedule`, `AfterPending::Again`, a new task), or the pointer
     /// comes from `into_raw`.
     #[inline(always)]
     pub(crate) unsafe fn from_raw(header: NonNull<Header>) -> Self {

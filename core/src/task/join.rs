@@ -390,7 +390,7 @@ impl<T> Drop for JoinHandle<T> {
         let detached = self.unregister(task).and_then(|()| header.state.apply(Snapshot::detach));
         match detached {
             // SAFETY: INV-HANDLE permitted the transition, which consumed our reference; it is not used again.
-            Ok(act) => unsafe { carry_out(act, task) },
+            Ok(action) => unsafe { carry_out(action, task) },
             Err(Completed) => {
                 // SAFETY: INV-HANDLE: our reference keeps the task's home, whose anchor is that of a `'static` scheduler.
                 let (anchor, mut output) =

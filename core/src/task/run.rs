@@ -5,7 +5,7 @@ use core::{cell::Cell, ptr::NonNull, task::Context};
 use super::{
     header::{Header, Ready},
     join::{JoinError, Joiner, wake_thread},
-    state::{Act, Done, Pend, Snapshot},
+    state::{Action, AfterComplete, AfterPending, Snapshot},
     waker::{borrowed, carry_out},
 };
 use crate::platform::Panic;
@@ -50,13 +50,13 @@ pub(crate) fn poll(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), 
         // that carries the `Ready` publishes what the poll did.
         Ok(()) if header.state.load().is_again(before) => Polled::Again(ready),
         Ok(()) => match header.state.apply(|s| s.pending(before.wakes())) {
-            Pend::Idle => {
+            AfterPending::Idle => {
                 // The transition consumed the reference.
                 let _ = ready.into_raw();
                 Polled::Idle
             }
-            Pend::Again => Polled::Again(ready),
-            Pend::Cancel => cancel(ready, guard),
+            AfterPending::Again => Polled::Again(ready),
+            AfterPending::Cancel => cancel(ready, guard),
         },
         Err(panic) => {
             if alive.get() {
@@ -107,12 +107,12 @@ fn complete(ready: Ready, guard: impl Fn(&mut dyn FnMut()) -> Result<(), Panic>)
         return polled;
     }
     match header.state.apply(Snapshot::complete) {
-        Done::Released => {}
-        Done::DropOutput => {
+        AfterComplete::Released => {}
+        AfterComplete::DropOutput => {
             drop_output();
             release(task);
         }
-        Done::WakeJoiner => wake_joiner(task, guard),
+        AfterComplete::WakeJoiner => wake_joiner(task, guard),
     }
     polled
 }
@@ -141,10 +141,10 @@ fn wake_joiner(task: NonNull<Header>, guard: impl Fn(&mut dyn FnMut()) -> Result
 
 /// Drops the reference of a `Ready` whose task is complete.
 fn release(task: NonNull<Header>) {
-    // SAFETY: the reference is ours. The task is complete, so the act is never `Schedule`.
+    // SAFETY: the reference is ours. The task is complete, so the action is never `Schedule`.
     unsafe {
-        let act = task.as_ref().state.drop_complete();
-        debug_assert!(act != Act::Schedule);
-        carry_out(act, task);
+        let action = task.as_ref().state.drop_complete();
+        debug_assert!(action != Action::Schedule);
+        carry_out(action, task);
     }
 }

@@ -53,7 +53,7 @@ const PINNED: Word = FLAGS.bit(3);
 /// What the caller of a wake, an abort or a dropped reference must do.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum Action {
     /// Nothing.
     None,
     /// Schedule the task: the caller now owns its `Ready`, and one reference with it.
@@ -65,7 +65,7 @@ pub(crate) enum Act {
 /// What the holder of the `Ready` must do after a poll that returned `Pending`.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pend {
+pub(crate) enum AfterPending {
     /// Nothing: the task is idle, and the `Ready` and its reference are consumed.
     Idle,
     /// Schedule the task again: it was woken during the poll.
@@ -77,7 +77,7 @@ pub(crate) enum Pend {
 /// What the holder of the `Ready` must do after completion.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Done {
+pub(crate) enum AfterComplete {
     /// Nothing: the handle takes the output, and the `Ready`'s reference is consumed.
     Released,
     /// Take the registered waker, drop the reference, then wake the waker.
@@ -178,73 +178,73 @@ impl Snapshot {
 
     /// A waker is woken and kept.
     ///
-    /// | from | to | act |
+    /// | from | to | action |
     /// |---|---|---|
     /// | idle | scheduled, one reference more | `Schedule` |
     /// | scheduled, running | one wake more | `None` |
     /// | complete | same | `None` |
     #[inline]
-    pub(crate) const fn wake(self) -> (Self, Act) {
+    pub(crate) const fn wake(self) -> (Self, Action) {
         if !self.is_live() {
-            (self, Act::None)
+            (self, Action::None)
         } else if self.wakes() == 0 {
-            (self.with(WAKES, 1).ref_inc(), Act::Schedule)
+            (self.with(WAKES, 1).ref_inc(), Action::Schedule)
         } else {
-            (self.wake_inc(), Act::None)
+            (self.wake_inc(), Action::None)
         }
     }
 
     /// A waker is woken and gives up its reference.
     ///
-    /// | from | to | act |
+    /// | from | to | action |
     /// |---|---|---|
     /// | idle | scheduled; the waker's reference becomes the `Ready`'s | `Schedule` |
     /// | scheduled, running | one wake more, one reference less | `None` |
     /// | complete | one reference less | `Free` if it was the last, else `None` |
     #[inline]
-    pub(crate) const fn wake_by_value(self) -> (Self, Act) {
+    pub(crate) const fn wake_by_value(self) -> (Self, Action) {
         if !self.is_live() {
             self.drop_ref()
         } else if self.wakes() == 0 {
-            (self.with(WAKES, 1), Act::Schedule)
+            (self.with(WAKES, 1), Action::Schedule)
         } else {
-            (self.wake_inc().ref_dec(), Act::None)
+            (self.wake_inc().ref_dec(), Action::None)
         }
     }
 
     /// Asks for cancellation. The caller needs no reference.
     ///
-    /// | from | to | act |
+    /// | from | to | action |
     /// |---|---|---|
     /// | idle | cancelled, scheduled, one reference more | `Schedule` |
     /// | scheduled, running | cancelled, one wake more | `None` |
     /// | complete, vacant | same | `None` |
     #[inline]
-    pub(crate) const fn abort(self) -> (Self, Act) {
-        if !self.is_live() { (self, Act::None) } else { Self(self.0 | CANCELLED).wake() }
+    pub(crate) const fn abort(self) -> (Self, Action) {
+        if !self.is_live() { (self, Action::None) } else { Self(self.0 | CANCELLED).wake() }
     }
 
     /// As `abort`, but does nothing to a task that is cancelled already. For passes over all tasks.
-    pub(crate) const fn abort_once(self) -> (Self, Act) {
-        if self.is_cancelled() { (self, Act::None) } else { self.abort() }
+    pub(crate) const fn abort_once(self) -> (Self, Action) {
+        if self.is_cancelled() { (self, Action::None) } else { self.abort() }
     }
 
     /// A reference is dropped.
     ///
-    /// | from | to | act |
+    /// | from | to | action |
     /// |---|---|---|
     /// | any, not the last | one less | `None` |
     /// | idle, the last | cancelled, scheduled, one reference (nothing could wake it any more) | `Schedule` |
     /// | complete, the last | none | `Free` |
     #[inline]
-    pub(crate) const fn drop_ref(self) -> (Self, Act) {
+    pub(crate) const fn drop_ref(self) -> (Self, Action) {
         let next = self.ref_dec();
         if next.refs() != 0 {
-            (next, Act::None)
+            (next, Action::None)
         } else if self.is_live() {
-            (Self(next.0 | CANCELLED).with(WAKES, 1).with(REFS, 1), Act::Schedule)
+            (Self(next.0 | CANCELLED).with(WAKES, 1).with(REFS, 1), Action::Schedule)
         } else {
-            (next, Act::Free)
+            (next, Action::Free)
         }
     }
 
@@ -288,48 +288,48 @@ impl Snapshot {
 
     /// A poll that began with `seen` wakes returned `Pending`. Called only by the holder of the `Ready`.
     ///
-    /// | from | to | pend |
+    /// | from | to | after |
     /// |---|---|---|
     /// | cancelled and not shielded | same | `Cancel` |
     /// | wakes moved or saturated | scheduled, one wake | `Again` |
     /// | wakes as seen, other references | idle, one reference less | `Idle` |
     /// | wakes as seen, no other reference | cancelled, same | `Cancel` |
     #[inline]
-    pub(crate) const fn pending(self, seen: Word) -> (Self, Pend) {
+    pub(crate) const fn pending(self, seen: Word) -> (Self, AfterPending) {
         if self.must_cancel() {
-            (self, Pend::Cancel)
+            (self, AfterPending::Cancel)
         } else if self.wakes() != seen || seen == WAKES.max() {
-            (self.with(WAKES, 1), Pend::Again)
+            (self.with(WAKES, 1), AfterPending::Again)
         } else if self.refs() == 1 {
-            (Self(self.0 | CANCELLED), Pend::Cancel)
+            (Self(self.0 | CANCELLED), AfterPending::Cancel)
         } else {
-            (self.with(WAKES, 0).ref_dec(), Pend::Idle)
+            (self.with(WAKES, 0).ref_dec(), AfterPending::Idle)
         }
     }
 
     /// The future is dropped and the output written. Called only by the holder of the `Ready`.
     ///
-    /// | from | to | done |
+    /// | from | to | after |
     /// |---|---|---|
     /// | join waker | complete | `WakeJoiner` |
     /// | join interest alone | complete, one reference less | `Released` |
     /// | neither | complete | `DropOutput` |
     #[inline]
-    pub(crate) const fn complete(self) -> (Self, Done) {
+    pub(crate) const fn complete(self) -> (Self, AfterComplete) {
         let next = self.with(LIFE, COMPLETE).with(WAKES, 0);
         if self.has_join_waker() {
-            (next, Done::WakeJoiner)
+            (next, AfterComplete::WakeJoiner)
         } else if self.has_join_interest() {
-            (next.ref_dec(), Done::Released)
+            (next.ref_dec(), AfterComplete::Released)
         } else {
-            (next, Done::DropOutput)
+            (next, AfterComplete::DropOutput)
         }
     }
 
     /// As `complete`, when there is no join interest and the output has been dropped: also drops the `Ready`'s
     /// reference.
     #[inline]
-    pub(crate) const fn complete_detached(self) -> (Self, Act) {
+    pub(crate) const fn complete_detached(self) -> (Self, Action) {
         self.with(LIFE, COMPLETE).with(WAKES, 0).drop_ref()
     }
 
@@ -356,12 +356,12 @@ impl Snapshot {
     /// The join handle is dropped, after it has taken its waker back. Refused if the task is complete: then the handle
     /// must drop the output first.
     #[inline]
-    pub(crate) const fn detach(self) -> (Self, Result<Act, Completed>) {
+    pub(crate) const fn detach(self) -> (Self, Result<Action, Completed>) {
         if self.is_complete() {
             (self, Err(Completed))
         } else {
-            let (next, act) = Self(self.0 & !JOIN_INTEREST).drop_ref();
-            (next, Ok(act))
+            let (next, action) = Self(self.0 & !JOIN_INTEREST).drop_ref();
+            (next, Ok(action))
         }
     }
 
@@ -373,14 +373,14 @@ impl Snapshot {
 
     /// A shield is lowered, and its reference dropped. If the task is idle and an abort has waited for this, the
     /// reference becomes the `Ready`'s instead.
-    pub(crate) const fn shield_exit(self) -> (Self, Act) {
+    pub(crate) const fn shield_exit(self) -> (Self, Action) {
         let lower = match self.shield() {
             saturated if saturated == SHIELD.max() => saturated,
             depth => depth.saturating_sub(1),
         };
         let next = self.with(SHIELD, lower);
         if next.is_live() && next.must_cancel() && next.wakes() == 0 {
-            (next.with(WAKES, 1), Act::Schedule)
+            (next.with(WAKES, 1), Action::Schedule)
         } else {
             next.drop_ref()
         }
@@ -433,13 +433,13 @@ impl State {
 
     /// Drops a reference of a task that is complete.
     #[inline]
-    pub(crate) fn drop_complete(&self) -> Act {
+    pub(crate) fn drop_complete(&self) -> Action {
         // A reference is made from another reference, or by `upgrade`, which refuses a complete task: next to the last
         // reference no other can appear.
         // Ordering: `load` has Acquire, which pairs with the Release in `apply` of the contexts that dropped the
         // others.
         if self.load().refs() == 1 {
-            return Act::Free;
+            return Action::Free;
         }
         self.apply(Snapshot::drop_ref)
     }

@@ -61,20 +61,20 @@ impl Model {
         self
     }
 
-    fn dropped(self) -> (Self, Act) {
+    fn dropped(self) -> (Self, Action) {
         let next = self.fewer_refs();
         match (next.refs, self.life) {
-            (0, LIVE) => (Self { cancelled: true, wakes: 1, refs: 1, ..next }, Act::Schedule),
-            (0, _) => (next, Act::Free),
-            _ => (next, Act::None),
+            (0, LIVE) => (Self { cancelled: true, wakes: 1, refs: 1, ..next }, Action::Schedule),
+            (0, _) => (next, Action::Free),
+            _ => (next, Action::None),
         }
     }
 
-    fn woken(self) -> (Self, Act) {
+    fn woken(self) -> (Self, Action) {
         match (self.life, self.wakes) {
-            (LIVE, 0) => (Self { wakes: 1, ..self }.more_refs(), Act::Schedule),
-            (LIVE, _) => (self.more_wakes(), Act::None),
-            _ => (self, Act::None),
+            (LIVE, 0) => (Self { wakes: 1, ..self }.more_refs(), Action::Schedule),
+            (LIVE, _) => (self.more_wakes(), Action::None),
+            _ => (self, Action::None),
         }
     }
 }
@@ -140,8 +140,8 @@ fn wakes() {
         |m| m.refs >= 2 || m.refs >= 1 && (m.life != LIVE || m.wakes == 0),
         Snapshot::wake_by_value,
         |m| match (m.life, m.wakes) {
-            (LIVE, 0) => (Model { wakes: 1, ..m }, Act::Schedule),
-            (LIVE, _) => (m.more_wakes().fewer_refs(), Act::None),
+            (LIVE, 0) => (Model { wakes: 1, ..m }, Action::Schedule),
+            (LIVE, _) => (m.more_wakes().fewer_refs(), Action::None),
             _ => m.dropped(),
         },
     );
@@ -153,7 +153,7 @@ fn aborts_and_references() {
         |_| true,
         Snapshot::abort,
         |m| {
-            if m.life == LIVE { Model { cancelled: true, ..m }.woken() } else { (m, Act::None) }
+            if m.life == LIVE { Model { cancelled: true, ..m }.woken() } else { (m, Action::None) }
         },
     );
     check(
@@ -161,7 +161,7 @@ fn aborts_and_references() {
         Snapshot::abort_once,
         |m| match m {
             Model { life: LIVE, cancelled: false, .. } => Model { cancelled: true, ..m }.woken(),
-            _ => (m, Act::None),
+            _ => (m, Action::None),
         },
     );
     check(referenced, Snapshot::drop_ref, Model::dropped);
@@ -184,18 +184,21 @@ fn ends_of_polls() {
             |m| owned(m) && m.wakes >= seen,
             |s| {
                 let (next, pend) = s.pending(seen);
-                assert!(!s.is_again(Snapshot::with_wakes(seen)) || pend == Pend::Again, "{s:?}");
+                assert!(
+                    !s.is_again(Snapshot::with_wakes(seen)) || pend == AfterPending::Again,
+                    "{s:?}"
+                );
                 (next, pend)
             },
             |m| {
                 if m.cancelled && m.shield == 0 {
-                    (m, Pend::Cancel)
+                    (m, AfterPending::Cancel)
                 } else if m.wakes > seen || m.wakes == WAKES.max() {
-                    (Model { wakes: 1, ..m }, Pend::Again)
+                    (Model { wakes: 1, ..m }, AfterPending::Again)
                 } else if m.refs == 1 {
-                    (Model { cancelled: true, ..m }, Pend::Cancel)
+                    (Model { cancelled: true, ..m }, AfterPending::Cancel)
                 } else {
-                    (Model { wakes: 0, ..m }.fewer_refs(), Pend::Idle)
+                    (Model { wakes: 0, ..m }.fewer_refs(), AfterPending::Idle)
                 }
             },
         );
@@ -203,9 +206,9 @@ fn ends_of_polls() {
     check(owned, Snapshot::complete, |m| {
         let done = Model { life: COMPLETE, wakes: 0, ..m };
         match (m.waker, m.interest) {
-            (true, _) => (done, Done::WakeJoiner),
-            (false, true) => (done.fewer_refs(), Done::Released),
-            (false, false) => (done, Done::DropOutput),
+            (true, _) => (done, AfterComplete::WakeJoiner),
+            (false, true) => (done.fewer_refs(), AfterComplete::Released),
+            (false, false) => (done, AfterComplete::DropOutput),
         }
     });
     check(owned, Snapshot::complete_detached, |m| {
@@ -224,8 +227,8 @@ fn joins() {
         if m.life == COMPLETE {
             return (m, Err(Completed));
         }
-        let (next, act) = Model { interest: false, ..m }.dropped();
-        (next, Ok(act))
+        let (next, action) = Model { interest: false, ..m }.dropped();
+        (next, Ok(action))
     });
 }
 
@@ -235,8 +238,8 @@ fn the_last_reference_of_a_complete_task_goes_without_a_transition() {
     for refs in [1, 2, 3, REFS.max()] {
         let complete = Snapshot(0).with(LIFE, COMPLETE).with(REFS, refs);
         state.publish(complete);
-        let act = state.drop_complete();
-        assert_eq!(act, complete.drop_ref().1, "{refs} references");
+        let action = state.drop_complete();
+        assert_eq!(action, complete.drop_ref().1, "{refs} references");
         assert_eq!(state.load().refs(), if refs == 1 { 1 } else { complete.drop_ref().0.refs() });
     }
 }
@@ -253,7 +256,7 @@ fn shields_saturate() {
             let shield = if m.shield == SHIELD.max() { m.shield } else { m.shield - 1 };
             let next = Model { shield, ..m };
             if m.life == LIVE && m.cancelled && shield == 0 && m.wakes == 0 {
-                return (Model { wakes: 1, ..next }, Act::Schedule);
+                return (Model { wakes: 1, ..next }, Action::Schedule);
             }
             next.dropped()
         },
@@ -285,5 +288,5 @@ fn a_saturated_reference_count_sticks() {
         s = s.drop_ref().0;
     }
     assert!(s.refs_saturated());
-    assert_eq!(s.with(LIFE, COMPLETE).drop_ref().1, Act::None);
+    assert_eq!(s.with(LIFE, COMPLETE).drop_ref().1, Action::None);
 }

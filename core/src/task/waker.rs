@@ -15,7 +15,7 @@ use core::{
 use super::{
     header::{Header, Ready},
     schedule::Anchor,
-    state::{Act, Snapshot},
+    state::{Action, Snapshot},
 };
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
@@ -42,29 +42,29 @@ pub(crate) fn header_of(waker: &Waker) -> Option<NonNull<Header>> {
 /// Does what a transition left to its caller.
 ///
 /// # Safety
-/// The act comes from a transition of this header's state that the caller was permitted to make. If the transition
+/// The action comes from a transition of this header's state that the caller was permitted to make. If the transition
 /// consumed the caller's reference, the reference is not used again.
 #[inline(always)]
-pub(crate) unsafe fn carry_out(act: Act, header: NonNull<Header>) {
-    if act != Act::None {
+pub(crate) unsafe fn carry_out(action: Action, header: NonNull<Header>) {
+    if action != Action::None {
         // SAFETY: as the caller promises.
-        unsafe { schedule_or_free(act, header) }
+        unsafe { schedule_or_free(action, header) }
     }
 }
 
 /// # Safety
 /// As for [`carry_out`].
-unsafe fn schedule_or_free(act: Act, header: NonNull<Header>) {
-    match act {
-        Act::None => {}
-        Act::Schedule => {
+unsafe fn schedule_or_free(action: Action, header: NonNull<Header>) {
+    match action {
+        Action::None => {}
+        Action::Schedule => {
             // SAFETY: the transition gave us the `Ready`, which keeps the header until it is passed on.
             unsafe {
                 let anchor = header.as_ref().home().anchor();
                 (Anchor::ops(anchor).schedule)(anchor, Ready::from_raw(header));
             }
         }
-        Act::Free => {
+        Action::Free => {
             // SAFETY: that was the last reference, so the slot is ours to give back.
             unsafe { header.as_ref().home().give(header) };
         }
@@ -76,8 +76,8 @@ unsafe fn schedule_or_free(act: Act, header: NonNull<Header>) {
 pub(crate) unsafe fn drop_ref(header: NonNull<Header>) {
     // SAFETY: the caller's reference keeps the header until the transition.
     unsafe {
-        let act = header.as_ref().state.apply(Snapshot::drop_ref);
-        carry_out(act, header);
+        let action = header.as_ref().state.apply(Snapshot::drop_ref);
+        carry_out(action, header);
     }
 }
 
@@ -95,16 +95,16 @@ unsafe fn clone(data: *const ()) -> RawWaker {
 unsafe fn wake(data: *const ()) {
     // SAFETY: INV-WAKER; the transition consumes the waker's reference.
     unsafe {
-        let act = cast(data).as_ref().state.apply(Snapshot::wake_by_value);
-        carry_out(act, cast(data));
+        let action = cast(data).as_ref().state.apply(Snapshot::wake_by_value);
+        carry_out(action, cast(data));
     }
 }
 
 unsafe fn wake_by_ref(data: *const ()) {
     // SAFETY: INV-WAKER.
     unsafe {
-        let act = cast(data).as_ref().state.apply(Snapshot::wake);
-        carry_out(act, cast(data));
+        let action = cast(data).as_ref().state.apply(Snapshot::wake);
+        carry_out(action, cast(data));
     }
 }
 

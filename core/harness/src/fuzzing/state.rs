@@ -1,6 +1,6 @@
 //! The state word, with its transitions by name.
 
-use crate::task::state::{Act, Done, Pend, Snapshot, State as Word};
+use crate::task::state::{Action, AfterComplete, AfterPending, Snapshot, State as Word};
 
 /// The state word of one task.
 pub struct State(Word);
@@ -86,17 +86,17 @@ impl State {
     }
     /// Drops a reference of a complete task.
     pub fn drop_complete(&self) -> Answer {
-        act(self.0.drop_complete())
+        action(self.0.drop_complete())
     }
     /// Makes a transition.
     pub fn apply(&self, step: Move) -> Answer {
         let word = &self.0;
         match step {
-            Move::Wake => act(word.apply(Snapshot::wake)),
-            Move::WakeByValue => act(word.apply(Snapshot::wake_by_value)),
-            Move::Abort => act(word.apply(Snapshot::abort)),
-            Move::AbortOnce => act(word.apply(Snapshot::abort_once)),
-            Move::DropRef => act(word.apply(Snapshot::drop_ref)),
+            Move::Wake => action(word.apply(Snapshot::wake)),
+            Move::WakeByValue => action(word.apply(Snapshot::wake_by_value)),
+            Move::Abort => action(word.apply(Snapshot::abort)),
+            Move::AbortOnce => action(word.apply(Snapshot::abort_once)),
+            Move::DropRef => action(word.apply(Snapshot::drop_ref)),
             Move::CloneRef => {
                 word.apply(Snapshot::clone_ref);
                 Answer::None
@@ -106,43 +106,43 @@ impl State {
             }
             Move::Pending(seen) => pend(word.apply(|s| s.pending(seen as _))),
             Move::Complete => done(word.apply(Snapshot::complete)),
-            Move::CompleteDetached => act(word.apply(Snapshot::complete_detached)),
+            Move::CompleteDetached => action(word.apply(Snapshot::complete_detached)),
             Move::SetJoinWaker => {
                 word.apply(Snapshot::set_join_waker).map_or(Answer::Refused, |()| Answer::None)
             }
             Move::UnsetJoinWaker => {
                 word.apply(Snapshot::unset_join_waker).map_or(Answer::Refused, |()| Answer::None)
             }
-            Move::Detach => word.apply(Snapshot::detach).map_or(Answer::Refused, act),
+            Move::Detach => word.apply(Snapshot::detach).map_or(Answer::Refused, action),
             Move::ShieldEnter => {
                 word.apply(Snapshot::shield_enter);
                 Answer::None
             }
-            Move::ShieldExit => act(word.apply(Snapshot::shield_exit)),
+            Move::ShieldExit => action(word.apply(Snapshot::shield_exit)),
         }
     }
 }
 
-fn act(act: Act) -> Answer {
-    match act {
-        Act::None => Answer::None,
-        Act::Schedule => Answer::Schedule,
-        Act::Free => Answer::Free,
+fn action(action: Action) -> Answer {
+    match action {
+        Action::None => Answer::None,
+        Action::Schedule => Answer::Schedule,
+        Action::Free => Answer::Free,
     }
 }
 
-fn pend(pend: Pend) -> Answer {
+fn pend(pend: AfterPending) -> Answer {
     match pend {
-        Pend::Idle => Answer::Idle,
-        Pend::Again => Answer::Again,
-        Pend::Cancel => Answer::Cancel,
+        AfterPending::Idle => Answer::Idle,
+        AfterPending::Again => Answer::Again,
+        AfterPending::Cancel => Answer::Cancel,
     }
 }
 
-fn done(done: Done) -> Answer {
+fn done(done: AfterComplete) -> Answer {
     match done {
-        Done::Released => Answer::Released,
-        Done::WakeJoiner => Answer::WakeJoiner,
-        Done::DropOutput => Answer::DropOutput,
+        AfterComplete::Released => Answer::Released,
+        AfterComplete::WakeJoiner => Answer::WakeJoiner,
+        AfterComplete::DropOutput => Answer::DropOutput,
     }
 }
