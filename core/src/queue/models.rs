@@ -18,7 +18,7 @@ use crate::{
     atomic::{Ordering, UnsafeCell, model::check},
     task::{
         header::{Header, Ready},
-        memory::{Home, Sealed},
+        memory::{Sealed, Slab},
         pool::TaskPool,
     },
 };
@@ -417,7 +417,7 @@ fn models_stack_inbox_pushes_against_its_worker() {
 
 /// A pool of two slots, and for each a checked cell that the owner of the slot writes.
 struct Slots {
-    home: &'static Home,
+    slab: &'static Slab,
     cells: [UnsafeCell<usize>; 2],
     base: usize,
 }
@@ -436,20 +436,20 @@ impl Slots {
     /// The first slot has been used, and with `both` the second too.
     fn with(both: bool) -> Arc<Self> {
         let pool: &'static TaskPool<64, 2> = Box::leak(Box::new(TaskPool::new()));
-        let Ok(home) = pool.home(core::alloc::Layout::new::<[usize; 2]>()) else { panic!() };
-        let first = home.take(0).unwrap();
-        let second = both.then(|| home.take(0).unwrap());
+        let Ok(slab) = pool.slab(core::alloc::Layout::new::<[usize; 2]>()) else { panic!() };
+        let first = slab.take(0).unwrap();
+        let second = both.then(|| slab.take(0).unwrap());
         for slot in second.into_iter().chain([first]) {
             // SAFETY: the slot is ours.
-            unsafe { home.give(slot) };
+            unsafe { slab.give(slot) };
         }
         let base = first.as_ptr().addr();
-        Arc::new(Self { home, cells: [UnsafeCell::new(0), UnsafeCell::new(0)], base })
+        Arc::new(Self { slab, cells: [UnsafeCell::new(0), UnsafeCell::new(0)], base })
     }
 
     /// Takes a slot, and uses it as its owner may.
     fn take(&self) -> Option<NonNull<Header>> {
-        let slot = self.home.take(0)?;
+        let slot = self.slab.take(0)?;
         self.touch(slot);
         // A queue would overwrite the link in the same way. The content makes no difference to a `take` that comes too
         // late.
@@ -461,7 +461,7 @@ impl Slots {
     fn give(&self, slot: NonNull<Header>) {
         self.touch(slot);
         // SAFETY: the caller took it.
-        unsafe { self.home.give(slot) };
+        unsafe { self.slab.give(slot) };
     }
 
     fn touch(&self, slot: NonNull<Header>) {

@@ -14,7 +14,7 @@ use crate::{
     queue::chain::Chain,
     task::{
         header::{Header, Ready},
-        memory::Home,
+        memory::Slab,
         schedule::Anchor,
         spawn::Spawner,
         state::Snapshot,
@@ -86,7 +86,7 @@ where
         this.schedule_in(worker.and_then(|worker| this.slots().get(worker.index())), ready);
     }
 
-    pub(crate) unsafe fn op_registry(anchor: NonNull<Anchor>) -> &'static AtomicPtr<Home> {
+    pub(crate) unsafe fn op_registry(anchor: NonNull<Anchor>) -> &'static AtomicPtr<Slab> {
         // SAFETY: the table is this type's.
         &unsafe { Self::of(anchor) }.registry
     }
@@ -149,7 +149,7 @@ where
             return;
         }
         let mine = |task: NonNull<Header>| {
-            // SAFETY: a slot is a header for ever (INV-HOME-SLOT); the reference is dropped below.
+            // SAFETY: a slot is a header for ever (INV-SLAB-SLOT); the reference is dropped below.
             unsafe {
                 if task.as_ref().state.apply(Snapshot::upgrade).is_ok() {
                     let tag = (task.as_ref().vtable().meta)(task);

@@ -20,7 +20,7 @@ use crate::{
     queue::injector::Injector,
     task::{
         join::JoinHandle,
-        memory::{Home, Memory},
+        memory::{Memory, Slab},
         schedule::{Anchor, Ops},
         spawn::SpawnError,
     },
@@ -57,7 +57,7 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     anchor: Anchor,
     pub(crate) platform: Ward<P>,
     pub(crate) config: Settings,
-    pub(crate) registry: AtomicPtr<Home>,
+    pub(crate) registry: AtomicPtr<Slab>,
     pub(crate) gate: Gate,
     /// Workers that a context runs.
     pub(crate) online: AtomicU32,

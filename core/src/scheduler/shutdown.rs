@@ -14,7 +14,7 @@ use crate::{
     atomic::{AtomicU32, AtomicUsize, Ordering, fence, maybe_const},
     instant::Instant,
     platform::{Platform, WorkerId},
-    task::{header::TaskInfo, memory::Home, state::Snapshot, waker::carry_out},
+    task::{header::TaskInfo, memory::Slab, state::Snapshot, waker::carry_out},
 };
 
 /// Every context may spawn.
@@ -253,8 +253,8 @@ where
     }
 
     fn abort_all(&self) {
-        Home::for_each(&self.registry, |task| {
-            // SAFETY: a slot is a header for ever (INV-HOME-SLOT); the transition needs no reference.
+        Slab::for_each(&self.registry, |task| {
+            // SAFETY: a slot is a header for ever (INV-SLAB-SLOT); the transition needs no reference.
             unsafe { carry_out(task.as_ref().state.apply(Snapshot::abort_once), task) };
         });
     }

@@ -11,7 +11,7 @@ use crate::{
     platform::{Platform, WorkerId},
     task::{
         header::{Header, TaskInfo},
-        memory::Home,
+        memory::Slab,
         state::Snapshot,
         waker::drop_ref,
     },
@@ -68,8 +68,8 @@ where
                 unsafe { drop_ref(self.0) };
             }
         }
-        Home::for_each(&self.registry, |task| {
-            // SAFETY: a slot is a header for ever (INV-HOME-SLOT).
+        Slab::for_each(&self.registry, |task| {
+            // SAFETY: a slot is a header for ever (INV-SLAB-SLOT).
             if unsafe { task.as_ref() }.state.apply(Snapshot::upgrade).is_ok() {
                 let held = Held(task);
                 // SAFETY: we hold a reference.

@@ -5,7 +5,7 @@ use core::{alloc::Layout, ptr::NonNull};
 
 #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
 use super::names::Names;
-use super::{header::Header, memory::Home};
+use super::{header::Header, memory::Slab};
 use crate::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, array_of, maybe_const};
 
 /// Every chunk has at least this alignment. A task may ask for no more.
@@ -16,7 +16,7 @@ const FIRST_CHUNKS: usize = 4096;
 /// grown.
 const PARTS: u32 = 2;
 const CHUNKS: usize = 26 << PARTS;
-const _: () = assert!(CHUNKS <= Home::PARTS, "INV-HOME-PART");
+const _: () = assert!(CHUNKS <= Slab::MAX_CHUNK, "INV-SLAB-CHUNK");
 /// Bits of a slot's offset in its chunk.
 pub(super) const OFFSET: u32 = 25;
 
@@ -50,25 +50,25 @@ impl Chunks {
 
     /// Sets the size of a slot. Every call passes the same value, and the first comes before any other use of the
     /// chunks: a context that knows of a slot learned of it after this call.
-    pub(crate) fn settle(&self, stride: usize) {
+    pub(crate) fn set_stride(&self, stride: usize) {
         let small = stride <= FIRST_CHUNKS >> PARTS;
         let first = if small { (FIRST_CHUNKS / stride).ilog2() - PARTS } else { 0 };
-        // Ordering: Relaxed; the Release in `Home::found` publishes it.
+        // Ordering: Relaxed; the Release in `Slab::set_chunks` publishes it.
         self.first.store(first, Ordering::Relaxed);
         self.stride.store(stride, Ordering::Relaxed);
         #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
-        self.names.settle(stride);
+        self.names.set_stride(stride);
     }
 
     #[inline(always)]
     fn first(&self) -> u32 {
-        // Ordering: see `settle`.
+        // Ordering: see `set_stride`.
         self.first.load(Ordering::Relaxed)
     }
 
     #[inline(always)]
     pub(super) fn stride(&self) -> usize {
-        // Ordering: see `settle`.
+        // Ordering: see `set_stride`.
         self.stride.load(Ordering::Relaxed)
     }
 

@@ -43,8 +43,8 @@ impl Budget {
     unsafe fn here(waker: &Waker, own: Option<NonNull<Anchor>>) -> Option<Self> {
         let task = header_of(waker);
         // SAFETY: a waker of ours holds a reference.
-        let anchor = task.map(|task| unsafe { task.as_ref().home().anchor() }).or(own)?;
-        // SAFETY: a home's anchor is that of a `'static` scheduler; the caller's.
+        let anchor = task.map(|task| unsafe { task.as_ref().slab().anchor() }).or(own)?;
+        // SAFETY: a slab's anchor is that of a `'static` scheduler; the caller's.
         let cell = unsafe { (Anchor::ops(anchor).budget)(anchor) }?;
         Some(Self { cell, foreign: task.is_none() })
     }

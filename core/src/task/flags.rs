@@ -1,4 +1,4 @@
-//! The free slots of a home on targets whose word has no room for a tag: a mark in each slot, and a count of them.
+//! The free slots of a slab on targets whose word has no room for a tag: a mark in each slot, and a count of them.
 //!
 //! A linked stack needs a tag to tell a head from one that left and came back. In 32 bits the tag has 16: a context
 //! that is held up for 65,536 changes would take a slot that is in use. Here nothing is linked. A context claims a slot
@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use super::header::Header;
 use crate::atomic::{AtomicU32, Ordering, maybe_const, spin_loop};
 
-/// The slots of a home that were used and are free.
+/// The slots of a slab that were used and are free.
 ///
 /// INV-FLAG: a slot whose `link` is `FREE` belongs to the context that exchanges the mark. There are at least as many
 /// marked slots as permits: `give` marks a slot before it adds the permit, and `take` takes a permit before it claims a
@@ -25,7 +25,7 @@ pub(crate) struct Flags {
 const FREE: *mut Header = core::ptr::without_provenance_mut(1);
 
 impl Flags {
-    /// A home has fewer slots than this.
+    /// A slab has fewer slots than this.
     pub(crate) const MOST: usize = u32::MAX as usize;
 
     maybe_const! {

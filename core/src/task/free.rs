@@ -1,4 +1,4 @@
-//! The free slots of a home: a lock-free stack of their names.
+//! The free slots of a slab: a lock-free stack of their names.
 
 use core::ptr::NonNull;
 
@@ -13,7 +13,7 @@ use crate::{
 const NAME: Field = Field::first(Word::BITS / 2);
 const TAG: Field = NAME.then(Word::BITS / 2);
 
-/// A stack of free slots, linked through `link` by names: numbers that their home gives them.
+/// A stack of free slots, linked through `link` by names: numbers that their slab gives them.
 ///
 /// INV-FREE: a slot in the stack is a header for ever, and belongs to the stack alone. It was pushed with its name, so
 /// that the name in a head leads back to the slot.

@@ -7,7 +7,7 @@ use core::{
 
 use super::{
     join::{JoinError, JoinHandle, JoinSlot},
-    memory::Home,
+    memory::Slab,
     state::{Snapshot, State},
 };
 use crate::{
@@ -21,16 +21,16 @@ use crate::{
 ///
 /// | field | access |
 /// |---|---|
-/// | `state` | any context with a reference, or that finds the slot in its home |
-/// | `link` | the holder of the `Ready`; the queue it is in; the free slots of its home |
+/// | `state` | any context with a reference, or that finds the slot in its slab |
+/// | `link` | the holder of the `Ready`; the queue it is in; the free slots of its slab |
 /// | `vtable` | written by the spawner before `publish`; read by holders of a reference |
-/// | `home` | written by the slot's first owner; read by holders of a reference and by owners of the slot |
+/// | `slab` | written by the slot's first owner; read by holders of a reference and by owners of the slot |
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) state: State,
     pub(crate) link: AtomicPtr<Header>,
     vtable: UnsafeCell<Option<&'static Vtable>>,
-    home: UnsafeCell<*const Home>,
+    slab: UnsafeCell<*const Slab>,
 }
 
 const _: () = assert!(
@@ -69,28 +69,28 @@ impl Header {
                 state: State::vacant(),
                 link: AtomicPtr::new(core::ptr::null_mut()),
                 vtable: UnsafeCell::new(None),
-                home: UnsafeCell::new(core::ptr::null()),
+                slab: UnsafeCell::new(core::ptr::null()),
             }
         }
     }
 
-    /// Records the home of the slot, and the part of the home that it is in. Both hold for ever.
+    /// Records the slab that the slot is in, and the number of its chunk there. Both hold for ever.
     ///
     /// # Safety
     /// The caller owns the slot, which was never used before.
-    pub(crate) unsafe fn settle(&self, home: &'static Home, part: usize) {
-        debug_assert!(part <= Home::PARTS, "INV-HOME-PART");
-        let tagged = core::ptr::from_ref(home).map_addr(|address| address | part);
-        // SAFETY: INV-HOME-SLOT: the caller owns the slot, and no context has a reference by which to read this.
-        self.home.with_mut(|p| unsafe { *p = tagged });
+    pub(crate) unsafe fn init_owner(&self, slab: &'static Slab, chunk: usize) {
+        debug_assert!(chunk <= Slab::MAX_CHUNK, "INV-SLAB-CHUNK");
+        let tagged = core::ptr::from_ref(slab).map_addr(|address| address | chunk);
+        // SAFETY: INV-SLAB-SLOT: the caller owns the slot, and no context has a reference by which to read this.
+        self.slab.with_mut(|p| unsafe { *p = tagged });
     }
 
     /// Records the type of the task that the slot is about to hold.
     ///
     /// # Safety
     /// The caller owns the slot: it was taken, and holds no task yet.
-    pub(crate) unsafe fn describe(&self, vtable: &'static Vtable) {
-        // SAFETY: INV-HOME-SLOT: the caller owns the slot, and no context has a reference by which to read this.
+    pub(crate) unsafe fn set_vtable(&self, vtable: &'static Vtable) {
+        // SAFETY: INV-SLAB-SLOT: the caller owns the slot, and no context has a reference by which to read this.
         self.vtable.with_mut(|p| unsafe { *p = Some(vtable) });
     }
 
@@ -98,28 +98,28 @@ impl Header {
     /// The caller holds a reference to the task.
     #[inline(always)]
     pub(crate) unsafe fn vtable(&self) -> &'static Vtable {
-        // SAFETY: `describe` wrote it before the reference existed, and nothing writes it while there is a reference.
+        // SAFETY: `set_vtable` wrote it before the reference existed, and nothing writes it while there is a reference.
         self.vtable.with(|p| unsafe { (*p).unwrap_unchecked() })
     }
 
     /// # Safety
     /// The caller holds a reference to the task, or owns the slot.
     #[inline(always)]
-    pub(crate) unsafe fn home(&self) -> &'static Home {
-        // SAFETY: `settle` wrote it before the slot's first task, and nothing has since. INV-HOME-PART: the mask
-        // removes the part.
-        self.home.with(|p| unsafe { &*(*p).map_addr(|address| address & !Home::PARTS) })
+    pub(crate) unsafe fn slab(&self) -> &'static Slab {
+        // SAFETY: `init_owner` wrote it before the slot's first task, and nothing has since. INV-SLAB-CHUNK: the mask
+        // removes the number of the chunk.
+        self.slab.with(|p| unsafe { &*(*p).map_addr(|address| address & !Slab::MAX_CHUNK) })
     }
 
-    /// The number of the part of its home that the slot is in.
+    /// The number of the chunk of its slab that the slot is in; 0 in a fixed slab.
     ///
     /// # Safety
-    /// As `home`.
+    /// As `slab`.
     #[cfg(all(feature = "alloc", target_has_atomic = "64", not(filch_narrow)))]
     #[inline(always)]
-    pub(crate) unsafe fn part(&self) -> usize {
-        // SAFETY: as for `home`.
-        self.home.with(|p| unsafe { (*p).addr() & Home::PARTS })
+    pub(crate) unsafe fn chunk_index(&self) -> usize {
+        // SAFETY: as for `slab`.
+        self.slab.with(|p| unsafe { (*p).addr() & Slab::MAX_CHUNK })
     }
 
     /// # Safety
@@ -270,14 +270,14 @@ impl<F: Future, M: Meta> Task<F, M> {
     /// The caller owns the slot, which is large enough, aligned, and has a valid header.
     pub(crate) unsafe fn build(slot: NonNull<Header>, future: F, meta: M) {
         let task = slot.cast::<Self>().as_ptr();
-        // SAFETY: INV-HOME-SLOT: the slot is the caller's, and the task fits. The header is kept, since other contexts
+        // SAFETY: INV-SLAB-SLOT: the slot is the caller's, and the task fits. The header is kept, since other contexts
         // may read its state.
         unsafe {
             (&raw mut (*task).join).write(JoinSlot::new());
             (&raw mut (*task).stage)
                 .write(UnsafeCell::new(Stage { future: ManuallyDrop::new(future) }));
             (&raw mut (*task).meta).write(meta);
-            slot.as_ref().describe(Self::VTABLE);
+            slot.as_ref().set_vtable(Self::VTABLE);
         }
     }
 

@@ -5,7 +5,7 @@ use core::{alloc::Layout, fmt};
 
 use super::{
     chunks::{ALIGN, Chunks},
-    memory::{Home, Memory, Sealed},
+    memory::{Memory, Sealed, Slab},
 };
 
 /// Memory for tasks of any size, up to 2^28 of each size class; needs feature `alloc`.
@@ -25,7 +25,7 @@ use super::{
 /// # let _ = &HEAP;
 /// ```
 pub struct Heap {
-    classes: [Home; CLASSES],
+    classes: [Slab; CLASSES],
     chunks: [Chunks; CLASSES],
 }
 
@@ -61,7 +61,7 @@ impl Heap {
     /// An empty heap.
     pub const fn new() -> Self {
         Self {
-            classes: [const { Home::new() }; CLASSES],
+            classes: [const { Slab::new() }; CLASSES],
             chunks: [const { Chunks::new() }; CLASSES],
         }
     }
@@ -83,7 +83,7 @@ impl Heap {
     pub fn boxed() -> Box<Self> {
         let layout = Layout::new::<Self>();
         // SAFETY: the size is not zero, and the pointer is that of a box of this layout. An empty heap is all zeros:
-        // homes and chunks consist of atomics, each zero or null.
+        // slabs and chunks consist of atomics, each zero or null.
         unsafe {
             let heap = alloc::alloc::alloc_zeroed(layout);
             if heap.is_null() {
@@ -104,7 +104,7 @@ impl Memory for Heap {}
 
 impl Sealed for Heap {
     #[inline]
-    fn home(&'static self, task: Layout) -> Result<&'static Home, Layout> {
+    fn slab(&'static self, task: Layout) -> Result<&'static Slab, Layout> {
         // A class's size is a multiple of 32; from 512 bytes up of 64, from 1,024 up of 128. If the task's alignment is
         // larger than its class keeps, take the next class that keeps it.
         let mut class = class_of(task.size());
@@ -114,9 +114,9 @@ impl Sealed for Heap {
         while class < CLASSES && class_size(class) % task.align() != 0 {
             class += 1;
         }
-        let home = self.classes.get(class).ok_or(LARGEST)?;
-        home.found(&self.chunks[class], class_size(class));
-        Ok(home)
+        let slab = self.classes.get(class).ok_or(LARGEST)?;
+        slab.set_chunks(&self.chunks[class], class_size(class));
+        Ok(slab)
     }
 }
 
@@ -155,13 +155,13 @@ mod tests {
         for align in [1, 8, 32, 64, 128] {
             for size in [1, 65, 300, 1000, 5000] {
                 let layout = Layout::from_size_align(size, align).unwrap();
-                let home = heap.home(layout).unwrap();
+                let slab = heap.slab(layout).unwrap();
                 for _ in 0..3 {
-                    let slot = home.take_fresh().unwrap();
+                    let slot = slab.take_fresh().unwrap();
                     assert_eq!(slot.as_ptr().addr() % align, 0);
                 }
             }
         }
-        assert_eq!(heap.home(Layout::from_size_align(64, 256).unwrap()).unwrap_err(), LARGEST);
+        assert_eq!(heap.slab(Layout::from_size_align(64, 256).unwrap()).unwrap_err(), LARGEST);
     }
 }

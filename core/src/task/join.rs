@@ -279,9 +279,9 @@ impl<T> JoinHandle<T> {
     }
 
     fn wait(&mut self, task: NonNull<Header>) -> Result<(), JoinError> {
-        // SAFETY: INV-HANDLE: our reference keeps the task, which keeps its home.
-        let anchor = unsafe { task.as_ref().home().anchor() };
-        // SAFETY: a home's anchor is that of a `'static` scheduler.
+        // SAFETY: INV-HANDLE: our reference keeps the task, which keeps its slab.
+        let anchor = unsafe { task.as_ref().slab().anchor() };
+        // SAFETY: a slab's anchor is that of a `'static` scheduler.
         let ops = unsafe { Anchor::ops(anchor) };
         // SAFETY: the table is that of this anchor's scheduler, which is `'static`.
         if !unsafe { (ops.may_wait)(anchor) } {
@@ -373,8 +373,8 @@ impl<T> Future for JoinHandle<T> {
         if !state.is_complete() && self.register(task, cx.waker()).is_ok() {
             return Poll::Pending;
         }
-        // SAFETY: our reference keeps the task and its home, whose anchor is that of a `'static` scheduler.
-        if !unsafe { coop::spend(cx.waker(), task.as_ref().home().anchor()) } {
+        // SAFETY: our reference keeps the task and its slab, whose anchor is that of a `'static` scheduler.
+        if !unsafe { coop::spend(cx.waker(), task.as_ref().slab().anchor()) } {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -392,9 +392,9 @@ impl<T> Drop for JoinHandle<T> {
             // SAFETY: INV-HANDLE permitted the transition, which consumed our reference; it is not used again.
             Ok(action) => unsafe { carry_out(action, task) },
             Err(Completed) => {
-                // SAFETY: INV-HANDLE: our reference keeps the task's home, whose anchor is that of a `'static` scheduler.
+                // SAFETY: INV-HANDLE: our reference keeps the task's slab, whose anchor is that of a `'static` scheduler.
                 let (anchor, mut output) =
-                    unsafe { (task.as_ref().home().anchor(), Some(self.take(task))) };
+                    unsafe { (task.as_ref().slab().anchor(), Some(self.take(task))) };
                 // A panic of the output's drop is discarded: no handle is left to report it to.
                 // SAFETY: the table is that of this anchor's scheduler.
                 unsafe { (Anchor::ops(anchor).guard)(anchor, &mut || drop(output.take())) };

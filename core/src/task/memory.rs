@@ -24,31 +24,31 @@ use crate::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, maybe_const};
 pub trait Memory: Sealed + Sync {}
 
 pub trait Sealed {
-    /// The home for tasks of this layout. Otherwise the largest layout that fits.
+    /// The slab for tasks of this layout. Otherwise the largest layout that fits.
     #[doc(hidden)]
-    fn home(&'static self, task: Layout) -> Result<&'static Home, Layout>;
+    fn slab(&'static self, task: Layout) -> Result<&'static Slab, Layout>;
 }
 
 /// Slots of one size, and the executor that they serve.
 ///
-/// INV-HOME-SLOT: slot `i`, for `i` below `fresh`, is a valid header for ever. The context that took it owns it until
+/// INV-SLAB-SLOT: slot `i`, for `i` below `fresh`, is a valid header for ever. The context that took it owns it until
 /// `give`; then the free list does (INV-FREE, INV-FLAG).
 ///
-/// INV-HOME-PART: a home's alignment leaves its lowest bits free for the number of a part, at most `PARTS`.
+/// INV-SLAB-CHUNK: a slab's alignment leaves its lowest bits free for the number of a chunk, at most `MAX_CHUNK`.
 #[cfg_attr(feature = "alloc", repr(align(128)))]
-pub struct Home {
+pub struct Slab {
     anchor: AtomicPtr<Anchor>,
-    next: AtomicPtr<Home>,
+    next: AtomicPtr<Slab>,
     fresh: AtomicU32,
     fixed: Fixed,
-    /// The free slots of a fixed home; on narrow words, of any home.
+    /// The free slots of a fixed slab; on narrow words, of any slab.
     free: Free,
-    /// Null for a fixed home.
+    /// Null for a fixed slab.
     #[cfg(feature = "alloc")]
     chunks: AtomicPtr<Chunks>,
 }
 
-/// An array of slots whose address is known from the first use. Like the whole home it is all zeros until then, so that
+/// An array of slots whose address is known from the first use. Like the whole slab it is all zeros until then, so that
 /// a pool in a `static` takes no room in an image.
 struct Fixed {
     base: AtomicPtr<Header>,
@@ -63,11 +63,11 @@ enum Place<'a> {
     Grown(&'static Chunks),
 }
 
-impl Home {
-    /// The largest number of a part. A part is a chunk; a fixed home has one part, number 0.
-    pub(crate) const PARTS: usize = align_of::<Self>() - 1;
+impl Slab {
+    /// The largest number of a chunk. The slots of a fixed slab have number 0.
+    pub(crate) const MAX_CHUNK: usize = align_of::<Self>() - 1;
 
-    /// The number of slots of a home is below this.
+    /// The number of slots of a slab is below this.
     pub(crate) const MOST: usize = Free::MOST;
 
     maybe_const! {
@@ -88,13 +88,13 @@ impl Home {
         }
     }
 
-    /// Sets the slots of a fixed home.
+    /// Sets the slots of a fixed slab.
     ///
     /// # Safety
     /// `at` points to `slots` slots, `bytes` apart, each a valid free header for ever. Every call passes the same
     /// values.
     #[inline]
-    pub(crate) unsafe fn fix(&self, at: NonNull<Header>, bytes: usize, slots: u32) {
+    pub(crate) unsafe fn set_storage(&self, at: NonNull<Header>, bytes: usize, slots: u32) {
         let Fixed { base, stride, len, .. } = &self.fixed;
         // Ordering: every call stores the same values. Release pairs with the Acquire here: a context that sees the
         // base sees the stride and the length.
@@ -105,22 +105,22 @@ impl Home {
         }
     }
 
-    /// Sets the chunks of a growing home, and the size of its slots. Every call passes the same values.
+    /// Sets the chunks of a growing slab, and the size of its slots. Every call passes the same values.
     #[cfg(feature = "alloc")]
     #[inline]
-    pub(crate) fn found(&self, chunks: &'static Chunks, stride: usize) {
-        // Ordering: as in `fix`.
+    pub(crate) fn set_chunks(&self, chunks: &'static Chunks, stride: usize) {
+        // Ordering: as in `set_storage`.
         if self.chunks.load(Ordering::Acquire).is_null() {
-            chunks.settle(stride);
+            chunks.set_stride(stride);
             self.chunks.store(core::ptr::from_ref(chunks).cast_mut(), Ordering::Release);
         }
     }
 
-    /// Where the slots are. Called after `fix` or `found`, which come before the first slot is taken.
+    /// Where the slots are. Called after `set_storage` or `set_chunks`, which come before the first slot is taken.
     #[inline(always)]
     fn place(&self) -> Place<'_> {
-        // Ordering: Relaxed: the caller got the home after `found` has stored this.
-        // SAFETY: `found` stored a `'static` reference.
+        // Ordering: Relaxed: the caller got the slab after `set_chunks` has stored this.
+        // SAFETY: `set_chunks` stored a `'static` reference.
         #[cfg(feature = "alloc")]
         if let Some(chunks) = unsafe { self.chunks.load(Ordering::Relaxed).as_ref() } {
             return Place::Grown(chunks);
@@ -128,7 +128,7 @@ impl Home {
         Place::Fixed(&self.fixed)
     }
 
-    /// Binds the home to a scheduler, and lists it in the scheduler's registry. False if it is bound to another.
+    /// Binds the slab to a scheduler, and lists it in the scheduler's registry. False if it is bound to another.
     ///
     /// # Safety
     /// `anchor` is that of a `'static` scheduler.
@@ -144,7 +144,7 @@ impl Home {
     unsafe fn bind_first(&'static self, anchor: NonNull<Anchor>) -> bool {
         // SAFETY: the caller's.
         let registry = unsafe { (Anchor::ops(anchor).registry)(anchor) };
-        // Ordering: Release pairs with the Acquire in `bind`: a context that finds the home bound sees its base.
+        // Ordering: Release pairs with the Acquire in `bind`: a context that finds the slab bound sees its base.
         // Acquire: if another context bound it, this one comes after it.
         if let Err(other) = self.anchor.compare_exchange(
             core::ptr::null_mut(),
@@ -158,7 +158,7 @@ impl Home {
         let mut head = registry.load(Ordering::Relaxed);
         loop {
             self.next.store(head, Ordering::Relaxed);
-            // Ordering: Release pairs with the Acquire in `for_each`: a context that finds the home sees its base and
+            // Ordering: Release pairs with the Acquire in `for_each`: a context that finds the slab sees its base and
             // `next`.
             match registry.compare_exchange_weak(head, this, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return true,
@@ -167,10 +167,10 @@ impl Home {
         }
     }
 
-    /// The scheduler that the home serves. Called only once the home is bound.
+    /// The scheduler that the slab serves. Called only once the slab is bound.
     #[inline(always)]
     pub(crate) fn anchor(&self) -> NonNull<Anchor> {
-        // Ordering: Relaxed: the anchor was set before any task of this home was published, and the caller got its task
+        // Ordering: Relaxed: the anchor was set before any task of this slab was published, and the caller got its task
         // or its slot after that.
         // SAFETY: `bind` comes before every spawn.
         unsafe { NonNull::new_unchecked(self.anchor.load(Ordering::Relaxed)) }
@@ -185,7 +185,7 @@ impl Home {
 
     #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
     fn take_free(&'static self, _near: usize) -> Option<NonNull<Header>> {
-        // SAFETY: INV-HOME-SLOT; only slots of this home are passed to `give`.
+        // SAFETY: INV-SLAB-SLOT; only slots of this slab are passed to `give`.
         unsafe { self.free.take(&self.fresh, |index| self.slot(index)) }
     }
 
@@ -193,7 +193,7 @@ impl Home {
     #[inline]
     #[cfg_attr(
         not(feature = "alloc"),
-        expect(unused_variables, reason = "a fixed home has one stack for all")
+        expect(unused_variables, reason = "a fixed slab has one stack for all")
     )]
     fn take_free(&'static self, near: usize) -> Option<NonNull<Header>> {
         match self.place() {
@@ -219,10 +219,10 @@ impl Home {
                 Ordering::Relaxed,
             ) {
                 Ok(_) => {
-                    // SAFETY: INV-HOME-SLOT: the slot is ours from now on, and was never used.
+                    // SAFETY: INV-SLAB-SLOT: the slot is ours from now on, and was never used.
                     unsafe {
                         let slot = self.slot(index);
-                        slot.as_ref().settle(self, self.part(index));
+                        slot.as_ref().init_owner(self, self.chunk_index(index));
                         return Some(slot);
                     }
                 }
@@ -233,9 +233,9 @@ impl Home {
 
     #[cfg_attr(
         not(feature = "alloc"),
-        expect(unused_variables, reason = "a fixed home is in one part")
+        expect(unused_variables, reason = "a fixed slab has no chunks")
     )]
-    fn part(&self, index: u32) -> usize {
+    fn chunk_index(&self, index: u32) -> usize {
         match self.place() {
             Place::Fixed(_) => 0,
             #[cfg(feature = "alloc")]
@@ -254,7 +254,7 @@ impl Home {
     /// Gives a slot back. Lock-free; callable from any context.
     ///
     /// # Safety
-    /// The caller owns the slot, which is of this home, and whose state says that there is no task.
+    /// The caller owns the slot, which is of this slab, and whose state says that there is no task.
     #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
     pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
         // SAFETY: the caller's.
@@ -264,7 +264,7 @@ impl Home {
     /// Gives a slot back. Lock-free; callable from any context.
     ///
     /// # Safety
-    /// The caller owns the slot, which is of this home, and whose state says that there is no task.
+    /// The caller owns the slot, which is of this slab, and whose state says that there is no task.
     #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
     #[inline]
     pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
@@ -279,10 +279,10 @@ impl Home {
             #[cfg(feature = "alloc")]
             Place::Grown(chunks) => {
                 let anchor = self.anchor();
-                // SAFETY: the anchor is that of a `'static` scheduler, to which the home was bound when the slot was
+                // SAFETY: the anchor is that of a `'static` scheduler, to which the slab was bound when the slot was
                 // taken.
                 let near = unsafe { (Anchor::ops(anchor).near)(anchor) };
-                // SAFETY: the caller owns the slot; it was taken before, so `settle` has been called.
+                // SAFETY: the caller owns the slot; it was taken before, so `init_owner` has been called.
                 unsafe { chunks.give(near, slot) };
             }
         }
@@ -295,7 +295,7 @@ impl Home {
         match self.place() {
             Place::Fixed(Fixed { base, stride, .. }) => {
                 let (base, stride) = (base.load(Ordering::Relaxed), stride.load(Ordering::Relaxed));
-                // SAFETY: `fix` has stored the base, and the index is below `len`.
+                // SAFETY: `set_storage` has stored the base, and the index is below `len`.
                 unsafe { NonNull::new_unchecked(base.byte_add(index as usize * stride)) }
             }
             #[cfg(feature = "alloc")]
@@ -304,24 +304,24 @@ impl Home {
         }
     }
 
-    /// Calls `f` with every slot that was ever used, in every home of a registry.
-    pub(crate) fn for_each(registry: &AtomicPtr<Home>, mut f: impl FnMut(NonNull<Header>)) {
+    /// Calls `f` with every slot that was ever used, in every slab of a registry.
+    pub(crate) fn for_each(registry: &AtomicPtr<Slab>, mut f: impl FnMut(NonNull<Header>)) {
         // Ordering: Acquire pairs with the Release in `bind_first`.
-        let mut home = registry.load(Ordering::Acquire);
-        // SAFETY: homes in a registry are `'static`.
-        while let Some(this) = unsafe { home.as_ref() } {
+        let mut slab = registry.load(Ordering::Acquire);
+        // SAFETY: slabs in a registry are `'static`.
+        while let Some(this) = unsafe { slab.as_ref() } {
             // Ordering: Acquire pairs with the Release in `take_fresh`.
             for index in 0..this.fresh.load(Ordering::Acquire) {
                 // SAFETY: the index is below `fresh`.
                 f(unsafe { this.slot(index) });
             }
-            home = this.next.load(Ordering::Relaxed);
+            slab = this.next.load(Ordering::Relaxed);
         }
     }
 }
 
-impl fmt::Debug for Home {
+impl fmt::Debug for Slab {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Home").field("used", &self.fresh).finish_non_exhaustive()
+        f.debug_struct("Slab").field("used", &self.fresh).finish_non_exhaustive()
     }
 }

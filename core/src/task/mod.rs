@@ -7,7 +7,7 @@
 //! | `state` | spawner | any context, by transitions | any context, by transitions |
 //! | `link` | spawner | holder of the `Ready`, or the queue it is in | list of free slots |
 //! | `vtable`, `meta` | spawner | read by holders of a reference | read by holders of a reference |
-//! | `home` | written by the slot's first owner, once | read by holders of a reference | the same, and the slot's owner |
+//! | `slab` | written by the slot's first owner, once | read by holders of a reference | the same, and the slot's owner |
 //! | stage (future, output) | spawner | holder of the `Ready` | join handle; without one, the completing worker |
 //! | join slot | spawner | join handle while the join-waker bit is clear, else both read | completing worker if the bit was set |
 //!

@@ -21,7 +21,7 @@ use loom::{
 use super::{
     header::Ready,
     join::{JoinError, JoinHandle},
-    memory::Home,
+    memory::Slab,
     pool::TaskPool,
     run::{self, Polled},
     schedule::{Anchor, Current, Ops},
@@ -45,7 +45,7 @@ loom::thread_local! {
 struct Bare {
     anchor: Anchor,
     queue: Injector,
-    registry: AtomicPtr<Home>,
+    registry: AtomicPtr<Slab>,
 }
 
 type Pool = TaskPool<640, 2>;
@@ -182,7 +182,7 @@ unsafe fn always(_: NonNull<Anchor>) -> Option<usize> {
     Some(0)
 }
 unsafe fn ignore(_: NonNull<Anchor>) {}
-unsafe fn registry(anchor: NonNull<Anchor>) -> &'static AtomicPtr<Home> {
+unsafe fn registry(anchor: NonNull<Anchor>) -> &'static AtomicPtr<Slab> {
     // SAFETY: as in `bare`.
     &unsafe { bare(anchor) }.registry
 }

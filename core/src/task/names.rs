@@ -24,8 +24,8 @@ impl Names {
         }
     }
 
-    pub(crate) fn settle(&self, stride: usize) {
-        // Ordering: Relaxed; the Release in `Home::found` publishes it.
+    pub(crate) fn set_stride(&self, stride: usize) {
+        // Ordering: Relaxed; the Release in `Slab::set_chunks` publishes it.
         self.inverse.store(inverse(stride), Ordering::Relaxed);
     }
 }
@@ -41,11 +41,11 @@ impl Chunks {
     /// Gives a slot back; `near` is the number of the calling context (`Ops::near`).
     ///
     /// # Safety
-    /// The caller owns the slot, which is of this class and has been settled.
+    /// The caller owns the slot, which is of this class, and `init_owner` has been called on it.
     #[inline]
     pub(crate) unsafe fn give(&self, near: usize, slot: NonNull<Header>) {
-        // SAFETY: the caller owns the slot, and it has been settled.
-        let chunk = unsafe { slot.as_ref().part() };
+        // SAFETY: the caller owns the slot, and `init_owner` has been called on it.
+        let chunk = unsafe { slot.as_ref().chunk_index() };
         // SAFETY: the caller owns the slot, and this is its name.
         unsafe { self.names.free.near(near).push(slot, self.name(chunk, slot)) };
     }
@@ -56,7 +56,7 @@ impl Chunks {
         // Ordering: Acquire pairs with the Release in `Chunks::grow`.
         let base = self.chunks.get(chunk).map_or(0, |c| c.load(Ordering::Acquire).addr());
         let bytes = slot.as_ptr().addr().wrapping_sub(base);
-        // Ordering: see `Names::settle`.
+        // Ordering: see `Names::set_stride`.
         let offset = divide(bytes, self.stride(), self.names.inverse.load(Ordering::Relaxed));
         debug_assert!(offset < self.slots(chunk), "INV-CHUNK");
         (chunk << OFFSET | offset) as u32
@@ -99,7 +99,7 @@ mod tests {
     macro_rules! chunks {
         ($stride:expr) => {{
             static CHUNKS: Chunks = Chunks::new();
-            CHUNKS.settle($stride);
+            CHUNKS.set_stride($stride);
             &CHUNKS
         }};
     }
@@ -112,7 +112,7 @@ mod tests {
             unsafe { self.slot(index) }
         }
 
-        /// As `give`, for a slot that has not been settled.
+        /// As `give`, for a slot without an owner.
         fn put(&self, near: usize, index: u32) -> NonNull<Header> {
             let slot = self.fresh(index);
             // SAFETY: the slot is the caller's, and this is its name.

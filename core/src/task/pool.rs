@@ -4,7 +4,7 @@ use core::{alloc::Layout, fmt, future::Future, mem::ManuallyDrop, mem::MaybeUnin
 
 use super::{
     header::{Header, Named, Task},
-    memory::{Home, Memory, Sealed},
+    memory::{Memory, Sealed, Slab},
 };
 use crate::atomic::{array_of, maybe_const};
 
@@ -26,7 +26,7 @@ use crate::atomic::{array_of, maybe_const};
 /// ```
 #[repr(C)]
 pub struct TaskPool<const SLOT: usize, const N: usize> {
-    home: Home,
+    slab: Slab,
     slots: [Slot<SLOT>; N],
 }
 
@@ -39,7 +39,7 @@ union Bytes<const SLOT: usize> {
 
 struct Slot<const SLOT: usize>(core::cell::UnsafeCell<Bytes<SLOT>>);
 
-// SAFETY: INV-HOME-SLOT: the context that took a slot owns its bytes, except for the header, which is made to be
+// SAFETY: INV-SLAB-SLOT: the context that took a slot owns its bytes, except for the header, which is made to be
 // shared.
 unsafe impl<const SLOT: usize, const N: usize> Sync for TaskPool<SLOT, N> {}
 // SAFETY: as above.
@@ -52,9 +52,9 @@ impl<const SLOT: usize, const N: usize> TaskPool<SLOT, N> {
         /// # Panics
         /// If `N` is zero, or larger than the free list can index: 2^32 - 2. In a `static` this fails at compile time.
         pub fn new() -> Self {
-            assert!(N > 0 && N < Home::MOST, "too few or too many slots");
+            assert!(N > 0 && N < Slab::MOST, "too few or too many slots");
             Self {
-                home: Home::new(),
+                slab: Slab::new(),
                 slots: array_of!(Slot::new(); N),
             }
         }
@@ -84,14 +84,14 @@ impl<const SLOT: usize, const N: usize> Memory for TaskPool<SLOT, N> {}
 
 impl<const SLOT: usize, const N: usize> Sealed for TaskPool<SLOT, N> {
     #[inline]
-    fn home(&'static self, task: Layout) -> Result<&'static Home, Layout> {
+    fn slab(&'static self, task: Layout) -> Result<&'static Slab, Layout> {
         let slot = Layout::new::<Slot<SLOT>>();
         if task.size() > slot.size() || task.align() > slot.align() {
             return Err(slot);
         }
         // SAFETY: the slots stay for ever, are `slot.size()` apart, and begin as vacant headers.
-        unsafe { self.home.fix(NonNull::from(&self.slots).cast(), slot.size(), N as u32) };
-        Ok(&self.home)
+        unsafe { self.slab.set_storage(NonNull::from(&self.slots).cast(), slot.size(), N as u32) };
+        Ok(&self.slab)
     }
 }
 
@@ -100,7 +100,7 @@ impl<const SLOT: usize, const N: usize> fmt::Debug for TaskPool<SLOT, N> {
         f.debug_struct("TaskPool")
             .field("slot", &SLOT)
             .field("slots", &N)
-            .field("home", &self.home)
+            .field("slab", &self.slab)
             .finish()
     }
 }
@@ -118,7 +118,7 @@ impl<const SLOT: usize, const N: usize> fmt::Debug for TaskPool<SLOT, N> {
 /// ```
 #[repr(C)]
 pub struct TaskCell<F: Future> {
-    home: Home,
+    slab: Slab,
     slot: core::cell::UnsafeCell<CellSlot<F>>,
 }
 
@@ -139,7 +139,7 @@ impl<F: Future> TaskCell<F> {
         pub fn new() -> Self {
             let slot = CellSlot { header: ManuallyDrop::new(Header::vacant()) };
             Self {
-                home: Home::new(),
+                slab: Slab::new(),
                 slot: core::cell::UnsafeCell::new(slot),
             }
         }
@@ -155,19 +155,19 @@ impl<F: Future> Default for TaskCell<F> {
 impl<F: Future> Memory for TaskCell<F> {}
 
 impl<F: Future> Sealed for TaskCell<F> {
-    fn home(&'static self, task: Layout) -> Result<&'static Home, Layout> {
+    fn slab(&'static self, task: Layout) -> Result<&'static Slab, Layout> {
         let slot = Layout::new::<CellSlot<F>>();
         if task.size() > slot.size() || task.align() > slot.align() {
             return Err(slot);
         }
         // SAFETY: as for `TaskPool`.
-        unsafe { self.home.fix(NonNull::from(&self.slot).cast(), slot.size(), 1) };
-        Ok(&self.home)
+        unsafe { self.slab.set_storage(NonNull::from(&self.slot).cast(), slot.size(), 1) };
+        Ok(&self.slab)
     }
 }
 
 impl<F: Future> fmt::Debug for TaskCell<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskCell").field("home", &self.home).finish()
+        f.debug_struct("TaskCell").field("slab", &self.slab).finish()
     }
 }

@@ -131,9 +131,9 @@ fn wake_joiner(task: NonNull<Header>, guard: impl Fn(&mut dyn FnMut()) -> Result
             }));
         }
         Joiner::Thread(word) => {
-            // SAFETY: our reference keeps the word and the home. The joiner may be gone by the time `unblock` is
+            // SAFETY: our reference keeps the word and the slab. The joiner may be gone by the time `unblock` is
             // called.
-            unsafe { wake_thread(task.as_ref().home().anchor(), word) };
+            unsafe { wake_thread(task.as_ref().slab().anchor(), word) };
             release(task);
         }
     }

@@ -5,7 +5,7 @@
 
 use core::{cell::Cell, ptr::NonNull, task::Waker};
 
-use super::{header::Ready, memory::Home};
+use super::{header::Ready, memory::Slab};
 use crate::{
     atomic::{AtomicPtr, AtomicU32},
     platform::WorkerId,
@@ -33,8 +33,8 @@ pub(crate) struct Ops {
     pub(crate) dismiss: unsafe fn(NonNull<Anchor>),
     /// Schedules a new task, in the context whose number `admit` returned.
     pub(crate) launch: unsafe fn(NonNull<Anchor>, Ready, usize),
-    /// The list of homes that serve the scheduler.
-    pub(crate) registry: unsafe fn(NonNull<Anchor>) -> &'static AtomicPtr<Home>,
+    /// The list of slabs that serve the scheduler.
+    pub(crate) registry: unsafe fn(NonNull<Anchor>) -> &'static AtomicPtr<Slab>,
     pub(crate) workers: unsafe fn(NonNull<Anchor>) -> usize,
     /// The number of the calling context: a worker's index plus one, zero outside the workers. It selects the free
     /// slots that the context shares with few others.

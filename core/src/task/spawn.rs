@@ -231,17 +231,17 @@ impl Spawner {
         near: usize,
     ) -> Result<NonNull<Header>, SpawnErrorKind> {
         let task = Layout::new::<Task<F, M>>();
-        let home = memory.home(task).map_err(|slot| SpawnErrorKind::TooLarge {
+        let slab = memory.slab(task).map_err(|slot| SpawnErrorKind::TooLarge {
             needed: task.size(),
             align: task.align(),
             slot: slot.size(),
             slot_align: slot.align(),
         })?;
         // SAFETY: INV-SPAWNER.
-        if !unsafe { home.bind(self.anchor) } {
+        if !unsafe { slab.bind(self.anchor) } {
             return Err(SpawnErrorKind::ForeignMemory);
         }
-        home.take(near).ok_or(SpawnErrorKind::Full)
+        slab.take(near).ok_or(SpawnErrorKind::Full)
     }
 
     /// Builds the task in its slot, and schedules it.
@@ -355,7 +355,7 @@ where
 impl<F> Drop for Reservation<F> {
     fn drop(&mut self) {
         // SAFETY: INV-RESERVED.
-        unsafe { self.slot.as_ref().home().give(self.slot) };
+        unsafe { self.slot.as_ref().slab().give(self.slot) };
     }
 }
 

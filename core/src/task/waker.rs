@@ -60,13 +60,13 @@ unsafe fn schedule_or_free(action: Action, header: NonNull<Header>) {
         Action::Schedule => {
             // SAFETY: the transition gave us the `Ready`, which keeps the header until it is passed on.
             unsafe {
-                let anchor = header.as_ref().home().anchor();
+                let anchor = header.as_ref().slab().anchor();
                 (Anchor::ops(anchor).schedule)(anchor, Ready::from_raw(header));
             }
         }
         Action::Free => {
             // SAFETY: that was the last reference, so the slot is ours to give back.
-            unsafe { header.as_ref().home().give(header) };
+            unsafe { header.as_ref().slab().give(header) };
         }
     }
 }
