@@ -81,7 +81,7 @@ where
     pub(crate) unsafe fn op_launch(anchor: NonNull<Anchor>, ready: Ready, near: usize) {
         // SAFETY: the table is this type's.
         let this = unsafe { Self::of(anchor) };
-        let worker = near.checked_sub(1).map(|index| WorkerId::new(index as u16));
+        let worker = caller.checked_sub(1).map(|index| WorkerId::new(index as u16));
         this.platform.event(worker, Event::Spawn(ready.as_ptr().as_ptr().addr()));
         this.schedule_in(worker.and_then(|worker| this.slots().get(worker.index())), ready);
     }
@@ -97,7 +97,7 @@ where
         worker.map_or(0, |worker| worker.index() + 1)
     }
 
-    pub(crate) unsafe fn op_near(anchor: NonNull<Anchor>) -> usize {
+    pub(crate) unsafe fn op_caller(anchor: NonNull<Anchor>) -> usize {
         // SAFETY: the table is this type's.
         Self::number(unsafe { Self::of(anchor) }.platform.current_worker())
     }
@@ -107,7 +107,7 @@ where
         unsafe { Self::of(anchor) }.workers()
     }
 
-    pub(crate) unsafe fn op_here(anchor: NonNull<Anchor>) -> Option<WorkerId> {
+    pub(crate) unsafe fn op_admit_local(anchor: NonNull<Anchor>) -> Option<WorkerId> {
         // SAFETY: the table is this type's.
         let (worker, slot) = unsafe { Self::of(anchor) }.current()?;
         // SAFETY: frames of this worker are on the calling context's own stack. INV-LOCAL: an interrupt handler in a poll may
@@ -118,7 +118,7 @@ where
         (pinned && Self::count_local(slot, 1)).then_some(worker)
     }
 
-    pub(crate) unsafe fn op_not_here(anchor: NonNull<Anchor>) {
+    pub(crate) unsafe fn op_dismiss_local(anchor: NonNull<Anchor>) {
         // SAFETY: the table is this type's.
         if let Some((_, slot)) = unsafe { Self::of(anchor) }.current() {
             Self::count_local(slot, 1_usize.wrapping_neg());

@@ -162,9 +162,9 @@ where
         launch: Self::op_launch,
         registry: Self::op_registry,
         workers: Self::op_workers,
-        near: Self::op_near,
-        here: Self::op_here,
-        not_here: Self::op_not_here,
+        caller: Self::op_caller,
+        admit_local: Self::op_admit_local,
+        dismiss_local: Self::op_dismiss_local,
         may_wait: Self::op_may_wait,
         guard: Self::op_contain,
     };

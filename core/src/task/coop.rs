@@ -40,7 +40,7 @@ impl Budget {
     /// # Safety
     /// `own` is the anchor of a `'static` scheduler.
     #[inline]
-    unsafe fn here(waker: &Waker, own: Option<NonNull<Anchor>>) -> Option<Self> {
+    unsafe fn of_caller(waker: &Waker, own: Option<NonNull<Anchor>>) -> Option<Self> {
         let task = header_of(waker);
         // SAFETY: a waker of ours holds a reference.
         let anchor = task.map(|task| unsafe { task.as_ref().slab().anchor() }).or(own)?;
@@ -108,7 +108,7 @@ pub(crate) unsafe fn spend_at(anchor: NonNull<Anchor>) -> bool {
 /// As `spend_at`.
 pub(crate) unsafe fn spend(waker: &Waker, anchor: NonNull<Anchor>) -> bool {
     // SAFETY: the caller's.
-    unsafe { Budget::here(waker, Some(anchor)) }.is_none_or(|budget| budget.spend())
+    unsafe { Budget::of_caller(waker, Some(anchor)) }.is_none_or(|budget| budget.spend())
 }
 
 /// What is left of a budget for the poll under way when it goes on behind others.
@@ -189,7 +189,7 @@ impl Future for ConsumeBudget {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         // SAFETY: a spawner's anchor is that of a `'static` scheduler.
-        let budget = unsafe { Budget::here(cx.waker(), self.0.map(Spawner::anchor)) };
+        let budget = unsafe { Budget::of_caller(cx.waker(), self.0.map(Spawner::anchor)) };
         if budget.is_none_or(|budget| budget.spend()) {
             return Poll::Ready(());
         }
@@ -226,7 +226,7 @@ fn budgeted_by<T>(
     op: impl FnOnce(&mut Context<'_>) -> Poll<T>,
 ) -> Poll<T> {
     // SAFETY: a spawner's anchor is that of a `'static` scheduler.
-    let budget = unsafe { Budget::here(cx.waker(), own.map(Spawner::anchor)) };
+    let budget = unsafe { Budget::of_caller(cx.waker(), own.map(Spawner::anchor)) };
     if budget.as_ref().is_some_and(|budget| !budget.grants()) {
         cx.waker().wake_by_ref();
         return Poll::Pending;
@@ -294,7 +294,7 @@ impl<F: Future> Future for Unconstrained<F> {
         // SAFETY: `future` is pinned with its wrapper, and never moved out.
         let future = unsafe { self.map_unchecked_mut(|this| &mut this.future) };
         // SAFETY: a spawner's anchor is that of a `'static` scheduler.
-        let budget = unsafe { Budget::here(cx.waker(), own.map(Spawner::anchor)) };
+        let budget = unsafe { Budget::of_caller(cx.waker(), own.map(Spawner::anchor)) };
         let Some(budget) = budget else { return future.poll(cx) };
         let left = budget.cell().replace(UNCONSTRAINED);
         let _restore = Restore { budget, left };

@@ -176,15 +176,15 @@ impl Slab {
         unsafe { NonNull::new_unchecked(self.anchor.load(Ordering::Relaxed)) }
     }
 
-    /// Takes a free slot; `near` is the number of the calling context (`Ops::near`). Lock-free; callable from any
+    /// Takes a free slot; `caller` is the number of the calling context (`Ops::caller`). Lock-free; callable from any
     /// context.
     #[inline]
-    pub(crate) fn take(&'static self, near: usize) -> Option<NonNull<Header>> {
-        self.take_free(near).or_else(|| self.take_fresh())
+    pub(crate) fn take(&'static self, caller: usize) -> Option<NonNull<Header>> {
+        self.take_free(caller).or_else(|| self.take_fresh())
     }
 
     #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
-    fn take_free(&'static self, _near: usize) -> Option<NonNull<Header>> {
+    fn take_free(&'static self, _caller: usize) -> Option<NonNull<Header>> {
         // SAFETY: INV-SLAB-SLOT; only slots of this slab are passed to `give`.
         unsafe { self.free.take(&self.fresh, |index| self.slot(index)) }
     }
@@ -195,12 +195,12 @@ impl Slab {
         not(feature = "alloc"),
         expect(unused_variables, reason = "a fixed slab has one stack for all")
     )]
-    fn take_free(&'static self, near: usize) -> Option<NonNull<Header>> {
+    fn take_free(&'static self, caller: usize) -> Option<NonNull<Header>> {
         match self.place() {
             // SAFETY: a slot's name is its index.
             Place::Fixed(_) => unsafe { self.free.pop(|index| self.slot(index)).ok() },
             #[cfg(feature = "alloc")]
-            Place::Grown(chunks) => chunks.take(near),
+            Place::Grown(chunks) => chunks.take(caller),
         }
     }
 
@@ -281,9 +281,9 @@ impl Slab {
                 let anchor = self.anchor();
                 // SAFETY: the anchor is that of a `'static` scheduler, to which the slab was bound when the slot was
                 // taken.
-                let near = unsafe { (Anchor::ops(anchor).near)(anchor) };
+                let caller = unsafe { (Anchor::ops(anchor).caller)(anchor) };
                 // SAFETY: the caller owns the slot; it was taken before, so `init_owner` has been called.
-                unsafe { chunks.give(near, slot) };
+                unsafe { chunks.give(caller, slot) };
             }
         }
     }

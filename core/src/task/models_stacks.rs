@@ -24,13 +24,13 @@ unsafe impl Send for Slots {}
 
 impl Slots {
     /// Both slots are free, in the stacks of these numbers.
-    fn new(near: [usize; 2]) -> Arc<Self> {
+    fn new(numbers: [usize; 2]) -> Arc<Self> {
         let slots = Arc::new(Self {
             stacks: Stacks::new(),
             headers: [Header::vacant(), Header::vacant()],
             cells: [UnsafeCell::new(0), UnsafeCell::new(0)],
         });
-        near.into_iter().enumerate().for_each(|(name, number)| slots.give(number, name));
+        numbers.into_iter().enumerate().for_each(|(name, number)| slots.give(number, name));
         slots
     }
 
@@ -50,7 +50,7 @@ impl Slots {
         self.touch(name);
         // SAFETY: the caller took the slot, and its name is its index.
         unsafe {
-            self.stacks.near(number).push(NonNull::from(&self.headers[name]), name as u32);
+            self.stacks.of(number).push(NonNull::from(&self.headers[name]), name as u32);
         }
     }
 

@@ -31,23 +31,23 @@ impl Names {
 }
 
 impl Chunks {
-    /// Takes a free slot; `near` is the number of the calling context (`Ops::near`).
+    /// Takes a free slot; `caller` is the number of the calling context (`Ops::caller`).
     #[inline]
-    pub(crate) fn take(&self, near: usize) -> Option<NonNull<Header>> {
+    pub(crate) fn take(&self, caller: usize) -> Option<NonNull<Header>> {
         // SAFETY: only `give` pushes slots there, each with its name.
-        unsafe { self.names.free.take(near, |name| self.named(name)) }
+        unsafe { self.names.free.take(caller, |name| self.named(name)) }
     }
 
-    /// Gives a slot back; `near` is the number of the calling context (`Ops::near`).
+    /// Gives a slot back; `caller` is the number of the calling context (`Ops::caller`).
     ///
     /// # Safety
     /// The caller owns the slot, which is of this class, and `init_owner` has been called on it.
     #[inline]
-    pub(crate) unsafe fn give(&self, near: usize, slot: NonNull<Header>) {
+    pub(crate) unsafe fn give(&self, caller: usize, slot: NonNull<Header>) {
         // SAFETY: the caller owns the slot, and `init_owner` has been called on it.
         let chunk = unsafe { slot.as_ref().chunk_index() };
         // SAFETY: the caller owns the slot, and this is its name.
-        unsafe { self.names.free.near(near).push(slot, self.name(chunk, slot)) };
+        unsafe { self.names.free.of(caller).push(slot, self.name(chunk, slot)) };
     }
 
     /// The name of a slot while it is free: its chunk, and its offset in the chunk.
@@ -113,10 +113,10 @@ mod tests {
         }
 
         /// As `give`, for a slot without an owner.
-        fn put(&self, near: usize, index: u32) -> NonNull<Header> {
+        fn put(&self, caller: usize, index: u32) -> NonNull<Header> {
             let slot = self.fresh(index);
             // SAFETY: the slot is the caller's, and this is its name.
-            unsafe { self.names.free.near(near).push(slot, self.name(self.chunk(index), slot)) };
+            unsafe { self.names.free.of(caller).push(slot, self.name(self.chunk(index), slot)) };
             slot
         }
     }
@@ -142,9 +142,9 @@ mod tests {
             let first = chunks.take(taker);
             // The first `take` took over the whole stack, so that the rest is in the taker's own.
             // SAFETY: these are names of these chunks.
-            let near =
-                |_| unsafe { chunks.names.free.near(taker).pop(|name| chunks.named(name)) }.ok();
-            let mut taken: Vec<_> = first.into_iter().chain((1..20).map_while(near)).collect();
+            let own =
+                |_| unsafe { chunks.names.free.of(taker).pop(|name| chunks.named(name)) }.ok();
+            let mut taken: Vec<_> = first.into_iter().chain((1..20).map_while(own)).collect();
             given.sort_unstable();
             taken.sort_unstable();
             assert_eq!(given, taken);
@@ -156,9 +156,9 @@ mod tests {
     fn a_single_slot_leaves_its_stack_where_it_is() {
         let chunks = chunks!(64);
         let slot = chunks.put(2, 0);
-        let stack = core::ptr::from_ref(chunks.names.free.near(2));
+        let stack = core::ptr::from_ref(chunks.names.free.of(2));
         assert_eq!(chunks.take(1), Some(slot));
-        assert_eq!(core::ptr::from_ref(chunks.names.free.near(2)), stack);
+        assert_eq!(core::ptr::from_ref(chunks.names.free.of(2)), stack);
     }
 
     #[test]

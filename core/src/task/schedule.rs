@@ -38,12 +38,12 @@ pub(crate) struct Ops {
     pub(crate) workers: unsafe fn(NonNull<Anchor>) -> usize,
     /// The number of the calling context: a worker's index plus one, zero outside the workers. It selects the free
     /// slots that the context shares with few others.
-    pub(crate) near: unsafe fn(NonNull<Anchor>) -> usize,
+    pub(crate) caller: unsafe fn(NonNull<Anchor>) -> usize,
     /// Counts a new local task of the calling worker, if the calling context polls a task that is pinned to it. Returns
     /// the worker.
-    pub(crate) here: unsafe fn(NonNull<Anchor>) -> Option<WorkerId>,
-    /// Takes a `here` back.
-    pub(crate) not_here: unsafe fn(NonNull<Anchor>),
+    pub(crate) admit_local: unsafe fn(NonNull<Anchor>) -> Option<WorkerId>,
+    /// Takes an `admit_local` back.
+    pub(crate) dismiss_local: unsafe fn(NonNull<Anchor>),
     pub(crate) may_wait: unsafe fn(NonNull<Anchor>) -> bool,
     /// Calls user code, and discards its panic.
     pub(crate) guard: unsafe fn(NonNull<Anchor>, &mut dyn FnMut()),

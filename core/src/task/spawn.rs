@@ -212,9 +212,9 @@ impl Spawner {
         let Some(near) = (unsafe { (Anchor::ops(self.anchor).admit)(self.anchor) }) else {
             return Err(SpawnError { kind: SpawnErrorKind::Shutdown, future });
         };
-        match self.slot_for::<F, M>(memory, near) {
+        match self.slot_for::<F, M>(memory, caller) {
             // SAFETY: the slot was taken for this type, and the task has been admitted.
-            Ok(slot) => Ok(unsafe { self.begin(slot, near, future, meta) }),
+            Ok(slot) => Ok(unsafe { self.begin(slot, caller, future, meta) }),
             Err(kind) => {
                 // SAFETY: INV-SPAWNER; takes the admission back.
                 unsafe { (Anchor::ops(self.anchor).dismiss)(self.anchor) };
@@ -228,7 +228,7 @@ impl Spawner {
     fn slot_for<F: Future, M: Meta>(
         self,
         memory: &'static impl Memory,
-        near: usize,
+        caller: usize,
     ) -> Result<NonNull<Header>, SpawnErrorKind> {
         let task = Layout::new::<Task<F, M>>();
         let slab = memory.slab(task).map_err(|slot| SpawnErrorKind::TooLarge {
@@ -241,18 +241,18 @@ impl Spawner {
         if !unsafe { slab.bind(self.anchor) } {
             return Err(SpawnErrorKind::ForeignMemory);
         }
-        slab.take(near).ok_or(SpawnErrorKind::Full)
+        slab.take(caller).ok_or(SpawnErrorKind::Full)
     }
 
     /// Builds the task in its slot, and schedules it.
     ///
     /// # Safety
-    /// The caller owns the slot, which was taken for a `Task<F, M>`. `admit` has returned `near` for this task.
+    /// The caller owns the slot, which was taken for a `Task<F, M>`. `admit` has returned `caller` for this task.
     #[inline]
     unsafe fn begin<F: Future, M: Meta>(
         self,
         slot: NonNull<Header>,
-        near: usize,
+        caller: usize,
         future: F,
         meta: M,
     ) -> JoinHandle<F::Output> {

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use super::{free::Stack, header::Header};
 use crate::atomic::{AtomicWord, Ordering, Word, array_of, maybe_const};
 
-/// Free slots, in a stack for each number of a context (`Ops::near`) modulo `STACKS`. Number zero is every context that
+/// Free slots, in a stack for each number of a context (`Ops::caller`) modulo `STACKS`. Number zero is every context that
 /// is no worker.
 ///
 /// A slot never moves from one stack to another. A context whose stack is empty exchanges its stack for one that has
@@ -44,7 +44,7 @@ impl Stacks {
 
     /// The stack of the contexts with this number.
     #[inline]
-    pub(crate) fn near(&self, number: usize) -> &Stack {
+    pub(crate) fn of(&self, number: usize) -> &Stack {
         // Ordering: a hint.
         let turns = self.turns.0.load(Ordering::Relaxed);
         // SAFETY: `turn` is below `STACKS`.
@@ -63,7 +63,7 @@ impl Stacks {
         slot: impl Fn(u32) -> NonNull<Header>,
     ) -> Option<NonNull<Header>> {
         // SAFETY: the caller's.
-        unsafe { self.near(number).pop(&slot).ok().or_else(|| self.take_far(number, slot)) }
+        unsafe { self.of(number).pop(&slot).ok().or_else(|| self.take_far(number, slot)) }
     }
 
     #[cold]
