@@ -22,7 +22,7 @@
 //!
 //! # Features
 //!
-//! `alloc`: [`Heap`], memory for any number of tasks, and boxes for large closures of a [`Scope`]. `critical-section`,
+//! `alloc`: `Heap`, memory for any number of tasks, and boxes for large closures of a [`Scope`]. `critical-section`,
 //! `atomic-polyfill`: backends of the atomics for targets without compare-and-swap. Without either, the application
 //! chooses `portable-atomic`'s backend.
 //!
