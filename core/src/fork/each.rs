@@ -100,7 +100,7 @@ impl<T> Elements<T> {
     /// # Safety
     /// The index is in the slice, the slice is still borrowed, and no other call gets this element.
     unsafe fn get<'a>(&self, i: usize) -> &'a mut T {
-        // SAFETY: the caller's.
+        // SAFETY: the index is in the borrowed slice, and no other call has this element.
         unsafe { &mut *self.0.add(i) }
     }
 }

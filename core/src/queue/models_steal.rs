@@ -28,7 +28,7 @@ fn holding(tasks: Range<usize>) -> Arc<Ring<4>> {
 /// # Safety
 /// The caller is the owner of `to`.
 unsafe fn steal(from: &Ring<4>, to: &Ring<4>) -> Vec<usize> {
-    // SAFETY: the caller's.
+    // SAFETY: INV-RING-OWNER: the caller is the owner of `to`.
     let first = unsafe { from.steal_into(to) }.map(|(first, _)| first);
     // SAFETY: as above.
     let rest = core::iter::from_fn(|| unsafe { to.pop() });

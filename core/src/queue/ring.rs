@@ -134,7 +134,7 @@ impl<const CAP: usize> Ring<CAP> {
     /// The slot holds a `Ready` that belongs to the caller (INV-RING-SLOT). The call moves it out.
     #[inline(always)]
     pub(crate) unsafe fn read(&self, index: u32) -> Ready {
-        // SAFETY: the caller's.
+        // SAFETY: INV-RING-SLOT: the slot holds a `Ready`, which is the caller's.
         unsafe { Ready::from_raw(self.slot(index).with(|p| (*p).assume_init())) }
     }
 
@@ -177,15 +177,15 @@ impl<const CAP: usize> Ring<CAP> {
     /// The caller is the owner (INV-RING-OWNER).
     #[inline]
     pub(crate) unsafe fn push(&self, ready: Ready) -> Overflow {
-        // SAFETY: the caller's.
+        // SAFETY: INV-RING-OWNER: the caller is the owner.
         match unsafe { self.try_push(ready) } {
             Ok(()) => Overflow::None,
-            // SAFETY: the caller's.
+            // SAFETY: INV-RING-OWNER: the caller is the owner.
             Err((ready, head)) => unsafe { self.push_full(ready, head) },
         }
     }
 
-    /// Adds a task at the end. If there is no room, returns the task and the head that said so.
+    /// Adds a task at the end. If there is no room, returns the task and the head that showed it.
     #[inline(always)]
     unsafe fn try_push(&self, ready: Ready) -> Result<(), (Ready, Head)> {
         // Ordering: only the owner stores `tail`.
@@ -208,12 +208,12 @@ impl<const CAP: usize> Ring<CAP> {
             if head.is_being_stolen() {
                 return Overflow::One(ready);
             }
-            // SAFETY: the caller's.
+            // SAFETY: INV-RING-OWNER: the caller is the owner.
             if let Some(mut chain) = unsafe { self.shed(head) } {
                 chain.push_back(ready);
                 return Overflow::Chain(chain);
             }
-            // SAFETY: the caller's.
+            // SAFETY: INV-RING-OWNER: the caller is the owner.
             match unsafe { self.try_push(ready) } {
                 Ok(()) => return Overflow::None,
                 Err(full) => (ready, head) = full,
@@ -282,7 +282,7 @@ impl<const CAP: usize> Ring<CAP> {
     /// # Safety
     /// The caller is the owner of `to` (INV-RING-OWNER), which is not this ring.
     pub(crate) unsafe fn steal_into(&self, to: &Self) -> Option<(Ready, usize)> {
-        // SAFETY: the caller's.
+        // SAFETY: INV-RING-OWNER: the caller is the owner of `to`.
         let room = unsafe { to.room() } as u32;
         let (first, n) = self.claim(room + 1)?;
         // SAFETY: INV-RING-SLOT: `[first, first + n)` are ours until `release`.

@@ -97,7 +97,7 @@ impl Budget {
 /// `anchor` is that of a `'static` scheduler.
 #[inline]
 pub(crate) unsafe fn spend_at(anchor: NonNull<Anchor>) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: the anchor is that of a `'static` scheduler.
     let cell = unsafe { (Anchor::ops(anchor).budget)(anchor) };
     cell.is_none_or(|cell| Budget { cell, foreign: false }.spend())
 }
@@ -107,11 +107,11 @@ pub(crate) unsafe fn spend_at(anchor: NonNull<Anchor>) -> bool {
 /// # Safety
 /// As `spend_at`.
 pub(crate) unsafe fn spend(waker: &Waker, anchor: NonNull<Anchor>) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: the anchor is that of a `'static` scheduler.
     unsafe { Budget::of_caller(waker, Some(anchor)) }.is_none_or(|budget| budget.spend())
 }
 
-/// What is left of a budget for the poll under way when it goes on behind others.
+/// The budget with which a poll continues after other tasks have run on top of it: a full one, unless it has no limit.
 pub(crate) fn renewed(budget: u32) -> u32 {
     if budget == UNCONSTRAINED { budget } else { BUDGET }
 }

@@ -58,7 +58,7 @@ impl Flags {
             let used = used.load(Ordering::Acquire);
             for index in (last.min(used)..used).chain(0..last.min(used)) {
                 let found = slot(index);
-                // SAFETY: the caller's.
+                // SAFETY: INV-FLAG: the index is below `used`, so that the header stays for ever.
                 let link = unsafe { &found.as_ref().link };
                 // The first round tries only slots that look free. This view may be old, so later rounds try every
                 // slot.
@@ -86,7 +86,7 @@ impl Flags {
     /// The caller owns the slot: INV-FLAG.
     pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
         // Ordering: Release pairs with the Acquire of the exchange in `take`.
-        // SAFETY: the caller's.
+        // SAFETY: the caller owns the slot, whose header stays for ever.
         unsafe { slot.as_ref() }.link.store(FREE, Ordering::Release);
         // Ordering: Release pairs with the Acquire in `take`: a context that gets this permit sees the mark.
         self.permits.fetch_add(1, Ordering::Release);

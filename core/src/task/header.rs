@@ -51,7 +51,7 @@ pub(crate) struct Vtable {
     pub(crate) drop_output: unsafe fn(NonNull<Header>),
     /// Moves the output out. INV-TASK-OUTPUT.
     pub(crate) take_output: unsafe fn(NonNull<Header>, *mut ()),
-    /// What the spawn said of the task: name, location, worker.
+    /// The properties that the spawn gave the task: name, location, worker.
     pub(crate) meta: unsafe fn(NonNull<Header>) -> Tag,
     /// The offset of the join slot from the header, in bytes.
     pub(crate) join_offset: usize,
@@ -192,7 +192,7 @@ impl Drop for Ready {
     }
 }
 
-/// What a spawn said of its task.
+/// Properties that a spawn gave its task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tag {
     pub(crate) name: Option<&'static str>,

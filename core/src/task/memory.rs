@@ -136,13 +136,13 @@ impl Slab {
     pub(crate) unsafe fn bind(&'static self, anchor: NonNull<Anchor>) -> bool {
         // Ordering: Acquire pairs with the Release in `bind_first`.
         let bound = self.anchor.load(Ordering::Acquire);
-        // SAFETY: the caller's.
+        // SAFETY: the anchor is that of a `'static` scheduler.
         bound == anchor.as_ptr() || (bound.is_null() && unsafe { self.bind_first(anchor) })
     }
 
     #[cold]
     unsafe fn bind_first(&'static self, anchor: NonNull<Anchor>) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: the anchor is that of a `'static` scheduler.
         let registry = unsafe { (Anchor::ops(anchor).registry)(anchor) };
         // Ordering: Release pairs with the Acquire in `bind`: a context that finds the slab bound sees its base.
         // Acquire: if another context bound it, this one comes after it.
@@ -257,7 +257,7 @@ impl Slab {
     /// The caller owns the slot, which is of this slab, and whose state says that there is no task.
     #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
     pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
-        // SAFETY: the caller's.
+        // SAFETY: INV-FLAG: the caller owns the slot, which is of this slab.
         unsafe { self.free.give(slot) };
     }
 
@@ -273,7 +273,7 @@ impl Slab {
                 let bytes = slot.as_ptr().addr() - base.load(Ordering::Relaxed).addr();
                 // The stride is never zero; `checked_div` saves the check that would panic.
                 let index = bytes.checked_div(stride.load(Ordering::Relaxed)).unwrap_or(0) as u32;
-                // SAFETY: the caller's.
+                // SAFETY: INV-FREE: the caller owns the slot, whose name is its index.
                 unsafe { self.free.push(slot, index) };
             }
             #[cfg(feature = "alloc")]

@@ -159,7 +159,7 @@ unsafe fn push(anchor: NonNull<Anchor>, ready: Ready) {
     unsafe { bare(anchor) }.queue.push(ready);
 }
 unsafe fn launch(anchor: NonNull<Anchor>, ready: Ready, _: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: the contract is that of `push`.
     unsafe { push(anchor, ready) }
 }
 unsafe fn no_budget(_: NonNull<Anchor>) -> Option<NonNull<Cell<u32>>> {

@@ -75,7 +75,7 @@ impl Anchor {
     /// `this` is the anchor of a `'static` scheduler.
     #[inline(always)]
     pub(crate) unsafe fn ops(this: NonNull<Anchor>) -> &'static Ops {
-        // SAFETY: the caller's.
+        // SAFETY: the anchor is that of a `'static` scheduler.
         unsafe { this.as_ref().ops }
     }
 }

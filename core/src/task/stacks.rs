@@ -62,7 +62,7 @@ impl Stacks {
         number: usize,
         slot: impl Fn(u32) -> NonNull<Header>,
     ) -> Option<NonNull<Header>> {
-        // SAFETY: the caller's.
+        // SAFETY: INV-FREE: the caller's `slot` returns the slot of each name.
         unsafe { self.of(number).pop(&slot).ok().or_else(|| self.take_far(number, slot)) }
     }
 
@@ -77,7 +77,7 @@ impl Stacks {
         loop {
             let before = heads;
             for at in (0..STACKS).map(|n| (number + n) % STACKS) {
-                // SAFETY: the caller's.
+                // SAFETY: INV-FREE: as in `take`.
                 match unsafe { self.stacks[at].0.pop(&slot) } {
                     Ok(taken) => {
                         // A stack with one slot is not taken over: it may be the stack where one task at a time ends.

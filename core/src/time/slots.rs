@@ -83,7 +83,7 @@ impl Slots {
     /// The node is in no list, and belongs to the caller.
     pub(super) unsafe fn add(&mut self, node: *mut Node, deadline: u64, tick: u32) -> bool {
         self.count += 1;
-        // SAFETY: the caller's.
+        // SAFETY: the node is in no list, and belongs to the caller.
         unsafe { self.place(node, deadline, tick) };
         let first = deadline < self.earliest;
         if first {
