@@ -83,7 +83,7 @@ fn a_worker_that_waits_for_a_broadcast_does_not_listen() {
 #[test]
 fn a_worker_that_is_idle_listens() {
     let _watchdog = watchdog();
-    // `pair` waits until both sleep, and one of them listens.
+    // `pair` waits until both workers sleep.
     stop(pair());
 }
 

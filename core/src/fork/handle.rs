@@ -328,9 +328,9 @@ where
     /// runs in place.
     ///
     /// A thread that is no worker becomes one for the time of the run, in a spare slot
-    /// ([`Config::spares`](crate::Config::spares)). If no worker is without work then, one worker fewer takes jobs
-    /// meanwhile, so that no more contexts run than there are workers, except for a moment. A shutdown waits for the
-    /// end of the run.
+    /// ([`Config::spares`](crate::Config::spares)), if a worker is without work at that moment. Meanwhile one worker
+    /// fewer takes jobs, so that no more contexts work than there are workers, except for a moment. A shutdown waits
+    /// for the end of the run.
     ///
     /// A run blocks its worker until it is over. A task that must not block its worker spawns another task for the run
     /// and awaits it, or, for a loop, calls [`Fork::map_reduce_slice`] and yields between the calls.

@@ -166,8 +166,8 @@ pub enum Direction {
 impl Direction {
     /// What an operation in this direction waits for: `READABLE` and `READ_CLOSED`, or `WRITABLE` and `WRITE_CLOSED`.
     ///
-    /// An error sets these too (see [`Ready::ERROR`]). Left out are the bits that an operation in this direction does
-    /// not report by blocking, as it may not clear them: `PRIORITY`, and `ERROR` itself.
+    /// An error sets these too (see [`Ready::ERROR`]). `PRIORITY` and `ERROR` are left out: an operation in this
+    /// direction that would block has learned nothing about them, and so may not clear them.
     pub const fn interest(self) -> Ready {
         match self {
             Self::Read => Ready::READABLE.union(Ready::READ_CLOSED),

@@ -22,7 +22,7 @@ pub(crate) struct Ops {
     /// The budget of the poll that the calling context is in, if it is in one.
     pub(crate) budget: unsafe fn(NonNull<Anchor>) -> Option<NonNull<Cell<u32>>>,
     pub(crate) current: unsafe fn(NonNull<Anchor>) -> Option<Current>,
-    /// Runs other tasks until the condition holds. False if this worker may not nest deeper and no other can take over.
+    /// Runs other tasks until the condition holds. False if it gives up before.
     pub(crate) help: Help,
     pub(crate) block: unsafe fn(NonNull<Anchor>, &AtomicU32),
     pub(crate) unblock: unsafe fn(NonNull<Anchor>, &AtomicU32),

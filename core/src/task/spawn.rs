@@ -322,7 +322,7 @@ pub struct Reservation<F> {
     spawner: Spawner,
     /// INV-RESERVED: the slot is ours, and was taken for a `Task<F, ()>`.
     slot: NonNull<Header>,
-    /// Invariant in `F`: the slot was chosen for this very type, and a subtype's task could differ in size.
+    /// Invariant in `F`: the slot was chosen for this very type, even if it is a subtype of another.
     future: PhantomData<fn(F) -> F>,
 }
 

@@ -22,8 +22,9 @@ const STACKS: usize = (Word::BITS / 4) as usize;
 #[cfg(filch_loom)]
 const STACKS: usize = 2;
 
-/// The initial stacks: neighbouring numbers get stacks of opposite halves. Combined with it, zeros stand for the
-/// initial state, so that a heap takes no room in an image.
+/// The initial stack of each number: the lower half of the numbers get every second stack, so that their stacks are not
+/// neighbours in memory. The table holds the difference to it, and begins as zeros, so that a heap takes no room in an
+/// image.
 const FIRST: Word = match STACKS {
     16 => 0xFDB9_7531_ECA8_6420_u64 as Word,
     8 => 0x7531_6420,
