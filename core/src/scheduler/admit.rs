@@ -78,7 +78,7 @@ where
         }
     }
 
-    pub(crate) unsafe fn op_launch(anchor: NonNull<Anchor>, ready: Ready, near: usize) {
+    pub(crate) unsafe fn op_launch(anchor: NonNull<Anchor>, ready: Ready, caller: usize) {
         // SAFETY: the table is this type's.
         let this = unsafe { Self::of(anchor) };
         let worker = caller.checked_sub(1).map(|index| WorkerId::new(index as u16));
@@ -91,7 +91,7 @@ where
         &unsafe { Self::of(anchor) }.registry
     }
 
-    /// The number of a context, see `Ops::near`.
+    /// The number of a context, see `Ops::caller`.
     #[inline]
     fn number(worker: Option<WorkerId>) -> usize {
         worker.map_or(0, |worker| worker.index() + 1)
@@ -163,7 +163,7 @@ where
         let mut others = Chain::new();
         while slot.local.locals.get() > 0 {
             // Repeated, since the drop of one local task may spawn another.
-            Home::for_each(&executor.registry, mine);
+            Slab::for_each(&executor.registry, mine);
             // SAFETY: we are the worker.
             while let Some(ready) = unsafe { slot.inbox.pop() } {
                 if ready.is_local() {

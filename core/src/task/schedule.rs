@@ -27,7 +27,7 @@ pub(crate) struct Ops {
     pub(crate) block: unsafe fn(NonNull<Anchor>, &AtomicU32),
     pub(crate) unblock: unsafe fn(NonNull<Anchor>, &AtomicU32),
     pub(crate) unpark: unsafe fn(NonNull<Anchor>, WorkerId),
-    /// Counts a new task, and gives the number of the calling context as `near` does; none if the executor takes no task.
+    /// Counts a new task, and gives the number of the calling context as `caller` does; none if the executor takes no task.
     pub(crate) admit: unsafe fn(NonNull<Anchor>) -> Option<usize>,
     /// Takes an `admit` back: no task was launched.
     pub(crate) dismiss: unsafe fn(NonNull<Anchor>),

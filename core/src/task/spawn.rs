@@ -156,12 +156,12 @@ impl Spawner {
         F::Output: 'static,
     {
         // SAFETY: INV-SPAWNER.
-        let Some(worker) = (unsafe { (Anchor::ops(self.anchor).here)(self.anchor) }) else {
+        let Some(worker) = (unsafe { (Anchor::ops(self.anchor).admit_local)(self.anchor) }) else {
             return Err(SpawnError { kind: SpawnErrorKind::NotPinned, future });
         };
         self.launch(memory, future, Pinned { worker, local: true }).inspect_err(|_| {
             // SAFETY: INV-SPAWNER.
-            unsafe { (Anchor::ops(self.anchor).not_here)(self.anchor) };
+            unsafe { (Anchor::ops(self.anchor).dismiss_local)(self.anchor) };
         })
     }
 
@@ -182,8 +182,8 @@ impl Spawner {
         F::Output: Send + 'static,
     {
         // SAFETY: INV-SPAWNER.
-        let near = unsafe { (Anchor::ops(self.anchor).near)(self.anchor) };
-        let slot = self.slot_for::<F, ()>(memory, near)?;
+        let caller = unsafe { (Anchor::ops(self.anchor).caller)(self.anchor) };
+        let slot = self.slot_for::<F, ()>(memory, caller)?;
         Ok(Reservation { spawner: self, slot, future: PhantomData })
     }
 
@@ -209,7 +209,7 @@ impl Spawner {
         meta: M,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
         // SAFETY: INV-SPAWNER.
-        let Some(near) = (unsafe { (Anchor::ops(self.anchor).admit)(self.anchor) }) else {
+        let Some(caller) = (unsafe { (Anchor::ops(self.anchor).admit)(self.anchor) }) else {
             return Err(SpawnError { kind: SpawnErrorKind::Shutdown, future });
         };
         match self.slot_for::<F, M>(memory, caller) {
@@ -262,7 +262,7 @@ impl Spawner {
             Task::build(slot, future, meta);
             slot.as_ref().state.publish(Task::<F, M>::first_state());
             let handle = JoinHandle::new(slot);
-            (Anchor::ops(self.anchor).launch)(self.anchor, Ready::from_raw(slot), near);
+            (Anchor::ops(self.anchor).launch)(self.anchor, Ready::from_raw(slot), caller);
             handle
         }
     }
@@ -340,9 +340,9 @@ where
         let this = core::mem::ManuallyDrop::new(self);
         let spawner = this.spawner;
         // SAFETY: INV-SPAWNER.
-        if let Some(near) = unsafe { (Anchor::ops(spawner.anchor).admit)(spawner.anchor) } {
+        if let Some(caller) = unsafe { (Anchor::ops(spawner.anchor).admit)(spawner.anchor) } {
             // SAFETY: INV-RESERVED; admitted.
-            return unsafe { spawner.begin(this.slot, near, future, ()) };
+            return unsafe { spawner.begin(this.slot, caller, future, ()) };
         }
         // SAFETY: INV-RESERVED. The task is complete from the start, and the handle's reference is its only one.
         unsafe {
