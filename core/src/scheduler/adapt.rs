@@ -60,7 +60,7 @@ impl PollEstimate {
 /// A few looks cost less than anything else that a worker does on its way to sleep.
 const FEW: u32 = 6;
 /// In nanoseconds: no sleep that lasts longer would have been spared by looks.
-const LONG: u64 = 100_000;
+const LONG: u32 = 100_000;
 
 /// The spin limit: how often an idle worker looks again before it sleeps. After the halt polling of Linux's KVM.
 ///
@@ -71,7 +71,7 @@ const LONG: u64 = 100_000;
 pub(crate) struct SpinLimit {
     rounds: Cell<u32>,
     /// The shortest sleep of late, in nanoseconds.
-    shortest: Cell<u64>,
+    shortest: Cell<u32>,
 }
 
 impl SpinLimit {
@@ -89,6 +89,7 @@ impl SpinLimit {
     pub(crate) fn record(&self, nanos: u64, most: u32) {
         // It grows by a 64th with each sleep, so that one that was short by chance is forgotten.
         let shortest = self.shortest.get();
+        let nanos = u32::try_from(nanos).unwrap_or(u32::MAX);
         let shortest = (shortest + shortest / 64 + 1).min(nanos).min(LONG);
         self.shortest.set(shortest);
         if nanos >= (2 * shortest).min(LONG) {
@@ -117,7 +118,7 @@ mod tests {
             limit.record(nanos, 32);
             rounds()
         };
-        assert_eq!([LONG; 4].map(after), [16, 8, 6, 6]);
+        assert_eq!([u64::from(LONG); 4].map(after), [16, 8, 6, 6]);
         // As long as the way there and back, here in epoll, and by a half more.
         assert_eq!([40_000, 40_000, 60_000, 40_000].map(after), [12, 24, 32, 32]);
         assert_eq!([85_000, 85_000].map(after), [16, 8], "twice as long");
@@ -127,7 +128,7 @@ mod tests {
         limit.shrink(32);
         assert_eq!(rounds(), 8);
         // Fewer than a few are the user's wish.
-        limit.record(LONG, 2);
+        limit.record(LONG.into(), 2);
         assert!(limit.allows(1, 2) && !limit.allows(2, 2) && !limit.allows(0, 0));
     }
 

@@ -196,7 +196,7 @@ where
     S: Slots<RING>,
 {
     /// The one way from the loop into user code, or into a wait that is not the loop's own sleep: gives up all duties.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn leave_loop(&self) -> Away<'_> {
         let duties = &self.slot().local.duties;
         if duties.has(OWED) {

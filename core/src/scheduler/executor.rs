@@ -7,7 +7,6 @@ use super::{
     config::{Config, Settings},
     error::{BuildError, RunError},
     idle::{Bitmap, GROUP, Idle},
-    listener::Listener,
     shutdown::Gate,
     slot::{OFFLINE, ONLINE, STARTING, Slots, WorkerSlot},
     ward::Ward,
@@ -80,7 +79,6 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     /// Workers that sleep until a stolen job of theirs is done: they run no tasks either.
     pub(crate) joining: AtomicU32,
     pub(crate) watchdog: Watchdog,
-    pub(crate) listener: Line<Listener>,
     /// Where the search for a wheel begins, for the next timer from outside.
     pub(crate) turn: AtomicU32,
     /// The broadcast under way.
@@ -188,7 +186,6 @@ where
                 deaf: AtomicU32::new(0),
                 joining: AtomicU32::new(0),
                 watchdog: Watchdog::new(),
-                listener: Line(Listener::new()),
                 turn: AtomicU32::new(0),
                 call: AtomicPtr::new(core::ptr::null_mut()),
                 idle: Line(Idle::new()),

@@ -1,5 +1,6 @@
 //! The idle bitmap and the count of searchers. The rules, and why no task is stranded: `README.md`.
 
+use super::listener::Listener;
 use crate::{
     atomic::{AtomicU32, AtomicWord, Ordering, Word, fence, maybe_const},
     platform::WorkerId,
@@ -23,6 +24,8 @@ pub(crate) trait Bitmap {
 pub(crate) struct Idle {
     searching: AtomicU32,
     pub(crate) first: AtomicWord,
+    /// Here for its place: sleepers write this cache line in any case.
+    pub(crate) listener: Listener,
 }
 
 /// What came of a claim.
@@ -41,7 +44,7 @@ pub(crate) enum Claim {
 impl Idle {
     maybe_const! {
         pub(crate) fn new() -> Self {
-            Self { searching: AtomicU32::new(0), first: AtomicWord::new(0) }
+            Self { searching: AtomicU32::new(0), first: AtomicWord::new(0), listener: Listener::new() }
         }
     }
 

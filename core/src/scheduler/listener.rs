@@ -79,16 +79,16 @@ where
 {
     /// Whether I/O is not heard of before some worker looks: none is in the reactor. A hint.
     pub(crate) fn is_unheard(&self) -> bool {
-        P::LISTENS && self.listener.is_none()
+        P::LISTENS && self.idle.listener.is_none()
     }
 
     fn begin_to_listen(&self) -> Result<(), Busy> {
         for round in 0..LOOKS {
-            if self.listener.begin(SLEEPS) {
+            if self.idle.listener.begin(SLEEPS) {
                 return Ok(());
             }
             // Ordering: a hint; a listener that wakes up at this moment sees to what this worker does not hear of.
-            if self.listener.sleeps() {
+            if self.idle.listener.sleeps() {
                 return Err(Busy::Sleeps);
             }
             self.platform.relax(round);
@@ -111,7 +111,7 @@ where
         match listens {
             Ok(()) => {
                 let heard = self.park_as(Sleep::Listen, deadline, still);
-                executor.listener.end();
+                executor.idle.listener.end();
                 self.slot().local.duties.hears(heard);
             }
             Err(Busy::Sleeps) => {
@@ -128,12 +128,12 @@ where
     /// Asks the reactor what is ready, without blocking, unless another worker is in there: that one hears of it.
     pub(crate) fn ask(&self) {
         let (executor, slot) = (self.executor, self.slot());
-        if P::LISTENS && executor.listener.begin(ASKS) {
+        if P::LISTENS && executor.idle.listener.begin(ASKS) {
             let at_once = Some(Instant::ZERO);
             let word = slot.shared.park.word();
             // SAFETY: INV-LISTENER; we are the worker, and have entered. The word is another: the worker is awake.
             let heard = unsafe { executor.platform.listen(self.id(), word, LISTENING, at_once) };
-            executor.listener.end();
+            executor.idle.listener.end();
             slot.local.duties.hears(heard);
         }
     }

@@ -111,7 +111,7 @@ pub(crate) struct Local {
     /// Whether a worker that is offline has left timers.
     pub(crate) orphans: Cell<bool>,
     /// Whose timers it has looked after last.
-    pub(crate) turn: Cell<usize>,
+    pub(crate) turn: Cell<u32>,
     /// It is a thread that helps while it waits.
     pub(crate) guest: Cell<bool>,
     /// It is in the closure of a broadcast.
@@ -121,7 +121,7 @@ pub(crate) struct Local {
     /// When it last looked for I/O and timers between two jobs.
     pub(crate) looked: Cell<u64>,
     /// Nanoseconds of busy time not yet counted as a microsecond.
-    pub(crate) busy_rest: Cell<u64>,
+    pub(crate) busy_rest: Cell<u32>,
     /// It came online beside one other worker, and has not slept since.
     pub(crate) is_second: Cell<bool>,
 }

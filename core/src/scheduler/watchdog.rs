@@ -270,8 +270,8 @@ where
     pub(crate) fn look_at_next(&self) {
         let (executor, turn) = (self.executor, &self.slot().local.turn);
         let slots = executor.in_use();
-        let index = (turn.get() + 1) % slots.len().max(1);
-        turn.set(index);
+        let index = (turn.get() as usize + 1) % slots.len().max(1);
+        turn.set(index as u32);
         let Some(other) = slots.get(index).filter(|_| index != self.id().index()) else { return };
         // Ordering: a hint.
         if other.lifo.polls.load(Ordering::Relaxed) & 1 == 1 || other.timed.wheel.is_armed() {

@@ -247,9 +247,9 @@ where
         if let Some((begin, first)) = local.stretch.take() {
             let nanos = self.executor.platform.now().as_nanos().saturating_sub(begin);
             local.estimate.record(nanos, local.in_tick.get().saturating_sub(first));
-            let nanos = nanos.saturating_add(local.busy_rest.get());
+            let nanos = nanos.saturating_add(u64::from(local.busy_rest.get()));
             slot.counters.busy.add((nanos / 1_000) as usize);
-            local.busy_rest.set(nanos % 1_000);
+            local.busy_rest.set((nanos % 1_000) as u32);
         }
     }
 
