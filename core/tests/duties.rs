@@ -15,7 +15,9 @@ use std::{
     task::Wake,
 };
 
-use common::{Sim, Sleeps, ThreadExecutor, id, parked, pool, quiet, shared, stop, until, watchdog};
+use common::{
+    Sim, Sleeps, ThreadExecutor, id, parked, pool, quiet, shared, stop, threads, until, watchdog,
+};
 use filch::{BuildError, Config, Platform as _, Step, yield_now};
 
 /// An executor of two workers on threads of their own.
@@ -180,6 +182,108 @@ fn a_worker_that_waits_for_a_stolen_job_is_no_searcher() {
     assert!(ran.load(SeqCst) > 0);
     drop(worker);
     stop(executor);
+}
+
+/// No worker sleeps, so none listens: one that runs a job after the other asks in between.
+#[test]
+fn a_worker_between_two_jobs_asks_for_io() {
+    let _watchdog = watchdog();
+    let executor = threads(2, quiet().spin_rounds(u32::MAX));
+    // After short polls a worker looks at I/O at the ends of its ticks alone.
+    for worker in 0..2 {
+        let yields = async {
+            for _ in 0..20_000 {
+                filch::yield_now().await;
+            }
+        };
+        executor.spawner().spawn_pinned(pool(), id(worker), yields).unwrap().join().unwrap();
+    }
+    executor.platform().asks.store(0, SeqCst);
+    let run = executor.spawn(pool(), async move {
+        let run = executor.fork(|fork| {
+            let busy = || {
+                let begin = executor.platform().now();
+                while executor.platform().now() < begin + Duration::from_micros(50) {}
+            };
+            until(|| {
+                fork.join(|_| busy(), |_| busy());
+                executor.platform().asks.load(SeqCst) >= 3
+            });
+        });
+        run.is_ok()
+    });
+    assert!(run.unwrap().join().unwrap());
+    stop(executor);
+}
+
+/// A waker that broadcasts: what the closure queues on its worker is made known at once.
+#[test]
+fn a_broadcast_in_a_waker_is_no_batch() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let _watchdog = watchdog();
+    let executor = parked(2, quiet().watchdog(Some((HOUR, HOUR))));
+    let worker = executor.worker(id(0)).unwrap();
+    executor.start(id(1)).unwrap();
+    until(|| executor.platform().sleeps(1) != Sleeps::Awake);
+    let ran = Arc::new(AtomicBool::new(false));
+    let wakes = Arc::clone(&ran);
+    let memory = pool();
+    let waker = call(move || {
+        let had_its_part = AtomicBool::new(false);
+        let all = executor.broadcast(|worker| {
+            if worker != id(0) {
+                return had_its_part.store(true, SeqCst);
+            }
+            until(|| had_its_part.load(SeqCst) && executor.platform().sleeps(1) != Sleeps::Awake);
+            let runs = Arc::clone(&wakes);
+            // The second displaces the first to the ring.
+            executor.spawn(memory, async move { runs.store(true, SeqCst) }).unwrap().detach();
+            executor.spawn(memory, async {}).unwrap().detach();
+            until(|| wakes.load(SeqCst));
+        });
+        assert_eq!(all.ok(), Some(2));
+    });
+    let mut sleep = pin!(executor.sleep(Duration::from_millis(1)));
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    until(|| executor.platform().now() >= sleep.deadline());
+    let _ = worker.step();
+    assert!(ran.load(SeqCst));
+    drop(worker);
+    stop(executor);
+}
+
+/// A worker that is stepped from a waker of its own is in a nested loop.
+#[test]
+fn a_step_in_a_waker_is_nested() {
+    let (sim, mine) = shared(Sim::<256>::new(1));
+    let executor = sim.executor;
+    let polls = Arc::new(AtomicUsize::new(0));
+    let (count, steps) = (Arc::clone(&polls), Arc::clone(&mine));
+    let injected = Arc::new(AtomicUsize::new(usize::MAX));
+    let outside = Arc::clone(&injected);
+    let memory = pool();
+    let waker = call(move || {
+        for _ in 0..3 {
+            let count = Arc::clone(&count);
+            let task = async move {
+                count.fetch_add(1, SeqCst);
+                // It goes to the end of the ring, which only a worker out of user code may touch.
+                filch::yield_now().await;
+            };
+            executor.spawn(memory, task).unwrap().detach();
+        }
+        while steps.step(0) == Step::Polled {}
+        // The batch goes on: what it wakes comes to this worker's own queues.
+        executor.spawn(memory, async {}).unwrap().detach();
+        outside.store(executor.metrics().totals().injector_depth, SeqCst);
+    });
+    let mut sleep = pin!(executor.sleep(Duration::from_millis(1)));
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    executor.platform().advance(Duration::from_millis(2));
+    let _ = sim.step(0);
+    assert_eq!((polls.load(SeqCst), injected.load(SeqCst)), (3, 0));
+    drop(waker);
+    sim.settle();
 }
 
 #[test]

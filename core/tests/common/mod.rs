@@ -362,6 +362,8 @@ pub(crate) struct Threads {
     starts: AtomicUsize,
     /// Two bits for each worker: whether it sleeps, and whether it listens.
     asleep: AtomicU64,
+    /// How often workers have asked the reactor.
+    pub(crate) asks: AtomicUsize,
     /// Entries that `start` has kept, if it keeps them.
     desk: Mutex<Option<Vec<WorkerEntry>>>,
     /// What the next `unblock` does.
@@ -390,6 +392,7 @@ impl Threads {
             started: Mutex::new(Vec::new()),
             starts: AtomicUsize::new(usize::MAX),
             asleep: AtomicU64::new(0),
+            asks: AtomicUsize::new(0),
             desk: Mutex::new(None),
             at_unblock: Mutex::new(None),
             at_poll_io: OnceLock::new(),
@@ -503,6 +506,9 @@ unsafe impl Platform for Threads {
         old: u32,
         end: Option<Instant>,
     ) -> bool {
+        if end == Some(Instant::ZERO) {
+            self.asks.fetch_add(1, Ordering::SeqCst);
+        }
         self.sleep_as(me, 2, || self.sleep(word, old, end));
         self.at_poll_io.get().is_some()
     }
