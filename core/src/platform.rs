@@ -320,7 +320,8 @@ pub unsafe trait Platform: Sync + 'static {
     }
 
     /// Delivers the events that this worker keeps from [`listen`](Self::listen), without blocking. Returns their
-    /// number. Wakers that run in it wake tasks onto the worker's own queues. Several workers may call it at once.
+    /// number. Wakers that run in it wake tasks onto the worker's own queues. Several workers may call it at once; a waker in it
+    /// that waits leads to another call by the same worker, which delivers the rest.
     ///
     /// The worker calls it after a `listen` that returned true, before it runs anything else. It listens when it
     /// sleeps, and checks the reactor about every 128 polls, or every millisecond if those take longer, and in
