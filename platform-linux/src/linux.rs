@@ -233,3 +233,32 @@ impl fmt::Debug for Linux {
         f.debug_struct("Linux").field("poller", &self.poller).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, os::fd::AsFd, os::unix::net::UnixStream};
+
+    use super::*;
+
+    /// A waker of one host may make its thread a worker of another, in the midst of what it has heard of.
+    #[test]
+    fn what_one_host_tells_another_does_not_deliver() {
+        const ME: WorkerId = WorkerId::new(0);
+        let (one, other) = (Linux::new().unwrap(), Linux::new().unwrap());
+        let (fd, mut peer) = UnixStream::pair().unwrap();
+        let (key, entry) = one.sources.insert().unwrap();
+        one.poller.add(fd.as_fd(), key.0, false).unwrap();
+        peer.write_all(b"!").unwrap();
+        let (awake, at_once) = (AtomicU32::new(0), Some(Instant::ZERO));
+        // SAFETY: this thread alone plays worker 0 of either host.
+        unsafe {
+            assert!(one.listen(ME, &awake, 1, at_once));
+            assert!(!other.listen(ME, &awake, 1, at_once));
+            assert_eq!(other.poll_io(ME), 0);
+            assert_eq!(one.poll_io(ME), 1);
+            assert_eq!(one.poll_io(ME), 0);
+        }
+        one.poller.delete(fd.as_fd()).unwrap();
+        one.sources.remove(key, entry);
+    }
+}
