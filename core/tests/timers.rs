@@ -308,6 +308,27 @@ fn others_hear_of_tasks_that_are_woken_in_a_row_when_all_are() {
     sim.settle();
 }
 
+/// All workers slept, so that none had the watchdog role. Then one polls, and the poll is to be reported if it is long.
+#[test]
+fn a_poll_that_is_to_be_reported_has_another_watch() {
+    let config = quiet().watchdog(Some((ms(1), ms(10)))).poll_limit(Some(ms(5)));
+    let sim = Sim::with(3, config);
+    let executor = sim.executor;
+    let parked = || executor.metrics().totals().parked;
+    assert_eq!(sim.on(1, filch::Worker::begin_park), Some(Some(at(ms(1)))));
+    (0..3).step_by(2).for_each(|i| assert!(sim.on(i, filch::Worker::begin_park).is_some()));
+    for i in 0..2 {
+        sim.on(i, filch::Worker::end_park);
+        assert_eq!(sim.on(i, filch::Worker::begin_park), Some(None), "there is none to watch");
+    }
+    let mut handle = executor.spawn(pool(), async move { parked() }).unwrap();
+    sim.on(0, filch::Worker::end_park);
+    assert_eq!(sim.step(0), Step::Polled);
+    assert_eq!(output(&mut handle).unwrap(), 1, "another keeps watch");
+    (1..3).for_each(|worker| sim.on(worker, filch::Worker::end_park));
+    sim.settle();
+}
+
 /// All workers slept, so that none had the watchdog role. Then a poll arms the first timer, and may get stuck before it
 /// ends.
 #[test]

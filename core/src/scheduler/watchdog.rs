@@ -327,13 +327,17 @@ where
         }
     }
 
-    /// About to poll after an idle moment: if there is something that only this worker would see to (its timers, I/O that
-    /// no worker waits for), and none watches, a sleeper is woken to do so. It is once for each sleep of that one.
+    /// About to poll after an idle moment: if there is something that only a watcher would see to (timers of this worker, a limit of
+    /// polls, I/O that no worker waits for), and none watches, a sleeper is woken to. It is once for each sleep of that one.
     #[inline]
     pub(crate) fn cover_poll(&self) {
         let executor = self.executor;
-        if executor.lacks_watcher() && (self.slot().timed.wheel.is_armed() || executor.is_unheard())
-        {
+        let has_reason = || {
+            self.slot().timed.wheel.is_armed()
+                || executor.is_unheard()
+                || executor.config.poll_limit().is_some()
+        };
+        if executor.lacks_watcher() && has_reason() {
             executor.wake_one();
         }
     }
