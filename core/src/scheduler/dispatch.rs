@@ -137,20 +137,13 @@ where
     #[inline]
     pub(crate) fn notify(&self) {
         if self.idle.must_notify(self) {
-            self.wake_for_work();
+            self.wake_one();
         }
     }
 
+    /// Wakes a sleeper, if there is one: for work, to watch or to listen.
     #[cold]
-    fn wake_for_work(&self) {
-        if let Some(worker) = self.idle.claim_any(self) {
-            self.unpark(worker);
-        }
-    }
-
-    /// Wakes a sleeper to watch or to listen.
     pub(crate) fn wake_one(&self) {
-        // Ordering: hints.
         if let Some(worker) = self.idle.claim_any(self) {
             self.unpark(worker);
         }

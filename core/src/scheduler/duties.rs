@@ -85,11 +85,6 @@ impl Duties {
         self.replace(SEARCHING, true)
     }
 
-    /// It is no longer counted as a searcher; whether it was before.
-    pub(crate) fn searches_no_more(&self) -> bool {
-        self.replace(SEARCHING, false)
-    }
-
     pub(crate) fn is_announced(&self) -> bool {
         self.has(ANNOUNCED)
     }
@@ -97,17 +92,13 @@ impl Duties {
     /// It is announced as asleep; whether it was searching until now.
     pub(crate) fn announces(&self) -> bool {
         self.set(ANNOUNCED, true);
-        self.searches_no_more()
+        self.replace(SEARCHING, false)
     }
 
     /// It is awake; it `searches` if it was claimed.
     pub(crate) fn retracts(&self, searches: bool) {
         self.set(ANNOUNCED, false);
         self.set(SEARCHING, searches);
-    }
-
-    pub(crate) fn is_watching(&self) -> bool {
-        self.has(WATCHING)
     }
 
     pub(crate) fn watches(&self) {
@@ -165,8 +156,9 @@ impl Duties {
         self.has(SLEPT)
     }
 
-    pub(crate) fn slept(&self, on: bool) {
-        self.set(SLEPT, on);
+    /// It has slept, or begins its next pass; whether it had slept before.
+    pub(crate) fn slept(&self, on: bool) -> bool {
+        self.replace(SLEPT, on)
     }
 }
 
@@ -204,6 +196,13 @@ where
         }
         debug_assert!(!duties.are_owed(), "a worker in user code has no duty");
         Away(PhantomData)
+    }
+
+    /// As [`leave_loop`](Self::leave_loop), for what may take as long as a poll: a watcher sees to what this worker keeps waiting.
+    pub(crate) fn leave_for_long(&self) -> Away<'_> {
+        let away = self.leave_loop();
+        self.cover_poll();
+        away
     }
 
     /// As [`leave_loop`](Self::leave_loop), by user code that waits, or calls other user code: if it is a waker in a batch, that ends

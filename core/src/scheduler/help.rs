@@ -213,9 +213,8 @@ where
     fn drop(&mut self) {
         let worker = self.worker.worker();
         let slot = worker.slot();
-        let _ = worker.leave_loop();
         // The poll or the job below goes on, perhaps for long.
-        worker.cover_poll();
+        let _ = worker.leave_for_long();
         slot.bay.mix(false);
         slot.local.depth.set(slot.local.depth.get() - 1);
         slot.local.budget.set(self.budget);

@@ -351,9 +351,7 @@ where
             return false;
         }
         let Some(found) = executor.steal_any_job(self.id(), slot) else { return false };
-        let away = self.leave_loop();
-        // A job may take as long as a poll.
-        self.cover_poll();
+        let away = self.leave_for_long();
         // A worker that waits in sync code, or is in a run, has frames below.
         let bottom = slot.local.frame.get().is_null() && slot.bay.roots.get() == 0;
         let counted = Counted::up(&executor.thieves);

@@ -11,14 +11,14 @@ where
 {
     fn drop(&mut self) {
         let (executor, slot) = (self.executor, self.slot());
-        let _ = self.leave_loop();
+        let away = self.leave_loop();
         // Frames below this one still use the slot: no other context may enter it before they end (INV-LOCAL, INV-BAY).
         slot.local.abandoned.set(slot.is_at_work());
         if slot.local.abandoned.get() {
             return;
         }
         self.end_stretch();
-        self.retire_locals(&self.leave_loop());
+        self.retire_locals(&away);
         self.give_away();
         // The last task may have ended here, while all other workers sleep.
         executor.settle();

@@ -35,7 +35,7 @@ where
     pub fn park(&self) {
         let _nested = self.nest();
         self.park_in_loop();
-        self.go_away();
+        let _ = self.leave_for_long();
     }
 
     /// As `park`, for loops that go on at once.

@@ -177,9 +177,8 @@ where
     pub(crate) fn cover_timer(&self, slot: &WorkerSlot<RING>) {
         // Ordering: hints, all of them, after the fence in `Driver::tell`, which pairs with that in `Idle::announce`: either a
         // sleeper is seen here, or it sees that this worker is online and awake, and watches.
-        let in_poll = slot.lifo.polls.load(Ordering::Relaxed) & 1 == 1;
         // A searcher will watch when it finds nothing, as it is with a push.
-        if in_poll && self.lacks_watcher() && self.idle.searching() == 0 {
+        if slot.lifo.is_in_poll() && self.lacks_watcher() && self.idle.searching() == 0 {
             self.wake_one();
         }
     }
@@ -215,7 +214,7 @@ where
         // While workers sleep and wake by turns it goes on, although all may sleep at this moment: or each of them that wakes
         // would have to wake another, to watch.
         let needed = executor.is_anybody_awake() || (has_others && !local.rested.get());
-        if !needed || local.duties.is_watching() {
+        if !needed {
             return None;
         }
         let more = |n: u32| (n < WATCHERS).then_some(n + 1);
@@ -273,8 +272,7 @@ where
         let index = (turn.get() as usize + 1) % slots.len().max(1);
         turn.set(index as u32);
         let Some(other) = slots.get(index).filter(|_| index != self.id().index()) else { return };
-        // Ordering: a hint.
-        if other.lifo.polls.load(Ordering::Relaxed) & 1 == 1 || other.timed.wheel.is_armed() {
+        if other.lifo.is_in_poll() || other.timed.wheel.is_armed() {
             // While no worker sleeps, none scans: this one learns for all.
             if self.look_at(index, other, executor.platform.now()) {
                 executor.watchdog.learn(true);

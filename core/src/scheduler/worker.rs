@@ -83,7 +83,8 @@ where
         if step == Step::Idle && self.look_for_io() > 0 {
             step = self.pass();
         }
-        self.go_away();
+        // The next step may come late.
+        let _ = self.leave_for_long();
         step
     }
 
@@ -116,20 +117,13 @@ where
     #[cold]
     fn after_sleep(&self) {
         self.end_park();
-        if self.slot().local.duties.has_slept() {
-            self.slot().local.duties.slept(false);
+        if self.slot().local.duties.slept(false) {
             self.deliver();
             self.fire_timers();
             // Another tick begins. A pass that finds nothing ends none: a worker that polls one task in each would never hear of I/O.
             self.end_stretch();
             self.slot().local.in_tick.set(0);
         }
-    }
-
-    /// A worker that is stepped by hand returns to its caller: the next step may come late.
-    pub(crate) fn go_away(&self) {
-        let _ = self.leave_loop();
-        self.cover_poll();
     }
 
     /// In user code of this very worker, the loop is a nested one.

@@ -10,6 +10,7 @@
 //! | not more polls in a row from the LIFO slot than the cap, while others wait in the ring | at each poll |
 //! | no worker counts as searching, and as many count as asleep as are, when only the program's own code runs | then |
 //! | no task is in the injector while a worker sleeps, nor in a ring unless a sleeper wakes within 1 ms | then |
+//! | but for the tasks of a batch that one of its wakers holds up, while a sleeper has a timeout | then |
 //! | no task is queued anywhere while all workers sleep; one of them wakes for the first timer | then |
 //! | a task that is ready is polled within so many polls of others | every 512 steps |
 //! | others take a task behind an endless poll, and a late timer, within two rounds of a busy worker | every 512 steps |

@@ -100,6 +100,14 @@ pub(super) fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>, 
     }
 }
 
+/// The worker that sleeps is the one that the calling context is.
+fn check_here(worker: WorkerId) {
+    let here = world(|w| w.me().and_then(|me| me.worker));
+    if here.map(usize::from) != Some(worker.index()) {
+        fail(format!("{worker:?} sleeps in a context that it is not"));
+    }
+}
+
 /// In a replay, a sleep ends when it did in the record.
 fn awake() {
     if world(|w| w.replaying) {
@@ -183,10 +191,7 @@ unsafe impl Platform for Sim {
         expected: u32,
         deadline: Option<Instant>,
     ) {
-        let here = world(|w| w.me().and_then(|me| me.worker));
-        if here.map(usize::from) != Some(worker.index()) {
-            fail(format!("{worker:?} waits in a context that it is not"));
-        }
+        check_here(worker);
         sleep(word, expected, deadline, false);
         world(|w| w.check.sleeps(worker));
     }
@@ -198,10 +203,7 @@ unsafe impl Platform for Sim {
         expected: u32,
         deadline: Option<Instant>,
     ) -> bool {
-        let here = world(|w| w.me().and_then(|me| me.worker));
-        if here.map(usize::from) != Some(worker.index()) {
-            fail(format!("{worker:?} listens in a context that it is not"));
-        }
+        check_here(worker);
         reactor::listen(worker, word, expected, deadline);
         if deadline != Some(Instant::ZERO) {
             world(|w| w.check.sleeps(worker));
