@@ -87,9 +87,9 @@ where
     /// Whether there may be a worker to wake: an only worker is awake, as it calls this.
     #[inline]
     pub(crate) fn has_company(&self) -> bool {
-        // Ordering: a hint. A worker that comes online at this moment may miss a task that is being pushed, and sleep. Its first
+        // A worker that comes online at this moment may miss a task that is being pushed, and sleep. Its first
         // sleep is a short one. Without a watchdog there is no such sleep, and it must be seen.
-        let alone = self.online.load(Ordering::Relaxed) <= 1 && self.config.has_watchdog();
+        let alone = self.census.online() <= 1 && self.config.has_watchdog();
         !alone && self.slots().len() > 1
     }
 
@@ -123,7 +123,7 @@ where
             Claim::Missed | Claim::Awake => {}
         }
         // Ordering: after the fence above, which pairs with the one in `block`.
-        if self.blocked.load(Ordering::Relaxed) > 0 {
+        if !self.census.blocked.is_zero() {
             // It may sleep in a wait that is too deep to help in: it must see its inbox.
             self.unpark(worker);
         }

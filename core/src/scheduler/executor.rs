@@ -4,6 +4,7 @@ use core::{cell::Cell, fmt, future::Future, ptr::NonNull};
 
 use super::{
     broadcast::Call,
+    census::Census,
     config::{Config, Settings},
     error::{BuildError, RunError},
     idle::{Bitmap, GROUP, Idle},
@@ -58,26 +59,9 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) config: Settings,
     pub(crate) registry: AtomicPtr<Slab>,
     pub(crate) gate: Gate,
-    /// Workers that a context runs.
-    pub(crate) online: AtomicU32,
+    pub(crate) census: Census,
     /// How many spare slots have ever been in use. These are the first ones.
     spares: AtomicU32,
-    /// Replacement workers that are online or on their way.
-    pub(crate) replacements: AtomicU32,
-    /// Workers that were started and are not online yet.
-    pub(crate) coming: AtomicU32,
-    /// How many waits have ever been too deep to help in.
-    pub(crate) turns: AtomicU32,
-    /// Helpers: contexts that are no workers, and work in a spare slot while they wait or while their fork-join run lasts.
-    pub(crate) helpers: AtomicU32,
-    /// Workers whose loops run jobs of other workers.
-    pub(crate) thieves: AtomicU32,
-    /// Workers in a wait that is too deep to help in.
-    pub(crate) blocked: AtomicU32,
-    /// Those of them that fire no timers and do not listen for I/O.
-    pub(crate) deaf: AtomicU32,
-    /// Workers that sleep until a stolen job of theirs is done: they run no tasks either.
-    pub(crate) joining: AtomicU32,
     pub(crate) watchdog: Watchdog,
     /// Where the search for a wheel begins, for the next timer from outside.
     pub(crate) turn: AtomicU32,
@@ -175,16 +159,8 @@ where
                 config: Settings::new(&config),
                 registry: AtomicPtr::new(core::ptr::null_mut()),
                 gate: Gate::new(),
-                online: AtomicU32::new(0),
+                census: Census::new(),
                 spares: AtomicU32::new(0),
-                replacements: AtomicU32::new(0),
-                coming: AtomicU32::new(0),
-                turns: AtomicU32::new(0),
-                helpers: AtomicU32::new(0),
-                thieves: AtomicU32::new(0),
-                blocked: AtomicU32::new(0),
-                deaf: AtomicU32::new(0),
-                joining: AtomicU32::new(0),
                 watchdog: Watchdog::new(),
                 turn: AtomicU32::new(0),
                 call: AtomicPtr::new(core::ptr::null_mut()),
@@ -303,10 +279,10 @@ where
             // Workers that sleep already did not know of this slot when they asked all owners for jobs.
             slot.bay.deque.ask();
         }
-        // Ordering: a count. The fence pairs with those in `wait_until`: either the thread that waits for the end sees this
-        // worker, or this worker sees that the end has come.
-        let others = self.online.fetch_add(1, Ordering::AcqRel);
+        let others = self.census.enter();
         slot.local.is_second.set(others == 1);
+        // Ordering: pairs with the fence in `wait_until`: either the thread that waits for the end sees this worker, or this worker
+        // sees that the end has come.
         fence(Ordering::SeqCst);
         // SAFETY: the slot is ours by the exchange above, until `leave`.
         unsafe { self.platform.enter(id) };
@@ -334,11 +310,10 @@ where
         // Ordering: Release pairs with the Acquire in `attach`.
         slot.shared.status.store(OFFLINE, Ordering::Release);
         self.decline_call(slot);
-        // Ordering: Release pairs with the Acquire in `shutdown`, which waits for all to leave.
-        self.online.fetch_sub(1, Ordering::AcqRel);
+        self.census.leave();
         self.gate.tell_if_closing(&self.platform);
         // Ordering: after the fence in `tell_if_closing`, which pairs with the one in `block`.
-        if self.blocked.load(Ordering::Relaxed) > 0 {
+        if !self.census.blocked.is_zero() {
             self.wake_all();
         }
     }
@@ -349,8 +324,8 @@ where
     /// The platform's [`StartError`]. A worker that then cannot enter is not reported:
     /// [`WorkerEntry::run`](crate::WorkerEntry::run) returns at once.
     pub fn start(&'static self, id: WorkerId) -> Result<(), StartError> {
-        // Ordering: a count. If the platform refuses, it drops the entry, which takes the count back.
-        self.coming.fetch_add(1, Ordering::Relaxed);
+        // If the platform refuses, it drops the entry, which takes this back.
+        self.census.expect();
         self.platform.start(self.entry::<OFFLINE>(id))
     }
 

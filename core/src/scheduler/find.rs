@@ -7,7 +7,6 @@ use super::{
     worker::Worker,
 };
 use crate::{
-    atomic::Ordering,
     platform::{Platform, WorkerId},
     task::header::Ready,
     trace::Event,
@@ -106,9 +105,7 @@ where
             return None;
         }
         if !local.duties.is_searching() {
-            // Ordering: a cap, for thrift.
-            let online = self.executor.online.load(Ordering::Relaxed);
-            if !self.executor.idle.try_search(online) {
+            if !self.executor.idle.try_search(self.executor.census.online()) {
                 return None;
             }
             local.duties.searches();
@@ -126,7 +123,7 @@ where
         let (executor, slot) = (self.executor, self.slot());
         // SAFETY: INV-RING-OWNER: we are the worker.
         let room = unsafe { slot.ring.room() }.min(most);
-        let workers = executor.online.load(Ordering::Relaxed) as usize;
+        let workers = executor.census.online() as usize;
         let mut more = false;
         let ready = executor.injector.pop_batch(workers, room, |ready| {
             more = true;

@@ -1,8 +1,8 @@
 //! Helpers: contexts from outside that work in a spare slot, in the place of a worker that is without work.
 
 use super::{
+    census::Counted,
     executor::Scheduler,
-    replace::Counted,
     slot::{OFFLINE, Slots},
     worker::Worker,
 };
@@ -18,15 +18,15 @@ where
     /// Makes the calling context, which is no worker, a helper in the place of a worker that is without work: so that no more
     /// contexts work than there are workers. `None` if no worker is without work, or no spare slot is free.
     pub(crate) fn helper(&'static self) -> Option<Helper<P, S, RING>> {
-        // Ordering: hints: both numbers change at any time.
-        let helpers = || self.helpers.load(Ordering::Relaxed) as usize;
+        let helpers = || self.census.helpers.get() as usize;
         if self.without_work() <= helpers() {
             return None;
         }
         let mut spares = (self.workers()..self.slots().len()).map(|i| WorkerId::new(i as u16));
         let worker = spares.find_map(|id| self.attach(id, OFFLINE).ok())?;
         // The helper is online before it is counted as one that cannot run tasks (`others_can_work`).
-        let helper = Helper { _helping: Helping::begin(self), worker };
+        let counted = self.count_out(self.census.helpers.up());
+        let helper = Helper { _counted: counted, _place: Place(self), worker };
         // Other helpers may have come at the same time.
         (self.without_work() >= helpers()).then_some(helper)
     }
@@ -34,10 +34,8 @@ where
     /// Whether one of the workers without work may run a job. Each helper has the place of one such worker.
     #[inline]
     pub(crate) fn helpers_leave_room(&self) -> bool {
-        match self.helpers.load(Ordering::Relaxed) as usize {
-            0 => true,
-            helpers => self.without_work() > helpers,
-        }
+        let helpers = self.census.helpers.get() as usize;
+        helpers == 0 || self.without_work() > helpers
     }
 
     /// How many workers sleep or search.
@@ -51,8 +49,9 @@ pub(crate) struct Helper<P: Platform, S, const RING: usize>
 where
     S: Slots<RING>,
 {
-    /// The first field, so it is dropped first: the worker that gets its place back is notified.
-    _helping: Helping<P, S, RING>,
+    /// The fields are dropped in this order: the worker that gets its place back is notified before the helper leaves.
+    _counted: Counted<'static>,
+    _place: Place<P, S, RING>,
     worker: Worker<P, S, RING>,
 }
 
@@ -65,30 +64,12 @@ where
     }
 }
 
-/// Counts a context in `Scheduler::helpers`, for as long as this lives.
-pub(super) struct Helping<P: Platform, S: 'static, const RING: usize>(
-    &'static Scheduler<P, S, RING>,
-)
-where
-    S: Slots<RING>;
+/// Dropped, it gives the place of a helper, which has been counted out, back to the worker that is without work.
+struct Place<P: Platform, S: Slots<RING>, const RING: usize>(&'static Scheduler<P, S, RING>);
 
-impl<P: Platform, S, const RING: usize> Helping<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    pub(super) fn begin(executor: &'static Scheduler<P, S, RING>) -> Self {
-        core::mem::forget(executor.count_out(&executor.helpers));
-        Self(executor)
-    }
-}
-
-impl<P: Platform, S, const RING: usize> Drop for Helping<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Place<P, S, RING> {
     fn drop(&mut self) {
         let executor = self.0;
-        drop(Counted(&executor.helpers));
         // One more worker may take jobs (`may_run_jobs`). An owner that found no worker to take its jobs must look again.
         // Ordering: pairs with the fence in `answer`: either the owner sees the count, or it is asked anew. Pairs with the fence
         // in `Idle::announce` too: either a worker that goes to sleep beside a public job sees the count, or this context sees

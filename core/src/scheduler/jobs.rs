@@ -29,7 +29,6 @@ use super::{
     duties::Away,
     executor::Scheduler,
     job::Job,
-    replace::Counted,
     slot::{Slots, WorkerSlot},
     worker::Worker,
 };
@@ -99,7 +98,7 @@ where
         bay.deque.wake_up();
         // Taken down first: a request that comes from here on is seen at the next fork.
         bay.deque.unask();
-        // Ordering: pairs with the fences in `Idle::announce`, `sleep_for`, `steal_job` and `Helping::drop`: see the module's
+        // Ordering: pairs with the fences in `Idle::announce`, `sleep_for`, `steal_job` and `Place::drop`: see the module's
         // text.
         fence(Ordering::SeqCst);
         let hungry = self.hungry(bay);
@@ -273,7 +272,7 @@ where
     /// The worker is not announced as asleep: it can take no task, and a pusher of a task would rely on it.
     fn sleep_for(&self, worker: &Worker<P, S, RING>, theirs: &Bay, job: &Job, away: &Away<'_>) {
         theirs.sleeper.store(worker.id().index() as u32 + 1, Ordering::Relaxed);
-        let counted = self.count_out(&self.joining);
+        let counted = self.count_out(self.census.joining.up());
         // Ordering: pairs with the fence of `notify` in `publish`: either the thief sees `sleeper`, or this worker sees what is
         // public. Pairs with the fence in `answer` too: either the thief sees that this worker waits, or this worker asks after
         // the thief has taken the request down.
@@ -292,9 +291,9 @@ where
         let was = slot.lifo.replace_accept(false);
         worker.give_away();
         slot.lifo.accept(was);
-        let _blocked = self.block(&slot.shared.relies);
+        let _blocked = self.block(slot);
         // A watcher fires the timers of this worker.
-        let _deaf = Counted::up(&self.deaf);
+        let _deaf = self.census.deaf.up();
         while job.fall_asleep() {
             self.join_broadcast(worker.id(), slot, away);
             worker.wait(away);
@@ -308,10 +307,8 @@ where
 {
     /// Whether one more worker may run jobs of others (`Config::job_workers`).
     pub(crate) fn may_run_jobs(&self) -> bool {
-        // Ordering: a limit. Two workers that pass it at once do no harm for long. A worker that counts down looks for jobs
-        // itself afterwards.
-        self.thieves.load(Ordering::Relaxed) < self.config.job_workers()
-            && self.helpers_leave_room()
+        // Two workers that pass the limit at once do no harm for long. A worker that counts down looks for jobs itself afterwards.
+        self.census.thieves.get() < self.config.job_workers() && self.helpers_leave_room()
     }
 
     /// See [`Bay::is_due`]. A worker that sleeps would take the tasks that wait, except those that only this worker can take. A
@@ -354,11 +351,10 @@ where
         let away = self.leave_for_long();
         // A worker that waits in sync code, or is in a run, has frames below.
         let bottom = slot.local.frame.get().is_null() && slot.bay.roots.get() == 0;
-        let counted = Counted::up(&executor.thieves);
+        let counted = executor.census.thieves.up();
         executor.run_stolen(self.id(), slot, found, bottom, &away);
         drop(counted);
-        if executor.config.job_workers() < u32::from(u16::MAX)
-            || executor.helpers.load(Ordering::Relaxed) > 0
+        if executor.config.job_workers() < u32::from(u16::MAX) || !executor.census.helpers.is_zero()
         {
             // A worker may have been refused a job, and sleep.
             executor.notify();

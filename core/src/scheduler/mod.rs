@@ -4,6 +4,7 @@ pub(crate) mod adapt;
 pub(crate) mod admit;
 pub(crate) mod bay;
 pub(crate) mod broadcast;
+pub(crate) mod census;
 pub(crate) mod config;
 pub(crate) mod dispatch;
 pub(crate) mod duties;

@@ -234,7 +234,7 @@ fn who_sleeps_in_a_join_is_not_relied_on() {
         let joins = thread::spawn(move || {
             let worker = executor.worker(WorkerId::new(1)).unwrap();
             online.set();
-            let counted = executor.count_out(&executor.joining);
+            let counted = executor.count_out(executor.census.joining.up());
             ran.wait();
             drop(counted);
             core::mem::forget(worker);

@@ -7,12 +7,13 @@
 use core::ptr::NonNull;
 
 use super::{
+    census::Counted,
     executor::Scheduler,
     slot::{OFFLINE, STARTING, Slots, WorkerSlot},
     worker::Worker,
 };
 use crate::{
-    atomic::{AtomicBool, AtomicU32, Ordering, fence},
+    atomic::{AtomicBool, Ordering, fence},
     instant::Instant,
     platform::{Platform, WorkerEntry, WorkerId},
 };
@@ -40,10 +41,9 @@ where
         let worker = Worker::of(self, id);
         worker.give_away();
         self.publish_all(&slot.bay);
-        let _blocked = self.block(&slot.shared.relies);
-        // Ordering: a count.
-        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-        let mut look = Look { next: Instant::ZERO, refused: false, patient, turn, hopeless: None };
+        let _blocked = self.block(slot);
+        let wait = self.census.begin_wait();
+        let mut look = Look { next: Instant::ZERO, refused: false, patient, wait, hopeless: None };
         loop {
             let away = worker.leave_loop();
             if done() {
@@ -59,7 +59,7 @@ where
                 worker.keep_up(1);
                 worker.give_away();
             }
-            let can_work = self.others_can_work();
+            let can_work = self.census.others_can_work();
             if can_work {
                 look.hopeless = None;
             }
@@ -99,7 +99,7 @@ where
         let is_time = now >= look.next;
         if is_time {
             look.next = now.after_nanos(LOOK);
-            look.refused = !self.start_replacement(self.unable());
+            look.refused = !self.start_replacement(self.census.unable());
         }
         is_time
     }
@@ -107,7 +107,7 @@ where
     /// Whether no replacement can be had, and nothing is in sight that ends a wait.
     fn has_no_hope(&self, me: WorkerId, look: &Look, now: Instant) -> bool {
         // The last slot may have gone to a replacement that another worker has just started: hence the second look.
-        look.refused && !self.others_can_work() && self.is_hopeless(me, now)
+        look.refused && !self.census.others_can_work() && self.is_hopeless(me, now)
     }
 
     /// As [`Worker::sleep`], for a blocked worker while no other can run tasks. True if there is no hope that this ends; then it
@@ -137,36 +137,21 @@ where
     /// shortest time: the waits below it on the stacks would fail with it.
     fn is_long_hopeless(&self, look: &mut Look, now: Instant) -> bool {
         let since = *look.hopeless.get_or_insert(now);
-        let begun_since = self.turns.load(Ordering::Relaxed).wrapping_sub(look.turn);
-        let patience = u64::from(begun_since).saturating_mul(PATIENCE);
+        let patience = u64::from(self.census.waits_since(look.wait)).saturating_mul(PATIENCE);
         now >= since.after_nanos(patience)
     }
 
-    /// Counts the calling worker as blocked, for as long as the result lives, and starts a replacement.
-    pub(super) fn block<'a>(&'static self, relies: &'a AtomicBool) -> Blocked<'a, P, S, RING> {
-        core::mem::forget(self.count_out(&self.blocked));
-        let relied = relies.swap(true, Ordering::Relaxed);
+    /// Counts the calling worker, whose slot this is, as blocked, for as long as the result lives, and starts a replacement.
+    pub(super) fn block(&'static self, slot: &'static WorkerSlot<RING>) -> impl Drop {
+        let counted = self.count_out(self.census.blocked.up());
+        let awaits = &slot.shared.awaits_others;
+        // Ordering: Relaxed, before the fence below.
+        let before = awaits.swap(true, Ordering::Relaxed);
         // Ordering: pairs with the fences of those that read `blocked` in order to wake us: `wake_worker`, `leave`, `count_out`.
         fence(Ordering::SeqCst);
         // If the platform refuses, `block_worker` tries again, and a wait for a job ends by itself.
-        let _ = self.start_replacement(self.blocked.load(Ordering::Relaxed));
-        Blocked { executor: self, relies, relied }
-    }
-
-    /// Whether a worker that can run tasks is online or on its way: one that neither sleeps in a wait in which it cannot help,
-    /// nor is about to leave.
-    fn others_can_work(&self) -> bool {
-        // Ordering: Acquire pairs with the Release in `has_come`: a worker that is no longer on its way is seen online.
-        let coming = self.coming.load(Ordering::Acquire);
-        // Ordering: Acquire pairs with the AcqRel in `attach` and `leave`.
-        coming > 0 || self.unable() < self.online.load(Ordering::Acquire)
-    }
-
-    /// How many workers cannot run tasks: they sleep in waits in which they cannot help, or are helpers.
-    fn unable(&self) -> u32 {
-        // Ordering: Acquire pairs with the AcqRel of `Counted`.
-        let count = |n: &AtomicU32| n.load(Ordering::Acquire);
-        count(&self.blocked) + count(&self.joining) + count(&self.helpers)
+        let _ = self.start_replacement(self.census.blocked.get());
+        Blocked { awaits, before, _counted: counted, _spares: Spares(self) }
     }
 
     /// Whether a wait is without hope: tasks are queued, no blocked worker but the caller is awake, and no timer that may end a
@@ -186,30 +171,29 @@ where
     fn all_blocked_sleep(&self, me: WorkerId) -> bool {
         self.slots().iter().enumerate().all(|(i, slot)| {
             // Ordering: after the caller's fence.
-            let is_blocked = slot.shared.relies.load(Ordering::Relaxed);
+            let is_blocked = slot.shared.awaits_others.load(Ordering::Relaxed);
             i == me.index() || !is_blocked || slot.shared.park.is_parked()
         })
     }
 
-    /// Counts one more worker that cannot run tasks, in one of the counts of `unable`. Has the workers that rely on others look
-    /// at the counts again.
-    pub(crate) fn count_out<'a>(&self, count: &'a AtomicU32) -> Counted<'a> {
-        let counted = Counted::up(count);
+    /// The calling worker has been counted as one that cannot run tasks: has the workers that rely on others look at the counts
+    /// again.
+    pub(crate) fn count_out<'a>(&self, counted: Counted<'a>) -> Counted<'a> {
         // Ordering: pairs with the fence in `block`: either the blocked worker sees the count, or this worker sees the blocked
         // one.
         fence(Ordering::SeqCst);
-        if self.blocked.load(Ordering::Relaxed) > 0 {
-            self.recheck_blocked();
-        }
+        self.recheck_blocked();
         counted
     }
 
     /// Has every blocked worker look again whether others can work.
-    #[cold]
-    pub(crate) fn recheck_blocked(&self) {
+    fn recheck_blocked(&self) {
+        if self.census.blocked.is_zero() {
+            return;
+        }
         for (i, slot) in self.slots().iter().enumerate() {
             // Ordering: after the caller's fence.
-            if slot.shared.relies.load(Ordering::Relaxed) {
+            if slot.shared.awaits_others.load(Ordering::Relaxed) {
                 self.unpark(WorkerId::new(i as u16));
             }
         }
@@ -235,20 +219,16 @@ where
             if slot.shared.status.load(Ordering::Acquire) != OFFLINE {
                 continue;
             }
-            let more = |n: u32| (n < most).then_some(n + 1);
-            // Ordering: a count; the slot's state and the platform's start pass on what matters.
-            let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
-            if self.replacements.fetch_update(set, seen, more).is_err() {
+            if !self.census.add_replacement(most) {
                 return true;
             }
-            // Ordering: a count, passed on by the slot's state.
-            self.coming.fetch_add(1, Ordering::Relaxed);
+            self.census.expect();
             // Ordering: Acquire pairs with the Release in `leave`; the platform's start passes it on. Release pairs with the
             // Acquire of a failure: a worker that finds no free slot sees the replacements that are on their way.
             let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
             if slot.shared.status.compare_exchange(OFFLINE, STARTING, set, seen).is_err() {
-                self.coming.fetch_sub(1, Ordering::Relaxed);
-                self.replacements.fetch_sub(1, Ordering::Relaxed);
+                self.census.arrive();
+                self.census.drop_replacement();
                 continue;
             }
             // If the platform refuses, it drops the entry, which takes all of this back.
@@ -272,7 +252,7 @@ where
             let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
             let worker = this.attach(id, FROM);
             if FROM == STARTING && worker.is_err() {
-                this.replacements.fetch_sub(1, Ordering::Relaxed);
+                this.census.drop_replacement();
             }
             this.has_come(worker.is_ok());
             if let Ok(worker) = worker {
@@ -289,7 +269,7 @@ where
             let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
             if FROM == STARTING {
                 this.unreserve(id);
-                this.replacements.fetch_sub(1, Ordering::Relaxed);
+                this.census.drop_replacement();
             }
             this.has_come(false);
         }
@@ -300,12 +280,11 @@ where
 
     /// A worker that was started is online, or will not come.
     pub(super) fn has_come(&self, is_online: bool) {
-        // Ordering: Release pairs with the Acquire in `others_can_work`.
-        self.coming.fetch_sub(1, Ordering::Release);
+        self.census.arrive();
         // Ordering: pairs with the fence in `block`: either a blocked worker sees that none comes, or this context sees the
         // blocked one.
         fence(Ordering::SeqCst);
-        if !is_online && self.blocked.load(Ordering::Relaxed) > 0 {
+        if !is_online {
             self.recheck_blocked();
         }
     }
@@ -326,8 +305,8 @@ struct Look {
     refused: bool,
     /// An event from outside may end the wait.
     patient: bool,
-    /// How many blocked waits had begun before.
-    turn: u32,
+    /// Its number among all waits that were too deep.
+    wait: u32,
     /// Since when there has been no hope; `None` if there is some.
     hopeless: Option<Instant>,
 }
@@ -341,66 +320,33 @@ where
         if self.id().index() < self.executor.workers() {
             return false;
         }
-        let executor = self.executor;
-        // As many as may be started, see `retry`.
-        let most = || match executor.blocked.load(Ordering::Relaxed) {
-            0 => 0,
-            _ => executor.unable(),
-        };
-        let bound = most();
-        let less = |n: u32| (n > bound).then(|| n - 1);
-        // Ordering: a count.
-        let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
-        if executor.replacements.fetch_update(set, seen, less).is_err() {
-            return false;
-        }
-        // Ordering: pairs with the fence in `block`: either a worker that begins to rely on replacements sees one less, or this
-        // worker sees the blocked one.
-        fence(Ordering::SeqCst);
-        let bound = most();
-        let more = |n: u32| (n < bound).then_some(n + 1);
-        executor.replacements.fetch_update(set, seen, more).is_err()
-    }
-}
-
-/// Counts one up, for as long as this lives.
-pub(crate) struct Counted<'a>(pub(super) &'a AtomicU32);
-
-impl<'a> Counted<'a> {
-    pub(crate) fn up(count: &'a AtomicU32) -> Self {
-        // Ordering: AcqRel pairs with the Acquires in `unable`.
-        count.fetch_add(1, Ordering::AcqRel);
-        Self(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        // Ordering: as above.
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.executor.census.remove_surplus()
     }
 }
 
 /// The calling worker is blocked, until this is dropped: at the end of its wait, or by a panic in it.
-pub(super) struct Blocked<'a, P: Platform, S: 'static, const RING: usize>
-where
-    S: Slots<RING>,
-{
-    executor: &'static Scheduler<P, S, RING>,
-    relies: &'a AtomicBool,
-    relied: bool,
+struct Blocked<'a, P: Platform, S: Slots<RING>, const RING: usize> {
+    awaits: &'a AtomicBool,
+    before: bool,
+    /// Dropped before the next field, in this order.
+    _counted: Counted<'a>,
+    _spares: Spares<P, S, RING>,
 }
 
-impl<P: Platform, S, const RING: usize> Drop for Blocked<'_, P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Blocked<'_, P, S, RING> {
     fn drop(&mut self) {
-        self.relies.store(self.relied, Ordering::Relaxed);
-        drop(Counted(&self.executor.blocked));
-        // One replacement is no longer needed: an idle one leaves.
-        for (id, _) in self.executor.spare_slots() {
-            self.executor.unpark(id);
+        // Ordering: a hint to others, which look at the count too.
+        self.awaits.store(self.before, Ordering::Relaxed);
+    }
+}
+
+/// Dropped, it has the replacements look whether one of them is no longer needed: an idle one leaves.
+struct Spares<P: Platform, S: Slots<RING>, const RING: usize>(&'static Scheduler<P, S, RING>);
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Spares<P, S, RING> {
+    fn drop(&mut self) {
+        for (id, _) in self.0.spare_slots() {
+            self.0.unpark(id);
         }
     }
 }

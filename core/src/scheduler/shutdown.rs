@@ -165,7 +165,7 @@ where
             self.begin_shutdown();
             self.wait_until(None, |s| s.gate.is_stopped());
         }
-        self.wait_until(None, |s| s.online.load(Ordering::Acquire) == 0);
+        self.wait_until(None, |s| s.census.is_empty());
         Ok(survived)
     }
 
@@ -201,8 +201,7 @@ where
     }
 
     fn reopen_as(&self, config: Option<&Config>) -> bool {
-        // Ordering: Acquire pairs with the Release in `has_come`: a worker that was on its way is seen online, or has gone.
-        if self.coming.load(Ordering::Acquire) != 0 || self.online.load(Ordering::Acquire) != 0 {
+        if !self.census.is_deserted() {
             return false;
         }
         // Ordering: AcqRel: after all that was done before the end, before all that comes.
@@ -213,9 +212,7 @@ where
         if let Some(config) = config {
             self.config.change(config);
         }
-        // Replacements that left because of the shutdown have not counted themselves out.
-        // Ordering: no worker is there to look at it.
-        self.replacements.store(0, Ordering::Relaxed);
+        self.census.reset();
         self.gate.outside.fetch_and(!CLOSED, Ordering::AcqRel);
         true
     }
@@ -272,7 +269,7 @@ where
             if deadline.is_some_and(|end| self.platform.now() >= end) {
                 return false;
             }
-            let alone = self.online.load(Ordering::Acquire) == 0;
+            let alone = self.census.is_empty();
             self.work_for_absent(alone, deadline);
             if alone {
                 self.platform.relax(0);

@@ -114,7 +114,7 @@ where
         let executor = self.executor;
         let limit = executor.config.park_timeout();
         let is_first = self.slot().local.is_second.replace(false);
-        if is_first && executor.config.has_watchdog() && executor.is_anybody_awake() {
+        if is_first && executor.config.has_watchdog() && executor.is_one_awake() {
             return Some(limit.map_or(FIRST, |limit| limit.min(FIRST)));
         }
         limit

@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     /// A broadcast waits for this worker (INV-CALL).
     pub(crate) called: AtomicBool,
     /// It sleeps in a join too deep to help in, as long as others can work.
-    pub(crate) relies: AtomicBool,
+    pub(crate) awaits_others: AtomicBool,
     /// Written once, by the executor's first use of the slot; for the worker's own waker.
     pub(crate) bell: Bell,
     /// In the first slot of each group of workers but the first: the group's word of the idle bitmap.
@@ -146,7 +146,7 @@ impl<const RING: usize> WorkerSlot<RING> {
                     park: ParkWord::new(),
                     status: AtomicU32::new(OFFLINE),
                     called: AtomicBool::new(false),
-                    relies: AtomicBool::new(false),
+                    awaits_others: AtomicBool::new(false),
                     bell: Bell::new(),
                     bits: AtomicWord::new(0),
                     seen: Seen::new(),

@@ -183,14 +183,9 @@ where
         }
     }
 
-    /// Whether a worker may have to be seen to, once the caller is announced: one that is awake, or that sleeps until a stolen job
-    /// is done. One that sleeps in a join too deep to help in sees to itself.
-    pub(crate) fn is_anybody_awake(&self) -> bool {
-        // Ordering: hints.
-        let count = |n: &AtomicU32| n.load(Ordering::Relaxed) as usize;
-        let listening = count(&self.blocked).saturating_sub(count(&self.deaf));
-        let asleep = self.idle.parked(self) + listening;
-        asleep < self.online.load(Ordering::Relaxed) as usize
+    /// Whether a worker may have to be seen to, once the caller is announced.
+    pub(crate) fn is_one_awake(&self) -> bool {
+        self.census.is_one_awake(self.idle.parked(self))
     }
 
     /// Whether workers sleep, and none of them watches. A hint.
@@ -209,11 +204,10 @@ where
         let timeouts = executor.config.watchdog()?;
         // It sleeps again, and has turned to nothing.
         local.duties.keeps_watch();
-        // Ordering: a hint.
-        let has_others = executor.online.load(Ordering::Relaxed) > 1;
+        let has_others = executor.census.online() > 1;
         // While workers sleep and wake by turns it goes on, although all may sleep at this moment: or each of them that wakes
         // would have to wake another, to watch.
-        let needed = executor.is_anybody_awake() || (has_others && !local.rested.get());
+        let needed = executor.is_one_awake() || (has_others && !local.rested.get());
         if !needed {
             return None;
         }
