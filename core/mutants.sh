@@ -63,9 +63,9 @@ pending_seen     task::models::models_wake_by_ref_against_poll
 wake_skip        task::models::models_wake_that_changes_nothing
 join_early       task::models::models_join_against_completion
 join_keep        task::models::models_join_against_completion
-park_gap         scheduler::models::models_park_sees_what_came_before_unpark
-park_swap        scheduler::models::models_park_sees_what_came_before_unpark
-park_notify      scheduler::models::models_park_sees_what_came_before_unpark
+park_gap         sleep::models::models_park_sees_what_came_before_unpark
+park_swap        sleep::models::models_park_sees_what_came_before_unpark
+park_notify      sleep::models::models_park_sees_what_came_before_unpark
 spin_release     time::models::models_timer_fires_against_a_waiter
 timer_fired      time::models::models_timer_fires_against_a_look
 watch_lost       scheduler::models_watch::models_watch_is_kept_or_handed_over
@@ -83,10 +83,10 @@ timer_tell       scheduler::models_whole::a_timer_from_outside_against_sleep
 timer_orphan     scheduler::models_whole::a_worker_that_leaves_its_timers
 idle_recheck     scheduler::models_whole::one_worker_and_a_foreign_pusher
 idle_gap         scheduler::models_whole::two_workers_and_a_poll_that_pushes
-idle_gap         scheduler::models::models_idle_a_stalled_poll_that_pushes
+idle_gap         sleep::models::models_idle_a_stalled_poll_that_pushes
 idle_fence       scheduler::models_whole::one_worker_and_a_foreign_pusher
-idle_count       scheduler::models::models_idle_searchers_hand_over_what_they_moved
-idle_early       scheduler::models::models_idle_claim_against_a_worker_that_wakes_by_itself
+idle_count       sleep::models::models_idle_searchers_hand_over_what_they_moved
+idle_early       sleep::models::models_idle_claim_against_a_worker_that_wakes_by_itself
 idle_lapse       scheduler::models_whole::a_searcher_that_turns_to_its_mail_tells_a_sleeper
 gate_brief       scheduler::models_whole::a_refused_spawn_is_never_counted
 io_clear         io::models::models_edge_against_clear

@@ -29,12 +29,12 @@ WHOLE = ["scheduler::models_whole"]
 FILES = {
     "task/state.rs": ["task::models", *WHOLE],
     "task/free.rs": ["queue::models::models_free_list", "task::models_stacks"],
-    "scheduler/park.rs": ["scheduler::models::models_park", "scheduler::models::models_two", *WHOLE],
+    "sleep/park.rs": ["sleep::models::models_park", "sleep::models::models_two", *WHOLE],
     "queue/ring.rs": ["queue::models_steal", "queue::models::models_ring", *WHOLE],
     "queue/injector.rs": ["queue::models::models_injector", *WHOLE],
     "queue/deque.rs": ["queue::models_deque", "scheduler::models_jobs"],
     "queue/chain.rs": ["queue::models::models_stack", "queue::models::models_injector", *WHOLE],
-    "scheduler/idle.rs": ["scheduler::models::models_idle", *WHOLE, "scheduler::models_jobs"],
+    "sleep/idle.rs": ["sleep::models::models_idle", *WHOLE, "scheduler::models_jobs"],
 }
 WEAKER = {"SeqCst": ["AcqRel"], "AcqRel": ["Acquire", "Release"], "Acquire": ["Relaxed"], "Release": ["Relaxed"]}
 HELPER = """

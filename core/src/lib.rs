@@ -48,9 +48,11 @@ mod metrics;
 mod platform;
 mod queue;
 mod scheduler;
+mod sleep;
 mod task;
 pub mod time;
 mod trace;
+mod watchdog;
 
 #[cfg(feature = "alloc")]
 pub use task::heap::Heap;

@@ -12,7 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["atomic", "bits", "lock"],
     &["instant", "platform", "metrics", "trace"],
     &["task"],
-    &["queue", "time", "io"],
+    &["queue", "time", "io", "sleep", "watchdog"],
     &["scheduler"],
     &["fork"],
 ];

@@ -4,13 +4,13 @@ use core::ptr::NonNull;
 
 use super::{
     executor::Scheduler,
-    idle::Claim,
     slot::{Slots, WorkerSlot},
 };
 use crate::{
     atomic::{AtomicU32, Ordering},
     platform::{Platform, WorkerId},
     queue::ring::Overflow,
+    sleep::{idle::Claim, park::Sleep},
     task::{
         header::Ready,
         schedule::{Anchor, Current},
@@ -151,14 +151,16 @@ where
 
     /// Ends the sleep of every worker: it looks at what has changed.
     pub(crate) fn wake_all(&self) {
-        for (i, slot) in self.slots().iter().enumerate() {
-            slot.shared.park.unpark(&self.platform, WorkerId::new(i as u16));
-        }
+        (0..self.slots().len()).for_each(|i| self.unpark(WorkerId::new(i as u16)));
     }
 
     pub(crate) fn unpark(&self, worker: WorkerId) {
-        if let Some(slot) = self.slots().get(worker.index()) {
-            slot.shared.park.unpark(&self.platform, worker);
+        let Some(slot) = self.slots().get(worker.index()) else { return };
+        let park = &slot.shared.park;
+        match park.notify() {
+            Some(Sleep::Wait) => self.platform.wake(worker, park.word()),
+            Some(Sleep::Listen) => self.platform.interrupt(worker, park.word()),
+            None => {}
         }
     }
 

@@ -241,9 +241,8 @@ where
     #[cold]
     fn stop_searching(&self) {
         let executor = self.executor;
-        if executor.idle.stop_searching()
-            && (executor.has_work(self.id()) || !self.slot().ring.is_empty())
-        {
+        let look = || executor.has_work(self.id()) || !self.slot().ring.is_empty();
+        if executor.idle.stop_searching(look) {
             executor.notify();
         }
     }

@@ -7,23 +7,23 @@ use super::{
     census::Census,
     config::{Config, Settings},
     error::{BuildError, RunError},
-    idle::{Bitmap, GROUP, Idle},
     shutdown::Gate,
     slot::{OFFLINE, ONLINE, STARTING, Slots, WorkerSlot},
     ward::Ward,
-    watchdog::Watchdog,
     worker::Worker,
 };
 use crate::{
     atomic::{AtomicPtr, AtomicU32, AtomicWord, Ordering, array_of, fence, maybe_const},
     platform::{Platform, StartError, WorkerId},
     queue::injector::Injector,
+    sleep::idle::{Bitmap, GROUP, Idle},
     task::{
         join::JoinHandle,
         memory::{Memory, Slab},
         schedule::{Anchor, Ops},
         spawn::SpawnError,
     },
+    watchdog::role::Watchdog,
 };
 
 /// An executor with room for `N` workers, const-constructible in a `static`.

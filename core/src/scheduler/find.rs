@@ -1,7 +1,7 @@
 //! Where a worker finds its next task.
 
 use super::{
-    adapt::TICK,
+    estimate::TICK,
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
     worker::Worker,

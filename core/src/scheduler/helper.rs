@@ -25,8 +25,7 @@ where
         let mut spares = (self.workers()..self.slots().len()).map(|i| WorkerId::new(i as u16));
         let worker = spares.find_map(|id| self.attach(id, OFFLINE).ok())?;
         // The helper is online before it is counted as one that cannot run tasks (`others_can_work`).
-        let counted = self.count_out(self.census.helpers.up());
-        let helper = Helper { _counted: counted, _place: Place(self), worker };
+        let helper = Helper { _helping: Helping::begin(self), worker };
         // Other helpers may have come at the same time.
         (self.without_work() >= helpers()).then_some(helper)
     }
@@ -49,9 +48,8 @@ pub(crate) struct Helper<P: Platform, S, const RING: usize>
 where
     S: Slots<RING>,
 {
-    /// The fields are dropped in this order: the worker that gets its place back is notified before the helper leaves.
-    _counted: Counted<'static>,
-    _place: Place<P, S, RING>,
+    /// The first field, so it is dropped first: the worker that gets its place back is notified before the helper leaves.
+    _helping: Helping<P, S, RING>,
     worker: Worker<P, S, RING>,
 }
 
@@ -61,6 +59,19 @@ where
 {
     pub(crate) fn worker(&self) -> &Worker<P, S, RING> {
         &self.worker
+    }
+}
+
+/// A context is counted as a helper, for as long as this lives. The fields are dropped in this order.
+pub(super) struct Helping<P: Platform, S: Slots<RING>, const RING: usize> {
+    _counted: Counted<'static>,
+    _place: Place<P, S, RING>,
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Helping<P, S, RING> {
+    pub(super) fn begin(executor: &'static Scheduler<P, S, RING>) -> Self {
+        let counted = executor.count_out(executor.census.helpers.up());
+        Self { _counted: counted, _place: Place(executor) }
     }
 }
 

@@ -24,9 +24,9 @@
 use core::ptr::NonNull;
 
 use super::{
-    adapt::TICK,
     bay::{Bay, BayOps},
     duties::Away,
+    estimate::TICK,
     executor::Scheduler,
     job::Job,
     slot::{Slots, WorkerSlot},

@@ -1,6 +1,5 @@
 #![doc = include_str!("README.md")]
 
-pub(crate) mod adapt;
 pub(crate) mod admit;
 pub(crate) mod bay;
 pub(crate) mod broadcast;
@@ -9,17 +8,15 @@ pub(crate) mod config;
 pub(crate) mod dispatch;
 pub(crate) mod duties;
 pub(crate) mod error;
+pub(crate) mod estimate;
 pub(crate) mod executor;
 pub(crate) mod find;
 pub(crate) mod help;
 pub(crate) mod helper;
-pub(crate) mod idle;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod leave;
-pub(crate) mod listener;
-#[cfg(all(test, filch_loom))]
-mod models;
+pub(crate) mod listening;
 #[cfg(all(test, filch_loom))]
 mod models_broadcast;
 #[cfg(all(test, filch_loom))]
@@ -30,14 +27,13 @@ mod models_listen;
 mod models_watch;
 #[cfg(all(test, filch_loom))]
 mod models_whole;
-pub(crate) mod park;
+pub(crate) mod parking;
 pub(crate) mod replace;
 pub(crate) mod rng;
 pub(crate) mod shutdown;
-pub(crate) mod sleep;
 pub(crate) mod slot;
 pub(crate) mod snapshot;
 pub(crate) mod timing;
 pub(crate) mod ward;
-pub(crate) mod watchdog;
+pub(crate) mod watch;
 pub(crate) mod worker;

@@ -33,9 +33,8 @@ fn models_watch_is_kept_or_handed_over() {
             let (here, go) = (Arc::clone(&here), Arc::clone(&go));
             move || {
                 let second = executor.worker(WorkerId::new(1)).unwrap();
-                // It has slept before, and its last scan found all quiet.
+                // It has slept before.
                 second.slot().local.is_second.set(false);
-                second.slot().local.rested.set(true);
                 here.store(true, Release);
                 while !go.load(Acquire) {
                     thread::yield_now();

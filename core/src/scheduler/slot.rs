@@ -7,24 +7,19 @@ use core::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
-use super::{
-    adapt::{PollEstimate, SpinLimit},
-    bay::Bay,
-    duties::Duties,
-    park::ParkWord,
-    rng::Rng,
-    watchdog::Seen,
-};
+use super::{bay::Bay, duties::Duties, estimate::PollEstimate, rng::Rng};
 use crate::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicWord, Ordering, compiler_fence, maybe_const},
     metrics::Counters,
     platform::WorkerId,
     queue::{inbox::Inbox, ring::Ring},
+    sleep::{park::ParkWord, spin_limit::SpinLimit},
     task::{
         header::{Header, Ready},
         schedule::{Anchor, Frame},
     },
     time::Wheel,
+    watchdog::{role::Watcher, scan::Seen},
 };
 
 /// No context runs the worker.
@@ -104,14 +99,9 @@ pub(crate) struct Local {
     pub(crate) depth: Cell<u32>,
     /// Local tasks alive on this worker.
     pub(crate) locals: Cell<usize>,
-    /// Since it last polled, it has made a scan that found all quiet.
-    pub(crate) rested: Cell<bool>,
-    /// When a scan was due as it went to sleep to watch.
-    pub(crate) next_scan: Cell<u32>,
+    pub(crate) watcher: Watcher,
     /// Whether a worker that is offline has left timers.
     pub(crate) orphans: Cell<bool>,
-    /// Whose timers it has looked after last.
-    pub(crate) turn: Cell<u32>,
     /// It is a thread that helps while it waits.
     pub(crate) guest: Cell<bool>,
     /// It is in the closure of a broadcast.
@@ -236,10 +226,8 @@ impl Local {
             frame: Cell::new(null()),
             depth: Cell::new(0),
             locals: Cell::new(0),
-            rested: Cell::new(true),
-            next_scan: Cell::new(0),
+            watcher: Watcher::new(),
             orphans: Cell::new(false),
-            turn: Cell::new(0),
             guest: Cell::new(false),
             called: Cell::new(false),
             abandoned: Cell::new(false),

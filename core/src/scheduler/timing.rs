@@ -20,10 +20,6 @@ use crate::{
     time::{Batch, Driver, Sleep, Timeout, Timers, Wheel},
 };
 
-/// By how much a deadline must have passed for another worker than its own to see to it, in nanoseconds, if that one is
-/// not known to be stuck.
-pub(crate) const GRACE: u64 = 2_000_000;
-
 impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
     S: Slots<RING>,

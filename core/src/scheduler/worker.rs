@@ -196,7 +196,7 @@ where
         self.cover_poll();
         let local = &self.slot().local;
         let now = self.executor.platform.now().as_nanos();
-        local.rested.set(false);
+        local.watcher.polls();
         local.stretch.set(Some((now, local.in_tick.get())));
     }
 

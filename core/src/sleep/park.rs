@@ -1,10 +1,6 @@
 //! The park word: how one worker sleeps and is woken, over a platform that waits and wakes on a word.
 
-use super::ward::Ward;
-use crate::{
-    atomic::{AtomicU32, Ordering, maybe_const},
-    platform::{Platform, WorkerId},
-};
+use crate::atomic::{AtomicU32, Ordering, maybe_const};
 
 const UNPARKED: u32 = 0;
 const PARKED: u32 = 1;
@@ -15,9 +11,9 @@ const NOTIFIED: u32 = 3;
 /// How a worker sleeps: what its park word says meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sleep {
-    /// On its word ([`Platform::wait`]).
+    /// On its word (`Platform::wait`).
     Wait = PARKED as isize,
-    /// In the reactor ([`Platform::listen`]).
+    /// In the reactor (`Platform::listen`).
     Listen = LISTENING as isize,
 }
 
@@ -27,8 +23,8 @@ pub(crate) enum Sleep {
 /// |---|---|---|
 /// | UNPARKED | the worker, about to sleep | PARKED; LISTENING in the reactor |
 /// | UNPARKED, NOTIFIED | a waker | NOTIFIED: the next sleep ends at once |
-/// | PARKED | a waker | NOTIFIED, and [`Platform::wake`] |
-/// | LISTENING | a waker | NOTIFIED, and [`Platform::interrupt`] |
+/// | PARKED | a waker | NOTIFIED, and it calls `Platform::wake` |
+/// | LISTENING | a waker | NOTIFIED, and it calls `Platform::interrupt` |
 /// | all but UNPARKED | the worker, awake again | UNPARKED |
 #[derive(Debug)]
 pub(crate) struct ParkWord(AtomicU32);
@@ -66,13 +62,14 @@ impl ParkWord {
         matches!(self.0.load(Ordering::Relaxed), PARKED | LISTENING)
     }
 
-    /// Ends the worker's sleep, this one or the next. From any context.
-    pub(crate) fn unpark<P: Platform>(&self, platform: &Ward<P>, worker: WorkerId) {
+    /// Ends the worker's sleep, this one or the next; the sleep from which the caller must wake it then. From any context.
+    #[must_use]
+    pub(crate) fn notify(&self) -> Option<Sleep> {
         // Ordering: Release pairs with the Acquires in `park`.
         match self.0.swap(NOTIFIED, Ordering::Release) {
-            PARKED => platform.wake(worker, &self.0),
-            LISTENING => platform.interrupt(worker, &self.0),
-            _ => {}
+            PARKED => Some(Sleep::Wait),
+            LISTENING => Some(Sleep::Listen),
+            _ => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The idle bitmap and the count of searchers. The rules, and why no task is stranded: `README.md`.
+//! The idle bitmap and the count of searchers. The rules, and why no task is stranded: this room's text.
 
 use super::listener::Listener;
 use crate::{
@@ -86,13 +86,19 @@ impl Idle {
         self.searching.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A searcher stops searching, and the queues are re-read after this; true if it was the last.
-    pub(crate) fn stop_searching(&self) -> bool {
-        self.count_down() == 1
+    /// A searcher stops searching. If it was the last it looks once more; true if there is work, of which it must notify.
+    pub(crate) fn stop_searching(&self, look: impl FnOnce() -> bool) -> bool {
+        self.count_down() == 1 && look()
     }
 
-    /// `me` is about to sleep; a searcher stops searching. True if `me` must look at all queues again.
-    pub(crate) fn announce(&self, bitmap: &impl Bitmap, me: WorkerId, was_searching: bool) -> bool {
+    /// `me` is about to sleep; a searcher stops searching. If no worker searches, `me` looks once more; true if there is work.
+    pub(crate) fn announce(
+        &self,
+        bitmap: &impl Bitmap,
+        me: WorkerId,
+        was_searching: bool,
+        look: impl FnOnce() -> bool,
+    ) -> bool {
         let (group, bit) = split(me);
         // Ordering: before the fence below, and thereby before the re-check.
         bitmap.word(group).fetch_or(bit, Ordering::Relaxed);
@@ -101,7 +107,7 @@ impl Idle {
         } else {
             self.fence();
         }
-        self.searching() == 0
+        self.searching() == 0 && look()
     }
 
     /// `me` is awake. True if it woke by itself; false if it was claimed, and so is a searcher (INV-IDLE-COUNT).

@@ -13,13 +13,11 @@ use loom::{
 
 use super::{
     idle::{Bitmap, GROUP, Idle},
-    park::ParkWord,
-    ward::Ward,
+    park::{ParkWord, Sleep},
 };
 use crate::{
     atomic::{AtomicBool, AtomicU32, AtomicWord, Ordering, UnsafeCell, model::check},
-    instant::Instant,
-    platform::{Platform, WorkerId},
+    platform::WorkerId,
     queue::injector::Injector,
     task::header::{Header, Ready},
 };
@@ -32,37 +30,28 @@ struct Board {
     news: Condvar,
 }
 
-// SAFETY: the models do not ask for the current worker; the check and the sleep are one step under the lock.
-unsafe impl Platform for Board {
-    fn now(&self) -> Instant {
-        Instant::ZERO
-    }
-    fn current_worker(&self) -> Option<WorkerId> {
-        None
-    }
-    unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, _: Option<Instant>) {
-        let guard = self.lock.lock().unwrap();
-        if word.load(Ordering::Relaxed) == expected {
-            drop(self.news.wait(guard));
-        }
-    }
-    fn wake(&self, _: WorkerId, _: &AtomicU32) {
-        drop(self.lock.lock().unwrap());
-        self.news.notify_all();
-    }
-}
-
 impl Board {
-    /// Sleeps as the only worker.
+    fn new() -> Self {
+        Self { lock: Mutex::new(()), news: Condvar::new() }
+    }
+
+    /// Sleeps as the only worker. The check and the sleep are one step under the lock.
     fn park(&self, park: &ParkWord) {
-        // SAFETY: no other context is this worker.
-        park.park(super::park::Sleep::Wait, |word, parked| unsafe {
-            self.wait(ME, word, parked, None)
+        park.park(Sleep::Wait, |word, parked| {
+            let guard = self.lock.lock().unwrap();
+            if word.load(Ordering::Relaxed) == parked {
+                drop(self.news.wait(guard));
+            }
         });
     }
-}
 
-const ME: WorkerId = WorkerId::new(0);
+    fn unpark(&self, park: &ParkWord) {
+        if park.notify().is_some() {
+            drop(self.lock.lock().unwrap());
+            self.news.notify_all();
+        }
+    }
+}
 
 /// What was done before an unpark is seen after the park that it ends. No unpark is lost: that would be a deadlock.
 ///
@@ -71,7 +60,7 @@ const ME: WorkerId = WorkerId::new(0);
 fn models_park_sees_what_came_before_unpark() {
     check(3, move || {
         struct Shared {
-            board: Ward<Board>,
+            board: Board,
             word: ParkWord,
             data: UnsafeCell<u32>,
         }
@@ -80,7 +69,7 @@ fn models_park_sees_what_came_before_unpark() {
         // SAFETY: as above.
         unsafe impl Send for Shared {}
         let shared = Arc::new(Shared {
-            board: Ward(Board { lock: Mutex::new(()), news: Condvar::new() }),
+            board: Board::new(),
             word: ParkWord::new(),
             data: UnsafeCell::new(0),
         });
@@ -89,10 +78,10 @@ fn models_park_sees_what_came_before_unpark() {
             move || {
                 // SAFETY: before the unpark it is this thread's.
                 shared.data.with_mut(|p| unsafe { *p = 7 });
-                shared.word.unpark(&shared.board, ME);
+                shared.board.unpark(&shared.word);
             }
         });
-        shared.board.0.park(&shared.word);
+        shared.board.park(&shared.word);
         // SAFETY: after the park it is ours.
         assert_eq!(shared.data.with(|p| unsafe { *p }), 7);
         other.join().unwrap();
@@ -103,23 +92,19 @@ fn models_park_sees_what_came_before_unpark() {
 #[test]
 fn models_two_unparks_end_a_park() {
     check(2, || {
-        let shared = Arc::new((
-            Ward(Board { lock: Mutex::new(()), news: Condvar::new() }),
-            ParkWord::new(),
-            AtomicU32::new(0),
-        ));
+        let shared = Arc::new((Board::new(), ParkWord::new(), AtomicU32::new(0)));
         let threads: Vec<_> = (0..2)
             .map(|_| {
                 let shared = Arc::clone(&shared);
                 thread::spawn(move || {
                     shared.2.fetch_add(1, Ordering::Relaxed);
-                    shared.1.unpark(&shared.0, ME);
+                    shared.0.unpark(&shared.1);
                 })
             })
             .collect();
         // As each waiter does: look, park, look again.
         while shared.2.load(Ordering::Relaxed) < 2 {
-            shared.0.0.park(&shared.1);
+            shared.0.park(&shared.1);
         }
         threads.into_iter().for_each(|t| t.join().unwrap());
     });
@@ -205,15 +190,14 @@ impl System {
             }
             if found {
                 // `leave_loop`, `stop_searching`.
-                if searching && self.idle.stop_searching() && !self.injector.is_empty() {
+                if searching && self.idle.stop_searching(|| !self.injector.is_empty()) {
                     self.notify();
                 }
                 poll();
                 return End::Stalled;
             }
             // `begin_park`.
-            let look = self.idle.announce(self, id, searching);
-            if look && !self.injector.is_empty() {
+            if self.idle.announce(self, id, searching, || !self.injector.is_empty()) {
                 searching = !self.idle.retract(self, id);
                 // `relax`: the task may be in the hands of a thread that does not run now.
                 thread::yield_now();
@@ -294,14 +278,14 @@ fn models_idle_a_stalled_poll_that_pushes() {
 fn models_idle_claim_against_a_worker_that_wakes_by_itself() {
     check(3, || {
         let system = System::new(2);
-        let _ = system.idle.announce(&*system, WorkerId::new(0), false);
+        let _ = system.idle.announce(&*system, WorkerId::new(0), false, || false);
         let claimer = thread::spawn({
             let system = Arc::clone(&system);
             move || system.claim().is_some()
         });
         let claimed = !system.idle.retract(&*system, WorkerId::new(0));
         if claimed {
-            let _ = system.idle.stop_searching();
+            let _ = system.idle.stop_searching(|| false);
             assert!(system.idle.searching() < 2, "counted down before it was counted up");
         }
         assert_eq!(claimer.join().unwrap(), claimed);
@@ -324,10 +308,10 @@ fn models_idle_searchers_hand_over_what_they_moved() {
             move || {
                 // It stands for a ring's tail.
                 moved.store(1, Ordering::Release);
-                system.idle.stop_searching() && moved.load(Ordering::Relaxed) == 1
+                system.idle.stop_searching(|| moved.load(Ordering::Relaxed) == 1)
             }
         });
-        let seen = system.idle.stop_searching() && moved.load(Ordering::Acquire) == 1;
+        let seen = system.idle.stop_searching(|| moved.load(Ordering::Acquire) == 1);
         assert!(first.join().unwrap() || seen, "the last searcher overlooked a task");
     });
 }

@@ -1,69 +1,19 @@
-//! The listener: the one worker that is in the platform's reactor.
-//!
-//! A worker that goes to sleep listens if no other does, and waits on its word otherwise. It stops listening as soon as it is
-//! awake; what it has heard of is its own to deliver. Then no worker listens, until the next one goes to sleep. Meanwhile a busy
-//! worker asks the reactor at the end of each tick, without blocking; and a sleeper with a timeout (`watchdog.rs`) listens when it
-//! goes back to sleep.
+//! How a worker listens: in its sleep, or by a question in passing; and how it delivers what it has heard of.
 
-use super::{
-    executor::Scheduler,
-    park::{LISTENING, Sleep},
-    slot::Slots,
-    worker::Worker,
-};
+use super::{executor::Scheduler, slot::Slots, worker::Worker};
 use crate::{
-    atomic::{AtomicU32, Ordering, maybe_const},
     instant::Instant,
     platform::Platform,
+    sleep::{
+        listener::{ASKS, SLEEPS},
+        park::{LISTENING, Sleep},
+    },
 };
-
-const NO_WORKER: u32 = 0;
-/// The listener only asks: it is about to go on.
-const ASKS: u32 = 1;
-/// The listener sleeps, or is about to.
-const SLEEPS: u32 = 2;
 
 /// How often a worker on its way to sleep looks whether another has finished asking.
 const LOOKS: u32 = 32;
 /// In nanoseconds: how long it sleeps on its word if the other has not.
 const SOON: u64 = 1_000_000;
-
-/// INV-LISTENER: one worker at a time is in [`Platform::listen`]: the one that has changed this from `NO_WORKER`, until it changes it
-/// back.
-#[derive(Debug)]
-pub(crate) struct Listener(AtomicU32);
-
-impl Listener {
-    maybe_const! {
-        pub(crate) fn new() -> Self {
-            Self(AtomicU32::new(NO_WORKER))
-        }
-    }
-
-    /// Whether no worker is in the reactor. A hint.
-    pub(crate) fn is_none(&self) -> bool {
-        // Ordering: a hint.
-        self.0.load(Ordering::Relaxed) == NO_WORKER
-    }
-
-    /// Whether the listener sleeps. A hint.
-    fn sleeps(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == SLEEPS
-    }
-
-    /// Becomes the listener; false if there is one.
-    fn begin(&self, how: u32) -> bool {
-        // A look first: an exchange that fails takes the cache line all the same.
-        // Ordering: Acquire pairs with the Release in `end`: the platform's reactor goes from one worker to the next.
-        self.is_none()
-            && self.0.compare_exchange(NO_WORKER, how, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    fn end(&self) {
-        // Ordering: Release pairs with the Acquire in `begin`.
-        self.0.store(NO_WORKER, Ordering::Release);
-    }
-}
 
 /// Why a worker does not listen.
 enum Busy {
@@ -87,7 +37,7 @@ where
             if self.idle.listener.begin(SLEEPS) {
                 return Ok(());
             }
-            // Ordering: a hint; a listener that wakes up at this moment sees to what this worker does not hear of.
+            // A hint; a listener that wakes up at this moment sees to what this worker does not hear of.
             if self.idle.listener.sleeps() {
                 return Err(Busy::Sleeps);
             }

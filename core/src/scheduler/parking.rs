@@ -1,7 +1,7 @@
 //! How a worker sleeps: announced, with one last look for work, and for how long.
 
-use super::{duties::Away, park::Sleep, slot::Slots, worker::Worker};
-use crate::{instant::Instant, platform::Platform, trace::Event};
+use super::{duties::Away, slot::Slots, worker::Worker};
+use crate::{instant::Instant, platform::Platform, sleep::park::Sleep, trace::Event};
 
 /// In nanoseconds: how long a worker that has just come online sleeps, at most.
 const FIRST: u64 = 1_000_000;
@@ -90,8 +90,8 @@ where
         self.end_stretch();
         executor.publish_all(&slot.bay);
         let searched = slot.local.duties.announces();
-        let found =
-            executor.idle.announce(executor, self.id(), searched) && executor.has_work(self.id());
+        let look = || executor.has_work(self.id());
+        let found = executor.idle.announce(executor, self.id(), searched, look);
         if found || self.must_stay() {
             self.wake_up();
             if found && !slot.local.duties.searches() {
@@ -132,12 +132,7 @@ where
     fn stand_up(&self) {
         self.executor.platform.event(Some(self.id()), Event::Unpark);
         let unclaimed = self.wake_up();
-        if self.slot().local.duties.watches_no_more() {
-            self.executor.watchdog.one_less();
-            if unclaimed {
-                self.scan_if_due();
-            }
-        }
+        self.end_watch(unclaimed);
     }
 
     /// Takes the announcement back; false if the worker has been claimed, and so searches.

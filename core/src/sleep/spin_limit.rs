@@ -1,0 +1,79 @@
+//! The spin limit: how often an idle worker looks again before it sleeps. After the halt polling of Linux's KVM.
+//!
+//! It doubles with a sleep that took about as long as the way there and back, and halves with a longer one, or one that I/O has ended.
+//! The way is as long as the shortest sleep of late: on a futex it is a third of what it is in epoll. Looks that are for nothing cost
+//! more than their time: a core that was busy until just now is later to answer the wake that ends a long sleep.
+
+use core::cell::Cell;
+
+/// A few looks cost less than anything else that a worker does on its way to sleep.
+const FEW: u32 = 6;
+/// In nanoseconds: no sleep that lasts longer would have been spared by looks.
+const LONG: u32 = 100_000;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct SpinLimit {
+    rounds: Cell<u32>,
+    /// The shortest sleep of late, in nanoseconds.
+    shortest: Cell<u32>,
+}
+
+impl SpinLimit {
+    pub(crate) const fn new() -> Self {
+        Self { rounds: Cell::new(u32::MAX), shortest: Cell::new(LONG) }
+    }
+
+    /// Whether to look once more after so many rounds, of which there are `most`.
+    pub(crate) fn allows(&self, round: u32, most: u32) -> bool {
+        round < self.rounds.get().min(most)
+    }
+
+    /// A sleep of `nanos` nanoseconds was ended by something that a look would have found. Doubles the limit if the sleep was
+    /// short.
+    pub(crate) fn record(&self, nanos: u64, most: u32) {
+        // It grows by a 64th with each sleep, so that one that was short by chance is forgotten.
+        let shortest = self.shortest.get();
+        let nanos = u32::try_from(nanos).unwrap_or(u32::MAX);
+        let shortest = (shortest + shortest / 64 + 1).min(nanos).min(LONG);
+        self.shortest.set(shortest);
+        if nanos >= (2 * shortest).min(LONG) {
+            return self.shrink(most);
+        }
+        let rounds = self.rounds.get().min(most);
+        self.rounds.set(rounds.saturating_mul(2).max(FEW));
+    }
+
+    /// More rounds would have been for nothing.
+    pub(crate) fn shrink(&self, most: u32) {
+        self.rounds.set((self.rounds.get().min(most) / 2).max(FEW));
+    }
+}
+
+#[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spin_limit_shrinks_with_long_sleeps_and_grows_with_short_ones() {
+        let limit = SpinLimit::new();
+        let rounds = || (0..).take_while(|round| limit.allows(*round, 32)).count();
+        assert_eq!(rounds(), 32);
+        let after = |nanos| {
+            limit.record(nanos, 32);
+            rounds()
+        };
+        assert_eq!([u64::from(LONG); 4].map(after), [16, 8, 6, 6]);
+        // As long as the way there and back, here in epoll, and by a half more.
+        assert_eq!([40_000, 40_000, 60_000, 40_000].map(after), [12, 24, 32, 32]);
+        assert_eq!([85_000, 85_000].map(after), [16, 8], "twice as long");
+        // On a futex.
+        assert_eq!([10_000, 12_000, 25_000].map(after), [16, 32, 16]);
+        // I/O ends a sleep that no look could have spared.
+        limit.shrink(32);
+        assert_eq!(rounds(), 8);
+        // Fewer than a few are the user's wish.
+        limit.record(LONG.into(), 2);
+        assert!(limit.allows(1, 2) && !limit.allows(2, 2) && !limit.allows(0, 0));
+    }
+}

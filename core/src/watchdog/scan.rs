@@ -1,0 +1,101 @@
+//! What a look at another worker sees.
+
+use super::{Timeouts, micros, role::Watchdog};
+use crate::{
+    atomic::{AtomicU32, Ordering, maybe_const},
+    instant::Instant,
+};
+
+/// In nanoseconds: for how long a worker is seen in one poll when it counts as stuck, while timeouts are long.
+const STUCK: u64 = 1_000_000;
+/// By how much a deadline must have passed for another worker than its own to see to it, in nanoseconds, if that one is
+/// not known to be stuck.
+pub(crate) const GRACE: u64 = 2_000_000;
+
+/// A worker, as the watchdog sees it.
+pub(crate) trait Watched {
+    /// Counts up at each begin and each end of a poll: odd inside one.
+    fn polls(&self) -> u32;
+    fn seen(&self) -> &Seen;
+    fn is_online(&self) -> bool;
+    /// Whether one of its timers was due by then.
+    fn is_overdue(&self, by: Instant) -> bool;
+}
+
+/// What others saw of a worker: in which poll it was, and since when. Two words that need not agree: one that is taken for
+/// stuck, and is not, loses nothing but a steal.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    polls: AtomicU32,
+    /// In `micros`.
+    since: AtomicU32,
+    /// The last poll that was reported.
+    reported: AtomicU32,
+}
+
+/// What is to be done for a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finding {
+    /// It is stuck in its poll, for so many nanoseconds: others must take what waits behind that.
+    pub(crate) stuck: Option<u64>,
+    /// Its timers are late: others must fire them.
+    pub(crate) is_late: bool,
+    /// Its poll is a long one, for which timeouts become short.
+    pub(crate) is_long: bool,
+}
+
+impl Seen {
+    maybe_const! {
+        pub(crate) fn new() -> Self {
+            Self { polls: AtomicU32::new(0), since: AtomicU32::new(0), reported: AtomicU32::new(0) }
+        }
+    }
+
+    /// For how long the worker has been in this poll, in nanoseconds, as far as is known; `None` if it is in none.
+    fn in_poll_for(&self, polls: u32, now: Instant) -> Option<u64> {
+        if polls & 1 == 0 {
+            return None;
+        }
+        let now = micros(now);
+        // Ordering: Acquire pairs with the Release below: the time is that of this poll, or of a later look.
+        if self.polls.load(Ordering::Acquire) != polls {
+            self.since.store(now, Ordering::Relaxed);
+            self.polls.store(polls, Ordering::Release);
+        }
+        Some(u64::from(now.wrapping_sub(self.since.load(Ordering::Relaxed))) << 10)
+    }
+
+    /// Whether the poll that was last seen is to be reported: once for each poll, or twice if two workers ask at the same time.
+    pub(crate) fn is_unreported(&self) -> bool {
+        // Ordering: see above.
+        let polls = self.polls.load(Ordering::Relaxed);
+        self.reported.swap(polls, Ordering::Relaxed) != polls
+    }
+}
+
+impl Watchdog {
+    /// Looks at a worker. `timeouts` are none if no worker ever watches.
+    pub(crate) fn look_at(
+        &self,
+        other: &impl Watched,
+        timeouts: Option<Timeouts>,
+        now: Instant,
+    ) -> Finding {
+        let (stuck_after, long_after) = self.bounds(timeouts);
+        let polled = other.seen().in_poll_for(other.polls(), now).unwrap_or(0);
+        let stuck = (polled >= stuck_after).then_some(polled);
+        let grace = if other.is_online() && stuck.is_none() { GRACE } else { 0 };
+        let is_late = other.is_overdue(Instant::from_nanos(now.as_nanos().saturating_sub(grace)));
+        Finding { stuck, is_late, is_long: polled >= long_after }
+    }
+
+    /// In nanoseconds: for how long a worker is seen in one poll when it counts as stuck; and when that poll counts as long.
+    ///
+    /// A thread that the system has taken off its core looks like one in a poll: with more busy threads than cores that
+    /// takes milliseconds, and no timeout is to become short for it.
+    fn bounds(&self, timeouts: Option<Timeouts>) -> (u64, u64) {
+        let Some((short, long)) = timeouts else { return (STUCK, u64::MAX) };
+        // Two looks that are a timeout apart, in units that are rounded.
+        (if self.is_alert() { short - short / 8 } else { STUCK }, (long / 2).max(1))
+    }
+}
