@@ -397,3 +397,30 @@ fn a_busy_worker_sees_to_one_that_is_stuck() {
     assert_eq!(sim.step(0), Step::Polled);
     common::output(&mut handle).unwrap();
 }
+
+/// A worker sleeps in a wait that is too deep to help in, while another listens. That one gets a long poll: the blocked worker
+/// listens in its place.
+#[test]
+fn a_blocked_worker_listens_when_the_only_other_one_polls() {
+    let _watchdog = watchdog();
+    let hour = Duration::from_secs(3600);
+    let executor = parked(2, Config::new().nesting(0).watchdog(Some((hour, hour))));
+    (0..2).for_each(|i| executor.start(id(i)).unwrap());
+    let sleeps = |worker| executor.platform().sleeps(worker);
+    until(|| (0..2).all(|i| sleeps(i) != Sleeps::Awake));
+    let done = Arc::new(AtomicBool::new(false));
+    let waits = Arc::clone(&done);
+    let blocked = executor.spawner().spawn_pinned(pool(), id(0), async move {
+        until(|| sleeps(1) == Sleeps::Listens);
+        executor.help_until(|| waits.load(SeqCst))
+    });
+    until(|| sleeps(0) == Sleeps::Waits && sleeps(1) == Sleeps::Listens);
+    let long = executor.spawner().spawn_pinned(pool(), id(1), async move {
+        until(|| sleeps(0) == Sleeps::Listens);
+        done.store(true, SeqCst);
+        executor.unpark_worker(id(0));
+    });
+    long.unwrap().join().unwrap();
+    assert!(blocked.unwrap().join().unwrap());
+    stop(executor);
+}

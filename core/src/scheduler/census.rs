@@ -124,8 +124,13 @@ impl Census {
     /// Whether a worker may have to be seen to, while so many are parked: one that is awake, or that sleeps until a stolen job is
     /// done. A blocked worker sees to itself, unless it is deaf. A hint.
     pub(crate) fn is_one_awake(&self, parked: usize) -> bool {
-        let listening = self.blocked.get().saturating_sub(self.deaf.get()) as usize;
-        parked + listening < self.online() as usize
+        parked + (self.hearing() as usize) < self.online() as usize
+    }
+
+    /// How many blocked workers fire timers, and listen if no other does. A hint.
+    #[inline]
+    pub(crate) fn hearing(&self) -> u32 {
+        self.blocked.get().saturating_sub(self.deaf.get())
     }
 
     /// Counts one more replacement, unless there are `most`.

@@ -187,7 +187,7 @@ where
     }
 
     /// Has every blocked worker look again whether others can work.
-    fn recheck_blocked(&self) {
+    pub(crate) fn recheck_blocked(&self) {
         if self.census.blocked.is_zero() {
             return;
         }

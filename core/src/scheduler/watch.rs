@@ -179,7 +179,8 @@ where
     }
 
     /// About to poll after an idle moment: if there is something that only a watcher would see to (timers of this worker, a limit of
-    /// polls, I/O that no worker waits for), and none watches, a sleeper is woken to. It is once for each sleep of that one.
+    /// polls, I/O that no worker waits for), and none watches, a sleeper is woken to. It is once for each sleep of that one. If all
+    /// that sleep are blocked, one of these listens.
     #[inline]
     pub(crate) fn cover_poll(&self) {
         let executor = self.executor;
@@ -190,6 +191,8 @@ where
         };
         if executor.lacks_watcher() && has_reason() {
             executor.wake_one();
+        } else if executor.is_unheard() && executor.census.hearing() > 0 {
+            executor.recheck_blocked();
         }
     }
 
