@@ -63,12 +63,13 @@ pub use {
     platform::{Panic, PanicVtable, Platform, StartError, WorkerEntry, WorkerId},
     scheduler::{
         config::Config,
+        context::Worker,
         error::{BuildError, RunError},
         executor::{Executor, Scheduler},
         shutdown::ShutdownError,
         slot::{Slots, WorkerSlot},
         snapshot::Metrics,
-        worker::{Step, Worker},
+        worker::Step,
     },
     task::{
         coop::{

@@ -5,7 +5,7 @@ use core::fmt;
 use super::job::Forked;
 use crate::{
     platform::Platform,
-    scheduler::{bay::Bay, executor::Scheduler, leave::Leave, slot::Slots},
+    scheduler::{bay::Bay, context::Leave, executor::Scheduler, slot::Slots},
 };
 
 /// The `at` of a handle that runs everything in place.

@@ -1,12 +1,12 @@
 //! Admission of new tasks, and what the scheduler does for their spawners.
 
-use core::ptr::NonNull;
+use core::{future::Future, ptr::NonNull};
 
 use super::{
-    duties::Away,
+    away::Away,
+    context::Worker,
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
-    worker::Worker,
 };
 use crate::{
     atomic::AtomicPtr,
@@ -14,23 +14,45 @@ use crate::{
     queue::chain::Chain,
     task::{
         header::{Header, Ready},
-        memory::Slab,
+        join::JoinHandle,
+        memory::{Memory, Slab},
         schedule::Anchor,
-        spawn::Spawner,
+        spawn::{SpawnError, Spawner},
         state::Snapshot,
         waker::{carry_out, drop_ref},
     },
     trace::Event,
 };
 
-impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// A thin handle that spawns tasks here, and names neither the platform nor the slots.
     pub fn spawner(&'static self) -> Spawner {
         // SAFETY: our own anchor, and we are `'static`.
         unsafe { Spawner::new(self.anchor()) }
+    }
+
+    /// Spends one unit of the budget of the poll under way in the calling context, for an operation of your own that is ready.
+    /// False if the budget is used up: then wake the task and return `Pending`. True outside polls.
+    pub fn spend_budget(&'static self) -> bool {
+        // SAFETY: our own anchor.
+        unsafe { crate::task::coop::spend_at(self.anchor()) }
+    }
+
+    /// Spawns a future into `memory`: [`Spawner::spawn`](crate::Spawner::spawn).
+    ///
+    /// # Errors
+    /// [`SpawnError`] with the future, unchanged.
+    #[inline]
+    pub fn spawn<F>(
+        &'static self,
+        memory: &'static impl Memory,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawner().spawn(memory, future)
     }
 
     pub(crate) unsafe fn op_admit(anchor: NonNull<Anchor>) -> Option<usize> {
@@ -138,10 +160,7 @@ where
     }
 }
 
-impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Ends this worker's local tasks, shielded or not. The worker goes offline, and their futures must not leave this context.
     pub(crate) fn retire_locals(&self, away: &Away<'_>) {
         let (executor, slot) = (self.executor, self.slot());

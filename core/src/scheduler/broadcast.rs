@@ -8,11 +8,11 @@
 use core::{mem::MaybeUninit, ptr::NonNull};
 
 use super::{
-    duties::Away,
+    away::Away,
+    context::Leave,
+    context::Worker,
     executor::Scheduler,
-    leave::Leave,
     slot::{Slots, WorkerSlot},
-    worker::Worker,
 };
 use crate::{
     atomic::{AtomicBool, AtomicU32, Ordering, UnsafeCell, fence},

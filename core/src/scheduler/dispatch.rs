@@ -3,24 +3,21 @@
 use core::ptr::NonNull;
 
 use super::{
+    context::Worker,
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
 use crate::{
-    atomic::{AtomicU32, Ordering},
+    atomic::AtomicU32,
     platform::{Platform, WorkerId},
-    queue::ring::Overflow,
-    sleep::{idle::Claim, park::Sleep},
+    queue::{chain::Chain, ring::Overflow},
     task::{
         header::Ready,
         schedule::{Anchor, Current},
     },
 };
 
-impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Queues a task that was woken or spawned, from any context.
     #[inline]
     pub(crate) fn schedule(&self, ready: Ready) {
@@ -84,15 +81,6 @@ where
         }
     }
 
-    /// Whether there may be a worker to wake: an only worker is awake, as it calls this.
-    #[inline]
-    pub(crate) fn has_company(&self) -> bool {
-        // A worker that comes online at this moment may miss a task that is being pushed, and sleep. Its first
-        // sleep is a short one. Without a watchdog there is no such sleep, and it must be seen.
-        let alone = self.census.online() <= 1 && self.config.has_watchdog();
-        !alone && self.slots().len() > 1
-    }
-
     /// What did not fit into a worker's ring goes to the injector.
     pub(crate) fn keep(&self, overflow: Overflow, slot: &WorkerSlot<RING>) {
         match overflow {
@@ -110,64 +98,6 @@ where
         // SAFETY: a pinned task's worker is one of ours.
         unsafe { self.slots().get_unchecked(worker.index()) }.inbox.push(ready);
         self.wake_worker(worker);
-    }
-
-    /// There is a task in this worker's inbox: wakes it if it sleeps.
-    pub(crate) fn wake_worker(&self, worker: WorkerId) {
-        // Ordering: pairs with the fence in `Idle::announce`: either we see the worker's bit, or it sees its inbox.
-        crate::atomic::fence(Ordering::SeqCst);
-        match self.idle.claim(self, worker) {
-            Claim::Made => self.unpark(worker),
-            // A pusher may have relied on the claim's count: that worker too, which woke by itself and is in a poll.
-            Claim::Missed if self.has_work_for_any() => self.notify(),
-            Claim::Missed | Claim::Awake => {}
-        }
-        // Ordering: after the fence above, which pairs with the one in `block`.
-        if !self.census.blocked.is_zero() {
-            // It may sleep in a wait that is too deep to help in: it must see its inbox.
-            self.unpark(worker);
-        }
-        // It may be offline: the thread that waits for the end then works in its place.
-        if self.gate.is_closing() {
-            self.gate.tell(&self.platform);
-        }
-    }
-
-    /// There is work that any worker can take.
-    #[inline]
-    pub(crate) fn notify(&self) {
-        if self.idle.must_notify(self) {
-            self.wake_one();
-        }
-    }
-
-    /// Wakes a sleeper, if there is one: for work, to watch or to listen.
-    #[cold]
-    pub(crate) fn wake_one(&self) {
-        if let Some(worker) = self.idle.claim_any(self) {
-            self.unpark(worker);
-        }
-    }
-
-    /// Ends the sleep of every worker: it looks at what has changed.
-    pub(crate) fn wake_all(&self) {
-        (0..self.slots().len()).for_each(|i| self.unpark(WorkerId::new(i as u16)));
-    }
-
-    pub(crate) fn unpark(&self, worker: WorkerId) {
-        let Some(slot) = self.slots().get(worker.index()) else { return };
-        let park = &slot.shared.park;
-        match park.notify() {
-            Some(Sleep::Wait) => self.platform.wake(worker, park.word()),
-            Some(Sleep::Listen) => self.platform.interrupt(worker, park.word()),
-            None => {}
-        }
-    }
-
-    /// Ends the sleep of a worker, this one or the next: for a waiter in sync code whose condition has come true. The worker
-    /// looks around and goes to sleep again if there is nothing. Callable from any context.
-    pub fn unpark_worker(&self, worker: WorkerId) {
-        self.unpark(worker);
     }
 
     /// Unless the platform has no such thing, ends every [`Platform::block`] on the word.
@@ -192,5 +122,25 @@ where
         // SAFETY: a worker's bell hangs since it attached, and the scheduler is `'static`.
         let waker = unsafe { slot.shared.bell.waker() };
         Some(Current { waker, frame: slot.local.frame.get() })
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
+    /// What is queued here goes to the injector, and a worker is woken for it. With the mark of INV-ACCEPTING down.
+    pub(crate) fn give_away(&self) {
+        let slot = self.slot();
+        debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");
+        let mut chain = Chain::new();
+        if let Some(ready) = slot.lifo.take() {
+            chain.push_back(ready);
+        }
+        // SAFETY: INV-RING-OWNER: we are the worker.
+        while let Some(ready) = unsafe { slot.ring.pop() } {
+            chain.push_back(ready);
+        }
+        if !chain.is_empty() {
+            self.executor.injector.push_chain(chain);
+            self.executor.notify();
+        }
     }
 }

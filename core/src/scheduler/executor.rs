@@ -1,27 +1,24 @@
 //! The executor: its parts, and how workers enter it.
 
-use core::{cell::Cell, fmt, future::Future, ptr::NonNull};
+use core::{cell::Cell, ptr::NonNull};
 
 use super::{
     broadcast::Call,
     census::Census,
     config::{Config, Settings},
-    error::{BuildError, RunError},
-    shutdown::Gate,
-    slot::{OFFLINE, ONLINE, STARTING, Slots, WorkerSlot},
+    error::BuildError,
+    gate::Gate,
+    slot::{Slots, WorkerSlot},
     ward::Ward,
-    worker::Worker,
 };
 use crate::{
-    atomic::{AtomicPtr, AtomicU32, AtomicWord, Ordering, array_of, fence, maybe_const},
-    platform::{Platform, StartError, WorkerId},
+    atomic::{AtomicPtr, AtomicU32, AtomicWord, Ordering, array_of, maybe_const},
+    platform::{Platform, WorkerId},
     queue::injector::Injector,
     sleep::idle::{Bitmap, GROUP, Idle},
     task::{
-        join::JoinHandle,
-        memory::{Memory, Slab},
+        memory::Slab,
         schedule::{Anchor, Ops},
-        spawn::SpawnError,
     },
     watchdog::role::Watchdog,
 };
@@ -61,7 +58,7 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) gate: Gate,
     pub(crate) census: Census,
     /// How many spare slots have ever been in use. These are the first ones.
-    spares: AtomicU32,
+    pub(super) spares: AtomicU32,
     pub(crate) watchdog: Watchdog,
     /// Where the search for a wheel begins, for the next timer from outside.
     pub(crate) turn: AtomicU32,
@@ -107,10 +104,7 @@ impl<P: Platform, const N: usize, const RING: usize> Executor<P, N, RING> {
     }
 }
 
-impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// An executor over the caller's own slots, for a number of workers that is known at run time.
     ///
     /// # Errors
@@ -127,10 +121,7 @@ where
     }
 }
 
-impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     const OPS: &'static Ops = &Ops {
         schedule: Self::op_schedule,
         budget: Self::op_budget,
@@ -225,132 +216,9 @@ where
         self.current().filter(|(_, slot)| slot.is_online())
     }
 
-    /// Becomes worker `id` in the calling context, and works until the executor has shut down.
-    ///
-    /// # Errors
-    /// [`RunError`], at once.
-    pub fn run(&'static self, id: WorkerId) -> Result<(), RunError> {
-        self.worker(id)?.run();
-        Ok(())
-    }
-
-    /// Becomes worker `id` in the calling context, to be stepped by hand. When the handle is dropped the worker goes offline, and
-    /// the tasks in its queues go to the others.
-    ///
-    /// # Errors
-    /// [`RunError`].
-    pub fn worker(&'static self, id: WorkerId) -> Result<Worker<P, S, RING>, RunError> {
-        if id.index() >= self.workers() {
-            return Err(RunError::NoSuchWorker(self.workers()));
-        }
-        if !self.platform.may_wait() {
-            return Err(RunError::MustNotWait);
-        }
-        if self.working().is_some() {
-            return Err(RunError::AlreadyWorker);
-        }
-        self.attach(id, OFFLINE)
-    }
-
-    /// As `worker`, spare slots included, for a slot whose status is `from`. On failure the slot is not the caller's, whatever
-    /// its status was.
-    pub(crate) fn attach(
-        &'static self,
-        id: WorkerId,
-        from: u32,
-    ) -> Result<Worker<P, S, RING>, RunError> {
-        let slot = self.slots().get(id.index()).ok_or(RunError::NoSuchWorker(self.workers()))?;
-        if self.platform.current_worker().is_some_and(|other| other != id) {
-            if from == STARTING {
-                // The slot was reserved for this context.
-                self.unreserve(id);
-            }
-            return Err(RunError::WrongContext);
-        }
-        // Ordering: Acquire pairs with the Release in `leave`: the slot's `Local` passes from one context to the next.
-        slot.shared
-            .status
-            .compare_exchange(from, ONLINE, Ordering::Acquire, Ordering::Relaxed)
-            .map_err(|_| RunError::AlreadyRunning)?;
-        slot.local.guest.set(false);
-        if let Some(spare) = id.index().checked_sub(self.workers()) {
-            // Ordering: see `in_use`.
-            self.spares.fetch_max(spare as u32 + 1, Ordering::Relaxed);
-            // Workers that sleep already did not know of this slot when they asked all owners for jobs.
-            slot.bay.deque.ask();
-        }
-        let others = self.census.enter();
-        slot.local.is_second.set(others == 1);
-        // Ordering: pairs with the fence in `wait_until`: either the thread that waits for the end sees this worker, or this worker
-        // sees that the end has come.
-        fence(Ordering::SeqCst);
-        // SAFETY: the slot is ours by the exchange above, until `leave`.
-        unsafe { self.platform.enter(id) };
-        let refused = if self.gate.is_stopped() {
-            Some(RunError::Stopped)
-        } else {
-            (self.platform.current_worker() != Some(id)).then_some(RunError::WrongContext)
-        };
-        if let Some(error) = refused {
-            self.leave(id, slot);
-            return Err(error);
-        }
-        slot.shared.bell.hang(self.anchor(), id);
-        // SAFETY: our own anchor and table; the calling context is this worker.
-        unsafe { slot.bay.open(self.anchor(), Self::BAY, id) };
-        let number = id.index() as u64 + 1;
-        slot.local.rng.seed(self.config.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        Ok(Worker::new(self, id))
-    }
-
-    /// The calling context is no longer worker `id`.
-    pub(crate) fn leave(&self, id: WorkerId, slot: &WorkerSlot<RING>) {
-        // SAFETY: as said in `attach`, which has called `enter`.
-        unsafe { self.platform.leave(id) };
-        // Ordering: Release pairs with the Acquire in `attach`.
-        slot.shared.status.store(OFFLINE, Ordering::Release);
-        self.decline_call(slot);
-        self.census.leave();
-        self.gate.tell_if_closing(&self.platform);
-        // Ordering: after the fence in `tell_if_closing`, which pairs with the one in `block`.
-        if !self.census.blocked.is_zero() {
-            self.wake_all();
-        }
-    }
-
-    /// Has the platform start worker `id` on a thread or core of its own.
-    ///
-    /// # Errors
-    /// The platform's [`StartError`]. A worker that then cannot enter is not reported:
-    /// [`WorkerEntry::run`](crate::WorkerEntry::run) returns at once.
-    pub fn start(&'static self, id: WorkerId) -> Result<(), StartError> {
-        // If the platform refuses, it drops the entry, which takes this back.
-        self.census.expect();
-        self.platform.start(self.entry::<OFFLINE>(id))
-    }
-
-    /// Spends one unit of the budget of the poll under way in the calling context, for an operation of your own that is ready.
-    /// False if the budget is used up: then wake the task and return `Pending`. True outside polls.
-    pub fn spend_budget(&'static self) -> bool {
-        // SAFETY: our own anchor.
-        unsafe { crate::task::coop::spend_at(self.anchor()) }
-    }
-
-    /// Spawns a future into `memory`: [`Spawner::spawn`](crate::Spawner::spawn).
-    ///
-    /// # Errors
-    /// [`SpawnError`] with the future, unchanged.
-    #[inline]
-    pub fn spawn<F>(
-        &'static self,
-        memory: &'static impl Memory,
-        future: F,
-    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        self.spawner().spawn(memory, future)
+    /// The slots whose workers may have timers: all but the spares.
+    pub(crate) fn regular(&self) -> &[WorkerSlot<RING>] {
+        self.slots().get(..self.workers()).unwrap_or_default()
     }
 
     unsafe fn op_budget(anchor: NonNull<Anchor>) -> Option<NonNull<Cell<u32>>> {
@@ -365,10 +233,7 @@ where
     }
 }
 
-impl<P: Platform, S, const RING: usize> Bitmap for Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Bitmap for Scheduler<P, S, RING> {
     #[inline(always)]
     fn words(&self) -> usize {
         self.slots().len().div_ceil(GROUP)
@@ -381,17 +246,5 @@ where
         }
         // SAFETY: groups are those of workers that exist.
         unsafe { &self.slots().get_unchecked(group * GROUP).shared.bits }
-    }
-}
-
-impl<P: Platform, S, const RING: usize> fmt::Debug for Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scheduler")
-            .field("workers", &self.slots().len())
-            .field("totals", &self.totals())
-            .finish_non_exhaustive()
     }
 }

@@ -2,27 +2,18 @@
 
 use core::ptr::NonNull;
 
-use super::{
-    duties::Batch,
-    executor::Scheduler,
-    leave::Leave,
-    slot::{Slots, WorkerSlot},
-    worker::{Step, Worker},
-};
+use super::{context::Worker, executor::Scheduler, nested::Nested, slot::Slots, worker::Step};
 use crate::{
     atomic::{AtomicU32, Ordering},
     platform::{Platform, WorkerId},
-    task::{coop::renewed, schedule::Anchor},
+    task::schedule::Anchor,
 };
 
 /// How often a context from outside looks before it sleeps, for about a microsecond in all. A worker that is awake needs that
 /// long for a small task. A sleep costs both sides a system call, even if the wait ends before the sleep begins.
 const LOOKS: u32 = if cfg!(filch_loom) { 0 } else { 6 };
 
-impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Works on other tasks until `done`, for sync code that waits for something.
     ///
     /// On a worker it polls tasks and sleeps in between, as the worker's own loop does. The code that makes `done` true must call
@@ -161,66 +152,4 @@ pub(super) enum Patience {
     Some,
     /// It nests deeper.
     Endless,
-}
-
-/// A worker's loop inside a poll or a job. Its drop puts back the state of that poll.
-pub(crate) struct Nested<P: Platform, S, const RING: usize>
-where
-    S: Slots<RING>,
-{
-    accepting: bool,
-    /// A batch of wakers that the loop interrupts.
-    _batch: Batch,
-    budget: u32,
-    in_poll: bool,
-    /// A field, so it is dropped after `Nested::drop` has run.
-    worker: Leave<P, S, RING>,
-}
-
-impl<P: Platform, S, const RING: usize> Nested<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    pub(crate) fn enter(
-        executor: &'static Scheduler<P, S, RING>,
-        id: WorkerId,
-        slot: &'static WorkerSlot<RING>,
-    ) -> Self {
-        let in_poll = slot.lifo.is_in_poll();
-        if in_poll {
-            // Other workers must not take the poll below for stuck.
-            slot.lifo.count_poll();
-        }
-        slot.local.depth.set(slot.local.depth.get() + 1);
-        slot.bay.mix(true);
-        let accepting = slot.lifo.replace_accept(false);
-        let (_, batch) = Worker::of(executor, id).leave_batch();
-        Self {
-            worker: Leave::at_end(executor, id),
-            accepting,
-            _batch: batch,
-            // Others run meanwhile, so the poll below goes on with a new budget. A budget without a limit stays one.
-            budget: renewed(slot.local.budget.get()),
-            in_poll,
-        }
-    }
-}
-
-impl<P: Platform, S, const RING: usize> Drop for Nested<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    fn drop(&mut self) {
-        let worker = self.worker.worker();
-        let slot = worker.slot();
-        // The poll or the job below goes on, perhaps for long.
-        let _ = worker.leave_for_long();
-        slot.bay.mix(false);
-        slot.local.depth.set(slot.local.depth.get() - 1);
-        slot.local.budget.set(self.budget);
-        if self.in_poll {
-            slot.lifo.count_poll();
-        }
-        slot.lifo.accept(self.accepting);
-    }
 }

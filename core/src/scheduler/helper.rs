@@ -2,19 +2,16 @@
 
 use super::{
     census::Counted,
+    context::Worker,
     executor::Scheduler,
     slot::{OFFLINE, Slots},
-    worker::Worker,
 };
 use crate::{
     atomic::{Ordering, fence},
     platform::{Platform, WorkerId},
 };
 
-impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Makes the calling context, which is no worker, a helper in the place of a worker that is without work: so that no more
     /// contexts work than there are workers. `None` if no worker is without work, or no spare slot is free.
     pub(crate) fn helper(&'static self) -> Option<Helper<P, S, RING>> {
@@ -29,34 +26,16 @@ where
         // Other helpers may have come at the same time.
         (self.without_work() >= helpers()).then_some(helper)
     }
-
-    /// Whether one of the workers without work may run a job. Each helper has the place of one such worker.
-    #[inline]
-    pub(crate) fn helpers_leave_room(&self) -> bool {
-        let helpers = self.census.helpers.get() as usize;
-        helpers == 0 || self.without_work() > helpers
-    }
-
-    /// How many workers sleep or search.
-    pub(crate) fn without_work(&self) -> usize {
-        self.idle.parked(self) + self.idle.searching() as usize
-    }
 }
 
 /// A helper: a worker in a spare slot, for as long as this lives.
-pub(crate) struct Helper<P: Platform, S, const RING: usize>
-where
-    S: Slots<RING>,
-{
+pub(crate) struct Helper<P: Platform, S: Slots<RING>, const RING: usize> {
     /// The first field, so it is dropped first: the worker that gets its place back is notified before the helper leaves.
     _helping: Helping<P, S, RING>,
     worker: Worker<P, S, RING>,
 }
 
-impl<P: Platform, S, const RING: usize> Helper<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Helper<P, S, RING> {
     pub(crate) fn worker(&self) -> &Worker<P, S, RING> {
         &self.worker
     }

@@ -24,13 +24,13 @@
 use core::ptr::NonNull;
 
 use super::{
+    away::Away,
     bay::{Bay, BayOps},
-    duties::Away,
+    context::Worker,
     estimate::TICK,
     executor::Scheduler,
     job::Job,
     slot::{Slots, WorkerSlot},
-    worker::Worker,
 };
 use crate::{
     atomic::{Ordering, fence},
@@ -305,12 +305,6 @@ impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
 where
     S: Slots<RING>,
 {
-    /// Whether one more worker may run jobs of others (`Config::job_workers`).
-    pub(crate) fn may_run_jobs(&self) -> bool {
-        // Two workers that pass the limit at once do no harm for long. A worker that counts down looks for jobs itself afterwards.
-        self.census.thieves.get() < self.config.job_workers() && self.helpers_leave_room()
-    }
-
     /// See [`Bay::is_due`]. A worker that sleeps would take the tasks that wait, except those that only this worker can take. A
     /// worker that watches handles I/O and timers.
     fn is_due(&self, me: WorkerId, since: u64) -> (bool, u64) {

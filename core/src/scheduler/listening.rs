@@ -1,6 +1,6 @@
 //! How a worker listens: in its sleep, or by a question in passing; and how it delivers what it has heard of.
 
-use super::{executor::Scheduler, slot::Slots, worker::Worker};
+use super::{away::Away, context::Worker, executor::Scheduler, slot::Slots};
 use crate::{
     instant::Instant,
     platform::Platform,
@@ -23,15 +23,7 @@ enum Busy {
     Asks,
 }
 
-impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    /// Whether I/O is not heard of before some worker looks: none is in the reactor. A hint.
-    pub(crate) fn is_unheard(&self) -> bool {
-        P::LISTENS && self.idle.listener.is_none()
-    }
-
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     fn begin_to_listen(&self) -> Result<(), Busy> {
         for round in 0..LOOKS {
             if self.idle.listener.begin(SLEEPS) {
@@ -47,10 +39,7 @@ where
     }
 }
 
-impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Sleeps until it is notified, until `deadline`, or for no reason: in the reactor, if no other worker is there. Does not sleep
     /// unless `still`, which is called once the worker can be notified.
     ///
@@ -88,14 +77,34 @@ where
         }
     }
 
-    /// Delivers what this worker has heard of, if it has; how much.
-    pub(crate) fn deliver(&self) -> usize {
-        let mut events = 0;
-        if !self.slot().local.duties.delivers() {
-            return events;
-        }
-        // SAFETY: we are the worker.
-        self.run_wakers(&mut || events += unsafe { self.executor.platform.poll_io(self.id()) });
-        events
+    /// Sleeps in the midst of user code, until it is notified or for no reason.
+    pub(crate) fn wait(&self, _: &Away<'_>) {
+        self.park_as(Sleep::Wait, None, || true);
+    }
+
+    /// The one place where a worker sleeps. Does not unless `still`, which is called once the worker can be notified. Whether it has
+    /// heard of something.
+    pub(crate) fn park_as(
+        &self,
+        how: Sleep,
+        deadline: Option<Instant>,
+        still: impl FnOnce() -> bool,
+    ) -> bool {
+        let (platform, me) = (&self.executor.platform, self.id());
+        let mut heard = false;
+        self.slot().shared.park.park(how, |word, parked| {
+            if !still() {
+                return;
+            }
+            match how {
+                // SAFETY: we are the worker, and have entered.
+                Sleep::Wait => unsafe { platform.wait(me, word, parked, deadline) },
+                Sleep::Listen => {
+                    // SAFETY: as above; INV-LISTENER.
+                    heard = unsafe { platform.listen(me, word, parked, deadline) };
+                }
+            }
+        });
+        heard
     }
 }

@@ -1,22 +1,28 @@
 #![doc = include_str!("README.md")]
 
 pub(crate) mod admit;
+pub(crate) mod away;
 pub(crate) mod bay;
+pub(crate) mod blocked;
 pub(crate) mod broadcast;
 pub(crate) mod census;
 pub(crate) mod config;
+pub(crate) mod context;
 pub(crate) mod dispatch;
 pub(crate) mod duties;
+pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod estimate;
 pub(crate) mod executor;
 pub(crate) mod find;
+pub(crate) mod gate;
 pub(crate) mod help;
 pub(crate) mod helper;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod leave;
 pub(crate) mod listening;
+pub(crate) mod look;
 #[cfg(all(test, filch_loom))]
 mod models_broadcast;
 #[cfg(all(test, filch_loom))]
@@ -27,13 +33,18 @@ mod models_listen;
 mod models_watch;
 #[cfg(all(test, filch_loom))]
 mod models_whole;
+pub(crate) mod nested;
 pub(crate) mod parking;
 pub(crate) mod replace;
 pub(crate) mod rng;
 pub(crate) mod shutdown;
 pub(crate) mod slot;
 pub(crate) mod snapshot;
+pub(crate) mod steal;
+pub(crate) mod stop;
+pub(crate) mod tick;
 pub(crate) mod timing;
+pub(crate) mod wake;
 pub(crate) mod ward;
 pub(crate) mod watch;
 pub(crate) mod worker;

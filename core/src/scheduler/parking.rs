@@ -1,15 +1,12 @@
 //! How a worker sleeps: announced, with one last look for work, and for how long.
 
-use super::{duties::Away, slot::Slots, worker::Worker};
-use crate::{instant::Instant, platform::Platform, sleep::park::Sleep, trace::Event};
+use super::{context::Worker, slot::Slots};
+use crate::{instant::Instant, platform::Platform, trace::Event};
 
 /// In nanoseconds: how long a worker that has just come online sleeps, at most.
 const FIRST: u64 = 1_000_000;
 
-impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// As `park`, and learns from how long it took.
     pub(crate) fn park_and_learn(&self, most: u32) {
         if most == 0 {
@@ -50,37 +47,6 @@ where
         }
     }
 
-    /// Sleeps in the midst of user code, until it is notified or for no reason.
-    pub(crate) fn wait(&self, _: &Away<'_>) {
-        self.park_as(Sleep::Wait, None, || true);
-    }
-
-    /// The one place where a worker sleeps. Does not unless `still`, which is called once the worker can be notified. Whether it has
-    /// heard of something.
-    pub(crate) fn park_as(
-        &self,
-        how: Sleep,
-        deadline: Option<Instant>,
-        still: impl FnOnce() -> bool,
-    ) -> bool {
-        let (platform, me) = (&self.executor.platform, self.id());
-        let mut heard = false;
-        self.slot().shared.park.park(how, |word, parked| {
-            if !still() {
-                return;
-            }
-            match how {
-                // SAFETY: we are the worker, and have entered.
-                Sleep::Wait => unsafe { platform.wait(me, word, parked, deadline) },
-                Sleep::Listen => {
-                    // SAFETY: as above; INV-LISTENER.
-                    heard = unsafe { platform.listen(me, word, parked, deadline) };
-                }
-            }
-        });
-        heard
-    }
-
     /// The first half of [`park`](Self::park), for simulations: announces that the worker sleeps, and looks once more for
     /// work. `None` if there was some; else the sleep's deadline, and [`end_park`](Self::end_park) should follow. Until
     /// then the worker counts as asleep.
@@ -93,7 +59,7 @@ where
         let look = || executor.has_work(self.id());
         let found = executor.idle.announce(executor, self.id(), searched, look);
         if found || self.must_stay() {
-            self.wake_up();
+            self.retract();
             if found && !slot.local.duties.searches() {
                 // The task's pusher may have relied on this worker's search: should it turn to a task of its own, it looks again
                 // when it leaves the loop.
@@ -123,23 +89,8 @@ where
     /// The second half of [`park`](Self::park): the worker is awake, in its loop. Nothing happens if it did not sleep.
     #[inline(always)]
     pub fn end_park(&self) {
-        if self.slot().local.duties.is_announced() {
-            self.stand_up();
-        }
-    }
-
-    #[cold]
-    fn stand_up(&self) {
-        self.executor.platform.event(Some(self.id()), Event::Unpark);
-        let unclaimed = self.wake_up();
-        self.end_watch(unclaimed);
-    }
-
-    /// Takes the announcement back; false if the worker has been claimed, and so searches.
-    fn wake_up(&self) -> bool {
-        let unclaimed = self.executor.idle.retract(self.executor, self.id());
-        self.slot().local.duties.retracts(!unclaimed);
-        unclaimed
+        self.stand_up();
+        self.scan_if_due();
     }
 
     /// Reasons of this worker's own not to sleep.

@@ -6,107 +6,16 @@ use super::{
     config::Config,
     error::BuildError,
     executor::Scheduler,
+    gate::{CANCELLING, CLOSED, DRAINING, OPEN, STOPPED},
     slot::{OFFLINE, Slots},
-    ward::Ward,
     worker::Step,
 };
 use crate::{
-    atomic::{AtomicU32, AtomicUsize, Ordering, fence, maybe_const},
+    atomic::{Ordering, fence},
     instant::Instant,
     platform::{Platform, WorkerId},
-    task::{header::TaskInfo, memory::Slab, state::Snapshot, waker::carry_out},
+    task::header::TaskInfo,
 };
-
-/// Every context may spawn.
-const OPEN: u32 = 0;
-/// Only tasks may spawn; the executor stops when none is left.
-const DRAINING: u32 = 1;
-/// No context may spawn, and every task is cancelled.
-const CANCELLING: u32 = 2;
-/// No task is left.
-const STOPPED: u32 = 3;
-
-/// The lowest bit of the outside count: closed.
-const CLOSED: usize = 1;
-const ONE: usize = 2;
-
-/// Whether tasks may still be spawned, and whether all have ended.
-///
-/// Spawns from inside a poll are counted by their worker, without sharing; the executor cannot stop meanwhile, since the
-/// spawning task itself is alive. Spawns from outside are counted here, in one word with the bit that closes the door, so
-/// that each comes either before or after the closing.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    stage: AtomicU32,
-    outside: AtomicUsize,
-    /// Counts up when a waiter for the end should look again.
-    news: AtomicU32,
-}
-
-impl Gate {
-    maybe_const! {
-        pub(crate) fn new() -> Self {
-            Self { stage: AtomicU32::new(OPEN), outside: AtomicUsize::new(0), news: AtomicU32::new(0) }
-        }
-    }
-
-    /// Counts a spawn from outside; false if the door is closed, and then it was never counted: neither the workers nor
-    /// [`Scheduler::metrics`] see a task that is none.
-    pub(crate) fn admit(&self) -> bool {
-        let next = |count: usize| (count & CLOSED == 0).then_some(count + ONE);
-        // Ordering: AcqRel; Release so that a later closing sees what came before, Acquire so that a spawn that comes
-        // too late sees the shutdown: pairs with the AcqRel in `advance`.
-        self.outside.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
-    }
-
-    pub(crate) fn dismiss(&self) {
-        self.outside.fetch_sub(ONE, Ordering::AcqRel);
-    }
-
-    pub(crate) fn spawned(&self) -> usize {
-        self.outside.load(Ordering::Acquire) / ONE
-    }
-
-    #[inline]
-    fn stage(&self) -> u32 {
-        // Ordering: Acquire pairs with the AcqRel in `advance`.
-        self.stage.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn is_closing(&self) -> bool {
-        self.stage() != OPEN
-    }
-    #[inline(always)]
-    pub(crate) fn is_cancelling(&self) -> bool {
-        self.stage() >= CANCELLING
-    }
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stage() == STOPPED
-    }
-
-    /// Moves on to a later stage; true if it was not there yet.
-    fn advance(&self, to: u32) -> bool {
-        self.outside.fetch_or(CLOSED, Ordering::AcqRel);
-        // Ordering: see `stage`.
-        self.stage.fetch_max(to, Ordering::AcqRel) < to
-    }
-
-    pub(crate) fn tell<P: Platform>(&self, platform: &Ward<P>) {
-        // Ordering: Release pairs with the Acquire in `wait_until`.
-        self.news.fetch_add(1, Ordering::Release);
-        platform.unblock(&self.news);
-    }
-
-    /// A worker has left.
-    pub(crate) fn tell_if_closing<P: Platform>(&self, platform: &Ward<P>) {
-        // Ordering: either we see the closing, or the thread that closes sees that we have left: pairs with the fence in
-        // `wait_until`.
-        fence(Ordering::SeqCst);
-        if self.is_closing() {
-            self.tell(platform);
-        }
-    }
-}
 
 /// Why an executor was not shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,10 +38,7 @@ impl fmt::Display for ShutdownError {
 
 impl core::error::Error for ShutdownError {}
 
-impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Ends the executor: refuses spawns from outside, lets the tasks finish until `deadline` (tasks may still spawn), shows
     /// those that survive it to `survivors`, cancels them, and waits until no task is left and every worker has left.
     /// [`Instant::MAX`] waits for all; a deadline that has passed cancels at once. Returns how many survived.
@@ -215,45 +121,6 @@ where
         self.census.reset();
         self.gate.outside.fetch_and(!CLOSED, Ordering::AcqRel);
         true
-    }
-
-    /// An idle worker sees whether the end has come; true if the executor has stopped.
-    #[inline]
-    pub(crate) fn settle(&self) -> bool {
-        match self.gate.stage() {
-            OPEN => false,
-            STOPPED => true,
-            stage => self.settle_closing(stage),
-        }
-    }
-
-    #[cold]
-    fn settle_closing(&self, stage: u32) -> bool {
-        if stage == CANCELLING {
-            // Tasks spawned by polls that did not see the closing yet. Each worker comes here after its own polls, so
-            // that none of its spawns is missed.
-            self.abort_all();
-        }
-        // Ordering: two workers that complete the last two tasks: each has counted its own before, and at least one sees
-        // the other's.
-        fence(Ordering::SeqCst);
-        if self.live() != 0 {
-            return false;
-        }
-        // Completions were read before spawns, and a look that sees a completion sees the spawns before it: at some moment
-        // between the two no task was alive. So none has been spawned since: only tasks can spawn.
-        if self.gate.advance(STOPPED) {
-            self.wake_all();
-            self.gate.tell(&self.platform);
-        }
-        true
-    }
-
-    fn abort_all(&self) {
-        Slab::for_each(&self.registry, |task| {
-            // SAFETY: a slot is a header for ever (INV-SLAB-SLOT); the transition needs no reference.
-            unsafe { carry_out(task.as_ref().state.apply(Snapshot::abort_once), task) };
-        });
     }
 
     /// Waits for a condition that comes with `Gate::tell`; false if the deadline came first.

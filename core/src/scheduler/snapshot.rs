@@ -17,10 +17,7 @@ use crate::{
     },
 };
 
-impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// A snapshot of the counters. Callable from any context; a few loads for each worker.
     pub fn metrics(&self) -> Metrics<'_> {
         Metrics { totals: self.totals(), source: self }
@@ -114,10 +111,7 @@ impl fmt::Debug for Metrics<'_> {
     }
 }
 
-impl<P: Platform, S, const RING: usize> Source for Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Source for Scheduler<P, S, RING> {
     fn slots(&self) -> usize {
         Scheduler::slots(self).len()
     }
@@ -141,5 +135,14 @@ where
             queue_depth: slot.ring.len() + usize::from(!slot.lifo.is_empty()),
             online: slot.is_online(),
         })
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> fmt::Debug for Scheduler<P, S, RING> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scheduler")
+            .field("workers", &self.slots().len())
+            .field("totals", &self.totals())
+            .finish_non_exhaustive()
     }
 }

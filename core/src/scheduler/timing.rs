@@ -8,9 +8,9 @@
 use core::{future::Future, ptr::NonNull, task::Waker, time::Duration};
 
 use super::{
+    context::Worker,
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
-    worker::Worker,
 };
 use crate::{
     atomic::{Ordering, fence},
@@ -20,10 +20,7 @@ use crate::{
     time::{Batch, Driver, Sleep, Timeout, Timers, Wheel},
 };
 
-impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The executor's clock and timers.
     pub fn timers(&'static self) -> Timers {
         Timers(self)
@@ -38,34 +35,9 @@ where
     pub fn timeout<F: Future>(&'static self, duration: Duration, future: F) -> Timeout<F> {
         self.timers().timeout(duration, future)
     }
-
-    /// The slots whose workers may have timers: all but the spares.
-    pub(crate) fn regular(&self) -> &[WorkerSlot<RING>] {
-        self.slots().get(..self.workers()).unwrap_or_default()
-    }
-
-    /// A worker has left, its timers have not.
-    pub(crate) fn leave_timers(&self, slot: &WorkerSlot<RING>) {
-        // Ordering: after the fence in `Gate::tell_if_closing`, which pairs with the one in `tell`: either we see the
-        // timer, or the thread that added it sees that we have left; and with the one in `Idle::announce`: either we see a sleeper,
-        // or it sees that we have left.
-        if slot.timed.wheel.is_armed() {
-            self.wake_one();
-        }
-    }
-
-    /// A worker has left, which perhaps was the one that listened: a sleeper takes its place.
-    pub(crate) fn leave_io(&self) {
-        if self.is_unheard() && self.idle.any_parked(self) {
-            self.wake_one();
-        }
-    }
 }
 
-impl<P: Platform, S, const RING: usize> Driver for Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Driver for Scheduler<P, S, RING> {
     fn now(&self) -> Instant {
         self.platform.now()
     }
@@ -125,10 +97,7 @@ where
     }
 }
 
-impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Fires what is due of this worker's timers, and of those that offline workers have left; whether there was something.
     pub(crate) fn fire_timers(&self) -> bool {
         let (executor, slot) = (self.executor, self.slot());

@@ -1,9 +1,9 @@
 //! What workers do for one that is stuck in a poll, and how they see to it that one of them watches (`watchdog/`).
 
 use super::{
+    context::Worker,
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
-    worker::Worker,
 };
 use crate::{
     atomic::Ordering,
@@ -32,49 +32,9 @@ impl<const RING: usize> Watched for WorkerSlot<RING> {
     }
 }
 
-impl<P: Platform, S, const RING: usize> Scheduler<P, S, RING>
-where
-    S: Slots<RING>,
-{
-    /// A task went into an empty LIFO slot: a sleeper should watch this worker.
-    #[inline(always)]
-    pub(crate) fn cover_lifo(&self, slot: &WorkerSlot<RING>) {
-        // If this worker is about to be missed, the next one to sleep sees it awake.
-        if !self.watchdog.is_on()
-            && self.config.has_watchdog()
-            && self.config.stealing()
-            && self.idle.any_parked(self)
-        {
-            self.notify_of(slot);
-        }
-    }
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {}
 
-    /// A timer is the first now in the wheel of a worker. If the poll that this one is in lasts, only a watcher sees to it.
-    #[cold]
-    pub(crate) fn cover_timer(&self, slot: &WorkerSlot<RING>) {
-        // Ordering: hints, all of them, after the fence in `Driver::tell`, which pairs with that in `Idle::announce`: either a
-        // sleeper is seen here, or it sees that this worker is online and awake, and watches.
-        // A searcher will watch when it finds nothing, as it is with a push.
-        if slot.lifo.is_in_poll() && self.lacks_watcher() && self.idle.searching() == 0 {
-            self.wake_one();
-        }
-    }
-
-    /// Whether a worker may have to be seen to, once the caller is announced.
-    pub(crate) fn is_one_awake(&self) -> bool {
-        self.census.is_one_awake(self.idle.parked(self))
-    }
-
-    /// Whether workers sleep, and none of them watches. A hint.
-    fn lacks_watcher(&self) -> bool {
-        self.config.has_watchdog() && !self.watchdog.is_on() && self.idle.any_parked(self)
-    }
-}
-
-impl<P: Platform, S, const RING: usize> Worker<P, S, RING>
-where
-    S: Slots<RING>,
-{
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// About to sleep, and announced: watches, if another worker is awake, or this one was until now; until when to sleep then.
     pub(crate) fn begin_watch(&self) -> Option<Instant> {
         let (executor, local) = (self.executor, &self.slot().local);
@@ -94,14 +54,13 @@ where
         Some(until)
     }
 
-    /// The worker's sleep is over, as a watcher perhaps; it scans, if that is due and no other has claimed it.
-    pub(crate) fn end_watch(&self, unclaimed: bool) {
+    /// Scans, if the worker's sleep as a watcher has ended by itself, and a scan is due.
+    pub(crate) fn scan_if_due(&self) {
         let (executor, local) = (self.executor, &self.slot().local);
-        if !local.duties.watches_no_more() {
+        if !local.duties.scans() {
             return;
         }
-        executor.watchdog.end();
-        let Some(timeouts) = executor.config.watchdog().filter(|_| unclaimed) else { return };
+        let Some(timeouts) = executor.config.watchdog() else { return };
         let now = executor.platform.now();
         let is_due = executor.watchdog.is_due(timeouts, now);
         if is_due {
@@ -175,32 +134,6 @@ where
             // The platform may call code of the user's.
             let _ = self.leave_loop();
             self.executor.platform.event(Some(self.id()), Event::LongPoll { worker, nanos });
-        }
-    }
-
-    /// About to poll after an idle moment: if there is something that only a watcher would see to (timers of this worker, a limit of
-    /// polls, I/O that no worker waits for), and none watches, a sleeper is woken to. It is once for each sleep of that one. If all
-    /// that sleep are blocked, one of these listens.
-    #[inline]
-    pub(crate) fn cover_poll(&self) {
-        let executor = self.executor;
-        let has_reason = || {
-            self.slot().timed.wheel.is_armed()
-                || executor.is_unheard()
-                || executor.config.poll_limit().is_some()
-        };
-        if executor.lacks_watcher() && has_reason() {
-            executor.wake_one();
-        } else if executor.is_unheard() && executor.census.hearing() > 0 {
-            executor.recheck_blocked();
-        }
-    }
-
-    /// The worker watched, and turns to something else: if none watches now, a sleeper is woken to.
-    #[cold]
-    pub(crate) fn hand_watch_over(&self) {
-        if self.executor.lacks_watcher() {
-            self.executor.wake_one();
         }
     }
 }

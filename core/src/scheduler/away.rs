@@ -1,0 +1,202 @@
+//! The one way from a worker's loop into user code or into a wait.
+
+use core::marker::PhantomData;
+
+use super::{
+    context::Worker,
+    duties::Duties,
+    executor::Scheduler,
+    slot::{LifoSlot, Slots, WorkerSlot},
+};
+use crate::{platform::Platform, trace::Event};
+
+/// A worker is out of its loop, in user code or in a wait, and owes the others nothing.
+#[must_use]
+pub(crate) struct Away<'w>(PhantomData<&'w ()>);
+
+/// A batch of wakers that one of them has interrupted, if there is one: it goes on when this is dropped.
+#[must_use]
+pub(crate) struct Batch {
+    lifo: &'static LifoSlot,
+    duties: &'static Duties,
+    batching: bool,
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        // INV-ACCEPTING: duties change only while it is down.
+        let was = self.lifo.replace_accept(false);
+        self.duties.batches(self.batching);
+        self.lifo.accept(was);
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
+    /// The one way from the loop into user code, or into a wait that is not the loop's own sleep: gives up all duties.
+    #[inline]
+    pub(crate) fn leave_loop(&self) -> Away<'_> {
+        let duties = &self.slot().local.duties;
+        if duties.are_any() {
+            self.give_up(true);
+        }
+        debug_assert!(!duties.are_owed(), "a worker in user code has no duty");
+        Away(PhantomData)
+    }
+
+    /// As [`leave_loop`](Self::leave_loop), for what may take as long as a poll: a watcher sees to what this worker keeps waiting.
+    pub(crate) fn leave_for_long(&self) -> Away<'_> {
+        let away = self.leave_loop();
+        self.cover_poll();
+        away
+    }
+
+    /// As [`leave_loop`](Self::leave_loop), by user code that waits, or calls other user code: if it is a waker in a batch, that ends
+    /// here. What is left of it is delivered first; it goes on when the second value is dropped.
+    pub(crate) fn leave_batch(&self) -> (Away<'_>, Batch) {
+        let slot = self.slot();
+        // INV-ACCEPTING: duties change only while it is down.
+        let was = slot.lifo.replace_accept(false);
+        let batching = slot.local.duties.batches(false);
+        slot.local.duties.hears(batching && P::LISTENS);
+        slot.lifo.accept(was);
+        (self.leave_loop(), Batch { lifo: &slot.lifo, duties: &slot.local.duties, batching })
+    }
+
+    #[inline(never)]
+    fn give_up(&self, with_due: bool) {
+        let (lifo, duties) = (&self.slot().lifo, &self.slot().local.duties);
+        // INV-ACCEPTING: duties change only while it is down.
+        let was = lifo.replace_accept(false);
+        self.stand_up();
+        if duties.stops_searching() {
+            self.stop_searching();
+        }
+        if duties.hands_watch_over() {
+            self.hand_watch_over();
+        }
+        self.deliver();
+        if with_due {
+            self.executor.flush_notify(self.slot());
+        }
+        lifo.accept(was);
+    }
+
+    #[cold]
+    fn stop_searching(&self) {
+        let executor = self.executor;
+        let look = || executor.has_work(self.id()) || !self.slot().ring.is_empty();
+        if executor.idle.stop_searching(look) {
+            executor.notify();
+        }
+    }
+
+    /// Runs wakers, so that what they wake goes to this worker's own queues; goes on behind one that panics.
+    ///
+    /// One duty goes along, the notification: it comes once, when the worker leaves the loop for something else. A worker that is
+    /// woken earlier finds one task in place of half of them, and may take the core away from this one. A long waker counts as a
+    /// long poll, so that the watchdog sees to what it keeps waiting; without a watchdog each task is notified of at once.
+    pub(crate) fn run_wakers(&self, wake: &mut dyn FnMut()) {
+        let (lifo, duties) = (&self.slot().lifo, &self.slot().local.duties);
+        if duties.are_any_before_batch() {
+            self.give_up(false);
+        }
+        if self.slot().local.stretch.get().is_none() {
+            self.cover_poll();
+        }
+        // INV-ACCEPTING: duties change only while it is down.
+        let was = lifo.replace_accept(false);
+        let batching = duties.batches(self.executor.config.has_watchdog());
+        lifo.count_poll();
+        lifo.accept(true);
+        while self.executor.platform.guard(wake).is_err() {}
+        lifo.accept(false);
+        lifo.count_poll();
+        duties.batches(batching);
+        lifo.accept(was);
+    }
+
+    /// Delivers what this worker has heard of, if it has; how much.
+    pub(crate) fn deliver(&self) -> usize {
+        let mut events = 0;
+        if !self.slot().local.duties.delivers() {
+            return events;
+        }
+        // SAFETY: we are the worker.
+        self.run_wakers(&mut || events += unsafe { self.executor.platform.poll_io(self.id()) });
+        events
+    }
+
+    /// The worker is awake, and in its loop. Nothing happens if it was not announced.
+    #[inline(always)]
+    pub(crate) fn stand_up(&self) {
+        if self.slot().local.duties.is_announced() {
+            self.end_sleep();
+        }
+    }
+
+    #[cold]
+    fn end_sleep(&self) {
+        let executor = self.executor;
+        executor.platform.event(Some(self.id()), Event::Unpark);
+        let unclaimed = self.retract();
+        if self.slot().local.duties.watches_no_more(unclaimed) {
+            executor.watchdog.end();
+        }
+    }
+
+    /// Takes the announcement back; false if the worker has been claimed, and so searches.
+    pub(crate) fn retract(&self) -> bool {
+        let unclaimed = self.executor.idle.retract(self.executor, self.id());
+        self.slot().local.duties.retracts(!unclaimed);
+        unclaimed
+    }
+
+    /// About to poll after an idle moment: if there is something that only a watcher would see to (timers of this worker, a limit of
+    /// polls, I/O that no worker waits for), and none watches, a sleeper is woken to. It is once for each sleep of that one. If all
+    /// that sleep are blocked, one of these listens.
+    #[inline]
+    pub(crate) fn cover_poll(&self) {
+        let executor = self.executor;
+        let has_reason = || {
+            self.slot().timed.wheel.is_armed()
+                || executor.is_unheard()
+                || executor.config.poll_limit().is_some()
+        };
+        if executor.lacks_watcher() && has_reason() {
+            executor.wake_one();
+        } else if executor.is_unheard() && executor.census.hearing() > 0 {
+            executor.recheck_blocked();
+        }
+    }
+
+    /// The worker watched, and turns to something else: if none watches now, a sleeper is woken to.
+    #[cold]
+    pub(crate) fn hand_watch_over(&self) {
+        if self.executor.lacks_watcher() {
+            self.executor.wake_one();
+        }
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    /// Whether the calling worker has a duty: for simulations, which ask it in user code.
+    #[doc(hidden)]
+    pub fn owes_something(&self) -> bool {
+        self.working().is_some_and(|(_, slot)| slot.local.duties.are_owed())
+    }
+
+    /// Sends the notification that the calling worker has put off.
+    pub(crate) fn flush_notify(&self, slot: &WorkerSlot<RING>) {
+        debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");
+        if slot.local.duties.notifies() {
+            let batching = slot.local.duties.batches(false);
+            if !slot.lifo.is_empty() {
+                self.cover_lifo(slot);
+            }
+            if !self.injector.is_empty() || (self.config.stealing() && !slot.ring.is_empty()) {
+                self.notify();
+            }
+            slot.local.duties.batches(batching);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The calling context as a worker.
+
+use core::{fmt, marker::PhantomData, mem::ManuallyDrop};
+
+use super::{
+    executor::Scheduler,
+    slot::{Slots, WorkerSlot},
+};
+use crate::platform::{Platform, WorkerId};
+
+/// The calling context as a worker of an executor, to be stepped by hand. See [`Scheduler::worker`].
+///
+/// Dropping it takes the worker offline: queued tasks go to the others; local tasks are cancelled; pinned ones wait for
+/// the worker to come back. Dropped while the executor is at work in its slot (in the closure of a
+/// [`help_until`](Scheduler::help_until), of a broadcast or of a fork-join run, or by a task that a
+/// [`join`](crate::JoinHandle::join) polls), it goes offline at the end of that.
+///
+/// It is neither `Send` nor `Sync`: it *is* the context that it was made in.
+pub struct Worker<P: Platform, S, const RING: usize = 256>
+where
+    S: Slots<RING>,
+{
+    pub(crate) executor: &'static Scheduler<P, S, RING>,
+    slot: &'static WorkerSlot<RING>,
+    id: WorkerId,
+    not_send: PhantomData<*mut ()>,
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
+    pub(crate) fn new(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> Self {
+        // SAFETY: `attach` has checked that there is such a slot.
+        let slot = unsafe { executor.slots().get_unchecked(id.index()) };
+        Self { executor, slot, id, not_send: PhantomData }
+    }
+
+    /// As `new`, for a look in the midst of something: dropped, it leaves the worker where it is.
+    pub(crate) fn of(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> ManuallyDrop<Self> {
+        ManuallyDrop::new(Self::new(executor, id))
+    }
+
+    /// Which worker this is.
+    pub fn id(&self) -> WorkerId {
+        self.id
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> &'static WorkerSlot<RING> {
+        self.slot
+    }
+
+    /// Ends the stretch of polls under way: its time goes to the estimate and to the metrics. Search time does not.
+    pub(crate) fn end_stretch(&self) {
+        let (slot, local) = (self.slot(), &self.slot().local);
+        if let Some((begin, first)) = local.stretch.take() {
+            let nanos = self.executor.platform.now().as_nanos().saturating_sub(begin);
+            local.estimate.record(nanos, local.in_tick.get().saturating_sub(first));
+            let nanos = nanos.saturating_add(u64::from(local.busy_rest.get()));
+            slot.counters.busy.add((nanos / 1_000) as usize);
+            local.busy_rest.set((nanos % 1_000) as u32);
+        }
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> fmt::Debug for Worker<P, S, RING> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// The end of a call that works in the slot of the calling worker. If the worker's handle was dropped meanwhile, and nothing else
+/// on the stack relies on the slot, the worker leaves.
+pub(crate) struct Leave<P: Platform, S: Slots<RING>, const RING: usize>(
+    ManuallyDrop<Worker<P, S, RING>>,
+);
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Leave<P, S, RING> {
+    /// The caller is worker `id`.
+    pub(crate) fn at_end(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> Self {
+        Self(Worker::of(executor, id))
+    }
+
+    pub(crate) fn worker(&self) -> &Worker<P, S, RING> {
+        &self.0
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Leave<P, S, RING> {
+    fn drop(&mut self) {
+        let slot = self.0.slot();
+        if slot.local.abandoned.get() && !slot.is_at_work() {
+            // SAFETY: this value has the place of the handle that is gone; this is its last use.
+            unsafe { ManuallyDrop::drop(&mut self.0) }
+        }
+    }
+}

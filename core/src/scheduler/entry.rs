@@ -1,0 +1,128 @@
+//! How a context becomes a worker, and ends to be one.
+
+use super::{
+    context::Worker,
+    error::RunError,
+    executor::Scheduler,
+    slot::{OFFLINE, ONLINE, STARTING, Slots, WorkerSlot},
+};
+use crate::{
+    atomic::{Ordering, fence},
+    platform::{Platform, StartError, WorkerId},
+};
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    /// Becomes worker `id` in the calling context, to be stepped by hand. When the handle is dropped the worker goes offline, and
+    /// the tasks in its queues go to the others.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub fn worker(&'static self, id: WorkerId) -> Result<Worker<P, S, RING>, RunError> {
+        if id.index() >= self.workers() {
+            return Err(RunError::NoSuchWorker(self.workers()));
+        }
+        if !self.platform.may_wait() {
+            return Err(RunError::MustNotWait);
+        }
+        if self.working().is_some() {
+            return Err(RunError::AlreadyWorker);
+        }
+        self.attach(id, OFFLINE)
+    }
+
+    /// As `worker`, spare slots included, for a slot whose status is `from`. On failure the slot is not the caller's, whatever
+    /// its status was.
+    pub(crate) fn attach(
+        &'static self,
+        id: WorkerId,
+        from: u32,
+    ) -> Result<Worker<P, S, RING>, RunError> {
+        let slot = self.slots().get(id.index()).ok_or(RunError::NoSuchWorker(self.workers()))?;
+        if self.platform.current_worker().is_some_and(|other| other != id) {
+            if from == STARTING {
+                // The slot was reserved for this context.
+                self.unreserve(id);
+            }
+            return Err(RunError::WrongContext);
+        }
+        // Ordering: Acquire pairs with the Release in `leave`: the slot's `Local` passes from one context to the next.
+        slot.shared
+            .status
+            .compare_exchange(from, ONLINE, Ordering::Acquire, Ordering::Relaxed)
+            .map_err(|_| RunError::AlreadyRunning)?;
+        slot.local.guest.set(false);
+        if let Some(spare) = id.index().checked_sub(self.workers()) {
+            // Ordering: see `in_use`.
+            self.spares.fetch_max(spare as u32 + 1, Ordering::Relaxed);
+            // Workers that sleep already did not know of this slot when they asked all owners for jobs.
+            slot.bay.deque.ask();
+        }
+        let others = self.census.enter();
+        slot.local.is_second.set(others == 1);
+        // Ordering: pairs with the fence in `wait_until`: either the thread that waits for the end sees this worker, or this worker
+        // sees that the end has come.
+        fence(Ordering::SeqCst);
+        // SAFETY: the slot is ours by the exchange above, until `leave`.
+        unsafe { self.platform.enter(id) };
+        let refused = if self.gate.is_stopped() {
+            Some(RunError::Stopped)
+        } else {
+            (self.platform.current_worker() != Some(id)).then_some(RunError::WrongContext)
+        };
+        if let Some(error) = refused {
+            self.leave(id, slot);
+            return Err(error);
+        }
+        slot.shared.bell.hang(self.anchor(), id);
+        // SAFETY: our own anchor and table; the calling context is this worker.
+        unsafe { slot.bay.open(self.anchor(), Self::BAY, id) };
+        let number = id.index() as u64 + 1;
+        slot.local.rng.seed(self.config.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        Ok(Worker::new(self, id))
+    }
+
+    /// The calling context is no longer worker `id`.
+    pub(crate) fn leave(&self, id: WorkerId, slot: &WorkerSlot<RING>) {
+        // SAFETY: as said in `attach`, which has called `enter`.
+        unsafe { self.platform.leave(id) };
+        // Ordering: Release pairs with the Acquire in `attach`.
+        slot.shared.status.store(OFFLINE, Ordering::Release);
+        self.decline_call(slot);
+        self.census.leave();
+        self.gate.tell_if_closing(&self.platform);
+        // Ordering: after the fence in `tell_if_closing`, which pairs with the one in `block`.
+        if !self.census.blocked.is_zero() {
+            self.wake_all();
+        }
+    }
+
+    /// Has the platform start worker `id` on a thread or core of its own.
+    ///
+    /// # Errors
+    /// The platform's [`StartError`]. A worker that then cannot enter is not reported:
+    /// [`WorkerEntry::run`](crate::WorkerEntry::run) returns at once.
+    pub fn start(&'static self, id: WorkerId) -> Result<(), StartError> {
+        // If the platform refuses, it drops the entry, which takes this back.
+        self.census.expect();
+        self.platform.start(self.entry::<OFFLINE>(id))
+    }
+
+    /// A worker that was started is online, or will not come.
+    pub(super) fn has_come(&self, is_online: bool) {
+        self.census.arrive();
+        // Ordering: pairs with the fence in `block`: either a blocked worker sees that none comes, or this context sees the
+        // blocked one.
+        fence(Ordering::SeqCst);
+        if !is_online {
+            self.recheck_blocked();
+        }
+    }
+
+    /// Gives back a slot that was reserved for a replacement that does not come.
+    pub(super) fn unreserve(&self, id: WorkerId) {
+        if let Some(slot) = self.slots().get(id.index()) {
+            // Ordering: Release passes on what its taker acquired.
+            slot.shared.status.store(OFFLINE, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Questions that a worker asks before it decides: is there work, is there a worker for it. They change nothing.
+
+use super::{
+    executor::Scheduler,
+    slot::{Slots, WorkerSlot},
+};
+use crate::platform::{Platform, WorkerId};
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    /// Whether there is a task that worker `me` could take from the injector or from another's ring, or a job of another.
+    pub(crate) fn has_work(&self, me: WorkerId) -> bool {
+        self.has_work_but_of(Some(me.index()))
+    }
+
+    /// As `has_work`, for any worker: in the injector, in any ring, and public jobs of any worker.
+    pub(crate) fn has_work_for_any(&self) -> bool {
+        self.has_work_but_of(None)
+    }
+
+    fn has_work_but_of(&self, me: Option<usize>) -> bool {
+        let jobs = self.may_run_jobs();
+        let has = |slot: &WorkerSlot<RING>| !slot.ring.is_empty() || (jobs && slot.has_jobs());
+        !self.injector.is_empty()
+            || (self.config.stealing()
+                && self.in_use().iter().enumerate().any(|(i, slot)| Some(i) != me && has(slot)))
+    }
+
+    /// Whether one more worker may run jobs of others (`Config::job_workers`).
+    pub(crate) fn may_run_jobs(&self) -> bool {
+        // Two workers that pass the limit at once do no harm for long. A worker that counts down looks for jobs itself afterwards.
+        self.census.thieves.get() < self.config.job_workers() && self.helpers_leave_room()
+    }
+
+    /// Whether one of the workers without work may run a job. Each helper has the place of one such worker.
+    #[inline]
+    pub(crate) fn helpers_leave_room(&self) -> bool {
+        let helpers = self.census.helpers.get() as usize;
+        helpers == 0 || self.without_work() > helpers
+    }
+
+    /// How many workers sleep or search.
+    pub(crate) fn without_work(&self) -> usize {
+        self.idle.parked(self) + self.idle.searching() as usize
+    }
+
+    /// Whether there may be a worker to wake: an only worker is awake, as it calls this.
+    #[inline]
+    pub(crate) fn has_company(&self) -> bool {
+        // A worker that comes online at this moment may miss a task that is being pushed, and sleep. Its first
+        // sleep is a short one. Without a watchdog there is no such sleep, and it must be seen.
+        let alone = self.census.online() <= 1 && self.config.has_watchdog();
+        !alone && self.slots().len() > 1
+    }
+
+    /// Whether a worker may have to be seen to, once the caller is announced.
+    pub(crate) fn is_one_awake(&self) -> bool {
+        self.census.is_one_awake(self.idle.parked(self))
+    }
+
+    /// Whether workers sleep, and none of them watches. A hint.
+    pub(crate) fn lacks_watcher(&self) -> bool {
+        self.config.has_watchdog() && !self.watchdog.is_on() && self.idle.any_parked(self)
+    }
+
+    /// Whether I/O is not heard of before some worker looks: none is in the reactor. A hint.
+    pub(crate) fn is_unheard(&self) -> bool {
+        P::LISTENS && self.idle.listener.is_none()
+    }
+}

@@ -1,0 +1,65 @@
+//! What a worker takes from the injector and from others.
+
+use super::{
+    context::Worker,
+    slot::{Slots, WorkerSlot},
+};
+use crate::{platform::Platform, task::header::Ready, trace::Event};
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
+    /// A batch: its first task to run, the rest, `most` of them, into the own ring, where thieves see them.
+    #[inline]
+    pub(super) fn take_injector(&self, most: usize) -> Option<Ready> {
+        if self.executor.injector.is_empty() { None } else { self.take_batch(most) }
+    }
+
+    pub(super) fn take_batch(&self, most: usize) -> Option<Ready> {
+        let (executor, slot) = (self.executor, self.slot());
+        // SAFETY: INV-RING-OWNER: we are the worker.
+        let room = unsafe { slot.ring.room() }.min(most);
+        let workers = executor.census.online() as usize;
+        let mut more = false;
+        let ready = executor.injector.pop_batch(workers, room, |ready| {
+            more = true;
+            // SAFETY: as above; there is room for them.
+            executor.keep(unsafe { slot.ring.push(ready) }, slot);
+        })?;
+        slot.counters.injector_batches.add(1);
+        // What this worker leaves, in its ring or in the injector, others may take.
+        if !slot.local.duties.is_searching() && (more || !executor.injector.is_empty()) {
+            executor.notify();
+        }
+        Some(ready)
+    }
+
+    /// Half the ring of a random victim.
+    pub(super) fn steal(&self) -> Option<Ready> {
+        self.end_stretch();
+        let (slots, slot) = (self.executor.in_use(), self.slot());
+        let n = slots.len();
+        let mut victim = slot.local.rng.below(n as u32) as usize;
+        for _ in 0..n {
+            if victim != self.id().index() {
+                if let Some(ready) = slots.get(victim).and_then(|v| self.steal_from(victim, v)) {
+                    return Some(ready);
+                }
+            }
+            victim = if victim + 1 == n { 0 } else { victim + 1 };
+        }
+        None
+    }
+
+    pub(super) fn steal_from(&self, index: usize, victim: &WorkerSlot<RING>) -> Option<Ready> {
+        if victim.ring.is_empty() {
+            return None;
+        }
+        let slot = self.slot();
+        // SAFETY: INV-RING-OWNER: we are this worker, and the victim is another.
+        let (ready, tasks) = unsafe { victim.ring.steal_into(&slot.ring) }?;
+        slot.counters.steals.add(1);
+        slot.counters.stolen.add(tasks);
+        let event = Event::Steal { victim: index as u16, tasks: tasks as u16 };
+        self.executor.platform.event(Some(self.id()), event);
+        Some(ready)
+    }
+}
