@@ -6,6 +6,8 @@ use crate::atomic::{AtomicBool, Ordering, UnsafeCell, maybe_const, spin};
 
 /// A value that one context uses at a time, for some tens of nanoseconds, without calling foreign code.
 ///
+/// INV-SPIN: only the context that has set `taken` touches the value, until it resets it.
+///
 /// A context that finds the lock taken spins. So interrupt handlers must not use it: one would spin for ever on the
 /// context that it has interrupted. The lock is never held while user code runs.
 pub(crate) struct Spin<T> {
@@ -13,7 +15,7 @@ pub(crate) struct Spin<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: INV-SPIN: only the context that has set `taken` touches the value, until it resets it.
+// SAFETY: INV-SPIN.
 unsafe impl<T: Send> Sync for Spin<T> {}
 
 impl<T> Spin<T> {

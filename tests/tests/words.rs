@@ -1,6 +1,8 @@
 //! The words of the core's comments, and the length of its files, by its sources.
 
 mod sources;
+mod symbols;
+mod tokens;
 
 use std::path::Path;
 

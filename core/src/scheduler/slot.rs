@@ -80,7 +80,7 @@ pub(crate) struct LifoSlot {
     accepting: AtomicBool,
 }
 
-/// What only the worker's own context touches (INV-LOCAL), interrupt handlers on it excluded, but for `duties`.
+/// INV-LOCAL: only the worker's own context touches this. Interrupt handlers on it do not, but for `duties`.
 pub(crate) struct Local {
     pub(crate) rng: Rng,
     pub(crate) estimate: PollEstimate,
