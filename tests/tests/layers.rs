@@ -1,6 +1,7 @@
 //! The layers of the core, by its sources: which modules import which, which name the platform and
 //! the atomics; the length of files, and the lines that unwrap.
 
+mod calls;
 mod sources;
 mod tokens;
 

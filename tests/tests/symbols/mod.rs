@@ -13,7 +13,7 @@ use std::{
 use crate::{
     comment,
     sources::{files, sources},
-    tokens::{Token, tokens},
+    tokens::{Token, begins_item, closing, header, tokens},
 };
 
 /// Folders whose comments are read. What their comments name is there too: a test may outlive what it names.
@@ -104,20 +104,18 @@ impl Names {
             }
         }
         for text in source.lines().filter_map(comment).filter(|text| !text.contains("SAFETY:")) {
-            self.invariants.extend(
-                invariants(text)
-                    .filter_map(|(name, rest)| rest.starts_with(':').then(|| name.to_owned())),
-            );
+            let defined = invariants(text).filter(|(_, rest)| rest.starts_with(':'));
+            self.invariants.extend(defined.map(|(name, _)| name.to_owned()));
         }
         self.files.insert(path.to_owned());
     }
 
     /// The item that begins at a token, if one does: its name, and the names of its members.
     fn add_item(&mut self, tokens: &[Token<'_>], at: usize) {
-        let begins = at == 0
-            || matches!(tokens[at - 1].text, "}" | "{" | ";" | "]" | ")" | "pub" | "unsafe");
         let kind = tokens[at].text;
-        if !begins || !matches!(kind, "impl" | "trait" | "struct" | "enum" | "union") {
+        if !begins_item(tokens, at)
+            || !matches!(kind, "impl" | "trait" | "struct" | "enum" | "union")
+        {
             return;
         }
         let (path, body) = header(&tokens[at + 1..]);
@@ -202,44 +200,6 @@ fn is_foreign(name: &str) -> bool {
         Some(begin) => name.starts_with(begin),
         None => name == *known,
     })
-}
-
-/// The path of the type in an item's header, with the trait before it, and where the body begins.
-fn header<'a>(tokens: &[Token<'a>]) -> (Vec<&'a str>, usize) {
-    let (mut names, mut depth, mut done) = (vec![""], 0, false);
-    for (i, token) in tokens.iter().enumerate() {
-        match token.text {
-            "<" => depth += 1,
-            ">" if i > 0 && tokens[i - 1].text != "-" => depth -= 1,
-            "{" | ";" | "(" if depth == 0 => {
-                names.retain(|name| !name.is_empty());
-                return (names, i);
-            }
-            "where" | ":" if depth == 0 => done = true,
-            "for" if depth == 0 && !done => names.push(""),
-            name if depth == 0 && !done && name.starts_with(char::is_alphabetic) => {
-                *names.last_mut().unwrap() = name;
-            }
-            _ => {}
-        }
-    }
-    (Vec::new(), tokens.len())
-}
-
-/// The length of a body in braces or parentheses; zero where none begins.
-fn closing(tokens: &[Token<'_>]) -> usize {
-    let mut depth = 0;
-    for (i, token) in tokens.iter().enumerate() {
-        match token.text {
-            "{" | "(" => depth += 1,
-            "}" | ")" => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return i;
-        }
-    }
-    tokens.len()
 }
 
 /// Whether a name looks like a symbol: `snake_case`, `CamelCase`, `CONSTANT`.

@@ -58,3 +58,46 @@ pub(crate) fn tokens(source: &str) -> Vec<Token<'_>> {
     }
     tokens
 }
+
+/// Whether an item's keyword may stand there: `impl` is one of a type elsewhere.
+pub(crate) fn begins_item(tokens: &[Token<'_>], at: usize) -> bool {
+    at == 0 || matches!(tokens[at - 1].text, "}" | "{" | ";" | "]" | ")" | "pub" | "unsafe")
+}
+
+/// The path of the type in an item's header, with the trait before it, and where the body begins.
+pub(crate) fn header<'a>(tokens: &[Token<'a>]) -> (Vec<&'a str>, usize) {
+    let (mut names, mut depth, mut done) = (vec![""], 0, false);
+    for (i, token) in tokens.iter().enumerate() {
+        match token.text {
+            "<" => depth += 1,
+            ">" if i > 0 && tokens[i - 1].text != "-" => depth -= 1,
+            "{" | ";" | "(" if depth == 0 => {
+                names.retain(|name| !name.is_empty());
+                return (names, i);
+            }
+            "where" | ":" if depth == 0 => done = true,
+            "for" if depth == 0 && !done => names.push(""),
+            name if depth == 0 && !done && name.starts_with(char::is_alphabetic) => {
+                *names.last_mut().unwrap() = name;
+            }
+            _ => {}
+        }
+    }
+    (Vec::new(), tokens.len())
+}
+
+/// The length of a body in braces or parentheses; zero where none begins.
+pub(crate) fn closing(tokens: &[Token<'_>]) -> usize {
+    let mut depth = 0;
+    for (i, token) in tokens.iter().enumerate() {
+        match token.text {
+            "{" | "(" => depth += 1,
+            "}" | ")" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return i;
+        }
+    }
+    tokens.len()
+}
