@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use filch_std::{BuildError, LongPoll};
 
-use crate::{Linux, Runtime};
+use crate::{PausableRuntime, Runtime};
 
 /// The options of a runtime: those of [`filch_std::Builder`], by the same names.
 ///
@@ -63,6 +63,15 @@ impl Builder {
     /// # Errors
     /// [`BuildError`]; threads that were started have ended by then.
     pub fn build(self) -> Result<Runtime, BuildError> {
-        self.0.build_on::<Linux>()
+        self.0.build_on()
+    }
+
+    /// As [`build`](Self::build), with a clock that tests can stop:
+    /// [`time::pause`](crate::time::pause). It goes at first.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_pausable(self) -> Result<PausableRuntime, BuildError> {
+        self.0.build_on()
     }
 }

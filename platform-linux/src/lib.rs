@@ -49,10 +49,11 @@ pub mod stdio;
 
 pub use filch_std::{
     AbortHandle, BlockingMetrics, BuildError, Handle, Host, Instant, JoinError, JoinHandle,
-    JoinSet, LongPoll, Metrics, NoRuntime, Panic, SpawnError, SpawnErrorKind, Survivors, TaskId,
-    TaskInfo, Timers, Totals, WorkerId, WorkerMetrics, available_workers, block_on, budgeted,
-    consume_budget, interval, parallel, payload, resume, shield, sleep, sleep_until, spawn,
-    spawn_blocking, spawn_local, spawn_pinned, time, timeout, try_spawn, unconstrained, yield_now,
+    JoinSet, LongPoll, Metrics, NoRuntime, Panic, Pausable, SpawnError, SpawnErrorKind, Survivors,
+    TaskId, TaskInfo, Timers, Totals, WorkerId, WorkerMetrics, available_workers, block_on,
+    budgeted, consume_budget, interval, parallel, payload, resume, shield, sleep, sleep_until,
+    spawn, spawn_blocking, spawn_local, spawn_pinned, time, timeout, try_spawn, unconstrained,
+    yield_now,
 };
 
 pub use crate::{
@@ -63,6 +64,9 @@ pub use crate::{
 
 /// A runtime whose workers sleep in epoll. Made by [`builder`].
 pub type Runtime = filch_std::Runtime<Linux>;
+
+/// A runtime with a clock that tests can stop. Made by [`Builder::build_pausable`].
+pub type PausableRuntime = filch_std::Runtime<Pausable<Linux>>;
 
 /// The README's code compiles.
 #[cfg(doctest)]

@@ -27,7 +27,7 @@ use hyper::{
 };
 use tower_service::Service;
 
-use common::run;
+use common::{run, run_pausable};
 
 type Error = Box<dyn core::error::Error + Send + Sync>;
 
@@ -198,7 +198,7 @@ fn an_upgraded_connection_is_a_stream() -> Result<(), Error> {
 /// On a stopped clock: nothing here takes real time.
 #[test]
 fn a_peer_that_stops_in_its_headers_is_cut_off() -> Result<(), Error> {
-    run(2, async {
+    run_pausable(2, async {
         time::pause();
         let begin = time::now();
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -216,7 +216,7 @@ fn a_peer_that_stops_in_its_headers_is_cut_off() -> Result<(), Error> {
 
 #[test]
 fn the_timer_follows_the_clock_of_the_runtime() {
-    run(1, async {
+    run_pausable(1, async {
         time::pause();
         let (begin, timer) = (time::now(), Timer::new());
         let hypers = timer.now();

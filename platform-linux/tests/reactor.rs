@@ -17,7 +17,7 @@ use std::{
     thread,
 };
 
-use common::{Flag, runtime, until, watchdog};
+use common::{Flag, pausable, runtime, until, watchdog};
 use filch_linux::{Async, Handle, Linux, Runtime, WorkerId, spawn};
 
 fn pair() -> (Async<UnixStream>, Async<UnixStream>) {
@@ -466,7 +466,7 @@ fn io_is_heard_of_by_others_when_a_worker_is_stuck_after_an_idle_moment() {
 #[test]
 fn a_stopped_clock_waits_for_io_that_is_ready() {
     let _watchdog = watchdog();
-    let rt = runtime(2);
+    let rt = pausable(2);
     for _ in 0..50 {
         let read = rt.spawn(async {
             let (a, b) = pair();

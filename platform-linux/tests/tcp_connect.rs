@@ -11,7 +11,7 @@ use std::{
 use filch_linux::net::{TcpListener, TcpSocket, TcpStream};
 use filch_std::time;
 use futures::poll;
-use tcp_common::{blackhole, listen, local, refusing, run, under_way_to, watchdog};
+use tcp_common::{blackhole, listen, local, refusing, run, run_pausable, under_way_to, watchdog};
 
 #[test]
 fn a_refusal_says_who() {
@@ -65,7 +65,7 @@ async fn elapsed<T>(future: impl Future<Output = T>) -> (T, Duration) {
 
 #[test]
 fn a_silent_address_does_not_hold_up_the_next() {
-    run(1, async {
+    run_pausable(1, async {
         let silent = blackhole(local());
         let (dead, _socket) = refusing();
         let (_listener, alive) = listen().await;
@@ -98,7 +98,7 @@ fn families_take_turns() {
         // This machine has no IPv6.
         return;
     }
-    run(1, async {
+    run_pausable(1, async {
         let silent = [blackhole(v6), blackhole(v6), blackhole(v6)].map(|hole| (hole.addr, hole));
         let (_listener, alive) = listen().await;
         let addrs = [silent[0].0, silent[1].0, silent[2].0, alive];
@@ -128,7 +128,7 @@ fn giving_up_closes_the_sockets() {
 
 #[test]
 fn a_late_answer_connects() {
-    run(1, async {
+    run_pausable(1, async {
         let silent = blackhole(local());
         let addr = silent.addr;
         let (dead, _socket) = refusing();

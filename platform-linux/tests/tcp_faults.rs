@@ -13,7 +13,7 @@ use std::{
 use filch_linux::net::TcpStream;
 use filch_std::time;
 use rustix::process::{Resource, Rlimit};
-use tcp_common::{listen, pair, rng, run, watchdog};
+use tcp_common::{listen, pair, rng, run, run_pausable, watchdog};
 
 /// Names the part that a child process plays.
 const PART: &str = "FILCH_TEST_PART";
@@ -165,7 +165,7 @@ fn a_server_without_descriptors_goes_on() {
 }
 
 fn serve_with_few_descriptors() {
-    run(2, async {
+    run_pausable(2, async {
         let (listener, addr) = listen().await;
         println!("listens on {addr}");
         std::io::stdin().read_line(&mut String::new()).unwrap();

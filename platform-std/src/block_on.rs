@@ -15,8 +15,8 @@ use filch::{
 };
 
 use crate::{
+    clock::Busy,
     context::{self, Handle},
-    guest::{self, Guest},
 };
 
 /// Runs a future on the calling thread, in the current runtime.
@@ -174,19 +174,18 @@ impl Drop for Root {
 }
 
 /// The thread is in a runtime until this is dropped.
-struct Entered<'a> {
+struct Entered {
     before: Option<Handle>,
-    /// A stopped clock does not move while this thread is busy.
-    _guest: Option<guest::Entered<'a>>,
+    _busy: Busy,
 }
 
-impl<'a> Entered<'a> {
-    fn new(handle: Handle, guest: &'a Guest) -> Self {
-        Self { _guest: guest.enter(), before: context::enter(Some(handle)) }
+impl Entered {
+    fn new(handle: Handle) -> Self {
+        Self { _busy: Busy::new(handle), before: context::enter(Some(handle)) }
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for Entered {
     fn drop(&mut self) {
         context::enter(self.before);
     }
@@ -213,8 +212,7 @@ impl Handle {
         if let Err(kind) = self.check() {
             panic!("{kind}");
         }
-        let guest = Guest::of(*self);
-        let _entered = Entered::new(*self, &guest);
+        let _entered = Entered::new(*self);
         let signal = signal(*self);
         let waker = Arc::clone(&signal).into();
         let mut cx = Context::from_waker(&waker);

@@ -19,6 +19,7 @@ use std::{
 };
 
 use crate::{
+    clock::Hold,
     context::{self, Handle},
     panics::{lock, quietly},
 };
@@ -155,7 +156,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    Unblock { handle, job: Arc::new(Closure(Mutex::new(Stage::New(f)))) }
+    let job = Arc::new(Closure(Mutex::new(Stage::New(f))));
+    Unblock { handle, job, _hold: Hold::new(handle) }
 }
 
 /// The future of [`unblock`]. If it is dropped before the closure has begun, the closure never
@@ -163,6 +165,8 @@ where
 pub(crate) struct Unblock<F, T> {
     handle: Handle,
     job: Arc<Closure<F, T>>,
+    /// Until the task has seen the result: otherwise a stopped clock could move in between.
+    _hold: Hold,
 }
 
 struct Closure<F, T>(Mutex<Stage<F, T>>);

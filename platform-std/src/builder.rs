@@ -12,6 +12,7 @@ use crate::{
     hosted::{Dress, Hosted},
     long_poll::{Hook, LongPoll},
     panics::lock,
+    pausable::Pausable,
     runtime::{Runtime, Shared},
     stable::{self, Kind},
 };
@@ -211,6 +212,15 @@ impl Builder {
         self.build_on()
     }
 
+    /// As [`build`](Self::build), with a clock that tests can stop:
+    /// [`time::pause`](crate::time::pause). It goes at first.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_pausable(self) -> Result<Runtime<Pausable>, BuildError> {
+        self.build_on()
+    }
+
     /// Builds the runtime over another host.
     ///
     /// # Errors
@@ -261,8 +271,6 @@ impl Builder {
             None => self.make(kind)?,
         };
         let platform = shared.executor.platform();
-        // The memory may come from a runtime that stopped its clock.
-        platform.clock.resume(|| platform.host.now());
         platform.new_pool(Pool::new(self.blocking, self.name.clone(), self.stack));
         platform.dress(Dress {
             name: self.name,

@@ -6,8 +6,6 @@ use core::{
     fmt,
     future::Future,
     panic::{RefUnwindSafe, UnwindSafe},
-    sync::atomic::Ordering,
-    time::Duration,
 };
 use std::sync::Arc;
 
@@ -18,6 +16,7 @@ use crate::{
     clock::Clock,
     fork,
     host::Host,
+    pausable::Pausable,
 };
 
 /// A runtime without its host's type: what the free functions need.
@@ -32,12 +31,6 @@ pub(crate) trait Core: Sync {
     fn unblock(&self, word: &AtomicU32);
     fn metrics(&self) -> Metrics<'_>;
     fn pool(&self) -> Arc<Pool>;
-    fn clock_stop(&self);
-    fn clock_resume(&self);
-    fn clock_advance(&self, by: Duration) -> bool;
-    /// Counts what keeps a stopped clock from moving.
-    fn clock(&self) -> &Clock;
-    fn clock_recheck(&self);
     fn host(&'static self) -> &'static (dyn Any + Send + Sync);
     /// Calls `f` once if the calling thread is a worker; otherwise returns false.
     fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool;
@@ -73,6 +66,8 @@ pub(crate) struct Inner {
     pub(crate) heap: &'static Heap,
     pub(crate) spawner: Spawner,
     pub(crate) timers: Timers,
+    /// The clock, if tests can stop it.
+    pub(crate) clock: Option<&'static dyn Clock>,
     /// The process in which the runtime has its threads.
     pub(crate) process: u32,
 }
@@ -295,13 +290,7 @@ impl Handle {
         if let Err(kind) = self.check() {
             panic!("{kind}");
         }
-        let hold = Hold::new(*self);
-        let result = blocking::unblock(*self, f);
-        self.spawn(async move {
-            // Held until the task has seen the result: otherwise the clock could move in between.
-            let _hold = hold;
-            result.await
-        })
+        self.spawn(blocking::unblock(*self, f))
     }
 
     /// A snapshot of the runtime's blocking pool; all zeros in a forked child.
@@ -322,35 +311,17 @@ impl Handle {
         self.0.timers
     }
 
-    /// The host under the runtime, if it has this type. A crate with a host of its own keeps there
-    /// what its types need.
+    /// The host under the runtime, also in a [`Pausable`], if it has this type. A crate with a host
+    /// of its own keeps there what its types need.
     pub fn host<H: Host>(&self) -> Option<&'static H> {
-        self.0.core.host().downcast_ref()
+        let host = self.0.core.host();
+        host.downcast_ref().or_else(|| host.downcast_ref().map(Pausable::inner))
     }
 }
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle").field("totals", &self.metrics().totals()).finish()
-    }
-}
-
-/// Something runs outside of the workers: a stopped clock does not move meanwhile.
-struct Hold(Handle);
-
-impl Hold {
-    fn new(handle: Handle) -> Self {
-        // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
-        handle.0.core.clock().holds.fetch_add(1, Ordering::AcqRel);
-        Self(handle)
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        // Ordering: as above.
-        self.0.0.core.clock().holds.fetch_sub(1, Ordering::AcqRel);
-        self.0.0.core.clock_recheck();
     }
 }
 

@@ -4,6 +4,8 @@ use core::time::Duration;
 
 use filch::{Instant, WorkerId, atomic::AtomicU32};
 
+use crate::clock::Clock;
+
 /// The part of a [`filch::Platform`] that differs between runtimes on an operating system with threads: how to sleep, how
 /// to wake, and where I/O comes from. Threads, thread locals and panics are the runtime's own.
 ///
@@ -106,6 +108,12 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// Whether I/O is ready of which no worker has been told: asked before a stopped clock moves.
     fn has_io(&self) -> bool {
         false
+    }
+
+    /// The clock, if tests can stop it: that of a [`Pausable`](crate::Pausable) alone.
+    #[doc(hidden)]
+    fn clock(&self) -> Option<&dyn Clock> {
+        None
     }
 
     /// As [`filch::Platform::block`].

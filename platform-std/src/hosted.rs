@@ -20,9 +20,9 @@ use filch::{
 use crate::{
     block_on,
     blocking::Pool,
-    clock::{Clock, Due},
+    clock::{Busy, Hold},
     context::{self, Handle},
-    fork, guest,
+    fork,
     host::Host,
     long_poll::{Hook, LongPoll},
     panics::{self, lock, quietly},
@@ -31,7 +31,6 @@ use crate::{
 /// A host, and the threads on it.
 pub(crate) struct Hosted<H> {
     pub(crate) host: H,
-    pub(crate) clock: Clock,
     /// Threads that were started for a worker, and have not become one yet.
     pub(crate) starting: Arc<AtomicUsize>,
     /// How the runtime on this platform wants its threads made.
@@ -59,7 +58,6 @@ impl<H: Host> Hosted<H> {
     pub(crate) fn new(host: H, slots: usize) -> Self {
         Self {
             host,
-            clock: Clock::default(),
             starting: Arc::default(),
             dress: Mutex::default(),
             handle: OnceLock::new(),
@@ -101,68 +99,27 @@ impl<H: Host> Hosted<H> {
         if let Some(bytes) = dress.stack {
             builder = builder.stack_size(bytes);
         }
-        // A thread that is about to become a worker may have work to do, so it holds the clock.
-        // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
-        self.clock.holds.fetch_add(1, Ordering::AcqRel);
         let handle = self.handle.get().copied();
+        // A thread that is about to become a worker may have work to do.
+        let hold = handle.map(Hold::new);
         // Ordering: Release pairs with the Acquire in `broadcast`, here and below.
         self.starting.fetch_add(1, Ordering::Release);
         let starting = Arc::clone(&self.starting);
         let started = builder.spawn(move || {
             be_punctual();
+            let _busy = handle.map(Busy::new);
+            drop(hold);
             STARTING.set(true);
             entry.run();
-            if let Some(handle) = handle.filter(|_| STARTING.replace(false)) {
+            if STARTING.replace(false) {
                 // The start was refused, and the thread never entered.
                 starting.fetch_sub(1, Ordering::Release);
-                handle.0.core.clock().holds.fetch_sub(1, Ordering::AcqRel);
-                handle.0.core.clock_recheck();
             }
         });
         if started.is_err() {
             self.starting.fetch_sub(1, Ordering::Release);
-            self.clock.holds.fetch_sub(1, Ordering::AcqRel);
-            self.clock_recheck();
         }
         started
-    }
-
-    /// Converts a time on the runtime's clock to the host's.
-    fn to_host(&self, deadline: Option<Instant>) -> Option<Instant> {
-        deadline.map(|deadline| self.clock.to_host(deadline))
-    }
-
-    /// A worker's sleep, by the host's clock or by a stopped one.
-    fn sleep<R>(
-        &self,
-        worker: WorkerId,
-        word: &AtomicU32,
-        expected: u32,
-        deadline: Option<Instant>,
-        sleep: impl FnOnce(Option<Instant>) -> R,
-    ) -> R {
-        if !self.clock.is_stopped() {
-            return sleep(self.to_host(deadline));
-        }
-        // If this worker is among those to wake, its word changes, and it does not sleep.
-        self.wake_due(self.clock.sleep(worker, word, expected, deadline, &|| self.host.has_io()));
-        let slept = sleep(None);
-        self.clock.wakes(worker);
-        slept
-    }
-
-    /// Wakes the workers whose deadlines a stopped clock has reached.
-    fn wake_due(&self, due: Due) {
-        if due.is_empty() {
-            return;
-        }
-        if let Some(handle) = self.handle.get() {
-            due.into_iter().for_each(|worker| handle.0.core.unpark(worker));
-        }
-    }
-
-    pub(crate) fn clock_recheck(&self) {
-        self.wake_due(self.clock.recheck(&|| self.host.has_io()));
     }
 }
 
@@ -216,7 +173,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     const LISTENS: bool = H::LISTENS;
 
     fn now(&self) -> Instant {
-        self.clock.now(|| self.host.now())
+        self.host.now()
     }
 
     #[inline]
@@ -254,17 +211,8 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         compiler_fence(Ordering::Release);
         TOP.set(seat);
         context::enter(handle);
-        // Ordering: AcqRel pairs with the Acquire in `Clock::go_on`.
-        self.clock.online.fetch_add(1, Ordering::AcqRel);
-        if guest::is_guest(&self.clock) {
-            // The thread sleeps as a worker from now on.
-            // Ordering: as above, and after it: another thread may count at any time, and must
-            // count this one.
-            self.clock.guests.fetch_sub(1, Ordering::AcqRel);
-        }
         if STARTING.replace(false) {
             self.starting.fetch_sub(1, Ordering::Release);
-            self.clock.holds.fetch_sub(1, Ordering::AcqRel);
         }
         // SAFETY: the caller's contract.
         unsafe { self.host.enter(worker) };
@@ -273,12 +221,6 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     unsafe fn leave(&self, worker: WorkerId) {
         // SAFETY: the caller's contract.
         unsafe { self.host.leave(worker) };
-        // Ordering: as in `enter`, in the reverse order.
-        if guest::is_guest(&self.clock) {
-            self.clock.guests.fetch_add(1, Ordering::AcqRel);
-        }
-        self.clock.online.fetch_sub(1, Ordering::AcqRel);
-        self.clock_recheck();
         let seat = &self.seats[worker.index()];
         context::enter(seat.before.get());
         TOP.set(seat.below.get());
@@ -294,10 +236,8 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         expected: u32,
         deadline: Option<Instant>,
     ) {
-        self.sleep(worker, word, expected, deadline, |deadline| {
-            // SAFETY: the caller's contract.
-            unsafe { self.host.wait(worker, word, expected, deadline) }
-        });
+        // SAFETY: the caller's contract.
+        unsafe { self.host.wait(worker, word, expected, deadline) }
     }
 
     unsafe fn listen(
@@ -307,15 +247,8 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         expected: u32,
         deadline: Option<Instant>,
     ) -> bool {
-        if deadline == Some(Instant::ZERO) {
-            // It asks, and does not sleep.
-            // SAFETY: the caller's.
-            return unsafe { self.host.listen(worker, word, expected, deadline) };
-        }
-        self.sleep(worker, word, expected, deadline, |deadline| {
-            // SAFETY: the caller's contract.
-            unsafe { self.host.listen(worker, word, expected, deadline) }
-        })
+        // SAFETY: the caller's contract.
+        unsafe { self.host.listen(worker, word, expected, deadline) }
     }
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
@@ -366,12 +299,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     }
 
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        if !guest::is_guest(&self.clock) {
-            return self.host.block(word, expected, self.to_host(deadline));
-        }
-        self.wake_due(self.clock.guest_sleeps(word, expected, &|| self.host.has_io()));
-        self.host.block(word, expected, self.to_host(deadline));
-        self.clock.guest_wakes(word);
+        self.host.block(word, expected, deadline);
     }
 
     fn unblock(&self, word: &AtomicU32) {

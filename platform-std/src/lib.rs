@@ -17,7 +17,8 @@
 //! - [`spawn`], [`spawn_pinned`], [`spawn_local`], [`spawn_blocking`] and [`block_on`] use the
 //!   runtime that the calling thread is in. The methods of the same names of [`Runtime`] and
 //!   [`Handle`] use that runtime.
-//! - [`time`]: sleeps, timeouts, intervals, and a clock that tests can stop.
+//! - [`time`]: sleeps, timeouts, intervals, and a clock that tests can stop, if the runtime is
+//!   [`Pausable`].
 //! - [`parallel`]: fork-join on the same workers.
 //! - Workers sleep on a futex on Linux, on a condition variable elsewhere; an idle runtime causes
 //!   no wake-ups.
@@ -33,7 +34,6 @@ mod clock;
 mod context;
 mod coop;
 pub mod fork;
-mod guest;
 mod host;
 mod hosted;
 mod join_set;
@@ -45,6 +45,7 @@ mod macros;
 mod orx;
 mod panics;
 pub mod parallel;
+mod pausable;
 mod runtime;
 mod shared;
 mod stable;
@@ -68,6 +69,7 @@ pub use crate::{
     join_set::JoinSet,
     long_poll::LongPoll,
     panics::{payload, resume},
+    pausable::Pausable,
     runtime::{Runtime, Survivors},
     time::{interval, sleep, sleep_until, timeout},
 };

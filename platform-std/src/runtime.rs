@@ -48,8 +48,12 @@ impl<H: Host> Shared<H> {
         let heap = Box::leak(Heap::boxed());
         let shared: &'static Self =
             Box::leak(Box::new(Self { executor, heap, kind, inner: OnceLock::new() }));
+        let handle = shared.handle();
         // No other thread has it yet.
-        let _ = shared.executor.platform().handle.set(shared.handle());
+        let _ = shared.executor.platform().handle.set(handle);
+        if let Some(clock) = handle.0.clock {
+            clock.attach(handle);
+        }
         shared
     }
 
@@ -59,6 +63,7 @@ impl<H: Host> Shared<H> {
             heap: self.heap,
             spawner: self.executor.spawner(),
             timers: self.executor.timers(),
+            clock: self.executor.platform().host.clock(),
             process: fork::generation(),
         }))
     }
@@ -174,9 +179,10 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         // A forked child: the threads are the parent's, so there is nothing to wait for.
         return Survivors::new();
     }
-    // The patience is in real time.
-    executor.platform().clock.resume(|| executor.platform().host.now());
-    shared.wake_all();
+    if let Some(clock) = handle.0.clock {
+        // The patience is in real time.
+        clock.resume();
+    }
     let mut survivors = Survivors::new();
     let deadline = executor.platform().now() + patience;
     if executor.shutdown(deadline, |task| survivors.push(task)).is_err() {

@@ -1,6 +1,6 @@
 //! A runtime's core and threads, as its handles use them.
 
-use core::{any::Any, time::Duration};
+use core::any::Any;
 use std::{sync::Arc, thread};
 
 use filch::{
@@ -8,16 +8,7 @@ use filch::{
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::{blocking::Pool, clock::Clock, context::Core, host::Host, runtime::Shared};
-
-impl<H: Host> Shared<H> {
-    /// Makes every worker check its queues.
-    pub(crate) fn wake_all(&self) {
-        for worker in 0..self.kind.slots {
-            self.executor.unpark_worker(WorkerId::new(worker as u16));
-        }
-    }
-}
+use crate::{blocking::Pool, context::Core, host::Host, runtime::Shared};
 
 impl<H: Host> Core for Shared<H> {
     fn help_patiently(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
@@ -50,32 +41,6 @@ impl<H: Host> Core for Shared<H> {
 
     fn pool(&self) -> Arc<Pool> {
         self.executor.platform().pool()
-    }
-
-    fn clock_stop(&self) {
-        let platform = self.executor.platform();
-        platform.clock.stop(|| platform.host.now());
-        self.wake_all();
-    }
-
-    fn clock_resume(&self) {
-        let platform = self.executor.platform();
-        platform.clock.resume(|| platform.host.now());
-        self.wake_all();
-    }
-
-    fn clock_advance(&self, by: Duration) -> bool {
-        let moved = self.executor.platform().clock.advance(by);
-        self.wake_all();
-        moved
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.executor.platform().clock
-    }
-
-    fn clock_recheck(&self) {
-        self.executor.platform().clock_recheck();
     }
 
     fn host(&'static self) -> &'static (dyn Any + Send + Sync) {

@@ -87,6 +87,9 @@ pub fn interval_at(first: Instant, period: Duration) -> Interval {
 /// and when nothing is runnable: then at once to the next deadline. Stopping a stopped clock does
 /// nothing.
 ///
+/// The runtime is one of [`Builder::build_pausable`](crate::Builder::build_pausable); other
+/// runtimes have the clock of the operating system, and none of this code.
+///
 /// Nothing is runnable when all workers sleep, threads in `block_on` wait, and no closure of
 /// `spawn_blocking` runs. Other threads and I/O in transit are not seen: in a test that waits for
 /// real I/O with a timeout, the timeout may come first. I/O that has already arrived comes before
@@ -97,7 +100,7 @@ pub fn interval_at(first: Instant, period: Duration) -> Interval {
 /// use core::time::Duration;
 /// use filch_std::time;
 ///
-/// let runtime = filch_std::Runtime::new().unwrap();
+/// let runtime = filch_std::Runtime::builder().build_pausable().unwrap();
 /// runtime.block_on(async {
 ///     time::pause();
 ///     let begin = time::now();
@@ -107,10 +110,15 @@ pub fn interval_at(first: Instant, period: Duration) -> Interval {
 /// ```
 ///
 /// # Panics
-/// If the calling thread is in no runtime.
+/// If the calling thread is in no runtime; if the runtime's clock cannot be stopped.
 #[track_caller]
 pub fn pause() {
-    expect_current().0.core.clock_stop();
+    match expect_current().0.clock {
+        Some(clock) => clock.pause(),
+        None => panic!(
+            "this runtime's clock cannot be stopped: build the runtime with `Builder::build_pausable`"
+        ),
+    }
 }
 
 /// Lets the current runtime's clock go on from where it stands. Nothing happens if it was not stopped.
@@ -119,7 +127,9 @@ pub fn pause() {
 /// If the calling thread is in no runtime.
 #[track_caller]
 pub fn resume() {
-    expect_current().0.core.clock_resume();
+    if let Some(clock) = expect_current().0.clock {
+        clock.resume();
+    }
 }
 
 /// Moves the current runtime's stopped clock by `duration` at once, past all deadlines in between;
@@ -130,5 +140,5 @@ pub fn resume() {
 /// If the calling thread is in no runtime.
 #[track_caller]
 pub fn advance(duration: Duration) -> bool {
-    expect_current().0.core.clock_advance(duration)
+    expect_current().0.clock.is_some_and(|clock| clock.advance(duration))
 }

@@ -11,7 +11,7 @@ use std::{sync::Arc, thread, time};
 
 use common::{until, watchdog};
 use filch_std::{
-    Runtime, WorkerId, spawn,
+    Host, Pausable, Runtime, WorkerId, spawn,
     time::{MissedTick, advance, interval, now, pause, resume, sleep, sleep_until, timeout},
 };
 use futures_util::{
@@ -23,6 +23,11 @@ use futures_util::{
 
 fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
+}
+
+/// A runtime whose clock can be stopped.
+fn pausable(workers: usize) -> Runtime<Pausable> {
+    Runtime::builder().workers(workers).build_pausable().unwrap()
 }
 
 const fn ms(n: u64) -> Duration {
@@ -85,10 +90,21 @@ fn outside_of_a_runtime_there_is_no_time() {
 }
 
 #[test]
+#[should_panic(expected = "clock cannot be stopped")]
+fn the_clock_of_the_operating_system_is_not_stopped() {
+    let _watchdog = watchdog();
+    runtime(1).block_on(async {
+        resume();
+        assert!(!advance(HOUR));
+        pause();
+    });
+}
+
+#[test]
 fn a_stopped_clock_moves_to_the_next_deadline_when_nothing_is_runnable() {
     let _watchdog = watchdog();
     for workers in [1, 2, 4] {
-        let runtime = runtime(workers);
+        let runtime = pausable(workers);
         let host = time::Instant::now();
         runtime.block_on(async {
             pause();
@@ -116,7 +132,7 @@ fn a_stopped_clock_moves_to_the_next_deadline_when_nothing_is_runnable() {
 #[test]
 fn a_stopped_clock_stands_while_something_runs() {
     let _watchdog = watchdog();
-    let runtime = runtime(2);
+    let runtime = pausable(2);
     runtime.block_on(async {
         pause();
         let late = spawn(sleep(ms(1)));
@@ -145,7 +161,7 @@ fn a_stopped_clock_stands_while_something_runs() {
 #[test]
 fn a_clock_is_stopped_by_a_task_while_all_else_sleeps() {
     let _watchdog = watchdog();
-    let runtime = runtime(2);
+    let runtime = pausable(2);
     let far = runtime.spawn(runtime.handle().timers().sleep(HOUR));
     runtime
         .block_on(runtime.spawn(async {
@@ -162,7 +178,7 @@ fn a_clock_is_stopped_by_a_task_while_all_else_sleeps() {
 #[test]
 fn a_stopped_clock_is_moved_by_hand_and_goes_on() {
     let _watchdog = watchdog();
-    let runtime = runtime(2);
+    let runtime = pausable(2);
     runtime.block_on(async {
         assert!(!advance(HOUR), "it is not stopped");
         pause();
@@ -186,7 +202,7 @@ fn the_clock_of_a_new_runtime_goes() {
     let _watchdog = watchdog();
     // In the memory of a runtime whose clock was stopped.
     for _ in 0..3 {
-        let runtime = runtime(3);
+        let runtime = pausable(3);
         runtime.block_on(async {
             let host = time::Instant::now();
             sleep(ms(3)).await;
@@ -202,7 +218,7 @@ fn the_clock_of_a_new_runtime_goes() {
 fn programs_of_timers_are_reproducible() {
     let _watchdog = watchdog();
     let run = || {
-        let runtime = Runtime::builder().workers(2).watchdog(None).build().unwrap();
+        let runtime = Runtime::builder().workers(2).watchdog(None).build_pausable().unwrap();
         runtime.block_on(async {
             pause();
             let begin = now();
@@ -229,7 +245,7 @@ fn programs_of_timers_are_reproducible() {
 }
 
 /// The threads of an idle runtime.
-fn rest(runtime: &Runtime, workers: usize) {
+fn rest<H: Host>(runtime: &Runtime<H>, workers: usize) {
     until(|| runtime.metrics().totals().parked == workers);
 }
 
@@ -265,7 +281,7 @@ fn timers_of_a_worker_that_is_stuck_after_an_idle_moment_are_fired() {
 #[test]
 fn a_stopped_clock_knows_a_thread_once_however_it_waits() {
     let _watchdog = watchdog();
-    let runtime = runtime(1);
+    let runtime = pausable(1);
     runtime.block_on(async {
         pause();
         let begin = now();
@@ -278,7 +294,7 @@ fn a_stopped_clock_knows_a_thread_once_however_it_waits() {
 #[test]
 fn patience_is_real_time() {
     let _watchdog = watchdog();
-    let runtime = runtime(1);
+    let runtime = pausable(1);
     runtime.block_on(async { pause() });
     let forever = runtime.spawn(core::future::pending::<()>());
     assert_eq!(runtime.shutdown(ms(20)).len(), 1);
@@ -290,7 +306,7 @@ fn patience_is_real_time() {
 fn a_stopped_clock_waits_for_threads_that_are_about_to_work() {
     let _watchdog = watchdog();
     for _ in 0..10 {
-        let runtime = Runtime::builder().workers(1).nesting(0).build().unwrap();
+        let runtime = Runtime::builder().workers(1).nesting(0).build_pausable().unwrap();
         runtime.block_on(async {
             pause();
             let begin = now();
@@ -343,7 +359,7 @@ fn a_worker_that_waits_too_deep_without_a_stand_in_fires_its_timers() {
 #[test]
 fn far_deadlines_stay_far_when_the_clock_goes_on() {
     let _watchdog = watchdog();
-    let runtime = runtime(1);
+    let runtime = pausable(1);
     runtime.block_on(async {
         pause();
         thread::sleep(ms(5));
@@ -378,11 +394,11 @@ fn a_reset_to_a_later_time_wakes_nobody() {
 }
 
 /// The thread in `block_on` is a worker for a while, and sleeps as one: the clock must not wait for
-/// it as a guest too.
+/// it a second time.
 #[test]
 fn a_stopped_clock_moves_while_a_thread_has_a_workers_place() {
     let _watchdog = common::watchdog();
-    let runtime = runtime(2);
+    let runtime = pausable(2);
     let (handle, me) = (*runtime.handle(), std::thread::current().id());
     let run = |_: filch_std::parallel::Fork<'_>| {
         if std::thread::current().id() != me {
@@ -403,7 +419,7 @@ fn a_stopped_clock_moves_while_a_thread_has_a_workers_place() {
 #[test]
 fn a_stopped_clock_moves_while_a_thread_waits_for_a_run() {
     let _watchdog = common::watchdog();
-    let runtime = runtime(2);
+    let runtime = pausable(2);
     let handle = *runtime.handle();
     runtime.block_on(async {
         pause();

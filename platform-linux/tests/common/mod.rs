@@ -5,14 +5,25 @@ use core::future::Future;
 
 pub(crate) use filch_test_support::{Drops, Flag, Tally, Watchdog, message, rng, until, watchdog};
 
-use filch_linux::Runtime;
+use filch_linux::{PausableRuntime, Runtime};
 
 pub(crate) fn runtime(workers: usize) -> Runtime {
     filch_linux::builder().workers(workers).build().expect("a runtime")
+}
+
+/// A runtime whose clock can be stopped.
+pub(crate) fn pausable(workers: usize) -> PausableRuntime {
+    filch_linux::builder().workers(workers).build_pausable().expect("a runtime")
 }
 
 /// Runs a future on a new runtime; a hang ends the whole test program.
 pub(crate) fn run<F: Future>(workers: usize, future: F) -> F::Output {
     let _watchdog = watchdog();
     runtime(workers).block_on(future)
+}
+
+/// As [`run`], with a clock that can be stopped.
+pub(crate) fn run_pausable<F: Future>(workers: usize, future: F) -> F::Output {
+    let _watchdog = watchdog();
+    pausable(workers).block_on(future)
 }

@@ -7,7 +7,7 @@ mod all;
 use core::net::SocketAddr;
 use std::{net, thread};
 
-pub(crate) use all::{rng, run, watchdog};
+pub(crate) use all::{rng, run, run_pausable, watchdog};
 
 use filch_linux::net::{TcpListener, TcpStream};
 use rustix::net::{AddressFamily, SocketType};
