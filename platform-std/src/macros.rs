@@ -40,13 +40,25 @@ macro_rules! main {
 ///     }
 /// }
 /// ```
+///
+/// `#[clock(paused)]`, after `#[workers(N)]`, stops the clock before the test: see
+/// [`time::pause`](crate::time::pause).
+///
+/// ```
+/// filch_std::test! {
+///     #[clock(paused)]
+///     async fn a_day_passes() {
+///         filch_std::sleep(core::time::Duration::from_secs(86_400)).await;
+///     }
+/// }
+/// ```
 #[macro_export]
 macro_rules! test {
-    ($(#[workers($n:expr)])? $(#[should_panic $($how:tt)*])? async fn $name:ident() $(-> $out:ty)? $body:block) => {
+    ($(#[workers($n:expr)])? $(#[clock($clock:ident)])? $(#[should_panic $($how:tt)*])? async fn $name:ident() $(-> $out:ty)? $body:block) => {
         #[test]
         $(#[should_panic $($how)*])?
         fn $name() $(-> $out)? {
-            $crate::__run!([$($n)?] $body)
+            $crate::__run!([$($n)?] $($clock)? $body)
         }
     };
 }
@@ -55,7 +67,16 @@ macro_rules! test {
 #[macro_export]
 macro_rules! __run {
     ([$($n:expr)?] $body:block) => {
-        match $crate::Runtime::builder()$(.workers($n))?.build() {
+        $crate::__run!(build [$($n)?] $body)
+    };
+    ([$($n:expr)?] paused $body:block) => {
+        $crate::__run!(build_pausable [$($n)?] {
+            $crate::time::pause();
+            $body
+        })
+    };
+    ($build:ident [$($n:expr)?] $body:block) => {
+        match $crate::Runtime::builder()$(.workers($n))?.$build() {
             Ok(runtime) => runtime.block_on(async move $body),
             Err(error) => panic!("the runtime could not be built: {error}"),
         }

@@ -100,6 +100,16 @@ fn the_clock_of_the_operating_system_is_not_stopped() {
     });
 }
 
+filch_std::test! {
+    #[workers(2)]
+    #[clock(paused)]
+    async fn a_test_may_begin_on_a_stopped_clock() {
+        let (begin, host) = (now(), time::Instant::now());
+        spawn(sleep(HOUR)).await.unwrap();
+        assert!(now() - begin >= HOUR && host.elapsed() < HOUR);
+    }
+}
+
 #[test]
 fn a_stopped_clock_moves_to_the_next_deadline_when_nothing_is_runnable() {
     let _watchdog = watchdog();
