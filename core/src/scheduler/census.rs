@@ -84,7 +84,7 @@ impl Census {
     }
 
     /// The platform is about to start a worker. `arrive` follows, whatever comes of that.
-    pub(crate) fn expect(&self) {
+    pub(crate) fn await_start(&self) {
         // Ordering: a count.
         self.coming.fetch_add(1, Ordering::Relaxed);
     }

@@ -103,7 +103,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// [`WorkerEntry::run`](crate::WorkerEntry::run) returns at once.
     pub fn start(&'static self, id: WorkerId) -> Result<(), StartError> {
         // If the platform refuses, it drops the entry, which takes this back.
-        self.census.expect();
+        self.census.await_start();
         self.platform.start(self.entry::<OFFLINE>(id))
     }
 

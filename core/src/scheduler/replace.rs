@@ -64,7 +64,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             if !self.census.add_replacement(most) {
                 return true;
             }
-            self.census.expect();
+            self.census.await_start();
             // Ordering: Acquire pairs with the Release in `leave`; the platform's start passes it on. Release pairs with the
             // Acquire of a failure: a worker that finds no free slot sees the replacements that are on their way.
             let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);

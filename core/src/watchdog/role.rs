@@ -1,4 +1,4 @@
-//! Who watches: how many workers, until when, and when a scan is due.
+//! Which workers watch: how many, until when, and when a scan is due.
 
 use core::cell::Cell;
 
