@@ -20,7 +20,8 @@ mod bits;
 mod instant;
 #[path = "../../src/lock.rs"]
 mod lock;
-#[path = "../../src/platform.rs"]
+#[allow(unused_imports, reason = "as above")]
+#[path = "../../src/platform/mod.rs"]
 mod platform;
 #[path = "../../src/queue/mod.rs"]
 mod queue;

@@ -9,11 +9,11 @@ use super::{
     error::BuildError,
     gate::Gate,
     slot::{Slots, WorkerSlot},
-    ward::Ward,
+
 };
 use crate::{
     atomic::{AtomicPtr, AtomicU32, AtomicWord, Ordering, array_of, maybe_const},
-    platform::{Platform, WorkerId},
+    platform::{Platform, WorkerId, ward::Ward},
     queue::injector::Injector,
     sleep::idle::{Bitmap, GROUP, Idle},
     task::{

@@ -1,9 +1,9 @@
 //! The door for new tasks, and how far the end of the executor has come.
 
-use super::ward::Ward;
+
 use crate::{
     atomic::{AtomicU32, AtomicUsize, Ordering, fence, maybe_const},
-    platform::Platform,
+    platform::{Platform, ward::Ward},
 };
 
 /// Every context may spawn.

@@ -45,6 +45,5 @@ pub(crate) mod stop;
 pub(crate) mod tick;
 pub(crate) mod timing;
 pub(crate) mod wake;
-pub(crate) mod ward;
 pub(crate) mod watch;
 pub(crate) mod worker;

@@ -14,7 +14,6 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "config",
             "error",
             "rng",
-            "ward",
             "estimate",
             "census",
             "duties",

@@ -6,12 +6,8 @@
 
 use core::{cell::Cell, ptr::NonNull};
 
-use crate::{
-    atomic::AtomicU32,
-    instant::Instant,
-    platform::{Panic, Platform, StartError, WorkerEntry, WorkerId},
-    trace::Event,
-};
+use super::{Panic, Platform, StartError, WorkerEntry, WorkerId};
+use crate::{atomic::AtomicU32, instant::Instant, trace::Event};
 
 /// A platform whose methods return, or end the program.
 pub(crate) struct Ward<P>(pub(crate) P);

@@ -1,0 +1,67 @@
+//! Panics, as far as the core sees them: a payload of the platform's own.
+
+use core::{fmt, ptr::NonNull};
+
+/// The payload of a contained panic. Opaque to the core: the platform that caught it knows how to open it.
+///
+/// Two words. Dropping it drops the payload.
+pub struct Panic {
+    payload: NonNull<()>,
+    vtable: &'static PanicVtable,
+}
+
+/// The operations of a platform on its panic payload.
+#[derive(Debug)]
+pub struct PanicVtable {
+    /// Frees the payload. Must not unwind.
+    pub drop: unsafe fn(NonNull<()>),
+    /// The panic's message, if it has one.
+    pub message: unsafe fn(NonNull<()>) -> Option<&'static str>,
+}
+
+// SAFETY: `from_raw` requires a payload that may be sent and shared.
+unsafe impl Send for Panic {}
+// SAFETY: as above.
+unsafe impl Sync for Panic {}
+
+impl Panic {
+    /// Wraps a payload of the platform.
+    ///
+    /// # Safety
+    /// The functions of `vtable` must be sound for `payload` on any thread, `drop` once. A message that `message`
+    /// returns must live as long as the payload.
+    pub const unsafe fn from_raw(payload: NonNull<()>, vtable: &'static PanicVtable) -> Self {
+        Self { payload, vtable }
+    }
+
+    /// The payload, if it was wrapped with this `vtable`. Otherwise the panic itself, as an error.
+    pub fn into_raw(self, vtable: &'static PanicVtable) -> Result<NonNull<()>, Self> {
+        if core::ptr::eq(self.vtable, vtable) {
+            let this = core::mem::ManuallyDrop::new(self);
+            Ok(this.payload)
+        } else {
+            Err(self)
+        }
+    }
+
+    /// The panic's message, if it has one.
+    pub fn message(&self) -> Option<&str> {
+        // SAFETY: contract of `from_raw`; the result borrows `self`, which keeps the payload.
+        unsafe { (self.vtable.message)(self.payload) }
+    }
+}
+
+impl Drop for Panic {
+    fn drop(&mut self) {
+        // SAFETY: contract of `from_raw`; a `Panic` owns its payload.
+        unsafe { (self.vtable.drop)(self.payload) }
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not escaped: a task that unwraps the error of a task that unwraps another would double the escapes at each
+        // level.
+        write!(f, "Panic({})", self.message().unwrap_or("no message"))
+    }
+}

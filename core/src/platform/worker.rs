@@ -1,0 +1,111 @@
+//! Workers as the platform sees them: their numbers, and how one is started.
+
+use core::{fmt, ptr::NonNull};
+
+/// A worker's number: an index below the executor's number of worker slots, at most [`WorkerId::MAX`].
+///
+/// ```
+/// let id = filch::WorkerId::new(3);
+/// assert_eq!(id.index(), 3);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(u16);
+
+impl WorkerId {
+    /// The largest index: with 64-bit atomics 4,096 workers fit an executor, with 32-bit ones 1,024.
+    pub const MAX: u16 = (crate::atomic::Word::BITS * crate::atomic::Word::BITS - 1) as u16;
+
+    /// The worker with this index. Whether an executor has such a worker is checked where the id is used.
+    pub const fn new(index: u16) -> Self {
+        Self(index)
+    }
+
+    /// The worker's index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Debug for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {}", self.0)
+    }
+}
+
+/// The entry of a worker, passed to [`Platform::start`](super::Platform::start): call [`run`](WorkerEntry::run) on the new thread or core.
+///
+/// It runs once. If it is dropped instead, it gives the worker's slot back, and the waits that rely on the worker look
+/// for another.
+pub struct WorkerEntry {
+    executor: NonNull<()>,
+    worker: WorkerId,
+    run: EntryFn,
+    forget: EntryFn,
+}
+
+/// Takes the executor and the worker of the entry.
+type EntryFn = unsafe fn(NonNull<()>, WorkerId);
+
+// SAFETY: `executor` is a `&'static` executor, which is `Sync`; `WorkerEntry::new` requires it.
+unsafe impl Send for WorkerEntry {}
+
+impl WorkerEntry {
+    /// # Safety
+    /// One call of `run(executor, worker)`, or of `forget(executor, worker)` instead, must be sound on any thread.
+    pub(crate) unsafe fn new(
+        executor: NonNull<()>,
+        worker: WorkerId,
+        run: EntryFn,
+        forget: EntryFn,
+    ) -> Self {
+        Self { executor, worker, run, forget }
+    }
+
+    /// The worker to be started.
+    pub fn worker(&self) -> WorkerId {
+        self.worker
+    }
+
+    /// Becomes the worker. Returns when the worker retires or the executor has shut down.
+    pub fn run(self) {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: contract of `new`: one call, because `self` is consumed.
+        unsafe { (this.run)(this.executor, this.worker) }
+    }
+}
+
+impl Drop for WorkerEntry {
+    fn drop(&mut self) {
+        // SAFETY: contract of `new`: it has not run, and is being dropped.
+        unsafe { (self.forget)(self.executor, self.worker) }
+    }
+}
+
+impl fmt::Debug for WorkerEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WorkerEntry({:?})", self.worker)
+    }
+}
+
+/// Why [`Platform::start`](super::Platform::start) started nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The platform cannot start workers; they enter `run` by themselves.
+    Unsupported,
+    /// The platform refused, with its own code (an errno, an SBI error).
+    Refused(i32),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported => f.write_str("this platform cannot start workers"),
+            Self::Refused(code) => {
+                write!(f, "the platform refused to start a worker (code {code})")
+            }
+        }
+    }
+}
+
+impl core::error::Error for StartError {}
