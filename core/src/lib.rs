@@ -60,7 +60,7 @@ pub use {
     fork::{handle::Fork, scope::Scope},
     instant::Instant,
     metrics::{Totals, WorkerMetrics},
-    platform::{Panic, PanicVtable, Platform, StartError, WorkerEntry, WorkerId},
+    platform::{Context, Panic, PanicVtable, Platform, Reactor, StartError, WorkerEntry, WorkerId},
     scheduler::{
         config::Config,
         context::Worker,

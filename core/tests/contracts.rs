@@ -10,8 +10,8 @@ use common::{Room, id, pool, quiet, slots, watchdog};
 use filch_test_support::{part, play};
 
 use filch::{
-    Instant, JoinError, Panic, Platform, RunError, Scheduler, ShutdownError, Step, WorkerId,
-    atomic::AtomicU32,
+    Context, Instant, JoinError, Panic, Platform, RunError, Scheduler, ShutdownError, Step,
+    WorkerId, atomic::AtomicU32,
 };
 
 /// A platform of one context, which is worker 0 once it has entered. It breaks its contract where the test says so.
@@ -34,14 +34,11 @@ unsafe impl Platform for Wrong {
     fn current_worker(&self) -> Option<WorkerId> {
         self.entered.load(Relaxed).then(|| id(0))
     }
-    fn may_wait(&self) -> bool {
-        !self.in_handler.load(Relaxed)
+    fn context(&self) -> Context {
+        if self.in_handler.load(Relaxed) { Context::Handler } else { Context::Thread }
     }
-    unsafe fn enter(&self, _: WorkerId) {
-        self.entered.store(true, Relaxed);
-    }
-    unsafe fn leave(&self, _: WorkerId) {
-        self.entered.store(false, Relaxed);
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        self.entered.store(worker.is_some(), Relaxed);
     }
     unsafe fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
     fn wake(&self, _: WorkerId, _: &AtomicU32) {}

@@ -303,7 +303,7 @@ fn ticks_end_though_the_worker_is_idle_between_polls() {
     });
     let (seen, longest) = (Arc::clone(&last), Arc::clone(&most));
     let so_far = Arc::clone(&polls);
-    executor.platform().at_poll_io(move |_| {
+    executor.platform().at_deliver(move |_| {
         let now = so_far.load(SeqCst);
         longest.fetch_max(now - seen.swap(now, SeqCst), SeqCst);
     });

@@ -143,6 +143,7 @@ fn a_panic_opens_for_the_platform_that_caught_it_alone() {
     static OTHERS: PanicVtable = PanicVtable {
         drop: |_| panic!("the payload is not ours"),
         message: |_| panic!("the payload is not ours"),
+        resume: |_| panic!("the payload is not ours"),
     };
     let sim = Sim::new(1);
     let mut bad = sim.executor.spawn(pool(), async { panic!("on purpose") }).unwrap();

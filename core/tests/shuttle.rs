@@ -65,11 +65,8 @@ mod model {
         fn current_worker(&self) -> Option<WorkerId> {
             WORKER.with(Cell::get)
         }
-        unsafe fn enter(&self, worker: WorkerId) {
-            WORKER.with(|w| w.set(Some(worker)));
-        }
-        unsafe fn leave(&self, _: WorkerId) {
-            WORKER.with(|w| w.set(None));
+        unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+            WORKER.with(|w| w.set(worker));
         }
         unsafe fn wait(
             &self,

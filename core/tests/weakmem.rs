@@ -96,11 +96,8 @@ mod model {
         fn current_worker(&self) -> Option<WorkerId> {
             (self.me().load(Relaxed) as u16).checked_sub(1).map(WorkerId::new)
         }
-        unsafe fn enter(&self, worker: WorkerId) {
-            self.me().store(worker.index() as u32 + 1, Relaxed);
-        }
-        unsafe fn leave(&self, _: WorkerId) {
-            self.me().store(0, Relaxed);
+        unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+            self.me().store(worker.map_or(0, |worker| worker.index() as u32 + 1), Relaxed);
         }
         unsafe fn wait(
             &self,

@@ -39,7 +39,7 @@ thread_local! {
 }
 
 // SAFETY:
-// - Identity: the thread's own value; only `enter` and `leave` set it.
+// - Identity: the thread's own value; only `set_worker` sets it.
 // - Guard: the default; a panic ends this program.
 // - Sticky wake: `wake` requests the guest to exit after the word has changed; `wait` takes the
 //   request back before it checks the word, and the guest checks for a request before it goes on,
@@ -53,13 +53,11 @@ unsafe impl Platform for Host {
         WORKER.get()
     }
 
-    unsafe fn enter(&self, worker: WorkerId) {
-        WORKER.set(Some(worker));
-        self.guests[worker.index()].processor().attach();
-    }
-
-    unsafe fn leave(&self, _: WorkerId) {
-        WORKER.set(None);
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        WORKER.set(worker);
+        if let Some(worker) = worker {
+            self.guests[worker.index()].processor().attach();
+        }
     }
 
     unsafe fn wait(&self, worker: WorkerId, word: &Word, expected: u32, deadline: Option<Instant>) {

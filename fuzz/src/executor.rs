@@ -185,7 +185,7 @@ impl Trial {
         let platform = self.world.executor.platform();
         enter_seat(platform, i);
         let result = f();
-        exit_seat(platform, i);
+        exit_seat(platform);
         result
     }
 
@@ -269,7 +269,7 @@ impl Trial {
         enter_seat(platform, i);
         worker.end_park();
         worker.run_for(steps);
-        exit_seat(platform, i);
+        exit_seat(platform);
         self.parked[i] = false;
     }
 
@@ -279,7 +279,7 @@ impl Trial {
         let platform = self.world.executor.platform();
         enter_seat(platform, i);
         let sleeps = worker.begin_park();
-        exit_seat(platform, i);
+        exit_seat(platform);
         self.parked[i] = sleeps.is_some();
         if let Some(deadline) = sleeps.flatten() {
             assert!(deadline < Instant::MAX);
@@ -293,7 +293,7 @@ impl Trial {
         let executor = self.world.executor;
         match executor.worker(id(i as u16)) {
             Ok(worker) => {
-                exit_seat(executor.platform(), i);
+                exit_seat(executor.platform());
                 self.seats[i] = Some(worker);
             }
             Err(error) => assert!(error == RunError::Stopped && self.closing, "{error}"),
@@ -401,10 +401,10 @@ impl Drop for Trial {
 /// The thread acts as this worker's context until `exit_seat`.
 fn enter_seat(platform: &Manual, i: usize) {
     // SAFETY: there is one thread, and it acts as each context once at a time.
-    unsafe { platform.enter(id(i as u16)) };
+    unsafe { platform.set_worker(Some(id(i as u16))) };
 }
 
-fn exit_seat(platform: &Manual, i: usize) {
+fn exit_seat(platform: &Manual) {
     // SAFETY: as above.
-    unsafe { platform.leave(id(i as u16)) };
+    unsafe { platform.set_worker(None) };
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use filch::{
-    Instant, WorkerId,
+    Instant, Reactor, WorkerId,
     atomic::{AtomicU32, Ordering, fence},
 };
 use filch_std::{Futex, Host};
@@ -26,7 +26,7 @@ const ROUGH: Duration = Duration::from_millis(20);
 
 /// The host of a runtime with I/O: one epoll, which the core has one worker ask at a time.
 ///
-/// What a worker has heard of it keeps, and delivers in `poll_io`, so that the tasks come into its own queue.
+/// What a worker has heard of it keeps, and delivers itself, so that the tasks come into its own queue.
 pub struct Linux {
     /// Time, and sleep on a word.
     futex: Futex,
@@ -51,8 +51,6 @@ thread_local! {
 // - Wake from anywhere: fences, loads and one system call.
 // - Clock: that of `Futex`.
 unsafe impl Host for Linux {
-    const LISTENS: bool = true;
-
     fn new() -> io::Result<Self> {
         Ok(Self {
             futex: Futex::new()?,
@@ -72,12 +70,12 @@ unsafe impl Host for Linux {
         self.poller.close(thread::yield_now);
     }
 
-    unsafe fn enter(&self, _: WorkerId) {
-        // Ordering: Relaxed; a count, see `leave`.
-        self.workers.fetch_add(1, Ordering::Relaxed);
-    }
-
-    unsafe fn leave(&self, _: WorkerId) {
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        if worker.is_some() {
+            // Ordering: Relaxed; a count, see below.
+            self.workers.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         // Ordering: AcqRel makes the last one see the others gone.
         if self.workers.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.end_life();
@@ -99,6 +97,30 @@ unsafe impl Host for Linux {
         unsafe { self.futex.wait(me, word, expected, deadline) };
     }
 
+    fn wake(&self, worker: WorkerId, word: &AtomicU32) {
+        self.futex.wake(worker, word);
+    }
+
+    #[inline(always)]
+    fn reactor(&self) -> Option<&dyn Reactor> {
+        Some(self)
+    }
+
+    fn has_io(&self) -> bool {
+        self.poller.has_events()
+    }
+
+    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        self.futex.block(word, expected, deadline);
+    }
+
+    fn unblock(&self, word: &AtomicU32) {
+        self.futex.unblock(word);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Reactor for Linux {
     unsafe fn listen(
         &self,
         me: WorkerId,
@@ -118,10 +140,6 @@ unsafe impl Host for Linux {
         self.with_heard(|events| !events.is_empty()) == Some(true)
     }
 
-    fn wake(&self, worker: WorkerId, word: &AtomicU32) {
-        self.futex.wake(worker, word);
-    }
-
     fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
         self.poller.ring();
         // Ordering: see `listen`.
@@ -131,25 +149,13 @@ unsafe impl Host for Linux {
         }
     }
 
-    unsafe fn poll_io(&self, _: WorkerId) -> usize {
+    unsafe fn deliver(&self, _: WorkerId) -> usize {
         let mut n = 0;
         // A waker may do anything, also come here again, and leave nothing to be done.
         while let Some(Some((key, ready))) = self.with_heard(Events::pop) {
             n += usize::from(self.sources.deliver(Key(key), ready));
         }
         n
-    }
-
-    fn has_io(&self) -> bool {
-        self.poller.has_events()
-    }
-
-    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        self.futex.block(word, expected, deadline);
-    }
-
-    fn unblock(&self, word: &AtomicU32) {
-        self.futex.unblock(word);
     }
 }
 
@@ -254,9 +260,9 @@ mod tests {
         unsafe {
             assert!(one.listen(ME, &awake, 1, at_once));
             assert!(!other.listen(ME, &awake, 1, at_once));
-            assert_eq!(other.poll_io(ME), 0);
-            assert_eq!(one.poll_io(ME), 1);
-            assert_eq!(one.poll_io(ME), 0);
+            assert_eq!(other.deliver(ME), 0);
+            assert_eq!(one.deliver(ME), 1);
+            assert_eq!(one.deliver(ME), 0);
         }
         one.poller.delete(fd.as_fd()).unwrap();
         one.sources.remove(key, entry);

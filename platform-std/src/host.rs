@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use filch::{Instant, WorkerId, atomic::AtomicU32};
+use filch::{Instant, Reactor, WorkerId, atomic::AtomicU32};
 
 use crate::clock::Clock;
 
@@ -13,9 +13,6 @@ use crate::clock::Clock;
 /// The contracts of the methods of the same names in [`filch::Platform`]. Only the runtime calls
 /// the `unsafe` methods, in the thread that is the worker.
 pub unsafe trait Host: Send + Sync + Sized + 'static {
-    /// As [`filch::Platform::LISTENS`].
-    const LISTENS: bool = false;
-
     /// A host for a new runtime.
     ///
     /// # Errors
@@ -41,19 +38,12 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// As [`open`](Self::open).
     unsafe fn close(&self) {}
 
-    /// The calling thread has become a worker of the runtime.
+    /// The calling thread has become this worker of the runtime; with `None` it is about to stop being the worker that it
+    /// has become.
     ///
     /// # Safety
-    /// As [`filch::Platform::enter`].
-    unsafe fn enter(&self, worker: WorkerId) {
-        let _ = worker;
-    }
-
-    /// The calling thread is about to stop being that worker.
-    ///
-    /// # Safety
-    /// As [`filch::Platform::leave`].
-    unsafe fn leave(&self, worker: WorkerId) {
+    /// As [`filch::Platform::set_worker`].
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
         let _ = worker;
     }
 
@@ -72,37 +62,13 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
         deadline: Option<Instant>,
     );
 
-    /// As [`filch::Platform::listen`].
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn listen(
-        &self,
-        worker: WorkerId,
-        word: &AtomicU32,
-        expected: u32,
-        deadline: Option<Instant>,
-    ) -> bool {
-        // SAFETY: the caller's.
-        unsafe { self.wait(worker, word, expected, deadline) };
-        false
-    }
-
     /// As [`filch::Platform::wake`].
     fn wake(&self, worker: WorkerId, word: &AtomicU32);
 
-    /// As [`filch::Platform::interrupt`].
-    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
-        self.wake(worker, word);
-    }
-
-    /// As [`filch::Platform::poll_io`].
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
-        let _ = worker;
-        0
+    /// As [`filch::Platform::reactor`].
+    #[inline(always)]
+    fn reactor(&self) -> Option<&dyn Reactor> {
+        None
     }
 
     /// Whether I/O is ready of which no worker has been told: asked before a stopped clock moves.

@@ -14,7 +14,8 @@ use std::{
 };
 
 use filch::{
-    Event, Instant, Panic, Platform, StartError, WorkerEntry, WorkerId, atomic::AtomicU32,
+    Context, Event, Instant, Panic, Platform, Reactor, StartError, WorkerEntry, WorkerId,
+    atomic::AtomicU32,
 };
 
 use crate::{
@@ -165,13 +166,11 @@ thread_local! {
 }
 
 // SAFETY:
-// - Identity: `TOP` and what it leads to are the thread's own; `enter` and `leave` are the only writers and nest.
+// - Identity: `TOP` and what it leads to are the thread's own; `set_worker` is the only writer, and its calls nest.
 // - Guard: `contain` calls once, here.
 // - Start: the entry runs once, on a new thread.
 // - Liveness and clock: the host's contract.
 unsafe impl<H: Host> Platform for Hosted<H> {
-    const LISTENS: bool = H::LISTENS;
-
     fn now(&self) -> Instant {
         self.host.now()
     }
@@ -186,47 +185,24 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         below(top, self.id())
     }
 
-    fn may_wait(&self) -> bool {
-        // A forked child has none of the threads that could end the wait.
-        self.process == fork::generation()
-    }
-
     #[inline]
-    fn is_left_behind(&self) -> bool {
-        self.process != fork::generation()
+    fn context(&self) -> Context {
+        // A forked child has none of the threads that could end a wait.
+        if self.process == fork::generation() { Context::Thread } else { Context::Forked }
     }
 
     fn budget(&self) -> Option<NonNull<Cell<u32>>> {
         Some(block_on::budget())
     }
 
-    unsafe fn enter(&self, worker: WorkerId) {
-        let seat = &self.seats[worker.index()];
-        seat.platform.set(self.id());
-        seat.worker.set(worker);
-        seat.below.set(TOP.get());
-        let handle = self.handle.get().copied();
-        seat.before.set(context::current());
-        // Ordering: for a signal handler on this thread, INV-SEAT.
-        compiler_fence(Ordering::Release);
-        TOP.set(seat);
-        context::enter(handle);
-        if STARTING.replace(false) {
-            self.starting.fetch_sub(1, Ordering::Release);
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            match worker {
+                Some(worker) => self.enter(worker),
+                None => self.leave(),
+            }
         }
-        // SAFETY: the caller's contract.
-        unsafe { self.host.enter(worker) };
-    }
-
-    unsafe fn leave(&self, worker: WorkerId) {
-        // SAFETY: the caller's contract.
-        unsafe { self.host.leave(worker) };
-        let seat = &self.seats[worker.index()];
-        context::enter(seat.before.get());
-        TOP.set(seat.below.get());
-        // Ordering: for a signal handler on this thread, INV-SEAT. The core's `leave` orders this
-        // thread before the next one in the seat.
-        compiler_fence(Ordering::Release);
     }
 
     unsafe fn wait(
@@ -240,23 +216,13 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         unsafe { self.host.wait(worker, word, expected, deadline) }
     }
 
-    unsafe fn listen(
-        &self,
-        worker: WorkerId,
-        word: &AtomicU32,
-        expected: u32,
-        deadline: Option<Instant>,
-    ) -> bool {
-        // SAFETY: the caller's contract.
-        unsafe { self.host.listen(worker, word, expected, deadline) }
-    }
-
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
         self.host.wake(worker, word);
     }
 
-    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
-        self.host.interrupt(worker, word);
+    #[inline]
+    fn reactor(&self) -> Option<&dyn Reactor> {
+        self.host.reactor()
     }
 
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
@@ -280,18 +246,9 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         }
     }
 
-    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
-        // SAFETY: the caller's contract.
-        unsafe { self.host.poll_io(worker) }
-    }
-
     #[inline(always)]
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         panics::contain(poll)
-    }
-
-    fn resume(&self, panic: Panic) -> ! {
-        panics::resume(panic)
     }
 
     fn relax(&self, round: u32) {
@@ -318,6 +275,40 @@ unsafe impl<H: Host> Platform for Hosted<H> {
 }
 
 impl<H: Host> Hosted<H> {
+    /// # Safety
+    /// As [`Platform::set_worker`], with `Some(worker)`.
+    unsafe fn enter(&self, worker: WorkerId) {
+        let seat = &self.seats[worker.index()];
+        seat.platform.set(self.id());
+        seat.worker.set(worker);
+        seat.below.set(TOP.get());
+        let handle = self.handle.get().copied();
+        seat.before.set(context::current());
+        // Ordering: for a signal handler on this thread, INV-SEAT.
+        compiler_fence(Ordering::Release);
+        TOP.set(seat);
+        context::enter(handle);
+        if STARTING.replace(false) {
+            self.starting.fetch_sub(1, Ordering::Release);
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.host.set_worker(Some(worker)) };
+    }
+
+    /// # Safety
+    /// As [`Platform::set_worker`], with `None`.
+    unsafe fn leave(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { self.host.set_worker(None) };
+        // SAFETY: INV-TOP; the thread has entered, and workers are left in the reverse order.
+        let Some(seat) = (unsafe { TOP.get().as_ref() }) else { return };
+        context::enter(seat.before.get());
+        TOP.set(seat.below.get());
+        // Ordering: for a signal handler on this thread, INV-SEAT. The core orders this
+        // thread before the next one in the seat.
+        compiler_fence(Ordering::Release);
+    }
+
     #[cold]
     fn report(&self, poll: LongPoll) {
         let dress = self.dressed();

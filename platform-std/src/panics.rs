@@ -11,7 +11,7 @@ use filch::{Panic, PanicVtable};
 
 type Payload = Box<dyn Any + Send>;
 
-static VTABLE: PanicVtable = PanicVtable { drop: drop_payload, message };
+static VTABLE: PanicVtable = PanicVtable { drop: drop_payload, message, resume: resume_payload };
 
 /// Runs `f` and contains a panic.
 #[inline(always)]
@@ -55,10 +55,12 @@ pub fn payload(panic: Panic) -> Result<Box<dyn Any + Send>, Panic> {
 /// # Panics
 /// Always.
 pub fn resume(panic: Panic) -> ! {
-    match payload(panic) {
-        Ok(payload) => panic::resume_unwind(payload),
-        Err(other) => panic!("{other:?}"),
-    }
+    panic.resume()
+}
+
+unsafe fn resume_payload(p: NonNull<()>) -> ! {
+    // SAFETY: contract of the vtable: the payload is this function's now.
+    panic::resume_unwind(*unsafe { Box::from_raw(p.cast::<Payload>().as_ptr()) })
 }
 
 unsafe fn drop_payload(p: NonNull<()>) {

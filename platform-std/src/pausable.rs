@@ -15,7 +15,7 @@ use std::{
     sync::{Mutex, OnceLock},
 };
 
-use filch::{Instant, WorkerId, atomic::AtomicU32};
+use filch::{Instant, Reactor, WorkerId, atomic::AtomicU32};
 
 use crate::{
     clock::Clock,
@@ -276,8 +276,6 @@ impl<H: Host> Clock for Pausable<H> {
 // SAFETY: the contract of `H`. The clock goes on from where it stood. A worker whose deadline a
 // stopped clock has come to is unparked.
 unsafe impl<H: Host> Host for Pausable<H> {
-    const LISTENS: bool = H::LISTENS;
-
     fn new() -> io::Result<Self> {
         Ok(Self {
             host: H::new()?,
@@ -303,16 +301,15 @@ unsafe impl<H: Host> Host for Pausable<H> {
         unsafe { self.host.close() };
     }
 
-    unsafe fn enter(&self, worker: WorkerId) {
-        self.begin();
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        if worker.is_some() {
+            self.begin();
+        }
         // SAFETY: the caller's.
-        unsafe { self.host.enter(worker) };
-    }
-
-    unsafe fn leave(&self, worker: WorkerId) {
-        // SAFETY: the caller's.
-        unsafe { self.host.leave(worker) };
-        self.end();
+        unsafe { self.host.set_worker(worker) };
+        if worker.is_none() {
+            self.end();
+        }
     }
 
     fn now(&self) -> Instant {
@@ -344,35 +341,12 @@ unsafe impl<H: Host> Host for Pausable<H> {
         });
     }
 
-    unsafe fn listen(
-        &self,
-        worker: WorkerId,
-        word: &AtomicU32,
-        expected: u32,
-        deadline: Option<Instant>,
-    ) -> bool {
-        if deadline == Some(Instant::ZERO) {
-            // It asks, and does not sleep.
-            // SAFETY: the caller's.
-            return unsafe { self.host.listen(worker, word, expected, deadline) };
-        }
-        self.sleep(Some(worker), word, expected, deadline, |deadline| {
-            // SAFETY: the caller's.
-            unsafe { self.host.listen(worker, word, expected, deadline) }
-        })
-    }
-
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
         self.host.wake(worker, word);
     }
 
-    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
-        self.host.interrupt(worker, word);
-    }
-
-    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
-        // SAFETY: the caller's.
-        unsafe { self.host.poll_io(worker) }
+    fn reactor(&self) -> Option<&dyn Reactor> {
+        self.host.reactor().map(|_| self as &dyn Reactor)
     }
 
     fn has_io(&self) -> bool {
@@ -391,5 +365,38 @@ unsafe impl<H: Host> Host for Pausable<H> {
 
     fn unblock(&self, word: &AtomicU32) {
         self.host.unblock(word);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<H: Host> Reactor for Pausable<H> {
+    unsafe fn listen(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) -> bool {
+        let Some(reactor) = self.host.reactor() else { return false };
+        if deadline == Some(Instant::ZERO) {
+            // It asks, and does not sleep.
+            // SAFETY: the caller's.
+            return unsafe { reactor.listen(worker, word, expected, deadline) };
+        }
+        self.sleep(Some(worker), word, expected, deadline, |deadline| {
+            // SAFETY: the caller's.
+            unsafe { reactor.listen(worker, word, expected, deadline) }
+        })
+    }
+
+    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
+        if let Some(reactor) = self.host.reactor() {
+            reactor.interrupt(worker, word);
+        }
+    }
+
+    unsafe fn deliver(&self, worker: WorkerId) -> usize {
+        // SAFETY: the caller's.
+        self.host.reactor().map_or(0, |reactor| unsafe { reactor.deliver(worker) })
     }
 }

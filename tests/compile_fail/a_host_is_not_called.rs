@@ -5,9 +5,9 @@ use filch_linux::{Host, WorkerId};
 fn main() {
     let runtime = filch_linux::builder().workers(2).build().unwrap();
     let linux = runtime.host();
-    linux.poll_io(WorkerId::new(0));
-    linux.enter(WorkerId::new(0));
-    linux.leave(WorkerId::new(0));
+    linux.reactor().unwrap().deliver(WorkerId::new(0));
+    linux.set_worker(Some(WorkerId::new(0)));
+    linux.set_worker(None);
     linux.close();
     linux.open().unwrap();
 }

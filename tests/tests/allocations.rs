@@ -193,12 +193,8 @@ unsafe impl Platform for Bare {
         self.here.load(SeqCst).then_some(WorkerId::new(0))
     }
 
-    unsafe fn enter(&self, _: WorkerId) {
-        self.here.store(true, SeqCst);
-    }
-
-    unsafe fn leave(&self, _: WorkerId) {
-        self.here.store(false, SeqCst);
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        self.here.store(worker.is_some(), SeqCst);
     }
 
     unsafe fn wait(&self, _: WorkerId, _: &filch::atomic::AtomicU32, _: u32, _: Option<Instant>) {

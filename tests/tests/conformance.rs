@@ -11,13 +11,13 @@ use core::{
     task::Waker,
 };
 use std::{
-    panic::catch_unwind,
+    panic::{catch_unwind, resume_unwind},
     sync::{Mutex, OnceLock, PoisonError},
     thread,
 };
 
 use filch::{
-    Config, Event, Executor, Instant, Panic, PanicVtable, Platform, StartError, TaskPool,
+    Config, Event, Executor, Instant, Panic, PanicVtable, Platform, Reactor, StartError, TaskPool,
     WorkerEntry, WorkerId, atomic::AtomicU32,
 };
 use filch_conformance::{Hostile, Port, Suite};
@@ -57,17 +57,23 @@ impl<H> Threads<H> {
     }
 }
 
-static PANICS: PanicVtable = PanicVtable { drop: drop_payload, message: |_| None };
+type Payload = Box<dyn Any + Send>;
+
+static PANICS: PanicVtable = PanicVtable { drop: drop_payload, message: |_| None, resume };
 
 unsafe fn drop_payload(payload: NonNull<()>) {
     // SAFETY: `guard` leaked it.
-    drop(unsafe { Box::from_raw(payload.cast::<Box<dyn Any + Send>>().as_ptr()) });
+    drop(unsafe { Box::from_raw(payload.cast::<Payload>().as_ptr()) });
 }
 
-// SAFETY: `HERE` is the thread's own, and only `enter` and `leave` set it; `guard` calls once; a
+unsafe fn resume(payload: NonNull<()>) -> ! {
+    // SAFETY: as above.
+    resume_unwind(*unsafe { Box::from_raw(payload.cast::<Payload>().as_ptr()) })
+}
+
+// SAFETY: `HERE` is the thread's own, and only `set_worker` sets it; `guard` calls once; a
 // thread runs its entry once. Sleep, wake and clock are the host's contract.
 unsafe impl<H: Host> Platform for Threads<H> {
-    const LISTENS: bool = H::LISTENS;
     fn now(&self) -> Instant {
         self.host.now()
     }
@@ -75,15 +81,15 @@ unsafe impl<H: Host> Platform for Threads<H> {
         let here = HERE.get();
         core::ptr::eq(here.platform, self.id()).then_some(here.worker)
     }
-    unsafe fn enter(&self, worker: WorkerId) {
-        HERE.set(Here { platform: self.id(), worker, hook: self.hook.get().copied() });
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        if let Some(worker) = worker {
+            HERE.set(Here { platform: self.id(), worker, hook: self.hook.get().copied() });
+        }
         // SAFETY: the caller's contract.
-        unsafe { self.host.enter(worker) };
-    }
-    unsafe fn leave(&self, worker: WorkerId) {
-        // SAFETY: the caller's contract.
-        unsafe { self.host.leave(worker) };
-        HERE.set(NOWHERE);
+        unsafe { self.host.set_worker(worker) };
+        if worker.is_none() {
+            HERE.set(NOWHERE);
+        }
     }
     unsafe fn wait(
         &self,
@@ -95,29 +101,15 @@ unsafe impl<H: Host> Platform for Threads<H> {
         // SAFETY: the caller's contract.
         unsafe { self.host.wait(worker, word, expected, deadline) };
     }
-    unsafe fn listen(
-        &self,
-        worker: WorkerId,
-        word: &AtomicU32,
-        expected: u32,
-        deadline: Option<Instant>,
-    ) -> bool {
-        // SAFETY: the caller's.
-        unsafe { self.host.listen(worker, word, expected, deadline) }
-    }
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
         self.host.wake(worker, word);
     }
-    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
-        self.host.interrupt(worker, word);
+    fn reactor(&self) -> Option<&dyn Reactor> {
+        self.host.reactor()
     }
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
         thread::spawn(move || entry.run());
         Ok(())
-    }
-    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
-        // SAFETY: the caller's contract.
-        unsafe { self.host.poll_io(worker) }
     }
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         catch_unwind(AssertUnwindSafe(poll)).map_err(|payload| {

@@ -26,11 +26,6 @@ struct Board;
 
 // SAFETY: never run.
 unsafe impl Platform for Board {
-    fn resume(&self, _: filch::Panic) -> ! {
-        // Panics abort: there is none to go on with.
-        loop {}
-    }
-
     fn now(&self) -> Instant {
         // SAFETY: never run.
         Instant::from_nanos(unsafe { CLOCK.as_ptr().read_volatile() }.into())

@@ -202,7 +202,7 @@ where
     match unsafe { forked.job.take_panic() } {
         // SAFETY: INV-FORKED: the job is complete and has not panicked, and we are its owner.
         None => unsafe { forked.outcome() },
-        Some(panic) => bay.resume(panic),
+        Some(panic) => panic.resume(),
     }
 }
 

@@ -95,9 +95,9 @@ impl<'w> Fork<'w> {
         let end = End(&scope);
         let outcome = body(&scope);
         drop(end);
-        match (scope.panic.take(), self.bay()) {
-            (Some(panic), Some(bay)) => bay.resume(panic),
-            _ => outcome,
+        match scope.panic.take() {
+            Some(panic) => panic.resume(),
+            None => outcome,
         }
     }
 }

@@ -17,6 +17,8 @@ pub struct PanicVtable {
     pub drop: unsafe fn(NonNull<()>),
     /// The panic's message, if it has one.
     pub message: unsafe fn(NonNull<()>) -> Option<&'static str>,
+    /// Continues the panic in the calling context, and frees the payload. It unwinds, or ends the program.
+    pub resume: unsafe fn(NonNull<()>) -> !,
 }
 
 // SAFETY: `from_raw` requires a payload that may be sent and shared.
@@ -28,8 +30,8 @@ impl Panic {
     /// Wraps a payload of the platform.
     ///
     /// # Safety
-    /// The functions of `vtable` must be sound for `payload` on any thread, `drop` once. A message that `message`
-    /// returns must live as long as the payload.
+    /// The functions of `vtable` must be sound for `payload` on any thread; one of `drop` and `resume`, once. A
+    /// message that `message` returns must live as long as the payload.
     pub const unsafe fn from_raw(payload: NonNull<()>, vtable: &'static PanicVtable) -> Self {
         Self { payload, vtable }
     }
@@ -42,6 +44,15 @@ impl Panic {
         } else {
             Err(self)
         }
+    }
+
+    /// Continues the panic in the calling context. The core does so where a fork-join run or a broadcast ends by the panic
+    /// of a closure.
+    #[cold]
+    pub fn resume(self) -> ! {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: contract of `from_raw`; `self` is consumed, and not dropped.
+        unsafe { (this.vtable.resume)(this.payload) }
     }
 
     /// The panic's message, if it has one.

@@ -6,7 +6,7 @@
 
 use core::{cell::Cell, ptr::NonNull};
 
-use super::{Panic, Platform, StartError, WorkerEntry, WorkerId};
+use super::{Context, Panic, Platform, StartError, WorkerEntry, WorkerId};
 use crate::{atomic::AtomicU32, instant::Instant, trace::Event};
 
 /// A platform whose methods return, or end the program.
@@ -30,7 +30,7 @@ fn returns<T>(f: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Safety of each method: that of the platform's method of the same name.
+/// Safety of each method: that of the platform's method of the same name, or the reactor's.
 impl<P: Platform> Ward<P> {
     #[inline]
     pub(crate) fn now(&self) -> Instant {
@@ -43,26 +43,21 @@ impl<P: Platform> Ward<P> {
     }
 
     pub(crate) fn may_wait(&self) -> bool {
-        returns(|| self.0.may_wait())
+        returns(|| self.0.context()) == Context::Thread
     }
 
     #[inline]
-    pub(crate) fn is_left_behind(&self) -> bool {
-        returns(|| self.0.is_left_behind())
+    pub(crate) fn is_forked(&self) -> bool {
+        returns(|| self.0.context()) == Context::Forked
     }
 
     pub(crate) fn budget(&self) -> Option<NonNull<Cell<u32>>> {
         returns(|| self.0.budget())
     }
 
-    pub(crate) unsafe fn enter(&self, worker: WorkerId) {
+    pub(crate) unsafe fn set_worker(&self, worker: Option<WorkerId>) {
         // SAFETY: the caller's.
-        returns(|| unsafe { self.0.enter(worker) });
-    }
-
-    pub(crate) unsafe fn leave(&self, worker: WorkerId) {
-        // SAFETY: the caller's.
-        returns(|| unsafe { self.0.leave(worker) });
+        returns(|| unsafe { self.0.set_worker(worker) });
     }
 
     pub(crate) unsafe fn wait(
@@ -76,6 +71,13 @@ impl<P: Platform> Ward<P> {
         returns(|| unsafe { self.0.wait(worker, word, expected, deadline) });
     }
 
+    /// Whether the platform has a reactor. Known when the core is compiled, where it has none.
+    #[inline(always)]
+    pub(crate) fn listens(&self) -> bool {
+        returns(|| self.0.reactor().is_some())
+    }
+
+    /// Nothing is heard of where there is no reactor.
     pub(crate) unsafe fn listen(
         &self,
         worker: WorkerId,
@@ -83,8 +85,11 @@ impl<P: Platform> Ward<P> {
         expected: u32,
         deadline: Option<Instant>,
     ) -> bool {
-        // SAFETY: the caller's.
-        returns(|| unsafe { self.0.listen(worker, word, expected, deadline) })
+        returns(|| match self.0.reactor() {
+            // SAFETY: the caller's.
+            Some(reactor) => unsafe { reactor.listen(worker, word, expected, deadline) },
+            None => false,
+        })
     }
 
     pub(crate) fn wake(&self, worker: WorkerId, word: &AtomicU32) {
@@ -92,7 +97,11 @@ impl<P: Platform> Ward<P> {
     }
 
     pub(crate) fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
-        returns(|| self.0.interrupt(worker, word));
+        returns(|| {
+            if let Some(reactor) = self.0.reactor() {
+                reactor.interrupt(worker, word);
+            }
+        });
     }
 
     pub(crate) fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
@@ -100,9 +109,10 @@ impl<P: Platform> Ward<P> {
     }
 
     /// Runs wakers, which may panic. Called inside `guard`, so a panic that gets out comes from a waker.
-    pub(crate) unsafe fn poll_io(&self, worker: WorkerId) -> usize {
+    pub(crate) unsafe fn deliver(&self, worker: WorkerId) -> usize {
+        let Some(reactor) = returns(|| self.0.reactor()) else { return 0 };
         // SAFETY: the caller's.
-        unsafe { self.0.poll_io(worker) }
+        unsafe { reactor.deliver(worker) }
     }
 
     /// Calls user code, which may panic. A panic that gets out of here ends the program.
@@ -112,10 +122,6 @@ impl<P: Platform> Ward<P> {
         let outcome = self.0.guard(call);
         core::mem::forget(bomb);
         outcome
-    }
-
-    pub(crate) fn resume(&self, panic: Panic) -> ! {
-        self.0.resume(panic)
     }
 
     pub(crate) fn relax(&self, round: u32) {

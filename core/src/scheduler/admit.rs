@@ -58,7 +58,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub(crate) unsafe fn op_admit(anchor: NonNull<Anchor>) -> Option<usize> {
         // SAFETY: the table is this type's.
         let this = unsafe { Self::of(anchor) };
-        if this.platform.is_left_behind() {
+        if this.platform.is_forked() {
             return None;
         }
         match this.current() {

@@ -57,7 +57,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         // INV-ACCEPTING: duties change only while it is down.
         let was = slot.lifo.replace_accept(false);
         let batching = slot.local.duties.batches(false);
-        slot.local.duties.hears(batching && P::LISTENS);
+        slot.local.duties.hears(batching && self.executor.platform.listens());
         slot.lifo.accept(was);
         (self.leave_loop(), Batch { lifo: &slot.lifo, duties: &slot.local.duties, batching })
     }
@@ -122,7 +122,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             return events;
         }
         // SAFETY: we are the worker.
-        self.run_wakers(&mut || events += unsafe { self.executor.platform.poll_io(self.id()) });
+        self.run_wakers(&mut || events += unsafe { self.executor.platform.deliver(self.id()) });
         events
     }
 

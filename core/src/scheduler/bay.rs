@@ -53,7 +53,6 @@ pub(crate) struct BayOps {
     /// See [`Bay::is_due`].
     pub(crate) is_due: unsafe fn(NonNull<Anchor>, WorkerId, u64) -> (bool, u64),
     pub(crate) guard: Guard,
-    pub(crate) resume: unsafe fn(NonNull<Anchor>, Panic) -> !,
 }
 
 type Guard = unsafe fn(NonNull<Anchor>, &mut dyn FnMut()) -> Result<(), Panic>;
@@ -116,14 +115,6 @@ impl Bay {
         let Seat { anchor, ops, .. } = self.seat();
         // SAFETY: as above.
         unsafe { (ops.guard)(anchor, f) }
-    }
-
-    /// Continues with a job's panic.
-    #[cold]
-    pub(crate) fn resume(&self, panic: Panic) -> ! {
-        let Seat { anchor, ops, .. } = self.seat();
-        // SAFETY: as above.
-        unsafe { (ops.resume)(anchor, panic) }
     }
 
     /// Whether this worker, in a piece of a run since `since`, should go back to its loop; and the current time. Both times are

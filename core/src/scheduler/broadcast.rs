@@ -85,7 +85,7 @@ where
     /// With the first panic of `f`, after `f` has run on all workers.
     ///
     /// # Errors
-    /// The closure, if the calling context is no worker, is in a broadcast already, or must not wait ([`Platform::may_wait`]).
+    /// The closure, if the calling context is no worker, is in a broadcast already, or must not wait ([`Platform::context`]).
     pub fn broadcast<F>(&'static self, f: F) -> Result<usize, F>
     where
         F: Fn(WorkerId) + Sync,
@@ -114,7 +114,7 @@ where
         // Ordering: the Acquire above orders this load and the one below.
         if call.failed.load(Ordering::Relaxed) {
             // SAFETY: INV-CALL; taken once.
-            self.platform.resume(call.panic.with(|p| unsafe { (*p).assume_init_read() }));
+            call.panic.with(|p| unsafe { (*p).assume_init_read() }).resume();
         }
         Ok(call.ran.load(Ordering::Relaxed) as usize)
     }

@@ -63,14 +63,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         // sees that the end has come.
         fence(Ordering::SeqCst);
         // SAFETY: the slot is ours by the exchange above, until `leave`.
-        unsafe { self.platform.enter(id) };
+        unsafe { self.platform.set_worker(Some(id)) };
         let refused = if self.gate.is_stopped() {
             Some(RunError::Stopped)
         } else {
             (self.platform.current_worker() != Some(id)).then_some(RunError::WrongContext)
         };
         if let Some(error) = refused {
-            self.leave(id, slot);
+            self.leave(slot);
             return Err(error);
         }
         slot.shared.bell.hang(self.anchor(), id);
@@ -81,10 +81,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         Ok(Worker::new(self, id))
     }
 
-    /// The calling context is no longer worker `id`.
-    pub(crate) fn leave(&self, id: WorkerId, slot: &WorkerSlot<RING>) {
-        // SAFETY: as said in `attach`, which has called `enter`.
-        unsafe { self.platform.leave(id) };
+    /// The calling context is no longer the worker of this slot.
+    pub(crate) fn leave(&self, slot: &WorkerSlot<RING>) {
+        // SAFETY: as said in `attach`, which has made it that worker.
+        unsafe { self.platform.set_worker(None) };
         // Ordering: Release pairs with the Acquire in `attach`.
         slot.shared.status.store(OFFLINE, Ordering::Release);
         self.decline_call(slot);

@@ -40,7 +40,7 @@ pub enum RunError {
     WrongContext,
     /// The executor has shut down.
     Stopped,
-    /// The calling context must not wait ([`Platform::may_wait`](crate::Platform::may_wait)), for example an interrupt handler.
+    /// The calling context must not wait ([`Platform::context`](crate::Platform::context)), for example an interrupt handler.
     MustNotWait,
 }
 

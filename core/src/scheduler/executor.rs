@@ -9,7 +9,6 @@ use super::{
     error::BuildError,
     gate::Gate,
     slot::{Slots, WorkerSlot},
-
 };
 use crate::{
     atomic::{AtomicPtr, AtomicU32, AtomicWord, Ordering, array_of, maybe_const},

@@ -1,6 +1,5 @@
 //! The door for new tasks, and how far the end of the executor has come.
 
-
 use crate::{
     atomic::{AtomicU32, AtomicUsize, Ordering, fence, maybe_const},
     platform::{Platform, ward::Ward},

@@ -29,7 +29,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// this call.
     ///
     /// Returns whether `done` holds. On a worker the result is false if the wait is nested too deep, tasks are queued, and no
-    /// worker is left to run them. In a context that must not wait ([`Platform::may_wait`]) it is false at once unless `done`
+    /// worker is left to run them. In a context that must not wait ([`Platform::context`]) it is false at once unless `done`
     /// holds. In other contexts it is false if there is nothing to help with, and `done` does not hold a few moments
     /// ([`Platform::relax`]) later either.
     ///

@@ -51,7 +51,6 @@ where
         wait: Self::op_wait,
         is_due: Self::op_is_due,
         guard: Self::op_guard,
-        resume: Self::op_resume,
     };
 
     unsafe fn op_answer(anchor: NonNull<Anchor>, bay: &Bay) -> bool {
@@ -79,11 +78,6 @@ where
     unsafe fn op_guard(anchor: NonNull<Anchor>, f: &mut dyn FnMut()) -> Result<(), Panic> {
         // SAFETY: the table is this type's.
         unsafe { Self::of(anchor) }.platform.guard(f)
-    }
-
-    unsafe fn op_resume(anchor: NonNull<Anchor>, panic: Panic) -> ! {
-        // SAFETY: the table is this type's.
-        unsafe { Self::of(anchor) }.platform.resume(panic)
     }
 
     /// How many workers would take a job from this bay now.

@@ -20,7 +20,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Worker<P, S, RING>
         // Pinned tasks wait where the next context of this worker, or a thread that waits for the end, finds them.
         // SAFETY: we are the worker.
         unsafe { slot.inbox.put_back() };
-        executor.leave(self.id(), slot);
+        executor.leave(slot);
         executor.leave_timers(slot);
         executor.leave_io();
     }

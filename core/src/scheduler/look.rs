@@ -64,6 +64,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Whether I/O is not heard of before some worker looks: none is in the reactor. A hint.
     pub(crate) fn is_unheard(&self) -> bool {
-        P::LISTENS && self.idle.listener.is_none()
+        self.platform.listens() && self.idle.listener.is_none()
     }
 }

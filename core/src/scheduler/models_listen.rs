@@ -9,7 +9,7 @@ use loom::{
 };
 
 use crate::{
-    Config, Instant, Platform, Scheduler, WorkerId, WorkerSlot,
+    Config, Instant, Platform, Reactor, Scheduler, WorkerId, WorkerSlot,
     atomic::{
         AtomicU32, Ordering, UnsafeCell,
         model::{check, leak},
@@ -21,7 +21,7 @@ loom::thread_local! {
 }
 
 /// A platform with a reactor, which keeps its contract and no more.
-struct Reactor {
+struct Machine {
     /// The kernel: the lock of a futex's queue, and its sleepers.
     futex: Mutex<()>,
     queue: Condvar,
@@ -42,11 +42,11 @@ struct Edges {
 }
 
 // SAFETY: INV-LISTENER, which the models check.
-unsafe impl Sync for Reactor {}
+unsafe impl Sync for Machine {}
 // SAFETY: as above.
-unsafe impl Send for Reactor {}
+unsafe impl Send for Machine {}
 
-impl Reactor {
+impl Machine {
     fn new() -> Self {
         Self {
             futex: Mutex::new(()),
@@ -70,20 +70,15 @@ impl Reactor {
 
 // SAFETY: a context is the worker that it entered; each check of a word and the sleep are one, under the lock of its waker. An
 // interrupt is an edge, which the next wait in the reactor finds.
-unsafe impl Platform for Reactor {
-    const LISTENS: bool = true;
-
+unsafe impl Platform for Machine {
     fn now(&self) -> Instant {
         Instant::from_nanos(9)
     }
     fn current_worker(&self) -> Option<WorkerId> {
         ME.with(Cell::get)
     }
-    unsafe fn enter(&self, worker: WorkerId) {
-        ME.with(|me| me.set(Some(worker)));
-    }
-    unsafe fn leave(&self, _: WorkerId) {
-        ME.with(|me| me.set(None));
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        ME.with(|me| me.set(worker));
     }
     unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, _: Option<Instant>) {
         let mut lock = self.futex.lock().unwrap();
@@ -91,6 +86,20 @@ unsafe impl Platform for Reactor {
             lock = self.queue.wait(lock).unwrap();
         }
     }
+    fn wake(&self, _: WorkerId, _: &AtomicU32) {
+        drop(self.futex.lock().unwrap());
+        self.queue.notify_all();
+    }
+    fn reactor(&self) -> Option<&dyn Reactor> {
+        Some(self)
+    }
+    fn relax(&self, _: u32) {
+        thread::yield_now();
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Reactor for Machine {
     unsafe fn listen(
         &self,
         worker: WorkerId,
@@ -109,29 +118,22 @@ unsafe impl Platform for Reactor {
         self.heard[worker.index()].fetch_add(heard, Ordering::Relaxed);
         heard > 0
     }
-    fn wake(&self, _: WorkerId, _: &AtomicU32) {
-        drop(self.futex.lock().unwrap());
-        self.queue.notify_all();
-    }
     fn interrupt(&self, _: WorkerId, _: &AtomicU32) {
         self.edge(0, true);
     }
-    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
+    unsafe fn deliver(&self, worker: WorkerId) -> usize {
         let heard = self.heard[worker.index()].swap(0, Ordering::Relaxed);
         self.delivered.fetch_add(heard, Ordering::Relaxed);
         heard as usize
     }
-    fn relax(&self, _: u32) {
-        thread::yield_now();
-    }
 }
 
-type Executor = Scheduler<Reactor, Box<[WorkerSlot<4>]>, 4>;
+type Executor = Scheduler<Machine, Box<[WorkerSlot<4>]>, 4>;
 
 fn executor() -> &'static Executor {
     let config = Config::new().spin_rounds(0).watchdog(None);
     let slots = (0..2).map(|_| WorkerSlot::new()).collect();
-    leak(Scheduler::over(Reactor::new(), config, slots).unwrap())
+    leak(Scheduler::over(Machine::new(), config, slots).unwrap())
 }
 
 fn id(worker: u16) -> WorkerId {

@@ -69,11 +69,8 @@ unsafe impl Platform for Board {
     fn current_worker(&self) -> Option<WorkerId> {
         ME.with(Cell::get)
     }
-    unsafe fn enter(&self, worker: WorkerId) {
-        ME.with(|me| me.set(Some(worker)));
-    }
-    unsafe fn leave(&self, _: WorkerId) {
-        ME.with(|me| me.set(None));
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        ME.with(|me| me.set(worker));
     }
     unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         if deadline.is_none_or(|end| end > NOW) {

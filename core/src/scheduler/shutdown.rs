@@ -23,7 +23,7 @@ use crate::{
 pub enum ShutdownError {
     /// The caller is a worker of the executor, and would wait for itself.
     OnWorker,
-    /// The calling context must not wait ([`Platform::may_wait`]).
+    /// The calling context must not wait ([`Platform::context`]).
     MustNotWait,
 }
 

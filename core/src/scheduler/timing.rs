@@ -63,7 +63,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Driver for Scheduler<P, S, 
 
     #[inline]
     fn wheel(&self, index: u16) -> Option<&Wheel> {
-        if self.platform.is_left_behind() {
+        if self.platform.is_forked() {
             return None;
         }
         // SAFETY: `place` gave it, and slots stay.

@@ -13,7 +13,7 @@ pub(crate) const ASKS: u32 = 1;
 /// The listener sleeps, or is about to.
 pub(crate) const SLEEPS: u32 = 2;
 
-/// INV-LISTENER: one worker at a time is in `Platform::listen`: the one that has changed this from `NO_WORKER`, until it changes it
+/// INV-LISTENER: one worker at a time is in `Reactor::listen`: the one that has changed this from `NO_WORKER`, until it changes it
 /// back.
 #[derive(Debug)]
 pub(crate) struct Listener(AtomicU32);

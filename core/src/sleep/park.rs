@@ -13,7 +13,7 @@ const NOTIFIED: u32 = 3;
 pub(crate) enum Sleep {
     /// On its word (`Platform::wait`).
     Wait = PARKED as isize,
-    /// In the reactor (`Platform::listen`).
+    /// In the reactor (`Reactor::listen`).
     Listen = LISTENING as isize,
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum Sleep {
 /// | UNPARKED | the worker, about to sleep | PARKED; LISTENING in the reactor |
 /// | UNPARKED, NOTIFIED | a waker | NOTIFIED: the next sleep ends at once |
 /// | PARKED | a waker | NOTIFIED, and it calls `Platform::wake` |
-/// | LISTENING | a waker | NOTIFIED, and it calls `Platform::interrupt` |
+/// | LISTENING | a waker | NOTIFIED, and it calls `Reactor::interrupt` |
 /// | all but UNPARKED | the worker, awake again | UNPARKED |
 #[derive(Debug)]
 pub(crate) struct ParkWord(AtomicU32);

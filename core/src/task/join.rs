@@ -35,7 +35,7 @@ pub enum JoinError {
     OnItself,
     /// `join` is nested too deep on this worker, and no other worker could take over. The handle stays valid.
     TooDeep,
-    /// `join` was called where nothing may wait ([`Platform::may_wait`](crate::Platform::may_wait)): in an interrupt
+    /// `join` was called where nothing may wait ([`Platform::context`](crate::Platform::context)): in an interrupt
     /// handler, or in a forked child, which has none of the threads. The handle stays valid.
     MustNotWait,
     /// The output was already taken.

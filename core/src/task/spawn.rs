@@ -31,9 +31,9 @@ pub enum SpawnErrorKind {
     },
     /// The memory serves another executor.
     ForeignMemory,
-    /// The executor is shutting down, or its workers are in another process: see [`Platform::is_left_behind`].
+    /// The executor is shutting down, or its workers are in another process: see [`Context::Forked`].
     ///
-    /// [`Platform::is_left_behind`]: crate::Platform::is_left_behind
+    /// [`Context::Forked`]: crate::Context::Forked
     Shutdown,
     /// The executor has no worker of that id.
     NoSuchWorker,

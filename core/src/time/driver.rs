@@ -17,7 +17,7 @@ pub(crate) trait Driver: Sync {
     /// The base-2 logarithm of a tick in nanoseconds.
     fn tick(&self) -> u32;
     /// The wheel for a timer that is first polled in the calling context, and the wheel's index. `None` if timers must
-    /// not be touched ([`Platform::is_left_behind`](crate::Platform::is_left_behind)).
+    /// not be touched ([`Context::Forked`](crate::Context::Forked)).
     fn place(&self) -> Option<(u16, &Wheel)>;
     /// The wheel with an index from `place`. `None` as there.
     fn wheel(&self, index: u16) -> Option<&Wheel>;

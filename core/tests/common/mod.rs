@@ -15,7 +15,7 @@ use core::{
     time::Duration,
 };
 use std::{
-    panic::catch_unwind,
+    panic::{catch_unwind, resume_unwind},
     rc::Rc,
     sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, mpsc},
     thread,
@@ -24,8 +24,8 @@ use std::{
 pub(crate) use filch_test_support::{Drops, Flag, Tally, Watchdog, until, watchdog};
 
 use filch::{
-    Config, Event, Instant, JoinHandle, Panic, PanicVtable, Platform, Scheduler, Slots, StartError,
-    Step, TaskPool, Worker, WorkerEntry, WorkerId, WorkerSlot, atomic::AtomicU32,
+    Config, Event, Instant, JoinHandle, Panic, PanicVtable, Platform, Reactor, Scheduler, Slots,
+    StartError, Step, TaskPool, Worker, WorkerEntry, WorkerId, WorkerSlot, atomic::AtomicU32,
 };
 
 pub(crate) const fn id(index: u16) -> WorkerId {
@@ -43,13 +43,17 @@ fn here(platform: usize) -> Option<WorkerId> {
     HERE.with_borrow(|all| all.iter().rev().find(|(at, _)| *at == platform).map(|(_, id)| *id))
 }
 
-fn enter(platform: usize, worker: WorkerId) {
-    HERE.with_borrow_mut(|all| all.push((platform, worker)));
-}
-
-fn leave(platform: usize, worker: WorkerId) {
+/// The thread becomes this worker, or stops being the innermost one that it is.
+fn set_worker(platform: usize, worker: Option<WorkerId>) {
+    if let Some(worker) = worker {
+        return HERE.with_borrow_mut(|all| all.push((platform, worker)));
+    }
     let left = HERE.with_borrow_mut(Vec::pop);
-    assert_eq!(left, Some((platform, worker)), "workers are left in the order of their entry");
+    assert_eq!(
+        left.map(|(at, _)| at),
+        Some(platform),
+        "workers are left in the order of their entry"
+    );
 }
 
 /// Forgets the innermost context, which is of this platform: a panic has left it, or it will never be left.
@@ -62,7 +66,7 @@ pub(crate) fn forget_context<P>(platform: *const P) {
 
 type Payload = Box<dyn Any + Send>;
 
-static PANICS: PanicVtable = PanicVtable { drop: drop_payload, message };
+static PANICS: PanicVtable = PanicVtable { drop: drop_payload, message, resume };
 
 unsafe fn drop_payload(payload: NonNull<()>) {
     // SAFETY: `contain` made it by `Box::leak`.
@@ -72,6 +76,11 @@ unsafe fn drop_payload(payload: NonNull<()>) {
 unsafe fn message(payload: NonNull<()>) -> Option<&'static str> {
     // SAFETY: as above; the caller keeps the payload for as long as it keeps the message.
     unsafe { payload.cast::<Payload>().as_ref() }.downcast_ref::<&'static str>().copied()
+}
+
+unsafe fn resume(payload: NonNull<()>) -> ! {
+    // SAFETY: `contain` made it by `Box::leak`; the caller gives it away.
+    resume_unwind(*unsafe { Box::from_raw(payload.cast::<Payload>().as_ptr()) })
 }
 
 pub(crate) fn contain(poll: &mut dyn FnMut()) -> Result<(), Panic> {
@@ -100,9 +109,9 @@ impl Manual {
 
     /// Runs `f` in the context of this worker, whether the worker has entered or not.
     pub(crate) fn pose<R>(&self, worker: u16, f: impl FnOnce() -> R) -> R {
-        enter(self.at(), id(worker));
+        set_worker(self.at(), Some(id(worker)));
         let result = f();
-        leave(self.at(), id(worker));
+        set_worker(self.at(), None);
         result
     }
 
@@ -131,11 +140,8 @@ unsafe impl Platform for Manual {
     fn current_worker(&self) -> Option<WorkerId> {
         here(self.at())
     }
-    unsafe fn enter(&self, worker: WorkerId) {
-        enter(self.at(), worker);
-    }
-    unsafe fn leave(&self, worker: WorkerId) {
-        leave(self.at(), worker);
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        set_worker(self.at(), worker);
     }
     unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         self.sleep(word, expected, deadline);
@@ -264,7 +270,7 @@ impl<const RING: usize> Sim<RING> {
     pub(crate) fn detach(&self, worker: u16) {
         let handle = self.workers.borrow_mut()[usize::from(worker)].take().expect("online");
         let handle = Rc::into_inner(handle).expect("not in the midst of a step");
-        enter(self.executor.platform().at(), id(worker));
+        set_worker(self.executor.platform().at(), Some(id(worker)));
         drop(handle);
     }
 
@@ -276,9 +282,9 @@ impl<const RING: usize> Sim<RING> {
     ) -> R {
         let handle = self.workers.borrow()[usize::from(worker)].clone().expect("online");
         let at = self.executor.platform().at();
-        enter(at, id(worker));
+        set_worker(at, Some(id(worker)));
         let result = f(&handle);
-        leave(at, id(worker));
+        set_worker(at, None);
         result
     }
 
@@ -368,8 +374,8 @@ pub(crate) struct Threads {
     desk: Mutex<Option<Vec<WorkerEntry>>>,
     /// What the next `unblock` does.
     at_unblock: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    /// What each `poll_io` and each `relax` of a worker does.
-    at_poll_io: OnceLock<Hook>,
+    /// What each `deliver` and each `relax` of a worker does.
+    at_deliver: OnceLock<Hook>,
     at_relax: OnceLock<Hook>,
 }
 
@@ -395,14 +401,14 @@ impl Threads {
             asks: AtomicUsize::new(0),
             desk: Mutex::new(None),
             at_unblock: Mutex::new(None),
-            at_poll_io: OnceLock::new(),
+            at_deliver: OnceLock::new(),
             at_relax: OnceLock::new(),
         }
     }
 
-    /// Every `poll_io` calls this from now on. At most once for an executor.
-    pub(crate) fn at_poll_io(&self, f: impl Fn(Option<WorkerId>) + Send + Sync + 'static) {
-        assert!(self.at_poll_io.set(Box::new(f)).is_ok(), "once");
+    /// Every `deliver` calls this from now on. At most once for an executor.
+    pub(crate) fn at_deliver(&self, f: impl Fn(Option<WorkerId>) + Send + Sync + 'static) {
+        assert!(self.at_deliver.set(Box::new(f)).is_ok(), "once");
     }
 
     /// Every `relax` calls this from now on. At most once for an executor.
@@ -427,9 +433,9 @@ impl Threads {
 
     /// Runs `f` in the context of this worker, whether the worker has entered or not.
     pub(crate) fn pose<R>(&self, worker: u16, f: impl FnOnce() -> R) -> R {
-        enter(self.at(), id(worker));
+        set_worker(self.at(), Some(id(worker)));
         let result = f();
-        leave(self.at(), id(worker));
+        set_worker(self.at(), None);
         result
     }
 
@@ -483,34 +489,17 @@ impl Threads {
 // SAFETY: contexts are threads, each with a list of its own; `contain` calls once; each entry runs on its own thread,
 // once. Sleeps check the word under the lock that wakes take.
 unsafe impl Platform for Threads {
-    const LISTENS: bool = true;
     fn now(&self) -> Instant {
         Instant::ZERO + self.origin.get_or_init(std::time::Instant::now).elapsed()
     }
     fn current_worker(&self) -> Option<WorkerId> {
         here(self.at())
     }
-    unsafe fn enter(&self, worker: WorkerId) {
-        enter(self.at(), worker);
-    }
-    unsafe fn leave(&self, worker: WorkerId) {
-        leave(self.at(), worker);
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        set_worker(self.at(), worker);
     }
     unsafe fn wait(&self, me: WorkerId, word: &AtomicU32, old: u32, end: Option<Instant>) {
         self.sleep_as(me, 1, || self.sleep(word, old, end));
-    }
-    unsafe fn listen(
-        &self,
-        me: WorkerId,
-        word: &AtomicU32,
-        old: u32,
-        end: Option<Instant>,
-    ) -> bool {
-        if end == Some(Instant::ZERO) {
-            self.asks.fetch_add(1, Ordering::SeqCst);
-        }
-        self.sleep_as(me, 2, || self.sleep(word, old, end));
-        self.at_poll_io.get().is_some()
     }
     fn wake(&self, _: WorkerId, _: &AtomicU32) {
         self.rouse();
@@ -536,11 +525,8 @@ unsafe impl Platform for Threads {
         }
         thread::yield_now();
     }
-    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
-        if let Some(hook) = self.at_poll_io.get() {
-            hook(Some(worker));
-        }
-        0
+    fn reactor(&self) -> Option<&dyn Reactor> {
+        Some(self)
     }
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         self.sleep(word, expected, deadline);
@@ -551,6 +537,32 @@ unsafe impl Platform for Threads {
             first();
         }
         self.rouse();
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Reactor for Threads {
+    unsafe fn listen(
+        &self,
+        me: WorkerId,
+        word: &AtomicU32,
+        old: u32,
+        end: Option<Instant>,
+    ) -> bool {
+        if end == Some(Instant::ZERO) {
+            self.asks.fetch_add(1, Ordering::SeqCst);
+        }
+        self.sleep_as(me, 2, || self.sleep(word, old, end));
+        self.at_deliver.get().is_some()
+    }
+    fn interrupt(&self, _: WorkerId, _: &AtomicU32) {
+        self.rouse();
+    }
+    unsafe fn deliver(&self, worker: WorkerId) -> usize {
+        if let Some(hook) = self.at_deliver.get() {
+            hook(Some(worker));
+        }
+        0
     }
 }
 

@@ -18,8 +18,8 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
     /// The calling context is the one that may be worker `me`, and is no worker yet.
     pub unsafe fn contracts(&'static self, me: WorkerId, memory: &'static impl Memory) {
         let platform = self.executor.platform();
-        // SAFETY: the caller's contract, until `leave` below.
-        unsafe { platform.enter(me) };
+        // SAFETY: the caller's contract, until the end of it below.
+        unsafe { platform.set_worker(Some(me)) };
         self.on_each(me, "each context is the worker of its number", || {
             platform.current_worker() == Some(me)
         });
@@ -50,7 +50,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         }
         self.interrupt_contracts(me);
         // SAFETY: it has entered, and does not sleep.
-        unsafe { platform.leave(me) };
+        unsafe { platform.set_worker(None) };
         self.offline(me, memory);
         self.stepped(me, memory);
         self.meet();
@@ -69,11 +69,12 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         let platform = self.executor.platform();
         // SAFETY: contract of `contracts`, which has entered.
         unsafe {
-            if listens && P::LISTENS && me.index() == 0 {
-                platform.listen(me, word, expected, deadline);
-                platform.poll_io(me);
-            } else {
-                platform.wait(me, word, expected, deadline);
+            match platform.reactor().filter(|_| listens && me.index() == 0) {
+                Some(reactor) => {
+                    reactor.listen(me, word, expected, deadline);
+                    reactor.deliver(me);
+                }
+                None => platform.wait(me, word, expected, deadline),
             }
         }
     }
@@ -82,8 +83,8 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
     pub(crate) fn rouse(&self, core: WorkerId, word: &AtomicU32) {
         let platform = self.executor.platform();
         platform.wake(core, word);
-        if P::LISTENS {
-            platform.interrupt(core, word);
+        if let Some(reactor) = platform.reactor() {
+            reactor.interrupt(core, word);
         }
     }
 

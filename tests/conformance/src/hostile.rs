@@ -3,7 +3,7 @@
 use core::ptr;
 
 use filch::{
-    Event, Instant, Panic, Platform, StartError, WorkerEntry, WorkerId,
+    Context, Event, Instant, Panic, Platform, Reactor, StartError, WorkerEntry, WorkerId,
     atomic::{AtomicPtr, AtomicU32, Ordering},
 };
 
@@ -61,8 +61,6 @@ impl<P> Hostile<P> {
 //   has not run since an earlier one: the worker may check the word after the earlier wake, and
 //   before it sleeps.
 unsafe impl<P: Platform> Platform for Hostile<P> {
-    const LISTENS: bool = P::LISTENS;
-
     fn now(&self) -> Instant {
         let now = self.inner.now().as_nanos();
         Instant::from_nanos(now - now % STEP)
@@ -72,14 +70,13 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
         self.inner.current_worker()
     }
 
-    unsafe fn enter(&self, worker: WorkerId) {
-        // SAFETY: the caller's contract.
-        unsafe { self.inner.enter(worker) };
+    fn context(&self) -> Context {
+        self.inner.context()
     }
 
-    unsafe fn leave(&self, worker: WorkerId) {
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
         // SAFETY: the caller's contract.
-        unsafe { self.inner.leave(worker) };
+        unsafe { self.inner.set_worker(worker) };
     }
 
     unsafe fn wait(
@@ -93,17 +90,6 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
             // SAFETY: the caller's contract.
             unsafe { self.inner.wait(worker, word, expected, deadline) };
         }
-    }
-
-    unsafe fn listen(
-        &self,
-        worker: WorkerId,
-        word: &AtomicU32,
-        expected: u32,
-        deadline: Option<Instant>,
-    ) -> bool {
-        // SAFETY: the caller's.
-        self.roll() % 4 != 0 && unsafe { self.inner.listen(worker, word, expected, deadline) }
     }
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
@@ -128,28 +114,17 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
         }
     }
 
-    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
-        self.inner.interrupt(worker, word);
-        if self.roll() % 3 == 0 {
-            self.inner.interrupt(worker, word);
-        }
+    fn reactor(&self) -> Option<&dyn Reactor> {
+        self.inner.reactor()?;
+        Some(self)
     }
 
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
         self.inner.start(entry)
     }
 
-    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
-        // SAFETY: the caller's contract.
-        unsafe { self.inner.poll_io(worker) }
-    }
-
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         self.inner.guard(poll)
-    }
-
-    fn resume(&self, panic: Panic) -> ! {
-        self.inner.resume(panic)
     }
 
     fn relax(&self, round: u32) {
@@ -168,5 +143,34 @@ unsafe impl<P: Platform> Platform for Hostile<P> {
 
     fn event(&self, worker: Option<WorkerId>, event: Event) {
         self.inner.event(worker, event);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<P: Platform> Reactor for Hostile<P> {
+    unsafe fn listen(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) -> bool {
+        let Some(reactor) = self.inner.reactor() else { return false };
+        // SAFETY: the caller's.
+        self.roll() % 4 != 0 && unsafe { reactor.listen(worker, word, expected, deadline) }
+    }
+
+    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
+        let Some(reactor) = self.inner.reactor() else { return };
+        reactor.interrupt(worker, word);
+        if self.roll() % 3 == 0 {
+            reactor.interrupt(worker, word);
+        }
+    }
+
+    unsafe fn deliver(&self, worker: WorkerId) -> usize {
+        let Some(reactor) = self.inner.reactor() else { return 0 };
+        // SAFETY: the caller's contract.
+        unsafe { reactor.deliver(worker) }
     }
 }

@@ -4,8 +4,8 @@ use core::{any::Any, panic::AssertUnwindSafe, ptr::NonNull};
 use std::panic::{catch_unwind, resume_unwind};
 
 use filch::{
-    Event, Instant, Panic, PanicVtable, Platform, Scheduler, StartError, TaskPool, WorkerEntry,
-    WorkerId, WorkerSlot,
+    Event, Instant, Panic, PanicVtable, Platform, Reactor, Scheduler, StartError, TaskPool,
+    WorkerEntry, WorkerId, WorkerSlot,
     atomic::{AtomicU32, Ordering},
 };
 
@@ -41,7 +41,7 @@ pub(super) mod occasion {
     pub(in super::super) const LEAVE: u64 = 5;
     pub(in super::super) const WAKE: u64 = 6;
     pub(in super::super) const START: u64 = 7;
-    pub(in super::super) const POLL_IO: u64 = 8;
+    pub(in super::super) const DELIVER: u64 = 8;
     pub(in super::super) const RELAX: u64 = 9;
     pub(in super::super) const UNBLOCK: u64 = 10;
     /// A sleep has ended.
@@ -144,14 +144,11 @@ fn rouse(word: &AtomicU32, in_reactor: bool) {
 }
 
 // SAFETY:
-// - Identity: a seat is taken by `enter` and given back by `leave`, by the fiber that is resumed;
-//   `enter` checks.
+// - Identity: `set_worker` takes a seat and gives it back, in the fiber that is resumed; it checks.
 // - Guard: `catch_unwind` calls once, here. Start: each entry is the body of one fiber.
 // - Liveness: there is one thread, so nothing comes between the check of the word and the sleep;
 //   `rouse` makes a fiber ready that sleeps on a word when it changes. Time only increases.
 unsafe impl Platform for Sim {
-    const LISTENS: bool = true;
-
     fn now(&self) -> Instant {
         turn(occasion::NOW);
         Instant::from_nanos(world(|w| w.now))
@@ -162,7 +159,8 @@ unsafe impl Platform for Sim {
         world(|w| w.me()?.worker).map(WorkerId::new)
     }
 
-    unsafe fn enter(&self, worker: WorkerId) {
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        let Some(worker) = worker else { return leave() };
         world(|w| {
             let current = w.current;
             let taken = w.seats[worker.index()].is_some();
@@ -173,15 +171,6 @@ unsafe impl Platform for Sim {
             w.me().map(|me| me.worker = Some(worker.index() as u16))
         });
         turn(occasion::ENTER);
-    }
-
-    unsafe fn leave(&self, worker: WorkerId) {
-        turn(occasion::LEAVE);
-        world(|w| {
-            w.seats[worker.index()] = None;
-            w.check.leaves(worker);
-            w.me().map(|me| (me.worker, me.parked) = (None, false))
-        });
     }
 
     unsafe fn wait(
@@ -196,29 +185,13 @@ unsafe impl Platform for Sim {
         world(|w| w.check.sleeps(worker));
     }
 
-    unsafe fn listen(
-        &self,
-        worker: WorkerId,
-        word: &AtomicU32,
-        expected: u32,
-        deadline: Option<Instant>,
-    ) -> bool {
-        check_here(worker);
-        reactor::listen(worker, word, expected, deadline);
-        if deadline != Some(Instant::ZERO) {
-            world(|w| w.check.sleeps(worker));
-        }
-        world(|w| w.reactor.holds(worker.index()))
-    }
-
     fn wake(&self, _: WorkerId, word: &AtomicU32) {
         turn(occasion::WAKE);
         rouse(word, false);
     }
 
-    fn interrupt(&self, _: WorkerId, word: &AtomicU32) {
-        turn(occasion::WAKE);
-        rouse(word, true);
+    fn reactor(&self) -> Option<&dyn Reactor> {
+        Some(self)
     }
 
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
@@ -232,16 +205,6 @@ unsafe impl Platform for Sim {
         })
     }
 
-    unsafe fn poll_io(&self, worker: WorkerId) -> usize {
-        turn(occasion::POLL_IO);
-        let mut events = 0;
-        while let Some(signal) = world(|w| w.reactor.next(worker)) {
-            signal.deliver();
-            events += 1;
-        }
-        events
-    }
-
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         catch_unwind(AssertUnwindSafe(poll)).map_err(|payload| {
             if !payload.is::<Planned>() {
@@ -251,17 +214,6 @@ unsafe impl Platform for Sim {
             // SAFETY: the payload is `Send`, and is not shared.
             unsafe { Panic::from_raw(payload.cast(), &PANICS) }
         })
-    }
-
-    fn resume(&self, panic: Panic) -> ! {
-        match panic.into_raw(&PANICS) {
-            Ok(payload) => {
-                // SAFETY: `guard` made it with `Box::leak`, and this function owns it now.
-                let payload = unsafe { Box::from_raw(payload.cast::<Payload>().as_ptr()) };
-                resume_unwind(*payload)
-            }
-            Err(panic) => resume_unwind(Box::new(format!("{panic:?}"))),
-        }
     }
 
     fn relax(&self, _: u32) {
@@ -287,9 +239,63 @@ unsafe impl Platform for Sim {
     }
 }
 
+// SAFETY: as above.
+unsafe impl Reactor for Sim {
+    unsafe fn listen(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) -> bool {
+        check_here(worker);
+        reactor::listen(worker, word, expected, deadline);
+        if deadline != Some(Instant::ZERO) {
+            world(|w| w.check.sleeps(worker));
+        }
+        world(|w| w.reactor.holds(worker.index()))
+    }
+
+    fn interrupt(&self, _: WorkerId, word: &AtomicU32) {
+        turn(occasion::WAKE);
+        rouse(word, true);
+    }
+
+    unsafe fn deliver(&self, worker: WorkerId) -> usize {
+        turn(occasion::DELIVER);
+        let mut events = 0;
+        while let Some(signal) = world(|w| w.reactor.next(worker)) {
+            signal.deliver();
+            events += 1;
+        }
+        events
+    }
+}
+
+/// The context is no worker any more.
+fn leave() {
+    turn(occasion::LEAVE);
+    world(|w| {
+        let Some(worker) = w.me().and_then(|me| me.worker) else {
+            return w.fail("a context leaves that is no worker");
+        };
+        let worker = WorkerId::new(worker);
+        w.seats[worker.index()] = None;
+        w.check.leaves(worker);
+        if let Some(me) = w.me() {
+            (me.worker, me.parked) = (None, false);
+        }
+    });
+}
+
 type Payload = Box<dyn Any + Send>;
 
-static PANICS: PanicVtable = PanicVtable { drop: drop_payload, message: no_message };
+static PANICS: PanicVtable = PanicVtable { drop: drop_payload, message: no_message, resume };
+
+unsafe fn resume(payload: NonNull<()>) -> ! {
+    // SAFETY: `guard` made it by `Box::leak`; the caller gives it away.
+    resume_unwind(*unsafe { Box::from_raw(payload.cast::<Payload>().as_ptr()) })
+}
 
 unsafe fn drop_payload(payload: NonNull<()>) {
     // SAFETY: `guard` made it by `Box::leak`.

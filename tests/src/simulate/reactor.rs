@@ -28,7 +28,7 @@ impl Reactor {
         self.events.iter().any(|event| event.is_due(moment))
     }
 
-    /// What this worker has heard of; in `poll_io`, the next of it.
+    /// What this worker has heard of; in `deliver`, the next of it.
     fn of(&mut self, worker: WorkerId) -> &mut VecDeque<Signal> {
         let n = self.heard.len().max(worker.index() + 1);
         self.heard.resize_with(n, VecDeque::new);
@@ -44,7 +44,7 @@ impl Reactor {
     }
 }
 
-/// As [`filch::Platform::listen`].
+/// As [`filch::Reactor::listen`].
 pub(super) fn listen(worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
     world(|w| {
         if let Some(other) = w.reactor.listener.replace(worker.index() as u16) {

@@ -20,7 +20,7 @@ use std::{
 };
 
 use filch::{
-    Event, Instant, Panic, PanicVtable, Platform, Scheduler, WorkerId,
+    Event, Instant, Panic, PanicVtable, Platform, Reactor, Scheduler, WorkerId,
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
 use filch_std::{Futex, Host};
@@ -234,12 +234,9 @@ impl Recorder {
     }
 }
 
-// SAFETY: a thread is a worker from its `enter` to its `leave`, by its own thread local; one thread
+// SAFETY: a thread is the worker that `set_worker` has put into its own thread local; one thread
 // runs each worker. `catch_unwind` calls once, here. Liveness and clock are the host's.
 unsafe impl Platform for Recorder {
-    // As the simulated machine, whose reactor has nothing to tell in a replay.
-    const LISTENS: bool = true;
-
     fn now(&self) -> Instant {
         self.call(occasion::NOW)
     }
@@ -249,14 +246,14 @@ unsafe impl Platform for Recorder {
         HERE.get()
     }
 
-    unsafe fn enter(&self, worker: WorkerId) {
-        HERE.set(Some(worker));
-        self.call(occasion::ENTER);
-    }
-
-    unsafe fn leave(&self, _: WorkerId) {
-        self.call(occasion::LEAVE);
-        HERE.set(None);
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        if worker.is_some() {
+            HERE.set(worker);
+            self.call(occasion::ENTER);
+        } else {
+            self.call(occasion::LEAVE);
+            HERE.set(None);
+        }
     }
 
     unsafe fn wait(
@@ -270,23 +267,13 @@ unsafe impl Platform for Recorder {
         self.sleep(|| unsafe { self.host.wait(worker, word, expected, deadline) });
     }
 
-    unsafe fn listen(
-        &self,
-        worker: WorkerId,
-        word: &AtomicU32,
-        expected: u32,
-        deadline: Option<Instant>,
-    ) -> bool {
-        if deadline != Some(Instant::ZERO) {
-            // SAFETY: the caller's.
-            unsafe { self.wait(worker, word, expected, deadline) };
-        }
-        false
-    }
-
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
         self.call(occasion::WAKE);
         self.host.wake(worker, word);
+    }
+
+    fn reactor(&self) -> Option<&dyn Reactor> {
+        Some(self)
     }
 
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
@@ -317,4 +304,31 @@ unsafe impl Platform for Recorder {
     }
 }
 
-static PANICS: PanicVtable = PanicVtable { drop: |_| {}, message: |_| None };
+// SAFETY: as above.
+unsafe impl Reactor for Recorder {
+    // As the simulated machine, whose reactor has nothing to tell in a replay.
+    unsafe fn listen(
+        &self,
+        worker: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) -> bool {
+        if deadline != Some(Instant::ZERO) {
+            // SAFETY: the caller's.
+            unsafe { self.wait(worker, word, expected, deadline) };
+        }
+        false
+    }
+
+    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
+        self.wake(worker, word);
+    }
+
+    unsafe fn deliver(&self, _: WorkerId) -> usize {
+        0
+    }
+}
+
+static PANICS: PanicVtable =
+    PanicVtable { drop: |_| {}, message: |_| None, resume: |_| panic!("a job has panicked") };

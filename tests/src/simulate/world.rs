@@ -335,7 +335,7 @@ pub(super) fn turn(occasion: u64) {
         // More often inside a notification: others rely on what comes next.
         let hands_over = matches!(
             occasion,
-            occasion::POLL_IO | occasion::WAKE | occasion::UNBLOCK | occasion::START
+            occasion::DELIVER | occasion::WAKE | occasion::UNBLOCK | occasion::START
         );
         if w.roll(Fault::Stall) || hands_over && (0..8).any(|_| w.roll(Fault::Stall)) {
             w.hold(2_000);
