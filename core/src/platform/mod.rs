@@ -3,7 +3,7 @@
 mod panic;
 mod reactor;
 pub(crate) mod ward;
-mod worker;
+pub(crate) mod worker;
 
 use core::{cell::Cell, ptr::NonNull};
 

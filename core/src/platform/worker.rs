@@ -1,6 +1,6 @@
 //! Workers as the platform sees them: their numbers, and how one is started.
 
-use core::{fmt, ptr::NonNull};
+use core::fmt;
 
 /// A worker's number: an index below the executor's number of worker slots, at most [`WorkerId::MAX`].
 ///
@@ -37,28 +37,22 @@ impl fmt::Debug for WorkerId {
 /// It runs once. If it is dropped instead, it gives the worker's slot back, and the waits that rely on the worker look
 /// for another.
 pub struct WorkerEntry {
-    executor: NonNull<()>,
+    executor: &'static dyn Enter,
     worker: WorkerId,
-    run: EntryFn,
-    forget: EntryFn,
+    is_reserved: bool,
 }
 
-/// Takes the executor and the worker of the entry.
-type EntryFn = unsafe fn(NonNull<()>, WorkerId);
-
-// SAFETY: `executor` is a `&'static` executor, which is `Sync`; `WorkerEntry::new` requires it.
-unsafe impl Send for WorkerEntry {}
+/// An executor, as an entry sees it. Each entry calls one of the two methods, once.
+pub(crate) trait Enter: Sync {
+    /// The calling context becomes the worker, and works. `is_reserved`: the slot is reserved for it.
+    fn enter(&'static self, worker: WorkerId, is_reserved: bool);
+    /// The worker does not come.
+    fn forget(&'static self, worker: WorkerId, is_reserved: bool);
+}
 
 impl WorkerEntry {
-    /// # Safety
-    /// One call of `run(executor, worker)`, or of `forget(executor, worker)` instead, must be sound on any thread.
-    pub(crate) unsafe fn new(
-        executor: NonNull<()>,
-        worker: WorkerId,
-        run: EntryFn,
-        forget: EntryFn,
-    ) -> Self {
-        Self { executor, worker, run, forget }
+    pub(crate) fn new(executor: &'static dyn Enter, worker: WorkerId, is_reserved: bool) -> Self {
+        Self { executor, worker, is_reserved }
     }
 
     /// The worker to be started.
@@ -69,15 +63,13 @@ impl WorkerEntry {
     /// Becomes the worker. Returns when the worker retires or the executor has shut down.
     pub fn run(self) {
         let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: contract of `new`: one call, because `self` is consumed.
-        unsafe { (this.run)(this.executor, this.worker) }
+        this.executor.enter(this.worker, this.is_reserved);
     }
 }
 
 impl Drop for WorkerEntry {
     fn drop(&mut self) {
-        // SAFETY: contract of `new`: it has not run, and is being dropped.
-        unsafe { (self.forget)(self.executor, self.worker) }
+        self.executor.forget(self.worker, self.is_reserved);
     }
 }
 

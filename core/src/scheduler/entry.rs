@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     atomic::{Ordering, fence},
-    platform::{Platform, StartError, WorkerId},
+    platform::{Platform, StartError, WorkerEntry, WorkerId},
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
@@ -104,7 +104,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub fn start(&'static self, id: WorkerId) -> Result<(), StartError> {
         // If the platform refuses, it drops the entry, which takes this back.
         self.census.await_start();
-        self.platform.start(self.entry::<OFFLINE>(id))
+        self.platform.start(WorkerEntry::new(self, id, false))
     }
 
     /// A worker that was started is online, or will not come.

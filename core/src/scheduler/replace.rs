@@ -4,8 +4,6 @@
 //! worker* then runs in a spare slot, if the platform can start one. While a worker is blocked there are at most as many
 //! replacements as workers that cannot run tasks (`unable`). An idle replacement leaves when there are more.
 
-use core::ptr::NonNull;
-
 use super::{
     census::Counted,
     context::Worker,
@@ -74,50 +72,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 continue;
             }
             // If the platform refuses, it drops the entry, which takes all of this back.
-            if self.platform.start(self.entry::<STARTING>(id)).is_ok() {
+            if self.platform.start(WorkerEntry::new(self, id, true)).is_ok() {
                 return true;
             }
         }
         false
-    }
-
-    /// The entry of a worker whose slot is in state `FROM`: `OFFLINE`, or `STARTING` for a replacement, whose slot the caller has
-    /// reserved. The worker is counted as `coming`.
-    pub(super) fn entry<const FROM: u32>(&'static self, id: WorkerId) -> WorkerEntry {
-        unsafe fn run<P: Platform, S, const RING: usize, const FROM: u32>(
-            at: NonNull<()>,
-            id: WorkerId,
-        ) where
-            S: Slots<RING>,
-        {
-            // SAFETY: made below from a `&'static` scheduler of this type.
-            let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
-            let worker = this.attach(id, FROM);
-            if FROM == STARTING && worker.is_err() {
-                this.census.drop_replacement();
-            }
-            this.has_come(worker.is_ok());
-            if let Ok(worker) = worker {
-                worker.run();
-            }
-        }
-        unsafe fn forget<P: Platform, S, const RING: usize, const FROM: u32>(
-            at: NonNull<()>,
-            id: WorkerId,
-        ) where
-            S: Slots<RING>,
-        {
-            // SAFETY: as above.
-            let this: &'static Scheduler<P, S, RING> = unsafe { at.cast().as_ref() };
-            if FROM == STARTING {
-                this.unreserve(id);
-                this.census.drop_replacement();
-            }
-            this.has_come(false);
-        }
-        let at = NonNull::from(self).cast();
-        // SAFETY: as said in `run` and `forget`.
-        unsafe { WorkerEntry::new(at, id, run::<P, S, RING, FROM>, forget::<P, S, RING, FROM>) }
     }
 }
 

@@ -1,8 +1,14 @@
 //! A worker: one pass of its loop, and a poll.
 
-use super::{away::Away, context::Worker, error::RunError, executor::Scheduler, slot::Slots};
+use super::{
+    away::Away,
+    context::Worker,
+    error::RunError,
+    executor::Scheduler,
+    slot::{OFFLINE, STARTING, Slots},
+};
 use crate::{
-    platform::{Platform, WorkerId},
+    platform::{Platform, WorkerId, worker::Enter},
     task::{
         coop::BUDGET,
         header::Ready,
@@ -169,5 +175,26 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub fn run(&'static self, id: WorkerId) -> Result<(), RunError> {
         self.worker(id)?.run();
         Ok(())
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Enter for Scheduler<P, S, RING> {
+    fn enter(&'static self, id: WorkerId, is_reserved: bool) {
+        let worker = self.attach(id, if is_reserved { STARTING } else { OFFLINE });
+        if is_reserved && worker.is_err() {
+            self.census.drop_replacement();
+        }
+        self.has_come(worker.is_ok());
+        if let Ok(worker) = worker {
+            worker.run();
+        }
+    }
+
+    fn forget(&'static self, id: WorkerId, is_reserved: bool) {
+        if is_reserved {
+            self.unreserve(id);
+            self.census.drop_replacement();
+        }
+        self.has_come(false);
     }
 }
