@@ -216,40 +216,61 @@ fn a_worker_between_two_jobs_asks_for_io() {
     stop(executor);
 }
 
-/// A waker that broadcasts: what the closure queues on its worker is made known at once.
-#[test]
-fn a_broadcast_in_a_waker_is_no_batch() {
+/// Worker 0 calls this from the waker of a timer, and so in a batch, while worker 1 sleeps.
+fn in_a_batch(f: impl Fn(&'static ThreadExecutor) + Send + Sync + 'static) {
     const HOUR: Duration = Duration::from_secs(3_600);
-    let _watchdog = watchdog();
     let executor = parked(2, quiet().watchdog(Some((HOUR, HOUR))));
     let worker = executor.worker(id(0)).unwrap();
     executor.start(id(1)).unwrap();
     until(|| executor.platform().sleeps(1) != Sleeps::Awake);
-    let ran = Arc::new(AtomicBool::new(false));
-    let wakes = Arc::clone(&ran);
-    let memory = pool();
+    let called = Arc::new(AtomicBool::new(false));
+    let calls = Arc::clone(&called);
     let waker = call(move || {
-        let had_its_part = AtomicBool::new(false);
-        let all = executor.broadcast(|worker| {
-            if worker != id(0) {
-                return had_its_part.store(true, SeqCst);
-            }
-            until(|| had_its_part.load(SeqCst) && executor.platform().sleeps(1) != Sleeps::Awake);
-            let runs = Arc::clone(&wakes);
-            // The second displaces the first to the ring.
-            executor.spawn(memory, async move { runs.store(true, SeqCst) }).unwrap().detach();
-            executor.spawn(memory, async {}).unwrap().detach();
-            until(|| wakes.load(SeqCst));
-        });
-        assert_eq!(all.ok(), Some(2));
+        f(executor);
+        calls.store(true, SeqCst);
     });
     let mut sleep = pin!(executor.sleep(Duration::from_millis(1)));
     assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     until(|| executor.platform().now() >= sleep.deadline());
     let _ = worker.step();
-    assert!(ran.load(SeqCst));
+    assert!(called.load(SeqCst));
     drop(worker);
     stop(executor);
+}
+
+/// Queues a task where worker 1 can take it, and ends when it has run.
+fn queue_for_another(executor: &'static ThreadExecutor) {
+    until(|| executor.platform().sleeps(1) != Sleeps::Awake);
+    let (memory, ran) = (pool(), Arc::new(AtomicBool::new(false)));
+    let runs = Arc::clone(&ran);
+    // The second displaces the first to the ring.
+    executor.spawn(memory, async move { runs.store(true, SeqCst) }).unwrap().detach();
+    executor.spawn(memory, async {}).unwrap().detach();
+    until(|| ran.load(SeqCst));
+}
+
+/// A waker that broadcasts: what the closure queues on its worker is made known at once.
+#[test]
+fn a_broadcast_in_a_waker_is_no_batch() {
+    let _watchdog = watchdog();
+    in_a_batch(|executor| {
+        let had_its_part = AtomicBool::new(false);
+        let all = executor.broadcast(|worker| {
+            if worker != id(0) {
+                return had_its_part.store(true, SeqCst);
+            }
+            until(|| had_its_part.load(SeqCst));
+            queue_for_another(executor);
+        });
+        assert_eq!(all.ok(), Some(2));
+    });
+}
+
+/// A waker that forks: the same.
+#[test]
+fn a_fork_in_a_waker_is_no_batch() {
+    let _watchdog = watchdog();
+    in_a_batch(|executor| assert!(executor.fork(|_| queue_for_another(executor)).is_ok()));
 }
 
 /// A worker that is stepped from a waker of its own is in a nested loop.

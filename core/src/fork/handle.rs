@@ -347,8 +347,8 @@ where
         }
         if let Some((id, slot)) = self.working() {
             let leave = Leave::at_end(self, id);
-            // A waker may call this while the worker counts as a searcher, and other workers rely on it.
-            let _ = leave.worker().leave_loop();
+            // The caller may be in a batch of wakers, or between two steps.
+            let (_away, _batch) = leave.worker().leave_batch();
             return Ok(self.fork_on(&slot.bay, f));
         }
         let Some(helper) = self.helper() else { return Err(f) };
