@@ -1,4 +1,4 @@
-//! A lock that is held for a few instructions. Only the timers use it, and interrupt handlers never touch timers.
+//! A lock that is held for a few instructions. Only timers and broadcasts use it, and interrupt handlers touch neither.
 
 use core::fmt;
 

@@ -27,7 +27,7 @@ impl Fork<'_> {
     where
         F: Fn(usize) + Sync,
     {
-        Body { map: &f, reduce: &|(), ()| () }.run(self, range, Turn::ENDLESS);
+        Body { map: f, reduce: |(), ()| () }.run(self, range, Turn::ENDLESS);
     }
 
     /// As [`for_each`](Self::for_each), over the elements of a slice.
@@ -58,7 +58,7 @@ impl Fork<'_> {
         M: Fn(usize) -> T + Sync,
         R: Fn(T, T) -> T + Sync,
     {
-        Body { map: &map, reduce: &reduce }.run(self, range, Turn::ENDLESS).0
+        Body { map, reduce }.run(self, range, Turn::ENDLESS).0
     }
 
     /// As [`map_reduce`](Self::map_reduce), but if other work waits for the calling worker it ends early, after
@@ -86,7 +86,7 @@ impl Fork<'_> {
         M: Fn(usize) -> T + Sync,
         R: Fn(T, T) -> T + Sync,
     {
-        Body { map: &map, reduce: &reduce }.run(self, range, Turn::new())
+        Body { map, reduce }.run(self, range, Turn::new())
     }
 }
 
@@ -106,22 +106,15 @@ impl<T> Elements<T> {
 }
 
 /// The closures of a loop.
-struct Body<'f, M, R> {
-    map: &'f M,
-    reduce: &'f R,
+struct Body<M, R> {
+    map: M,
+    reduce: R,
 }
 
-impl<M, R> Clone for Body<'_, M, R> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<M, R> Copy for Body<'_, M, R> {}
-
-impl<M, R> Body<'_, M, R> {
+impl<M, R> Body<M, R> {
     /// Runs the range until it or the turn ends. Returns the result so far and the rest of the range.
     fn run<T>(
-        self,
+        &self,
         fork: Fork<'_>,
         mut range: Range<usize>,
         mut turn: Turn,
@@ -154,7 +147,7 @@ impl<M, R> Body<'_, M, R> {
     }
 
     /// As `run`, for a range of two or more indices, in halves.
-    fn split<T>(self, fork: Fork<'_>, range: Range<usize>, turn: Turn) -> (Option<T>, Range<usize>)
+    fn split<T>(&self, fork: Fork<'_>, range: Range<usize>, turn: Turn) -> (Option<T>, Range<usize>)
     where
         T: Send,
         M: Fn(usize) -> T + Sync,
@@ -162,15 +155,15 @@ impl<M, R> Body<'_, M, R> {
     {
         let Range { start, end } = range;
         let middle = start + (end - start) / 2;
-        let home = fork.worker();
+        let home = fork.home();
         let ((a, left), (b, right)) = fork.join(
             |fork| self.run(fork, start..middle, turn.of_calls(2)),
             |fork| {
                 // What a thief gives back returns to the worker that forked it. A thief with nothing else on its stack
                 // gets a turn of its own. Any other could not go on to other work, so it runs to the end.
-                let turn = match fork.worker() == home {
+                let turn = match fork.home() == home {
                     true => turn.of_calls(1),
-                    false if fork.is_at_bottom() => Turn::new(),
+                    false if fork.is_at_loop_level() => Turn::new(),
                     false => Turn::ENDLESS,
                 };
                 self.run(fork, middle..end, turn)
@@ -185,7 +178,7 @@ impl<M, R> Body<'_, M, R> {
         (self.add(self.add(a, rest), b), right)
     }
 
-    fn add<T>(self, a: Option<T>, b: Option<T>) -> Option<T>
+    fn add<T>(&self, a: Option<T>, b: Option<T>) -> Option<T>
     where
         R: Fn(T, T) -> T,
     {

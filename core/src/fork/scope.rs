@@ -8,11 +8,8 @@ use core::{
     ptr::NonNull,
 };
 
-use super::handle::Fork;
-use crate::{
-    platform::Panic,
-    scheduler::{bay::Bay, job::Job},
-};
+use super::{handle::Fork, job::Job, worker::ForkWorker};
+use crate::platform::Panic;
 
 /// How many jobs of a scope can wait or run on other workers at a time.
 const ROOM: usize = 16;
@@ -25,7 +22,6 @@ const WORDS: usize = 8;
 /// is used up, a spawn first runs the newest job that still waits. A larger closure is boxed with the feature `alloc`;
 /// without the feature it runs at once. So a spawned closure runs in the spawning context or on another worker, now or
 /// later.
-/// the spawning context or in another worker's, now or later.
 pub struct Scope<'w, 'env> {
     fork: Fork<'w>,
     slots: [UnsafeCell<MaybeUninit<Slot>>; ROOM],
@@ -87,8 +83,7 @@ impl<'w> Fork<'w> {
             free: Cell::new(u16::MAX),
             order: [const { Cell::new(0) }; ROOM],
             used: Cell::new(0),
-            // SAFETY: INV-BAY.
-            expected: Cell::new(self.bay().map_or(0, |bay| unsafe { bay.deque.bottom() })),
+            expected: Cell::new(self.worker().map_or(0, ForkWorker::bottom)),
             panic: Cell::new(None),
             env: PhantomData,
         };
@@ -107,8 +102,8 @@ struct End<'a, 'w, 'env>(&'a Scope<'w, 'env>);
 
 impl Drop for End<'_, '_, '_> {
     fn drop(&mut self) {
-        if let Some(bay) = self.0.fork.bay() {
-            while self.0.settle_newest(bay, true) {}
+        if let Some(worker) = self.0.fork.worker() {
+            while self.0.settle_newest(worker, true) {}
         }
     }
 }
@@ -143,27 +138,26 @@ impl<'w, 'env> Scope<'w, 'env> {
     where
         F: FnOnce(Fork<'_>) + Send + 'env,
     {
-        let Some((bay, _)) = self.fork.place() else { return self.run_now(f) };
-        if !self.is_in_order(bay) {
+        let Some((worker, _)) = self.fork.place() else { return self.run_now(f) };
+        if !self.is_in_order(worker) {
             return self.run_now(f);
         }
-        let Some(index) = self.find_slot(bay) else { return self.run_now(f) };
+        let Some(index) = self.find_slot(worker) else { return self.run_now(f) };
         // A job that `find_slot` ran may have forked through another scope.
-        if !self.is_in_order(bay) {
+        if !self.is_in_order(worker) {
             return self.run_now(f);
         }
         let slot = self.slot(index);
-        // SAFETY: INV-BAY.
-        let at = unsafe { bay.deque.bottom() };
+        let at = worker.bottom();
         // SAFETY: the slot is free and ours, and the closure fits.
         unsafe {
             let closure = [MaybeUninit::uninit(); WORDS];
             slot.write(Slot { job: Job::new(run::<F>), at, closure });
             (&raw mut (*slot.as_ptr()).closure).cast::<F>().write(f);
         }
-        // SAFETY: INV-BAY; the job stays until it is settled, by `End` at the latest. INV-DEQUE-ORDER: by
+        // SAFETY: INV-FORK-WORKER; the job stays until it is settled, by `End` at the latest. INV-DEQUE-ORDER: by
         // INV-SCOPE-ORDER the jobs below are the scope's own, or older than the scope, or stolen.
-        if !unsafe { bay.deque.push(at, slot.cast()) } {
+        if !unsafe { worker.deque.push(at, slot.cast()) } {
             // SAFETY: no other context knows of the job.
             let f = unsafe { (&raw mut (*slot.as_ptr()).closure).cast::<F>().read() };
             return self.run_now(f);
@@ -171,24 +165,20 @@ impl<'w, 'env> Scope<'w, 'env> {
         self.free.set(self.free.get() & !(1 << index));
         self.order[self.used.get()].set(index as u8);
         self.used.set(self.used.get() + 1);
-        self.expect_bottom(bay);
-        if bay.deque.is_asked() {
-            bay.answer();
-        }
+        self.expect_bottom(worker);
+        worker.answer_if_asked();
     }
 
     /// Whether a job that is pushed now keeps INV-SCOPE-ORDER. A scope is not `Send`, so it does not reach the sides of
     /// a `join` or the bodies of other scopes; unless a program forces it there, knowing that a side stays on its
     /// thread.
-    fn is_in_order(&self, bay: &Bay) -> bool {
-        // SAFETY: INV-BAY.
-        let bottom = unsafe { bay.deque.bottom() };
-        bottom == self.expected.get() || bay.deque.is_empty_at(bottom)
+    fn is_in_order(&self, worker: &ForkWorker) -> bool {
+        let bottom = worker.bottom();
+        bottom == self.expected.get() || worker.deque.is_empty_at(bottom)
     }
 
-    fn expect_bottom(&self, bay: &Bay) {
-        // SAFETY: INV-BAY.
-        self.expected.set(unsafe { bay.deque.bottom() });
+    fn expect_bottom(&self, worker: &ForkWorker) {
+        self.expected.set(worker.bottom());
     }
 
     fn slot(&self, index: usize) -> NonNull<Slot> {
@@ -196,8 +186,8 @@ impl<'w, 'env> Scope<'w, 'env> {
     }
 
     /// A free slot. If there is none, runs the newest job to free one.
-    fn find_slot(&self, bay: &Bay) -> Option<usize> {
-        if self.free.get() == 0 && !self.settle_newest(bay, false) {
+    fn find_slot(&self, worker: &ForkWorker) -> Option<usize> {
+        if self.free.get() == 0 && !self.settle_newest(worker, false) {
             // All jobs were stolen. Free the slots of those that are complete.
             let used = self.used.replace(0);
             for n in 0..used {
@@ -214,26 +204,26 @@ impl<'w, 'env> Scope<'w, 'env> {
 
     /// Takes the newest job back and runs it. If it was stolen and `wait` is set, waits for it instead. False if it did
     /// neither.
-    fn settle_newest(&self, bay: &Bay, wait: bool) -> bool {
+    fn settle_newest(&self, worker: &ForkWorker, wait: bool) -> bool {
         let Some(last) = self.used.get().checked_sub(1) else { return false };
         let index = usize::from(self.order[last].get());
         // SAFETY: INV-SCOPE: a slot in use; only `Cell`s and atomics of it change.
         let slot = unsafe { self.slot(index).as_ref() };
-        // SAFETY: INV-BAY; INV-DEQUE-ORDER: it is the newest job of the scope, and the jobs that were forked after it
+        // SAFETY: INV-FORK-WORKER; INV-DEQUE-ORDER: it is the newest job of the scope, and the jobs that were forked after it
         // have been joined.
-        if unsafe { bay.deque.take(slot.at) } {
+        if unsafe { worker.deque.take(slot.at) } {
             let job = self.slot(index).cast();
             self.used.set(last);
-            self.expect_bottom(bay);
+            self.expect_bottom(worker);
             // SAFETY: the job is ours, and runs once.
-            self.keep(bay.guard(&mut || unsafe { Job::run(job, bay) }).err());
+            self.keep(worker.guard(|| unsafe { Job::run(job, worker) }).err());
             self.free.set(self.free.get() | 1 << index);
             return true;
         }
         if wait {
-            bay.wait(&slot.job);
+            worker.wait(&slot.job);
             self.used.set(last);
-            self.expect_bottom(bay);
+            self.expect_bottom(worker);
             self.settle_stolen(index);
         }
         wait
@@ -253,14 +243,8 @@ impl<'w, 'env> Scope<'w, 'env> {
     }
 
     fn run_now<F: FnOnce(Fork<'_>)>(&self, f: F) {
-        let Some(bay) = self.fork.bay() else { return f(self.fork) };
-        let mut f = Some(f);
-        let run = &mut || {
-            if let Some(f) = f.take() {
-                f(self.fork);
-            }
-        };
-        self.keep(bay.guard(run).err());
+        let Some(worker) = self.fork.worker() else { return f(self.fork) };
+        self.keep(worker.guard(|| f(self.fork)).err());
     }
 
     /// Keeps the first panic, and drops later ones.
@@ -272,11 +256,11 @@ impl<'w, 'env> Scope<'w, 'env> {
 }
 
 /// See `Job::new`.
-unsafe fn run<F: FnOnce(Fork<'_>)>(job: NonNull<Job>, bay: &Bay) {
+unsafe fn run<F: FnOnce(Fork<'_>)>(job: NonNull<Job>, worker: &ForkWorker) {
     let slot = job.cast::<Slot>().as_ptr();
     // SAFETY: `push` has written an `F` there; contract of `run`: once.
     let f = unsafe { (&raw mut (*slot).closure).cast::<F>().read() };
-    f(Fork::of(bay));
+    f(Fork::of(worker));
 }
 
 impl fmt::Debug for Scope<'_, '_> {

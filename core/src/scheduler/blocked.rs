@@ -30,7 +30,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     ) -> bool {
         let worker = Worker::of(self, id);
         worker.give_away();
-        self.publish_all(&slot.bay);
+        slot.fork.publish_all();
         let _blocked = self.block(slot);
         let wait = self.census.begin_wait();
         let mut look = Look { next: Instant::ZERO, refused: false, patient, wait, hopeless: None };

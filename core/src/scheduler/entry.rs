@@ -55,7 +55,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             // Ordering: see `in_use`.
             self.spares.fetch_max(spare as u32 + 1, Ordering::Relaxed);
             // Workers that sleep already did not know of this slot when they asked all owners for jobs.
-            slot.bay.deque.ask();
+            slot.fork.ask();
         }
         let others = self.census.enter();
         slot.local.is_second.set(others == 1);
@@ -74,8 +74,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             return Err(error);
         }
         slot.shared.bell.hang(self.anchor(), id);
-        // SAFETY: our own anchor and table; the calling context is this worker.
-        unsafe { slot.bay.open(self.anchor(), Self::BAY, id) };
+        slot.fork.open(self, id);
         let number = id.index() as u64 + 1;
         slot.local.rng.seed(self.config.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         Ok(Worker::new(self, id))
@@ -87,7 +86,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         unsafe { self.platform.set_worker(None) };
         // Ordering: Release pairs with the Acquire in `attach`.
         slot.shared.status.store(OFFLINE, Ordering::Release);
-        self.decline_call(slot);
+        self.decline_broadcast(slot);
         self.census.leave();
         self.gate.tell_if_closing(&self.platform);
         // Ordering: after the fence in `tell_if_closing`, which pairs with the one in `block`.

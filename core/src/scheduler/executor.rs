@@ -3,7 +3,7 @@
 use core::{cell::Cell, ptr::NonNull};
 
 use super::{
-    broadcast::Call,
+    broadcast::Broadcasts,
     census::Census,
     config::{Config, Settings},
     error::BuildError,
@@ -61,8 +61,7 @@ pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
     pub(crate) watchdog: Watchdog,
     /// Where the search for a wheel begins, for the next timer from outside.
     pub(crate) turn: AtomicU32,
-    /// The broadcast under way.
-    pub(crate) call: AtomicPtr<Call>,
+    pub(crate) broadcasts: Broadcasts,
     pub(crate) idle: Line<Idle>,
     pub(crate) injector: Line<Injector>,
     slots: S,
@@ -153,7 +152,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 spares: AtomicU32::new(0),
                 watchdog: Watchdog::new(),
                 turn: AtomicU32::new(0),
-                call: AtomicPtr::new(core::ptr::null_mut()),
+                broadcasts: Broadcasts::new(),
                 idle: Line(Idle::new()),
                 injector: Line(Injector::new()),
                 slots,
@@ -218,6 +217,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The slots whose workers may have timers: all but the spares.
     pub(crate) fn regular(&self) -> &[WorkerSlot<RING>] {
         self.slots().get(..self.workers()).unwrap_or_default()
+    }
+
+    /// The slot of a worker that exists.
+    pub(crate) fn slot_of(&self, worker: WorkerId) -> &WorkerSlot<RING> {
+        debug_assert!(worker.index() < self.slots().len());
+        // SAFETY: slots stay, and ids of workers come from slots.
+        unsafe { self.slots().get_unchecked(worker.index()) }
+    }
+
+    /// Asks all workers to publish jobs.
+    pub(crate) fn ask_all(&self) {
+        self.in_use().iter().for_each(|slot| slot.fork.ask());
     }
 
     unsafe fn op_budget(anchor: NonNull<Anchor>) -> Option<NonNull<Cell<u32>>> {

@@ -7,7 +7,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Worker<P, S, RING>
     fn drop(&mut self) {
         let (executor, slot) = (self.executor, self.slot());
         let away = self.leave_loop();
-        // Frames below this one still use the slot: no other context may enter it before they end (INV-LOCAL, INV-BAY).
+        // Frames below this one still use the slot: no other context may enter it before they end (INV-LOCAL, INV-FORK-WORKER).
         slot.local.abandoned.set(slot.is_at_work());
         if slot.local.abandoned.get() {
             return;

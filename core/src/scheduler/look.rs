@@ -19,7 +19,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     fn has_work_but_of(&self, me: Option<usize>) -> bool {
         let jobs = self.may_run_jobs();
-        let has = |slot: &WorkerSlot<RING>| !slot.ring.is_empty() || (jobs && slot.has_jobs());
+        let has = |slot: &WorkerSlot<RING>| !slot.ring.is_empty() || (jobs && slot.fork.has_jobs());
         !self.injector.is_empty()
             || (self.config.stealing()
                 && self.in_use().iter().enumerate().any(|(i, slot)| Some(i) != me && has(slot)))

@@ -2,7 +2,6 @@
 
 pub(crate) mod admit;
 pub(crate) mod away;
-pub(crate) mod bay;
 pub(crate) mod blocked;
 pub(crate) mod broadcast;
 pub(crate) mod census;
@@ -18,7 +17,6 @@ pub(crate) mod find;
 pub(crate) mod gate;
 pub(crate) mod help;
 pub(crate) mod helper;
-pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod leave;
 pub(crate) mod listening;

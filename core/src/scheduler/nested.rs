@@ -42,7 +42,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Nested<P, S, RING> {
             slot.lifo.count_poll();
         }
         slot.local.depth.set(slot.local.depth.get() + 1);
-        slot.bay.mix(true);
+        slot.fork.foreign_work(true);
         let accepting = slot.lifo.replace_accept(false);
         let (_, batch) = Worker::of(executor, id).leave_batch();
         Self {
@@ -62,7 +62,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Nested<P, S, RING>
         let slot = worker.slot();
         // The poll or the job below goes on, perhaps for long.
         let _ = worker.leave_for_long();
-        slot.bay.mix(false);
+        slot.fork.foreign_work(false);
         slot.local.depth.set(slot.local.depth.get() - 1);
         slot.local.budget.set(self.budget);
         if self.in_poll {

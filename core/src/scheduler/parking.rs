@@ -54,7 +54,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (executor, slot) = (self.executor, self.slot());
         self.end_park();
         self.end_stretch();
-        executor.publish_all(&slot.bay);
+        slot.fork.publish_all();
         let searched = slot.local.duties.announces();
         let look = || executor.has_work(self.id());
         let found = executor.idle.announce(executor, self.id(), searched, look);

@@ -7,9 +7,10 @@ use core::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
-use super::{bay::Bay, duties::Duties, estimate::PollEstimate, rng::Rng};
+use super::{broadcast::Mark, duties::Duties, estimate::PollEstimate, rng::Rng};
 use crate::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicWord, Ordering, compiler_fence, maybe_const},
+    fork::worker::ForkWorker,
     metrics::Counters,
     platform::WorkerId,
     queue::{inbox::Inbox, ring::Ring},
@@ -40,7 +41,7 @@ pub struct WorkerSlot<const RING: usize = 256> {
     pub(crate) shared: Shared,
     pub(crate) timed: Timed,
     pub(crate) inbox: Inbox,
-    pub(crate) bay: Bay,
+    pub(crate) fork: ForkWorker,
     pub(crate) counters: Counters,
     pub(crate) local: Local,
 }
@@ -50,8 +51,7 @@ pub struct WorkerSlot<const RING: usize = 256> {
 pub(crate) struct Shared {
     pub(crate) park: ParkWord,
     pub(crate) status: AtomicU32,
-    /// A broadcast waits for this worker (INV-CALL).
-    pub(crate) called: AtomicBool,
+    pub(crate) mark: Mark,
     /// It sleeps in a join too deep to help in, as long as others can work.
     pub(crate) awaits_others: AtomicBool,
     /// Written once, by the executor's first use of the slot; for the worker's own waker.
@@ -105,7 +105,7 @@ pub(crate) struct Local {
     /// It is a thread that helps while it waits.
     pub(crate) guest: Cell<bool>,
     /// It is in the closure of a broadcast.
-    pub(crate) called: Cell<bool>,
+    pub(crate) in_broadcast: Cell<bool>,
     /// Its handle was dropped in the midst of something: it leaves at the end of that.
     pub(crate) abandoned: Cell<bool>,
     /// When it last looked for I/O and timers between two jobs.
@@ -135,7 +135,7 @@ impl<const RING: usize> WorkerSlot<RING> {
                 shared: Shared {
                     park: ParkWord::new(),
                     status: AtomicU32::new(OFFLINE),
-                    called: AtomicBool::new(false),
+                    mark: Mark::new(),
                     awaits_others: AtomicBool::new(false),
                     bell: Bell::new(),
                     bits: AtomicWord::new(0),
@@ -143,16 +143,11 @@ impl<const RING: usize> WorkerSlot<RING> {
                 },
                 timed: Timed { wheel: Wheel::new() },
                 inbox: Inbox::new(),
-                bay: Bay::new(),
+                fork: ForkWorker::new(),
                 counters: Counters::new(),
                 local: Local::new(),
             }
         }
-    }
-
-    /// Whether others could take jobs of this worker's.
-    pub(crate) fn has_jobs(&self) -> bool {
-        self.bay.deque.is_public()
     }
 
     /// Whether frames of the calling worker's stack rely on this slot: a poll, a nested loop, a fork-join run, a broadcast. For
@@ -160,8 +155,8 @@ impl<const RING: usize> WorkerSlot<RING> {
     pub(crate) fn is_at_work(&self) -> bool {
         !self.local.frame.get().is_null()
             || self.local.depth.get() > 0
-            || self.local.called.get()
-            || self.bay.roots.get() > 0
+            || self.local.in_broadcast.get()
+            || self.fork.is_in_run()
     }
 
     /// Whether a context runs the worker.
@@ -229,7 +224,7 @@ impl Local {
             watcher: Watcher::new(),
             orphans: Cell::new(false),
             guest: Cell::new(false),
-            called: Cell::new(false),
+            in_broadcast: Cell::new(false),
             abandoned: Cell::new(false),
             looked: Cell::new(0),
             busy_rest: Cell::new(0),

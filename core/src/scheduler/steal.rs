@@ -35,18 +35,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Half the ring of a random victim.
     pub(super) fn steal(&self) -> Option<Ready> {
         self.end_stretch();
-        let (slots, slot) = (self.executor.in_use(), self.slot());
-        let n = slots.len();
-        let mut victim = slot.local.rng.below(n as u32) as usize;
-        for _ in 0..n {
-            if victim != self.id().index() {
-                if let Some(ready) = slots.get(victim).and_then(|v| self.steal_from(victim, v)) {
-                    return Some(ready);
-                }
-            }
-            victim = if victim + 1 == n { 0 } else { victim + 1 };
-        }
-        None
+        self.others().find_map(|(index, victim)| self.steal_from(index, victim))
+    }
+
+    /// The slots of the other workers, a random one first.
+    #[inline]
+    pub(super) fn others(&self) -> impl Iterator<Item = (usize, &'static WorkerSlot<RING>)> {
+        let (slots, me) = (self.executor.in_use(), self.id().index());
+        let first = self.slot().local.rng.below(slots.len() as u32) as usize;
+        let others = (first..slots.len()).chain(0..first).filter(move |i| *i != me);
+        others.filter_map(|i| Some((i, slots.get(i)?)))
     }
 
     pub(super) fn steal_from(&self, index: usize, victim: &WorkerSlot<RING>) -> Option<Ready> {

@@ -6,11 +6,10 @@
 pub(super) const ROOMS: &[(&str, &[&str])] = &[
     ("sleep", &["listener", "idle", "park", "spin_limit"]),
     ("watchdog", &["role", "scan"]),
+    ("fork", &["job", "worker", "steal", "handle", "join", "scope", "each"]),
     (
         "scheduler",
         &[
-            "bay",
-            "job",
             "config",
             "error",
             "rng",
