@@ -1,11 +1,7 @@
-//! A fork-join job: something to run once, and a word that says when it is done; and a closure with its result as one.
+//! A fork-join job: something to run once, and a word that says when it is done.
 
-use core::{
-    mem::{ManuallyDrop, MaybeUninit},
-    ptr::NonNull,
-};
+use core::{mem::MaybeUninit, ptr::NonNull};
 
-use super::{handle::Fork, worker::ForkWorker};
 use crate::{
     atomic::{AtomicU32, Ordering, UnsafeCell, maybe_const},
     platform::{Panic, WorkerId},
@@ -20,7 +16,7 @@ const FAILED: u32 = 4;
 /// From this bit on: the id, plus one, of the worker that stole the job.
 const THIEF: u32 = 16;
 
-/// The first field of the value that holds a job's closure, on the stack of the worker that forked it.
+/// The first field of the value that holds a job's closure, on the stack of the worker that forked it. `W` is a fork worker.
 ///
 /// | from | by | to |
 /// |---|---|---|
@@ -32,18 +28,18 @@ const THIEF: u32 = 16;
 /// panic before; both may change threads, and so may the closure. A job that was taken back is its owner's alone, and the word
 /// means nothing.
 #[repr(C)]
-pub(crate) struct Job {
+pub(crate) struct Job<W> {
     /// # Safety
     /// Called once, with the job itself and the fork worker of the calling worker.
-    run: unsafe fn(NonNull<Job>, &ForkWorker),
+    run: unsafe fn(NonNull<Self>, &W),
     state: AtomicU32,
     panic: UnsafeCell<MaybeUninit<Panic>>,
 }
 
-impl Job {
+impl<W> Job<W> {
     maybe_const! {
         #[inline(always)]
-        pub(crate) fn new(run: unsafe fn(NonNull<Job>, &ForkWorker)) -> Self {
+        pub(crate) fn new(run: unsafe fn(NonNull<Self>, &W)) -> Self {
             Self { run, state: AtomicU32::new(0), panic: UnsafeCell::new(MaybeUninit::uninit()) }
         }
     }
@@ -52,7 +48,7 @@ impl Job {
     ///
     /// # Safety
     /// The caller has the job, and runs it once. It is the worker that this is the fork worker of.
-    pub(crate) unsafe fn run(this: NonNull<Self>, worker: &ForkWorker) {
+    pub(crate) unsafe fn run(this: NonNull<Self>, worker: &W) {
         // SAFETY: the caller's; INV-JOB keeps it alive.
         unsafe { (this.as_ref().run)(this, worker) }
     }
@@ -110,78 +106,5 @@ impl Job {
         let failed = self.state.load(Ordering::Relaxed) & FAILED != 0;
         // SAFETY: the panic was written before the word said so; the rest is the caller's.
         failed.then(|| self.panic.with(|p| unsafe { (*p).assume_init_read() }))
-    }
-}
-
-/// The second side of a fork, on the stack of the context that forks.
-///
-/// INV-FORKED: `body` is the closure until it runs: on its owner, after it has taken the job back, or on its thief.
-/// Then it is the result, unless the closure has panicked. The context that has the job has the body (INV-JOB).
-#[repr(C)]
-pub(super) struct Forked<B, R> {
-    /// The first field, so that a pointer to the job is a pointer to the whole.
-    pub(super) job: Job,
-    body: UnsafeCell<Body<B, R>>,
-}
-
-union Body<B, R> {
-    closure: ManuallyDrop<B>,
-    #[allow(dead_code, reason = "written and read through pointers")]
-    outcome: ManuallyDrop<R>,
-}
-
-impl<B, R> Forked<B, R>
-where
-    B: FnOnce(Fork<'_>) -> R + Send,
-    R: Send,
-{
-    #[inline(always)]
-    pub(super) fn new(closure: B) -> Self {
-        let body = Body { closure: ManuallyDrop::new(closure) };
-        Self { job: Job::new(Self::run), body: UnsafeCell::new(body) }
-    }
-
-    /// A pointer to the job, with access to the whole.
-    #[inline(always)]
-    pub(super) fn as_job(&self) -> NonNull<Job> {
-        NonNull::from(self).cast()
-    }
-
-    /// The closure.
-    ///
-    /// # Safety
-    /// INV-FORKED: the caller has the job, which has not run. It takes the closure once.
-    #[inline(always)]
-    pub(super) unsafe fn closure(&self) -> B {
-        self.body.with_mut(|p| {
-            // SAFETY: INV-FORKED: the body holds the closure and is the caller's, which moves it out once.
-            ManuallyDrop::into_inner(unsafe { p.cast::<ManuallyDrop<B>>().read() })
-        })
-    }
-
-    /// The result, or the panic.
-    ///
-    /// # Safety
-    /// INV-FORKED: the job is complete. The caller is its owner, and takes the outcome once.
-    pub(super) unsafe fn outcome(&self) -> Result<R, Panic> {
-        // SAFETY: INV-JOB: the rest is the caller's.
-        if let Some(panic) = unsafe { self.job.take_panic() } {
-            return Err(panic);
-        }
-        Ok(self.body.with_mut(|p| {
-            // SAFETY: INV-FORKED: the body holds the result and is the owner's again, which moves it out once.
-            ManuallyDrop::into_inner(unsafe { p.cast::<ManuallyDrop<R>>().read() })
-        }))
-    }
-
-    /// See `Job::new`.
-    unsafe fn run(job: NonNull<Job>, worker: &ForkWorker) {
-        // SAFETY: `as_job` made the pointer; INV-JOB keeps the whole in place.
-        let this = unsafe { job.cast::<Self>().as_ref() };
-        // SAFETY: INV-FORKED: by the contract of `run` the caller has the job, and runs it once.
-        let closure = unsafe { this.closure() };
-        let outcome = ManuallyDrop::new(closure(Fork::of(worker)));
-        // SAFETY: INV-FORKED: the body is ours until the job is complete, and the closure has been moved out.
-        this.body.with_mut(|p| unsafe { p.cast::<ManuallyDrop<R>>().write(outcome) });
     }
 }

@@ -1,6 +1,6 @@
 //! `join`: two closures, the second perhaps on another worker.
 
-use super::{handle::Fork, job::Forked, worker::ForkWorker};
+use super::{forked::Forked, handle::Fork, worker::ForkWorker};
 
 impl Fork<'_> {
     /// Runs both closures, `b` on another worker if one is without work, and returns both results.

@@ -4,6 +4,7 @@
 //! `queue/deque.rs` keeps waiting jobs; `steal.rs` has workers take them, and says what it asks of the scheduler: `Crew`.
 
 pub(crate) mod each;
+mod forked;
 pub(crate) mod handle;
 pub(crate) mod job;
 mod join;

@@ -8,7 +8,10 @@ use core::{
     ptr::NonNull,
 };
 
-use super::{handle::Fork, job::Job, worker::ForkWorker};
+use super::{
+    handle::Fork,
+    worker::{ForkWorker, Job},
+};
 use crate::platform::Panic;
 
 /// How many jobs of a scope can wait or run on other workers at a time.

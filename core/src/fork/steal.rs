@@ -23,49 +23,12 @@
 
 use core::ptr::NonNull;
 
-use super::{job::Job, worker::ForkWorker};
+use super::worker::{Crew, ForkWorker, Job, OffLoop};
 use crate::{
     atomic::{Ordering, fence},
-    platform::{Panic, WorkerId},
+    platform::WorkerId,
     queue::deque::Steal,
 };
-
-/// The workers of an executor, as fork-join sees them.
-pub(crate) trait Crew: Sync {
-    /// The fork worker of a worker that exists.
-    fn fork_worker(&self, worker: WorkerId) -> &ForkWorker;
-    /// How many workers are without work, and may take jobs of others.
-    fn idle(&self) -> usize;
-    /// Whether a worker sleeps, or more than one searches.
-    fn has_more_idle(&self) -> bool;
-    /// A job is public: rule 1 of the idle protocol, which begins with a fence.
-    fn notify(&self);
-    fn unpark(&self, worker: WorkerId);
-    /// Calls `f`, and contains its panic where the platform can.
-    fn guard(&self, f: &mut dyn FnMut()) -> Result<(), Panic>;
-    /// See [`ForkWorker::is_due`].
-    fn is_due(&self, me: WorkerId, since: u64) -> (bool, u64);
-    /// Calls `wait`, in which worker `me`, the caller, waits for a job.
-    fn wait(&'static self, me: WorkerId, wait: &dyn Fn(&dyn OffLoop));
-}
-
-/// The calling worker while it is out of its loop, and owes the others nothing: what it can do in a wait for a job.
-pub(crate) trait OffLoop {
-    /// Runs a stolen job, and contains its panic.
-    fn run(&self, job: &mut dyn FnMut()) -> Result<(), Panic>;
-    /// Takes part in a broadcast: its caller may be the worker that this one waits for.
-    fn join_broadcast(&self);
-    /// How many stolen jobs the worker's stack can hold.
-    fn nesting(&self) -> u32;
-    /// How many rounds to look for pieces before a sleep.
-    fn spin_rounds(&self) -> u32;
-    /// Waits a moment between two looks.
-    fn relax(&self, round: u32);
-    /// Sleeps once, if `still`. The worker counts as one that runs no tasks from before the call of `still` on.
-    fn sleep(&self, still: &dyn Fn() -> bool);
-    /// Gives the worker's queues away, has a replacement started, and sleeps while `still`.
-    fn block(&self, still: &dyn Fn() -> bool);
-}
 
 /// A job that was stolen, and its owner.
 pub(crate) type Stolen = (NonNull<Job>, WorkerId);
@@ -84,7 +47,7 @@ impl ForkWorker {
         self.deque.wake_up();
         // Taken down first: a request that comes from here on is seen at the next fork.
         self.deque.unask();
-        // Ordering: pairs with the fences in `Idle::announce`, `sleep_for`, `steal` and `Helping::drop`: see the module's text.
+        // Ordering: pairs with the fences in `Idle::announce`, `sleep_for`, `steal` and `Place::drop`: see the module's text.
         fence(Ordering::SeqCst);
         // Ordering: hints, read after the fence.
         let takers = self.link().0.idle() + self.waiting.load(Ordering::Relaxed) as usize;

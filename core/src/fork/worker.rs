@@ -1,13 +1,16 @@
-//! A worker's part in fork-join: its deque of jobs, the workers that wait for pieces of them, and the back-link to the scheduler.
+//! A worker's part in fork-join: its deque of jobs, the workers that wait for pieces of them, and the back-link to the crew, which is
+//! what fork-join asks of the scheduler.
 
 use core::cell::Cell;
 
-use super::{job::Job, steal::Crew};
+use super::job;
 use crate::{
     atomic::{AtomicU32, Ordering, maybe_const},
     platform::{Panic, WorkerId},
     queue::deque::Deque,
 };
+
+pub(crate) type Job = job::Job<ForkWorker>;
 
 /// How many jobs of one worker can wait to be stolen. A fork beyond that runs its job in place.
 const JOBS: usize = if cfg!(filch_loom) { 2 } else { 64 };
@@ -125,4 +128,41 @@ impl Drop for Run<'_> {
     fn drop(&mut self) {
         self.0.runs.set(self.0.runs.get() - 1);
     }
+}
+
+/// The workers of an executor, as fork-join sees them.
+pub(crate) trait Crew: Sync {
+    /// The fork worker of a worker that exists.
+    fn fork_worker(&self, worker: WorkerId) -> &ForkWorker;
+    /// How many workers are without work, and may take jobs of others.
+    fn idle(&self) -> usize;
+    /// Whether a worker sleeps, or more than one searches.
+    fn has_more_idle(&self) -> bool;
+    /// A job is public: rule 1 of the idle protocol, which begins with a fence.
+    fn notify(&self);
+    fn unpark(&self, worker: WorkerId);
+    /// Calls `f`, and contains its panic where the platform can.
+    fn guard(&self, f: &mut dyn FnMut()) -> Result<(), Panic>;
+    /// See [`ForkWorker::is_due`].
+    fn is_due(&self, me: WorkerId, since: u64) -> (bool, u64);
+    /// Calls `wait`, in which worker `me`, the caller, waits for a job.
+    fn wait(&'static self, me: WorkerId, wait: &dyn Fn(&dyn OffLoop));
+}
+
+/// The calling worker while it is out of its loop, and owes the others nothing: what it can do in a wait for a job.
+pub(crate) trait OffLoop {
+    /// Runs a stolen job, and contains its panic.
+    fn run(&self, job: &mut dyn FnMut()) -> Result<(), Panic>;
+    /// Takes part in a broadcast: its caller may be the worker that this one waits for.
+    fn join_broadcast(&self);
+    /// How many stolen jobs the worker's stack can hold.
+    fn nesting(&self) -> u32;
+    /// How many rounds to look for pieces before a sleep.
+    fn spin_rounds(&self) -> u32;
+    /// Waits a moment between two looks.
+    fn relax(&self, round: u32);
+    /// Sleeps once, if `still`. The worker counts as one that runs no tasks from before the call of `still` on.
+    fn sleep(&self, still: &dyn Fn() -> bool);
+    /// Gives the worker's queues away, has a replacement started, and sleeps while `still`.
+    fn block(&self, still: &dyn Fn() -> bool);
 }

@@ -3,7 +3,7 @@
 use core::{cell::Cell, ptr::NonNull};
 
 use super::{
-    broadcast::Broadcasts,
+    broadcasts::Broadcasts,
     census::Census,
     config::{Config, Settings},
     error::BuildError,

@@ -7,8 +7,8 @@ use super::{
 use crate::{
     fork::{
         handle::Fork,
-        steal::{Crew, OffLoop, Stolen},
-        worker::ForkWorker,
+        steal::Stolen,
+        worker::{Crew, ForkWorker, OffLoop},
     },
     platform::{Panic, Platform, WorkerId},
 };

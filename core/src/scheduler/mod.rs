@@ -4,6 +4,7 @@ pub(crate) mod admit;
 pub(crate) mod away;
 pub(crate) mod blocked;
 pub(crate) mod broadcast;
+pub(crate) mod broadcasts;
 pub(crate) mod census;
 pub(crate) mod config;
 pub(crate) mod context;

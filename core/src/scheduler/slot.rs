@@ -7,7 +7,7 @@ use core::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
-use super::{broadcast::Mark, duties::Duties, estimate::PollEstimate, rng::Rng};
+use super::{broadcasts::Mark, duties::Duties, estimate::PollEstimate, rng::Rng};
 use crate::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicWord, Ordering, compiler_fence, maybe_const},
     fork::worker::ForkWorker,

@@ -21,7 +21,9 @@ pub(super) const EXCEPTIONS: &[(&str, &str, &[&str])] = &[
         "scheduler/dispatch.rs",
         &["op_current", "op_schedule", "op_unblock", "op_unpark"],
     ),
-    ("scheduler/parking.rs", "scheduler/jobs.rs", &["ask_all", "publish_all"]),
-    ("scheduler/replace.rs", "scheduler/entry.rs", &["attach", "has_come", "unreserve"]),
-    ("scheduler/worker.rs", "scheduler/entry.rs", &["worker"]),
+    (
+        "scheduler/executor.rs",
+        "scheduler/help.rs",
+        &["op_block", "op_contain", "op_help", "op_may_wait"],
+    ),
 ];

@@ -6,7 +6,7 @@
 pub(super) const ROOMS: &[(&str, &[&str])] = &[
     ("sleep", &["listener", "idle", "park", "spin_limit"]),
     ("watchdog", &["role", "scan"]),
-    ("fork", &["job", "worker", "steal", "handle", "join", "scope", "each"]),
+    ("fork", &["job", "worker", "steal", "handle", "forked", "join", "scope", "each"]),
     (
         "scheduler",
         &[
@@ -17,6 +17,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "census",
             "duties",
             "gate",
+            "broadcasts",
             "slot",
             "executor",
             "context",
@@ -36,10 +37,10 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "nested",
             "parking",
             "replace",
-            "jobs",
             "entry",
-            "worker",
             "helper",
+            "jobs",
+            "worker",
             "blocked",
             "help",
             "admit",
