@@ -437,8 +437,8 @@ impl Slots {
     fn with(both: bool) -> Arc<Self> {
         let pool: &'static TaskPool<64, 2> = Box::leak(Box::new(TaskPool::new()));
         let Ok(slab) = pool.slab(core::alloc::Layout::new::<[usize; 2]>()) else { panic!() };
-        let first = slab.take(0).unwrap();
-        let second = both.then(|| slab.take(0).unwrap());
+        let first = slab.take(None).unwrap();
+        let second = both.then(|| slab.take(None).unwrap());
         for slot in second.into_iter().chain([first]) {
             // SAFETY: the slot is ours.
             unsafe { slab.give(slot) };
@@ -449,7 +449,7 @@ impl Slots {
 
     /// Takes a slot, and uses it as its owner may.
     fn take(&self) -> Option<NonNull<Header>> {
-        let slot = self.slab.take(0)?;
+        let slot = self.slab.take(None)?;
         self.touch(slot);
         // A queue would overwrite the link in the same way. The content makes no difference to a `take` that comes too
         // late.

@@ -9,14 +9,13 @@ use super::{
     slot::{Slots, WorkerSlot},
 };
 use crate::{
-    atomic::AtomicPtr,
     platform::{Platform, WorkerId},
     queue::chain::Chain,
     task::{
+        executor_ref::Caller,
         header::{Header, Ready},
         join::JoinHandle,
         memory::{Memory, Slab},
-        schedule::Anchor,
         spawn::{SpawnError, Spawner},
         state::Snapshot,
         waker::{carry_out, drop_ref},
@@ -27,15 +26,13 @@ use crate::{
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// A thin handle that spawns tasks here, and names neither the platform nor the slots.
     pub fn spawner(&'static self) -> Spawner {
-        // SAFETY: our own anchor, and we are `'static`.
-        unsafe { Spawner::new(self.anchor()) }
+        Spawner::new(self.erased())
     }
 
     /// Spends one unit of the budget of the poll under way in the calling context, for an operation of your own that is ready.
     /// False if the budget is used up: then wake the task and return `Pending`. True outside polls.
     pub fn spend_budget(&'static self) -> bool {
-        // SAFETY: our own anchor.
-        unsafe { crate::task::coop::spend_at(self.anchor()) }
+        crate::task::coop::spend_at(self.erased())
     }
 
     /// Spawns a future into `memory`: [`Spawner::spawn`](crate::Spawner::spawn).
@@ -55,24 +52,23 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.spawner().spawn(memory, future)
     }
 
-    pub(crate) unsafe fn op_admit(anchor: NonNull<Anchor>) -> Option<usize> {
-        // SAFETY: the table is this type's.
-        let this = unsafe { Self::of(anchor) };
-        if this.platform.is_forked() {
+    /// Counts a new task, and gives the worker that calls; none if the executor takes no task.
+    pub(super) fn admit(&self) -> Option<Caller> {
+        if self.platform.is_forked() {
             return None;
         }
-        match this.current() {
+        match self.current() {
             // In a poll the caller's own task is live, so that the executor cannot stop before the spawn is counted.
             Some((worker, slot)) if Self::is_in_task(slot) => {
-                if this.gate.is_cancelling() {
+                if self.gate.is_cancelling() {
                     return None;
                 }
                 slot.lifo.accept(false);
                 slot.counters.spawned.add(1);
                 slot.lifo.accept(true);
-                Some(Self::number(Some(worker)))
+                Some(Some(worker))
             }
-            current => this.gate.admit().then(|| Self::number(current.map(|(worker, _)| worker))),
+            current => self.gate.admit().then(|| current.map(|(worker, _)| worker)),
         }
     }
 
@@ -81,57 +77,33 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         slot.lifo.is_accepting() && !slot.local.frame.get().is_null()
     }
 
+    /// Takes an `admit` back.
     #[cold]
-    pub(crate) unsafe fn op_dismiss(anchor: NonNull<Anchor>) {
-        // SAFETY: the table is this type's.
-        let this = unsafe { Self::of(anchor) };
-        match this.current() {
+    pub(super) fn dismiss(&self) {
+        match self.current() {
             Some((_, slot)) if Self::is_in_task(slot) => {
                 slot.lifo.accept(false);
                 slot.counters.spawned.add(1_usize.wrapping_neg());
                 slot.lifo.accept(true);
             }
             _ => {
-                this.gate.dismiss();
-                if this.gate.is_closing() {
-                    this.wake_all();
+                self.gate.dismiss();
+                if self.gate.is_closing() {
+                    self.wake_all();
                 }
             }
         }
     }
 
-    pub(crate) unsafe fn op_launch(anchor: NonNull<Anchor>, ready: Ready, caller: usize) {
-        // SAFETY: the table is this type's.
-        let this = unsafe { Self::of(anchor) };
-        let worker = caller.checked_sub(1).map(|index| WorkerId::new(index as u16));
-        this.platform.event(worker, Event::Spawn(ready.as_ptr().as_ptr().addr()));
-        this.schedule_in(worker.and_then(|worker| this.slots().get(worker.index())), ready);
+    /// Schedules a new task, in the context for which `admit` returned `caller`.
+    pub(super) fn launch(&self, ready: Ready, caller: Caller) {
+        self.platform.event(caller, Event::Spawn(ready.as_ptr().as_ptr().addr()));
+        self.schedule_in(caller.and_then(|worker| self.slots().get(worker.index())), ready);
     }
 
-    pub(crate) unsafe fn op_registry(anchor: NonNull<Anchor>) -> &'static AtomicPtr<Slab> {
-        // SAFETY: the table is this type's.
-        &unsafe { Self::of(anchor) }.registry
-    }
-
-    /// The number of a context, see `Ops::caller`.
-    #[inline]
-    fn number(worker: Option<WorkerId>) -> usize {
-        worker.map_or(0, |worker| worker.index() + 1)
-    }
-
-    pub(crate) unsafe fn op_caller(anchor: NonNull<Anchor>) -> usize {
-        // SAFETY: the table is this type's.
-        Self::number(unsafe { Self::of(anchor) }.platform.current_worker())
-    }
-
-    pub(crate) unsafe fn op_workers(anchor: NonNull<Anchor>) -> usize {
-        // SAFETY: the table is this type's.
-        unsafe { Self::of(anchor) }.workers()
-    }
-
-    pub(crate) unsafe fn op_admit_local(anchor: NonNull<Anchor>) -> Option<WorkerId> {
-        // SAFETY: the table is this type's.
-        let (worker, slot) = unsafe { Self::of(anchor) }.current()?;
+    /// Counts a new local task, if the calling context polls a task that is pinned to its worker. Returns the worker.
+    pub(super) fn admit_local(&self) -> Option<WorkerId> {
+        let (worker, slot) = self.current()?;
         // SAFETY: frames of this worker are on the calling context's own stack. INV-LOCAL: an interrupt handler in a poll may
         // look.
         let frame = unsafe { slot.local.frame.get().as_ref() }?;
@@ -140,9 +112,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         (pinned && Self::count_local(slot, 1)).then_some(worker)
     }
 
-    pub(crate) unsafe fn op_dismiss_local(anchor: NonNull<Anchor>) {
-        // SAFETY: the table is this type's.
-        if let Some((_, slot)) = unsafe { Self::of(anchor) }.current() {
+    /// Takes an `admit_local` back.
+    pub(super) fn dismiss_local(&self) {
+        if let Some((_, slot)) = self.current() {
             Self::count_local(slot, 1_usize.wrapping_neg());
         }
     }
@@ -182,7 +154,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let mut others = Chain::new();
         while slot.local.locals.get() > 0 {
             // Repeated, since the drop of one local task may spawn another.
-            Slab::for_each(&executor.registry, mine);
+            Slab::for_each(executor.anchor.slabs(), mine);
             // SAFETY: we are the worker.
             while let Some(ready) = unsafe { slot.inbox.pop() } {
                 if ready.is_local() {

@@ -1,20 +1,14 @@
 //! Where a ready task goes, and which worker is woken for it.
 
-use core::ptr::NonNull;
-
 use super::{
     context::Worker,
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
 use crate::{
-    atomic::AtomicU32,
     platform::{Platform, WorkerId},
     queue::{chain::Chain, ring::Overflow},
-    task::{
-        header::Ready,
-        schedule::{Anchor, Current},
-    },
+    task::header::Ready,
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
@@ -98,30 +92,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         // SAFETY: a pinned task's worker is one of ours.
         unsafe { self.slots().get_unchecked(worker.index()) }.inbox.push(ready);
         self.wake_worker(worker);
-    }
-
-    /// Unless the platform has no such thing, ends every [`Platform::block`] on the word.
-    pub(crate) unsafe fn op_unblock(anchor: NonNull<Anchor>, word: &AtomicU32) {
-        // SAFETY: the table is this type's.
-        unsafe { Self::of(anchor) }.platform.unblock(word);
-    }
-
-    pub(crate) unsafe fn op_schedule(anchor: NonNull<Anchor>, ready: Ready) {
-        // SAFETY: the table is this type's.
-        unsafe { Self::of(anchor) }.schedule(ready);
-    }
-
-    pub(crate) unsafe fn op_unpark(anchor: NonNull<Anchor>, worker: WorkerId) {
-        // SAFETY: the table is this type's.
-        unsafe { Self::of(anchor) }.unpark(worker);
-    }
-
-    pub(crate) unsafe fn op_current(anchor: NonNull<Anchor>) -> Option<Current> {
-        // SAFETY: the table is this type's.
-        let (_, slot) = unsafe { Self::of(anchor) }.working()?;
-        // SAFETY: a worker's bell hangs since it attached, and the scheduler is `'static`.
-        let waker = unsafe { slot.shared.bell.waker() };
-        Some(Current { waker, frame: slot.local.frame.get() })
     }
 }
 

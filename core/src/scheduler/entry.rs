@@ -73,7 +73,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             self.leave(slot);
             return Err(error);
         }
-        slot.shared.bell.hang(self.anchor(), id);
+        slot.shared.bell.hang(self.erased(), id);
         slot.fork.open(self, id);
         let number = id.index() as u64 + 1;
         slot.local.rng.seed(self.config.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));

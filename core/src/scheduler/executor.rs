@@ -1,7 +1,5 @@
 //! The executor: its parts, and how workers enter it.
 
-use core::{cell::Cell, ptr::NonNull};
-
 use super::{
     broadcasts::Broadcasts,
     census::Census,
@@ -11,14 +9,11 @@ use super::{
     slot::{Slots, WorkerSlot},
 };
 use crate::{
-    atomic::{AtomicPtr, AtomicU32, AtomicWord, Ordering, array_of, maybe_const},
+    atomic::{AtomicU32, AtomicWord, Ordering, array_of, maybe_const},
     platform::{Platform, WorkerId, ward::Ward},
     queue::injector::Injector,
     sleep::idle::{Bitmap, GROUP, Idle},
-    task::{
-        memory::Slab,
-        schedule::{Anchor, Ops},
-    },
+    task::executor_ref::{Anchor, ExecutorRef},
     watchdog::role::Watchdog,
 };
 
@@ -49,11 +44,10 @@ pub type Executor<P, const N: usize, const RING: usize = 256> =
 /// | [`shutdown`](Scheduler::shutdown) | a thread that is no worker |
 #[repr(C)]
 pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
-    /// The first field, so that a pointer to it is a pointer to the scheduler.
-    anchor: Anchor,
+    /// The first field (INV-EXECUTOR).
+    pub(crate) anchor: Anchor,
     pub(crate) platform: Ward<P>,
     pub(crate) config: Settings,
-    pub(crate) registry: AtomicPtr<Slab>,
     pub(crate) gate: Gate,
     pub(crate) census: Census,
     /// How many spare slots have ever been in use. These are the first ones.
@@ -120,33 +114,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
-    const OPS: &'static Ops = &Ops {
-        schedule: Self::op_schedule,
-        budget: Self::op_budget,
-        current: Self::op_current,
-        help: Self::op_help,
-        block: Self::op_block,
-        unblock: Self::op_unblock,
-        unpark: Self::op_unpark,
-        admit: Self::op_admit,
-        dismiss: Self::op_dismiss,
-        launch: Self::op_launch,
-        registry: Self::op_registry,
-        workers: Self::op_workers,
-        caller: Self::op_caller,
-        admit_local: Self::op_admit_local,
-        dismiss_local: Self::op_dismiss_local,
-        may_wait: Self::op_may_wait,
-        guard: Self::op_contain,
-    };
-
     maybe_const! {
         fn assemble(platform: P, config: Config, slots: S) -> Self {
             Self {
-                anchor: Anchor::new(Self::OPS),
+                anchor: Anchor::of::<Self>(),
                 platform: Ward(platform),
                 config: Settings::new(&config),
-                registry: AtomicPtr::new(core::ptr::null_mut()),
                 gate: Gate::new(),
                 census: Census::new(),
                 spares: AtomicU32::new(0),
@@ -188,17 +161,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.slots().len() - self.config.spares as usize
     }
 
-    pub(crate) fn anchor(&'static self) -> NonNull<Anchor> {
-        // The scheduler begins with its anchor, and this pointer may reach all of it.
-        NonNull::from(self).cast()
-    }
-
-    /// # Safety
-    /// `anchor` is that of a scheduler of this type, `'static`.
+    /// This scheduler, as its tasks know it.
     #[inline(always)]
-    pub(crate) unsafe fn of(anchor: NonNull<Anchor>) -> &'static Self {
-        // SAFETY: the caller's; see `anchor`.
-        unsafe { anchor.cast().as_ref() }
+    pub(crate) fn erased(&'static self) -> ExecutorRef {
+        // SAFETY: INV-EXECUTOR: a scheduler is `repr(C)`, and begins with the anchor of its type.
+        unsafe { ExecutorRef::new(self) }
     }
 
     /// The worker of the calling context, and its slot, even if the worker has not entered: a core knows its id before. Marks in
@@ -229,17 +196,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Asks all workers to publish jobs.
     pub(crate) fn ask_all(&self) {
         self.in_use().iter().for_each(|slot| slot.fork.ask());
-    }
-
-    unsafe fn op_budget(anchor: NonNull<Anchor>) -> Option<NonNull<Cell<u32>>> {
-        // SAFETY: the table is this type's.
-        let this = unsafe { Self::of(anchor) };
-        match this.current() {
-            Some((_, slot)) if !slot.local.frame.get().is_null() => {
-                Some(NonNull::from(&slot.local.budget))
-            }
-            _ => this.platform.budget(),
-        }
     }
 }
 

@@ -1,13 +1,7 @@
 //! Waiting in sync code: the waiting context helps while there is work, and then sleeps.
 
-use core::ptr::NonNull;
-
 use super::{context::Worker, executor::Scheduler, nested::Nested, slot::Slots, worker::Step};
-use crate::{
-    atomic::{AtomicU32, Ordering},
-    platform::{Platform, WorkerId},
-    task::schedule::Anchor,
-};
+use crate::platform::{Platform, WorkerId};
 
 /// How often a context from outside looks before it sleeps, for about a microsecond in all. A worker that is awake needs that
 /// long for a small task. A sleep costs both sides a system call, even if the wait ends before the sleep begins.
@@ -116,30 +110,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             self.platform.relax(round);
             done()
         })
-    }
-
-    pub(crate) unsafe fn op_help(anchor: NonNull<Anchor>, done: &mut dyn FnMut() -> bool) -> bool {
-        // SAFETY: the table is this type's.
-        unsafe { Self::of(anchor) }.help(done, Patience::None)
-    }
-
-    pub(crate) unsafe fn op_may_wait(anchor: NonNull<Anchor>) -> bool {
-        // SAFETY: the table is this type's.
-        unsafe { Self::of(anchor) }.platform.may_wait()
-    }
-
-    pub(crate) unsafe fn op_contain(anchor: NonNull<Anchor>, f: &mut dyn FnMut()) {
-        // SAFETY: the table is this type's.
-        drop(unsafe { Self::of(anchor) }.platform.guard(f));
-    }
-
-    pub(crate) unsafe fn op_block(anchor: NonNull<Anchor>, word: &AtomicU32) {
-        // SAFETY: the table is this type's.
-        let platform = &unsafe { Self::of(anchor) }.platform;
-        // Ordering: Acquire pairs with the Release in `wake_thread`.
-        while word.load(Ordering::Acquire) == 0 {
-            platform.block(word, 0, None);
-        }
     }
 }
 

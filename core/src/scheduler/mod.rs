@@ -11,6 +11,7 @@ pub(crate) mod context;
 pub(crate) mod dispatch;
 pub(crate) mod duties;
 pub(crate) mod entry;
+pub(crate) mod erased;
 pub(crate) mod error;
 pub(crate) mod estimate;
 pub(crate) mod executor;

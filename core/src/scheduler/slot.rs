@@ -16,8 +16,8 @@ use crate::{
     queue::{inbox::Inbox, ring::Ring},
     sleep::{park::ParkWord, spin_limit::SpinLimit},
     task::{
+        executor_ref::{Anchor, ExecutorRef, Frame},
         header::{Header, Ready},
-        schedule::{Anchor, Frame},
     },
     time::Wheel,
     watchdog::{role::Watcher, scan::Seen},
@@ -308,7 +308,8 @@ impl LifoSlot {
 
 /// What the worker's own waker points to: enough to find the worker's executor.
 pub(crate) struct Bell {
-    anchor: AtomicPtr<Anchor>,
+    /// Null, or an `ExecutorRef`.
+    executor: AtomicPtr<Anchor>,
     worker: AtomicU32,
 }
 
@@ -317,14 +318,14 @@ static BELL: RawWakerVTable = RawWakerVTable::new(bell_clone, bell_ring, bell_ri
 impl Bell {
     maybe_const! {
         fn new() -> Self {
-            Self { anchor: AtomicPtr::new(null_mut()), worker: AtomicU32::new(0) }
+            Self { executor: AtomicPtr::new(null_mut()), worker: AtomicU32::new(0) }
         }
     }
 
-    pub(crate) fn hang(&self, anchor: NonNull<Anchor>, worker: WorkerId) {
+    pub(crate) fn hang(&self, executor: ExecutorRef, worker: WorkerId) {
         self.worker.store(worker.index() as u32, Ordering::Relaxed);
         // Ordering: Release pairs with the Acquire in `bell_ring`.
-        self.anchor.store(anchor.as_ptr(), Ordering::Release);
+        self.executor.store(executor.into_raw(), Ordering::Release);
     }
 
     /// A waker that unparks the worker. It counts no references.
@@ -343,13 +344,12 @@ fn bell_clone(bell: *const ()) -> RawWaker {
 
 unsafe fn bell_ring(bell: *const ()) {
     // SAFETY: contract of `Bell::waker`.
-    unsafe {
-        let bell = &*bell.cast::<Bell>();
-        // Ordering: Acquire pairs with the Release in `hang`.
-        if let Some(anchor) = NonNull::new(bell.anchor.load(Ordering::Acquire)) {
-            let worker = WorkerId::new(bell.worker.load(Ordering::Relaxed) as u16);
-            (Anchor::ops(anchor).unpark)(anchor, worker);
-        }
+    let bell = unsafe { &*bell.cast::<Bell>() };
+    // Ordering: Acquire pairs with the Release in `hang`.
+    // SAFETY: only `hang` writes it.
+    if let Some(executor) = unsafe { ExecutorRef::from_raw(bell.executor.load(Ordering::Acquire)) }
+    {
+        executor.unpark(WorkerId::new(bell.worker.load(Ordering::Relaxed) as u16));
     }
 }
 

@@ -65,7 +65,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 unsafe { drop_ref(self.0) };
             }
         }
-        Slab::for_each(&self.registry, |task| {
+        Slab::for_each(self.anchor.slabs(), |task| {
             // SAFETY: a slot is a header for ever (INV-SLAB-SLOT).
             if unsafe { task.as_ref() }.state.apply(Snapshot::upgrade).is_ok() {
                 let held = Held(task);

@@ -45,7 +45,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     pub(super) fn abort_all(&self) {
-        Slab::for_each(&self.registry, |task| {
+        Slab::for_each(self.anchor.slabs(), |task| {
             // SAFETY: a slot is a header for ever (INV-SLAB-SLOT); the transition needs no reference.
             unsafe { carry_out(task.as_ref().state.apply(Snapshot::abort_once), task) };
         });

@@ -5,7 +5,7 @@
 //! worker that is offline belongs to all: each sleeps until its next deadline too. The wheel of a worker that is stuck
 //! in a poll is fired by the watchdog; where no worker sleeps, by the others at the end of their ticks.
 
-use core::{future::Future, ptr::NonNull, task::Waker, time::Duration};
+use core::{future::Future, task::Waker, time::Duration};
 
 use super::{
     context::Worker,
@@ -90,10 +90,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Driver for Scheduler<P, S, 
         }
     }
 
-    fn spend(&self, waker: &Waker) -> bool {
-        // The scheduler begins with its anchor, and is `'static`: timers reach it through such a reference alone.
-        // SAFETY: our own.
-        unsafe { coop::spend(waker, NonNull::from(self).cast()) }
+    fn spend(&'static self, waker: &Waker) -> bool {
+        coop::spend(waker, self.erased())
     }
 }
 

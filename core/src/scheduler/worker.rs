@@ -11,9 +11,9 @@ use crate::{
     platform::{Platform, WorkerId, worker::Enter},
     task::{
         coop::BUDGET,
+        executor_ref::Frame,
         header::Ready,
         run::{self, Polled},
-        schedule::Frame,
     },
     trace::Event,
 };

@@ -10,8 +10,8 @@ use core::{
 };
 
 use super::{
+    executor_ref::ExecutorRef,
     header::Header,
-    schedule::Anchor,
     spawn::Spawner,
     state::Snapshot,
     waker::{carry_out, header_of},
@@ -37,16 +37,12 @@ struct Budget {
 }
 
 impl Budget {
-    /// # Safety
-    /// `own` is the anchor of a `'static` scheduler.
     #[inline]
-    unsafe fn of_caller(waker: &Waker, own: Option<NonNull<Anchor>>) -> Option<Self> {
+    fn of_caller(waker: &Waker, own: Option<ExecutorRef>) -> Option<Self> {
         let task = header_of(waker);
-        // SAFETY: a waker of ours holds a reference.
-        let anchor = task.map(|task| unsafe { task.as_ref().slab().anchor() }).or(own)?;
-        // SAFETY: a slab's anchor is that of a `'static` scheduler; the caller's.
-        let cell = unsafe { (Anchor::ops(anchor).budget)(anchor) }?;
-        Some(Self { cell, foreign: task.is_none() })
+        // SAFETY: INV-WAKER: the waker holds a reference.
+        let executor = task.map(|task| unsafe { task.as_ref().slab().executor() }).or(own)?;
+        Some(Self { cell: executor.budget()?, foreign: task.is_none() })
     }
 
     #[inline]
@@ -92,23 +88,14 @@ impl Budget {
 }
 
 /// Spends one unit of the poll that the calling context is in, on this executor. False if there was none left.
-///
-/// # Safety
-/// `anchor` is that of a `'static` scheduler.
 #[inline]
-pub(crate) unsafe fn spend_at(anchor: NonNull<Anchor>) -> bool {
-    // SAFETY: the anchor is that of a `'static` scheduler.
-    let cell = unsafe { (Anchor::ops(anchor).budget)(anchor) };
-    cell.is_none_or(|cell| Budget { cell, foreign: false }.spend())
+pub(crate) fn spend_at(executor: ExecutorRef) -> bool {
+    executor.budget().is_none_or(|cell| Budget { cell, foreign: false }.spend())
 }
 
-/// Spends one unit for an operation of the executor with this anchor. False if there was none left.
-///
-/// # Safety
-/// As `spend_at`.
-pub(crate) unsafe fn spend(waker: &Waker, anchor: NonNull<Anchor>) -> bool {
-    // SAFETY: the anchor is that of a `'static` scheduler.
-    unsafe { Budget::of_caller(waker, Some(anchor)) }.is_none_or(|budget| budget.spend())
+/// Spends one unit for an operation of this executor. False if there was none left.
+pub(crate) fn spend(waker: &Waker, executor: ExecutorRef) -> bool {
+    Budget::of_caller(waker, Some(executor)).is_none_or(|budget| budget.spend())
 }
 
 /// The budget with which a poll continues after other tasks have run on top of it: a full one, unless it has no limit.
@@ -182,14 +169,13 @@ pub fn consume_budget() -> ConsumeBudget {
 /// The future of [`consume_budget`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
-pub struct ConsumeBudget(Option<Spawner>);
+pub struct ConsumeBudget(Option<ExecutorRef>);
 
 impl Future for ConsumeBudget {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // SAFETY: a spawner's anchor is that of a `'static` scheduler.
-        let budget = unsafe { Budget::of_caller(cx.waker(), self.0.map(Spawner::anchor)) };
+        let budget = Budget::of_caller(cx.waker(), self.0);
         if budget.is_none_or(|budget| budget.spend()) {
             return Poll::Ready(());
         }
@@ -221,12 +207,11 @@ pub fn budgeted<T>(cx: &mut Context<'_>, op: impl FnOnce(&mut Context<'_>) -> Po
 }
 
 fn budgeted_by<T>(
-    own: Option<Spawner>,
+    own: Option<ExecutorRef>,
     cx: &mut Context<'_>,
     op: impl FnOnce(&mut Context<'_>) -> Poll<T>,
 ) -> Poll<T> {
-    // SAFETY: a spawner's anchor is that of a `'static` scheduler.
-    let budget = unsafe { Budget::of_caller(cx.waker(), own.map(Spawner::anchor)) };
+    let budget = Budget::of_caller(cx.waker(), own);
     if budget.as_ref().is_some_and(|budget| !budget.grants()) {
         cx.waker().wake_by_ref();
         return Poll::Pending;
@@ -242,7 +227,7 @@ fn budgeted_by<T>(
 impl Spawner {
     /// As [`consume_budget`](fn@consume_budget).
     pub fn consume_budget(self) -> ConsumeBudget {
-        ConsumeBudget(Some(self))
+        ConsumeBudget(Some(self.executor()))
     }
 
     /// As [`budgeted`](fn@budgeted).
@@ -252,12 +237,12 @@ impl Spawner {
         cx: &mut Context<'_>,
         op: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        budgeted_by(Some(self), cx, op)
+        budgeted_by(Some(self.executor()), cx, op)
     }
 
     /// As [`unconstrained`](fn@unconstrained).
     pub fn unconstrained<F: Future>(self, future: F) -> Unconstrained<F> {
-        Unconstrained { own: Some(self), future }
+        Unconstrained { own: Some(self.executor()), future }
     }
 }
 
@@ -282,7 +267,7 @@ pub fn unconstrained<F: Future>(future: F) -> Unconstrained<F> {
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Unconstrained<F> {
-    own: Option<Spawner>,
+    own: Option<ExecutorRef>,
     future: F,
 }
 
@@ -293,8 +278,7 @@ impl<F: Future> Future for Unconstrained<F> {
         let own = self.own;
         // SAFETY: `future` is pinned with its wrapper, and never moved out.
         let future = unsafe { self.map_unchecked_mut(|this| &mut this.future) };
-        // SAFETY: a spawner's anchor is that of a `'static` scheduler.
-        let budget = unsafe { Budget::of_caller(cx.waker(), own.map(Spawner::anchor)) };
+        let budget = Budget::of_caller(cx.waker(), own);
         let Some(budget) = budget else { return future.poll(cx) };
         let left = budget.cell().replace(UNCONSTRAINED);
         let _restore = Restore { budget, left };

@@ -13,8 +13,8 @@ use core::{
 
 use super::{
     coop,
+    executor_ref::{Current, ExecutorRef, Waiter},
     header::{Header, TaskId, TaskInfo},
-    schedule::{Anchor, Current},
     state::{Completed, Snapshot, Upgrade},
     waker::{carry_out, drop_ref},
 };
@@ -280,37 +280,25 @@ impl<T> JoinHandle<T> {
 
     fn wait(&mut self, task: NonNull<Header>) -> Result<(), JoinError> {
         // SAFETY: INV-HANDLE: our reference keeps the task, which keeps its slab.
-        let anchor = unsafe { task.as_ref().slab().anchor() };
-        // SAFETY: a slab's anchor is that of a `'static` scheduler.
-        let ops = unsafe { Anchor::ops(anchor) };
-        // SAFETY: the table is that of this anchor's scheduler, which is `'static`.
-        if !unsafe { (ops.may_wait)(anchor) } {
-            return Err(JoinError::MustNotWait);
-        }
-        // SAFETY: as above.
-        match unsafe { (ops.current)(anchor) } {
-            Some(current) => {
+        let executor = unsafe { task.as_ref().slab().executor() };
+        // SAFETY: INV-HANDLE: our reference outlives the closure.
+        let mut done = || unsafe { task.as_ref().state.load().is_complete() };
+        match executor.waiter() {
+            Waiter::MustNotWait => Err(JoinError::MustNotWait),
+            Waiter::Worker(current) => {
                 if current.is_polling(task) {
                     return Err(JoinError::OnItself);
                 }
                 if self.register(task, &current.waker).is_err() {
                     return Ok(());
                 }
-                // SAFETY: INV-HANDLE: our reference outlives the closure.
-                let mut done = || unsafe { task.as_ref().state.load().is_complete() };
-                // SAFETY: the table is that of this anchor's scheduler, which is `'static`.
-                let helped = unsafe { (ops.help)(anchor, &mut done) };
-                if helped { Ok(()) } else { Err(JoinError::TooDeep) }
+                if executor.help(&mut done) { Ok(()) } else { Err(JoinError::TooDeep) }
             }
-            None => {
-                // SAFETY: INV-HANDLE: our reference outlives the closure.
-                let mut done = || unsafe { task.as_ref().state.load().is_complete() };
-                // SAFETY: the table is that of this anchor's scheduler, which is `'static`.
-                unsafe { (ops.help)(anchor, &mut done) };
+            Waiter::Thread => {
+                executor.help(&mut done);
                 if let Ok(word) = self.register_thread(task) {
-                    // SAFETY: the table is that of this anchor's scheduler; INV-HANDLE: the word is in the task's slot,
-                    // which our reference keeps.
-                    unsafe { (ops.block)(anchor, &*word) };
+                    // SAFETY: INV-HANDLE: the word is in the task's slot, which our reference keeps.
+                    executor.block(unsafe { &*word });
                 }
                 Ok(())
             }
@@ -373,8 +361,8 @@ impl<T> Future for JoinHandle<T> {
         if !state.is_complete() && self.register(task, cx.waker()).is_ok() {
             return Poll::Pending;
         }
-        // SAFETY: our reference keeps the task and its slab, whose anchor is that of a `'static` scheduler.
-        if !unsafe { coop::spend(cx.waker(), task.as_ref().slab().anchor()) } {
+        // SAFETY: INV-HANDLE: our reference keeps the task, which keeps its slab.
+        if !coop::spend(cx.waker(), unsafe { task.as_ref().slab().executor() }) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -392,12 +380,11 @@ impl<T> Drop for JoinHandle<T> {
             // SAFETY: INV-HANDLE permitted the transition, which consumed our reference; it is not used again.
             Ok(action) => unsafe { carry_out(action, task) },
             Err(Completed) => {
-                // SAFETY: INV-HANDLE: our reference keeps the task's slab, whose anchor is that of a `'static` scheduler.
-                let (anchor, mut output) =
-                    unsafe { (task.as_ref().slab().anchor(), Some(self.take(task))) };
+                // SAFETY: INV-HANDLE: our reference keeps the task, which keeps its slab.
+                let executor = unsafe { header.slab().executor() };
+                let mut output = Some(self.take(task));
                 // A panic of the output's drop is discarded: no handle is left to report it to.
-                // SAFETY: the table is that of this anchor's scheduler.
-                unsafe { (Anchor::ops(anchor).guard)(anchor, &mut || drop(output.take())) };
+                executor.guard(&mut || drop(output.take()));
             }
         }
     }
@@ -487,12 +474,11 @@ impl Current {
 /// Ends a thread's sleep on its completion word.
 ///
 /// # Safety
-/// The word came from `Joiner::Thread`, and the caller still holds a reference to its task, of this anchor's scheduler.
-pub(crate) unsafe fn wake_thread(anchor: NonNull<Anchor>, word: *const AtomicU32) {
-    // SAFETY: the caller's reference keeps the slot with the word, and the scheduler of this anchor is `'static`.
-    unsafe {
-        // Ordering: Release pairs with the Acquire in `Scheduler::op_block`. The state word publishes the output.
-        (*word).store(1, Ordering::Release);
-        (Anchor::ops(anchor).unblock)(anchor, &*word);
-    }
+/// The word came from `Joiner::Thread`, and the caller still holds a reference to its task, which is one of this executor's.
+pub(crate) unsafe fn wake_thread(executor: ExecutorRef, word: *const AtomicU32) {
+    // SAFETY: INV-JOIN-SLOT: the word is in the task's slot, which the caller's reference keeps.
+    let word = unsafe { &*word };
+    // Ordering: Release pairs with the Acquire in the scheduler's `block`. The state word publishes the output.
+    word.store(1, Ordering::Release);
+    executor.unblock(word);
 }

@@ -8,7 +8,10 @@ use super::chunks::Chunks;
 use super::flags::Flags as Free;
 #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
 use super::free::Stack as Free;
-use super::{header::Header, schedule::Anchor};
+use super::{
+    executor_ref::{Anchor, Caller, ExecutorRef},
+    header::Header,
+};
 use crate::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, maybe_const};
 
 /// Memory that an executor's tasks live in: a [`TaskPool`](crate::TaskPool), a [`TaskCell`](crate::TaskCell) or, with
@@ -37,7 +40,8 @@ pub trait Sealed {
 /// INV-SLAB-CHUNK: a slab's alignment leaves its lowest bits free for the number of a chunk, at most `MAX_CHUNK`.
 #[cfg_attr(feature = "alloc", repr(align(128)))]
 pub struct Slab {
-    anchor: AtomicPtr<Anchor>,
+    /// Null, or an `ExecutorRef`.
+    executor: AtomicPtr<Anchor>,
     next: AtomicPtr<Slab>,
     fresh: AtomicU32,
     fixed: Fixed,
@@ -73,7 +77,7 @@ impl Slab {
     maybe_const! {
         pub(crate) fn new() -> Self {
             Self {
-                anchor: AtomicPtr::new(core::ptr::null_mut()),
+                executor: AtomicPtr::new(core::ptr::null_mut()),
                 next: AtomicPtr::new(core::ptr::null_mut()),
                 fresh: AtomicU32::new(0),
                 fixed: Fixed {
@@ -128,63 +132,57 @@ impl Slab {
         Place::Fixed(&self.fixed)
     }
 
-    /// Binds the slab to a scheduler, and lists it in the scheduler's registry. False if it is bound to another.
-    ///
-    /// # Safety
-    /// `anchor` is that of a `'static` scheduler.
+    /// Binds the slab to an executor, and lists it there. False if it is bound to another.
     #[inline]
-    pub(crate) unsafe fn bind(&'static self, anchor: NonNull<Anchor>) -> bool {
+    pub(crate) fn bind(&'static self, executor: ExecutorRef) -> bool {
         // Ordering: Acquire pairs with the Release in `bind_first`.
-        let bound = self.anchor.load(Ordering::Acquire);
-        // SAFETY: the anchor is that of a `'static` scheduler.
-        bound == anchor.as_ptr() || (bound.is_null() && unsafe { self.bind_first(anchor) })
+        let bound = self.executor.load(Ordering::Acquire);
+        bound == executor.into_raw() || (bound.is_null() && self.bind_first(executor))
     }
 
     #[cold]
-    unsafe fn bind_first(&'static self, anchor: NonNull<Anchor>) -> bool {
-        // SAFETY: the anchor is that of a `'static` scheduler.
-        let registry = unsafe { (Anchor::ops(anchor).registry)(anchor) };
+    fn bind_first(&'static self, executor: ExecutorRef) -> bool {
         // Ordering: Release pairs with the Acquire in `bind`: a context that finds the slab bound sees its base.
         // Acquire: if another context bound it, this one comes after it.
-        if let Err(other) = self.anchor.compare_exchange(
+        if let Err(other) = self.executor.compare_exchange(
             core::ptr::null_mut(),
-            anchor.as_ptr(),
+            executor.into_raw(),
             Ordering::AcqRel,
             Ordering::Acquire,
         ) {
-            return other == anchor.as_ptr();
+            return other == executor.into_raw();
         }
         let this = core::ptr::from_ref(self).cast_mut();
-        let mut head = registry.load(Ordering::Relaxed);
+        let list = executor.slabs();
+        let mut head = list.load(Ordering::Relaxed);
         loop {
             self.next.store(head, Ordering::Relaxed);
             // Ordering: Release pairs with the Acquire in `for_each`: a context that finds the slab sees its base and
             // `next`.
-            match registry.compare_exchange_weak(head, this, Ordering::Release, Ordering::Relaxed) {
+            match list.compare_exchange_weak(head, this, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(seen) => head = seen,
             }
         }
     }
 
-    /// The scheduler that the slab serves. Called only once the slab is bound.
+    /// The executor that the slab serves. Called only once the slab is bound.
     #[inline(always)]
-    pub(crate) fn anchor(&self) -> NonNull<Anchor> {
-        // Ordering: Relaxed: the anchor was set before any task of this slab was published, and the caller got its task
-        // or its slot after that.
-        // SAFETY: `bind` comes before every spawn.
-        unsafe { NonNull::new_unchecked(self.anchor.load(Ordering::Relaxed)) }
+    pub(crate) fn executor(&self) -> ExecutorRef {
+        // Ordering: Relaxed: it was set before any task of this slab was published, and the caller got its task or its
+        // slot after that.
+        // SAFETY: only `bind` writes it, and comes before every spawn.
+        unsafe { ExecutorRef::from_raw(self.executor.load(Ordering::Relaxed)).unwrap_unchecked() }
     }
 
-    /// Takes a free slot; `caller` is the number of the calling context (`Ops::caller`). Lock-free; callable from any
-    /// context.
+    /// Takes a free slot. Lock-free; callable from any context.
     #[inline]
-    pub(crate) fn take(&'static self, caller: usize) -> Option<NonNull<Header>> {
+    pub(crate) fn take(&'static self, caller: Caller) -> Option<NonNull<Header>> {
         self.take_free(caller).or_else(|| self.take_fresh())
     }
 
     #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
-    fn take_free(&'static self, _caller: usize) -> Option<NonNull<Header>> {
+    fn take_free(&'static self, _caller: Caller) -> Option<NonNull<Header>> {
         // SAFETY: INV-SLAB-SLOT; only slots of this slab are passed to `give`.
         unsafe { self.free.take(&self.fresh, |index| self.slot(index)) }
     }
@@ -195,12 +193,12 @@ impl Slab {
         not(feature = "alloc"),
         expect(unused_variables, reason = "a fixed slab has one stack for all")
     )]
-    fn take_free(&'static self, caller: usize) -> Option<NonNull<Header>> {
+    fn take_free(&'static self, caller: Caller) -> Option<NonNull<Header>> {
         match self.place() {
             // SAFETY: a slot's name is its index.
             Place::Fixed(_) => unsafe { self.free.pop(|index| self.slot(index)).ok() },
             #[cfg(feature = "alloc")]
-            Place::Grown(chunks) => chunks.take(caller),
+            Place::Grown(chunks) => chunks.take(number(caller)),
         }
     }
 
@@ -278,12 +276,9 @@ impl Slab {
             }
             #[cfg(feature = "alloc")]
             Place::Grown(chunks) => {
-                let anchor = self.anchor();
-                // SAFETY: the anchor is that of a `'static` scheduler, to which the slab was bound when the slot was
-                // taken.
-                let caller = unsafe { (Anchor::ops(anchor).caller)(anchor) };
+                let caller = self.executor().caller();
                 // SAFETY: the caller owns the slot; it was taken before, so `init_owner` has been called.
-                unsafe { chunks.give(caller, slot) };
+                unsafe { chunks.give(number(caller), slot) };
             }
         }
     }
@@ -304,11 +299,11 @@ impl Slab {
         }
     }
 
-    /// Calls `f` with every slot that was ever used, in every slab of a registry.
-    pub(crate) fn for_each(registry: &AtomicPtr<Slab>, mut f: impl FnMut(NonNull<Header>)) {
+    /// Calls `f` with every slot that was ever used, in every slab of an executor's list.
+    pub(crate) fn for_each(list: &AtomicPtr<Slab>, mut f: impl FnMut(NonNull<Header>)) {
         // Ordering: Acquire pairs with the Release in `bind_first`.
-        let mut slab = registry.load(Ordering::Acquire);
-        // SAFETY: slabs in a registry are `'static`.
+        let mut slab = list.load(Ordering::Acquire);
+        // SAFETY: slabs in a list are `'static`.
         while let Some(this) = unsafe { slab.as_ref() } {
             // Ordering: Acquire pairs with the Release in `take_fresh`.
             for index in 0..this.fresh.load(Ordering::Acquire) {
@@ -318,6 +313,14 @@ impl Slab {
             slab = this.next.load(Ordering::Relaxed);
         }
     }
+}
+
+/// The number of the calling context among the shards of free slots: a worker's index plus one, zero outside of the
+/// workers.
+#[cfg(all(feature = "alloc", target_has_atomic = "64", not(filch_narrow)))]
+#[inline(always)]
+fn number(caller: Caller) -> usize {
+    caller.map_or(0, |worker| worker.index() + 1)
 }
 
 impl fmt::Debug for Slab {

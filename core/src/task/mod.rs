@@ -19,6 +19,7 @@
 #[cfg(feature = "alloc")]
 pub(crate) mod chunks;
 pub(crate) mod coop;
+pub(crate) mod executor_ref;
 #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
 pub(crate) mod flags;
 #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
@@ -40,7 +41,6 @@ mod models_stacks;
 pub(crate) mod names;
 pub(crate) mod pool;
 pub(crate) mod run;
-pub(crate) mod schedule;
 pub(crate) mod spawn;
 #[cfg(all(
     any(feature = "alloc", all(test, filch_loom)),

@@ -19,16 +19,15 @@ use loom::{
 };
 
 use super::{
+    executor_ref::{Anchor, Caller, ExecutorRef, TaskExecutor, Waiter},
     header::Ready,
     join::{JoinError, JoinHandle},
-    memory::Slab,
     pool::TaskPool,
     run::{self, Polled},
-    schedule::{Anchor, Current, Ops},
     spawn::Spawner,
 };
 use crate::{
-    atomic::{AtomicPtr, AtomicU32, UnsafeCell},
+    atomic::{AtomicU32, UnsafeCell},
     platform::WorkerId,
     queue::injector::Injector,
 };
@@ -45,7 +44,6 @@ loom::thread_local! {
 struct Bare {
     anchor: Anchor,
     queue: Injector,
-    registry: AtomicPtr<Slab>,
 }
 
 type Pool = TaskPool<640, 2>;
@@ -58,11 +56,7 @@ pub(super) struct System {
 
 impl System {
     pub(super) fn new() -> Self {
-        let bare = Bare {
-            anchor: Anchor::new(&OPS),
-            queue: Injector::new(),
-            registry: AtomicPtr::new(core::ptr::null_mut()),
-        };
+        let bare = Bare { anchor: Anchor::of::<Bare>(), queue: Injector::new() };
         Self { bare: Box::leak(Box::new(bare)), pool: Box::leak(Box::new(Pool::new())) }
     }
 
@@ -98,8 +92,8 @@ impl System {
     }
 
     fn spawner(self) -> Spawner {
-        // SAFETY: the scheduler is leaked, and begins with its anchor.
-        unsafe { Spawner::new(NonNull::from(self.bare).cast()) }
+        // SAFETY: a `Bare` begins with the anchor of its type.
+        Spawner::new(unsafe { ExecutorRef::new(self.bare) })
     }
 
     /// Polls queued tasks until the queue is empty.
@@ -130,67 +124,46 @@ impl System {
     }
 }
 
-static OPS: Ops = Ops {
-    schedule: push,
-    budget: no_budget,
-    current: nobody,
-    help: no_help,
-    block,
-    unblock: nothing,
-    unpark: no_unpark,
-    admit: always,
-    dismiss: ignore,
-    launch,
-    caller: |_| 0,
-    registry,
-    workers: one,
-    admit_local: nowhere,
-    dismiss_local: ignore,
-    may_wait: |_| true,
-    guard: |_, f| f(),
-};
-
-unsafe fn bare(anchor: NonNull<Anchor>) -> &'static Bare {
-    // SAFETY: every anchor in these models is that of a `Bare`.
-    unsafe { anchor.cast().as_ref() }
-}
-unsafe fn push(anchor: NonNull<Anchor>, ready: Ready) {
-    // SAFETY: as in `bare`.
-    unsafe { bare(anchor) }.queue.push(ready);
-}
-unsafe fn launch(anchor: NonNull<Anchor>, ready: Ready, _: usize) {
-    // SAFETY: the contract is that of `push`.
-    unsafe { push(anchor, ready) }
-}
-unsafe fn no_budget(_: NonNull<Anchor>) -> Option<NonNull<Cell<u32>>> {
-    None
-}
-unsafe fn nobody(_: NonNull<Anchor>) -> Option<Current> {
-    None
-}
-unsafe fn no_help(_: NonNull<Anchor>, _: &mut dyn FnMut() -> bool) -> bool {
-    false
-}
-unsafe fn block(_: NonNull<Anchor>, word: &AtomicU32) {
-    while word.load(core::sync::atomic::Ordering::Acquire) == 0 {
-        thread::yield_now();
+impl TaskExecutor for Bare {
+    fn schedule(&'static self, ready: Ready) {
+        self.queue.push(ready);
     }
-}
-unsafe fn nothing(_: NonNull<Anchor>, _: &AtomicU32) {}
-unsafe fn no_unpark(_: NonNull<Anchor>, _: WorkerId) {}
-unsafe fn always(_: NonNull<Anchor>) -> Option<usize> {
-    Some(0)
-}
-unsafe fn ignore(_: NonNull<Anchor>) {}
-unsafe fn registry(anchor: NonNull<Anchor>) -> &'static AtomicPtr<Slab> {
-    // SAFETY: as in `bare`.
-    &unsafe { bare(anchor) }.registry
-}
-unsafe fn one(_: NonNull<Anchor>) -> usize {
-    1
-}
-unsafe fn nowhere(_: NonNull<Anchor>) -> Option<WorkerId> {
-    None
+    fn admit(&'static self) -> Option<Caller> {
+        Some(None)
+    }
+    fn dismiss(&'static self) {}
+    fn launch(&'static self, ready: Ready, _: Caller) {
+        self.queue.push(ready);
+    }
+    fn caller(&'static self) -> Caller {
+        None
+    }
+    fn admit_local(&'static self) -> Option<WorkerId> {
+        None
+    }
+    fn dismiss_local(&'static self) {}
+    fn workers(&'static self) -> usize {
+        1
+    }
+    fn budget(&'static self) -> Option<NonNull<Cell<u32>>> {
+        None
+    }
+    fn waiter(&'static self) -> Waiter {
+        Waiter::Thread
+    }
+    fn help(&'static self, _: &mut dyn FnMut() -> bool) -> bool {
+        false
+    }
+    fn block(&'static self, word: &AtomicU32) {
+        while word.load(core::sync::atomic::Ordering::Acquire) == 0 {
+            thread::yield_now();
+        }
+    }
+    fn unblock(&'static self, _: &AtomicU32) {}
+    fn unpark(&'static self, _: WorkerId) {}
+    fn guard(&'static self, code: &mut dyn FnMut()) {
+        code();
+    }
 }
 
 /// Counts its drops. Each drop writes a checked cell, as a future writes its state.

@@ -31,14 +31,14 @@ impl Names {
 }
 
 impl Chunks {
-    /// Takes a free slot; `caller` is the number of the calling context (`Ops::caller`).
+    /// Takes a free slot; `caller` is the number of the calling context.
     #[inline]
     pub(crate) fn take(&self, caller: usize) -> Option<NonNull<Header>> {
         // SAFETY: only `give` pushes slots there, each with its name.
         unsafe { self.names.free.take(caller, |name| self.named(name)) }
     }
 
-    /// Gives a slot back; `caller` is the number of the calling context (`Ops::caller`).
+    /// Gives a slot back; `caller` is the number of the calling context.
     ///
     /// # Safety
     /// The caller owns the slot, which is of this class, and `init_owner` has been called on it.

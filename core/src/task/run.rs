@@ -133,7 +133,7 @@ fn wake_joiner(task: NonNull<Header>, guard: impl Fn(&mut dyn FnMut()) -> Result
         Joiner::Thread(word) => {
             // SAFETY: our reference keeps the word and the slab. The joiner may be gone by the time `unblock` is
             // called.
-            unsafe { wake_thread(task.as_ref().slab().anchor(), word) };
+            unsafe { wake_thread(task.as_ref().slab().executor(), word) };
             release(task);
         }
     }

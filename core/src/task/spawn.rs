@@ -5,10 +5,10 @@ use core::{
 };
 
 use super::{
+    executor_ref::{Caller, ExecutorRef},
     header::{Header, Meta, Named, Pinned, Ready, Tag, Task},
     join::JoinHandle,
     memory::Memory,
-    schedule::Anchor,
 };
 use crate::platform::WorkerId;
 
@@ -88,24 +88,16 @@ impl<F> core::error::Error for SpawnError<F> {}
 /// `Heap` that must grow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Spawner {
-    /// INV-SPAWNER: the anchor of a `'static` scheduler.
-    anchor: NonNull<Anchor>,
+    executor: ExecutorRef,
 }
 
-// SAFETY: INV-SPAWNER: schedulers are `Sync`.
-unsafe impl Send for Spawner {}
-// SAFETY: as above.
-unsafe impl Sync for Spawner {}
-
 impl Spawner {
-    /// # Safety
-    /// INV-SPAWNER.
-    pub(crate) unsafe fn new(anchor: NonNull<Anchor>) -> Self {
-        Self { anchor }
+    pub(crate) fn new(executor: ExecutorRef) -> Self {
+        Self { executor }
     }
 
-    pub(crate) fn anchor(self) -> NonNull<Anchor> {
-        self.anchor
+    pub(crate) fn executor(self) -> ExecutorRef {
+        self.executor
     }
 
     /// Spawns a future into `memory`; it runs on whatever worker comes first.
@@ -155,14 +147,11 @@ impl Spawner {
         F: Future + 'static,
         F::Output: 'static,
     {
-        // SAFETY: INV-SPAWNER.
-        let Some(worker) = (unsafe { (Anchor::ops(self.anchor).admit_local)(self.anchor) }) else {
+        let Some(worker) = self.executor.admit_local() else {
             return Err(SpawnError { kind: SpawnErrorKind::NotPinned, future });
         };
-        self.launch(memory, future, Pinned { worker, local: true }).inspect_err(|_| {
-            // SAFETY: INV-SPAWNER.
-            unsafe { (Anchor::ops(self.anchor).dismiss_local)(self.anchor) };
-        })
+        let spawned = self.launch(memory, future, Pinned { worker, local: true });
+        spawned.inspect_err(|_| self.executor.dismiss_local())
     }
 
     /// Begins a spawn with a name, for diagnosis. The task keeps the name and the caller's location.
@@ -181,9 +170,7 @@ impl Spawner {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        // SAFETY: INV-SPAWNER.
-        let caller = unsafe { (Anchor::ops(self.anchor).caller)(self.anchor) };
-        let slot = self.slot_for::<F, ()>(memory, caller)?;
+        let slot = self.slot_for::<F, ()>(memory, self.executor.caller())?;
         Ok(Reservation { spawner: self, slot, future: PhantomData })
     }
 
@@ -194,8 +181,7 @@ impl Spawner {
         future: F,
         meta: M,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
-        // SAFETY: INV-SPAWNER.
-        if worker.index() >= unsafe { (Anchor::ops(self.anchor).workers)(self.anchor) } {
+        if worker.index() >= self.executor.workers() {
             return Err(SpawnError { kind: SpawnErrorKind::NoSuchWorker, future });
         }
         self.launch(memory, future, meta)
@@ -208,16 +194,14 @@ impl Spawner {
         future: F,
         meta: M,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
-        // SAFETY: INV-SPAWNER.
-        let Some(caller) = (unsafe { (Anchor::ops(self.anchor).admit)(self.anchor) }) else {
+        let Some(caller) = self.executor.admit() else {
             return Err(SpawnError { kind: SpawnErrorKind::Shutdown, future });
         };
         match self.slot_for::<F, M>(memory, caller) {
             // SAFETY: the slot was taken for this type, and the task has been admitted.
             Ok(slot) => Ok(unsafe { self.begin(slot, caller, future, meta) }),
             Err(kind) => {
-                // SAFETY: INV-SPAWNER; takes the admission back.
-                unsafe { (Anchor::ops(self.anchor).dismiss)(self.anchor) };
+                self.executor.dismiss();
                 Err(SpawnError { kind, future })
             }
         }
@@ -228,7 +212,7 @@ impl Spawner {
     fn slot_for<F: Future, M: Meta>(
         self,
         memory: &'static impl Memory,
-        caller: usize,
+        caller: Caller,
     ) -> Result<NonNull<Header>, SpawnErrorKind> {
         let task = Layout::new::<Task<F, M>>();
         let slab = memory.slab(task).map_err(|slot| SpawnErrorKind::TooLarge {
@@ -237,8 +221,7 @@ impl Spawner {
             slot: slot.size(),
             slot_align: slot.align(),
         })?;
-        // SAFETY: INV-SPAWNER.
-        if !unsafe { slab.bind(self.anchor) } {
+        if !slab.bind(self.executor) {
             return Err(SpawnErrorKind::ForeignMemory);
         }
         slab.take(caller).ok_or(SpawnErrorKind::Full)
@@ -252,17 +235,17 @@ impl Spawner {
     unsafe fn begin<F: Future, M: Meta>(
         self,
         slot: NonNull<Header>,
-        caller: usize,
+        caller: Caller,
         future: F,
         meta: M,
     ) -> JoinHandle<F::Output> {
         // SAFETY: the slot is the caller's and of this type. `publish` makes two references, the handle's and the
-        // `Ready`'s. INV-SPAWNER.
+        // `Ready`'s.
         unsafe {
             Task::build(slot, future, meta);
             slot.as_ref().state.publish(Task::<F, M>::first_state());
             let handle = JoinHandle::new(slot);
-            (Anchor::ops(self.anchor).launch)(self.anchor, Ready::from_raw(slot), caller);
+            self.executor.launch(Ready::from_raw(slot), caller);
             handle
         }
     }
@@ -339,8 +322,7 @@ where
     pub fn spawn(self, future: F) -> JoinHandle<F::Output> {
         let this = core::mem::ManuallyDrop::new(self);
         let spawner = this.spawner;
-        // SAFETY: INV-SPAWNER.
-        if let Some(caller) = unsafe { (Anchor::ops(spawner.anchor).admit)(spawner.anchor) } {
+        if let Some(caller) = spawner.executor.admit() {
             // SAFETY: INV-RESERVED; admitted.
             return unsafe { spawner.begin(this.slot, caller, future, ()) };
         }

@@ -6,8 +6,8 @@ use core::ptr::NonNull;
 use super::{free::Stack, header::Header};
 use crate::atomic::{AtomicWord, Ordering, Word, array_of, maybe_const};
 
-/// Free slots, in a stack for each number of a context (`Ops::caller`) modulo `STACKS`. Number zero is every context that
-/// is no worker.
+/// Free slots, in a stack for each number of a context modulo `STACKS`: a worker's index plus one. Number zero is every
+/// context that is no worker.
 ///
 /// A slot never moves from one stack to another. A context whose stack is empty exchanges its stack for one that has
 /// slots.

@@ -14,7 +14,6 @@ use core::{
 
 use super::{
     header::{Header, Ready},
-    schedule::Anchor,
     state::{Action, Snapshot},
 };
 
@@ -59,10 +58,7 @@ unsafe fn schedule_or_free(action: Action, header: NonNull<Header>) {
         Action::None => {}
         Action::Schedule => {
             // SAFETY: the transition gave us the `Ready`, which keeps the header until it is passed on.
-            unsafe {
-                let anchor = header.as_ref().slab().anchor();
-                (Anchor::ops(anchor).schedule)(anchor, Ready::from_raw(header));
-            }
+            unsafe { header.as_ref().slab().executor().schedule(Ready::from_raw(header)) };
         }
         Action::Free => {
             // SAFETY: that was the last reference, so the slot is ours to give back.

@@ -24,7 +24,7 @@ pub(crate) trait Driver: Sync {
     /// A wheel has a new earliest deadline: tells the worker that fires it.
     fn tell(&self, index: u16);
     /// Spends a unit of the budget of the task that the waker wakes. False if there was none left.
-    fn spend(&self, waker: &Waker) -> bool;
+    fn spend(&'static self, waker: &Waker) -> bool;
 }
 
 /// The clock and the timers of an executor. See the [module](crate::time).

@@ -47,7 +47,7 @@ impl Driver for Board {
     fn tell(&self, _: u16) {
         self.told.fetch_add(1, Ordering::Relaxed);
     }
-    fn spend(&self, _: &Waker) -> bool {
+    fn spend(&'static self, _: &Waker) -> bool {
         true
     }
 }

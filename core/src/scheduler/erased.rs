@@ -1,0 +1,91 @@
+//! What a task needs of its scheduler: the operations of an `ExecutorRef`.
+
+use core::{cell::Cell, ptr::NonNull};
+
+use super::{executor::Scheduler, help::Patience, slot::Slots};
+use crate::{
+    atomic::{AtomicU32, Ordering},
+    platform::{Platform, WorkerId},
+    task::{
+        executor_ref::{Caller, Current, TaskExecutor, Waiter},
+        header::Ready,
+    },
+};
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<P, S, RING> {
+    fn schedule(&'static self, ready: Ready) {
+        Scheduler::schedule(self, ready);
+    }
+
+    fn admit(&'static self) -> Option<Caller> {
+        Scheduler::admit(self)
+    }
+
+    #[cold]
+    fn dismiss(&'static self) {
+        Scheduler::dismiss(self);
+    }
+
+    fn launch(&'static self, ready: Ready, caller: Caller) {
+        Scheduler::launch(self, ready, caller);
+    }
+
+    fn caller(&'static self) -> Caller {
+        self.platform.current_worker()
+    }
+
+    fn admit_local(&'static self) -> Option<WorkerId> {
+        Scheduler::admit_local(self)
+    }
+
+    fn dismiss_local(&'static self) {
+        Scheduler::dismiss_local(self);
+    }
+
+    fn workers(&'static self) -> usize {
+        Scheduler::workers(self)
+    }
+
+    fn budget(&'static self) -> Option<NonNull<Cell<u32>>> {
+        match self.current() {
+            Some((_, slot)) if !slot.local.frame.get().is_null() => {
+                Some(NonNull::from(&slot.local.budget))
+            }
+            _ => self.platform.budget(),
+        }
+    }
+
+    fn waiter(&'static self) -> Waiter {
+        if !self.platform.may_wait() {
+            return Waiter::MustNotWait;
+        }
+        let Some((_, slot)) = self.working() else { return Waiter::Thread };
+        // SAFETY: a worker's bell hangs since it attached, and the scheduler is `'static`.
+        let waker = unsafe { slot.shared.bell.waker() };
+        Waiter::Worker(Current { waker, frame: slot.local.frame.get() })
+    }
+
+    fn help(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
+        Scheduler::help(self, done, Patience::None)
+    }
+
+    fn block(&'static self, word: &AtomicU32) {
+        // Ordering: Acquire pairs with the Release in `wake_thread`.
+        while word.load(Ordering::Acquire) == 0 {
+            self.platform.block(word, 0, None);
+        }
+    }
+
+    /// Unless the platform has no such thing, ends every [`Platform::block`] on the word.
+    fn unblock(&'static self, word: &AtomicU32) {
+        self.platform.unblock(word);
+    }
+
+    fn unpark(&'static self, worker: WorkerId) {
+        Scheduler::unpark(self, worker);
+    }
+
+    fn guard(&'static self, code: &mut dyn FnMut()) {
+        drop(self.platform.guard(code));
+    }
+}

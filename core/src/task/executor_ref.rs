@@ -1,0 +1,176 @@
+//! `ExecutorRef`: what a task needs of its scheduler.
+//!
+//! `task` declares the operations and `scheduler` implements them, so that `task` does not import `scheduler`. A
+//! scheduler begins with an [`Anchor`], which leads from a thin pointer to a table of its operations. So a call costs
+//! one load and one indirect call.
+
+use core::{cell::Cell, ptr::NonNull, task::Waker};
+
+use super::{
+    header::{Header, Ready},
+    memory::Slab,
+};
+use crate::{
+    atomic::{AtomicPtr, AtomicU32, maybe_const},
+    platform::WorkerId,
+};
+
+/// The first field of a scheduler.
+pub(crate) struct Anchor {
+    operations: &'static Operations,
+    /// The list of slabs that serve the scheduler.
+    slabs: AtomicPtr<Slab>,
+}
+
+impl Anchor {
+    maybe_const! {
+        /// The anchor of a scheduler of type `E`.
+        pub(crate) fn of<E: TaskExecutor>() -> Self {
+            Self { operations: Table::<E>::OPERATIONS, slabs: AtomicPtr::new(core::ptr::null_mut()) }
+        }
+    }
+
+    pub(crate) fn slabs(&self) -> &AtomicPtr<Slab> {
+        &self.slabs
+    }
+}
+
+/// A reference to a scheduler, whatever its type: one word.
+///
+/// INV-EXECUTOR: it points to a `'static` scheduler of a type `E`, which begins with the `Anchor::of::<E>()`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ExecutorRef(NonNull<Anchor>);
+
+// SAFETY: INV-EXECUTOR: schedulers are `Sync`.
+unsafe impl Send for ExecutorRef {}
+// SAFETY: as above.
+unsafe impl Sync for ExecutorRef {}
+
+impl ExecutorRef {
+    /// # Safety
+    /// `E` is `repr(C)`, its first field is an `Anchor`, and that of `executor` was made by `Anchor::of::<E>`.
+    #[inline(always)]
+    pub(crate) unsafe fn new<E: TaskExecutor>(executor: &'static E) -> Self {
+        Self(NonNull::from(executor).cast())
+    }
+
+    /// For a word that other contexts read.
+    #[inline(always)]
+    pub(crate) fn into_raw(self) -> *mut Anchor {
+        self.0.as_ptr()
+    }
+
+    /// # Safety
+    /// The pointer is null, or comes from `into_raw`.
+    #[inline(always)]
+    pub(crate) unsafe fn from_raw(anchor: *mut Anchor) -> Option<Self> {
+        NonNull::new(anchor).map(Self)
+    }
+
+    #[inline(always)]
+    fn anchor(self) -> &'static Anchor {
+        // SAFETY: INV-EXECUTOR.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The list of slabs that serve the scheduler.
+    pub(crate) fn slabs(self) -> &'static AtomicPtr<Slab> {
+        self.anchor().slabs()
+    }
+}
+
+/// The table of the schedulers of type `E`.
+struct Table<E>(E);
+
+/// From one list: the trait that a scheduler implements, the table of its functions, and the methods of `ExecutorRef` that
+/// call them.
+macro_rules! operations {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        /// The operations of a scheduler.
+        pub(crate) trait TaskExecutor: Sized + Sync + 'static {
+            $($(#[$doc])* fn $name(&'static self $(, $arg: $type)*) $(-> $result)?;)*
+        }
+
+        /// Each is called with a reference to a scheduler of the type that the table was made for.
+        struct Operations {
+            $($name: unsafe fn(ExecutorRef $(, $type)*) $(-> $result)?,)*
+        }
+
+        impl<E: TaskExecutor> Table<E> {
+            const OPERATIONS: &'static Operations = &Operations {
+                // SAFETY: INV-EXECUTOR: the reference leads to this table, so that its scheduler is an `E`.
+                $($name: |to $(, $arg)*| unsafe { to.0.cast::<E>().as_ref() }.$name($($arg),*),)*
+            };
+        }
+
+        impl ExecutorRef {
+            $(
+                $(#[$doc])*
+                #[inline]
+                pub(crate) fn $name(self $(, $arg: $type)*) $(-> $result)? {
+                    // SAFETY: INV-EXECUTOR: the table is that of the scheduler's type.
+                    unsafe { (self.anchor().operations.$name)(self $(, $arg)*) }
+                }
+            )*
+        }
+    };
+}
+
+operations! {
+    /// Queues a task that was woken.
+    fn schedule(ready: Ready);
+    /// Counts a new task, and gives what `caller` gives; none if the executor takes no task.
+    fn admit() -> Option<Caller>;
+    /// Takes an `admit` back: no task was launched.
+    fn dismiss();
+    /// Schedules a new task, in the context for which `admit` returned `caller`.
+    fn launch(ready: Ready, caller: Caller);
+    /// The worker of the calling context. It selects the free slots that the context shares with few others.
+    fn caller() -> Caller;
+    /// Counts a new local task of the calling worker, if the calling context polls a task that is pinned to it. Returns
+    /// the worker.
+    fn admit_local() -> Option<WorkerId>;
+    /// Takes an `admit_local` back.
+    fn dismiss_local();
+    /// How many workers a task can be pinned to.
+    fn workers() -> usize;
+    /// The budget of the poll that the calling context is in, if it is in one.
+    fn budget() -> Option<NonNull<Cell<u32>>>;
+    /// As what the calling context waits for a task.
+    fn waiter() -> Waiter;
+    /// Runs other tasks until the condition holds. False if it gives up before.
+    fn help(done: &mut dyn FnMut() -> bool) -> bool;
+    /// Waits until the word is not zero.
+    fn block(word: &AtomicU32);
+    /// Ends every `block` on the word, which has changed.
+    fn unblock(word: &AtomicU32);
+    /// Ends the worker's sleep, this one or the next.
+    fn unpark(worker: WorkerId);
+    /// Calls user code, and discards its panic.
+    fn guard(code: &mut dyn FnMut());
+}
+
+/// The worker that calls; none outside of the workers.
+pub(crate) type Caller = Option<WorkerId>;
+
+/// A context that waits for a task in sync code.
+pub(crate) enum Waiter {
+    MustNotWait,
+    /// A thread that is no worker.
+    Thread,
+    Worker(Current),
+}
+
+/// The worker that runs in the calling context.
+pub(crate) struct Current {
+    /// Unparks the worker. It holds no reference to a task.
+    pub(crate) waker: Waker,
+    /// The tasks that the worker is polling, innermost first.
+    pub(crate) frame: *const Frame,
+}
+
+/// A poll under way on some stack.
+pub(crate) struct Frame {
+    pub(crate) task: NonNull<Header>,
+    pub(crate) below: *const Frame,
+}
