@@ -28,7 +28,7 @@ WHOLE = ["scheduler::models_whole"]
 # Which models look at which file, in the order in which they are asked.
 FILES = {
     "task/state.rs": ["task::models", *WHOLE],
-    "task/free.rs": ["queue::models::models_free_list", "task::models_stacks"],
+    "memory/free_list.rs": ["memory::models"],
     "sleep/park.rs": ["sleep::models::models_park", "sleep::models::models_two", *WHOLE],
     "queue/ring.rs": ["queue::models_steal", "queue::models::models_ring", *WHOLE],
     "queue/injector.rs": ["queue::models::models_injector", *WHOLE],

@@ -44,6 +44,7 @@ mod fork;
 mod instant;
 pub mod io;
 mod lock;
+mod memory;
 mod metrics;
 mod platform;
 mod queue;
@@ -55,10 +56,11 @@ mod trace;
 mod watchdog;
 
 #[cfg(feature = "alloc")]
-pub use task::heap::Heap;
+pub use memory::heap::Heap;
 pub use {
     fork::{handle::Fork, scope::Scope},
     instant::Instant,
+    memory::pool::{TaskCell, TaskPool},
     metrics::{Totals, WorkerMetrics},
     platform::{Context, Panic, PanicVtable, Platform, Reactor, StartError, WorkerEntry, WorkerId},
     scheduler::{
@@ -76,11 +78,10 @@ pub use {
             BUDGET, ConsumeBudget, Shield, Unconstrained, YieldNow, budgeted, consume_budget,
             shield, unconstrained, yield_now,
         },
-        header::{TaskId, TaskInfo},
-        join::{AbortHandle, JoinError, JoinHandle, RefLimit},
-        memory::Memory,
-        pool::{TaskCell, TaskPool},
-        spawn::{Builder, Reservation, SpawnError, SpawnErrorKind, Spawner},
+        error::{JoinError, SpawnError, SpawnErrorKind},
+        info::{TaskId, TaskInfo},
+        join::{AbortHandle, JoinHandle, RefLimit},
+        spawn::{Builder, Memory, Reservation, Spawner},
     },
     time::{Elapsed, Interval, MissedTick, Sleep, Tick, Timeout, Timers},
     trace::Event,

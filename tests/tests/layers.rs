@@ -15,6 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["atomic", "bits", "lock"],
     &["instant", "platform", "metrics", "trace"],
     &["task"],
+    &["memory"],
     &["queue", "time", "io", "sleep", "watchdog"],
     &["fork"],
     &["scheduler"],

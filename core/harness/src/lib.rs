@@ -20,6 +20,8 @@ mod bits;
 mod instant;
 #[path = "../../src/lock.rs"]
 mod lock;
+#[path = "../../src/memory/mod.rs"]
+mod memory;
 #[allow(unused_imports, reason = "as above")]
 #[path = "../../src/platform/mod.rs"]
 mod platform;

@@ -9,14 +9,15 @@ use super::{
     slot::{Slots, WorkerSlot},
 };
 use crate::{
+    memory::slab::Slab,
     platform::{Platform, WorkerId},
     queue::chain::Chain,
     task::{
+        error::SpawnError,
         executor_ref::Caller,
         header::{Header, Ready},
         join::JoinHandle,
-        memory::{Memory, Slab},
-        spawn::{SpawnError, Spawner},
+        spawn::{Memory, Spawner},
         state::Snapshot,
         waker::{carry_out, drop_ref},
     },
@@ -154,7 +155,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let mut others = Chain::new();
         while slot.local.locals.get() > 0 {
             // Repeated, since the drop of one local task may spawn another.
-            Slab::for_each(executor.anchor.slabs(), mine);
+            Slab::for_each(executor.anchor.owners(), mine);
             // SAFETY: we are the worker.
             while let Some(ready) = unsafe { slot.inbox.pop() } {
                 if ready.is_local() {

@@ -5,10 +5,11 @@ use core::{cell::Cell, ptr::NonNull};
 use super::{executor::Scheduler, help::Patience, slot::Slots};
 use crate::{
     atomic::{AtomicU32, Ordering},
+    memory::slab::Slab,
     platform::{Platform, WorkerId},
     task::{
         executor_ref::{Caller, Current, TaskExecutor, Waiter},
-        header::Ready,
+        header::{Ready, Slot},
     },
 };
 
@@ -32,6 +33,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
 
     fn caller(&'static self) -> Caller {
         self.platform.current_worker()
+    }
+
+    fn free(&'static self, slot: Slot) {
+        Slab::give(slot, || self.platform.current_worker());
     }
 
     fn admit_local(&'static self) -> Option<WorkerId> {
@@ -60,9 +65,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
             return Waiter::MustNotWait;
         }
         let Some((_, slot)) = self.working() else { return Waiter::Thread };
-        // SAFETY: a worker's bell hangs since it attached, and the scheduler is `'static`.
-        let waker = unsafe { slot.shared.bell.waker() };
-        Waiter::Worker(Current { waker, frame: slot.local.frame.get() })
+        Waiter::Worker(Current { waker: slot.shared.bell.waker(), frame: slot.local.frame.get() })
     }
 
     fn help(&'static self, done: &mut dyn FnMut() -> bool) -> bool {

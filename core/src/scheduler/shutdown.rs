@@ -14,7 +14,7 @@ use crate::{
     atomic::{Ordering, fence},
     instant::Instant,
     platform::{Platform, WorkerId},
-    task::header::TaskInfo,
+    task::info::TaskInfo,
 };
 
 /// Why an executor was not shut down.

@@ -16,7 +16,7 @@ use crate::{
     queue::{inbox::Inbox, ring::Ring},
     sleep::{park::ParkWord, spin_limit::SpinLimit},
     task::{
-        executor_ref::{Anchor, ExecutorRef, Frame},
+        executor_ref::{ExecutorRef, Frame},
         header::{Header, Ready},
     },
     time::Wheel,
@@ -307,9 +307,11 @@ impl LifoSlot {
 }
 
 /// What the worker's own waker points to: enough to find the worker's executor.
+///
+/// INV-BELL: the data of a waker with the table `BELL` is a `&'static Bell`.
 pub(crate) struct Bell {
     /// Null, or an `ExecutorRef`.
-    executor: AtomicPtr<Anchor>,
+    executor: AtomicPtr<()>,
     worker: AtomicU32,
 }
 
@@ -329,11 +331,8 @@ impl Bell {
     }
 
     /// A waker that unparks the worker. It counts no references.
-    ///
-    /// # Safety
-    /// The bell hangs, in a slot of a `'static` scheduler.
-    pub(crate) unsafe fn waker(&self) -> Waker {
-        // SAFETY: the caller's, and the functions of `BELL` need no more.
+    pub(crate) fn waker(&'static self) -> Waker {
+        // SAFETY: INV-BELL: the functions of `BELL` need no more.
         unsafe { Waker::from_raw(RawWaker::new(core::ptr::from_ref(self).cast(), &BELL)) }
     }
 }
@@ -343,7 +342,7 @@ fn bell_clone(bell: *const ()) -> RawWaker {
 }
 
 unsafe fn bell_ring(bell: *const ()) {
-    // SAFETY: contract of `Bell::waker`.
+    // SAFETY: INV-BELL.
     let bell = unsafe { &*bell.cast::<Bell>() };
     // Ordering: Acquire pairs with the Release in `hang`.
     // SAFETY: only `hang` writes it.

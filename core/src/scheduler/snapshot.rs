@@ -7,14 +7,10 @@ use super::{
     slot::{Slots, WorkerSlot},
 };
 use crate::{
+    memory::slab::Slab,
     metrics::{Totals, WorkerMetrics},
     platform::{Platform, WorkerId},
-    task::{
-        header::{Header, TaskInfo},
-        memory::Slab,
-        state::Snapshot,
-        waker::drop_ref,
-    },
+    task::{header::Header, info::TaskInfo, state::Snapshot, waker::drop_ref},
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
@@ -65,7 +61,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 unsafe { drop_ref(self.0) };
             }
         }
-        Slab::for_each(self.anchor.slabs(), |task| {
+        Slab::for_each(self.anchor.owners(), |task| {
             // SAFETY: a slot is a header for ever (INV-SLAB-SLOT).
             if unsafe { task.as_ref() }.state.apply(Snapshot::upgrade).is_ok() {
                 let held = Held(task);

@@ -7,8 +7,9 @@ use super::{
 };
 use crate::{
     atomic::{Ordering, fence},
+    memory::slab::Slab,
     platform::Platform,
-    task::{memory::Slab, state::Snapshot, waker::carry_out},
+    task::{state::Snapshot, waker::carry_out},
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
@@ -45,7 +46,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     pub(super) fn abort_all(&self) {
-        Slab::for_each(self.anchor.slabs(), |task| {
+        Slab::for_each(self.anchor.owners(), |task| {
             // SAFETY: a slot is a header for ever (INV-SLAB-SLOT); the transition needs no reference.
             unsafe { carry_out(task.as_ref().state.apply(Snapshot::abort_once), task) };
         });

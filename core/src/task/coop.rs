@@ -12,7 +12,6 @@ use core::{
 use super::{
     executor_ref::ExecutorRef,
     header::Header,
-    spawn::Spawner,
     state::Snapshot,
     waker::{carry_out, header_of},
 };
@@ -41,7 +40,7 @@ impl Budget {
     fn of_caller(waker: &Waker, own: Option<ExecutorRef>) -> Option<Self> {
         let task = header_of(waker);
         // SAFETY: INV-WAKER: the waker holds a reference.
-        let executor = task.map(|task| unsafe { task.as_ref().slab().executor() }).or(own)?;
+        let executor = task.map(|task| unsafe { ExecutorRef::of(task) }).or(own)?;
         Some(Self { cell: executor.budget()?, foreign: task.is_none() })
     }
 
@@ -146,8 +145,9 @@ impl Future for YieldNow {
 ///
 /// Every operation of this project that can be ready at once (joins, timers, sockets) spends a unit by itself. Call
 /// this in loops over operations that do not. The budget is found through the task's own waker, so it is not found
-/// inside a combinator that polls with wakers of its own (`FuturesUnordered`). There use [`Spawner::consume_budget`],
-/// or a runtime's function of this name: both know the executor. Cost: a few loads.
+/// inside a combinator that polls with wakers of its own (`FuturesUnordered`). There use
+/// [`Spawner::consume_budget`](crate::Spawner::consume_budget), or a runtime's function of this name: both know the
+/// executor. Cost: a few loads.
 ///
 /// # Cancel safety
 /// Dropping it before it completes loses nothing but the unit.
@@ -169,7 +169,7 @@ pub fn consume_budget() -> ConsumeBudget {
 /// The future of [`consume_budget`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
-pub struct ConsumeBudget(Option<ExecutorRef>);
+pub struct ConsumeBudget(pub(super) Option<ExecutorRef>);
 
 impl Future for ConsumeBudget {
     type Output = ();
@@ -206,7 +206,7 @@ pub fn budgeted<T>(cx: &mut Context<'_>, op: impl FnOnce(&mut Context<'_>) -> Po
     budgeted_by(None, cx, op)
 }
 
-fn budgeted_by<T>(
+pub(super) fn budgeted_by<T>(
     own: Option<ExecutorRef>,
     cx: &mut Context<'_>,
     op: impl FnOnce(&mut Context<'_>) -> Poll<T>,
@@ -221,29 +221,6 @@ fn budgeted_by<T>(
         budget.take();
     }
     polled
-}
-
-/// Budgets of this executor's polls, found even if the waker is foreign.
-impl Spawner {
-    /// As [`consume_budget`](fn@consume_budget).
-    pub fn consume_budget(self) -> ConsumeBudget {
-        ConsumeBudget(Some(self.executor()))
-    }
-
-    /// As [`budgeted`](fn@budgeted).
-    #[inline]
-    pub fn budgeted<T>(
-        self,
-        cx: &mut Context<'_>,
-        op: impl FnOnce(&mut Context<'_>) -> Poll<T>,
-    ) -> Poll<T> {
-        budgeted_by(Some(self.executor()), cx, op)
-    }
-
-    /// As [`unconstrained`](fn@unconstrained).
-    pub fn unconstrained<F: Future>(self, future: F) -> Unconstrained<F> {
-        Unconstrained { own: Some(self.executor()), future }
-    }
 }
 
 /// Runs a future without a budget: its operations are always granted. The budget of the task around it is kept.
@@ -267,8 +244,8 @@ pub fn unconstrained<F: Future>(future: F) -> Unconstrained<F> {
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Unconstrained<F> {
-    own: Option<ExecutorRef>,
-    future: F,
+    pub(super) own: Option<ExecutorRef>,
+    pub(super) future: F,
 }
 
 impl<F: Future> Future for Unconstrained<F> {

@@ -7,31 +7,31 @@
 use core::{cell::Cell, ptr::NonNull, task::Waker};
 
 use super::{
-    header::{Header, Ready},
-    memory::Slab,
+    header::{Header, Ready, Slot},
+    owner::{Owner, Owners},
 };
 use crate::{
-    atomic::{AtomicPtr, AtomicU32, maybe_const},
+    atomic::{AtomicU32, maybe_const},
     platform::WorkerId,
 };
 
 /// The first field of a scheduler.
 pub(crate) struct Anchor {
     operations: &'static Operations,
-    /// The list of slabs that serve the scheduler.
-    slabs: AtomicPtr<Slab>,
+    owners: Owners,
 }
 
 impl Anchor {
     maybe_const! {
         /// The anchor of a scheduler of type `E`.
         pub(crate) fn of<E: TaskExecutor>() -> Self {
-            Self { operations: Table::<E>::OPERATIONS, slabs: AtomicPtr::new(core::ptr::null_mut()) }
+            Self { operations: Table::<E>::OPERATIONS, owners: Owners::new() }
         }
     }
 
-    pub(crate) fn slabs(&self) -> &AtomicPtr<Slab> {
-        &self.slabs
+    /// The slabs that serve the scheduler.
+    pub(crate) fn owners(&self) -> &Owners {
+        &self.owners
     }
 }
 
@@ -39,7 +39,7 @@ impl Anchor {
 ///
 /// INV-EXECUTOR: it points to a `'static` scheduler of a type `E`, which begins with the `Anchor::of::<E>()`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ExecutorRef(NonNull<Anchor>);
+pub struct ExecutorRef(NonNull<Anchor>);
 
 // SAFETY: INV-EXECUTOR: schedulers are `Sync`.
 unsafe impl Send for ExecutorRef {}
@@ -56,26 +56,41 @@ impl ExecutorRef {
 
     /// For a word that other contexts read.
     #[inline(always)]
-    pub(crate) fn into_raw(self) -> *mut Anchor {
-        self.0.as_ptr()
+    pub(crate) fn into_raw(self) -> *mut () {
+        self.0.as_ptr().cast()
     }
 
     /// # Safety
     /// The pointer is null, or comes from `into_raw`.
     #[inline(always)]
-    pub(crate) unsafe fn from_raw(anchor: *mut Anchor) -> Option<Self> {
-        NonNull::new(anchor).map(Self)
+    pub(crate) unsafe fn from_raw(raw: *mut ()) -> Option<Self> {
+        NonNull::new(raw.cast()).map(Self)
+    }
+
+    /// The executor of a task.
+    ///
+    /// # Safety
+    /// The caller holds a reference to the task, or owns its slot.
+    #[inline(always)]
+    pub(crate) unsafe fn of(task: NonNull<Header>) -> Self {
+        // SAFETY: INV-OWNER; INV-BOUND: the slab was bound before the task was spawned.
+        unsafe { Self::from_raw(task.as_ref().owner().as_ref().executor()).unwrap_unchecked() }
+    }
+
+    /// Has a slab serve this executor for ever. False if it serves another.
+    ///
+    /// # Safety
+    /// INV-OWNER.
+    #[inline]
+    pub(crate) unsafe fn adopt(self, slab: NonNull<Owner>) -> bool {
+        // SAFETY: INV-OWNER; the list is this executor's.
+        unsafe { Owner::bind(slab, self.into_raw(), self.anchor().owners()) }
     }
 
     #[inline(always)]
     fn anchor(self) -> &'static Anchor {
         // SAFETY: INV-EXECUTOR.
         unsafe { self.0.as_ref() }
-    }
-
-    /// The list of slabs that serve the scheduler.
-    pub(crate) fn slabs(self) -> &'static AtomicPtr<Slab> {
-        self.anchor().slabs()
     }
 }
 
@@ -127,6 +142,8 @@ operations! {
     fn launch(ready: Ready, caller: Caller);
     /// The worker of the calling context. It selects the free slots that the context shares with few others.
     fn caller() -> Caller;
+    /// Gives a slot back to its slab.
+    fn free(slot: Slot);
     /// Counts a new local task of the calling worker, if the calling context polls a task that is pinned to it. Returns
     /// the worker.
     fn admit_local() -> Option<WorkerId>;
@@ -167,6 +184,21 @@ pub(crate) struct Current {
     pub(crate) waker: Waker,
     /// The tasks that the worker is polling, innermost first.
     pub(crate) frame: *const Frame,
+}
+
+impl Current {
+    /// Whether the task is being polled on the calling stack.
+    pub(super) fn is_polling(&self, task: NonNull<Header>) -> bool {
+        let mut frame = self.frame;
+        // SAFETY: the frames are on this stack, below us, and outlive the call.
+        while let Some(f) = unsafe { frame.as_ref() } {
+            if f.task == task {
+                return true;
+            }
+            frame = f.below;
+        }
+        false
+    }
 }
 
 /// A poll under way on some stack.

@@ -4,81 +4,23 @@ use core::{
     fmt,
     future::Future,
     marker::PhantomData,
-    mem::{ManuallyDrop, MaybeUninit},
+    mem::MaybeUninit,
     panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
     ptr::NonNull,
-    task::{Context, Poll, RawWaker, RawWakerVTable, Waker},
+    task::{Context, Poll, Waker},
 };
 
 use super::{
     coop,
-    executor_ref::{Current, ExecutorRef, Waiter},
-    header::{Header, TaskId, TaskInfo},
+    error::JoinError,
+    executor_ref::{ExecutorRef, Waiter},
+    header::Header,
+    info::{TaskId, TaskInfo},
     state::{Completed, Snapshot, Upgrade},
     waker::{carry_out, drop_ref},
 };
-use crate::{
-    atomic::{AtomicU32, Ordering, UnsafeCell},
-    platform::Panic,
-};
-
-/// Why a task has no output.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum JoinError {
-    /// The task was aborted, or its executor shut down.
-    Cancelled,
-    /// The task's poll, or the drop of its future, panicked.
-    Panicked(Panic),
-    /// The task itself called `join`, or a task that it waits for on the same stack did. The handle stays valid.
-    OnItself,
-    /// `join` is nested too deep on this worker, and no other worker could take over. The handle stays valid.
-    TooDeep,
-    /// `join` was called where nothing may wait ([`Platform::context`](crate::Platform::context)): in an interrupt
-    /// handler, or in a forked child, which has none of the threads. The handle stays valid.
-    MustNotWait,
-    /// The output was already taken.
-    Taken,
-}
-
-impl JoinError {
-    /// Whether the task was cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        matches!(self, Self::Cancelled)
-    }
-
-    /// Whether the task panicked.
-    pub fn is_panic(&self) -> bool {
-        matches!(self, Self::Panicked(_))
-    }
-
-    /// The panic. Any other error is returned unchanged.
-    pub fn into_panic(self) -> Result<Panic, Self> {
-        match self {
-            Self::Panicked(panic) => Ok(panic),
-            other => Err(other),
-        }
-    }
-}
-
-impl fmt::Display for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cancelled => f.write_str("the task was cancelled"),
-            Self::Panicked(panic) => match panic.message() {
-                Some(message) => write!(f, "the task panicked: {message}"),
-                None => f.write_str("the task panicked"),
-            },
-            Self::OnItself => f.write_str("a task cannot join itself"),
-            Self::TooDeep => f.write_str("join is nested too deep on this worker"),
-            Self::MustNotWait => f.write_str("the calling context must not wait for a task"),
-            Self::Taken => f.write_str("the task's output was taken before"),
-        }
-    }
-}
-
-impl core::error::Error for JoinError {}
+use crate::atomic::AtomicU32;
 
 /// The task's reference count is at its limit, so that no further handle can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,85 +33,6 @@ impl fmt::Display for RefLimit {
 }
 
 impl core::error::Error for RefLimit {}
-
-/// The waker or thread that completion wakes. Two words.
-///
-/// INV-JOIN-SLOT: while the state's join-waker bit is clear, the slot belongs to the join handle. While it is set, both
-/// sides may read. A completion that finds the bit set owns the waker in the slot; the handle then leaves the slot
-/// alone.
-pub(crate) struct JoinSlot {
-    /// Null if a thread sleeps on `word`.
-    vtable: UnsafeCell<*const RawWakerVTable>,
-    data: UnsafeCell<Data>,
-}
-
-union Data {
-    data: *const (),
-    word: ManuallyDrop<AtomicU32>,
-}
-
-/// What the slot held.
-pub(crate) enum Joiner {
-    Waker(Waker),
-    /// The completion word of a blocked thread; it is in the task's slot.
-    Thread(*const AtomicU32),
-}
-
-impl JoinSlot {
-    pub(crate) fn new() -> Self {
-        Self {
-            vtable: UnsafeCell::new(core::ptr::null()),
-            data: UnsafeCell::new(Data { data: core::ptr::null() }),
-        }
-    }
-
-    /// Called by the handle, bit clear.
-    fn put(&self, waker: Waker) {
-        let waker = ManuallyDrop::new(waker);
-        // SAFETY: INV-JOIN-SLOT: the bit is clear, so that the slot is the handle's.
-        self.vtable.with_mut(|p| unsafe { *p = waker.vtable() });
-        // SAFETY: INV-JOIN-SLOT: the bit is still clear. No field of the union needs to be dropped.
-        self.data.with_mut(|p| unsafe { (*p).data = waker.data() });
-    }
-
-    /// Called by the handle, bit clear.
-    fn put_word(&self) {
-        let word = Data { word: ManuallyDrop::new(AtomicU32::new(0)) };
-        // SAFETY: INV-JOIN-SLOT: the bit is clear, so that the slot is the handle's.
-        self.vtable.with_mut(|p| unsafe { *p = core::ptr::null() });
-        // SAFETY: INV-JOIN-SLOT: the bit is still clear.
-        self.data.with_mut(|p| unsafe { p.write(word) });
-    }
-
-    /// Called by either side, after `put_word` and before the next `put`.
-    fn word(&self) -> *const AtomicU32 {
-        // SAFETY: computes an address; nothing is read.
-        self.data.with(|p| unsafe { (&raw const (*p).word).cast() })
-    }
-
-    /// Called by either side, bit set.
-    fn holds(&self, waker: &Waker) -> bool {
-        // SAFETY: INV-JOIN-SLOT: the bit is set, so both sides may read, and neither writes.
-        self.vtable.with(|p| unsafe { core::ptr::eq(*p, waker.vtable()) })
-            // SAFETY: INV-JOIN-SLOT: the bit is set, as before; a slot with a waker's table has the waker's data.
-            && self.data.with(|p| unsafe { core::ptr::eq((*p).data, waker.data()) })
-    }
-
-    /// Takes the content out. Called by the side that owns it.
-    pub(crate) fn take(&self) -> Joiner {
-        // SAFETY: INV-JOIN-SLOT: the slot is the caller's. Table and data came from one waker, whose ownership passes
-        // to the result.
-        unsafe {
-            match self.vtable.with(|p| (*p).as_ref()) {
-                None => Joiner::Thread(self.word()),
-                Some(vtable) => {
-                    let data = self.data.with(|p| (*p).data);
-                    Joiner::Waker(Waker::from_raw(RawWaker::new(data, vtable)))
-                }
-            }
-        }
-    }
-}
 
 /// The right to a task's output.
 ///
@@ -279,8 +142,8 @@ impl<T> JoinHandle<T> {
     }
 
     fn wait(&mut self, task: NonNull<Header>) -> Result<(), JoinError> {
-        // SAFETY: INV-HANDLE: our reference keeps the task, which keeps its slab.
-        let executor = unsafe { task.as_ref().slab().executor() };
+        // SAFETY: INV-HANDLE: our reference.
+        let executor = unsafe { ExecutorRef::of(task) };
         // SAFETY: INV-HANDLE: our reference outlives the closure.
         let mut done = || unsafe { task.as_ref().state.load().is_complete() };
         match executor.waiter() {
@@ -361,8 +224,8 @@ impl<T> Future for JoinHandle<T> {
         if !state.is_complete() && self.register(task, cx.waker()).is_ok() {
             return Poll::Pending;
         }
-        // SAFETY: INV-HANDLE: our reference keeps the task, which keeps its slab.
-        if !coop::spend(cx.waker(), unsafe { task.as_ref().slab().executor() }) {
+        // SAFETY: INV-HANDLE: our reference.
+        if !coop::spend(cx.waker(), unsafe { ExecutorRef::of(task) }) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -380,8 +243,8 @@ impl<T> Drop for JoinHandle<T> {
             // SAFETY: INV-HANDLE permitted the transition, which consumed our reference; it is not used again.
             Ok(action) => unsafe { carry_out(action, task) },
             Err(Completed) => {
-                // SAFETY: INV-HANDLE: our reference keeps the task, which keeps its slab.
-                let executor = unsafe { header.slab().executor() };
+                // SAFETY: INV-HANDLE: our reference.
+                let executor = unsafe { ExecutorRef::of(task) };
                 let mut output = Some(self.take(task));
                 // A panic of the output's drop is discarded: no handle is left to report it to.
                 executor.guard(&mut || drop(output.take()));
@@ -454,31 +317,4 @@ impl Drop for AbortHandle {
             unsafe { drop_ref(task) };
         }
     }
-}
-
-impl Current {
-    /// Whether the task is being polled on the calling stack.
-    fn is_polling(&self, task: NonNull<Header>) -> bool {
-        let mut frame = self.frame;
-        // SAFETY: the frames are on this stack, below us, and outlive the call.
-        while let Some(f) = unsafe { frame.as_ref() } {
-            if f.task == task {
-                return true;
-            }
-            frame = f.below;
-        }
-        false
-    }
-}
-
-/// Ends a thread's sleep on its completion word.
-///
-/// # Safety
-/// The word came from `Joiner::Thread`, and the caller still holds a reference to its task, which is one of this executor's.
-pub(crate) unsafe fn wake_thread(executor: ExecutorRef, word: *const AtomicU32) {
-    // SAFETY: INV-JOIN-SLOT: the word is in the task's slot, which the caller's reference keeps.
-    let word = unsafe { &*word };
-    // Ordering: Release pairs with the Acquire in the scheduler's `block`. The state word publishes the output.
-    word.store(1, Ordering::Release);
-    executor.unblock(word);
 }

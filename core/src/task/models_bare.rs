@@ -19,15 +19,16 @@ use loom::{
 };
 
 use super::{
+    error::JoinError,
     executor_ref::{Anchor, Caller, ExecutorRef, TaskExecutor, Waiter},
-    header::Ready,
-    join::{JoinError, JoinHandle},
-    pool::TaskPool,
+    header::{Ready, Slot},
+    join::JoinHandle,
     run::{self, Polled},
     spawn::Spawner,
 };
 use crate::{
     atomic::{AtomicU32, UnsafeCell},
+    memory::{pool::TaskPool, slab::Slab},
     platform::WorkerId,
     queue::injector::Injector,
 };
@@ -137,6 +138,9 @@ impl TaskExecutor for Bare {
     }
     fn caller(&'static self) -> Caller {
         None
+    }
+    fn free(&'static self, slot: Slot) {
+        Slab::give(slot, || None);
     }
     fn admit_local(&'static self) -> Option<WorkerId> {
         None

@@ -13,7 +13,7 @@ use loom::{
 };
 
 use super::{
-    join::JoinError,
+    error::JoinError,
     models_bare::{Signal, System, poll},
 };
 use crate::atomic::model::check;

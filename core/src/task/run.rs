@@ -3,12 +3,17 @@
 use core::{cell::Cell, ptr::NonNull, task::Context};
 
 use super::{
+    error::JoinError,
+    executor_ref::ExecutorRef,
     header::{Header, Ready},
-    join::{JoinError, Joiner, wake_thread},
+    join_slot::Joiner,
     state::{Action, AfterComplete, AfterPending, Snapshot},
     waker::{borrowed, carry_out},
 };
-use crate::platform::Panic;
+use crate::{
+    atomic::{AtomicU32, Ordering},
+    platform::Panic,
+};
 
 /// What follows a poll.
 #[must_use]
@@ -131,9 +136,8 @@ fn wake_joiner(task: NonNull<Header>, guard: impl Fn(&mut dyn FnMut()) -> Result
             }));
         }
         Joiner::Thread(word) => {
-            // SAFETY: our reference keeps the word and the slab. The joiner may be gone by the time `unblock` is
-            // called.
-            unsafe { wake_thread(task.as_ref().slab().executor(), word) };
+            // SAFETY: our reference keeps the word. The joiner may be gone by the time `unblock` is called.
+            unsafe { wake_thread(ExecutorRef::of(task), word) };
             release(task);
         }
     }
@@ -147,4 +151,16 @@ fn release(task: NonNull<Header>) {
         debug_assert!(action != Action::Schedule);
         carry_out(action, task);
     }
+}
+
+/// Ends a thread's sleep on its completion word.
+///
+/// # Safety
+/// The word came from `Joiner::Thread`, and the caller still holds a reference to its task, which is one of this executor's.
+unsafe fn wake_thread(executor: ExecutorRef, word: *const AtomicU32) {
+    // SAFETY: INV-JOIN-SLOT: the word is in the task's slot, which the caller's reference keeps.
+    let word = unsafe { &*word };
+    // Ordering: Release pairs with the Acquire in the scheduler's `block`. The state word publishes the output.
+    word.store(1, Ordering::Release);
+    executor.unblock(word);
 }

@@ -1,85 +1,47 @@
 //! Spawning: admission, the slot, the task in it, and the first schedule.
 
 use core::{
-    alloc::Layout, fmt, future::Future, marker::PhantomData, panic::Location, ptr::NonNull,
+    alloc::Layout,
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    panic::Location,
+    ptr::NonNull,
+    task::{Context, Poll},
 };
 
 use super::{
+    cell::{Meta, Named, Pinned, Task},
+    coop::{ConsumeBudget, Unconstrained, budgeted_by},
+    error::{SpawnError, SpawnErrorKind},
     executor_ref::{Caller, ExecutorRef},
-    header::{Header, Meta, Named, Pinned, Ready, Tag, Task},
+    header::{Header, Ready, Slot, Tag},
     join::JoinHandle,
-    memory::Memory,
 };
 use crate::platform::WorkerId;
 
-/// Why a task was not spawned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SpawnErrorKind {
-    /// The memory has no free slot.
-    Full,
-    /// The task does not fit the memory's slots, by size or by alignment.
-    TooLarge {
-        /// Bytes that the task needs, header included.
-        needed: usize,
-        /// Its alignment.
-        align: usize,
-        /// Bytes in the largest slot.
-        slot: usize,
-        /// The alignment of slots.
-        slot_align: usize,
-    },
-    /// The memory serves another executor.
-    ForeignMemory,
-    /// The executor is shutting down, or its workers are in another process: see [`Context::Forked`].
-    ///
-    /// [`Context::Forked`]: crate::Context::Forked
-    Shutdown,
-    /// The executor has no worker of that id.
-    NoSuchWorker,
-    /// A local task can only be spawned by a pinned or a local task: any other task may continue on another worker.
-    NotPinned,
-}
+/// Memory that an executor's tasks live in: a [`TaskPool`](crate::TaskPool), a [`TaskCell`](crate::TaskCell) or, with
+/// feature `alloc`, a `Heap`.
+///
+/// Slots are type-stable: they are reused and never unmapped, so that a task can be found and woken without a lock.
+/// Memory serves the executor that first spawns into it; a spawn by another fails with
+/// [`SpawnErrorKind::ForeignMemory`].
+///
+/// Sealed: only this crate implements it.
+///
+/// [`SpawnErrorKind::ForeignMemory`]: crate::SpawnErrorKind::ForeignMemory
+pub trait Memory: Sealed + Sync {}
 
-impl fmt::Display for SpawnErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full => f.write_str("no free slot for the task"),
-            Self::TooLarge { needed, align, slot, slot_align } => write!(
-                f,
-                "the task takes {needed} bytes aligned to {align}, a slot has {slot} aligned to {slot_align}"
-            ),
-            Self::ForeignMemory => f.write_str("the memory serves another executor"),
-            Self::Shutdown => f.write_str("the executor is shutting down"),
-            Self::NoSuchWorker => f.write_str("the executor has no such worker"),
-            Self::NotPinned => f.write_str(
-                "a local task is spawned by a task that is pinned to the worker, or local itself",
-            ),
-        }
-    }
+pub trait Sealed {
+    /// Takes a slot for a task of this layout, for the context whose `TaskExecutor::caller` is this.
+    #[doc(hidden)]
+    fn take(
+        &'static self,
+        task: Layout,
+        executor: ExecutorRef,
+        caller: Caller,
+    ) -> Result<Slot, SpawnErrorKind>;
 }
-
-/// A future that was not spawned, and why.
-pub struct SpawnError<F> {
-    /// Why.
-    pub kind: SpawnErrorKind,
-    /// The future, as it was.
-    pub future: F,
-}
-
-impl<F> fmt::Debug for SpawnError<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpawnError").field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
-
-impl<F> fmt::Display for SpawnError<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.kind.fmt(f)
-    }
-}
-
-impl<F> core::error::Error for SpawnError<F> {}
 
 /// Spawns tasks into one executor: a copyable, type-erased reference to it, whatever its platform.
 ///
@@ -94,10 +56,6 @@ pub struct Spawner {
 impl Spawner {
     pub(crate) fn new(executor: ExecutorRef) -> Self {
         Self { executor }
-    }
-
-    pub(crate) fn executor(self) -> ExecutorRef {
-        self.executor
     }
 
     /// Spawns a future into `memory`; it runs on whatever worker comes first.
@@ -214,17 +172,8 @@ impl Spawner {
         memory: &'static impl Memory,
         caller: Caller,
     ) -> Result<NonNull<Header>, SpawnErrorKind> {
-        let task = Layout::new::<Task<F, M>>();
-        let slab = memory.slab(task).map_err(|slot| SpawnErrorKind::TooLarge {
-            needed: task.size(),
-            align: task.align(),
-            slot: slot.size(),
-            slot_align: slot.align(),
-        })?;
-        if !slab.bind(self.executor) {
-            return Err(SpawnErrorKind::ForeignMemory);
-        }
-        slab.take(caller).ok_or(SpawnErrorKind::Full)
+        let slot = memory.take(Layout::new::<Task<F, M>>(), self.executor, caller)?;
+        Ok(slot.into_raw())
     }
 
     /// Builds the task in its slot, and schedules it.
@@ -248,6 +197,29 @@ impl Spawner {
             self.executor.launch(Ready::from_raw(slot), caller);
             handle
         }
+    }
+}
+
+/// Budgets of this executor's polls, found even if the waker is foreign.
+impl Spawner {
+    /// As [`consume_budget`](crate::consume_budget).
+    pub fn consume_budget(self) -> ConsumeBudget {
+        ConsumeBudget(Some(self.executor))
+    }
+
+    /// As [`budgeted`](crate::budgeted).
+    #[inline]
+    pub fn budgeted<T>(
+        self,
+        cx: &mut Context<'_>,
+        op: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        budgeted_by(Some(self.executor), cx, op)
+    }
+
+    /// As [`unconstrained`](crate::unconstrained).
+    pub fn unconstrained<F: Future>(self, future: F) -> Unconstrained<F> {
+        Unconstrained { own: Some(self.executor), future }
     }
 }
 
@@ -329,15 +301,16 @@ where
         // SAFETY: INV-RESERVED. The task is complete from the start, and the handle's reference is its only one.
         unsafe {
             Task::build(this.slot, future, ());
-            Task::<F, ()>::cancel_unscheduled(this.slot)
+            Task::<F, ()>::cancel_unscheduled(this.slot);
+            JoinHandle::new(this.slot)
         }
     }
 }
 
 impl<F> Drop for Reservation<F> {
     fn drop(&mut self) {
-        // SAFETY: INV-RESERVED.
-        unsafe { self.slot.as_ref().slab().give(self.slot) };
+        // SAFETY: INV-RESERVED; the slot holds no task.
+        self.spawner.executor.free(unsafe { Slot::from_raw(self.slot) });
     }
 }
 

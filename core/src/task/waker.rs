@@ -3,8 +3,9 @@
 //! A wake takes no lock, allocates nothing, frees at most a slot onto a lock-free list, runs no user code, and waits
 //! for nothing. So it is safe in an interrupt or signal handler, whatever that handler has interrupted.
 //!
-//! The wake of a complete task does not touch the executor, with one exception: if it drops the last reference to a
-//! task of a `Heap`, it asks the platform which worker calls, to choose the stack that takes the slot.
+//! The wake of a complete task does not touch the executor, with one exception: if it drops the last reference, the
+//! executor gives the slot back. For a slot of a `Heap` it asks the platform which worker calls, to choose the stack that
+//! takes the slot.
 
 use core::{
     mem::ManuallyDrop,
@@ -13,7 +14,8 @@ use core::{
 };
 
 use super::{
-    header::{Header, Ready},
+    executor_ref::ExecutorRef,
+    header::{Header, Ready, Slot},
     state::{Action, Snapshot},
 };
 
@@ -58,11 +60,11 @@ unsafe fn schedule_or_free(action: Action, header: NonNull<Header>) {
         Action::None => {}
         Action::Schedule => {
             // SAFETY: the transition gave us the `Ready`, which keeps the header until it is passed on.
-            unsafe { header.as_ref().slab().executor().schedule(Ready::from_raw(header)) };
+            unsafe { ExecutorRef::of(header).schedule(Ready::from_raw(header)) };
         }
         Action::Free => {
             // SAFETY: that was the last reference, so the slot is ours to give back.
-            unsafe { header.as_ref().slab().give(header) };
+            unsafe { ExecutorRef::of(header).free(Slot::from_raw(header)) };
         }
     }
 }

@@ -44,6 +44,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "blocked",
             "help",
             "admit",
+            "erased",
             "leave",
             "shutdown",
         ],

@@ -5,8 +5,9 @@ use core::{alloc::Layout, fmt};
 
 use super::{
     chunks::{ALIGN, Chunks},
-    memory::{Memory, Sealed, Slab},
+    slab::{Slab, Slabs},
 };
+use crate::task::spawn::Memory;
 
 /// Memory for tasks of any size, up to 2^28 of each size class; needs feature `alloc`.
 ///
@@ -102,7 +103,7 @@ impl Default for Heap {
 
 impl Memory for Heap {}
 
-impl Sealed for Heap {
+impl Slabs for Heap {
     #[inline]
     fn slab(&'static self, task: Layout) -> Result<&'static Slab, Layout> {
         // A class's size is a multiple of 32; from 512 bytes up of 64, from 1,024 up of 128. If the task's alignment is

@@ -1,4 +1,4 @@
-//! Models of the stacks of free slots of several workers.
+//! Models of the shards of free slots.
 
 extern crate alloc;
 
@@ -7,12 +7,15 @@ use core::ptr::NonNull;
 
 use loom::{sync::Arc, thread};
 
-use super::{header::Header, stacks::Stacks};
-use crate::atomic::{Ordering, UnsafeCell, model::check};
+use super::shards::Shards;
+use crate::{
+    atomic::{Ordering, UnsafeCell, model::check},
+    task::header::Header,
+};
 
 /// Two slots, each with a checked cell that the owner of the slot writes.
 struct Slots {
-    stacks: Stacks,
+    shards: Shards,
     headers: [Header; 2],
     cells: [UnsafeCell<usize>; 2],
 }
@@ -23,10 +26,10 @@ unsafe impl Sync for Slots {}
 unsafe impl Send for Slots {}
 
 impl Slots {
-    /// Both slots are free, in the stacks of these numbers.
+    /// Both slots are free, in the shards of these numbers.
     fn new(numbers: [usize; 2]) -> Arc<Self> {
         let slots = Arc::new(Self {
-            stacks: Stacks::new(),
+            shards: Shards::new(),
             headers: [Header::vacant(), Header::vacant()],
             cells: [UnsafeCell::new(0), UnsafeCell::new(0)],
         });
@@ -37,7 +40,7 @@ impl Slots {
     fn take(&self, number: usize) -> Option<usize> {
         // SAFETY: a slot's name is its index.
         let slot = unsafe {
-            self.stacks.take(number, |name| NonNull::from(&self.headers[name as usize]))
+            self.shards.take(number, |name| NonNull::from(&self.headers[name as usize]))
         }?;
         let name = self.headers.iter().position(|h| core::ptr::eq(h, slot.as_ptr()))?;
         self.touch(name);
@@ -50,7 +53,7 @@ impl Slots {
         self.touch(name);
         // SAFETY: the caller took the slot, and its name is its index.
         unsafe {
-            self.stacks.of(number).push(NonNull::from(&self.headers[name]), name as u32);
+            self.shards.of(number).push(NonNull::from(&self.headers[name]), name as u32);
         }
     }
 
@@ -64,7 +67,7 @@ impl Slots {
 ///
 /// Seen to catch: `free_look`, `free_take`.
 #[test]
-fn models_stacks_overlook_no_slot() {
+fn models_shards_overlook_no_slot() {
     check(3, || {
         let slots = Slots::new([0, 0]);
         let held = slots.take(0).unwrap();
@@ -80,9 +83,9 @@ fn models_stacks_overlook_no_slot() {
     });
 }
 
-/// Two contexts take over each other's stacks.
+/// Two contexts take over each other's shards.
 #[test]
-fn models_stacks_hand_no_slot_out_twice() {
+fn models_shards_hand_no_slot_out_twice() {
     check(3, || {
         let slots = Slots::new([0, 1]);
         let other = thread::spawn({

@@ -3,15 +3,18 @@
 
 use core::ptr::NonNull;
 
-use super::{free::Stack, header::Header};
-use crate::atomic::{AtomicWord, Ordering, Word, array_of, maybe_const};
+use super::free_list::Stack;
+use crate::{
+    atomic::{AtomicWord, Ordering, Word, array_of, maybe_const},
+    task::header::Header,
+};
 
 /// Free slots, in a stack for each number of a context modulo `STACKS`: a worker's index plus one. Number zero is every
 /// context that is no worker.
 ///
 /// A slot never moves from one stack to another. A context whose stack is empty exchanges its stack for one that has
 /// slots.
-pub(crate) struct Stacks {
+pub(crate) struct Shards {
     stacks: [Line<Stack>; STACKS],
     /// The stack of each number, four bits each, combined with `FIRST` by exclusive or. A hint: any stack is correct.
     turns: Line<AtomicWord>,
@@ -36,7 +39,7 @@ const FIRST: Word = match STACKS {
 #[repr(align(64))]
 struct Line<T>(T);
 
-impl Stacks {
+impl Shards {
     maybe_const! {
         pub(crate) fn new() -> Self {
             Self { stacks: array_of!(Line(Stack::new()); STACKS), turns: Line(AtomicWord::new(0)) }
@@ -117,7 +120,7 @@ fn turn(turns: Word, number: usize) -> usize {
     ((turns ^ FIRST) >> shift(number)) as usize % STACKS
 }
 
-/// The position of a number's bits in `Stacks::turns`.
+/// The position of a number's bits in `Shards::turns`.
 #[inline(always)]
 fn shift(number: usize) -> usize {
     number % STACKS * 4

@@ -2,10 +2,10 @@
 
 use core::ptr::NonNull;
 
-use super::header::Header;
 use crate::{
     atomic::{AtomicWord, Ordering, Word, maybe_const},
     bits::Field,
+    task::header::Header,
 };
 
 /// A head: the name of the first slot plus one, or zero if the stack is empty. Each change increments the tag, so that

@@ -6,8 +6,10 @@
 
 use core::ptr::NonNull;
 
-use super::header::Header;
-use crate::atomic::{AtomicU32, Ordering, maybe_const, spin_loop};
+use crate::{
+    atomic::{AtomicU32, Ordering, maybe_const, spin_loop},
+    task::header::Header,
+};
 
 /// The slots of a slab that were used and are free.
 ///

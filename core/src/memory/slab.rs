@@ -1,4 +1,4 @@
-//! Task memory: slots of one size, their owner, and the executor that they serve.
+//! A slab: slots of one size, and the executor that they serve.
 
 use core::{alloc::Layout, fmt, ptr::NonNull};
 
@@ -7,29 +7,43 @@ use super::chunks::Chunks;
 #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
 use super::flags::Flags as Free;
 #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
-use super::free::Stack as Free;
-use super::{
-    executor_ref::{Anchor, Caller, ExecutorRef},
-    header::Header,
+use super::free_list::Stack as Free;
+use crate::{
+    atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, maybe_const},
+    task::{
+        error::SpawnErrorKind,
+        executor_ref::{Caller, ExecutorRef},
+        header::{Header, Slot},
+        owner::{Owner, Owners},
+        spawn::Sealed,
+    },
 };
-use crate::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, maybe_const};
 
-/// Memory that an executor's tasks live in: a [`TaskPool`](crate::TaskPool), a [`TaskCell`](crate::TaskCell) or, with
-/// feature `alloc`, a `Heap`.
-///
-/// Slots are type-stable: they are reused and never unmapped, so that a task can be found and woken without a lock.
-/// Memory serves the executor that first spawns into it; a spawn by another fails with
-/// [`SpawnErrorKind::ForeignMemory`].
-///
-/// Sealed: only this crate implements it.
-///
-/// [`SpawnErrorKind::ForeignMemory`]: crate::SpawnErrorKind::ForeignMemory
-pub trait Memory: Sealed + Sync {}
-
-pub trait Sealed {
+/// Memory that consists of slabs.
+pub(crate) trait Slabs {
     /// The slab for tasks of this layout. Otherwise the largest layout that fits.
-    #[doc(hidden)]
     fn slab(&'static self, task: Layout) -> Result<&'static Slab, Layout>;
+}
+
+impl<M: Slabs> Sealed for M {
+    #[inline]
+    fn take(
+        &'static self,
+        task: Layout,
+        executor: ExecutorRef,
+        caller: Caller,
+    ) -> Result<Slot, SpawnErrorKind> {
+        let slab = self.slab(task).map_err(|slot| SpawnErrorKind::TooLarge {
+            needed: task.size(),
+            align: task.align(),
+            slot: slot.size(),
+            slot_align: slot.align(),
+        })?;
+        if !slab.bind(executor) {
+            return Err(SpawnErrorKind::ForeignMemory);
+        }
+        slab.take(caller).ok_or(SpawnErrorKind::Full)
+    }
 }
 
 /// Slots of one size, and the executor that they serve.
@@ -37,12 +51,13 @@ pub trait Sealed {
 /// INV-SLAB-SLOT: slot `i`, for `i` below `fresh`, is a valid header for ever. The context that took it owns it until
 /// `give`; then the free list does (INV-FREE, INV-FLAG).
 ///
-/// INV-SLAB-CHUNK: a slab's alignment leaves its lowest bits free for the number of a chunk, at most `MAX_CHUNK`.
+/// INV-SLAB-CHUNK: a slab's alignment leaves its lowest bits free for the number of a chunk, at most
+/// `Owner::MAX_CHUNK`.
+#[repr(C)]
 #[cfg_attr(feature = "alloc", repr(align(128)))]
-pub struct Slab {
-    /// Null, or an `ExecutorRef`.
-    executor: AtomicPtr<Anchor>,
-    next: AtomicPtr<Slab>,
+pub(crate) struct Slab {
+    /// The first field: INV-OWNER.
+    owner: Owner,
     fresh: AtomicU32,
     fixed: Fixed,
     /// The free slots of a fixed slab; on narrow words, of any slab.
@@ -61,6 +76,8 @@ struct Fixed {
     len: AtomicU32,
 }
 
+const _: () = assert!(align_of::<Slab>() > Owner::MAX_CHUNK, "INV-SLAB-CHUNK");
+
 enum Place<'a> {
     Fixed(&'a Fixed),
     #[cfg(feature = "alloc")]
@@ -68,17 +85,13 @@ enum Place<'a> {
 }
 
 impl Slab {
-    /// The largest number of a chunk. The slots of a fixed slab have number 0.
-    pub(crate) const MAX_CHUNK: usize = align_of::<Self>() - 1;
-
     /// The number of slots of a slab is below this.
     pub(crate) const MOST: usize = Free::MOST;
 
     maybe_const! {
         pub(crate) fn new() -> Self {
             Self {
-                executor: AtomicPtr::new(core::ptr::null_mut()),
-                next: AtomicPtr::new(core::ptr::null_mut()),
+                owner: Owner::new(),
                 fresh: AtomicU32::new(0),
                 fixed: Fixed {
                     base: AtomicPtr::new(core::ptr::null_mut()),
@@ -132,53 +145,33 @@ impl Slab {
         Place::Fixed(&self.fixed)
     }
 
-    /// Binds the slab to an executor, and lists it there. False if it is bound to another.
-    #[inline]
-    pub(crate) fn bind(&'static self, executor: ExecutorRef) -> bool {
-        // Ordering: Acquire pairs with the Release in `bind_first`.
-        let bound = self.executor.load(Ordering::Acquire);
-        bound == executor.into_raw() || (bound.is_null() && self.bind_first(executor))
-    }
-
-    #[cold]
-    fn bind_first(&'static self, executor: ExecutorRef) -> bool {
-        // Ordering: Release pairs with the Acquire in `bind`: a context that finds the slab bound sees its base.
-        // Acquire: if another context bound it, this one comes after it.
-        if let Err(other) = self.executor.compare_exchange(
-            core::ptr::null_mut(),
-            executor.into_raw(),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        ) {
-            return other == executor.into_raw();
-        }
-        let this = core::ptr::from_ref(self).cast_mut();
-        let list = executor.slabs();
-        let mut head = list.load(Ordering::Relaxed);
-        loop {
-            self.next.store(head, Ordering::Relaxed);
-            // Ordering: Release pairs with the Acquire in `for_each`: a context that finds the slab sees its base and
-            // `next`.
-            match list.compare_exchange_weak(head, this, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(seen) => head = seen,
-            }
-        }
-    }
-
-    /// The executor that the slab serves. Called only once the slab is bound.
     #[inline(always)]
-    pub(crate) fn executor(&self) -> ExecutorRef {
-        // Ordering: Relaxed: it was set before any task of this slab was published, and the caller got its task or its
-        // slot after that.
-        // SAFETY: only `bind` writes it, and comes before every spawn.
-        unsafe { ExecutorRef::from_raw(self.executor.load(Ordering::Relaxed)).unwrap_unchecked() }
+    fn as_owner(&'static self) -> NonNull<Owner> {
+        // The slab begins with its owner, and this pointer may reach all of it.
+        NonNull::from(self).cast()
+    }
+
+    /// # Safety
+    /// INV-OWNER.
+    #[inline(always)]
+    unsafe fn of(owner: NonNull<Owner>) -> &'static Self {
+        // SAFETY: INV-OWNER: the pointer is that of `as_owner`.
+        unsafe { owner.cast().as_ref() }
+    }
+
+    /// Has the slab serve an executor. False if it serves another.
+    #[inline]
+    pub(super) fn bind(&'static self, executor: ExecutorRef) -> bool {
+        // SAFETY: INV-OWNER: the slab begins with its owner, and is `'static`.
+        unsafe { executor.adopt(self.as_owner()) }
     }
 
     /// Takes a free slot. Lock-free; callable from any context.
     #[inline]
-    pub(crate) fn take(&'static self, caller: Caller) -> Option<NonNull<Header>> {
-        self.take_free(caller).or_else(|| self.take_fresh())
+    pub(super) fn take(&'static self, caller: Caller) -> Option<Slot> {
+        let slot = self.take_free(caller).or_else(|| self.take_fresh())?;
+        // SAFETY: INV-SLAB-SLOT: the slot is ours, and is passed on.
+        Some(unsafe { Slot::from_raw(slot) })
     }
 
     #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
@@ -203,7 +196,7 @@ impl Slab {
     }
 
     #[cold]
-    pub(crate) fn take_fresh(&'static self) -> Option<NonNull<Header>> {
+    pub(super) fn take_fresh(&'static self) -> Option<NonNull<Header>> {
         let mut index = self.fresh.load(Ordering::Relaxed);
         loop {
             if !self.has_room(index) {
@@ -220,7 +213,7 @@ impl Slab {
                     // SAFETY: INV-SLAB-SLOT: the slot is ours from now on, and was never used.
                     unsafe {
                         let slot = self.slot(index);
-                        slot.as_ref().init_owner(self, self.chunk_index(index));
+                        slot.as_ref().init_owner(self.as_owner(), self.chunk_index(index));
                         return Some(slot);
                     }
                 }
@@ -249,23 +242,34 @@ impl Slab {
         }
     }
 
-    /// Gives a slot back. Lock-free; callable from any context.
-    ///
+    /// Gives a slot back to its slab. `caller` is asked only if the slab has free slots for each few workers. Lock-free;
+    /// callable from any context.
+    #[inline]
+    pub(crate) fn give(slot: Slot, caller: impl FnOnce() -> Caller) {
+        let slot = slot.into_raw();
+        // SAFETY: the slot is ours, and was taken before; INV-OWNER.
+        let this = unsafe { Self::of(slot.as_ref().owner()) };
+        // SAFETY: the slot is ours, and of this slab.
+        unsafe { this.give_free(slot, caller) };
+    }
+
     /// # Safety
-    /// The caller owns the slot, which is of this slab, and whose state says that there is no task.
+    /// The caller owns the slot, which is of this slab.
     #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
-    pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
+    unsafe fn give_free(&self, slot: NonNull<Header>, _caller: impl FnOnce() -> Caller) {
         // SAFETY: INV-FLAG: the caller owns the slot, which is of this slab.
         unsafe { self.free.give(slot) };
     }
 
-    /// Gives a slot back. Lock-free; callable from any context.
-    ///
     /// # Safety
-    /// The caller owns the slot, which is of this slab, and whose state says that there is no task.
+    /// The caller owns the slot, which is of this slab.
     #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
     #[inline]
-    pub(crate) unsafe fn give(&self, slot: NonNull<Header>) {
+    #[cfg_attr(
+        not(feature = "alloc"),
+        expect(unused_variables, reason = "a fixed slab has one stack for all")
+    )]
+    unsafe fn give_free(&self, slot: NonNull<Header>, caller: impl FnOnce() -> Caller) {
         match self.place() {
             Place::Fixed(Fixed { base, stride, .. }) => {
                 let bytes = slot.as_ptr().addr() - base.load(Ordering::Relaxed).addr();
@@ -275,11 +279,8 @@ impl Slab {
                 unsafe { self.free.push(slot, index) };
             }
             #[cfg(feature = "alloc")]
-            Place::Grown(chunks) => {
-                let caller = self.executor().caller();
-                // SAFETY: the caller owns the slot; it was taken before, so `init_owner` has been called.
-                unsafe { chunks.give(number(caller), slot) };
-            }
+            // SAFETY: the caller owns the slot; it was taken before, so `init_owner` has been called.
+            Place::Grown(chunks) => unsafe { chunks.give(number(caller()), slot) },
         }
     }
 
@@ -299,19 +300,17 @@ impl Slab {
         }
     }
 
-    /// Calls `f` with every slot that was ever used, in every slab of an executor's list.
-    pub(crate) fn for_each(list: &AtomicPtr<Slab>, mut f: impl FnMut(NonNull<Header>)) {
-        // Ordering: Acquire pairs with the Release in `bind_first`.
-        let mut slab = list.load(Ordering::Acquire);
-        // SAFETY: slabs in a list are `'static`.
-        while let Some(this) = unsafe { slab.as_ref() } {
+    /// Calls `f` with every slot that was ever used, in every slab of an executor's.
+    pub(crate) fn for_each(owners: &Owners, mut f: impl FnMut(NonNull<Header>)) {
+        owners.for_each(|owner| {
+            // SAFETY: INV-OWNER.
+            let this = unsafe { Self::of(owner) };
             // Ordering: Acquire pairs with the Release in `take_fresh`.
             for index in 0..this.fresh.load(Ordering::Acquire) {
                 // SAFETY: the index is below `fresh`.
                 f(unsafe { this.slot(index) });
             }
-            slab = this.next.load(Ordering::Relaxed);
-        }
+        });
     }
 }
 

@@ -2,11 +2,15 @@
 
 use core::{alloc::Layout, fmt, future::Future, mem::ManuallyDrop, mem::MaybeUninit, ptr::NonNull};
 
-use super::{
-    header::{Header, Named, Task},
-    memory::{Memory, Sealed, Slab},
+use super::slab::{Slab, Slabs};
+use crate::{
+    atomic::{array_of, maybe_const},
+    task::{
+        cell::{Named, Task},
+        header::Header,
+        spawn::Memory,
+    },
 };
-use crate::atomic::{array_of, maybe_const};
 
 /// `N` slots of `SLOT` bytes each, in a `static`. Any future that fits becomes a task without an allocator.
 ///
@@ -82,7 +86,7 @@ impl<const SLOT: usize, const N: usize> Default for TaskPool<SLOT, N> {
 
 impl<const SLOT: usize, const N: usize> Memory for TaskPool<SLOT, N> {}
 
-impl<const SLOT: usize, const N: usize> Sealed for TaskPool<SLOT, N> {
+impl<const SLOT: usize, const N: usize> Slabs for TaskPool<SLOT, N> {
     #[inline]
     fn slab(&'static self, task: Layout) -> Result<&'static Slab, Layout> {
         let slot = Layout::new::<Slot<SLOT>>();
@@ -154,7 +158,7 @@ impl<F: Future> Default for TaskCell<F> {
 
 impl<F: Future> Memory for TaskCell<F> {}
 
-impl<F: Future> Sealed for TaskCell<F> {
+impl<F: Future> Slabs for TaskCell<F> {
     fn slab(&'static self, task: Layout) -> Result<&'static Slab, Layout> {
         let slot = Layout::new::<CellSlot<F>>();
         if task.size() > slot.size() || task.align() > slot.align() {

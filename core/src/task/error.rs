@@ -1,0 +1,131 @@
+//! Why a task was not spawned, and why it has no output.
+
+use core::fmt;
+
+use crate::platform::Panic;
+
+/// Why a task was not spawned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpawnErrorKind {
+    /// The memory has no free slot.
+    Full,
+    /// The task does not fit the memory's slots, by size or by alignment.
+    TooLarge {
+        /// Bytes that the task needs, header included.
+        needed: usize,
+        /// Its alignment.
+        align: usize,
+        /// Bytes in the largest slot.
+        slot: usize,
+        /// The alignment of slots.
+        slot_align: usize,
+    },
+    /// The memory serves another executor.
+    ForeignMemory,
+    /// The executor is shutting down, or its workers are in another process: see [`Context::Forked`].
+    ///
+    /// [`Context::Forked`]: crate::Context::Forked
+    Shutdown,
+    /// The executor has no worker of that id.
+    NoSuchWorker,
+    /// A local task can only be spawned by a pinned or a local task: any other task may continue on another worker.
+    NotPinned,
+}
+
+impl fmt::Display for SpawnErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("no free slot for the task"),
+            Self::TooLarge { needed, align, slot, slot_align } => write!(
+                f,
+                "the task takes {needed} bytes aligned to {align}, a slot has {slot} aligned to {slot_align}"
+            ),
+            Self::ForeignMemory => f.write_str("the memory serves another executor"),
+            Self::Shutdown => f.write_str("the executor is shutting down"),
+            Self::NoSuchWorker => f.write_str("the executor has no such worker"),
+            Self::NotPinned => f.write_str(
+                "a local task is spawned by a task that is pinned to the worker, or local itself",
+            ),
+        }
+    }
+}
+
+/// A future that was not spawned, and why.
+pub struct SpawnError<F> {
+    /// Why.
+    pub kind: SpawnErrorKind,
+    /// The future, as it was.
+    pub future: F,
+}
+
+impl<F> fmt::Debug for SpawnError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpawnError").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for SpawnError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl<F> core::error::Error for SpawnError<F> {}
+
+/// Why a task has no output.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The task was aborted, or its executor shut down.
+    Cancelled,
+    /// The task's poll, or the drop of its future, panicked.
+    Panicked(Panic),
+    /// The task itself called `join`, or a task that it waits for on the same stack did. The handle stays valid.
+    OnItself,
+    /// `join` is nested too deep on this worker, and no other worker could take over. The handle stays valid.
+    TooDeep,
+    /// `join` was called where nothing may wait ([`Platform::context`](crate::Platform::context)): in an interrupt
+    /// handler, or in a forked child, which has none of the threads. The handle stays valid.
+    MustNotWait,
+    /// The output was already taken.
+    Taken,
+}
+
+impl JoinError {
+    /// Whether the task was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Cancelled)
+    }
+
+    /// Whether the task panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self, Self::Panicked(_))
+    }
+
+    /// The panic. Any other error is returned unchanged.
+    pub fn into_panic(self) -> Result<Panic, Self> {
+        match self {
+            Self::Panicked(panic) => Ok(panic),
+            other => Err(other),
+        }
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => f.write_str("the task was cancelled"),
+            Self::Panicked(panic) => match panic.message() {
+                Some(message) => write!(f, "the task panicked: {message}"),
+                None => f.write_str("the task panicked"),
+            },
+            Self::OnItself => f.write_str("a task cannot join itself"),
+            Self::TooDeep => f.write_str("join is nested too deep on this worker"),
+            Self::MustNotWait => f.write_str("the calling context must not wait for a task"),
+            Self::Taken => f.write_str("the task's output was taken before"),
+        }
+    }
+}
+
+impl core::error::Error for JoinError {}

@@ -1,0 +1,74 @@
+//! What is known of a task, for diagnosis.
+
+use core::{fmt, panic::Location, ptr::NonNull};
+
+use super::header::Header;
+use crate::platform::WorkerId;
+
+/// A task's identity: the address of its header, unique among the tasks whose handle or waker is alive.
+///
+/// It costs nothing: nothing is stored. An id may be used again once the task is complete and no reference to it is
+/// left.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(usize);
+
+impl TaskId {
+    pub(crate) fn of(header: NonNull<Header>) -> Self {
+        Self(header.as_ptr().addr())
+    }
+
+    /// The id as a number.
+    pub const fn get(self) -> usize {
+        self.0
+    }
+}
+
+impl fmt::Debug for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {:#x}", self.0)
+    }
+}
+
+/// What is known of a task, for finding one that is stuck.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct TaskInfo {
+    /// The task's id.
+    pub id: TaskId,
+    /// The task's name, if its spawn gave one.
+    pub name: Option<&'static str>,
+    /// Where the task was spawned, if its spawn gave a name.
+    pub location: Option<&'static Location<'static>>,
+    /// The worker that the task is pinned to.
+    pub worker: Option<WorkerId>,
+    /// Whether the task is queued or being polled. If not, it waits for a wake.
+    pub scheduled: bool,
+    /// Whether the task was asked to end.
+    pub cancelled: bool,
+    /// How many [`shield`](crate::shield)s the task holds.
+    pub shields: usize,
+    /// References: the handle's, the wakers', the queue's.
+    pub references: usize,
+}
+
+impl TaskInfo {
+    /// # Safety
+    /// The caller holds a reference.
+    pub(crate) unsafe fn of(header: NonNull<Header>) -> Self {
+        // SAFETY: the caller's reference.
+        let (state, tag) = unsafe {
+            let h = header.as_ref();
+            (h.state.load(), (h.vtable().meta)(header))
+        };
+        Self {
+            id: TaskId::of(header),
+            name: tag.name,
+            location: tag.location,
+            worker: tag.worker,
+            scheduled: state.wakes() > 0,
+            cancelled: state.is_cancelled(),
+            shields: state.shield() as usize,
+            references: state.refs() as usize,
+        }
+    }
+}
