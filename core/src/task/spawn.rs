@@ -33,7 +33,7 @@ use crate::platform::WorkerId;
 pub trait Memory: Sealed + Sync {}
 
 pub trait Sealed {
-    /// Takes a slot for a task of this layout, for the context whose `TaskExecutor::caller` is this.
+    /// Takes a slot for a task of this layout, for the context with this number (`Caller`).
     #[doc(hidden)]
     fn take(
         &'static self,
