@@ -18,7 +18,7 @@ const JOBS: usize = if cfg!(filch_loom) { 2 } else { 64 };
 /// A fork worker: what fork-join keeps for one worker.
 ///
 /// INV-FORK-WORKER: only the worker's own context uses a fork worker (INV-LOCAL), except for the atomics and the thieves' side of
-/// `deque`. A `&ForkWorker` that was not reached through [`Crew::fork_worker`] or the slots is held by that context alone.
+/// `deque`; and that context has called `open` before it uses anything else. A `&ForkWorker` that was not reached through [`Crew::fork_worker`] or the slots is held by that context alone.
 pub(crate) struct ForkWorker {
     pub(super) deque: Deque<Job, JOBS>,
     /// Workers that wait for a job that this worker has stolen, and would take pieces of that job.
@@ -60,11 +60,9 @@ impl ForkWorker {
     /// The crew, and the id of this worker in it.
     #[inline]
     pub(super) fn link(&self) -> (&'static dyn Crew, WorkerId) {
-        // Set by `open`, before the worker can fork.
-        match self.link.get() {
-            Some(link) => link,
-            None => unreachable!("a fork worker is open while its worker is"),
-        }
+        debug_assert!(self.link.get().is_some(), "INV-FORK-WORKER");
+        // SAFETY: INV-FORK-WORKER: the caller is the worker, and has entered.
+        unsafe { self.link.get().unwrap_unchecked() }
     }
 
     /// The index of the next job.
