@@ -178,9 +178,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             // A worker may have been refused a job, and sleep.
             executor.notify();
         }
-        let now = executor.platform.now().as_nanos();
-        if now.saturating_sub(local.looked.get()) >= LOOK {
-            local.looked.set(now);
+        if self.has_not_looked_for(LOOK) {
             // The next pass looks for I/O and timers.
             local.in_tick.set(TICK);
         }

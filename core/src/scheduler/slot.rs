@@ -108,7 +108,7 @@ pub(crate) struct Local {
     pub(crate) in_broadcast: Cell<bool>,
     /// Its handle was dropped in the midst of something: it leaves at the end of that.
     pub(crate) abandoned: Cell<bool>,
-    /// When it last looked for I/O and timers between two jobs.
+    /// When it last looked for I/O in the midst of a tick or between two jobs.
     pub(crate) looked: Cell<u64>,
     /// Nanoseconds of busy time not yet counted as a microsecond.
     pub(crate) busy_rest: Cell<u32>,

@@ -3,6 +3,9 @@
 use super::{context::Worker, estimate::TICK, slot::Slots};
 use crate::platform::Platform;
 
+/// In nanoseconds: how often a worker looks for I/O in the midst of a tick, at most.
+const OFTEN: u64 = 1_000_000;
+
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// After so many polls: the end of a tick, or what is due in the midst of one.
     pub(crate) fn keep_up(&self, polls: u32) {
@@ -30,10 +33,25 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// In the midst of a tick: timers; I/O and another worker if polls take long.
     pub(super) fn look_up(&self) {
         self.fire_timers();
-        if self.slot().local.estimate.is_slow() {
+        if self.slot().local.estimate.is_slow() && self.has_not_looked_for(OFTEN) {
             self.look_for_io();
             self.look_at_next();
         }
+    }
+
+    /// Whether the last look for I/O in the midst of a tick was so many nanoseconds ago. If so, the caller looks now.
+    ///
+    /// By the clock: polls seem to be long if the system takes the thread off its core in them. A worker that asked every eighth poll
+    /// for that never ran out of work, and never left the core to the threads that sent it requests (p99 of 64 connections 1.4 times
+    /// tokio's, and 1.1 times without).
+    pub(crate) fn has_not_looked_for(&self, nanos: u64) -> bool {
+        let looked = &self.slot().local.looked;
+        let now = self.executor.platform.now().as_nanos();
+        let is_due = now.saturating_sub(looked.get()) >= nanos;
+        if is_due {
+            looked.set(now);
+        }
+        is_due
     }
 
     /// Asks for I/O, and delivers what is ready; how much.
