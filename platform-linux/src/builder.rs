@@ -15,16 +15,9 @@ use crate::{PausableRuntime, Runtime};
 #[derive(Clone, Debug)]
 pub struct Builder(filch_std::Builder);
 
-/// How many rounds of search a worker makes before it sleeps. Few: the next task is likely to come
-/// from epoll, which the worker polls only when it goes to sleep, and which returns ready events at
-/// once.
-const SPIN_ROUNDS: u32 = 4;
-
-/// The options of a runtime, at the defaults of `filch-std` but for one: workers search fewer
-/// rounds before they sleep ([`spin_rounds`](Builder::spin_rounds), 4), as the next work is likely
-/// to come from epoll.
+/// The options of a runtime, at the defaults of `filch-std`.
 pub fn builder() -> Builder {
-    Builder(filch_std::Runtime::builder().spin_rounds(SPIN_ROUNDS))
+    Builder(filch_std::Runtime::builder())
 }
 
 macro_rules! knobs {

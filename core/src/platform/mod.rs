@@ -150,7 +150,7 @@ pub unsafe trait Platform: Sync + 'static {
         Ok(())
     }
 
-    /// Called after the `round`th unsuccessful search for work: a spin hint at first, later an OS yield.
+    /// Called after the `round`th unsuccessful search for work: a spin hint in rounds 0 to 5, an OS yield in later ones.
     fn relax(&self, round: u32) {
         let _ = round;
         core::hint::spin_loop();

@@ -179,10 +179,6 @@ impl Duties {
         self.has(ANNOUNCED | SLEPT | MAY_SCAN)
     }
 
-    pub(crate) fn has_slept(&self) -> bool {
-        self.has(SLEPT)
-    }
-
     /// It has slept, or begins its next pass; whether it had slept before.
     pub(crate) fn slept(&self, on: bool) -> bool {
         self.replace(SLEPT, on)

@@ -77,7 +77,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 return true;
             }
             if step != Step::Polled {
-                worker.park_in_loop();
+                if !worker.park_in_loop() {
+                    self.platform.relax(u32::MAX);
+                }
                 slept = true;
             }
         }

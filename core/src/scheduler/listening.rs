@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// How often a worker on its way to sleep looks whether another has finished asking.
-const LOOKS: u32 = 32;
+const LOOKS: u32 = 6;
 /// In nanoseconds: how long it sleeps on its word if the other has not.
 const SOON: u64 = 1_000_000;
 
@@ -55,7 +55,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             Ok(()) => {
                 let heard = self.park_as(Sleep::Listen, deadline, still);
                 executor.idle.listener.end();
-                self.slot().local.duties.hears(heard);
+                self.hear(heard);
             }
             Err(Busy::Sleeps) => {
                 self.park_as(Sleep::Wait, deadline, still);
@@ -68,6 +68,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
     }
 
+    fn hear(&self, heard: bool) {
+        let local = &self.slot().local;
+        local.duties.hears(heard);
+        if heard {
+            local.spin_limit.hears();
+        }
+    }
+
     /// Asks the reactor what is ready, without blocking, unless another worker is in there: that one hears of it.
     pub(crate) fn ask(&self) {
         let (executor, slot) = (self.executor, self.slot());
@@ -77,7 +85,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             // SAFETY: INV-LISTENER; we are the worker, and have entered. The word is another: the worker is awake.
             let heard = unsafe { executor.platform.listen(self.id(), word, LISTENING, at_once) };
             executor.idle.listener.end();
-            slot.local.duties.hears(heard);
+            self.hear(heard);
         }
     }
 

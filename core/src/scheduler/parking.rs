@@ -7,15 +7,15 @@ use crate::{instant::Instant, platform::Platform, trace::Event};
 const FIRST: u64 = 1_000_000;
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// As `park`, and learns from how long it took.
-    pub(crate) fn park_and_learn(&self, most: u32) {
+    /// As `park_in_loop`, and learns from how long it took.
+    pub(crate) fn park_and_learn(&self, most: u32) -> bool {
         if most == 0 {
             return self.park_in_loop();
         }
         let begin = self.executor.platform.now();
-        self.park_in_loop();
-        let (duties, limit) = (&self.slot().local.duties, &self.slot().local.spin_limit);
-        if duties.has_slept() {
+        let slept = self.park_in_loop();
+        if slept {
+            let (duties, limit) = (&self.slot().local.duties, &self.slot().local.spin_limit);
             let now = self.executor.platform.now();
             if duties.is_searching() || self.slot().timed.wheel.is_overdue(now) {
                 limit.record(now.nanos_since(begin), most);
@@ -24,6 +24,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 limit.shrink(most);
             }
         }
+        slept
     }
 
     /// Sleeps until there may be something to do. Returns at once if there is.
@@ -31,20 +32,20 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// A worker that is stepped by hand then owes the others nothing: each of its steps may come late. [`run`](Worker::run) is thriftier.
     pub fn park(&self) {
         let _nested = self.nest();
-        self.park_in_loop();
+        if !self.park_in_loop() {
+            self.executor.platform.relax(u32::MAX);
+        }
         let _ = self.leave_for_long();
     }
 
-    /// As `park`, for loops that go on at once.
-    pub(crate) fn park_in_loop(&self) {
-        if let Some(deadline) = self.begin_park() {
-            self.sleep(deadline, || true);
-            self.slot().local.duties.slept(true);
-            self.end_park();
-        } else {
-            // There is work, perhaps in the hands of a worker that was interrupted in the midst of taking it.
-            self.executor.platform.relax(u32::MAX);
-        }
+    /// As `park`, for loops that go on at once. False if there is work, perhaps in the hands of a worker that was interrupted in the
+    /// midst of taking it.
+    pub(crate) fn park_in_loop(&self) -> bool {
+        let Some(deadline) = self.begin_park() else { return false };
+        self.sleep(deadline, || true);
+        self.slot().local.duties.slept(true);
+        self.end_park();
+        true
     }
 
     /// The first half of [`park`](Self::park), for simulations: announces that the worker sleeps, and looks once more for

@@ -18,6 +18,9 @@ use crate::{
     trace::Event,
 };
 
+/// The last round in which [`Platform::relax`] does not yield the core. Others rely on a worker that searches: it must run.
+const LAST_SPIN: u32 = 5;
+
 /// What one pass of the loop did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -90,20 +93,22 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Works until the executor has shut down, or this is a replacement worker that is no longer needed.
     pub fn run(self) {
         let (most, limit) = (self.executor.config.spin_rounds(), &self.slot().local.spin_limit);
-        let mut round = 0;
+        let platform = &self.executor.platform;
+        let (mut round, mut misses) = (0, 0_u32);
         loop {
             match self.pass() {
-                Step::Polled => round = 0,
+                Step::Polled => (round, misses) = (0, 0),
                 Step::Stopped => return,
                 Step::Idle if self.is_surplus() => return,
                 // Progressive idle: look again a few times before the sleep.
                 Step::Idle if limit.allows(round, most) => {
-                    self.executor.platform.relax(round);
+                    platform.relax(round.min(LAST_SPIN));
                     round += 1;
                 }
+                Step::Idle if self.park_and_learn(most) => (round, misses) = (0, 0),
                 Step::Idle => {
-                    self.park_and_learn(most);
-                    round = 0;
+                    platform.relax(misses);
+                    (round, misses) = (0, misses.saturating_add(1));
                 }
             }
         }

@@ -1,8 +1,9 @@
 //! The spin limit: how often an idle worker looks again before it sleeps. After the halt polling of Linux's KVM.
 //!
-//! It doubles with a sleep that took about as long as the way there and back, and halves with a longer one, or one that I/O has ended.
-//! The way is as long as the shortest sleep of late: on a futex it is a third of what it is in epoll. Looks that are for nothing cost
-//! more than their time: a core that was busy until just now is later to answer the wake that ends a long sleep.
+//! It doubles with a sleep that took about as long as the way there and back, and halves with a longer one. The way is as long as the
+//! shortest sleep of late: on a futex it is a third of what it is in epoll. A worker that has heard of I/O does not look again before
+//! its next sleeps: the sleep's own system call finds I/O, and looks do not. Looks that are for nothing cost more than their time: a
+//! core that was busy until just now is later to answer the wake that ends a long sleep.
 
 use core::cell::Cell;
 
@@ -10,6 +11,8 @@ use core::cell::Cell;
 const FEW: u32 = 6;
 /// In nanoseconds: no sleep that lasts longer would have been spared by looks.
 const LONG: u32 = 100_000;
+/// Before so many sleeps a worker that has heard of I/O does not look again.
+const SLEEPS: u32 = 64;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -17,11 +20,13 @@ pub(crate) struct SpinLimit {
     rounds: Cell<u32>,
     /// The shortest sleep of late, in nanoseconds.
     shortest: Cell<u32>,
+    /// For how many sleeps the limit stays zero.
+    zero: Cell<u32>,
 }
 
 impl SpinLimit {
     pub(crate) const fn new() -> Self {
-        Self { rounds: Cell::new(u32::MAX), shortest: Cell::new(LONG) }
+        Self { rounds: Cell::new(u32::MAX), shortest: Cell::new(LONG), zero: Cell::new(0) }
     }
 
     /// Whether to look once more after so many rounds, of which there are `most`.
@@ -37,6 +42,9 @@ impl SpinLimit {
         let nanos = u32::try_from(nanos).unwrap_or(u32::MAX);
         let shortest = (shortest + shortest / 64 + 1).min(nanos).min(LONG);
         self.shortest.set(shortest);
+        if let Some(left) = self.zero.get().checked_sub(1) {
+            return self.zero.set(left);
+        }
         if nanos >= (2 * shortest).min(LONG) {
             return self.shrink(most);
         }
@@ -44,8 +52,17 @@ impl SpinLimit {
         self.rounds.set(rounds.saturating_mul(2).max(FEW));
     }
 
+    /// The worker has heard of I/O.
+    pub(crate) fn hears(&self) {
+        self.rounds.set(0);
+        self.zero.set(SLEEPS);
+    }
+
     /// More rounds would have been for nothing.
     pub(crate) fn shrink(&self, most: u32) {
+        if self.zero.get() > 0 {
+            return;
+        }
         self.rounds.set((self.rounds.get().min(most) / 2).max(FEW));
     }
 }
@@ -69,9 +86,11 @@ mod tests {
         assert_eq!([85_000, 85_000].map(after), [16, 8], "twice as long");
         // On a futex.
         assert_eq!([10_000, 12_000, 25_000].map(after), [16, 32, 16]);
-        // I/O ends a sleep that no look could have spared.
-        limit.shrink(32);
-        assert_eq!(rounds(), 8);
+        // No look finds I/O.
+        limit.hears();
+        assert_eq!(rounds(), 0);
+        assert!((0..SLEEPS).all(|_| after(12_000) == 0));
+        assert_eq!([12_000, 12_000].map(after), [6, 12]);
         // Fewer than a few are the user's wish.
         limit.record(LONG.into(), 2);
         assert!(limit.allows(1, 2) && !limit.allows(2, 2) && !limit.allows(0, 0));
