@@ -3,9 +3,9 @@
 use core::{future::Future, ptr::NonNull};
 
 use super::{
-    away::Away,
     context::Worker,
     executor::Scheduler,
+    leave_loop::Away,
     slot::{Slots, WorkerSlot},
 };
 use crate::{

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// In nanoseconds: how often a blocked worker tries to start a replacement while no other worker can run what is queued.
-const LOOK: u64 = 10_000_000;
+const RETRY: u64 = 10_000_000;
 /// In nanoseconds: a timer that is due within this time may end the wait of a blocked worker, so the worker does not give up.
 const HOPE: u64 = 10_000_000_000;
 /// In nanoseconds: how long a wait without hope goes on, if an event from outside or a pinned task may end it.
@@ -33,7 +33,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         slot.fork.publish_all();
         let _blocked = self.block(slot);
         let wait = self.census.begin_wait();
-        let mut look = Look { next: Instant::ZERO, refused: false, patient, wait, hopeless: None };
+        let mut outlook =
+            Outlook { next: Instant::ZERO, refused: false, patient, wait, hopeless: None };
         loop {
             let away = worker.leave_loop();
             if done() {
@@ -51,17 +52,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             }
             let can_work = self.census.others_can_work();
             if can_work {
-                look.hopeless = None;
+                outlook.hopeless = None;
             }
             match (polled, can_work) {
                 // Pinned tasks may come without end. Without hope, they are no reason to go on.
-                (true, false) if self.is_pinned_down(id, &mut look) => return done(),
+                (true, false) if self.is_pinned_down(id, &mut outlook) => return done(),
                 (true, _) => continue,
                 (false, true) => {
                     worker.sleep(worker.next_deadline(), || true);
                 }
                 (false, false) => {
-                    if self.listen_alone(&worker, worker.next_deadline(), &mut look) {
+                    if self.listen_alone(&worker, worker.next_deadline(), &mut outlook) {
                         return done();
                     }
                 }
@@ -77,27 +78,29 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Whether a blocked worker gives up that has just polled a pinned task, while no other can run tasks: it has done only that
     /// for a while, and there is no hope that this ends.
     #[cold]
-    fn is_pinned_down(&'static self, me: WorkerId, look: &mut Look) -> bool {
+    fn is_pinned_down(&'static self, me: WorkerId, outlook: &mut Outlook) -> bool {
         let now = self.platform.now();
         // The tasks that it polls may end its wait, so it goes on for a while in any case.
-        self.retry(look, now) && self.has_no_hope(me, look, now) && self.is_long_hopeless(look, now)
+        self.retry(outlook, now)
+            && self.has_no_hope(me, outlook, now)
+            && self.is_long_hopeless(outlook, now)
     }
 
-    /// Tries again to start a replacement, every `LOOK`; whether it was time to. It does not try at each turn, since a start that
+    /// Tries again to start a replacement, every `RETRY`; whether it was time to. It does not try at each turn, since a start that
     /// is refused wakes the workers that rely on it.
-    fn retry(&'static self, look: &mut Look, now: Instant) -> bool {
-        let is_time = now >= look.next;
+    fn retry(&'static self, outlook: &mut Outlook, now: Instant) -> bool {
+        let is_time = now >= outlook.next;
         if is_time {
-            look.next = now.after_nanos(LOOK);
-            look.refused = !self.start_replacement(self.census.unable());
+            outlook.next = now.after_nanos(RETRY);
+            outlook.refused = !self.start_replacement(self.census.unable());
         }
         is_time
     }
 
     /// Whether no replacement can be had, and nothing is in sight that ends a wait.
-    fn has_no_hope(&self, me: WorkerId, look: &Look, now: Instant) -> bool {
-        // The last slot may have gone to a replacement that another worker has just started: hence the second look.
-        look.refused && !self.census.others_can_work() && self.is_hopeless(me, now)
+    fn has_no_hope(&self, me: WorkerId, outlook: &Outlook, now: Instant) -> bool {
+        // The last slot may have gone to a replacement that another worker has just started: hence the second outlook.
+        outlook.refused && !self.census.others_can_work() && self.is_hopeless(me, now)
     }
 
     /// As [`Worker::sleep`], for a blocked worker while no other can run tasks. True if there is no hope that this ends; then it
@@ -106,18 +109,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         &'static self,
         worker: &Worker<P, S, RING>,
         deadline: Option<Instant>,
-        look: &mut Look,
+        outlook: &mut Outlook,
     ) -> bool {
         let now = self.platform.now();
-        self.retry(look, now);
-        let until = deadline.map_or(look.next, |deadline| deadline.min(look.next));
+        self.retry(outlook, now);
+        let until = deadline.map_or(outlook.next, |deadline| deadline.min(outlook.next));
         let mut hopeless = false;
         worker.sleep(Some(until), || {
             // Ordering: pairs with itself in other blocked workers. Each of them has said in its park word that it sleeps. The
             // last one sees all others asleep, and decides.
             fence(Ordering::SeqCst);
-            hopeless = self.has_no_hope(worker.id(), look, now)
-                && (!look.patient || self.is_long_hopeless(look, now));
+            hopeless = self.has_no_hope(worker.id(), outlook, now)
+                && (!outlook.patient || self.is_long_hopeless(outlook, now));
             !hopeless
         });
         hopeless
@@ -125,9 +128,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Whether a wait that something may yet end has been without hope for long enough. The wait that began last goes on for the
     /// shortest time: the waits below it on the stacks would fail with it.
-    fn is_long_hopeless(&self, look: &mut Look, now: Instant) -> bool {
-        let since = *look.hopeless.get_or_insert(now);
-        let patience = u64::from(self.census.waits_since(look.wait)).saturating_mul(PATIENCE);
+    fn is_long_hopeless(&self, outlook: &mut Outlook, now: Instant) -> bool {
+        let since = *outlook.hopeless.get_or_insert(now);
+        let patience = u64::from(self.census.waits_since(outlook.wait)).saturating_mul(PATIENCE);
         now >= since.after_nanos(patience)
     }
 
@@ -155,7 +158,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 }
 
 /// What a blocked worker knows from its looks for a worker that can run tasks.
-struct Look {
+struct Outlook {
     next: Instant,
     /// The last start found no slot, or the platform refused.
     refused: bool,

@@ -8,11 +8,11 @@
 use core::ptr::NonNull;
 
 use super::{
-    away::Away,
     broadcasts::Broadcast,
     context::Leave,
     context::Worker,
     executor::Scheduler,
+    leave_loop::Away,
     slot::{Slots, WorkerSlot},
 };
 use crate::{

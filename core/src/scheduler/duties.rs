@@ -3,7 +3,7 @@
 //! | duty | others rely on it because | `Worker::leave_loop` |
 //! |---|---|---|
 //! | it searches | a push wakes no worker while one searches | counts it down; the last one looks again, and notifies |
-//! | it was a watcher | stuck workers are seen to | wakes a sleeper to watch, if none does |
+//! | it was a watcher | a watcher takes what waits behind a long poll | wakes a sleeper to watch, if none does |
 //! | it has heard of I/O | that waits for it | delivers it |
 //! | a notification is due | what it has queued in a batch is to be known | notifies |
 //!
@@ -17,7 +17,7 @@ use core::cell::Cell;
 
 /// It is one of the searchers (INV-IDLE-COUNT).
 const SEARCHING: u16 = 1;
-/// It watched in its last sleep, and no other was seen to watch since.
+/// It watched in its last sleep, and has not turned to anything since.
 const WATCHED: u16 = 2;
 /// It has heard of I/O, and has not delivered that.
 const HEARD: u16 = 4;
@@ -29,7 +29,7 @@ const WATCHING: u16 = 16;
 const ANNOUNCED: u16 = 32;
 /// It wakes tasks in a row: notifications are put off to the end of that.
 const BATCHING: u16 = 64;
-/// It has slept since its last pass. No duty: what it does for that is its own business. Nor is the next one.
+/// It has slept since its last pass. This and the next one are no duties: what it does for them is its own business.
 const SLEPT: u16 = 128;
 /// Its sleep as a watcher has ended by itself: it scans, if that is due.
 const MAY_SCAN: u16 = 256;

@@ -71,6 +71,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         };
         if let Some(error) = refused {
             self.leave(slot);
+            // The slot was online for a moment, in which a timer may have come.
+            self.leave_timers(slot);
             return Err(error);
         }
         slot.shared.bell.hang(self.erased(), id);

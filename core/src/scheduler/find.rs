@@ -1,11 +1,10 @@
 //! Where a worker finds its next task.
 
-use super::{context::Worker, estimate::TICK, executor::Scheduler, slot::Slots};
+use super::{context::Worker, estimate::TICK, slot::Slots};
 use crate::{platform::Platform, task::header::Ready};
 
-/// Polls between two looks into the injector of a worker that has tasks of its own. It takes one task then: a batch would go to the
-/// end of its ring.
-const LOOK: u32 = 8;
+/// Each so many searches for a task begin with the injector. One task is taken from there: a batch would go to the end of the ring.
+const AROUND: u32 = 8;
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// The next task: now and then from the injector and the inbox, else LIFO slot, ring, inbox, injector, another
@@ -16,7 +15,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let tick = local.ticks.get().wrapping_add(1);
         local.ticks.set(tick);
         // A ring that never empties must not starve timers, I/O or the other queues.
-        if tick % LOOK == 0 {
+        if tick % AROUND == 0 {
             if let Some(ready) = self.look_around() {
                 return Some(ready);
             }
@@ -29,10 +28,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         self.take_own().or_else(|| self.take_inbox()).or_else(|| self.take_others())
     }
 
-    /// Every `LOOK` looks for a task: the injector; the end of a tick, if it has come.
+    /// Every `AROUND` looks for a task: the injector; the end of a tick, if it has come.
     #[inline(never)]
     fn look_around(&self) -> Option<Ready> {
-        self.keep_up(LOOK);
+        self.keep_up(AROUND);
         self.take_injector(0)
     }
 
@@ -82,5 +81,3 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         self.steal().or_else(|| self.take_injector(usize::MAX))
     }
 }
-
-impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {}

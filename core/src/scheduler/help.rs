@@ -54,9 +54,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         match self.working() {
             Some((id, slot)) => {
                 let _nested = Nested::enter(self, id, slot);
-                let deep = slot.local.depth.get() > self.config.nesting();
-                (deep && self.block_worker(id, slot, done, patience == Patience::Some))
-                    || ((!deep || patience == Patience::Endless) && self.help_on(id, done))
+                if slot.local.depth.get() <= self.config.nesting() {
+                    return self.help_on(id, done);
+                }
+                let is_done = self.block_worker(id, slot, done, patience == Patience::Some);
+                is_done || (patience == Patience::Endless && self.help_on(id, done))
             }
             None => self.help_from_outside(done) || self.look_on(done),
         }

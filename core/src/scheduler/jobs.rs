@@ -2,7 +2,8 @@
 //! jobs that a worker's loop takes.
 
 use super::{
-    away::Away, context::Leave, context::Worker, estimate::TICK, executor::Scheduler, slot::Slots,
+    context::Leave, context::Worker, estimate::TICK, executor::Scheduler, leave_loop::Away,
+    slot::Slots,
 };
 use crate::{
     fork::{
@@ -14,7 +15,7 @@ use crate::{
 };
 
 /// In nanoseconds: how often a worker that runs one job after another looks for I/O and timers.
-const LOOK: u64 = 100_000;
+const BETWEEN_JOBS: u64 = 100_000;
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Begins a fork-join run on the calling worker: from a task, from a job, or between two steps. Runs nest. Not for
@@ -65,11 +66,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
     }
 
     fn notify(&self) {
-        self.notify();
+        Scheduler::notify(self);
     }
 
     fn unpark(&self, worker: WorkerId) {
-        self.unpark(worker);
+        Scheduler::unpark(self, worker);
     }
 
     fn guard(&self, f: &mut dyn FnMut()) -> Result<(), Panic> {
@@ -89,11 +90,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
             || !self.watchdog.is_on() && (slot.timed.wheel.is_overdue(now) || self.is_unheard());
         let due = over && (own() || kept() || !self.idle.any_parked(self) || unseen());
         if due {
-            // INV-ACCEPTING: the caller is in user code.
-            let was = slot.lifo.replace_accept(false);
             // The loop looks for I/O and timers before it steals again.
             slot.local.in_tick.set(TICK);
-            slot.lifo.accept(was);
         }
         (due, now.as_nanos())
     }
@@ -178,7 +176,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             // A worker may have been refused a job, and sleep.
             executor.notify();
         }
-        if self.has_not_looked_for(LOOK) {
+        if self.has_not_looked_for(BETWEEN_JOBS) {
             // The next pass looks for I/O and timers.
             local.in_tick.set(TICK);
         }

@@ -1,6 +1,6 @@
 //! How a worker listens: in its sleep, or by a question in passing; and how it delivers what it has heard of.
 
-use super::{away::Away, context::Worker, executor::Scheduler, slot::Slots};
+use super::{context::Worker, executor::Scheduler, leave_loop::Away, slot::Slots};
 use crate::{
     instant::Instant,
     platform::Platform,

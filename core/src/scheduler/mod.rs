@@ -1,7 +1,6 @@
 #![doc = include_str!("README.md")]
 
 pub(crate) mod admit;
-pub(crate) mod away;
 pub(crate) mod blocked;
 pub(crate) mod broadcast;
 pub(crate) mod broadcasts;
@@ -20,7 +19,7 @@ pub(crate) mod gate;
 pub(crate) mod help;
 pub(crate) mod helper;
 pub(crate) mod jobs;
-pub(crate) mod leave;
+pub(crate) mod leave_loop;
 pub(crate) mod listening;
 pub(crate) mod look;
 #[cfg(all(test, filch_loom))]
@@ -34,6 +33,7 @@ mod models_watch;
 #[cfg(all(test, filch_loom))]
 mod models_whole;
 pub(crate) mod nested;
+pub(crate) mod offline;
 pub(crate) mod parking;
 pub(crate) mod replace;
 pub(crate) mod rng;

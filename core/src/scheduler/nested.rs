@@ -1,9 +1,9 @@
 //! A worker's loop inside user code of its own.
 
 use super::{
-    away::Batch,
     context::{Leave, Worker},
     executor::Scheduler,
+    leave_loop::Batch,
     slot::{Slots, WorkerSlot},
 };
 use crate::{

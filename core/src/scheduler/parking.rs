@@ -61,10 +61,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let found = executor.idle.announce(executor, self.id(), searched, look);
         if found || self.must_stay() {
             self.retract();
-            if found && !slot.local.duties.searches() {
+            if found {
                 // The task's pusher may have relied on this worker's search: should it turn to a task of its own, it looks again
                 // when it leaves the loop.
-                executor.idle.search_on();
+                let was_claimed = slot.local.duties.searches();
+                if !was_claimed {
+                    executor.idle.search_on();
+                }
             }
             return None;
         }

@@ -82,7 +82,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Whether this is a replacement that is no longer needed. Then it has counted itself out, and must leave.
-    pub(crate) fn is_surplus(&self) -> bool {
+    pub(crate) fn leaves_as_surplus(&self) -> bool {
         if self.id().index() < self.executor.workers() {
             return false;
         }

@@ -85,7 +85,7 @@ pub(crate) struct Local {
     pub(crate) rng: Rng,
     pub(crate) estimate: PollEstimate,
     pub(crate) spin_limit: SpinLimit,
-    /// Polls since the worker began.
+    /// Searches for a task since the worker began.
     pub(crate) ticks: Cell<u32>,
     pub(crate) duties: Duties,
     /// Polls in the tick under way.

@@ -22,7 +22,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     pub(crate) fn end_tick(&self) {
         self.end_stretch();
         self.slot().local.in_tick.set(0);
-        // A worker that is never idle sees here that a shutdown has missed a task, which was about to begin.
+        // A task that began as a shutdown cancelled all others is cancelled here, if this worker is never idle.
         let _ = self.executor.settle();
         self.join_broadcast();
         self.look_for_io();

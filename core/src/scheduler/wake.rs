@@ -41,11 +41,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         crate::atomic::fence(Ordering::SeqCst);
         match self.idle.claim(self, worker) {
             Claim::Made => self.unpark(worker),
-            // A pusher may have relied on the claim's count: that worker too, which woke by itself and is in a poll.
+            // The worker woke by itself. For a moment the claim's count looked like a searcher to other contexts that pushed: they may
+            // have woken no worker.
             Claim::Missed if self.has_work_for_any() => self.notify(),
             Claim::Missed | Claim::Awake => {}
         }
-        // Ordering: after the fence above, which pairs with the one in `block`.
+        // Ordering: after the fence above, which pairs with the one in `Scheduler::block`.
         if !self.census.blocked.is_zero() {
             // It may sleep in a wait that is too deep to help in: it must see its inbox.
             self.unpark(worker);
@@ -80,7 +81,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// A task went into an empty LIFO slot: a sleeper should watch this worker.
     #[inline(always)]
     pub(crate) fn cover_lifo(&self, slot: &WorkerSlot<RING>) {
-        // If this worker is about to be missed, the next one to sleep sees it awake.
+        // A worker that is parking at this moment, and is not seen here, sees that this one is awake, and watches.
         if !self.watchdog.is_on()
             && self.config.has_watchdog()
             && self.config.stealing()

@@ -2,7 +2,6 @@
 
 use super::{
     context::Worker,
-    executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
 use crate::{
@@ -31,8 +30,6 @@ impl<const RING: usize> Watched for WorkerSlot<RING> {
         self.timed.wheel.is_armed() && self.timed.wheel.is_overdue(by)
     }
 }
-
-impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {}
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// About to sleep, and announced: watches, if another worker is awake, or this one was until now; until when to sleep then.
@@ -92,7 +89,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let index = self.slot().local.watcher.next_of(slots.len());
         let Some(other) = slots.get(index).filter(|_| index != self.id().index()) else { return };
         if other.lifo.is_in_poll() || other.timed.wheel.is_armed() {
-            // While no worker sleeps, none scans: this one learns for all.
+            // Perhaps no worker sleeps, and so none scans.
             if self.look_at(index, other, self.executor.platform.now()) {
                 self.executor.watchdog.learn(true);
             }

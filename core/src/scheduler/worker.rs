@@ -1,10 +1,10 @@
 //! A worker: one pass of its loop, and a poll.
 
 use super::{
-    away::Away,
     context::Worker,
     error::RunError,
     executor::Scheduler,
+    leave_loop::Away,
     slot::{OFFLINE, STARTING, Slots},
 };
 use crate::{
@@ -79,7 +79,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if self.slot().local.duties.slept(false) {
             self.deliver();
             self.fire_timers();
-            // Another tick begins. A pass that finds nothing ends none: a worker that polls one task in each would never hear of I/O.
+            // Another tick begins here, and not in a pass that finds nothing: a worker that finds one task by turns would never come to
+            // the end of a tick, and never hear of I/O.
             self.end_stretch();
             self.slot().local.in_tick.set(0);
         }
@@ -97,19 +98,29 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (mut round, mut misses) = (0, 0_u32);
         loop {
             match self.pass() {
-                Step::Polled => (round, misses) = (0, 0),
+                Step::Polled => {
+                    (round, misses) = (0, 0);
+                    continue;
+                }
                 Step::Stopped => return,
-                Step::Idle if self.is_surplus() => return,
-                // Progressive idle: look again a few times before the sleep.
-                Step::Idle if limit.allows(round, most) => {
-                    platform.relax(round.min(LAST_SPIN));
-                    round += 1;
-                }
-                Step::Idle if self.park_and_learn(most) => (round, misses) = (0, 0),
-                Step::Idle => {
-                    platform.relax(misses);
-                    (round, misses) = (0, misses.saturating_add(1));
-                }
+                Step::Idle => {}
+            }
+            if self.leaves_as_surplus() {
+                return;
+            }
+            // Progressive idle: look again a few times before the sleep.
+            if limit.allows(round, most) {
+                platform.relax(round.min(LAST_SPIN));
+                round += 1;
+                continue;
+            }
+            round = 0;
+            if self.park_and_learn(most) {
+                misses = 0;
+            } else {
+                // A worker that has work in its hands may be off its core: in the end, leave it this one.
+                platform.relax(misses);
+                misses = misses.saturating_add(1);
             }
         }
     }

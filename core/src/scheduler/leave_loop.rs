@@ -93,7 +93,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Runs wakers, so that what they wake goes to this worker's own queues; goes on behind one that panics.
     ///
     /// One duty goes along, the notification: it comes once, when the worker leaves the loop for something else. A worker that is
-    /// woken earlier finds one task in place of half of them, and may take the core away from this one. A long waker counts as a
+    /// woken at the first task of a batch finds that one alone, where later it takes half of the batch. A long waker counts as a
     /// long poll, so that the watchdog sees to what it keeps waiting; without a watchdog each task is notified of at once.
     pub(crate) fn run_wakers(&self, wake: &mut dyn FnMut()) {
         let (lifo, duties) = (&self.slot().lifo, &self.slot().local.duties);
@@ -152,7 +152,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// About to poll after an idle moment: if there is something that only a watcher would see to (timers of this worker, a limit of
-    /// polls, I/O that no worker waits for), and none watches, a sleeper is woken to. It is once for each sleep of that one. If all
+    /// polls, I/O that no worker waits for), and none watches, a sleeper is woken to. A sleeper is woken for this once in each of its sleeps. If all
     /// that sleep are blocked, one of these listens.
     #[inline]
     pub(crate) fn cover_poll(&self) {
