@@ -1,8 +1,8 @@
 //! The spin limit: how often an idle worker looks again before it sleeps. After the halt polling of Linux's KVM.
 //!
 //! It doubles with a sleep that took about as long as the way there and back, and halves with a longer one. The way is as long as the
-//! shortest sleep of late: on a futex it is a third of what it is in epoll. A worker that has heard of I/O does not look again before
-//! its next sleeps: the sleep's own system call finds I/O, and looks do not. Looks that are for nothing cost more than their time: a
+//! shortest sleep of late: on a futex it is a third of what it is in epoll. A worker that has heard of I/O looks once more before its
+//! next sleeps, and no more: the sleep's own system call finds I/O, and looks do not. Looks that are for nothing cost more than their time: a
 //! core that was busy until just now is later to answer the wake that ends a long sleep.
 
 use core::cell::Cell;
@@ -11,7 +11,7 @@ use core::cell::Cell;
 const FEW: u32 = 6;
 /// In nanoseconds: no sleep that lasts longer would have been spared by looks.
 const LONG: u32 = 100_000;
-/// Before so many sleeps a worker that has heard of I/O does not look again.
+/// Before so many sleeps a worker that has heard of I/O looks once more only.
 const SLEEPS: u32 = 64;
 
 /// See the module's text.
@@ -20,13 +20,13 @@ pub(crate) struct SpinLimit {
     rounds: Cell<u32>,
     /// The shortest sleep of late, in nanoseconds.
     shortest: Cell<u32>,
-    /// For how many sleeps the limit stays zero.
-    zero: Cell<u32>,
+    /// For how many sleeps the limit stays one.
+    low: Cell<u32>,
 }
 
 impl SpinLimit {
     pub(crate) const fn new() -> Self {
-        Self { rounds: Cell::new(u32::MAX), shortest: Cell::new(LONG), zero: Cell::new(0) }
+        Self { rounds: Cell::new(u32::MAX), shortest: Cell::new(LONG), low: Cell::new(0) }
     }
 
     /// Whether to look once more after so many rounds, of which there are `most`.
@@ -42,8 +42,8 @@ impl SpinLimit {
         let nanos = u32::try_from(nanos).unwrap_or(u32::MAX);
         let shortest = (shortest + shortest / 64 + 1).min(nanos).min(LONG);
         self.shortest.set(shortest);
-        if let Some(left) = self.zero.get().checked_sub(1) {
-            return self.zero.set(left);
+        if let Some(left) = self.low.get().checked_sub(1) {
+            return self.low.set(left);
         }
         if nanos >= (2 * shortest).min(LONG) {
             return self.shrink(most);
@@ -54,13 +54,13 @@ impl SpinLimit {
 
     /// The worker has heard of I/O.
     pub(crate) fn hears(&self) {
-        self.rounds.set(0);
-        self.zero.set(SLEEPS);
+        self.rounds.set(1);
+        self.low.set(SLEEPS);
     }
 
     /// More rounds would have been for nothing.
     pub(crate) fn shrink(&self, most: u32) {
-        if self.zero.get() > 0 {
+        if self.low.get() > 0 {
             return;
         }
         self.rounds.set((self.rounds.get().min(most) / 2).max(FEW));
@@ -88,8 +88,8 @@ mod tests {
         assert_eq!([10_000, 12_000, 25_000].map(after), [16, 32, 16]);
         // No look finds I/O.
         limit.hears();
-        assert_eq!(rounds(), 0);
-        assert!((0..SLEEPS).all(|_| after(12_000) == 0));
+        assert_eq!(rounds(), 1);
+        assert!((0..SLEEPS).all(|_| after(12_000) == 1));
         assert_eq!([12_000, 12_000].map(after), [6, 12]);
         // Fewer than a few are the user's wish.
         limit.record(LONG.into(), 2);
