@@ -482,3 +482,41 @@ fn workers_join_each_others_tasks_at_random() {
     }
     stop(executor);
 }
+
+/// A worker in a poll can still take the task that ends a wait, however often the only other worker waits inside a wait.
+#[test]
+fn a_worker_that_waits_twice_counts_once() {
+    let _watchdog = watchdog();
+    let executor = threads(2, quiet().nesting(0));
+    let spawner = executor.spawner();
+    let (begun, go, done) = (Flag::new(), Flag::new(), Flag::new());
+    let (busy, polled) = (go.clone(), begun.clone());
+    let other = spawner.spawn_pinned(pool(), id(1), async move {
+        polled.set();
+        until(|| busy.is_set());
+    });
+    until(|| begun.is_set());
+    let wait = |entered: Flag, done: Flag| async move {
+        entered.set();
+        executor.help_until(|| done.is_set())
+    };
+    let (outside, inside) = (Flag::new(), Flag::new());
+    let outer = spawner.spawn_pinned(pool(), id(0), wait(outside.clone(), done.clone()));
+    until(|| outside.is_set());
+    let ends = done.clone();
+    let last = spawner.spawn(pool(), async move {
+        ends.set();
+        executor.unpark_worker(id(0));
+    });
+    let inner = spawner.spawn_pinned(pool(), id(0), wait(inside.clone(), done));
+    until(|| inside.is_set());
+    // It sleeps, or has given up.
+    let mut inner = inner.unwrap();
+    until(|| inner.is_finished() || executor.platform().sleeps(0) != common::Sleeps::Awake);
+    go.set();
+    assert!(inner.join().unwrap(), "an able worker was online");
+    assert!(outer.unwrap().join().unwrap());
+    last.unwrap().join().unwrap();
+    other.unwrap().join().unwrap();
+    stop(executor);
+}

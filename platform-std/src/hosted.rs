@@ -300,10 +300,23 @@ impl<H: Host> Hosted<H> {
     unsafe fn leave(&self) {
         // SAFETY: the caller's contract.
         unsafe { self.host.set_worker(None) };
-        // SAFETY: INV-TOP; the thread has entered, and workers are left in the reverse order.
-        let Some(seat) = (unsafe { TOP.get().as_ref() }) else { return };
-        context::enter(seat.before.get());
-        TOP.set(seat.below.get());
+        // Not always the seat on top: a thread may stay a worker of one runtime as it stops being a
+        // worker of another.
+        let (mut above, mut next) = (None::<&Seat>, TOP.get());
+        // SAFETY: INV-TOP, for each seat in the list.
+        while let Some(seat) = unsafe { next.as_ref() } {
+            if core::ptr::eq(seat.platform.get(), self.id()) {
+                if let Some(above) = above {
+                    above.before.set(seat.before.get());
+                    above.below.set(seat.below.get());
+                } else {
+                    context::enter(seat.before.get());
+                    TOP.set(seat.below.get());
+                }
+                break;
+            }
+            (above, next) = (Some(seat), seat.below.get());
+        }
         // Ordering: for a signal handler on this thread, INV-SEAT. The core orders this
         // thread before the next one in the seat.
         compiler_fence(Ordering::Release);

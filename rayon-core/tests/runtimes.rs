@@ -273,3 +273,23 @@ fn sleepers_are_woken_for_what_is_spawned_from_outside() {
         assert_eq!(receive.recv(), Ok(round));
     }
 }
+
+/// A thread that stays the worker of a pool leaves the worker of a runtime that it was before.
+#[test]
+fn a_thread_that_becomes_a_pool_within_a_run_leaves_the_run() {
+    let (outer, inner) = (runtime(2), runtime(1));
+    let handle = *outer.handle();
+    thread::spawn(move || {
+        handle.fork(|_| {
+            assert!(handle.worker().is_some());
+            inner.block_on(async {
+                let builder = ThreadPoolBuilder::new().num_threads(1).use_current_thread();
+                core::mem::forget(builder.build());
+            });
+        });
+        assert_eq!(handle.worker(), None, "the run is over");
+        core::mem::forget(inner);
+    })
+    .join()
+    .unwrap();
+}

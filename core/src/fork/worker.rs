@@ -52,7 +52,7 @@ impl ForkWorker {
         }
     }
 
-    /// Sets the back-link. The caller is worker `me` of this crew, which has entered, and whose fork worker this is.
+    /// Sets the back-link. The caller is about to enter as worker `me` of this crew, whose fork worker this is.
     pub(crate) fn open(&self, crew: &'static dyn Crew, me: WorkerId) {
         self.link.set(Some((crew, me)));
     }

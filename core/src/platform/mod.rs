@@ -106,7 +106,7 @@ pub unsafe trait Platform: Sync + 'static {
 
     /// The calling context becomes this worker; with `None` it stops being the worker that it has become: set the
     /// thread-local, or the per-CPU register. Nothing needs to be done if the context identifies itself (by a hart id). A
-    /// context is one worker of an executor at a time. With several executors these calls nest.
+    /// context is one worker of an executor at a time. It may be workers of several executors, and leave them in any order.
     ///
     /// # Safety
     /// Called by the core only. With `Some(worker)`: no other context is `worker`, nor becomes it before this one stops

@@ -9,11 +9,12 @@
 //! | `deaf` | are blocked, and fire no timers and hear of no I/O |
 //! | `joining` | sleep until a stolen job is done |
 //! | `helpers` | are helpers |
-//! | `thieves` | run a job of another worker from their loop |
+//! | `blocked_helpers` | are both blocked and helpers |
+//! | `thieves` | run a job of another worker from their loop, once for each such job on their stacks |
 //!
-//! INV-CENSUS: each of the last five is the number of its [`Counted`] values. A worker makes one while it is online, and drops it
-//! before it leaves. So none is negative or above the number of workers, and all are zero when no worker is online. Debug builds
-//! check this.
+//! INV-CENSUS: each of the last six is the number of its [`Counted`] values. A worker makes one while it is online, and drops it
+//! before it leaves; it has one at a time in each count but `thieves`. So none is negative, and all are zero when no worker is
+//! online. Debug builds check this.
 
 use crate::{
     atomic::{AtomicU32, Ordering, fence, maybe_const},
@@ -32,6 +33,7 @@ pub(crate) struct Census {
     pub(crate) deaf: Count,
     pub(crate) joining: Count,
     pub(crate) helpers: Count,
+    pub(crate) blocked_helpers: Count,
     pub(crate) thieves: Count,
 }
 
@@ -47,6 +49,7 @@ impl Census {
                 deaf: Count::new(),
                 joining: Count::new(),
                 helpers: Count::new(),
+                blocked_helpers: Count::new(),
                 thieves: Count::new(),
             }
         }
@@ -118,7 +121,9 @@ impl Census {
 
     /// How many workers cannot run tasks: they sleep in waits in which they cannot help, or are helpers.
     pub(crate) fn unable(&self) -> u32 {
-        self.blocked.get() + self.joining.get() + self.helpers.get()
+        let all = self.blocked.get() + self.joining.get() + self.helpers.get();
+        // A helper that is blocked is one worker.
+        all.saturating_sub(self.blocked_helpers.get())
     }
 
     /// Whether a worker may have to be seen to, while so many are parked: one that is awake, or that sleeps until a stolen job is
@@ -165,7 +170,8 @@ impl Census {
     /// The executor begins anew, and no worker is there. Replacements that left because of a shutdown have not counted themselves
     /// out.
     pub(crate) fn reset(&self) {
-        let counts = [&self.blocked, &self.deaf, &self.joining, &self.helpers, &self.thieves];
+        let Self { blocked, deaf, joining, helpers, blocked_helpers, thieves, .. } = self;
+        let counts = [blocked, deaf, joining, helpers, blocked_helpers, thieves];
         debug_assert!(counts.into_iter().all(Count::is_zero), "INV-CENSUS: {self:?}");
         // Ordering: no worker is there to look at it.
         self.replacements.store(0, Ordering::Relaxed);

@@ -74,7 +74,7 @@ impl Config {
 
     /// How often an idle worker looks for work again before it sleeps, at most, with [`Platform::relax`](crate::Platform::relax)
     /// in between (default: 32; 0 on kernels that want it). A worker whose sleeps are long looks less often, down to 6 times. One that
-    /// has heard of I/O looks once before each of its next 64 sleeps.
+    /// has heard of I/O looks once, until 64 of its sleeps have ended by work or by a timer.
     pub const fn spin_rounds(mut self, rounds: u32) -> Self {
         self.spin_rounds = rounds;
         self

@@ -50,7 +50,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             .status
             .compare_exchange(from, ONLINE, Ordering::Acquire, Ordering::Relaxed)
             .map_err(|_| RunError::AlreadyRunning)?;
+        // First, as the platform may run wakers of the user's from here on.
+        slot.shared.bell.hang(self.erased(), id);
+        slot.fork.open(self, id);
         slot.local.guest.set(false);
+        slot.local.helping.set(false);
         if let Some(spare) = id.index().checked_sub(self.workers()) {
             // Ordering: see `in_use`.
             self.spares.fetch_max(spare as u32 + 1, Ordering::Relaxed);
@@ -75,8 +79,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             self.leave_timers(slot);
             return Err(error);
         }
-        slot.shared.bell.hang(self.erased(), id);
-        slot.fork.open(self, id);
         let number = id.index() as u64 + 1;
         slot.local.rng.seed(self.config.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         Ok(Worker::new(self, id))

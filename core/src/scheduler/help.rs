@@ -80,6 +80,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             }
             if step != Step::Polled {
                 if !worker.park_in_loop() {
+                    // No other worker may rely on one that yields its core.
+                    let _ = worker.leave_loop();
                     self.platform.relax(u32::MAX);
                 }
                 slept = true;

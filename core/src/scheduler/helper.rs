@@ -22,6 +22,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let mut spares = (self.workers()..self.slots().len()).map(|i| WorkerId::new(i as u16));
         let worker = spares.find_map(|id| self.attach(id, OFFLINE).ok())?;
         // The helper is online before it is counted as one that cannot run tasks (`others_can_work`).
+        worker.slot().local.helping.set(true);
         let helper = Helper { _helping: Helping::begin(self), worker };
         // Other helpers may have come at the same time.
         (self.without_work() >= helpers()).then_some(helper)

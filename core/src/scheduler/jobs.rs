@@ -135,7 +135,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, R
 
     fn sleep(&self, still: &dyn Fn() -> bool) {
         let executor = self.worker.executor;
-        let _counted = executor.count_out(executor.census.joining.up());
+        let helps = self.worker.slot().local.helping.get();
+        // A helper counts as one that runs no tasks in any case.
+        let _counted = (!helps).then(|| executor.count_out(executor.census.joining.up()));
         if still() {
             self.worker.wait(&self.away);
         }
@@ -148,11 +150,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, R
         slot.lifo.accept(was);
         let _blocked = executor.block(slot);
         // A watcher fires the timers of this worker.
-        let _deaf = executor.census.deaf.up();
+        let was_deaf = slot.local.deaf.replace(true);
+        let deaf = (!was_deaf).then(|| executor.census.deaf.up());
         while still() {
             self.join_broadcast();
             self.worker.wait(&self.away);
         }
+        slot.local.deaf.set(was_deaf);
+        drop(deaf);
     }
 }
 

@@ -32,10 +32,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// A worker that is stepped by hand then owes the others nothing: each of its steps may come late. [`run`](Worker::run) is thriftier.
     pub fn park(&self) {
         let _nested = self.nest();
-        if !self.park_in_loop() {
+        let slept = self.park_in_loop();
+        let _ = self.leave_for_long();
+        if !slept {
             self.executor.platform.relax(u32::MAX);
         }
-        let _ = self.leave_for_long();
     }
 
     /// As `park`, for loops that go on at once. False if there is work, perhaps in the hands of a worker that was interrupted in the

@@ -18,15 +18,18 @@ use crate::{
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Counts the calling worker, whose slot this is, as blocked, for as long as the result lives, and starts a replacement.
     pub(super) fn block(&'static self, slot: &'static WorkerSlot<RING>) -> impl Drop {
-        let counted = self.count_out(self.census.blocked.up());
         let awaits = &slot.shared.awaits_others;
         // Ordering: Relaxed, before the fence below.
         let before = awaits.swap(true, Ordering::Relaxed);
+        // A wait inside another one is that of a worker that is blocked already.
+        let helps = !before && slot.local.helping.get();
+        let both = helps.then(|| self.census.blocked_helpers.up());
+        let counted = (!before).then(|| self.count_out(self.census.blocked.up()));
         // Ordering: pairs with the fences of those that read `blocked` in order to wake us: `wake_worker`, `leave`, `count_out`.
         fence(Ordering::SeqCst);
         // If the platform refuses, `block_worker` tries again, and a wait for a job ends by itself.
         let _ = self.start_replacement(self.census.blocked.get());
-        Blocked { awaits, before, _counted: counted, _spares: Spares(self) }
+        Blocked { awaits, before, _counted: counted, _both: both, _spares: Spares(self) }
     }
 
     /// The calling worker has been counted as one that cannot run tasks: has the workers that rely on others look at the counts
@@ -94,8 +97,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 struct Blocked<'a, P: Platform, S: Slots<RING>, const RING: usize> {
     awaits: &'a AtomicBool,
     before: bool,
-    /// Dropped before the next field, in this order.
-    _counted: Counted<'a>,
+    /// Dropped before the last field, in this order.
+    _counted: Option<Counted<'a>>,
+    _both: Option<Counted<'a>>,
     _spares: Spares<P, S, RING>,
 }
 

@@ -104,6 +104,10 @@ pub(crate) struct Local {
     pub(crate) orphans: Cell<bool>,
     /// It is a thread that helps while it waits.
     pub(crate) guest: Cell<bool>,
+    /// It is a helper.
+    pub(crate) helping: Cell<bool>,
+    /// It is counted as deaf.
+    pub(crate) deaf: Cell<bool>,
     /// It is in the closure of a broadcast.
     pub(crate) in_broadcast: Cell<bool>,
     /// Its handle was dropped in the midst of something: it leaves at the end of that.
@@ -224,6 +228,8 @@ impl Local {
             watcher: Watcher::new(),
             orphans: Cell::new(false),
             guest: Cell::new(false),
+            helping: Cell::new(false),
+            deaf: Cell::new(false),
             in_broadcast: Cell::new(false),
             abandoned: Cell::new(false),
             looked: Cell::new(0),

@@ -3,8 +3,9 @@
 use super::{context::Worker, estimate::TICK, slot::Slots};
 use crate::platform::Platform;
 
-/// In nanoseconds: how often a worker looks for I/O in the midst of a tick, at most.
-const OFTEN: u64 = 1_000_000;
+/// In nanoseconds: how often a worker looks for I/O in the midst of a tick, at most. Half of the time after which a look is due by
+/// the estimate, or every second one might be left out.
+const OFTEN: u64 = 500_000;
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// After so many polls: the end of a tick, or what is due in the midst of one.

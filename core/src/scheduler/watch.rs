@@ -102,7 +102,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let finding = executor.watchdog.look_at(other, executor.config.watchdog(), now);
         if let Some(nanos) = finding.stuck {
             self.relieve(index, other);
-            self.report_long(index as u16, other, nanos);
+            self.report_long(index as u16, other, finding.polls, nanos);
         }
         if finding.is_late {
             self.expire(&other.timed.wheel, now);
@@ -125,9 +125,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Reports a poll that has lasted for so long, if that is over the limit: once for each poll.
-    fn report_long(&self, worker: u16, stuck: &WorkerSlot<RING>, nanos: u64) {
+    fn report_long(&self, worker: u16, stuck: &WorkerSlot<RING>, polls: u32, nanos: u64) {
         let is_over = self.executor.config.poll_limit().is_some_and(|limit| nanos >= limit);
-        if is_over && stuck.shared.seen.is_unreported() {
+        if is_over && stuck.shared.seen.is_unreported(polls) {
             // The platform may call code of the user's.
             let _ = self.leave_loop();
             self.executor.platform.event(Some(self.id()), Event::LongPoll { worker, nanos });

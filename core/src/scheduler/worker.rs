@@ -119,6 +119,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 misses = 0;
             } else {
                 // A worker that has work in its hands may be off its core: in the end, leave it this one.
+                if misses > LAST_SPIN {
+                    let _ = self.leave_loop();
+                }
                 platform.relax(misses);
                 misses = misses.saturating_add(1);
             }

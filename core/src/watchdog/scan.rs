@@ -38,6 +38,8 @@ pub(crate) struct Seen {
 pub(crate) struct Finding {
     /// It is stuck in its poll, for so many nanoseconds: others must take what waits behind that.
     pub(crate) stuck: Option<u64>,
+    /// That poll.
+    pub(crate) polls: u32,
     /// Its timers are late: others must fire them.
     pub(crate) is_late: bool,
     /// Its poll is a long one, for which timeouts become short.
@@ -65,10 +67,9 @@ impl Seen {
         Some(u64::from(now.wrapping_sub(self.since.load(Ordering::Relaxed))) << 10)
     }
 
-    /// Whether the poll that was last seen is to be reported: once for each poll, or twice if two workers ask at the same time.
-    pub(crate) fn is_unreported(&self) -> bool {
+    /// Whether this poll is to be reported: once for each poll, or twice if two workers find it at the same time.
+    pub(crate) fn is_unreported(&self, polls: u32) -> bool {
         // Ordering: see above.
-        let polls = self.polls.load(Ordering::Relaxed);
         self.reported.swap(polls, Ordering::Relaxed) != polls
     }
 }
@@ -82,11 +83,12 @@ impl Watchdog {
         now: Instant,
     ) -> Finding {
         let (stuck_after, long_after) = self.bounds(timeouts);
-        let polled = other.seen().in_poll_for(other.polls(), now).unwrap_or(0);
+        let polls = other.polls();
+        let polled = other.seen().in_poll_for(polls, now).unwrap_or(0);
         let stuck = (polled >= stuck_after).then_some(polled);
         let grace = if other.is_online() && stuck.is_none() { GRACE } else { 0 };
         let is_late = other.is_overdue(Instant::from_nanos(now.as_nanos().saturating_sub(grace)));
-        Finding { stuck, is_late, is_long: polled >= long_after }
+        Finding { stuck, polls, is_late, is_long: polled >= long_after }
     }
 
     /// In nanoseconds: for how long a worker is seen in one poll when it counts as stuck; and when that poll counts as long.
