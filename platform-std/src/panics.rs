@@ -40,7 +40,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The payload of a task's panic, as [`std::catch_unwind`] gives it.
+/// The payload of a task's panic, as [`catch_unwind`](std::panic::catch_unwind) gives it.
 ///
 /// # Errors
 /// The panic itself, if it was not contained by a runtime of this crate.
