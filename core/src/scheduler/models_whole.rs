@@ -373,7 +373,9 @@ fn a_searcher_that_turns_to_its_mail_tells_a_sleeper() {
             let worker = model.executor.worker(WorkerId::new(0)).unwrap();
             // As in `Worker::run`: it goes to sleep as a searcher.
             while worker.pass() != Step::Polled {
-                worker.park_in_loop();
+                if !worker.park_in_loop() {
+                    worker.executor.platform.relax(0);
+                }
             }
             core::mem::forget(worker);
         });
