@@ -79,10 +79,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if self.slot().local.duties.slept(false) {
             self.deliver();
             self.fire_timers();
-            // Another tick begins here, and not in a pass that finds nothing: a worker that finds one task by turns would never come to
-            // the end of a tick, and never hear of I/O.
+            // The tick goes on: a worker that finds one task by turns must come to the end of a tick too, or it would never hear of I/O.
+            // It was not in the reactor if it was notified before it slept.
             self.end_stretch();
-            self.slot().local.in_tick.set(0);
         }
     }
 
