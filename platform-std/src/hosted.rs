@@ -166,7 +166,8 @@ thread_local! {
 }
 
 // SAFETY:
-// - Identity: `TOP` and what it leads to are the thread's own; `set_worker` is the only writer, and its calls nest.
+// - Identity: `TOP` and what it leads to are the thread's own; `set_worker` is the only writer, and takes out
+//   what it has put in.
 // - Guard: `contain` calls once, here.
 // - Start: the entry runs once, on a new thread.
 // - Liveness and clock: the host's contract.

@@ -89,8 +89,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     fn schedule_pinned(&self, worker: WorkerId, ready: Ready) {
         // Spawning has checked that the worker exists.
-        // SAFETY: a pinned task's worker is one of ours.
-        unsafe { self.slots().get_unchecked(worker.index()) }.inbox.push(ready);
+        self.slot_of(worker).inbox.push(ready);
         self.wake_worker(worker);
     }
 }

@@ -75,8 +75,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         };
         if let Some(error) = refused {
             self.leave(slot);
-            // The slot was online for a moment, in which a timer may have come.
-            self.leave_timers(slot);
             return Err(error);
         }
         let number = id.index() as u64 + 1;
@@ -84,7 +82,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         Ok(Worker::new(self, id))
     }
 
-    /// The calling context is no longer the worker of this slot.
+    /// The calling context is no longer the worker of this slot. Its timers and the reactor pass to others: a slot that was online for
+    /// a moment only may have got a timer in that.
     pub(crate) fn leave(&self, slot: &WorkerSlot<RING>) {
         // SAFETY: as said in `attach`, which has made it that worker.
         unsafe { self.platform.set_worker(None) };
@@ -97,6 +96,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if !self.census.blocked.is_zero() {
             self.wake_all();
         }
+        self.leave_timers(slot);
+        self.leave_io();
     }
 
     /// Has the platform start worker `id` on a thread or core of its own.

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     atomic::{Ordering, fence},
-    platform::{Platform, WorkerId},
+    platform::Platform,
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
@@ -19,8 +19,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if self.without_work() <= helpers() {
             return None;
         }
-        let mut spares = (self.workers()..self.slots().len()).map(|i| WorkerId::new(i as u16));
-        let worker = spares.find_map(|id| self.attach(id, OFFLINE).ok())?;
+        let worker = self.spare_slots().find_map(|(id, _)| self.attach(id, OFFLINE).ok())?;
         // The helper is online before it is counted as one that cannot run tasks (`others_can_work`).
         worker.slot().local.helping.set(true);
         let helper = Helper { _helping: Helping::begin(self), worker };

@@ -152,8 +152,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// About to poll after an idle moment: if there is something that only a watcher would see to (timers of this worker, a limit of
-    /// polls, I/O that no worker waits for), and none watches, a sleeper is woken to. A sleeper is woken for this once in each of its sleeps. If all
-    /// that sleep are blocked, one of these listens.
+    /// polls, I/O that no worker waits for), and none watches, a sleeper is woken to: once in each of its sleeps. If all that sleep are
+    /// blocked, one of these listens.
     #[inline]
     pub(crate) fn cover_poll(&self) {
         let executor = self.executor;
@@ -171,7 +171,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// The worker watched, and turns to something else: if none watches now, a sleeper is woken to.
     #[cold]
-    pub(crate) fn hand_watch_over(&self) {
+    fn hand_watch_over(&self) {
         if self.executor.lacks_watcher() {
             self.executor.wake_one();
         }
@@ -186,7 +186,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Sends the notification that the calling worker has put off.
-    pub(crate) fn flush_notify(&self, slot: &WorkerSlot<RING>) {
+    fn flush_notify(&self, slot: &WorkerSlot<RING>) {
         debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");
         if slot.local.duties.notifies() {
             let batching = slot.local.duties.batches(false);

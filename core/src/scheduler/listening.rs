@@ -1,4 +1,4 @@
-//! How a worker listens: in its sleep, or by a question in passing; and how it delivers what it has heard of.
+//! How a worker listens: in its sleep, or by a question in passing. What it has heard of is delivered as it leaves its loop.
 
 use super::{context::Worker, executor::Scheduler, leave_loop::Away, slot::Slots};
 use crate::{
@@ -96,12 +96,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// The one place where a worker sleeps. Does not unless `still`, which is called once the worker can be notified. Whether it has
     /// heard of something.
-    pub(crate) fn park_as(
-        &self,
-        how: Sleep,
-        deadline: Option<Instant>,
-        still: impl FnOnce() -> bool,
-    ) -> bool {
+    fn park_as(&self, how: Sleep, deadline: Option<Instant>, still: impl FnOnce() -> bool) -> bool {
         let (platform, me) = (&self.executor.platform, self.id());
         let mut heard = false;
         self.slot().shared.park.park(how, |word, parked| {

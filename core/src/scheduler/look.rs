@@ -33,7 +33,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Whether one of the workers without work may run a job. Each helper has the place of one such worker.
     #[inline]
-    pub(crate) fn helpers_leave_room(&self) -> bool {
+    fn helpers_leave_room(&self) -> bool {
         let helpers = self.census.helpers.get() as usize;
         helpers == 0 || self.without_work() > helpers
     }

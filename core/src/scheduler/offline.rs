@@ -21,7 +21,5 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Worker<P, S, RING>
         // SAFETY: we are the worker.
         unsafe { slot.inbox.put_back() };
         executor.leave(slot);
-        executor.leave_timers(slot);
-        executor.leave_io();
     }
 }

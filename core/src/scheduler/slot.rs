@@ -80,7 +80,8 @@ pub(crate) struct LifoSlot {
     accepting: AtomicBool,
 }
 
-/// INV-LOCAL: only the worker's own context touches this. Interrupt handlers on it do not, but for `duties`.
+/// INV-LOCAL: only the worker's own context touches this. An interrupt handler on it touches `duties` alone, by a wake, and only in a
+/// poll (INV-ACCEPTING).
 pub(crate) struct Local {
     pub(crate) rng: Rng,
     pub(crate) estimate: PollEstimate,

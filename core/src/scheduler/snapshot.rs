@@ -24,7 +24,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         Totals {
             spawned,
             completed,
-            live: spawned.wrapping_sub(completed) & (usize::MAX >> 1),
+            live: difference(spawned, completed),
             injector_depth: self.injector.len(),
             parked: self.idle.parked(self),
             searching: self.idle.searching() as usize,
@@ -43,10 +43,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         (spawned, completed)
     }
 
-    /// How many tasks live. The count from outside has one bit less than the others (`Gate`).
+    /// How many tasks live.
     pub(crate) fn live(&self) -> usize {
         let (spawned, completed) = self.counts();
-        spawned.wrapping_sub(completed) & (usize::MAX >> 1)
+        difference(spawned, completed)
     }
 
     /// Shows every live task to `visit`, in no order. Lock-free: tasks that come and go meanwhile may or may not be shown.
@@ -70,6 +70,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             }
         });
     }
+}
+
+/// How many of the tasks spawned have not completed. The count from outside has one bit less than the others (`Gate`).
+fn difference(spawned: usize, completed: usize) -> usize {
+    spawned.wrapping_sub(completed) & (usize::MAX >> 1)
 }
 
 /// A view of an executor's counters. See [`Scheduler::metrics`].

@@ -13,7 +13,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if self.executor.injector.is_empty() { None } else { self.take_batch(most) }
     }
 
-    pub(super) fn take_batch(&self, most: usize) -> Option<Ready> {
+    fn take_batch(&self, most: usize) -> Option<Ready> {
         let (executor, slot) = (self.executor, self.slot());
         // SAFETY: INV-RING-OWNER: we are the worker.
         let room = unsafe { slot.ring.room() }.min(most);

@@ -32,7 +32,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// In the midst of a tick: timers; I/O and another worker if polls take long.
-    pub(super) fn look_up(&self) {
+    fn look_up(&self) {
         self.fire_timers();
         if self.slot().local.estimate.is_slow() && self.has_not_looked_for(OFTEN) {
             self.look_for_io();

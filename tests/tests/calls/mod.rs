@@ -4,12 +4,10 @@
 //! and no other file of the core does; other calls are not seen. A trait's method belongs to the file of the trait, so a file
 //! may call what lies above it through a trait of its own.
 
-mod exceptions;
 mod order;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use exceptions::EXCEPTIONS;
 use order::ROOMS;
 
 use crate::{
@@ -200,29 +198,14 @@ fn order() -> Vec<String> {
     ROOMS.iter().flat_map(of_room).collect()
 }
 
-/// The uses of higher files: by which file, of which, and the names.
-type Upward = BTreeMap<(String, String), BTreeSet<String>>;
-
-fn upward(rooms: &Rooms<'_>) -> Upward {
-    let mut found = Upward::new();
-    for (by, of, name) in rooms.uses().into_iter().filter(|(by, of, _)| of > by) {
-        let path = |file: usize| rooms.files[file].path.clone();
-        found.entry((path(by), path(of))).or_default().insert(name);
-    }
-    found
+/// The uses of higher files, a line each.
+fn upward(rooms: &Rooms<'_>) -> Vec<String> {
+    let path = |file: usize| rooms.files[file].path.as_str();
+    let upward = rooms.uses().into_iter().filter(|(by, of, _)| of > by);
+    upward.map(|(by, of, name)| format!("{} uses {name} of {}", path(by), path(of))).collect()
 }
 
-/// What one list has and the other has not, a line each.
-fn more(these: &Upward, those: &Upward) -> Vec<String> {
-    let lines = these.iter().flat_map(|(files, names)| {
-        let known = those.get(files);
-        let new = names.iter().filter(move |name| known.is_none_or(|known| !known.contains(*name)));
-        new.map(move |name| format!("{} uses {} of {}", files.0, name, files.1))
-    });
-    lines.collect()
-}
-
-/// A file that uses a higher one makes a circle with the files between them. The exceptions may only become fewer.
+/// A file that uses a higher one makes a circle with the files between them.
 #[test]
 fn files_of_rooms_use_lower_files_only() {
     let (sources, order) = (core(), order());
@@ -234,81 +217,7 @@ fn files_of_rooms_use_lower_files_only() {
         assert_eq!(times, usize::from(is_in_room), "{path}: how often `calls/order.rs` has it");
     }
     let found = upward(&Rooms::new(&order, &sources));
-    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let known = EXCEPTIONS
-        .iter()
-        .map(|(by, of, list)| (((*by).to_owned(), (*of).to_owned()), names(list)))
-        .collect();
-    let (new, gone) = (more(&found, &known), more(&known, &found));
-    assert!(new.is_empty(), "lower files may not use higher ones:\n{}", new.join("\n"));
-    assert!(gone.is_empty(), "take these out of `calls/exceptions.rs`:\n{}", gone.join("\n"));
-}
-
-/// Prints `ROOMS` with the order within each room that has the fewest upward uses, and the exceptions then. Its use: to
-/// set both anew after files have moved.
-#[test]
-#[ignore = "it prints a proposal"]
-fn propose_an_order() {
-    let (sources, order) = (core(), order());
-    let start: Vec<_> = order.iter().map(String::as_str).collect();
-    let rooms = Rooms::new(&start, &sources);
-    let mut by_room = Vec::new();
-    for (room, _) in ROOMS {
-        let prefix = format!("{room}/");
-        let is_of = |path: &str| path.strip_prefix(&prefix).is_some_and(|name| !name.contains('/'));
-        let files = (0..start.len()).filter(|file| is_of(start[*file])).collect();
-        by_room.push(fewest_upward(files, &rooms.uses()));
-    }
-    let best: Vec<_> = by_room.iter().flatten().map(|file| start[*file]).collect();
-    for ((room, _), files) in ROOMS.iter().zip(&by_room) {
-        let name = |file: &usize| &start[*file][room.len() + 1..start[*file].len() - 3];
-        println!("({room:?}, &{:?}),", files.iter().map(name).collect::<Vec<_>>());
-    }
-    let found = upward(&Rooms::new(&best, &sources));
-    for ((by, of), names) in &found {
-        println!("({by:?}, {of:?}, &{:?}),", names.iter().collect::<Vec<_>>());
-    }
-    println!("// {} uses", found.values().map(BTreeSet::len).sum::<usize>());
-}
-
-/// Orders files so that few of their uses go upward: moves one file at a time while that helps, from many orders.
-fn fewest_upward(files: Vec<usize>, uses: &BTreeSet<(usize, usize, String)>) -> Vec<usize> {
-    let mut weights = BTreeMap::new();
-    for (by, of, _) in uses {
-        *weights.entry((*by, *of)).or_insert(0) += 1;
-    }
-    let weight = |by, of| weights.get(&(by, of)).copied().unwrap_or(0);
-    let cost = |order: &[usize]| -> i32 {
-        let pairs = order
-            .iter()
-            .enumerate()
-            .flat_map(|(i, a)| order[i + 1..].iter().map(move |b| (*a, *b)));
-        pairs.map(|(low, high)| weight(low, high)).sum()
-    };
-    let mut random = fastrand::Rng::with_seed(1);
-    let orders = (0..30).map(|_| {
-        let mut order = files.clone();
-        random.shuffle(&mut order);
-        let mut best = cost(&order);
-        loop {
-            let before = best;
-            for file in &files {
-                let others: Vec<_> = order.iter().copied().filter(|other| other != file).collect();
-                for at in 0..=others.len() {
-                    let mut moved = others.clone();
-                    moved.insert(at, *file);
-                    if cost(&moved) < best {
-                        best = cost(&moved);
-                        order = moved;
-                    }
-                }
-            }
-            if best == before {
-                return (best, order);
-            }
-        }
-    });
-    orders.min().map(|(_, order)| order).unwrap_or_default()
+    assert!(found.is_empty(), "lower files may not use higher ones:\n{}", found.join("\n"));
 }
 
 /// The check itself, on files whose lower one uses the higher one.
@@ -348,7 +257,8 @@ fn upward_uses_are_seen() {
             named("room/base.rs", base),
         ];
         let found = upward(&Rooms::new(&["room/base.rs", "room/top.rs"], &sources));
-        let names: Vec<_> = found.values().flatten().map(String::as_str).collect();
-        assert_eq!(names, *wanted, "{base}");
+        let wanted: Vec<_> =
+            wanted.iter().map(|name| format!("room/base.rs uses {name} of room/top.rs")).collect();
+        assert_eq!(found, wanted, "{base}");
     }
 }
