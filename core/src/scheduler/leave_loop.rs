@@ -8,7 +8,11 @@ use super::{
     executor::Scheduler,
     slot::{LifoSlot, Slots, WorkerSlot},
 };
-use crate::{platform::Platform, trace::Event};
+use crate::{
+    atomic::Ordering,
+    platform::{Platform, WorkerId},
+    trace::Event,
+};
 
 /// A worker is out of its loop, in user code or in a wait, and owes the others nothing.
 #[must_use]
@@ -183,6 +187,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     #[doc(hidden)]
     pub fn owes_something(&self) -> bool {
         self.working().is_some_and(|(_, slot)| slot.local.duties.are_owed())
+    }
+
+    /// Whether a worker is in a wait that is too deep for it to run what is queued: for simulations.
+    #[doc(hidden)]
+    pub fn is_blocked(&self, worker: WorkerId) -> bool {
+        let slot = self.slots().get(worker.index());
+        // Ordering: a look, in no order with others.
+        slot.is_some_and(|slot| slot.shared.awaits_others.load(Ordering::Relaxed))
     }
 
     /// Sends the notification that the calling worker has put off.

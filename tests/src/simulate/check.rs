@@ -33,7 +33,8 @@ use super::{
 /// Polls between two looks at I/O: those of a tick, and the few until a worker comes to look for its end.
 pub(super) const TICK: u32 = 160;
 /// For so many polls of others, for each worker, a task may be ready and not polled. While its ring stays full a worker takes
-/// one task from the injector each 255 polls, and there is memory for 256. While a worker stalls others do far fewer.
+/// one task from the injector each 255 polls, and there is memory for 256. While a worker stalls others do far fewer. Polls of blocked
+/// workers do not count: those take only what is pinned to them, for seconds of their clock.
 const PATIENCE: u64 = 70_000;
 /// How often that is checked, in steps.
 const ROUND: u64 = 512;
@@ -45,7 +46,7 @@ struct Row {
     number: u64,
     /// The worker that polls it.
     on: Option<u16>,
-    /// The number of polls when it became ready, if known.
+    /// The number of [`Check::fair`] when it became ready, if known.
     ready: Option<u64>,
 }
 
@@ -68,6 +69,8 @@ pub(super) struct Streak {
 #[derive(Default)]
 pub(super) struct Check {
     rows: HashMap<usize, Row>,
+    /// Polls by workers that are not blocked: by those that run what is queued.
+    fair: u64,
     /// One for each worker.
     pub(super) streaks: Vec<Streak>,
     pub(super) lifo_cap: u32,
@@ -189,6 +192,9 @@ impl World {
     fn poll_begins(&mut self, task: usize, here: Option<u16>) -> u64 {
         self.counts.polls += 1;
         self.counts.checks += 1;
+        let blocked =
+            |worker| self.executor.is_some_and(|all| all.is_blocked(WorkerId::new(worker)));
+        self.check.fair += u64::from(!here.is_some_and(blocked));
         let row = self.check.row(task);
         let (number, before) = (row.number, row.on);
         row.on = here;
@@ -360,7 +366,7 @@ fn check_waits(executor: &'static Machine) {
     let ready = scheduled(executor);
     world(|w| {
         w.counts.checks += 1;
-        let polls = w.counts.polls;
+        let polls = w.check.fair;
         let waiting: BTreeSet<usize> = ready.iter().map(|task| task.id.get()).collect();
         for (task, row) in &mut w.check.rows {
             if !waiting.contains(task) {
