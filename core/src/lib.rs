@@ -46,6 +46,7 @@ pub mod io;
 mod lock;
 mod memory;
 mod metrics;
+pub mod parts;
 mod platform;
 mod queue;
 mod scheduler;

@@ -1,43 +1,43 @@
 //! Counters, and snapshots of them.
 
-use crate::atomic::Counter;
+use crate::parts::{Counts, Parts, Tally};
 
 /// The counters of one worker. Only the worker writes them.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) spawned: Counter,
-    pub(crate) completed: Counter,
-    pub(crate) polls: Counter,
-    pub(crate) lifo_hits: Counter,
-    pub(crate) steals: Counter,
-    pub(crate) stolen: Counter,
-    pub(crate) injector_batches: Counter,
-    pub(crate) overflows: Counter,
-    pub(crate) parks: Counter,
-    pub(crate) sweeps: Counter,
-    pub(crate) rescues: Counter,
-    pub(crate) timers: Counter,
-    pub(crate) jobs: Counter,
-    pub(crate) busy: Counter,
+#[derive(Debug)]
+pub(crate) struct Counters<F: Parts> {
+    pub(crate) spawned: Tally<Counts<F>>,
+    pub(crate) completed: Tally<Counts<F>>,
+    pub(crate) polls: Tally<F::Metrics>,
+    pub(crate) lifo_hits: Tally<F::Metrics>,
+    pub(crate) steals: Tally<F::Metrics>,
+    pub(crate) stolen: Tally<F::Metrics>,
+    pub(crate) injector_batches: Tally<F::Metrics>,
+    pub(crate) overflows: Tally<F::Metrics>,
+    pub(crate) parks: Tally<F::Metrics>,
+    pub(crate) sweeps: Tally<F::Metrics>,
+    pub(crate) rescues: Tally<F::Metrics>,
+    pub(crate) timers: Tally<F::Metrics>,
+    pub(crate) jobs: Tally<F::Metrics>,
+    pub(crate) busy: Tally<F::Metrics>,
 }
 
-impl Counters {
+impl<F: Parts> Counters<F> {
     pub(crate) const fn new() -> Self {
         Self {
-            spawned: Counter::new(),
-            completed: Counter::new(),
-            polls: Counter::new(),
-            lifo_hits: Counter::new(),
-            steals: Counter::new(),
-            stolen: Counter::new(),
-            injector_batches: Counter::new(),
-            overflows: Counter::new(),
-            parks: Counter::new(),
-            sweeps: Counter::new(),
-            rescues: Counter::new(),
-            timers: Counter::new(),
-            jobs: Counter::new(),
-            busy: Counter::new(),
+            spawned: Tally::new(),
+            completed: Tally::new(),
+            polls: Tally::new(),
+            lifo_hits: Tally::new(),
+            steals: Tally::new(),
+            stolen: Tally::new(),
+            injector_batches: Tally::new(),
+            overflows: Tally::new(),
+            parks: Tally::new(),
+            sweeps: Tally::new(),
+            rescues: Tally::new(),
+            timers: Tally::new(),
+            jobs: Tally::new(),
+            busy: Tally::new(),
         }
     }
 }

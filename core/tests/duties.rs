@@ -361,7 +361,11 @@ fn a_worker_that_leaves_has_another_listen() {
 #[test]
 fn a_watchdog_that_never_sleeps_is_refused() {
     let never = Config::new().watchdog(Some((Duration::ZERO, Duration::from_millis(1))));
-    let built = filch::Scheduler::over(common::Threads::new(), never, common::slots::<256>(2));
+    let built = filch::Scheduler::over(
+        common::Threads::new(),
+        never,
+        common::slots::<256, filch::parts::All>(2),
+    );
     assert_eq!(built.err(), Some(BuildError::WatchdogNeverSleeps));
 }
 

@@ -72,13 +72,18 @@ fn a_static_executor_runs_on_threads() {
 #[test]
 fn an_executor_needs_a_fair_number_of_workers() {
     let most = usize::from(WorkerId::MAX) + 1;
-    let over = |n| Scheduler::over(Manual::new(), Config::new(), slots::<2>(n)).map(|_| ());
+    let over = |n| {
+        Scheduler::over(Manual::new(), Config::new(), slots::<2, filch::parts::All>(n)).map(|_| ())
+    };
     assert_eq!(over(0), Err(BuildError::ZeroWorkers));
     assert_eq!(over(1), Ok(()));
     assert_eq!(over(most), Ok(()));
     assert_eq!(over(most + 1), Err(BuildError::TooManyWorkers(most)));
     let spares = Config::new().spares(3);
-    let over = |n| Scheduler::over(Manual::new(), spares, slots::<2>(n)).map(|e| e.workers());
+    let over = |n| {
+        Scheduler::over(Manual::new(), spares, slots::<2, filch::parts::All>(n))
+            .map(|e| e.workers())
+    };
     assert_eq!(over(3), Err(BuildError::ZeroWorkers));
     assert_eq!(over(4), Ok(1));
 }

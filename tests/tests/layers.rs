@@ -13,7 +13,7 @@ use tokens::{Token, tokens};
 /// Modules of the core, lowest layer first. A module may use those of lower layers, and itself.
 const LAYERS: &[&[&str]] = &[
     &["atomic", "bits", "lock"],
-    &["instant", "platform", "metrics", "trace"],
+    &["instant", "parts", "platform", "metrics", "trace"],
     &["task"],
     &["memory"],
     &["queue", "time", "io", "sleep", "watchdog"],
@@ -23,8 +23,13 @@ const LAYERS: &[&[&str]] = &[
 
 /// Uses within one layer that are part of the design: bit fields are fields of `atomic`'s word, and
 /// `platform` is the public side of its layer.
-const WITHIN: &[(&str, &str)] =
-    &[("bits", "atomic"), ("lock", "atomic"), ("platform", "instant"), ("platform", "trace")];
+const WITHIN: &[(&str, &str)] = &[
+    ("bits", "atomic"),
+    ("lock", "atomic"),
+    ("platform", "instant"),
+    ("platform", "trace"),
+    ("metrics", "parts"),
+];
 
 /// Crates of atomics, which only `atomic` may name.
 const ATOMICS: &[&str] =

@@ -22,6 +22,8 @@ mod instant;
 mod lock;
 #[path = "../../src/memory/mod.rs"]
 mod memory;
+#[path = "../../src/parts.rs"]
+mod parts;
 #[allow(unused_imports, reason = "as above")]
 #[path = "../../src/platform/mod.rs"]
 mod platform;

@@ -194,8 +194,10 @@ impl Batch {
 
     /// Adds a waker, if there is one. The caller has made sure that there is room.
     pub(super) fn push(&mut self, waker: Option<Waker>) {
-        if waker.is_some() {
-            self.wakers[self.len] = waker;
+        debug_assert!(waker.is_none() || !self.is_full());
+        // By `get_mut`, which has no panic in it.
+        if let Some(place) = self.wakers.get_mut(self.len).filter(|_| waker.is_some()) {
+            *place = waker;
             self.len += 1;
         }
     }

@@ -28,6 +28,7 @@ use core::{fmt, mem::MaybeUninit, ptr::NonNull};
 use crate::{
     atomic::{AtomicU32, AtomicWord, Ordering, UnsafeCell, Word, array_of, maybe_const},
     bits::Field,
+    parts::{Apart, On, Switch},
     queue::chain::Chain,
     task::header::{Header, Ready},
 };
@@ -67,24 +68,21 @@ fn distance(from: u32, to: u32) -> u32 {
     to.wrapping_sub(from) & REAL.max() as u32
 }
 
-#[repr(align(128))]
-struct Line<T>(T);
-
 /// A ring of `CAP` tasks.
 ///
 /// INV-RING-OWNER: only the owner calls `push` and `pop` and stores `tail`, in one context at a time.
 /// INV-RING-SLOT: slots `[real, tail)` hold `Ready`s that belong to the ring; `[steal, real)` belong to the thief that
 /// claimed them; the others are empty and the owner's.
-pub(crate) struct Ring<const CAP: usize> {
-    head: Line<AtomicWord>,
-    tail: Line<AtomicU32>,
-    slots: Line<[UnsafeCell<MaybeUninit<NonNull<Header>>>; CAP]>,
+pub(crate) struct Ring<const CAP: usize, C: Switch = On> {
+    head: Apart<AtomicWord, C>,
+    tail: Apart<AtomicU32, C>,
+    slots: Apart<[UnsafeCell<MaybeUninit<NonNull<Header>>>; CAP], C>,
 }
 
 // SAFETY: INV-RING-SLOT: `Ready`s are `Send`, and each slot has one owner at a time.
-unsafe impl<const CAP: usize> Sync for Ring<CAP> {}
+unsafe impl<const CAP: usize, C: Switch> Sync for Ring<CAP, C> {}
 // SAFETY: as above.
-unsafe impl<const CAP: usize> Send for Ring<CAP> {}
+unsafe impl<const CAP: usize, C: Switch> Send for Ring<CAP, C> {}
 
 /// What a push did not keep.
 #[must_use]
@@ -97,7 +95,7 @@ pub(crate) enum Overflow {
     One(Ready),
 }
 
-impl<const CAP: usize> Ring<CAP> {
+impl<const CAP: usize, C: Switch> Ring<CAP, C> {
     const CAPACITY: u32 = {
         assert!(CAP.is_power_of_two() && CAP >= 2, "a ring's capacity is a power of two");
         assert!(
@@ -118,9 +116,9 @@ impl<const CAP: usize> Ring<CAP> {
         pub(crate) fn starting_at(index: u32) -> Self {
             let head = Head::new(index, index);
             Self {
-                head: Line(AtomicWord::new(head.0)),
-                tail: Line(AtomicU32::new(head.real())),
-                slots: Line(array_of!(UnsafeCell::new(MaybeUninit::uninit()); CAP)),
+                head: Apart::new(AtomicWord::new(head.0)),
+                tail: Apart::new(AtomicU32::new(head.real())),
+                slots: Apart::new(array_of!(UnsafeCell::new(MaybeUninit::uninit()); CAP)),
             }
         }
     }
@@ -383,7 +381,7 @@ impl<const CAP: usize> Ring<CAP> {
     }
 }
 
-impl<const CAP: usize> fmt::Debug for Ring<CAP> {
+impl<const CAP: usize, C: Switch> fmt::Debug for Ring<CAP, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ring").field("len", &self.len()).finish()
     }

@@ -74,7 +74,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Whether the calling worker is in a poll: not in a waker or a broadcast of its loop's own.
-    fn is_in_task(slot: &WorkerSlot<RING>) -> bool {
+    fn is_in_task(slot: &WorkerSlot<RING, S::Parts>) -> bool {
         slot.lifo.is_accepting() && !slot.local.frame.get().is_null()
     }
 
@@ -122,7 +122,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Adds `n` to the count of local tasks, with the mark of INV-ACCEPTING down meanwhile. Adds nothing, and returns false, if
     /// the mark was down already.
-    fn count_local(slot: &WorkerSlot<RING>, n: usize) -> bool {
+    fn count_local(slot: &WorkerSlot<RING, S::Parts>, n: usize) -> bool {
         let accepting = slot.lifo.is_accepting();
         if accepting {
             slot.lifo.accept(false);

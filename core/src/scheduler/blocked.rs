@@ -24,13 +24,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub(super) fn block_worker(
         &'static self,
         id: WorkerId,
-        slot: &'static WorkerSlot<RING>,
+        slot: &'static WorkerSlot<RING, S::Parts>,
         done: &mut dyn FnMut() -> bool,
         patient: bool,
     ) -> bool {
         let worker = Worker::of(self, id);
         worker.give_away();
-        slot.fork.publish_all();
+        slot.publish_jobs();
         let _blocked = self.block(slot);
         let wait = self.census.begin_wait();
         let mut outlook =
@@ -138,9 +138,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// wait is due soon. At times true a moment too early, if a wait has just ended.
     fn is_hopeless(&self, me: WorkerId, now: Instant) -> bool {
         let (tick, by) = (self.config.tick, now.after_nanos(HOPE));
-        let is_due =
-            |slot: &WorkerSlot<RING>| slot.timed.wheel.next(tick).is_some_and(|next| next <= by);
-        let has_tasks = |slot: &WorkerSlot<RING>| !slot.ring.is_empty();
+        let is_due = |slot: &WorkerSlot<RING, S::Parts>| {
+            slot.next_timer(tick).is_some_and(|next| next <= by)
+        };
+        let has_tasks = |slot: &WorkerSlot<RING, S::Parts>| !slot.ring.is_empty();
         (!self.injector.is_empty() || self.in_use().iter().any(has_tasks))
             && !self.regular().iter().any(is_due)
             // Twice: a worker that was seen asleep first may have been woken since by a worker that was seen asleep last.

@@ -8,7 +8,7 @@
 use core::ptr::NonNull;
 
 use super::{
-    broadcasts::Broadcast,
+    broadcasts::{Broadcast, Mark},
     context::Leave,
     context::Worker,
     executor::Scheduler,
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     atomic::{AtomicU32, Ordering, fence},
     lock::Spin,
+    parts::{On, Parts},
     platform::{Panic, Platform, WorkerId},
 };
 
@@ -42,6 +43,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub fn broadcast<F>(&'static self, f: F) -> Result<usize, F>
     where
         F: Fn(WorkerId) + Sync,
+        S::Parts: Parts<Broadcasts = On>,
     {
         let here = self.working().filter(|(_, slot)| !slot.local.in_broadcast.get());
         let Some((me, slot)) = here.filter(|_| self.platform.may_wait()) else {
@@ -51,7 +53,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let worker = leave.worker();
         // The caller may be in a batch of wakers, or between two steps.
         let (away, _batch) = worker.leave_batch();
-        slot.fork.publish_all();
+        slot.publish_jobs();
         let broadcast = Broadcast {
             closure: &f,
             caller: me,
@@ -84,17 +86,21 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Marks all online workers.
-    fn mark_all(&self, broadcast: &Broadcast<'_>) {
+    fn mark_all(&self, broadcast: &Broadcast<'_>)
+    where
+        S::Parts: Parts<Broadcasts = On>,
+    {
         for (i, slot) in self.regular().iter().enumerate() {
             if !slot.is_online() {
                 continue;
             }
+            let mark = slot.shared.mark.always();
             broadcast.pending.fetch_add(1, Ordering::Relaxed);
-            slot.shared.mark.set();
+            mark.set();
             // Ordering: pairs with the fence in `decline_broadcast`: either this caller sees that the worker has left, or the worker
             // sees the mark.
             fence(Ordering::SeqCst);
-            if !slot.is_online() && slot.shared.mark.take() {
+            if !slot.is_online() && mark.take() {
                 broadcast.pending.fetch_sub(1, Ordering::Relaxed);
             } else {
                 self.unpark(WorkerId::new(i as u16));
@@ -103,10 +109,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// A worker has left. If it is marked, the broadcast goes on without it.
-    pub(crate) fn decline_broadcast(&self, slot: &WorkerSlot<RING>) {
+    pub(crate) fn decline_broadcast(&self, slot: &WorkerSlot<RING, S::Parts>) {
+        let Some(mark) = slot.shared.mark.get() else { return };
         // Ordering: pairs with the fence in `mark_all`.
         fence(Ordering::SeqCst);
-        if let Some(broadcast) = self.broadcasts.take_part(&slot.shared.mark) {
+        if let Some(broadcast) = self.broadcasts.take_part(mark) {
             self.count_down(broadcast);
         }
     }
@@ -127,23 +134,25 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Runs a broadcast's closure, if there is one for this worker; whether there was.
     #[inline]
     pub(crate) fn join_broadcast(&self) -> bool {
-        self.slot().shared.mark.is_set() && self.run_broadcast(&self.leave_loop())
+        let is_set = self.slot().shared.mark.get().is_some_and(Mark::is_set);
+        is_set && self.run_broadcast(&self.leave_loop())
     }
 
     #[cold]
     #[inline(never)]
     fn run_broadcast(&self, _: &Away<'_>) -> bool {
         let (executor, slot, me) = (self.executor, self.slot(), self.id());
-        let Some(broadcast) = executor.broadcasts.take_part(&slot.shared.mark) else {
+        let mark = slot.shared.mark.get();
+        let Some(broadcast) = mark.and_then(|mark| executor.broadcasts.take_part(mark)) else {
             return false;
         };
         slot.local.in_broadcast.set(true);
         let was = slot.lifo.replace_accept(true);
-        slot.fork.foreign_work(true);
+        slot.foreign_work(true);
         // SAFETY: INV-BROADCAST: we took the mark down.
         let under_way = unsafe { broadcast.as_ref() };
         let outcome = executor.platform.guard(&mut || (under_way.closure)(me));
-        slot.fork.foreign_work(false);
+        slot.foreign_work(false);
         slot.lifo.accept(was);
         slot.local.in_broadcast.set(false);
         // Ordering: the count of `pending` passes it on.

@@ -16,28 +16,30 @@
 //! before it leaves; it has one at a time in each count but `thieves`. So none is negative, and all are zero when no worker is
 //! online. Debug builds check this.
 
+use core::fmt;
+
 use crate::{
     atomic::{AtomicU32, Ordering, fence, maybe_const},
+    parts::{Blocks, Kept, Parts, Switch},
     platform::WorkerId,
 };
 
 /// See the module's text.
-#[derive(Debug)]
-pub(crate) struct Census {
+pub(crate) struct Census<F: Parts> {
     online: AtomicU32,
     coming: AtomicU32,
     replacements: AtomicU32,
     /// How many waits have ever been too deep to help in.
     waits: AtomicU32,
-    pub(crate) blocked: Count,
-    pub(crate) deaf: Count,
-    pub(crate) joining: Count,
-    pub(crate) helpers: Count,
-    pub(crate) blocked_helpers: Count,
-    pub(crate) thieves: Count,
+    pub(crate) blocked: Count<Blocks<F>>,
+    pub(crate) deaf: Count<F::Forks>,
+    pub(crate) joining: Count<F::Forks>,
+    pub(crate) helpers: Count<Blocks<F>>,
+    pub(crate) blocked_helpers: Count<Blocks<F>>,
+    pub(crate) thieves: Count<F::Forks>,
 }
 
-impl Census {
+impl<F: Parts> Census<F> {
     maybe_const! {
         pub(crate) fn new() -> Self {
             Self {
@@ -59,7 +61,7 @@ impl Census {
     #[inline(always)]
     pub(crate) fn online(&self) -> u32 {
         // Ordering: a hint.
-        self.online.load(Ordering::Relaxed)
+        if F::Cores::ON { self.online.load(Ordering::Relaxed) } else { 1 }
     }
 
     /// Whether no worker is online. What the workers did before they left is seen then.
@@ -171,53 +173,64 @@ impl Census {
     /// out.
     pub(crate) fn reset(&self) {
         let Self { blocked, deaf, joining, helpers, blocked_helpers, thieves, .. } = self;
-        let counts = [blocked, deaf, joining, helpers, blocked_helpers, thieves];
-        debug_assert!(counts.into_iter().all(Count::is_zero), "INV-CENSUS: {self:?}");
+        let are_zero = [blocked, helpers, blocked_helpers].into_iter().all(Count::is_zero);
+        let are_zero = are_zero && [deaf, joining, thieves].into_iter().all(Count::is_zero);
+        debug_assert!(are_zero, "INV-CENSUS");
         // Ordering: no worker is there to look at it.
         self.replacements.store(0, Ordering::Relaxed);
     }
 }
 
-/// A number of workers (INV-CENSUS).
-#[derive(Debug)]
-pub(crate) struct Count(AtomicU32);
+/// A number of workers (INV-CENSUS); none without the part to which it belongs.
+pub(crate) struct Count<S: Switch>(Kept<AtomicU32, S>);
 
-impl Count {
+impl<S: Switch> Count<S> {
     maybe_const! {
         fn new() -> Self {
-            Self(AtomicU32::new(0))
+            Self(Kept::new(AtomicU32::new(0)))
         }
     }
 
     /// Counts the calling worker, for as long as the result lives.
     pub(crate) fn up(&self) -> Counted<'_> {
-        // Ordering: AcqRel: Release pairs with the Acquire in `get`.
-        let before = self.0.fetch_add(1, Ordering::AcqRel);
-        debug_assert!(before <= WorkerId::MAX.into(), "INV-CENSUS");
-        Counted(self)
+        let count = self.0.get();
+        if let Some(count) = count {
+            // Ordering: AcqRel: Release pairs with the Acquire in `get`.
+            let before = count.fetch_add(1, Ordering::AcqRel);
+            debug_assert!(before <= WorkerId::MAX.into(), "INV-CENSUS");
+        }
+        Counted(count)
     }
 
     pub(crate) fn get(&self) -> u32 {
         // Ordering: Acquire pairs with the AcqRel of `up` and of `Counted`.
-        self.0.load(Ordering::Acquire)
+        self.0.get().map_or(0, |count| count.load(Ordering::Acquire))
     }
 
     /// Whether it is zero. A hint, or after the caller's fence.
     #[inline(always)]
     pub(crate) fn is_zero(&self) -> bool {
         // Ordering: see above.
-        self.0.load(Ordering::Relaxed) == 0
+        self.0.get().is_none_or(|count| count.load(Ordering::Relaxed) == 0)
+    }
+}
+
+impl<S: Switch> fmt::Debug for Count<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
     }
 }
 
 /// One worker in a [`Count`], for as long as this lives.
 #[must_use]
-pub(crate) struct Counted<'a>(&'a Count);
+pub(crate) struct Counted<'a>(Option<&'a AtomicU32>);
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        // Ordering: AcqRel: Release pairs with the Acquire in `Count::get`.
-        let before = self.0.0.fetch_sub(1, Ordering::AcqRel);
-        debug_assert!(before > 0, "INV-CENSUS");
+        if let Some(count) = self.0 {
+            // Ordering: AcqRel: Release pairs with the Acquire in `Count::get`.
+            let before = count.fetch_sub(1, Ordering::AcqRel);
+            debug_assert!(before > 0, "INV-CENSUS");
+        }
     }
 }

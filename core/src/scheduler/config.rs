@@ -1,8 +1,11 @@
 //! The configuration of an executor.
 
-use core::time::Duration;
+use core::{marker::PhantomData, time::Duration};
 
-use crate::atomic::Setting;
+use crate::{
+    atomic::Setting,
+    parts::{Parts, Switch},
+};
 
 /// The settings of an executor, each with a default that suits most programs.
 ///
@@ -176,8 +179,7 @@ impl Config {
 
 /// A [`Config`] in force. It may change from one use of an executor's memory to the next
 /// ([`reopen_with`](crate::Scheduler::reopen_with)), while wakers of the last use still read it.
-#[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) struct Settings<F> {
     /// These never change: the layout of slots and wheels depends on them.
     pub(crate) spares: u16,
     pub(crate) tick: u32,
@@ -193,6 +195,7 @@ pub(crate) struct Settings {
     park_timeout: Setting,
     poll_limit: Setting,
     job_slice: Setting,
+    parts: PhantomData<fn() -> F>,
 }
 
 const NEVER: u32 = u32::MAX;
@@ -213,7 +216,7 @@ fn nanos_of(setting: &Setting) -> Option<u64> {
     }
 }
 
-impl Settings {
+impl<F: Parts> Settings<F> {
     pub(crate) const fn new(config: &Config) -> Self {
         let (shortest, longest) = match config.watchdog {
             Some((shortest, longest)) => (Some(shortest), Some(longest)),
@@ -233,6 +236,7 @@ impl Settings {
             park_timeout: Setting::new(micros(config.park_timeout)),
             poll_limit: Setting::new(micros(config.poll_limit)),
             job_slice: Setting::new(micros(Some(config.job_slice))),
+            parts: PhantomData,
         }
     }
 
@@ -262,14 +266,14 @@ impl Settings {
 
     #[inline(always)]
     pub(crate) fn stealing(&self) -> bool {
-        self.stealing.get() != 0
+        F::Cores::ON && self.stealing.get() != 0
     }
     #[inline(always)]
     pub(crate) fn lifo_cap(&self) -> u32 {
         self.lifo_cap.get()
     }
     pub(crate) fn spin_rounds(&self) -> u32 {
-        self.spin_rounds.get()
+        if F::Cores::ON { self.spin_rounds.get() } else { 0 }
     }
     pub(crate) fn nesting(&self) -> u32 {
         self.nesting.get()
@@ -279,17 +283,20 @@ impl Settings {
     }
     #[inline]
     pub(crate) fn has_watchdog(&self) -> bool {
-        self.shortest.get() != NEVER
+        F::Cores::ON && F::Watchdog::ON && self.shortest.get() != NEVER
     }
     /// In nanoseconds, as are the results of the methods below.
     pub(crate) fn watchdog(&self) -> Option<(u64, u64)> {
+        if !self.has_watchdog() {
+            return None;
+        }
         nanos_of(&self.shortest).zip(nanos_of(&self.longest))
     }
     pub(crate) fn park_timeout(&self) -> Option<u64> {
         nanos_of(&self.park_timeout)
     }
     pub(crate) fn poll_limit(&self) -> Option<u64> {
-        nanos_of(&self.poll_limit)
+        if F::Watchdog::ON { nanos_of(&self.poll_limit) } else { None }
     }
     pub(crate) fn job_slice(&self) -> u64 {
         nanos_of(&self.job_slice).unwrap_or(u64::MAX)

@@ -21,7 +21,7 @@ where
     S: Slots<RING>,
 {
     pub(crate) executor: &'static Scheduler<P, S, RING>,
-    slot: &'static WorkerSlot<RING>,
+    slot: &'static WorkerSlot<RING, S::Parts>,
     id: WorkerId,
     not_send: PhantomData<*mut ()>,
 }
@@ -44,19 +44,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     #[inline(always)]
-    pub(crate) fn slot(&self) -> &'static WorkerSlot<RING> {
+    pub(crate) fn slot(&self) -> &'static WorkerSlot<RING, S::Parts> {
         self.slot
     }
 
     /// Ends the stretch of polls under way: its time goes to the estimate and to the metrics. Search time does not.
     pub(crate) fn end_stretch(&self) {
-        let (slot, local) = (self.slot(), &self.slot().local);
-        if let Some((begin, first)) = local.stretch.take() {
-            let nanos = self.executor.platform.now().as_nanos().saturating_sub(begin);
-            local.estimate.record(nanos, local.in_tick.get().saturating_sub(first));
-            let nanos = nanos.saturating_add(u64::from(local.busy_rest.get()));
-            slot.counters.busy.add((nanos / 1_000) as usize);
-            local.busy_rest.set((nanos % 1_000) as u32);
+        let slot = self.slot();
+        if let Some(pace) = slot.local.pace.get().filter(|pace| pace.is_in_stretch()) {
+            let now = self.executor.platform.now().as_nanos();
+            slot.counters.busy.add(pace.end_stretch(now));
         }
     }
 }

@@ -20,7 +20,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// As `schedule`, by the worker whose slot it is, if it is one.
     #[inline(always)]
-    pub(crate) fn schedule_in(&self, slot: Option<&WorkerSlot<RING>>, ready: Ready) {
+    pub(crate) fn schedule_in(&self, slot: Option<&WorkerSlot<RING, S::Parts>>, ready: Ready) {
         if let Some(worker) = ready.pin() {
             return self.schedule_pinned(worker, ready);
         }
@@ -40,7 +40,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// The newest task goes to the LIFO slot, the one before to the ring.
     #[inline]
-    fn schedule_local(&self, slot: &WorkerSlot<RING>, ready: Ready) {
+    fn schedule_local(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
         let displaced =
             if self.config.lifo_cap() == 0 { Some(ready) } else { slot.lifo.put(ready) };
         match displaced {
@@ -52,8 +52,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Puts a task at the end of the worker's own ring.
     ///
     /// The caller is the worker, with the mark of INV-ACCEPTING down.
-    #[inline]
-    pub(crate) fn push_ring(&self, slot: &WorkerSlot<RING>, ready: Ready) {
+    #[inline(never)]
+    pub(crate) fn push_ring(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
+        self.requeue(slot, ready);
+    }
+
+    /// As `push_ring`, for a task that has just been polled: in line, on the path of each task that yields.
+    #[inline(always)]
+    pub(crate) fn requeue(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
         debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");
         // SAFETY: INV-RING-OWNER: we are the worker, and no interrupt on it gets here.
         let overflow = unsafe { slot.ring.push(ready) };
@@ -68,7 +74,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     #[cold]
-    fn shed(&self, overflow: Overflow, slot: &WorkerSlot<RING>) {
+    fn shed(&self, overflow: Overflow, slot: &WorkerSlot<RING, S::Parts>) {
         self.keep(overflow, slot);
         if self.has_company() {
             self.notify_of(slot);
@@ -76,7 +82,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// What did not fit into a worker's ring goes to the injector.
-    pub(crate) fn keep(&self, overflow: Overflow, slot: &WorkerSlot<RING>) {
+    pub(crate) fn keep(&self, overflow: Overflow, slot: &WorkerSlot<RING, S::Parts>) {
         match overflow {
             Overflow::None => {}
             Overflow::One(ready) => self.injector.push(ready),

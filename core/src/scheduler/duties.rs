@@ -13,7 +13,9 @@
 //! **A worker in user code has no duty.** What runs user code, or waits in the midst of it, takes an [`Away`], and
 //! `leave_loop` alone makes one.
 
-use core::cell::Cell;
+use core::{cell::Cell, marker::PhantomData};
+
+use crate::parts::{Parts, Switch, Ticks};
 
 /// It is one of the searchers (INV-IDLE-COUNT).
 const SEARCHING: u16 = 1;
@@ -39,20 +41,29 @@ const OWED: u16 = SEARCHING | WATCHED | HEARD | DUE | ANNOUNCED;
 
 /// The duties of a worker. Its own context's alone (INV-LOCAL); an interrupt in it that wakes a task may look at them and add a due
 /// notification, where it finds the mark of INV-ACCEPTING up: so all else changes only while that is down.
-pub(crate) struct Duties(Cell<u16>);
+pub(crate) struct Duties<F>(Cell<u16>, PhantomData<fn() -> F>);
 
-impl Duties {
+impl<F: Parts> Duties<F> {
+    /// Those that there are, by the executor's parts.
+    const ALL: u16 = {
+        let shared = if F::Cores::ON { SEARCHING | DUE | BATCHING } else { 0 };
+        let watch = if F::Watchdog::ON { WATCHED | WATCHING | MAY_SCAN } else { 0 };
+        let slept = if Ticks::<F>::ON { SLEPT } else { 0 };
+        ANNOUNCED | shared | watch | slept | if F::Io::ON { HEARD } else { 0 }
+    };
+
     pub(crate) const fn new() -> Self {
-        Self(Cell::new(0))
+        Self(Cell::new(0), PhantomData)
     }
 
     #[inline(always)]
     fn has(&self, any_of: u16) -> bool {
-        self.0.get() & any_of != 0
+        self.0.get() & any_of & Self::ALL != 0
     }
 
     #[inline(always)]
     fn set(&self, duty: u16, on: bool) {
+        let duty = duty & Self::ALL;
         self.0.set(if on { self.0.get() | duty } else { self.0.get() & !duty });
     }
 

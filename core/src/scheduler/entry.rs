@@ -52,14 +52,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             .map_err(|_| RunError::AlreadyRunning)?;
         // First, as the platform may run wakers of the user's from here on.
         slot.shared.bell.hang(self.erased(), id);
-        slot.fork.open(self, id);
+        if let Some(fork) = slot.fork.get() {
+            fork.open(self, id);
+        }
         slot.local.guest.set(false);
         slot.local.helping.set(false);
         if let Some(spare) = id.index().checked_sub(self.workers()) {
             // Ordering: see `in_use`.
             self.spares.fetch_max(spare as u32 + 1, Ordering::Relaxed);
             // Workers that sleep already did not know of this slot when they asked all owners for jobs.
-            slot.fork.ask();
+            if let Some(fork) = slot.fork.get() {
+                fork.ask();
+            }
         }
         let others = self.census.enter();
         slot.local.is_second.set(others == 1);
@@ -77,14 +81,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             self.leave(slot);
             return Err(error);
         }
-        let number = id.index() as u64 + 1;
-        slot.local.rng.seed(self.config.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        if let Some(rng) = slot.local.rng.get() {
+            let number = id.index() as u64 + 1;
+            rng.seed(self.config.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        }
         Ok(Worker::new(self, id))
     }
 
     /// The calling context is no longer the worker of this slot. Its timers and the reactor pass to others: a slot that was online for
     /// a moment only may have got a timer in that.
-    pub(crate) fn leave(&self, slot: &WorkerSlot<RING>) {
+    pub(crate) fn leave(&self, slot: &WorkerSlot<RING, S::Parts>) {
         // SAFETY: as said in `attach`, which has made it that worker.
         unsafe { self.platform.set_worker(None) };
         // Ordering: Release pairs with the Acquire in `attach`.

@@ -6,6 +6,7 @@ use super::{executor::Scheduler, help::Patience, slot::Slots};
 use crate::{
     atomic::{AtomicU32, Ordering},
     memory::slab::Slab,
+    parts::{Parts, Switch},
     platform::{Platform, WorkerId},
     task::{
         executor_ref::{Caller, Current, TaskExecutor, Waiter},
@@ -65,6 +66,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
             return Waiter::MustNotWait;
         }
         let Some((_, slot)) = self.working() else { return Waiter::Thread };
+        if !<S::Parts as Parts>::Waits::ON {
+            return Waiter::MustNotWait;
+        }
         Waiter::Worker(Current { waker: slot.shared.bell.waker(), frame: slot.local.frame.get() })
     }
 

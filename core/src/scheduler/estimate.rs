@@ -5,8 +5,6 @@ use core::cell::Cell;
 
 /// How long a timer or an I/O event may wait while its worker is busy, in nanoseconds.
 const TARGET: u64 = 1_000_000;
-/// Polls in a tick.
-pub(crate) const TICK: u32 = 128;
 const SHORTEST: u32 = 8;
 const LONGEST: u32 = 255;
 
@@ -35,9 +33,9 @@ impl PollEstimate {
         due
     }
 
-    /// Whether a tick takes longer than `TARGET`, so that I/O cannot wait for its end.
-    pub(crate) fn is_slow(&self) -> bool {
-        self.interval.get() < TICK
+    /// Whether so many polls take longer than `TARGET`, so that I/O cannot wait for their end.
+    pub(crate) fn is_slow(&self, polls: u32) -> bool {
+        self.interval.get() < polls
     }
 
     /// Adds a sample: `polls` polls took `nanos` nanoseconds in all. Ignored if `polls` is zero.

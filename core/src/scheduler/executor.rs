@@ -10,6 +10,8 @@ use super::{
 };
 use crate::{
     atomic::{AtomicU32, AtomicWord, Ordering, array_of, maybe_const},
+    fork::worker::ForkWorker,
+    parts::{All, Apart, Parts, Switch},
     platform::{Platform, WorkerId, ward::Ward},
     queue::injector::Injector,
     sleep::idle::{Bitmap, GROUP, Idle},
@@ -27,8 +29,8 @@ use crate::{
 ///
 /// See [`Scheduler`] for its methods. Memory: about 7 KiB for each worker on 64-bit targets, with the default ring of 256 tasks.
 /// Of these the timer wheel takes 3 KiB, the ring 2 KiB, and fork-join jobs 1 KiB.
-pub type Executor<P, const N: usize, const RING: usize = 256> =
-    Scheduler<P, [WorkerSlot<RING>; N], RING>;
+pub type Executor<P, const N: usize, const RING: usize = 256, F = All> =
+    Scheduler<P, [WorkerSlot<RING, F>; N], RING>;
 
 /// A work-stealing executor over a platform `P` and worker slots `S`.
 ///
@@ -43,35 +45,27 @@ pub type Executor<P, const N: usize, const RING: usize = 256> =
 /// | [`metrics`](Scheduler::metrics), [`tasks`](Scheduler::tasks) | any |
 /// | [`shutdown`](Scheduler::shutdown) | a thread that is no worker |
 #[repr(C)]
-pub struct Scheduler<P: Platform, S, const RING: usize = 256> {
+pub struct Scheduler<P: Platform, S: Slots<RING>, const RING: usize = 256> {
     /// The first field (INV-EXECUTOR).
     pub(crate) anchor: Anchor,
     pub(crate) platform: Ward<P>,
-    pub(crate) config: Settings,
-    pub(crate) gate: Gate,
-    pub(crate) census: Census,
+    pub(crate) config: Settings<S::Parts>,
+    pub(crate) gate: Gate<S::Parts>,
+    pub(crate) census: Census<S::Parts>,
     /// How many spare slots have ever been in use. These are the first ones.
     pub(super) spares: AtomicU32,
     pub(crate) watchdog: Watchdog,
     /// Where the search for a wheel begins, for the next timer from outside.
     pub(crate) turn: AtomicU32,
     pub(crate) broadcasts: Broadcasts,
-    pub(crate) idle: Line<Idle>,
-    pub(crate) injector: Line<Injector>,
+    pub(crate) idle: Apart<Idle, Cores<S, RING>>,
+    pub(crate) injector: Apart<Injector, Cores<S, RING>>,
     slots: S,
 }
 
-#[repr(align(128))]
-pub(crate) struct Line<T>(pub(crate) T);
+type Cores<S, const RING: usize> = <<S as Slots<RING>>::Parts as Parts>::Cores;
 
-impl<T> core::ops::Deref for Line<T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<P: Platform, const N: usize, const RING: usize> Executor<P, N, RING> {
+impl<P: Platform, const N: usize, const RING: usize, F: Parts> Executor<P, N, RING, F> {
     maybe_const! {
         /// An executor with the default configuration.
         ///
@@ -90,6 +84,7 @@ impl<P: Platform, const N: usize, const RING: usize> Executor<P, N, RING> {
         pub fn with_config(platform: P, config: Config) -> Self {
             assert!(N > config.spares as usize, "an executor needs at least one worker");
             assert!(N <= WorkerId::MAX as usize + 1, "an executor has at most 4,096 workers (1,024 on narrow targets)");
+            assert!(N == 1 || F::Cores::ON, "an executor of several workers has the part `Cores`");
             assert!(!config.is_sleepless(), "a timeout of the watchdog is zero");
             Self::assemble(platform, config, array_of!(WorkerSlot::new(); N))
         }
@@ -97,6 +92,8 @@ impl<P: Platform, const N: usize, const RING: usize> Executor<P, N, RING> {
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    const MOST: usize = if Cores::<S, RING>::ON { WorkerId::MAX as usize + 1 } else { 1 };
+
     /// An executor over the caller's own slots, for a number of workers that is known at run time.
     ///
     /// # Errors
@@ -104,9 +101,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub fn over(platform: P, config: Config, slots: S) -> Result<Self, BuildError> {
         match slots.slots().len() {
             n if n <= config.spares as usize => Err(BuildError::ZeroWorkers),
-            n if n > WorkerId::MAX as usize + 1 => {
-                Err(BuildError::TooManyWorkers(WorkerId::MAX as usize + 1))
-            }
+            n if n > Self::MOST => Err(BuildError::TooManyWorkers(Self::MOST)),
             _ if config.is_sleepless() => Err(BuildError::WatchdogNeverSleeps),
             _ => Ok(Self::assemble(platform, config, slots)),
         }
@@ -126,15 +121,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 watchdog: Watchdog::new(),
                 turn: AtomicU32::new(0),
                 broadcasts: Broadcasts::new(),
-                idle: Line(Idle::new()),
-                injector: Line(Injector::new()),
+                idle: Apart::new(Idle::new()),
+                injector: Apart::new(Injector::new()),
                 slots,
             }
         }
     }
 
     #[inline(always)]
-    pub(crate) fn slots(&self) -> &[WorkerSlot<RING>] {
+    pub(crate) fn slots(&self) -> &[WorkerSlot<RING, S::Parts>] {
         self.slots.slots()
     }
 
@@ -143,7 +138,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// A slot is among them before its context's first push. So a worker that has seen that a slot may hold work sees the slot
     /// here. So does a worker that has put a SeqCst fence before this look, as `Idle::announce` does.
     #[inline]
-    pub(crate) fn in_use(&self) -> &[WorkerSlot<RING>] {
+    pub(crate) fn in_use(&self) -> &[WorkerSlot<RING, S::Parts>] {
         // Ordering: see above. The fences in `attach` and after each push are the other side.
         let unused = u32::from(self.config.spares) - self.spares.load(Ordering::Relaxed);
         let slots = self.slots();
@@ -171,31 +166,38 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The worker of the calling context, and its slot, even if the worker has not entered: a core knows its id before. Marks in
     /// the slot (accepting, a frame) say whether the worker is at work.
     #[inline]
-    pub(crate) fn current(&self) -> Option<(WorkerId, &WorkerSlot<RING>)> {
+    pub(crate) fn current(&self) -> Option<(WorkerId, &WorkerSlot<RING, S::Parts>)> {
         let id = self.platform.current_worker()?;
         self.slots().get(id.index()).map(|slot| (id, slot))
     }
 
     /// As `current`, for a worker that has entered.
-    pub(crate) fn working(&self) -> Option<(WorkerId, &WorkerSlot<RING>)> {
+    pub(crate) fn working(&self) -> Option<(WorkerId, &WorkerSlot<RING, S::Parts>)> {
         self.current().filter(|(_, slot)| slot.is_online())
     }
 
     /// The slots whose workers may have timers: all but the spares.
-    pub(crate) fn regular(&self) -> &[WorkerSlot<RING>] {
+    pub(crate) fn regular(&self) -> &[WorkerSlot<RING, S::Parts>] {
         self.slots().get(..self.workers()).unwrap_or_default()
     }
 
     /// The slot of a worker that exists.
-    pub(crate) fn slot_of(&self, worker: WorkerId) -> &WorkerSlot<RING> {
+    pub(crate) fn slot_of(&self, worker: WorkerId) -> &WorkerSlot<RING, S::Parts> {
         debug_assert!(worker.index() < self.slots().len());
         // SAFETY: slots stay, and ids of workers come from slots.
         unsafe { self.slots().get_unchecked(worker.index()) }
     }
 
+    /// Whether several workers share the work. A single one needs no idle bitmap: a context that queues something for it notifies
+    /// its park word in any case.
+    #[inline(always)]
+    pub(crate) fn is_shared(&self) -> bool {
+        <S::Parts as Parts>::Cores::ON
+    }
+
     /// Asks all workers to publish jobs.
     pub(crate) fn ask_all(&self) {
-        self.in_use().iter().for_each(|slot| slot.fork.ask());
+        self.in_use().iter().filter_map(|slot| slot.fork.get()).for_each(ForkWorker::ask);
     }
 }
 
@@ -210,7 +212,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Bitmap for Scheduler<P, S, 
         if group == 0 {
             return &self.idle.first;
         }
-        // SAFETY: groups are those of workers that exist.
-        unsafe { &self.slots().get_unchecked(group * GROUP).shared.bits }
+        // SAFETY: groups are those of workers that exist. A single worker has no second group.
+        unsafe { self.slots().get_unchecked(group * GROUP).shared.bits.get().unwrap_unchecked() }
     }
 }

@@ -1,6 +1,6 @@
 //! Where a worker finds its next task.
 
-use super::{context::Worker, estimate::TICK, slot::Slots};
+use super::{context::Worker, slot::Slots};
 use crate::{platform::Platform, task::header::Ready};
 
 /// Each so many searches for a task begin with the injector. One task is taken from there: a batch would go to the end of the ring.
@@ -63,9 +63,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn take_others(&self) -> Option<Ready> {
         let local = &self.slot().local;
         // A worker that takes a whole tick's tasks at a time, or jobs, would never come to its end in `look_around`.
-        if local.in_tick.get() >= TICK {
-            self.end_tick();
-        }
+        self.end_tick_if_over();
         if let Some(ready) = self.take_injector(usize::MAX) {
             return Some(ready);
         }

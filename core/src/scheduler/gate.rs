@@ -1,7 +1,10 @@
 //! The door for new tasks, and how far the end of the executor has come.
 
+use core::marker::PhantomData;
+
 use crate::{
     atomic::{AtomicU32, AtomicUsize, Ordering, fence, maybe_const},
+    parts::{Counts, Parts, Switch},
     platform::{Platform, ward::Ward},
 };
 
@@ -23,24 +26,27 @@ pub(super) const ONE: usize = 2;
 /// Spawns from inside a poll are counted by their worker, without sharing; the executor cannot stop meanwhile, since the
 /// spawning task itself is alive. Spawns from outside are counted here, in one word with the bit that closes the door, so
 /// that each comes either before or after the closing.
-#[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct Gate<F> {
     pub(super) stage: AtomicU32,
     pub(super) outside: AtomicUsize,
     /// Counts up when a waiter for the end should look again.
     pub(super) news: AtomicU32,
+    parts: PhantomData<fn() -> F>,
 }
 
-impl Gate {
+impl<F: Parts> Gate<F> {
     maybe_const! {
         pub(crate) fn new() -> Self {
-            Self { stage: AtomicU32::new(OPEN), outside: AtomicUsize::new(0), news: AtomicU32::new(0) }
+            Self { stage: AtomicU32::new(OPEN), outside: AtomicUsize::new(0), news: AtomicU32::new(0), parts: PhantomData }
         }
     }
 
     /// Counts a spawn from outside; false if the door is closed, and then it was never counted: neither the workers nor
     /// [`Scheduler::metrics`] see a task that is none.
     pub(crate) fn admit(&self) -> bool {
+        if !Counts::<F>::ON {
+            return true;
+        }
         let next = |count: usize| (count & CLOSED == 0).then_some(count + ONE);
         // Ordering: AcqRel; Release so that a later closing sees what came before, Acquire so that a spawn that comes
         // too late sees the shutdown: pairs with the AcqRel in `advance`.
@@ -48,6 +54,9 @@ impl Gate {
     }
 
     pub(crate) fn dismiss(&self) {
+        if !Counts::<F>::ON {
+            return;
+        }
         self.outside.fetch_sub(ONE, Ordering::AcqRel);
     }
 
@@ -58,7 +67,7 @@ impl Gate {
     #[inline]
     pub(super) fn stage(&self) -> u32 {
         // Ordering: Acquire pairs with the AcqRel in `advance`.
-        self.stage.load(Ordering::Acquire)
+        if F::Shutdown::ON { self.stage.load(Ordering::Acquire) } else { OPEN }
     }
 
     pub(crate) fn is_closing(&self) -> bool {

@@ -1,7 +1,10 @@
 //! Waiting in sync code: the waiting context helps while there is work, and then sleeps.
 
 use super::{context::Worker, executor::Scheduler, nested::Nested, slot::Slots, worker::Step};
-use crate::platform::{Platform, WorkerId};
+use crate::{
+    parts::{On, Parts, Switch},
+    platform::{Platform, WorkerId},
+};
 
 /// How often a context from outside looks before it sleeps, for about a microsecond in all. A worker that is awake needs that
 /// long for a small task. A sleep costs both sides a system call, even if the wait ends before the sleep begins.
@@ -29,26 +32,35 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     ///
     /// # Panics
     /// With a panic of `done`.
-    pub fn help_until(&'static self, mut done: impl FnMut() -> bool) -> bool {
+    pub fn help_until(&'static self, mut done: impl FnMut() -> bool) -> bool
+    where
+        S::Parts: Parts<Waits = On>,
+    {
         self.help(&mut done, Patience::None)
     }
 
     /// As [`help_until`](Self::help_until), but nests deeper rather than give up, until the stack overflows. For waits that
     /// cannot fail.
     #[doc(hidden)]
-    pub fn help_until_done(&'static self, mut done: impl FnMut() -> bool) -> bool {
+    pub fn help_until_done(&'static self, mut done: impl FnMut() -> bool) -> bool
+    where
+        S::Parts: Parts<Waits = On>,
+    {
         self.help(&mut done, Patience::Endless)
     }
 
     /// As [`help_until`](Self::help_until), for waits that an event from outside may end. It gives up after no worker has been
     /// left for five seconds to run what is queued. Of several such waits the one that began last gives up first.
     #[doc(hidden)]
-    pub fn help_patiently(&'static self, mut done: impl FnMut() -> bool) -> bool {
+    pub fn help_patiently(&'static self, mut done: impl FnMut() -> bool) -> bool
+    where
+        S::Parts: Parts<Waits = On>,
+    {
         self.help(&mut done, Patience::Some)
     }
 
     pub(super) fn help(&'static self, done: &mut dyn FnMut() -> bool, patience: Patience) -> bool {
-        if !self.platform.may_wait() {
+        if !<S::Parts as Parts>::Waits::ON || !self.platform.may_wait() {
             return done();
         }
         match self.working() {

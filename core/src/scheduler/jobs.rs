@@ -2,7 +2,9 @@
 //! jobs that a worker's loop takes.
 
 use super::{
-    context::Leave, context::Worker, estimate::TICK, executor::Scheduler, leave_loop::Away,
+    context::{Leave, Worker},
+    executor::Scheduler,
+    leave_loop::Away,
     slot::Slots,
 };
 use crate::{
@@ -11,6 +13,7 @@ use crate::{
         steal::Stolen,
         worker::{Crew, ForkWorker, OffLoop},
     },
+    parts::{On, Parts},
     platform::{Panic, Platform, WorkerId},
 };
 
@@ -36,6 +39,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub fn fork<F, R>(&'static self, f: F) -> Result<R, F>
     where
         F: FnOnce(Fork<'_>) -> R,
+        S::Parts: Parts<Forks = On>,
     {
         if !self.platform.may_wait() {
             return Err(f);
@@ -45,16 +49,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             let leave = Leave::at_end(self, id);
             // The caller may be in a batch of wakers, or between two steps.
             let (_away, _batch) = leave.worker().leave_batch();
-            return Ok(Fork::run(&slot.fork, alone, f));
+            return Ok(Fork::run(slot.fork.always(), alone, f));
         }
         let Some(helper) = self.helper() else { return Err(f) };
-        Ok(Fork::run(&helper.worker().slot().fork, alone, f))
+        Ok(Fork::run(helper.worker().slot().fork.always(), alone, f))
     }
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RING> {
     fn fork_worker(&self, worker: WorkerId) -> &ForkWorker {
-        &self.slot_of(worker).fork
+        // SAFETY: a crew is what a fork worker is linked to; where one slot has a fork worker, all have.
+        unsafe { self.slot_of(worker).fork.get().unwrap_unchecked() }
     }
 
     fn idle(&self) -> usize {
@@ -86,12 +91,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
         // SAFETY: INV-FORK-WORKER: the caller is the worker.
         let own = || unsafe { !slot.lifo.is_empty() || !slot.inbox.is_empty() };
         let kept = || !self.config.stealing() && !slot.ring.is_empty();
-        let unseen =
-            || !self.watchdog.is_on() && (slot.timed.wheel.is_overdue(now) || self.is_unheard());
+        let unseen = || !self.watchdog.is_on() && (slot.is_overdue(now) || self.is_unheard());
         let due = over && (own() || kept() || !self.idle.any_parked(self) || unseen());
         if due {
             // The loop looks for I/O and timers before it steals again.
-            slot.local.in_tick.set(TICK);
+            if let Some(pace) = slot.local.pace.get() {
+                pace.cut_tick_short();
+            }
         }
         (due, now.as_nanos())
     }
@@ -166,24 +172,26 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     pub(crate) fn run_job(&self) -> bool {
         let (executor, slot) = (self.executor, self.slot());
         let local = &slot.local;
+        let Some(fork) = slot.fork.get() else { return false };
         if !local.duties.is_searching() || local.guest.get() || !executor.may_run_jobs() {
             return false;
         }
         let Some(stolen) = self.steal_job() else { return false };
         let away = self.leave_for_long();
         // A worker that waits in sync code, or is in a run, has frames below.
-        let at_loop_level = local.frame.get().is_null() && !slot.fork.is_in_run();
+        let at_loop_level = local.frame.get().is_null() && !fork.is_in_run();
         let counted = executor.census.thieves.up();
-        slot.fork.run(stolen, at_loop_level, &Out { worker: self, away });
+        fork.run(stolen, at_loop_level, &Out { worker: self, away });
         drop(counted);
         if executor.config.job_workers() < u32::from(u16::MAX) || !executor.census.helpers.is_zero()
         {
             // A worker may have been refused a job, and sleep.
             executor.notify();
         }
-        if self.has_not_looked_for(BETWEEN_JOBS) {
-            // The next pass looks for I/O and timers.
-            local.in_tick.set(TICK);
+        if let Some(pace) = local.pace.get() {
+            if pace.has_not_looked_for(BETWEEN_JOBS, self.now()) {
+                pace.cut_tick_short();
+            }
         }
         true
     }
@@ -191,7 +199,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Steals a job of any other worker.
     fn steal_job(&self) -> Option<Stolen> {
         self.others().find_map(|(index, victim)| {
-            let job = victim.fork.steal(self.executor, None)?;
+            let job = victim.fork.get()?.steal(self.executor, None)?;
             Some((job, WorkerId::new(index as u16)))
         })
     }

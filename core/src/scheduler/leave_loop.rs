@@ -6,10 +6,12 @@ use super::{
     context::Worker,
     duties::Duties,
     executor::Scheduler,
+    pace::Pace,
     slot::{LifoSlot, Slots, WorkerSlot},
 };
 use crate::{
     atomic::Ordering,
+    parts::Parts,
     platform::{Platform, WorkerId},
     trace::Event,
 };
@@ -20,13 +22,13 @@ pub(crate) struct Away<'w>(PhantomData<&'w ()>);
 
 /// A batch of wakers that one of them has interrupted, if there is one: it goes on when this is dropped.
 #[must_use]
-pub(crate) struct Batch {
+pub(crate) struct Batch<F: Parts> {
     lifo: &'static LifoSlot,
-    duties: &'static Duties,
+    duties: &'static Duties<F>,
     batching: bool,
 }
 
-impl Drop for Batch {
+impl<F: Parts> Drop for Batch<F> {
     fn drop(&mut self) {
         // INV-ACCEPTING: duties change only while it is down.
         let was = self.lifo.replace_accept(false);
@@ -56,12 +58,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// As [`leave_loop`](Self::leave_loop), by user code that waits, or calls other user code: if it is a waker in a batch, that ends
     /// here. What is left of it is delivered first; it goes on when the second value is dropped.
-    pub(crate) fn leave_batch(&self) -> (Away<'_>, Batch) {
+    pub(crate) fn leave_batch(&self) -> (Away<'_>, Batch<S::Parts>) {
         let slot = self.slot();
         // INV-ACCEPTING: duties change only while it is down.
         let was = slot.lifo.replace_accept(false);
         let batching = slot.local.duties.batches(false);
-        slot.local.duties.hears(batching && self.executor.platform.listens());
+        slot.local.duties.hears(batching && self.executor.listens());
         slot.lifo.accept(was);
         (self.leave_loop(), Batch { lifo: &slot.lifo, duties: &slot.local.duties, batching })
     }
@@ -104,7 +106,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if duties.are_any_before_batch() {
             self.give_up(false);
         }
-        if self.slot().local.stretch.get().is_none() {
+        if !self.slot().local.pace.get().is_some_and(Pace::is_in_stretch) {
             self.cover_poll();
         }
         // INV-ACCEPTING: duties change only while it is down.
@@ -150,7 +152,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Takes the announcement back; false if the worker has been claimed, and so searches.
     pub(crate) fn retract(&self) -> bool {
-        let unclaimed = self.executor.idle.retract(self.executor, self.id());
+        let executor = self.executor;
+        let unclaimed = !executor.is_shared() || executor.idle.retract(executor, self.id());
         self.slot().local.duties.retracts(!unclaimed);
         unclaimed
     }
@@ -162,7 +165,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     pub(crate) fn cover_poll(&self) {
         let executor = self.executor;
         let has_reason = || {
-            self.slot().timed.wheel.is_armed()
+            self.slot().has_timers()
                 || executor.is_unheard()
                 || executor.config.poll_limit().is_some()
         };
@@ -198,7 +201,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Sends the notification that the calling worker has put off.
-    fn flush_notify(&self, slot: &WorkerSlot<RING>) {
+    fn flush_notify(&self, slot: &WorkerSlot<RING, S::Parts>) {
         debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");
         if slot.local.duties.notifies() {
             let batching = slot.local.duties.batches(false);

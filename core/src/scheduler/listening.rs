@@ -46,11 +46,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// The worker is in its loop, and delivers what it has heard of before it leaves that.
     pub(crate) fn sleep(&self, deadline: Option<Instant>, still: impl FnOnce() -> bool) {
         let executor = self.executor;
-        let listens = if executor.platform.listens() {
-            executor.begin_to_listen()
-        } else {
-            Err(Busy::Sleeps)
-        };
+        let listens =
+            if executor.listens() { executor.begin_to_listen() } else { Err(Busy::Sleeps) };
         match listens {
             Ok(()) => {
                 let heard = self.park_as(Sleep::Listen, deadline, still);
@@ -71,15 +68,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn hear(&self, heard: bool) {
         let local = &self.slot().local;
         local.duties.hears(heard);
-        if heard {
-            local.spin_limit.hears();
+        if let Some(limit) = local.spin_limit.get().filter(|_| heard) {
+            limit.hears();
         }
     }
 
     /// Asks the reactor what is ready, without blocking, unless another worker is in there: that one hears of it.
     pub(crate) fn ask(&self) {
         let (executor, slot) = (self.executor, self.slot());
-        if executor.platform.listens() && executor.idle.listener.begin(ASKS) {
+        if executor.listens() && executor.idle.listener.begin(ASKS) {
             let at_once = Some(Instant::ZERO);
             let word = slot.shared.park.word();
             // SAFETY: INV-LISTENER; we are the worker, and have entered. The word is another: the worker is awake.

@@ -4,7 +4,11 @@ use super::{
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
-use crate::platform::{Platform, WorkerId};
+use crate::{
+    fork::worker::ForkWorker,
+    parts::{Parts, Switch},
+    platform::{Platform, WorkerId},
+};
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Whether there is a task that worker `me` could take from the injector or from another's ring, or a job of another.
@@ -19,7 +23,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     fn has_work_but_of(&self, me: Option<usize>) -> bool {
         let jobs = self.may_run_jobs();
-        let has = |slot: &WorkerSlot<RING>| !slot.ring.is_empty() || (jobs && slot.fork.has_jobs());
+        let has = |slot: &WorkerSlot<RING, S::Parts>| {
+            !slot.ring.is_empty() || (jobs && slot.fork.get().is_some_and(ForkWorker::has_jobs))
+        };
         !self.injector.is_empty()
             || (self.config.stealing()
                 && self.in_use().iter().enumerate().any(|(i, slot)| Some(i) != me && has(slot)))
@@ -57,6 +63,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.census.is_one_awake(self.idle.parked(self))
     }
 
+    /// Whether there is a reactor for workers to listen in.
+    #[inline(always)]
+    pub(crate) fn listens(&self) -> bool {
+        <S::Parts as Parts>::Io::ON && self.platform.listens()
+    }
+
     /// Whether workers sleep, and none of them watches. A hint.
     pub(crate) fn lacks_watcher(&self) -> bool {
         self.config.has_watchdog() && !self.watchdog.is_on() && self.idle.any_parked(self)
@@ -64,6 +76,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Whether I/O is not heard of before some worker looks: none is in the reactor. A hint.
     pub(crate) fn is_unheard(&self) -> bool {
-        self.platform.listens() && self.idle.listener.is_none()
+        self.listens() && self.idle.listener.is_none()
     }
 }

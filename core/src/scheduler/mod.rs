@@ -29,11 +29,14 @@ mod models_jobs;
 #[cfg(all(test, filch_loom))]
 mod models_listen;
 #[cfg(all(test, filch_loom))]
+mod models_single;
+#[cfg(all(test, filch_loom))]
 mod models_watch;
 #[cfg(all(test, filch_loom))]
 mod models_whole;
 pub(crate) mod nested;
 pub(crate) mod offline;
+pub(crate) mod pace;
 pub(crate) mod parking;
 pub(crate) mod replace;
 pub(crate) mod rng;

@@ -122,7 +122,7 @@ fn jobs_become_public_against_sleep() {
         let owner = fork(model, move |fork| {
             fork.join(
                 |_| {
-                    model.executor.slots()[0].fork.publish_all();
+                    model.executor.slots()[0].publish_jobs();
                     ran.wait();
                 },
                 |_| ran.set(),
@@ -144,7 +144,7 @@ fn who_goes_to_sleep_has_asked() {
         let thief = model.start(1..2);
         let ran = Flag::leak();
         let owner = fork(model, move |fork| {
-            model.executor.slots()[0].fork.ask();
+            model.executor.slots()[0].fork.always().ask();
             fork.join(
                 |fork| {
                     // Until the other worker sleeps for good, or has taken the job already.
@@ -174,7 +174,7 @@ fn who_leaves_makes_room_for_a_worker() {
         let thief = asleep(model);
         let (ran, left) = (Flag::leak(), Flag::leak());
         let owner = fork(model, move |fork| {
-            executor.slots()[0].fork.ask();
+            executor.slots()[0].fork.always().ask();
             fork.join(
                 |fork| {
                     left.wait();

@@ -37,7 +37,7 @@ pub(super) struct Board {
 }
 
 impl Board {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { lock: Mutex::new(0), news: Condvar::new() }
     }
 

@@ -23,7 +23,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 pub(crate) struct Nested<P: Platform, S: Slots<RING>, const RING: usize> {
     accepting: bool,
     /// A batch of wakers that the loop interrupts.
-    _batch: Batch,
+    _batch: Batch<S::Parts>,
     budget: u32,
     in_poll: bool,
     /// A field, so it is dropped after `Nested::drop` has run.
@@ -34,7 +34,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Nested<P, S, RING> {
     pub(crate) fn enter(
         executor: &'static Scheduler<P, S, RING>,
         id: WorkerId,
-        slot: &'static WorkerSlot<RING>,
+        slot: &'static WorkerSlot<RING, S::Parts>,
     ) -> Self {
         let in_poll = slot.lifo.is_in_poll();
         if in_poll {
@@ -42,7 +42,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Nested<P, S, RING> {
             slot.lifo.count_poll();
         }
         slot.local.depth.set(slot.local.depth.get() + 1);
-        slot.fork.foreign_work(true);
+        slot.foreign_work(true);
         let accepting = slot.lifo.replace_accept(false);
         let (_, batch) = Worker::of(executor, id).leave_batch();
         Self {
@@ -62,7 +62,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Nested<P, S, RING>
         let slot = worker.slot();
         // The poll or the job below goes on, perhaps for long.
         let _ = worker.leave_for_long();
-        slot.fork.foreign_work(false);
+        slot.foreign_work(false);
         slot.local.depth.set(slot.local.depth.get() - 1);
         slot.local.budget.set(self.budget);
         if self.in_poll {

@@ -7,6 +7,11 @@ use crate::{instant::Instant, platform::Platform, trace::Event};
 const FIRST: u64 = 1_000_000;
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
+    /// Whether to look for work once more, after so many rounds, before it sleeps.
+    pub(crate) fn may_look_again(&self, round: u32, most: u32) -> bool {
+        self.slot().local.spin_limit.get().is_some_and(|limit| limit.allows(round, most))
+    }
+
     /// As `park_in_loop`, and learns from how long it took.
     pub(crate) fn park_and_learn(&self, most: u32) -> bool {
         if most == 0 {
@@ -15,9 +20,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let begin = self.executor.platform.now();
         let slept = self.park_in_loop();
         if slept {
-            let (duties, limit) = (&self.slot().local.duties, &self.slot().local.spin_limit);
+            let Some(limit) = self.slot().local.spin_limit.get() else { return slept };
             let now = self.executor.platform.now();
-            if duties.is_searching() || self.slot().timed.wheel.is_overdue(now) {
+            if self.slot().local.duties.is_searching() || self.slot().is_overdue(now) {
                 limit.record(now.nanos_since(begin), most);
             } else {
                 // What ends by I/O would not have been found by looks at queues and timers, however many.
@@ -56,13 +61,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (executor, slot) = (self.executor, self.slot());
         self.end_park();
         self.end_stretch();
-        slot.fork.publish_all();
+        slot.publish_jobs();
         let searched = slot.local.duties.announces();
         let look = || executor.has_work(self.id());
-        let found = executor.idle.announce(executor, self.id(), searched, look);
+        let found = if executor.is_shared() {
+            executor.idle.announce(executor, self.id(), searched, look)
+        } else {
+            look()
+        };
         if found || self.must_stay() {
             self.retract();
-            if found {
+            if found && executor.is_shared() {
                 // The task's pusher may have relied on this worker's search: should it turn to a task of its own, it looks again
                 // when it leaves the loop.
                 let was_claimed = slot.local.duties.searches();

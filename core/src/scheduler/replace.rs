@@ -12,12 +12,13 @@ use super::{
 };
 use crate::{
     atomic::{AtomicBool, Ordering, fence},
+    parts::{Blocks, Switch},
     platform::{Platform, WorkerEntry, WorkerId},
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Counts the calling worker, whose slot this is, as blocked, for as long as the result lives, and starts a replacement.
-    pub(super) fn block(&'static self, slot: &'static WorkerSlot<RING>) -> impl Drop {
+    pub(super) fn block(&'static self, slot: &'static WorkerSlot<RING, S::Parts>) -> impl Drop {
         let awaits = &slot.shared.awaits_others;
         // Ordering: Relaxed, before the fence below.
         let before = awaits.swap(true, Ordering::Relaxed);
@@ -42,7 +43,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         counted
     }
 
-    pub(super) fn spare_slots(&self) -> impl Iterator<Item = (WorkerId, &WorkerSlot<RING>)> {
+    pub(super) fn spare_slots(
+        &self,
+    ) -> impl Iterator<Item = (WorkerId, &WorkerSlot<RING, S::Parts>)> {
         self.slots()
             .iter()
             .enumerate()
@@ -86,7 +89,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Whether this is a replacement that is no longer needed. Then it has counted itself out, and must leave.
     pub(crate) fn leaves_as_surplus(&self) -> bool {
-        if self.id().index() < self.executor.workers() {
+        if !Blocks::<S::Parts>::ON || self.id().index() < self.executor.workers() {
             return false;
         }
         self.executor.census.remove_surplus()

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     atomic::{Ordering, fence},
     instant::Instant,
+    parts::{On, Parts},
     platform::{Platform, WorkerId},
     task::info::TaskInfo,
 };
@@ -38,7 +39,10 @@ impl fmt::Display for ShutdownError {
 
 impl core::error::Error for ShutdownError {}
 
-impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING>
+where
+    S::Parts: Parts<Shutdown = On>,
+{
     /// Ends the executor: refuses spawns from outside, lets the tasks finish until `deadline` (tasks may still spawn), shows
     /// those that survive it to `survivors`, cancels them, and waits until no task is left and every worker has left.
     /// [`Instant::MAX`] waits for all; a deadline that has passed cancels at once. Returns how many survived.

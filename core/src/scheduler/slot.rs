@@ -7,11 +7,13 @@ use core::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
-use super::{broadcasts::Mark, duties::Duties, estimate::PollEstimate, rng::Rng};
+use super::{broadcasts::Mark, duties::Duties, pace::Pace, rng::Rng};
 use crate::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicWord, Ordering, compiler_fence, maybe_const},
     fork::worker::ForkWorker,
+    instant::Instant,
     metrics::Counters,
+    parts::{All, Apart, Kept, Parts, Ticks},
     platform::WorkerId,
     queue::{inbox::Inbox, ring::Ring},
     sleep::{park::ParkWord, spin_limit::SpinLimit},
@@ -34,42 +36,36 @@ pub(crate) const STARTING: u32 = 2;
 ///
 /// An [`Executor`](crate::Executor) holds an array of them; `WorkerSlot::new` is for executors over slots of one's own
 /// ([`Scheduler::over`](crate::Scheduler::over)).
-#[repr(align(128))]
-pub struct WorkerSlot<const RING: usize = 256> {
-    pub(crate) ring: Ring<RING>,
-    pub(crate) lifo: LifoSlot,
-    pub(crate) shared: Shared,
-    pub(crate) timed: Timed,
+pub struct WorkerSlot<const RING: usize = 256, F: Parts = All> {
+    pub(crate) ring: Ring<RING, F::Cores>,
+    pub(crate) lifo: Apart<LifoSlot, F::Cores>,
+    pub(crate) shared: Apart<Shared<F>, F::Cores>,
+    /// The worker's timers. Other workers fire them when it is stuck or offline.
+    pub(crate) wheel: Apart<Timed<F>, F::Cores>,
     pub(crate) inbox: Inbox,
-    pub(crate) fork: ForkWorker,
-    pub(crate) counters: Counters,
-    pub(crate) local: Local,
+    pub(crate) fork: Kept<ForkWorker, F::Forks>,
+    pub(crate) counters: Counters<F>,
+    pub(crate) local: Local<F>,
 }
 
+type Timed<F> = Kept<Wheel<<F as Parts>::Wheels>, <F as Parts>::Timers>;
+
 /// What others write.
-#[repr(align(128))]
-pub(crate) struct Shared {
+pub(crate) struct Shared<F: Parts> {
     pub(crate) park: ParkWord,
     pub(crate) status: AtomicU32,
-    pub(crate) mark: Mark,
+    pub(crate) mark: Kept<Mark, F::Broadcasts>,
     /// It sleeps in a join too deep to help in, as long as others can work.
     pub(crate) awaits_others: AtomicBool,
     /// Written once, by the executor's first use of the slot; for the worker's own waker.
     pub(crate) bell: Bell,
     /// In the first slot of each group of workers but the first: the group's word of the idle bitmap.
-    pub(crate) bits: AtomicWord,
+    pub(crate) bits: Kept<AtomicWord, F::Cores>,
     /// What others saw of this one.
-    pub(crate) seen: Seen,
-}
-
-/// The worker's timers. Other workers fire them when it is stuck or offline.
-#[repr(align(128))]
-pub(crate) struct Timed {
-    pub(crate) wheel: Wheel,
+    pub(crate) seen: Kept<Seen, F::Watchdog>,
 }
 
 /// What the owner writes and others read.
-#[repr(align(128))]
 pub(crate) struct LifoSlot {
     task: AtomicPtr<Header>,
     /// Counts up at each begin and each end of a poll: odd inside one.
@@ -82,17 +78,13 @@ pub(crate) struct LifoSlot {
 
 /// INV-LOCAL: only the worker's own context touches this. An interrupt handler on it touches `duties` alone, by a wake, and only in a
 /// poll (INV-ACCEPTING).
-pub(crate) struct Local {
-    pub(crate) rng: Rng,
-    pub(crate) estimate: PollEstimate,
-    pub(crate) spin_limit: SpinLimit,
+pub(crate) struct Local<F: Parts> {
+    pub(crate) rng: Kept<Rng, F::Cores>,
+    pub(crate) pace: Kept<Pace, Ticks<F>>,
+    pub(crate) spin_limit: Kept<SpinLimit, F::Cores>,
     /// Searches for a task since the worker began.
     pub(crate) ticks: Cell<u32>,
-    pub(crate) duties: Duties,
-    /// Polls in the tick under way.
-    pub(crate) in_tick: Cell<u32>,
-    /// When the stretch of polls under way began, in nanoseconds, and at which poll of the tick.
-    pub(crate) stretch: Cell<Option<(u64, u32)>>,
+    pub(crate) duties: Duties<F>,
     /// Polls in a row from the LIFO slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) budget: Cell<u32>,
@@ -100,7 +92,7 @@ pub(crate) struct Local {
     pub(crate) depth: Cell<u32>,
     /// Local tasks alive on this worker.
     pub(crate) locals: Cell<usize>,
-    pub(crate) watcher: Watcher,
+    pub(crate) watcher: Kept<Watcher, F::Watchdog>,
     /// Whether a worker that is offline has left timers.
     pub(crate) orphans: Cell<bool>,
     /// It is a thread that helps while it waits.
@@ -113,42 +105,38 @@ pub(crate) struct Local {
     pub(crate) in_broadcast: Cell<bool>,
     /// Its handle was dropped in the midst of something: it leaves at the end of that.
     pub(crate) abandoned: Cell<bool>,
-    /// When it last looked for I/O in the midst of a tick or between two jobs.
-    pub(crate) looked: Cell<u64>,
-    /// Nanoseconds of busy time not yet counted as a microsecond.
-    pub(crate) busy_rest: Cell<u32>,
     /// It came online beside one other worker, and has not slept since.
     pub(crate) is_second: Cell<bool>,
 }
 
 // SAFETY: INV-LOCAL; all else is atomic, or a queue with its own argument.
-unsafe impl<const RING: usize> Sync for WorkerSlot<RING> {}
+unsafe impl<const RING: usize, F: Parts> Sync for WorkerSlot<RING, F> {}
 // SAFETY: as above; a slot that moves is in use nowhere.
-unsafe impl<const RING: usize> Send for WorkerSlot<RING> {}
+unsafe impl<const RING: usize, F: Parts> Send for WorkerSlot<RING, F> {}
 
-impl<const RING: usize> WorkerSlot<RING> {
+impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
     maybe_const! {
         /// An idle slot.
         pub fn new() -> Self {
             Self {
                 ring: Ring::new(),
-                lifo: LifoSlot {
+                lifo: Apart::new(LifoSlot {
                     task: AtomicPtr::new(null_mut()),
                     polls: AtomicU32::new(0),
                     accepting: AtomicBool::new(false),
-                },
-                shared: Shared {
+                }),
+                shared: Apart::new(Shared {
                     park: ParkWord::new(),
                     status: AtomicU32::new(OFFLINE),
-                    mark: Mark::new(),
+                    mark: Kept::new(Mark::new()),
                     awaits_others: AtomicBool::new(false),
                     bell: Bell::new(),
-                    bits: AtomicWord::new(0),
-                    seen: Seen::new(),
-                },
-                timed: Timed { wheel: Wheel::new() },
+                    bits: Kept::new(AtomicWord::new(0)),
+                    seen: Kept::new(Seen::new()),
+                }),
+                wheel: Apart::new(Kept::new(Wheel::new())),
                 inbox: Inbox::new(),
-                fork: ForkWorker::new(),
+                fork: Kept::new(ForkWorker::new()),
                 counters: Counters::new(),
                 local: Local::new(),
             }
@@ -161,7 +149,37 @@ impl<const RING: usize> WorkerSlot<RING> {
         !self.local.frame.get().is_null()
             || self.local.depth.get() > 0
             || self.local.in_broadcast.get()
-            || self.fork.is_in_run()
+            || self.fork.get().is_some_and(ForkWorker::is_in_run)
+    }
+
+    /// Whether its wheel holds a timer.
+    #[inline(always)]
+    pub(crate) fn has_timers(&self) -> bool {
+        self.wheel.get().is_some_and(Wheel::is_armed)
+    }
+
+    /// When its next timer is due.
+    pub(crate) fn next_timer(&self, tick: u32) -> Option<Instant> {
+        self.wheel.get()?.next(tick)
+    }
+
+    /// All of its jobs are there for others to steal.
+    pub(crate) fn publish_jobs(&self) {
+        if let Some(fork) = self.fork.get() {
+            fork.publish_all();
+        }
+    }
+
+    /// Foreign work begins or ends on top of its run.
+    pub(crate) fn foreign_work(&self, on: bool) {
+        if let Some(fork) = self.fork.get() {
+            fork.foreign_work(on);
+        }
+    }
+
+    /// Whether one of its timers was due by then.
+    pub(crate) fn is_overdue(&self, by: Instant) -> bool {
+        self.wheel.get().is_some_and(|wheel| wheel.is_overdue(by))
     }
 
     /// Whether a context runs the worker.
@@ -175,34 +193,41 @@ impl<const RING: usize> WorkerSlot<RING> {
 /// # Safety
 /// `slots` always gives the same slice, and no other code has access to it.
 pub unsafe trait Slots<const RING: usize>: Send + Sync + 'static {
+    /// What the executor has.
+    type Parts: Parts;
+
     /// The slots.
-    fn slots(&self) -> &[WorkerSlot<RING>];
+    fn slots(&self) -> &[WorkerSlot<RING, Self::Parts>];
 }
 
 // SAFETY: the array owns its slots, and cannot change under a shared reference.
-unsafe impl<const RING: usize, const N: usize> Slots<RING> for [WorkerSlot<RING>; N] {
+unsafe impl<const RING: usize, F: Parts, const N: usize> Slots<RING> for [WorkerSlot<RING, F>; N] {
+    type Parts = F;
+
     #[inline(always)]
-    fn slots(&self) -> &[WorkerSlot<RING>] {
+    fn slots(&self) -> &[WorkerSlot<RING, F>] {
         self
     }
 }
 
 // SAFETY: as above.
 #[cfg(any(feature = "alloc", all(test, filch_loom)))]
-unsafe impl<const RING: usize> Slots<RING> for alloc::boxed::Box<[WorkerSlot<RING>]> {
+unsafe impl<const RING: usize, F: Parts> Slots<RING> for alloc::boxed::Box<[WorkerSlot<RING, F>]> {
+    type Parts = F;
+
     #[inline(always)]
-    fn slots(&self) -> &[WorkerSlot<RING>] {
+    fn slots(&self) -> &[WorkerSlot<RING, F>] {
         self
     }
 }
 
-impl<const RING: usize> Default for WorkerSlot<RING> {
+impl<const RING: usize, F: Parts> Default for WorkerSlot<RING, F> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<const RING: usize> fmt::Debug for WorkerSlot<RING> {
+impl<const RING: usize, F: Parts> fmt::Debug for WorkerSlot<RING, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkerSlot")
             .field("online", &self.is_online())
@@ -211,30 +236,26 @@ impl<const RING: usize> fmt::Debug for WorkerSlot<RING> {
     }
 }
 
-impl Local {
+impl<F: Parts> Local<F> {
     const fn new() -> Self {
         Self {
-            rng: Rng::new(),
-            estimate: PollEstimate::new(),
-            spin_limit: SpinLimit::new(),
+            rng: Kept::new(Rng::new()),
+            pace: Kept::new(Pace::new()),
+            spin_limit: Kept::new(SpinLimit::new()),
             ticks: Cell::new(0),
             duties: Duties::new(),
-            in_tick: Cell::new(0),
-            stretch: Cell::new(None),
             streak: Cell::new(0),
             budget: Cell::new(0),
             frame: Cell::new(null()),
             depth: Cell::new(0),
             locals: Cell::new(0),
-            watcher: Watcher::new(),
+            watcher: Kept::new(Watcher::new()),
             orphans: Cell::new(false),
             guest: Cell::new(false),
             helping: Cell::new(false),
             deaf: Cell::new(false),
             in_broadcast: Cell::new(false),
             abandoned: Cell::new(false),
-            looked: Cell::new(0),
-            busy_rest: Cell::new(0),
             is_second: Cell::new(false),
         }
     }

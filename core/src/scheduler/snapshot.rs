@@ -9,13 +9,17 @@ use super::{
 use crate::{
     memory::slab::Slab,
     metrics::{Totals, WorkerMetrics},
+    parts::{On, Parts},
     platform::{Platform, WorkerId},
     task::{header::Header, info::TaskInfo, state::Snapshot, waker::drop_ref},
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// A snapshot of the counters. Callable from any context; a few loads for each worker.
-    pub fn metrics(&self) -> Metrics<'_> {
+    pub fn metrics(&self) -> Metrics<'_>
+    where
+        S::Parts: Parts<Metrics = On>,
+    {
         Metrics { totals: self.totals(), source: self }
     }
 
@@ -26,14 +30,21 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             completed,
             live: difference(spawned, completed),
             injector_depth: self.injector.len(),
-            parked: self.idle.parked(self),
+            parked: self.parked(),
             searching: self.idle.searching() as usize,
         }
     }
 
+    fn parked(&self) -> usize {
+        if self.is_shared() {
+            return self.idle.parked(self);
+        }
+        self.slots().iter().filter(|slot| slot.shared.park.is_parked()).count()
+    }
+
     /// Tasks spawned and completed. Completions are read first, so that a task counts as live rather than not at all.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        let sum = |f: fn(&WorkerSlot<RING>) -> usize| {
+        let sum = |f: fn(&WorkerSlot<RING, S::Parts>) -> usize| {
             self.slots().iter().fold(0_usize, |sum, slot| sum.wrapping_add(f(slot)))
         };
         // Ordering: the Acquire of each count pairs with the Release of its `add`: a look that sees a completion sees the spawns

@@ -10,6 +10,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// A batch: its first task to run, the rest, `most` of them, into the own ring, where thieves see them.
     #[inline]
     pub(super) fn take_injector(&self, most: usize) -> Option<Ready> {
+        // A single worker takes what it polls: there is none to steal the rest.
+        let most = if self.executor.is_shared() { most } else { 0 };
         if self.executor.injector.is_empty() { None } else { self.take_batch(most) }
     }
 
@@ -40,14 +42,21 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// The slots of the other workers, a random one first.
     #[inline]
-    pub(super) fn others(&self) -> impl Iterator<Item = (usize, &'static WorkerSlot<RING>)> {
+    pub(super) fn others(
+        &self,
+    ) -> impl Iterator<Item = (usize, &'static WorkerSlot<RING, S::Parts>)> {
         let (slots, me) = (self.executor.in_use(), self.id().index());
-        let first = self.slot().local.rng.below(slots.len() as u32) as usize;
+        let first = self.slot().local.rng.get().map_or(0, |rng| rng.below(slots.len() as u32));
+        let first = first as usize;
         let others = (first..slots.len()).chain(0..first).filter(move |i| *i != me);
         others.filter_map(|i| Some((i, slots.get(i)?)))
     }
 
-    pub(super) fn steal_from(&self, index: usize, victim: &WorkerSlot<RING>) -> Option<Ready> {
+    pub(super) fn steal_from(
+        &self,
+        index: usize,
+        victim: &WorkerSlot<RING, S::Parts>,
+    ) -> Option<Ready> {
         if victim.ring.is_empty() {
             return None;
         }

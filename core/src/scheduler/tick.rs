@@ -1,6 +1,6 @@
 //! What a busy worker sees to now and then: I/O, timers, a broadcast, and workers that are stuck.
 
-use super::{context::Worker, estimate::TICK, slot::Slots};
+use super::{context::Worker, pace::Pace, slot::Slots};
 use crate::platform::Platform;
 
 /// In nanoseconds: how often a worker looks for I/O in the midst of a tick, at most. Half of the time after which a look is due by
@@ -10,19 +10,19 @@ const OFTEN: u64 = 500_000;
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// After so many polls: the end of a tick, or what is due in the midst of one.
     pub(crate) fn keep_up(&self, polls: u32) {
-        let local = &self.slot().local;
-        if local.in_tick.get() >= TICK {
-            self.end_tick();
-        } else if local.estimate.is_due(polls) {
-            self.look_up();
+        let Some(pace) = self.slot().local.pace.get() else { return };
+        if pace.is_tick_over() {
+            self.end_tick(pace);
+        } else if pace.is_due(polls) {
+            self.look_up(pace);
         }
     }
 
-    /// After `TICK` polls: count the time, take part in a broadcast, look for I/O, see to the timers.
+    /// After the polls of a tick: count the time, take part in a broadcast, look for I/O, see to the timers.
     #[cold]
-    pub(crate) fn end_tick(&self) {
+    fn end_tick(&self, pace: &Pace) {
         self.end_stretch();
-        self.slot().local.in_tick.set(0);
+        pace.begin_tick();
         // A task that began as a shutdown cancelled all others is cancelled here, if this worker is never idle.
         let _ = self.executor.settle();
         self.join_broadcast();
@@ -31,28 +31,31 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         self.look_at_next();
     }
 
+    /// A tick that is over ends now.
+    pub(crate) fn end_tick_if_over(&self) {
+        if let Some(pace) = self.slot().local.pace.get().filter(|pace| pace.is_tick_over()) {
+            self.end_tick(pace);
+        }
+    }
+
     /// In the midst of a tick: timers; I/O and another worker if polls take long.
-    fn look_up(&self) {
+    fn look_up(&self, pace: &Pace) {
         self.fire_timers();
-        if self.slot().local.estimate.is_slow() && self.has_not_looked_for(OFTEN) {
+        if pace.is_slow() && self.has_not_looked_for(OFTEN) {
             self.look_for_io();
             self.look_at_next();
         }
     }
 
-    /// Whether the last look for I/O in the midst of a tick was so many nanoseconds ago. If so, the caller looks now.
-    ///
-    /// By the clock: polls seem to be long if the system takes the thread off its core in them. A worker that asked every eighth poll
-    /// for that never ran out of work, and never left the core to the threads that sent it requests (p99 of 64 connections 1.4 times
-    /// tokio's, and 1.1 times without).
+    /// Whether it is time for a look for I/O in the midst of a tick, or between two jobs: the last was so many nanoseconds ago.
     pub(crate) fn has_not_looked_for(&self, nanos: u64) -> bool {
-        let looked = &self.slot().local.looked;
-        let now = self.executor.platform.now().as_nanos();
-        let is_due = now.saturating_sub(looked.get()) >= nanos;
-        if is_due {
-            looked.set(now);
-        }
-        is_due
+        let pace = self.slot().local.pace.get();
+        pace.is_some_and(|pace| pace.has_not_looked_for(nanos, self.now()))
+    }
+
+    /// In nanoseconds.
+    pub(crate) fn now(&self) -> u64 {
+        self.executor.platform.now().as_nanos()
     }
 
     /// Asks for I/O, and delivers what is ready; how much.

@@ -15,12 +15,16 @@ use super::{
 use crate::{
     atomic::{Ordering, fence},
     instant::Instant,
+    parts::{On, Parts},
     platform::{Platform, WorkerId},
     task::coop,
-    time::{Batch, Driver, Sleep, Timeout, Timers, Wheel},
+    time::{Batch, Sleep, Timeout, Timers, Wheel, Wheels},
 };
 
-impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING>
+where
+    S::Parts: Parts<Timers = On>,
+{
     /// The executor's clock and timers.
     pub fn timers(&'static self) -> Timers {
         Timers(self)
@@ -37,7 +41,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 }
 
-impl<P: Platform, S: Slots<RING>, const RING: usize> Driver for Scheduler<P, S, RING> {
+impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, RING> {
+    type Many = <S::Parts as Parts>::Wheels;
+
     fn now(&self) -> Instant {
         self.platform.now()
     }
@@ -47,7 +53,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Driver for Scheduler<P, S, 
     }
 
     #[inline]
-    fn place(&self) -> Option<(u16, &Wheel)> {
+    fn place(&self) -> Option<(u16, &Wheel<Self::Many>)> {
         let index = match self.working() {
             Some((id, _)) if id.index() < self.workers() => id.index() as u16,
             _ => {
@@ -62,12 +68,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Driver for Scheduler<P, S, 
     }
 
     #[inline]
-    fn wheel(&self, index: u16) -> Option<&Wheel> {
+    fn wheel(&self, index: u16) -> Option<&Wheel<Self::Many>> {
         if self.platform.is_forked() {
             return None;
         }
         // SAFETY: `place` gave it, and slots stay.
-        Some(unsafe { &self.slots().get_unchecked(usize::from(index)).timed.wheel })
+        unsafe { self.slots().get_unchecked(usize::from(index)) }.wheel.get()
     }
 
     fn tell(&self, index: u16) {
@@ -100,14 +106,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     pub(crate) fn fire_timers(&self) -> bool {
         let (executor, slot) = (self.executor, self.slot());
         let orphans = slot.local.orphans.get();
-        if !slot.timed.wheel.is_armed() && !orphans {
+        if !slot.has_timers() && !orphans {
             return false;
         }
         let now = executor.platform.now();
-        let mut fired = self.expire(&slot.timed.wheel, now);
+        let mut fired = self.expire(slot, now);
         if orphans {
             for left in executor.regular().iter().filter(|slot| !slot.is_online()) {
-                fired |= self.expire(&left.timed.wheel, now);
+                fired |= self.expire(left, now);
             }
         }
         fired
@@ -117,11 +123,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let (executor, slot) = (self.executor, self.slot());
         let tick = executor.config.tick;
-        let mut next = slot.timed.wheel.next(tick);
+        let mut next = slot.next_timer(tick);
         slot.local.orphans.set(false);
         // Ordering: after the fence in `Idle::announce`, see `leave_timers`.
         for left in executor.regular().iter().filter(|slot| !slot.is_online()) {
-            if let Some(deadline) = left.timed.wheel.next(tick) {
+            if let Some(deadline) = left.next_timer(tick) {
                 slot.local.orphans.set(true);
                 next = Some(next.map_or(deadline, |next| next.min(deadline)));
             }
@@ -129,8 +135,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         next
     }
 
-    /// Fires what is due on a wheel; whether there was something.
-    pub(crate) fn expire(&self, wheel: &Wheel, now: Instant) -> bool {
+    /// Fires what is due of a worker's timers; whether there was something.
+    pub(crate) fn expire(&self, of: &WorkerSlot<RING, S::Parts>, now: Instant) -> bool {
+        let Some(wheel) = of.wheel.get() else { return false };
         let (executor, slot) = (self.executor, self.slot());
         let (mut fired, mut more) = (0, true);
         while more {

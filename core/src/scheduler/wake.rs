@@ -14,14 +14,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// There is work that any worker can take.
     #[inline]
     pub(crate) fn notify(&self) {
-        if self.idle.must_notify(self) {
+        if !self.is_shared() || self.idle.must_notify(self) {
             self.wake_one();
         }
     }
 
     /// There is work for others in the worker's queues: notifies, or puts that off to the end of its batch.
     #[inline(always)]
-    pub(crate) fn notify_of(&self, slot: &WorkerSlot<RING>) {
+    pub(crate) fn notify_of(&self, slot: &WorkerSlot<RING, S::Parts>) {
         if !slot.local.duties.puts_off() {
             self.notify();
         }
@@ -30,6 +30,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Wakes a sleeper, if there is one: for work, to watch or to listen.
     #[cold]
     pub(crate) fn wake_one(&self) {
+        if !self.is_shared() {
+            // Its park word keeps the notice.
+            return self.unpark(WorkerId::new(0));
+        }
         if let Some(worker) = self.idle.claim_any(self) {
             self.unpark(worker);
         }
@@ -37,6 +41,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// There is a task in this worker's inbox: wakes it if it sleeps.
     pub(crate) fn wake_worker(&self, worker: WorkerId) {
+        if self.is_shared() {
+            self.claim_worker(worker);
+        } else {
+            self.unpark(worker);
+        }
+        // It may be offline: the thread that waits for the end then works in its place.
+        if self.gate.is_closing() {
+            self.gate.tell(&self.platform);
+        }
+    }
+
+    fn claim_worker(&self, worker: WorkerId) {
         // Ordering: pairs with the fence in `Idle::announce`: either we see the worker's bit, or it sees its inbox.
         crate::atomic::fence(Ordering::SeqCst);
         match self.idle.claim(self, worker) {
@@ -50,10 +66,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if !self.census.blocked.is_zero() {
             // It may sleep in a wait that is too deep to help in: it must see its inbox.
             self.unpark(worker);
-        }
-        // It may be offline: the thread that waits for the end then works in its place.
-        if self.gate.is_closing() {
-            self.gate.tell(&self.platform);
         }
     }
 
@@ -80,7 +92,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// A task went into an empty LIFO slot: a sleeper should watch this worker.
     #[inline(always)]
-    pub(crate) fn cover_lifo(&self, slot: &WorkerSlot<RING>) {
+    pub(crate) fn cover_lifo(&self, slot: &WorkerSlot<RING, S::Parts>) {
         // A worker that is parking at this moment, and is not seen here, sees that this one is awake, and watches.
         if !self.watchdog.is_on()
             && self.config.has_watchdog()
@@ -93,8 +105,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// A timer is the first now in the wheel of a worker. If the poll that this one is in lasts, only a watcher sees to it.
     #[cold]
-    pub(crate) fn cover_timer(&self, slot: &WorkerSlot<RING>) {
-        // Ordering: hints, all of them, after the fence in `Driver::tell`, which pairs with that in `Idle::announce`: either a
+    pub(crate) fn cover_timer(&self, slot: &WorkerSlot<RING, S::Parts>) {
+        // Ordering: hints, all of them, after the fence in `Wheels::tell`, which pairs with that in `Idle::announce`: either a
         // sleeper is seen here, or it sees that this worker is online and awake, and watches.
         // A searcher will watch when it finds nothing, as it is with a push.
         if slot.lifo.is_in_poll() && self.lacks_watcher() && self.idle.searching() == 0 {
@@ -103,11 +115,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// A worker has left, its timers have not.
-    pub(crate) fn leave_timers(&self, slot: &WorkerSlot<RING>) {
+    pub(crate) fn leave_timers(&self, slot: &WorkerSlot<RING, S::Parts>) {
         // Ordering: after the fence in `Gate::tell_if_closing`, which pairs with the one in `tell`: either we see the
         // timer, or the thread that added it sees that we have left; and with the one in `Idle::announce`: either we see a sleeper,
         // or it sees that we have left.
-        if slot.timed.wheel.is_armed() {
+        if slot.has_timers() {
             self.wake_one();
         }
     }

@@ -7,19 +7,20 @@ use super::{
 use crate::{
     atomic::Ordering,
     instant::Instant,
+    parts::Parts,
     platform::Platform,
     trace::Event,
     watchdog::scan::{Seen, Watched},
 };
 
-impl<const RING: usize> Watched for WorkerSlot<RING> {
+impl<const RING: usize, F: Parts> Watched for WorkerSlot<RING, F> {
     fn polls(&self) -> u32 {
         // Ordering: a hint.
         self.lifo.polls.load(Ordering::Relaxed)
     }
 
-    fn seen(&self) -> &Seen {
-        &self.shared.seen
+    fn seen(&self) -> Option<&Seen> {
+        self.shared.seen.get()
     }
 
     fn is_online(&self) -> bool {
@@ -27,7 +28,7 @@ impl<const RING: usize> Watched for WorkerSlot<RING> {
     }
 
     fn is_overdue(&self, by: Instant) -> bool {
-        self.timed.wheel.is_armed() && self.timed.wheel.is_overdue(by)
+        self.has_timers() && WorkerSlot::is_overdue(self, by)
     }
 }
 
@@ -35,18 +36,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// About to sleep, and announced: watches, if another worker is awake, or this one was until now; until when to sleep then.
     pub(crate) fn begin_watch(&self) -> Option<Instant> {
         let (executor, local) = (self.executor, &self.slot().local);
-        let timeouts = executor.config.watchdog()?;
+        let (timeouts, watcher) = (executor.config.watchdog()?, local.watcher.get()?);
         // It sleeps again, and has turned to nothing.
         local.duties.keeps_watch();
         let has_others = executor.census.online() > 1;
         // While workers sleep and wake by turns it goes on, although all may sleep at this moment: or each of them that wakes
         // would have to wake another, to watch.
-        let needed = executor.is_one_awake() || (has_others && !local.watcher.has_rested());
+        let needed = executor.is_one_awake() || (has_others && !watcher.has_rested());
         if !needed {
             return None;
         }
-        let until =
-            executor.watchdog.begin(&local.watcher, timeouts, || executor.platform.now())?;
+        let until = executor.watchdog.begin(watcher, timeouts, || executor.platform.now())?;
         local.duties.watches();
         Some(until)
     }
@@ -57,13 +57,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if !local.duties.scans() {
             return;
         }
-        let Some(timeouts) = executor.config.watchdog() else { return };
+        let Some((timeouts, watcher)) = executor.config.watchdog().zip(local.watcher.get()) else {
+            return;
+        };
         let now = executor.platform.now();
         let is_due = executor.watchdog.is_due(timeouts, now);
         if is_due {
             self.scan(now);
         }
-        executor.watchdog.rest(&local.watcher, is_due);
+        executor.watchdog.rest(watcher, is_due);
     }
 
     /// Looks at every other worker, and whether any has polled since the last scan.
@@ -85,10 +87,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// At the end of a tick: looks at one other worker, the next in turn.
     pub(crate) fn look_at_next(&self) {
+        let Some(watcher) = self.slot().local.watcher.get() else { return };
         let slots = self.executor.in_use();
-        let index = self.slot().local.watcher.next_of(slots.len());
+        let index = watcher.next_of(slots.len());
         let Some(other) = slots.get(index).filter(|_| index != self.id().index()) else { return };
-        if other.lifo.is_in_poll() || other.timed.wheel.is_armed() {
+        if other.lifo.is_in_poll() || other.has_timers() {
             // Perhaps no worker sleeps, and so none scans.
             if self.look_at(index, other, self.executor.platform.now()) {
                 self.executor.watchdog.learn(true);
@@ -97,7 +100,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Sees to a worker that is stuck, and to timers that are late; whether it is in a long poll.
-    fn look_at(&self, index: usize, other: &WorkerSlot<RING>, now: Instant) -> bool {
+    fn look_at(&self, index: usize, other: &WorkerSlot<RING, S::Parts>, now: Instant) -> bool {
         let executor = self.executor;
         let finding = executor.watchdog.look_at(other, executor.config.watchdog(), now);
         if let Some(nanos) = finding.stuck {
@@ -105,13 +108,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             self.report_long(index as u16, other, finding.polls, nanos);
         }
         if finding.is_late {
-            self.expire(&other.timed.wheel, now);
+            self.expire(other, now);
         }
         finding.is_long
     }
 
     /// Takes what waits behind a long poll: the task in the LIFO slot, and half of the ring.
-    fn relieve(&self, index: usize, stuck: &WorkerSlot<RING>) {
+    fn relieve(&self, index: usize, stuck: &WorkerSlot<RING, S::Parts>) {
         if !self.executor.config.stealing() {
             return;
         }
@@ -125,9 +128,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Reports a poll that has lasted for so long, if that is over the limit: once for each poll.
-    fn report_long(&self, worker: u16, stuck: &WorkerSlot<RING>, polls: u32, nanos: u64) {
+    fn report_long(&self, worker: u16, stuck: &WorkerSlot<RING, S::Parts>, polls: u32, nanos: u64) {
         let is_over = self.executor.config.poll_limit().is_some_and(|limit| nanos >= limit);
-        if is_over && stuck.shared.seen.is_unreported(polls) {
+        if is_over && stuck.shared.seen.get().is_some_and(|seen| seen.is_unreported(polls)) {
             // The platform may call code of the user's.
             let _ = self.leave_loop();
             self.executor.platform.event(Some(self.id()), Event::LongPoll { worker, nanos });

@@ -5,15 +5,16 @@ use super::{
     error::RunError,
     executor::Scheduler,
     leave_loop::Away,
+    pace::Pace,
     slot::{OFFLINE, STARTING, Slots},
 };
 use crate::{
-    platform::{Platform, WorkerId, worker::Enter},
+    platform::{Panic, Platform, WorkerId, ward::Ward, worker::Enter},
     task::{
         coop::BUDGET,
         executor_ref::Frame,
         header::Ready,
-        run::{self, Polled},
+        run::{self, Guard, Polled},
     },
     trace::Event,
 };
@@ -92,7 +93,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Works until the executor has shut down, or this is a replacement worker that is no longer needed.
     pub fn run(self) {
-        let (most, limit) = (self.executor.config.spin_rounds(), &self.slot().local.spin_limit);
+        let most = self.executor.config.spin_rounds();
         let platform = &self.executor.platform;
         let (mut round, mut misses) = (0, 0_u32);
         loop {
@@ -108,7 +109,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 return;
             }
             // Progressive idle: look again a few times before the sleep.
-            if limit.allows(round, most) {
+            if self.may_look_again(round, most) {
                 platform.relax(round.min(LAST_SPIN));
                 round += 1;
                 continue;
@@ -135,16 +136,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let frame = Frame { task, below: local.frame.get() };
         local.frame.set(&frame);
         local.budget.set(BUDGET);
-        if local.stretch.get().is_none() {
-            self.begin_stretch();
+        if let Some(pace) = local.pace.get() {
+            if !pace.is_in_stretch() {
+                self.begin_stretch(pace);
+            }
+            pace.count();
         }
-        local.in_tick.set(local.in_tick.get() + 1);
         slot.counters.polls.add(1);
         slot.lifo.count_poll();
         executor.platform.event(Some(self.id()), Event::PollStart(task.as_ptr().addr()));
 
         slot.lifo.accept(true);
-        let polled = run::poll(ready, |f| executor.platform.guard(f));
+        let polled = run::poll(ready, &executor.platform);
         slot.lifo.accept(false);
 
         executor.platform.event(Some(self.id()), Event::PollEnd(task.as_ptr().addr()));
@@ -152,7 +155,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         local.frame.set(frame.below);
         match polled {
             Polled::Again(ready) if ready.pin().is_some() => slot.inbox.push(ready),
-            Polled::Again(ready) => executor.push_ring(slot, ready),
+            Polled::Again(ready) => executor.requeue(slot, ready),
             Polled::Idle => {}
             over => self.count_completion(matches!(over, Polled::CompleteLocal)),
         }
@@ -160,12 +163,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// The first poll after an idle moment or a tick.
     #[cold]
-    fn begin_stretch(&self) {
+    fn begin_stretch(&self, pace: &Pace) {
         self.cover_poll();
-        let local = &self.slot().local;
-        let now = self.executor.platform.now().as_nanos();
-        local.watcher.polls();
-        local.stretch.set(Some((now, local.in_tick.get())));
+        if let Some(watcher) = self.slot().local.watcher.get() {
+            watcher.polls();
+        }
+        pace.begin_stretch(self.now());
     }
 
     fn count_completion(&self, is_local: bool) {
@@ -178,7 +181,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Ends a local task of a worker that goes offline.
     pub(crate) fn end(&self, ready: Ready, _: &Away<'_>) {
-        match run::cancel(ready, |f| self.executor.platform.guard(f)) {
+        match run::cancel(ready, &self.executor.platform) {
             Polled::Complete | Polled::CompleteLocal | Polled::Idle => self.count_completion(true),
             Polled::Again(ready) => self.slot().inbox.push(ready),
         }
@@ -193,6 +196,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub fn run(&'static self, id: WorkerId) -> Result<(), RunError> {
         self.worker(id)?.run();
         Ok(())
+    }
+}
+
+impl<P: Platform> Guard for Ward<P> {
+    #[inline(always)]
+    fn call(&self, code: &mut dyn FnMut()) -> Result<(), Panic> {
+        self.guard(code)
     }
 }
 

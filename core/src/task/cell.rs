@@ -122,8 +122,8 @@ impl<F: Future, M: Meta> Task<F, M> {
         // SAFETY: INV-TASK-OUTPUT; `to` points to room for one, as the caller knows the output's type.
         unsafe {
             Self::stage(header, |stage| {
-                to.cast::<Result<F::Output, JoinError>>()
-                    .write(ManuallyDrop::take(&mut (*stage).output));
+                let output = (&raw const (*stage).output).cast::<Result<F::Output, JoinError>>();
+                to.cast::<Result<F::Output, JoinError>>().copy_from_nonoverlapping(output, 1);
             });
         }
     }

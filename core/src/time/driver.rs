@@ -4,34 +4,105 @@ use core::{
     fmt,
     future::Future,
     panic::{RefUnwindSafe, UnwindSafe},
+    ptr::NonNull,
     task::Waker,
     time::Duration,
 };
 
-use super::{interval::Interval, sleep::Sleep, timeout::Timeout, wheel::Wheel};
-use crate::instant::Instant;
+use super::{interval::Interval, node::Node, sleep::Sleep, timeout::Timeout, wheel::Wheel};
+use crate::{instant::Instant, parts::Switch};
 
-/// The executor's side. The scheduler implements it.
-pub(crate) trait Driver: Sync {
+/// The executor's side: its clock, and one wheel for each worker. The scheduler implements it.
+pub(crate) trait Wheels: Sync {
+    /// Whether the wheels have many slots.
+    type Many: Switch;
+
     fn now(&self) -> Instant;
     /// The base-2 logarithm of a tick in nanoseconds.
     fn tick(&self) -> u32;
     /// The wheel for a timer that is first polled in the calling context, and the wheel's index. `None` if timers must
     /// not be touched ([`Context::Forked`](crate::Context::Forked)).
-    fn place(&self) -> Option<(u16, &Wheel)>;
+    fn place(&self) -> Option<(u16, &Wheel<Self::Many>)>;
     /// The wheel with an index from `place`. `None` as there.
-    fn wheel(&self, index: u16) -> Option<&Wheel>;
+    fn wheel(&self, index: u16) -> Option<&Wheel<Self::Many>>;
     /// A wheel has a new earliest deadline: tells the worker that fires it.
     fn tell(&self, index: u16);
     /// Spends a unit of the budget of the task that the waker wakes. False if there was none left.
     fn spend(&'static self, waker: &Waker) -> bool;
 }
 
+/// The same, as a timer sees it: one call for each operation, whatever the type of the wheels.
+pub(crate) trait Driver: Sync {
+    fn now(&self) -> Instant;
+    fn spend(&'static self, waker: &Waker) -> bool;
+
+    /// Puts the node into a wheel; its index. `None` if timers must not be touched.
+    ///
+    /// # Safety
+    /// As [`Wheel::insert`].
+    unsafe fn insert(&self, node: NonNull<Node>, deadline: Instant, waker: &Waker) -> Option<u16>;
+    /// Takes the node out of its wheel, if it is in there.
+    ///
+    /// # Safety
+    /// As [`Wheel::remove`], for the wheel with this index.
+    unsafe fn remove(&self, index: u16, node: NonNull<Node>);
+    /// Sets another deadline; false if the node has fired.
+    ///
+    /// # Safety
+    /// As [`Wheel::reset`], for the wheel with this index.
+    unsafe fn reset(&self, index: u16, node: NonNull<Node>, deadline: Instant) -> bool;
+    /// Sets another waker; false if the node has fired.
+    ///
+    /// # Safety
+    /// As [`Wheel::rewake`], for the wheel with this index.
+    unsafe fn rewake(&self, index: u16, node: NonNull<Node>, waker: &Waker) -> bool;
+}
+
+impl<W: Wheels> Driver for W {
+    fn now(&self) -> Instant {
+        Wheels::now(self)
+    }
+
+    fn spend(&'static self, waker: &Waker) -> bool {
+        Wheels::spend(self, waker)
+    }
+
+    unsafe fn insert(&self, node: NonNull<Node>, deadline: Instant, waker: &Waker) -> Option<u16> {
+        let (index, wheel) = self.place()?;
+        // SAFETY: the caller's.
+        if unsafe { wheel.insert(node, deadline, waker.clone(), self.tick()) } {
+            self.tell(index);
+        }
+        Some(index)
+    }
+
+    unsafe fn remove(&self, index: u16, node: NonNull<Node>) {
+        if let Some(wheel) = self.wheel(index) {
+            // SAFETY: the caller's.
+            drop(unsafe { wheel.remove(node) });
+        }
+    }
+
+    unsafe fn reset(&self, index: u16, node: NonNull<Node>, deadline: Instant) -> bool {
+        // SAFETY: the caller's.
+        let reset = |wheel: &Wheel<W::Many>| unsafe { wheel.reset(node, deadline, self.tick()) };
+        let Some(first) = self.wheel(index).and_then(reset) else { return false };
+        if first {
+            self.tell(index);
+        }
+        true
+    }
+
+    unsafe fn rewake(&self, index: u16, node: NonNull<Node>, waker: &Waker) -> bool {
+        // SAFETY: the caller's.
+        self.wheel(index).is_none_or(|wheel| unsafe { wheel.rewake(node, waker.clone()) }.is_ok())
+    }
+}
+
 /// The clock and the timers of an executor. See the [module](crate::time).
 ///
 /// It is `Copy`. From [`Scheduler::timers`](crate::Scheduler::timers); the runtimes over an operating system also have
 /// free functions that use the current runtime's.
-/// system have free functions that find the current runtime's.
 #[derive(Clone, Copy)]
 pub struct Timers(pub(crate) &'static dyn Driver);
 

@@ -34,13 +34,13 @@ mod wheel;
 #[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
 mod wheel_tests;
 
-pub(crate) use {
-    driver::Driver,
-    wheel::{Batch, Wheel},
-};
 pub use {
     driver::Timers,
     interval::{Interval, MissedTick, Tick},
     sleep::Sleep,
     timeout::{Elapsed, Timeout},
+};
+pub(crate) use {
+    driver::Wheels,
+    wheel::{Batch, Wheel},
 };

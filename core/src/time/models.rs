@@ -13,7 +13,7 @@ use loom::{
 };
 
 use super::{
-    driver::{Driver, Timers},
+    driver::{Timers, Wheels},
     sleep::Sleep,
     wheel::{Batch, Wheel},
 };
@@ -23,6 +23,7 @@ use crate::{
         model::{check, leak},
     },
     instant::Instant,
+    parts::On,
 };
 
 /// An executor that consists of one wheel.
@@ -31,7 +32,9 @@ struct Board {
     told: AtomicUsize,
 }
 
-impl Driver for Board {
+impl Wheels for Board {
+    type Many = On;
+
     fn now(&self) -> Instant {
         Instant::ZERO
     }

@@ -78,15 +78,8 @@ impl Sleep {
         this.ahead = false;
         // Ordering: Acquire pairs with the Release in `Slots::fire`.
         if this.node.state.load(Ordering::Acquire) == LINKED {
-            let (timers, index) = (this.timers.0, this.wheel);
-            let reset = timers.wheel(index).and_then(|wheel| {
-                // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
-                unsafe { wheel.reset(node, deadline, timers.tick()) }
-            });
-            if let Some(first) = reset {
-                if first {
-                    timers.tell(index);
-                }
+            // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
+            if unsafe { this.timers.0.reset(this.wheel, node, deadline) } {
                 return;
             }
             // It has fired, and the lock has passed on what the wheel did.
@@ -129,16 +122,10 @@ impl Sleep {
 
     /// Puts the node into a wheel.
     fn begin(&mut self, cx: &Context<'_>) {
-        let timers = self.timers.0;
-        let Some((index, wheel)) = timers.place() else { return };
-        self.wheel = index;
-        let waker = cx.waker().clone();
         let node = NonNull::from(&self.node);
         // SAFETY: INV-TIMER: the node is unlinked; we are pinned, and `drop` unlinks it.
-        let first = unsafe { wheel.insert(node, self.deadline, waker, timers.tick()) };
-        if first {
-            timers.tell(self.wheel);
-        }
+        let wheel = unsafe { self.timers.0.insert(node, self.deadline, cx.waker()) };
+        self.wheel = wheel.unwrap_or_default();
     }
 
     /// Whether the wheel has fired the node. If not, the wheel will wake this waker.
@@ -147,10 +134,9 @@ impl Sleep {
         if self.node.wakes(cx.waker()) {
             return false;
         }
-        let Some(wheel) = self.timers.0.wheel(self.wheel) else { return false };
         let node = NonNull::from(&self.node);
         // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
-        unsafe { wheel.rewake(node, cx.waker().clone()) }.is_err()
+        !unsafe { self.timers.0.rewake(self.wheel, node, cx.waker()) }
     }
 }
 
@@ -174,10 +160,8 @@ impl Drop for Sleep {
         // Ordering: Acquire pairs with the Release in `Slots::fire`: the wheel has finished with the node. In a forked
         // child no worker uses the wheel again.
         if self.node.state.load(Ordering::Acquire) == LINKED {
-            if let Some(wheel) = self.timers.0.wheel(self.wheel) {
-                // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
-                drop(unsafe { wheel.remove(NonNull::from(&self.node)) });
-            }
+            // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
+            unsafe { self.timers.0.remove(self.wheel, NonNull::from(&self.node)) };
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The timer wheel: deadlines in coarse slots, each kept exactly.
 //!
-//! Six levels of 64 slots, after Varghese and Lauck (1987). A slot of level 0 is one tick wide; a slot of any other
-//! level is as wide as the whole level below. A deadline's level is the highest digit, in base 64, in which it differs
-//! from the time that the wheel has seen. So everything in one level comes before everything in the next. Deadlines
+//! Six levels of 64 slots, or of 8 in a small wheel, after Varghese and Lauck (1987). A slot of level 0 is one tick wide; a slot of any other
+//! level is as wide as the whole level below. A deadline's level is the highest digit, in base 64 or 8, in which it
+//! differs from the time that the wheel has seen. So everything in one level comes before everything in the next. Deadlines
 //! that differ above the sixth digit wait in a list of their own.
 //!
 //! Slots are coarse, but deadlines are exact: nodes keep them in nanoseconds. In the slot of the current tick each
@@ -17,14 +17,16 @@ use super::{
     node::{FIRED, Node},
     wheel::Batch,
 };
-use crate::atomic::Ordering;
+use crate::{
+    atomic::Ordering,
+    parts::{Kept, Switch},
+};
 
 /// One in models, which have small stacks.
 const LEVELS: usize = if cfg!(filch_loom) { 1 } else { 6 };
-const DIGIT: u32 = 6;
-const WIDTH: usize = 1 << DIGIT;
-/// The list of the deadlines that are further away than six digits.
-const FAR: usize = LEVELS * WIDTH;
+/// Slots of a level, in a small wheel and in another.
+const FEW: usize = 8;
+const MANY: usize = 64;
 /// How many nodes of a coarse slot are searched for the earliest deadline. For a slot with more, the beginning of the
 /// slot counts.
 const SCAN: usize = 64;
@@ -32,7 +34,7 @@ const SCAN: usize = 64;
 /// The lists of a wheel, under its lock.
 ///
 /// INV-SLOT-TIME: a node is in the slot that its deadline belongs to, or in an earlier one.
-pub(super) struct Slots {
+pub(super) struct Slots<M: Switch> {
     /// The time that the wheel has seen, in ticks.
     pub(super) elapsed: u64,
     /// No deadline is before this time, in nanoseconds.
@@ -42,15 +44,28 @@ pub(super) struct Slots {
     pub(super) count: u32,
     /// A bit for each slot that holds nodes, for each level.
     pub(super) occupied: [u64; LEVELS],
-    /// Circular lists, by their first node. INV-SLOT: every index into this comes from `slot_of` or `first`, and so is
-    /// at most `FAR`.
-    pub(super) heads: [*mut Node; FAR + 1],
+    heads: Heads<M>,
+}
+
+/// Circular lists, by their first node: `FAR + 1` of them, one after the other.
+///
+/// INV-SLOT: every index into this comes from `slot_of` or `first`, and so is at most `FAR`.
+#[repr(C)]
+struct Heads<M: Switch> {
+    few: [*mut Node; LEVELS * FEW + 1],
+    more: Kept<[*mut Node; LEVELS * (MANY - FEW)], M>,
 }
 
 // SAFETY: INV-TIMER: the nodes belong to the holder of the lock.
-unsafe impl Send for Slots {}
+unsafe impl<M: Switch> Send for Slots<M> {}
 
-impl Slots {
+impl<M: Switch> Slots<M> {
+    /// Slots of a level, and bits of their number.
+    const WIDTH: usize = if M::ON { MANY } else { FEW };
+    const DIGIT: u32 = Self::WIDTH.trailing_zeros();
+    /// The list of the deadlines that are further away than six digits.
+    const FAR: usize = LEVELS * Self::WIDTH;
+
     pub(super) const fn new() -> Self {
         Self {
             elapsed: 0,
@@ -58,7 +73,10 @@ impl Slots {
             stale: false,
             count: 0,
             occupied: [0; LEVELS],
-            heads: [null_mut(); FAR + 1],
+            heads: Heads {
+                few: [null_mut(); LEVELS * FEW + 1],
+                more: Kept::new([null_mut(); LEVELS * (MANY - FEW)]),
+            },
         }
     }
 
@@ -66,17 +84,17 @@ impl Slots {
     fn slot_of(&self, deadline: u64, tick: u32) -> usize {
         let time = (deadline >> tick).max(self.elapsed);
         let differs = self.elapsed ^ time;
-        let level = (63 - (differs | 1).leading_zeros()) / DIGIT;
+        let level = (63 - (differs | 1).leading_zeros()) / Self::DIGIT;
         if level as usize >= LEVELS {
-            return FAR;
+            return Self::FAR;
         }
-        level as usize * WIDTH + (time >> (level * DIGIT)) as usize % WIDTH
+        level as usize * Self::WIDTH + (time >> (level * Self::DIGIT)) as usize % Self::WIDTH
     }
 
     #[inline(always)]
     fn head(&mut self, slot: usize) -> &mut *mut Node {
-        // SAFETY: INV-SLOT.
-        unsafe { self.heads.get_unchecked_mut(slot) }
+        // SAFETY: INV-SLOT; the lists are one after the other in `heads`, and the pointer is one to all of them.
+        unsafe { &mut *(&raw mut self.heads).cast::<*mut Node>().add(slot) }
     }
 
     /// # Safety
@@ -99,8 +117,8 @@ impl Slots {
     /// As for `add`.
     unsafe fn place(&mut self, node: *mut Node, deadline: u64, tick: u32) {
         let slot = self.slot_of(deadline, tick);
-        if let Some(level) = self.occupied.get_mut(slot / WIDTH) {
-            *level |= 1 << (slot % WIDTH);
+        if let Some(level) = self.occupied.get_mut(slot / Self::WIDTH) {
+            *level |= 1 << (slot % Self::WIDTH);
         }
         let head = *self.head(slot);
         // SAFETY: the nodes of our lists are linked, and we hold the lock.
@@ -196,8 +214,8 @@ impl Slots {
             let (next, prev, slot) = Node::with(node, |l| (l.next, l.prev, l.slot as usize));
             if next == node {
                 *self.head(slot) = null_mut();
-                if let Some(level) = self.occupied.get_mut(slot / WIDTH) {
-                    *level &= !(1 << (slot % WIDTH));
+                if let Some(level) = self.occupied.get_mut(slot / Self::WIDTH) {
+                    *level &= !(1 << (slot % Self::WIDTH));
                 }
                 return;
             }
@@ -210,18 +228,19 @@ impl Slots {
     }
 
     /// The first slot that holds a node, and the tick at which it begins.
-    fn first(&self) -> Option<(usize, u64)> {
+    fn first(&mut self) -> Option<(usize, u64)> {
         for level in 0..LEVELS {
             let occupied = self.occupied[level];
             if occupied != 0 {
                 let digit = u64::from(occupied.trailing_zeros());
-                let shift = level as u32 * DIGIT;
-                let above = self.elapsed >> (shift + DIGIT) << (shift + DIGIT);
-                return Some((level * WIDTH + digit as usize, above | digit << shift));
+                let shift = level as u32 * Self::DIGIT;
+                let above = self.elapsed >> (shift + Self::DIGIT) << (shift + Self::DIGIT);
+                return Some((level * Self::WIDTH + digit as usize, above | digit << shift));
             }
         }
-        let far = self.elapsed >> (LEVELS as u32 * DIGIT);
-        (!self.heads[FAR].is_null()).then(|| (FAR, (far + 1) << (LEVELS as u32 * DIGIT)))
+        let far = self.elapsed >> (LEVELS as u32 * Self::DIGIT);
+        (!self.head(Self::FAR).is_null())
+            .then(|| (Self::FAR, (far + 1) << (LEVELS as u32 * Self::DIGIT)))
     }
 
     /// Fires due nodes, as many as fit the batch. Returns whether there may be more.
@@ -234,7 +253,7 @@ impl Slots {
             }
             // Everything before this slot is over, so that its nodes now belong to lower levels.
             self.elapsed = self.elapsed.max(begin);
-            if slot < WIDTH {
+            if slot < Self::WIDTH {
                 if !self.fire(slot, now, &mut room) {
                     return true;
                 }
@@ -321,7 +340,7 @@ impl Slots {
 
     /// Finds the earliest deadline of a slot. False if no node belongs there; then the slot is empty now.
     fn look_into(&mut self, slot: usize, begin: u64, tick: u32) -> bool {
-        let most = if slot < WIDTH { usize::MAX } else { SCAN };
+        let most = if slot < Self::WIDTH { usize::MAX } else { SCAN };
         let mut node = *self.head(slot);
         // SAFETY: as in `place`; the slot is not empty.
         let last = unsafe { Node::with(node, |l| l.prev) };

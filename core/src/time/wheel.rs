@@ -10,19 +10,20 @@ use crate::{
     atomic::{AtomicU32, Ordering, maybe_const},
     instant::Instant,
     lock::Spin,
+    parts::{On, Switch},
 };
 
 /// The deadlines of one worker.
-pub(crate) struct Wheel {
+pub(crate) struct Wheel<M: Switch = On> {
     /// How many nodes the wheel holds. A hint, for contexts that do not hold the lock.
     armed: AtomicU32,
-    inner: Spin<Slots>,
+    inner: Spin<Slots<M>>,
 }
 
 /// The wakers that are taken out at once.
 pub(crate) type Batch = [Option<Waker>; 16];
 
-impl Wheel {
+impl<M: Switch> Wheel<M> {
     maybe_const! {
         pub(crate) fn new() -> Self {
             Self { armed: AtomicU32::new(0), inner: Spin::new(Slots::new()) }
@@ -160,7 +161,7 @@ impl Wheel {
             && self.inner.try_with(|inner| inner.earliest <= now.as_nanos()) == Some(true)
     }
 
-    fn count(&self, inner: &Slots) {
+    fn count(&self, inner: &Slots<M>) {
         // Ordering: a hint, written under the lock.
         self.armed.store(inner.count, Ordering::Relaxed);
     }

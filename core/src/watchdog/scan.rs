@@ -16,7 +16,8 @@ pub(crate) const GRACE: u64 = 2_000_000;
 pub(crate) trait Watched {
     /// Counts up at each begin and each end of a poll: odd inside one.
     fn polls(&self) -> u32;
-    fn seen(&self) -> &Seen;
+    /// `None` if no worker looks at others.
+    fn seen(&self) -> Option<&Seen>;
     fn is_online(&self) -> bool;
     /// Whether one of its timers was due by then.
     fn is_overdue(&self, by: Instant) -> bool;
@@ -84,7 +85,7 @@ impl Watchdog {
     ) -> Finding {
         let (stuck_after, long_after) = self.bounds(timeouts);
         let polls = other.polls();
-        let polled = other.seen().in_poll_for(polls, now).unwrap_or(0);
+        let polled = other.seen().and_then(|seen| seen.in_poll_for(polls, now)).unwrap_or(0);
         let stuck = (polled >= stuck_after).then_some(polled);
         let grace = if other.is_online() && stuck.is_none() { GRACE } else { 0 };
         let is_late = other.is_overdue(Instant::from_nanos(now.as_nanos().saturating_sub(grace)));

@@ -25,7 +25,9 @@ pub(crate) use filch_test_support::{Drops, Flag, Tally, Watchdog, until, watchdo
 
 use filch::{
     Config, Event, Instant, JoinHandle, Panic, PanicVtable, Platform, Reactor, Scheduler, Slots,
-    StartError, Step, TaskPool, Worker, WorkerEntry, WorkerId, WorkerSlot, atomic::AtomicU32,
+    StartError, Step, TaskPool, Worker, WorkerEntry, WorkerId, WorkerSlot,
+    atomic::AtomicU32,
+    parts::{All, Parts},
 };
 
 pub(crate) const fn id(index: u16) -> WorkerId {
@@ -164,18 +166,20 @@ unsafe impl Platform for Manual {
 }
 
 /// Boxed slots for the tests: without its feature `alloc` the core has none.
-pub(crate) struct Room<const RING: usize>(Box<[WorkerSlot<RING>]>);
+pub(crate) struct Room<const RING: usize, F: Parts = All>(Box<[WorkerSlot<RING, F>]>);
 
 // SAFETY: the box owns its slots, and passes them to no other executor.
-unsafe impl<const RING: usize> Slots<RING> for Room<RING> {
-    fn slots(&self) -> &[WorkerSlot<RING>] {
+unsafe impl<const RING: usize, F: Parts> Slots<RING> for Room<RING, F> {
+    type Parts = F;
+
+    fn slots(&self) -> &[WorkerSlot<RING, F>] {
         &self.0
     }
 }
 
 pub(crate) type ManualExecutor<const RING: usize = 256> = Scheduler<Manual, Room<RING>, RING>;
 
-pub(crate) fn slots<const RING: usize>(n: usize) -> Room<RING> {
+pub(crate) fn slots<const RING: usize, F: Parts>(n: usize) -> Room<RING, F> {
     Room((0..n).map(|_| WorkerSlot::new()).collect())
 }
 

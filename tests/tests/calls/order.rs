@@ -13,6 +13,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "error",
             "rng",
             "estimate",
+            "pace",
             "census",
             "duties",
             "gate",
