@@ -24,7 +24,7 @@
 //!
 //! `alloc`: `Heap`, memory for any number of tasks, and boxes for large closures of a [`Scope`]. `critical-section`,
 //! `atomic-polyfill`: backends of the atomics for targets without compare-and-swap. Without either, the application
-//! chooses `portable-atomic`'s backend.
+//! chooses `portable-atomic`'s backend. `macros`: [`task`](macro@task), which gives an `async fn` exactly sized static slots.
 //!
 //! # Where the ideas come from
 //!
@@ -56,8 +56,22 @@ pub mod time;
 mod trace;
 mod watchdog;
 
+#[cfg(feature = "macros")]
+pub use filch_macros::task;
+#[cfg(feature = "macros")]
+pub use memory::exact::SpawnToken;
 #[cfg(feature = "alloc")]
 pub use memory::heap::Heap;
+/// What the code that `filch_macros::task` writes uses. Not for other code.
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub mod __macros {
+    pub use crate::memory::exact::{
+        Align, Alignment, Never, Returns, Slots, StaticTasks, any, slot_align, slot_size,
+    };
+    pub use core::future::Future;
+    pub use core::marker::Send;
+}
 pub use {
     fork::{handle::Fork, scope::Scope},
     instant::Instant,

@@ -6,6 +6,8 @@
 
 #[cfg(feature = "alloc")]
 mod chunks;
+#[cfg(feature = "macros")]
+pub(crate) mod exact;
 #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
 mod flags;
 #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]

@@ -24,6 +24,15 @@ use crate::{
     trace::Event,
 };
 
+/// As [`Scheduler::spawner`].
+impl<P: Platform, S: Slots<RING>, const RING: usize> From<&'static Scheduler<P, S, RING>>
+    for Spawner
+{
+    fn from(executor: &'static Scheduler<P, S, RING>) -> Self {
+        executor.spawner()
+    }
+}
+
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// A thin handle that spawns tasks here, and names neither the platform nor the slots.
     pub fn spawner(&'static self) -> Spawner {

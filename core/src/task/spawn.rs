@@ -105,11 +105,7 @@ impl Spawner {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let Some(worker) = self.executor.admit_local() else {
-            return Err(SpawnError { kind: SpawnErrorKind::NotPinned, future });
-        };
-        let spawned = self.launch(memory, future, Pinned { worker, local: true });
-        spawned.inspect_err(|_| self.executor.dismiss_local())
+        self.launch_local(memory, future, |pinned| pinned)
     }
 
     /// Begins a spawn with a name, for diagnosis. The task keeps the name and the caller's location.
@@ -132,7 +128,7 @@ impl Spawner {
         Ok(Reservation { spawner: self, slot, future: PhantomData })
     }
 
-    fn launch_pinned<F: Future, M: Meta>(
+    pub(crate) fn launch_pinned<F: Future, M: Meta>(
         self,
         memory: &'static impl Memory,
         worker: WorkerId,
@@ -145,8 +141,21 @@ impl Spawner {
         self.launch(memory, future, meta)
     }
 
+    pub(crate) fn launch_local<F: Future, M: Meta>(
+        self,
+        memory: &'static impl Memory,
+        future: F,
+        meta: impl FnOnce(Pinned) -> M,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
+        let Some(worker) = self.executor.admit_local() else {
+            return Err(SpawnError { kind: SpawnErrorKind::NotPinned, future });
+        };
+        let spawned = self.launch(memory, future, meta(Pinned { worker, local: true }));
+        spawned.inspect_err(|_| self.executor.dismiss_local())
+    }
+
     #[inline]
-    fn launch<F: Future, M: Meta>(
+    pub(crate) fn launch<F: Future, M: Meta>(
         self,
         memory: &'static impl Memory,
         future: F,
