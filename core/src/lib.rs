@@ -69,8 +69,7 @@ pub mod __macros {
     pub use crate::memory::exact::{
         Align, Alignment, Never, Returns, Slots, StaticTasks, any, slot_align, slot_size,
     };
-    pub use core::future::Future;
-    pub use core::marker::Send;
+    pub use core::{future::Future, marker::Send, primitive::usize};
 }
 pub use {
     fork::{handle::Fork, scope::Scope},

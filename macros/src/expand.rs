@@ -1,7 +1,7 @@
 //! The code that the attribute writes.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote};
 use syn::{
     Attribute, Error, Meta, Pat, PatType, ReturnType, Token, Type, punctuated::Punctuated,
     spanned::Spanned,
@@ -51,7 +51,7 @@ fn write(function: &Function, options: &Options) -> TokenStream {
     let Function { attrs, vis, sig, body } = function;
     let (outer, inner): (Vec<_>, Vec<_>) = attrs.iter().partition(|attr| is_outer(&attr.meta));
     let (name, clause) = (&sig.ident, &sig.generics.where_clause);
-    let (arguments, result) = (&sig.inputs, &sig.output);
+    let (arguments, result, fn_token) = (&sig.inputs, &sig.output, &sig.fn_token);
     let names: Vec<_> =
         function.arguments().enumerate().map(|(i, argument)| name_of(i, argument)).collect();
     let types: Vec<_> = function.arguments().map(|argument| &argument.ty).collect();
@@ -63,23 +63,29 @@ fn write(function: &Function, options: &Options) -> TokenStream {
         ReturnType::Type(_, never) if matches!(**never, Type::Never(_)) => quote!(#own::Never),
         ReturnType::Type(_, result) => result.to_token_stream(),
     };
-    let send = (!options.local).then(|| quote_spanned!(name.span()=> + #own::Send));
+    let send = (!options.local).then(|| quote!(+ #own::Send));
+    // What is wrong with the future is said at the function's name.
+    let here = |code| located_at(name.span(), code);
+    let before = here(quote!(#krate::SpawnToken<impl #own::Future<Output =));
+    let after = here(quote!(> #send + 'static>));
+    let made = here(quote!(__FILCH_MEMORY.token(__filch_task(#(#names),*))));
     // A closure that is never called, for the type of the future that it would return.
     let any = names.iter().map(|_| quote!(#own::any()));
     let future = quote!(&|| __filch_task(#(#any),*));
     let size = &options.pool_size;
-    let slots = quote_spanned!(size.span()=> #own::StaticTasks::new());
+    // Where the compiler says that it is zero.
+    let slots = located_at(size.span(), quote!(#own::StaticTasks::new()));
     // The `async fn` is within the other function, where lints that are set for that one hold for it, and no name is
     // added to the module.
     quote! {
         #(#outer)*
-        #vis fn #name(
+        #vis #fn_token #name(
             #(#names: #types),*
-        ) -> #krate::SpawnToken<impl #own::Future<Output = #output> #send + 'static> #clause {
+        ) -> #before #output #after #clause {
             #(#inner)*
             async fn __filch_task(#arguments) #result #clause #body
 
-            const __FILCH_SLOTS: usize = #size;
+            const __FILCH_SLOTS: #own::usize = #size;
             static __FILCH_TASKS: #own::StaticTasks<
                 { #own::slot_size(#future) },
                 { #own::slot_align(#future) },
@@ -87,7 +93,7 @@ fn write(function: &Function, options: &Options) -> TokenStream {
             > = #slots;
             // Its type has no size in it.
             static __FILCH_MEMORY: #own::Slots = __FILCH_TASKS.slots();
-            __FILCH_MEMORY.token(__filch_task(#(#names),*))
+            #made
         }
     }
 }
@@ -102,10 +108,78 @@ fn is_outer(attr: &Meta) -> bool {
     list.parse_args_with(parse).is_ok_and(|all| all.iter().skip(1).all(is_outer))
 }
 
+/// The same code, which the compiler shows at this place.
+fn located_at(span: Span, code: TokenStream) -> TokenStream {
+    let move_to = |mut token: TokenTree| {
+        token.set_span(token.span().located_at(span));
+        token
+    };
+    code.into_iter().map(move_to).collect()
+}
+
 /// The name of an argument outside of the `async fn`: its own, unless it is a pattern.
 fn name_of(i: usize, argument: &PatType) -> Ident {
     match &*argument.pat {
         Pat::Ident(own) if own.by_ref.is_none() && own.subpat.is_none() => own.ident.clone(),
         _ => format_ident!("argument{i}", span = Span::mixed_site()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identifiers(code: TokenStream, found: &mut Vec<String>) {
+        for token in code {
+            match token {
+                TokenTree::Ident(ident) => found.push(ident.to_string()),
+                TokenTree::Group(group) => identifiers(group.stream(), found),
+                _ => {}
+            }
+        }
+    }
+
+    /// What generated code may name: keywords, the path of the crate and what is in it, and itself. All else could mean
+    /// something else where the function is.
+    #[test]
+    fn no_name_depends_on_the_place() {
+        const OWN: &[&str] = &[
+            "__macros",
+            "SpawnToken",
+            "Future",
+            "Output",
+            "Send",
+            "Never",
+            "StaticTasks",
+            "Slots",
+            "usize",
+            "any",
+            "new",
+            "slots",
+            "slot_size",
+            "slot_align",
+            "token",
+        ];
+        const KEYWORDS: &[&str] = &["async", "const", "fn", "impl", "static"];
+        let code = task(
+            quote!(crate = given::path, pool_size = 0x10),
+            quote!(
+                async fn name(a: A, _: B, (c, d): C) -> ! {
+                    body
+                }
+            ),
+        );
+        let mut found = Vec::new();
+        identifiers(code.clone(), &mut found);
+        assert!(!found.contains(&"compile_error".to_owned()), "{code}");
+        for ident in found {
+            let is_given = ["given", "path", "name", "a", "A", "B", "c", "d", "C", "body", "_"];
+            let is_known = is_given.contains(&ident.as_str())
+                || OWN.contains(&ident.as_str())
+                || KEYWORDS.contains(&ident.as_str());
+            let is_own = ident.starts_with("__filch") || ident.starts_with("__FILCH");
+            let is_local = matches!(ident.as_str(), "argument1" | "argument2" | "static");
+            assert!(is_known || is_own || is_local, "`{ident}` in {code}");
+        }
     }
 }

@@ -1,11 +1,124 @@
-//! `#[filch::task]`, docs to follow.
+//! `#[filch::task]`: static tasks whose memory has exactly the right size.
+//!
+//! The attribute is re-exported by `filch` under its feature `macros`; a program needs no dependency on this crate.
+//!
+//! A task needs memory for its future, but the future of an `async fn` has a type without a name, whose size only the compiler
+//! knows. The other ways to get memory are a guess, [`TaskPool<256, 32>`](https://docs.rs/filch/latest/filch/struct.TaskPool.html),
+//! and an allocator. This attribute has the compiler fill in the number:
+//!
+//! ```
+//! # use filch::{Executor, Instant, Platform, WorkerId, atomic::AtomicU32};
+//! # struct Board;
+//! # // SAFETY: there is one thread.
+//! # unsafe impl Platform for Board {
+//! #     fn now(&self) -> Instant { Instant::ZERO }
+//! #     fn current_worker(&self) -> Option<WorkerId> { Some(WorkerId::new(0)) }
+//! #     unsafe fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
+//! #     fn wake(&self, _: WorkerId, _: &AtomicU32) {}
+//! # }
+//! # struct Led;
+//! # impl Led { fn toggle(&mut self) {} }
+//! static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+//!
+//! #[filch::task]
+//! async fn blink(mut led: Led, times: u32) -> u32 {
+//!     for _ in 0..times {
+//!         led.toggle();
+//!         filch::yield_now().await;
+//!     }
+//!     times
+//! }
+//!
+//! let mut handle = blink(Led, 5).spawn(&EXECUTOR)?;
+//! # let worker = EXECUTOR.worker(WorkerId::new(0))?;
+//! # worker.run_for(100);
+//! assert_eq!(handle.join()?, 5);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! `blink` itself is no longer `async`: a call returns a
+//! [`SpawnToken`](https://docs.rs/filch/latest/filch/struct.SpawnToken.html), which is the future with its memory. It is spawned
+//! by the token's `spawn`, `spawn_pinned` or `spawn_local`, or is awaited like the future of any `async fn`. If it cannot be
+//! spawned, it comes back in the error, with the arguments in it.
+//!
+//! # What it costs
+//!
+//! A `static` of zeros (`.bss`) for each function: `pool_size` slots, and one slab of 56 bytes on 64-bit targets (128 with the feature
+//! `alloc`). A slot is the task: four words of header, two of the joining side, the larger of the future and its output, and four bytes
+//! for the worker of a pinned task, rounded up to its alignment. A spawn moves the future into the slot. The name of the task, the
+//! path of its function, is a string in read-only memory.
+//!
+//! # Where the idea comes from
+//!
+//! From embassy-executor, whose `#[task]` does the same: a constant function infers the future's type from the function, and its
+//! size is a parameter of a static's type. The code was written here. What differs for users:
+//!
+//! - A token holds no slot, so it may be dropped. If all slots are in use, the spawn fails, and the call does not.
+//! - A task has an output, which its `JoinHandle` returns.
+//! - The future must be `Send`, since another core may steal the task; `local` lifts that.
+
 mod expand;
 mod function;
 mod options;
 
 use proc_macro::TokenStream;
 
-/// Doc.
+/// Gives an `async fn` static slots of exactly its task's size.
+///
+/// `async fn name(arguments) -> Output` becomes `fn name(arguments) -> SpawnToken<impl Future<Output = Output> + Send>`, which
+/// may be called in any context: it does nothing but make the future.
+///
+/// # Options
+///
+/// | option | |
+/// |---|---|
+/// | `pool_size = N` | how many of the tasks can live at the same time: an integer, or a constant expression of type `usize`, from 1 to 2^32 - 3. Without it, one |
+/// | `local` | the future need not be `Send`. It can then be spawned by `SpawnToken::spawn_local` only, from a pinned or another local task |
+/// | `crate = path` | where `filch` is, if its name in `Cargo.toml` is another one |
+///
+/// ```
+/// const SENSORS: usize = 3;
+///
+/// /// One for each sensor.
+/// #[filch::task(pool_size = 2 * SENSORS)]
+/// async fn sample(sensor: u8) -> u16 {
+///     filch::yield_now().await;
+///     u16::from(sensor)
+/// }
+///
+/// #[filch::task(local)]
+/// async fn count(counter: std::rc::Rc<core::cell::Cell<u32>>) {
+///     filch::yield_now().await;
+///     counter.set(counter.get() + 1);
+/// }
+///
+/// // The bytes that each task takes.
+/// assert!(sample(0).slot().size() < 100);
+/// # drop(count(Default::default()));
+/// ```
+///
+/// A crate that has `filch` under another name:
+///
+/// ```
+/// # mod dependencies { pub use filch as executor; }
+/// # use dependencies::executor;
+/// #[executor::task(crate = executor)]
+/// async fn blink() {}
+/// # drop(blink());
+/// ```
+///
+/// # The function
+///
+/// - Arguments may be patterns. What they borrow, they borrow for `'static`.
+/// - It cannot be generic, take `impl Trait` or `self`, nor be `const`, `unsafe`, `extern` or variadic. A generic task needs a
+///   `TaskPool`, or one task function for each type, that calls it.
+/// - It may spawn itself, within its slots. To await a token of its own it must box it, like any `async fn`.
+/// - Attributes on lints, documentation and conditions (`allow`, `expect`, `doc`, `cfg`, `deprecated`, `must_use`) are those of
+///   the function that makes tokens; any other goes to the `async fn`.
+///
+/// # Errors
+/// At compile time, at the token that is wrong. If the future is not `Send`, the compiler says which value is held across which
+/// `await`: drop it before, or make the task `local`.
 #[proc_macro_attribute]
 pub fn task(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::task(options.into(), item.into()).into()

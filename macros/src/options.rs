@@ -8,6 +8,8 @@ use syn::{
     parse::{Parse, ParseStream, Parser},
 };
 
+const KNOWN: &str = "there are `pool_size = ...`, `local` and `crate = ...`";
+
 /// The options. One that is not there, or is wrong, has its default.
 pub(crate) struct Options {
     /// How many slots.
@@ -32,6 +34,9 @@ impl Options {
         let mut seen: Vec<Ident> = Vec::new();
         let read = |input: ParseStream<'_>| {
             while !input.is_empty() {
+                if !input.peek(Ident::peek_any) {
+                    return Err(input.error(format!("an option is expected: {KNOWN}")));
+                }
                 let name = input.call(Ident::parse_any)?;
                 if seen.contains(&name) {
                     errors.push(Error::new(name.span(), format!("`{name}` is set twice")));
@@ -65,10 +70,12 @@ impl Choice {
         } else if name == "crate" {
             Ok(Self::Crate(value(name, "the path of the crate `filch`", input)?))
         } else if name == "local" {
+            if input.peek(Token![=]) {
+                return Err(input.error("`local` has no value"));
+            }
             Ok(Self::Local)
         } else {
-            let message =
-                format!("there is no option `{name}`: there are `pool_size`, `local` and `crate`");
+            let message = format!("`{name}` is no option: {KNOWN}");
             Err(Error::new(name.span(), message))
         }
     }
