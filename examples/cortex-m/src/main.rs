@@ -44,7 +44,6 @@ const PORT: Port = Port {
 static EXECUTOR: Executor<Machine, 1, RING> = Executor::with_config(machine(), CONFIG);
 static SUITE: Suite<Machine, 1, RING> = Suite::new(&EXECUTOR, PORT);
 static TASKS: TaskPool<224, 12> = TaskPool::new();
-static MAIN: TaskPool<2_048, 1> = TaskPool::new();
 static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
 static KERNEL: Kernel<Machine, TaskPool<224, 12>, 1, RING> = Kernel {
@@ -57,6 +56,12 @@ static KERNEL: Kernel<Machine, TaskPool<224, 12>, 1, RING> = Kernel {
     exit: devices::exit,
 };
 
+/// The kernel's main task, in a slot of exactly its size.
+#[filch::task]
+async fn main_task() {
+    KERNEL.main().await;
+}
+
 /// Called at reset.
 fn kernel_main() -> ! {
     devices::set_up();
@@ -64,7 +69,7 @@ fn kernel_main() -> ! {
     // SAFETY: the core's own number; it is no worker yet.
     unsafe { SUITE.contracts(me, &TASKS) };
     devices::enable_serial();
-    match EXECUTOR.spawn(&MAIN, KERNEL.main()) {
+    match main_task().spawn(&EXECUTOR) {
         Ok(task) => task.detach(),
         Err(error) => panic!("{error}"),
     }

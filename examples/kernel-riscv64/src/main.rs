@@ -42,7 +42,6 @@ const PORT: Port = Port {
 static EXECUTOR: Executor<Machine, HARTS> = Executor::with_config(machine(), CONFIG);
 static SUITE: Suite<Machine, HARTS> = Suite::new(&EXECUTOR, PORT);
 static TASKS: TaskPool<256, 72> = TaskPool::new();
-static MAIN: TaskPool<2_048, 1> = TaskPool::new();
 static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
 static MAILBOX: Mailbox = Mailbox::new();
@@ -56,6 +55,12 @@ static KERNEL: Kernel<Machine, TaskPool<256, 72>, HARTS> = Kernel {
     exit: devices::exit,
 };
 
+/// The kernel's main task, in a slot of exactly its size.
+#[filch::task]
+async fn main_task() {
+    KERNEL.main().await;
+}
+
 /// Every hart, from boot.
 extern "C" fn hart_main(hart: usize) {
     board::unmask();
@@ -67,7 +72,7 @@ extern "C" fn hart_main(hart: usize) {
     unsafe { SUITE.contracts(me, &TASKS) };
     if hart == 0 {
         devices::enable_uart();
-        match EXECUTOR.spawn(&MAIN, KERNEL.main()) {
+        match main_task().spawn(&EXECUTOR) {
             Ok(task) => task.detach(),
             Err(error) => panic!("{error}"),
         }
