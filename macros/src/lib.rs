@@ -43,10 +43,10 @@
 //!
 //! # What it costs
 //!
-//! A `static` of zeros (`.bss`) for each function: `pool_size` slots, and one slab of 56 bytes on 64-bit targets (128 with the feature
-//! `alloc`). A slot is the task: four words of header, two of the joining side, the larger of the future and its output, and four bytes
-//! for the worker of a pinned task, rounded up to its alignment. A spawn moves the future into the slot. The name of the task, the
-//! path of its function, is a string in read-only memory.
+//! A `static` of zeros (`.bss`) for each function: a slab of 56 bytes on 64-bit targets (128 with the feature `alloc`) and at most
+//! 32 on 32-bit ones, and `pool_size` slots. A slot is the task: four words of header, two of the joining side, the larger of the
+//! future and its output, and four bytes for the worker of a pinned task, rounded up to its alignment. A spawn moves the future into
+//! the slot. The name of the task, the path of its function, is a string in read-only memory.
 //!
 //! # Where the idea comes from
 //!

@@ -54,16 +54,17 @@ use crate::{
 ///     a + b
 /// }
 ///
-/// let handle = add(2, 3).spawn(&EXECUTOR)?;
+/// let mut handle = add(2, 3).spawn(&EXECUTOR)?;
 /// // The one slot is in use: the token comes back, with the arguments in it.
 /// let error = add(4, 5).spawn(&EXECUTOR).unwrap_err();
 /// assert_eq!(error.kind, filch::SpawnErrorKind::Full);
-/// let token = error.future;
 ///
 /// let worker = EXECUTOR.worker(WorkerId::new(0))?;
-/// while worker.step() == filch::Step::Polled {}
+/// worker.run_for(100);
 /// assert_eq!(handle.join()?, 5);
-/// assert_eq!(token.spawn(&EXECUTOR)?.info().unwrap().name.unwrap().rsplit("::").next(), Some("add"));
+/// let mut handle = error.future.spawn(&EXECUTOR)?;
+/// worker.run_for(100);
+/// assert_eq!(handle.join()?, 9);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[must_use = "a task that is not spawned does not run"]
@@ -353,3 +354,42 @@ macro_rules! alignments {
     )*};
 }
 alignments!(1 2 4 8 16 32 64 128 256 512 1024 2048 4096);
+
+#[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
+mod tests {
+    use super::*;
+
+    /// There is nothing but the slab, the slots, and what their alignment puts between the two.
+    #[test]
+    fn the_static_is_the_slab_and_the_slots() {
+        const { assert!(size_of::<Slab>() <= if cfg!(feature = "alloc") { 128 } else { 56 }) };
+        let slab = size_of::<Slab>();
+        assert_eq!(
+            size_of::<StaticTasks<72, 8, 1>>(),
+            (slab + 72).next_multiple_of(align_of::<Slab>())
+        );
+        assert_eq!(
+            size_of::<StaticTasks<72, 8, 1000>>(),
+            (slab + 72_000).next_multiple_of(align_of::<Slab>())
+        );
+        let page = StaticTasks::<8_192, 4_096, 3>::new();
+        assert_eq!(size_of_val(&page), 4_096 + 3 * 8_192);
+        assert_eq!(align_of_val(&page), 4_096);
+    }
+
+    /// A task that does not fit is refused, whatever the macro may have written.
+    #[test]
+    fn slots_for_another_future_refuse() {
+        static SMALL: StaticTasks<72, 8, 1> = StaticTasks::new();
+        static SLOTS: Slots = SMALL.slots();
+        let layout = |size, align| Layout::from_size_align(size, align).unwrap();
+        assert!(SLOTS.slab(layout(72, 8)).is_ok());
+        assert_eq!(SLOTS.slab(layout(80, 8)).unwrap_err(), layout(72, 8));
+        assert_eq!(SLOTS.slab(layout(64, 16)).unwrap_err(), layout(72, 8));
+    }
+
+    #[test]
+    fn a_name_without_the_macros_own_function_is_left_as_it_is() {
+        assert_eq!(function::<u8>(), "u8");
+    }
+}
