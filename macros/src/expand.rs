@@ -74,15 +74,16 @@ fn write(function: &Function, options: &Options) -> TokenStream {
     let future = quote!(&|| __filch_task(#(#any),*));
     let size = &options.pool_size;
     // Where the compiler says that it is zero.
-    let slots = located_at(size.span(), quote!(#own::StaticTasks::new()));
+    let slots = located_at(size.span(), quote!(#own::StaticTasks::vacant()));
     // The `async fn` is within the other function, where lints that are set for that one hold for it, and no name is
-    // added to the module.
+    // added to the module. Clippy counts the arguments of that one.
     quote! {
         #(#outer)*
         #vis #fn_token #name(
             #(#names: #types),*
         ) -> #before #output #after #clause {
             #(#inner)*
+            #[allow(clippy::too_many_arguments)]
             async fn __filch_task(#arguments) #result #clause #body
 
             const __FILCH_SLOTS: #own::usize = #size;
@@ -154,13 +155,14 @@ mod tests {
             "Slots",
             "usize",
             "any",
-            "new",
+            "vacant",
             "slots",
             "slot_size",
             "slot_align",
             "token",
         ];
-        const KEYWORDS: &[&str] = &["async", "const", "fn", "impl", "static"];
+        const KEYWORDS: &[&str] =
+            &["allow", "clippy", "too_many_arguments", "async", "const", "fn", "impl", "static"];
         let code = task(
             quote!(crate = given::path, pool_size = 0x10),
             quote!(

@@ -134,7 +134,7 @@ impl Types {
 impl<'ast> Visit<'ast> for Types {
     fn visit_type_reference(&mut self, reference: &'ast TypeReference) {
         if reference.lifetime.is_none() {
-            self.errors.push(Error::new_spanned(&reference.and_token, self.borrow));
+            self.errors.push(Error::new(reference.and_token.span, self.borrow));
         }
         visit::visit_type_reference(self, reference);
     }
@@ -147,7 +147,7 @@ impl<'ast> Visit<'ast> for Types {
 
     fn visit_type_impl_trait(&mut self, anonymous: &'ast TypeImplTrait) {
         match self.anonymous {
-            Some(what) => self.errors.push(Error::new_spanned(&anonymous.impl_token, what)),
+            Some(what) => self.errors.push(Error::new(anonymous.impl_token.span, what)),
             None => visit::visit_type_impl_trait(self, anonymous),
         }
     }

@@ -263,7 +263,7 @@ where
     Align<ALIGN>: Alignment,
 {
     maybe_const! {
-        pub fn new() -> Self {
+        pub fn vacant() -> Self {
             assert!(N > 0 && N < Slab::MOST, "a task has at least one slot, and fewer than 2^32 - 2");
             Self { slab: Slab::new(), slots: array_of!(Slot::vacant(); N) }
         }
@@ -317,7 +317,7 @@ pub fn any<T>() -> T {
     unreachable!("closures of this macro are never called")
 }
 
-/// The type `!`, which stable Rust lets nobody write but as what a function returns.
+/// The type `!`, which stable Rust has only as what a function returns.
 #[doc(hidden)]
 pub type Never = <fn() -> ! as Returns>::Output;
 
@@ -372,7 +372,7 @@ mod tests {
             size_of::<StaticTasks<72, 8, 1000>>(),
             (slab + 72_000).next_multiple_of(align_of::<Slab>())
         );
-        let page = StaticTasks::<8_192, 4_096, 3>::new();
+        let page = StaticTasks::<8_192, 4_096, 3>::vacant();
         assert_eq!(size_of_val(&page), 4_096 + 3 * 8_192);
         assert_eq!(align_of_val(&page), 4_096);
     }
@@ -380,7 +380,7 @@ mod tests {
     /// A task that does not fit is refused, whatever the macro may have written.
     #[test]
     fn slots_for_another_future_refuse() {
-        static SMALL: StaticTasks<72, 8, 1> = StaticTasks::new();
+        static SMALL: StaticTasks<72, 8, 1> = StaticTasks::vacant();
         static SLOTS: Slots = SMALL.slots();
         let layout = |size, align| Layout::from_size_align(size, align).unwrap();
         assert!(SLOTS.slab(layout(72, 8)).is_ok());
