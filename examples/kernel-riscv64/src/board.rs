@@ -10,7 +10,7 @@ use filch::{
 use crate::{
     MAILBOX, SERIAL, SUITE,
     boot::{ALL, HARTS},
-    devices,
+    devices, mode,
 };
 
 pub struct Board;
@@ -41,22 +41,26 @@ static WAKES: AtomicUsize = AtomicUsize::new(0);
 /// The hart that is no worker: the platform can sleep and wake there all the same.
 const SPARE: WorkerId = WorkerId::new(HARTS as u16);
 
+/// The calling hart's number, which boot has put into a register.
 pub fn hart() -> usize {
-    let id;
+    let number;
     // SAFETY: reads a register.
-    unsafe { asm!("csrr {}, mhartid", out(reg) id, options(nomem, nostack)) };
-    id
+    unsafe { asm!("mv {}, tp", out(reg) number, options(nomem, nostack)) };
+    number
 }
 
-/// Machine interrupts off (`csrci`) and on (`csrsi`): bit 3 of `mstatus`.
 fn mask() {
     // SAFETY: this hart's own; `unmask` follows.
-    unsafe { asm!("csrci mstatus, 8", options(nostack)) };
+    unsafe {
+        asm!(concat!("csrci ", csr!("status"), ", {}"), const mode::ENABLE, options(nostack))
+    };
 }
 
 pub fn unmask() {
     // SAFETY: the handlers are installed since boot.
-    unsafe { asm!("csrsi mstatus, 8", options(nostack)) };
+    unsafe {
+        asm!(concat!("csrsi ", csr!("status"), ", {}"), const mode::ENABLE, options(nostack))
+    };
 }
 
 // SAFETY:
@@ -67,7 +71,7 @@ pub fn unmask() {
 //   the check sees the changed word.
 unsafe impl Platform for Board {
     fn now(&self) -> Instant {
-        Instant::from_nanos(devices::time() * devices::TICK)
+        Instant::from_nanos(mode::time() * devices::TICK)
     }
 
     fn current_worker(&self) -> Option<WorkerId> {
@@ -105,7 +109,7 @@ unsafe impl Platform for Board {
         {
             return;
         }
-        devices::set_software(w.index(), true);
+        mode::interrupt(w.index());
     }
 
     fn event(&self, _: Option<WorkerId>, event: Event) {
@@ -117,13 +121,13 @@ unsafe impl Platform for Board {
 fn set_timer(hart: usize, change: impl FnOnce(&Timer)) {
     let timer = &TIMERS.0[hart];
     change(timer);
-    devices::set_timer(hart, timer.deadline.get().min(timer.alarm.get()));
+    mode::set_timer(hart, timer.deadline.get().min(timer.alarm.get()));
 }
 
 pub fn on_timer() {
     let hart = hart();
     let due = |cell: &Cell<u64>| {
-        let due = cell.get() <= devices::time();
+        let due = cell.get() <= mode::time();
         if due {
             cell.set(OFF);
         }
@@ -142,7 +146,7 @@ pub fn on_timer() {
 /// A wake: the word has changed already, so this only acknowledges the interrupt.
 pub fn on_software() {
     let hart = hart();
-    devices::set_software(hart, false);
+    mode::acknowledge(hart);
     if RAISED[hart].swap(false, Ordering::Acquire) {
         SUITE.on_interrupt();
     }
@@ -156,13 +160,13 @@ pub fn on_external() {
 pub fn raise() {
     let hart = hart();
     RAISED[hart].store(true, Ordering::Release);
-    devices::set_software(hart, true);
+    mode::interrupt(hart);
 }
 
 /// The suite's hook: an interrupt on this hart, after so many nanoseconds.
 pub fn alarm(nanos: u32) {
     mask();
-    let at = devices::time() + u64::from(nanos) / devices::TICK;
+    let at = mode::time() + u64::from(nanos) / devices::TICK;
     set_timer(hart(), |timer| timer.alarm.set(at));
     unmask();
 }

@@ -1,18 +1,18 @@
-//! From reset to `hart_main`, on every hart: machine mode, no firmware (`-bios none`). Also the
-//! entry of the trap handler.
+//! Up to `hart_main`, on every hart, in either mode. Also the entry of the trap handler.
 
 use core::arch::global_asm;
 
-use crate::board;
+use crate::{board, mode};
 
 /// The harts that have workers: one, if atomics mask interrupts.
 pub const HARTS: usize = if cfg!(target_has_atomic = "ptr") { 4 } else { 1 };
 /// These, and one hart that is no worker, if there are several.
 pub const ALL: usize = if HARTS > 1 { HARTS + 1 } else { HARTS };
 
-// All harts enter at `_start`. QEMU's memory is zero at reset, so `.bss` need not be cleared, and
-// no hart waits for another to do it.
+// `mode` has `_start`, which gets each hart to `_enter`: its number in `tp`, its ID in `a0`.
 global_asm!(
+    ".globl _origin",
+    ".set _origin, {origin}",
     ".macro put reg, at",
     ".if {wide}",
     "sd \\reg, 8 * \\at(sp)",
@@ -27,23 +27,19 @@ global_asm!(
     "lw \\reg, 4 * \\at(sp)",
     ".endif",
     ".endm",
-    ".section .text.boot, \"ax\"",
-    ".globl _start",
-    "_start:",
-    "csrr a0, mhartid",
-    "li t0, {all}",
-    "bgeu a0, t0, 2f",
+    ".text",
+    ".globl _enter",
+    "_enter:",
     // A stack of 64 KiB each.
     "la sp, _stacks",
-    "addi t0, a0, 1",
+    "addi t0, tp, 1",
     "slli t0, t0, 16",
     "add sp, sp, t0",
     "la t0, 3f",
-    "csrw mtvec, t0",
+    concat!("csrw ", csr!("tvec"), ", t0"),
     // Software, timer and external interrupts, once `hart_main` enables them.
-    "li t0, 0x888",
-    "csrw mie, t0",
-    "csrw mstatus, zero",
+    "li t0, {interrupts}",
+    concat!("csrw ", csr!("ie"), ", t0"),
     "call {main}",
     "2: wfi",
     "j 2b",
@@ -52,13 +48,13 @@ global_asm!(
     "3: addi sp, sp, -16 * {word}",
     "put ra, 0; put t0, 1; put t1, 2; put t2, 3; put t3, 4; put t4, 5; put t5, 6; put t6, 7",
     "put a0, 8; put a1, 9; put a2, 10; put a3, 11; put a4, 12; put a5, 13; put a6, 14; put a7, 15",
-    "csrr a0, mcause",
-    "csrr a1, mepc",
+    concat!("csrr a0, ", csr!("cause")),
+    concat!("csrr a1, ", csr!("epc")),
     "call {trap}",
     "get ra, 0; get t0, 1; get t1, 2; get t2, 3; get t3, 4; get t4, 5; get t5, 6; get t6, 7",
     "get a0, 8; get a1, 9; get a2, 10; get a3, 11; get a4, 12; get a5, 13; get a6, 14; get a7, 15",
-    // `mret` keeps the handler's reservation, which the `sc` of the interrupted code could take for
-    // its own. A store-conditional into the dead frame clears it.
+    // The return keeps the handler's reservation, which the `sc` of the interrupted code could take
+    // for its own. A store-conditional into the dead frame clears it.
     ".if {atomics}",
     ".option push",
     ".option arch, +a",
@@ -66,11 +62,12 @@ global_asm!(
     ".option pop",
     ".endif",
     "addi sp, sp, 16 * {word}",
-    "mret",
+    csr!("ret"),
+    origin = const mode::ORIGIN,
+    interrupts = const 1 << mode::SOFTWARE | 1 << mode::TIMER | 1 << mode::EXTERNAL,
     atomics = const cfg!(target_has_atomic = "ptr") as usize,
     wide = const size_of::<usize>() / 8,
     word = const size_of::<usize>(),
-    all = const ALL,
     main = sym crate::hart_main,
     trap = sym trap,
 );
@@ -78,9 +75,9 @@ global_asm!(
 extern "C" fn trap(cause: usize, at: usize) {
     const INTERRUPT: usize = 1 << (usize::BITS - 1);
     match cause ^ INTERRUPT {
-        3 => board::on_software(),
-        7 => board::on_timer(),
-        11 => board::on_external(),
+        mode::SOFTWARE => board::on_software(),
+        mode::TIMER => board::on_timer(),
+        mode::EXTERNAL => board::on_external(),
         _ => panic!("trap: cause {cause:#x} at {at:#x}"),
     }
 }

@@ -1,18 +1,13 @@
-//! The registers of QEMU's `virt` board: CLINT, PLIC, UART, power switch. Any hart may write to all
-//! of them.
+//! The registers of QEMU's `virt` board: PLIC, UART, power switch. Any hart may write to all of them.
 
-use core::{arch::asm, hint::spin_loop};
+use core::hint::spin_loop;
 
-/// The CLINT's software interrupt of each hart, its timer compare, and its time.
-const MSIP: usize = 0x0200_0000;
-const MTIMECMP: usize = 0x0200_4000;
-const MTIME: usize = 0x0200_BFF8;
-/// Nanoseconds in a tick of `mtime`, which counts at 10 MHz.
+use crate::mode;
+
+/// Nanoseconds in a tick of the clock, which counts at 10 MHz.
 pub const TICK: u64 = 100;
 
 const PLIC: usize = 0x0C00_0000;
-/// Claims and completions of hart 0 in machine mode.
-const PLIC_CLAIM: usize = PLIC + 0x20_0004;
 const UART_SOURCE: usize = 10;
 
 const UART: usize = 0x1000_0000;
@@ -21,69 +16,41 @@ const UART_STATUS: usize = UART + 5;
 
 const POWER: usize = 0x0010_0000;
 
-fn read<T>(at: usize) -> T {
-    // SAFETY: one of the registers above, of its own width.
+pub fn read<T>(at: usize) -> T {
+    // SAFETY: a register of the board, of its own width.
     unsafe { (at as *const T).read_volatile() }
 }
 
-fn write<T>(at: usize, value: T) {
-    // SAFETY: one of the registers above, of its own width; none of them changes memory.
+pub fn write<T>(at: usize, value: T) {
+    // SAFETY: a register of the board, of its own width, which changes no memory.
     unsafe { (at as *mut T).write_volatile(value) };
 }
 
-/// `mtime`, in halves where a register is 32 bits wide.
-pub fn time() -> u64 {
-    if cfg!(target_pointer_width = "64") {
-        return read(MTIME);
-    }
-    loop {
-        let (high, low) = (read::<u32>(MTIME + 4), read::<u32>(MTIME));
-        if read::<u32>(MTIME + 4) == high {
-            return u64::from(high) << 32 | u64::from(low);
-        }
-    }
-}
-
-/// The hart's timer interrupt comes at this time.
-pub fn set_timer(hart: usize, at: u64) {
-    let register = MTIMECMP + 8 * hart;
-    if cfg!(target_pointer_width = "64") {
-        return write(register, at);
-    }
-    // Neither half may form an early time together with the other's old value.
-    write(register + 4, u32::MAX);
-    write(register, at as u32);
-    write(register + 4, (at >> 32) as u32);
-}
-
-/// Raises or clears the hart's software interrupt.
-pub fn set_software(hart: usize, on: bool) {
-    // SAFETY: a fence: memory before the interrupt, and the interrupt before memory.
-    unsafe { asm!("fence rw, ow", options(nostack)) };
-    write(MSIP + 4 * hart, u32::from(on));
-    // SAFETY: as above.
-    unsafe { asm!("fence ow, rw", options(nostack)) };
+/// The PLIC's threshold for hart 0; its claims and completions follow.
+fn plic_context() -> usize {
+    PLIC + 0x20_0000 + 0x1000 * mode::context()
 }
 
 /// From now on the UART's received bytes interrupt hart 0.
 pub fn enable_uart() {
     write::<u32>(PLIC + 4 * UART_SOURCE, 1);
-    write::<u32>(PLIC + 0x2000, 1 << UART_SOURCE);
-    write::<u32>(PLIC + 0x20_0000, 0);
+    write::<u32>(PLIC + 0x2000 + 0x80 * mode::context(), 1 << UART_SOURCE);
+    write::<u32>(plic_context(), 0);
     write::<u8>(UART_INTERRUPTS, 1);
 }
 
 /// Passes on the bytes that the UART has received.
 pub fn on_external(mut take: impl FnMut(u8)) {
+    let claim = plic_context() + 4;
     loop {
-        let source = read::<u32>(PLIC_CLAIM);
+        let source = read::<u32>(claim);
         if source == 0 {
             return;
         }
         while read::<u8>(UART_STATUS) & 1 != 0 {
             take(read::<u8>(UART));
         }
-        write(PLIC_CLAIM, source);
+        write(claim, source);
     }
 }
 

@@ -1,9 +1,14 @@
 //! filch on RISC-V harts without an operating system, under QEMU: the conformance suite, a demonstration, a shell.
 //!
-//! One source for rv64 and rv32 with four harts, and for one rv32 hart without compare-and-swap.
+//! One source for rv64 and rv32 with four harts, and for one rv32 hart without compare-and-swap, in machine mode; and for
+//! rv64 in supervisor mode (feature `sbi`).
 #![no_std]
 #![no_main]
 
+#[macro_use]
+#[cfg_attr(not(feature = "sbi"), path = "machine.rs")]
+#[cfg_attr(feature = "sbi", path = "supervisor.rs")]
+mod mode;
 mod board;
 mod boot;
 mod devices;
@@ -61,8 +66,10 @@ async fn main_task() {
     KERNEL.main().await;
 }
 
-/// Every hart, from boot.
-extern "C" fn hart_main(hart: usize) {
+/// Every hart, from boot, with its ID.
+extern "C" fn hart_main(id: usize) {
+    let hart = board::hart();
+    mode::set_up(hart, id);
     board::unmask();
     if hart == HARTS {
         board::deliver();
