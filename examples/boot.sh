@@ -12,6 +12,7 @@
 #   riscv32imc   the same source: one hart without compare-and-swap
 #   x86_64       four cores of a PC, and one that is no worker
 #   aarch64      four 64-bit Arm cores, QEMU's virt board; a fifth one starts them as workers
+#   armv7a       the same source: as many 32-bit cores, ARMv7-A
 #   thumbv7m     one Cortex-M3: Arm's mps2-an385
 #   thumbv6m     one Cortex-M0 without compare-and-swap, 16 KiB of memory: micro:bit
 #
@@ -84,6 +85,12 @@ aarch64)
     qemu=(qemu-system-aarch64 -M virt,gic-version=2 -cpu cortex-a72 -smp 5 -m 64M
         -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
+armv7a)
+    package=qemu-system-arm folder=kernel-aarch64 target=armv7a-none-eabi
+    checks=34 skips=2
+    qemu=(qemu-system-arm -M virt,gic-version=2 -cpu cortex-a15 -smp 5 -m 64M
+        -semihosting-config enable=on,target=native "${machine[@]}")
+    ;;
 thumbv7m)
     package=qemu-system-arm folder=cortex-m target=thumbv7m-none-eabi script=mps2.ld
     checks=25 skips=5
@@ -95,7 +102,7 @@ thumbv6m)
     qemu=(qemu-system-arm -M microbit -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
 *)
-    echo "no such kernel: $kernel (have: riscv64 riscv64-sbi riscv32 riscv32imc x86_64 aarch64 thumbv7m thumbv6m)" >&2
+    echo "no such kernel: $kernel (have: riscv64 riscv64-sbi riscv32 riscv32imc x86_64 aarch64 armv7a thumbv7m thumbv6m)" >&2
     exit 2
     ;;
 esac

@@ -8,9 +8,9 @@ use filch::{
 };
 
 use crate::{
-    SERIAL, SUITE,
-    boot::{ALL, CORES},
-    cores, devices,
+    ALL, CORES, SERIAL, SUITE, cores,
+    cpu::{self, mask, unmask},
+    devices,
 };
 
 pub struct Board;
@@ -37,24 +37,6 @@ static HALTS: AtomicUsize = AtomicUsize::new(0);
 /// How many wakes there were from one core to another.
 static WAKES: AtomicUsize = AtomicUsize::new(0);
 
-/// The calling core's number, which boot has put into a register.
-fn core() -> usize {
-    let id;
-    // SAFETY: reads a register.
-    unsafe { asm!("mrs {}, tpidr_el1", out(reg) id, options(nomem, nostack)) };
-    id
-}
-
-fn mask() {
-    // SAFETY: this core's own; `unmask` follows.
-    unsafe { asm!("msr daifset, #2", options(nostack)) };
-}
-
-pub fn unmask() {
-    // SAFETY: the handlers are installed since boot.
-    unsafe { asm!("msr daifclr, #2", options(nostack)) };
-}
-
 // SAFETY:
 // - Identity: core `w` is worker `w`, and enters it once at a time; the last core is none.
 // - Start: on a core that was off, once.
@@ -64,11 +46,11 @@ pub fn unmask() {
 //   the check sees the changed word.
 unsafe impl Platform for Board {
     fn now(&self) -> Instant {
-        Instant::from_nanos(devices::time() * devices::TICK)
+        Instant::from_nanos(cpu::time() * devices::TICK)
     }
 
     fn current_worker(&self) -> Option<WorkerId> {
-        (core() < CORES).then(|| WorkerId::new(core() as u16))
+        (cpu::number() < CORES).then(|| WorkerId::new(cpu::number() as u16))
     }
 
     unsafe fn wait(&self, w: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
@@ -97,7 +79,7 @@ unsafe impl Platform for Board {
     fn wake(&self, w: WorkerId, _: &AtomicU32) {
         // A broken platform, on purpose.
         if cfg!(feature = "deaf")
-            && w.index() != core()
+            && w.index() != cpu::number()
             && WAKES.fetch_add(1, Ordering::Relaxed) % 64 == 63
         {
             return;
@@ -118,7 +100,7 @@ unsafe impl Platform for Board {
 fn set_timer(core: usize, change: impl FnOnce(&Timer)) {
     let timer = &TIMERS.0[core];
     change(timer);
-    devices::set_timer(timer.deadline.get().min(timer.alarm.get()));
+    cpu::set_timer(timer.deadline.get().min(timer.alarm.get()));
 }
 
 pub extern "C" fn on_interrupt() {
@@ -139,14 +121,14 @@ pub extern "C" fn on_interrupt() {
 /// Returns whether it was a test's interrupt.
 fn on_timer() -> bool {
     let due = |cell: &Cell<u64>| {
-        let due = cell.get() <= devices::time();
+        let due = cell.get() <= cpu::time();
         if due {
             cell.set(OFF);
         }
         due
     };
     let mut alarmed = false;
-    set_timer(core(), |timer| {
+    set_timer(cpu::number(), |timer| {
         due(&timer.deadline);
         alarmed = due(&timer.alarm);
     });
@@ -155,14 +137,14 @@ fn on_timer() -> bool {
 
 /// The suite's hook: an interrupt on this core, now.
 pub fn raise() {
-    devices::send(core(), devices::RAISE);
+    devices::send(cpu::number(), devices::RAISE);
 }
 
 /// The suite's hook: an interrupt on this core, after so many nanoseconds.
 pub fn alarm(nanos: u32) {
     mask();
-    let at = devices::time() + u64::from(nanos) / devices::TICK;
-    set_timer(core(), |timer| timer.alarm.set(at));
+    let at = cpu::time() + u64::from(nanos) / devices::TICK;
+    set_timer(cpu::number(), |timer| timer.alarm.set(at));
     unmask();
 }
 

@@ -1,21 +1,16 @@
 //! Turns cores on and off, through the firmware's PSCI. The core that is no worker starts the
 //! others as workers.
 
-use core::{arch::asm, cell::UnsafeCell, hint::spin_loop, task::Waker};
+use core::{cell::UnsafeCell, hint::spin_loop, task::Waker};
 
 use filch::{
     Platform, StartError, WorkerEntry, WorkerId,
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
-use crate::{
-    MAILBOX,
-    board::Board,
-    boot::{_start, ALL, CORES},
-};
+use crate::{ALL, CORES, MAILBOX, board::Board, cpu};
 
 const CPU_OFF: usize = 0x8400_0002;
-const CPU_ON: usize = 0xC400_0003;
 /// PSCI's answer for a core that is on.
 const ALREADY_ON: i32 = -4;
 
@@ -86,7 +81,8 @@ pub fn turn_off(core: usize) -> ! {
     // Ordering: Release pairs with the Acquire in `be_spare`.
     GONE.fetch_add(1, Ordering::Release);
     Board.wake(SPARE, &GONE);
-    let result = psci(CPU_OFF, [0; 3]);
+    // SAFETY: this core has nothing left to do.
+    let result = unsafe { cpu::psci(CPU_OFF, [0; 3]) };
     panic!("core {core} stays on: {result}");
 }
 
@@ -113,24 +109,6 @@ pub fn be_spare(start_workers: impl FnOnce()) -> ! {
 }
 
 fn turn_on_one(core: usize) -> i32 {
-    psci(CPU_ON, [core, _start as *const () as usize, 0])
-}
-
-fn psci(function: usize, arguments: [usize; 3]) -> i32 {
-    let [x1, x2, x3] = arguments;
-    let result: isize;
-    // SAFETY: the core in question enters at `_start`, on its own stack, and sees what was written
-    // before; or the call turns this core off, and returns only with an error.
-    unsafe {
-        asm!(
-            "dsb sy",
-            "hvc #0",
-            inlateout("x0") function => result,
-            in("x1") x1,
-            in("x2") x2,
-            in("x3") x3,
-            clobber_abi("C"),
-        );
-    }
-    result as i32
+    // SAFETY: the core enters at `_start`, on its own stack.
+    unsafe { cpu::psci(cpu::CPU_ON, [core, cpu::_start as *const () as usize, 0]) }
 }

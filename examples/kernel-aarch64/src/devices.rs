@@ -2,6 +2,8 @@
 
 use core::{arch::asm, hint::spin_loop};
 
+use crate::cpu;
+
 /// Nanoseconds in a tick of the generic timer.
 pub const TICK: u64 = 16;
 
@@ -27,30 +29,12 @@ fn write(at: usize, value: u32) {
 
 /// Sets up the calling core: lets its interrupts through.
 pub fn set_up_core() {
-    let frequency: u64;
-    // SAFETY: reads a register.
-    unsafe { asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(nomem, nostack)) };
+    let frequency = cpu::frequency();
     assert!(frequency * TICK == 1_000_000_000, "the timer runs at {frequency} Hz");
     write(DISTRIBUTOR, 1);
     write(DISTRIBUTOR + 0x100, 1 << WAKE | 1 << RAISE | 1 << TIMER);
     write(INTERFACE + 4, 0xFF);
     write(INTERFACE, 1);
-}
-
-pub fn time() -> u64 {
-    let ticks;
-    // SAFETY: reads a register; not before what comes before.
-    unsafe { asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack)) };
-    ticks
-}
-
-/// The timer's interrupt is pending from this time on; `u64::MAX`: never.
-pub fn set_timer(at: u64) {
-    let on = u64::from(at != u64::MAX);
-    // SAFETY: this core's timer.
-    unsafe {
-        asm!("msr cntv_cval_el0, {}", "msr cntv_ctl_el0, {}", "isb", in(reg) at, in(reg) on, options(nostack));
-    }
 }
 
 /// Interrupts a core, which then sees earlier writes.
@@ -99,9 +83,9 @@ pub fn put(byte: u8) {
 
 /// Ends QEMU with this status, by semihosting.
 pub fn exit(status: u32) -> ! {
-    let reason = [0x2_0026_u64, status.into()];
-    // SAFETY: SYS_EXIT, which reads the reason.
-    unsafe { asm!("hlt #0xF000", in("x0") 0x18, in("x1") &raw const reason, options(nostack)) };
+    const EXIT: usize = 0x20;
+    const BY_PROGRAM: usize = 0x2_0026;
+    cpu::semihost(EXIT, &[BY_PROGRAM, status as usize]);
     loop {
         spin_loop();
     }

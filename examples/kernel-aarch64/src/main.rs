@@ -1,19 +1,25 @@
-//! filch on four 64-bit Arm cores without an operating system, under QEMU: the conformance suite, a demonstration, a shell.
+//! filch on four Arm cores without an operating system, under QEMU: the conformance suite, a demonstration, a shell.
 //!
-//! Written from docs/porting.md.
+//! One source for 64-bit cores, from docs/porting.md, and for 32-bit ones (ARMv7-A).
 #![no_std]
 #![no_main]
 
 mod board;
-mod boot;
 mod cores;
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+#[cfg_attr(target_arch = "arm", path = "arm.rs")]
+mod cpu;
 mod devices;
 
 use board::Board;
-use boot::CORES;
 use filch::{Config, Executor, TaskPool, WorkerId};
 use filch_conformance::{Port, Suite};
 use filch_kernel::{Console, Kernel, Mailbox, Serial};
+
+/// The cores that have workers.
+const CORES: usize = 4;
+/// These, and one core that is no worker.
+const ALL: usize = CORES + 1;
 
 #[cfg(not(feature = "hostile"))]
 type Machine = Board;
@@ -60,7 +66,7 @@ static KERNEL: Kernel<Machine, TaskPool<256, 72>, CORES> = Kernel {
 /// Every core, each time it is turned on: first for the contracts, then as a worker.
 extern "C" fn core_main(core: usize) {
     devices::set_up_core();
-    board::unmask();
+    cpu::unmask();
     if core == CORES {
         cores::be_spare(start_workers);
     }

@@ -1,12 +1,10 @@
-//! From reset to `core_main`, on every core: exception level 1, with the MMU on, since exclusive
-//! loads and stores need Normal memory. Also the entry of the interrupt handler.
+//! A 64-bit core: from reset to `core_main`, at exception level 1, with the MMU on, since exclusive
+//! loads and stores need Normal memory; the entry of the interrupt handler; special registers.
 
-use core::arch::global_asm;
+use core::arch::{asm, global_asm};
 
-/// The cores that have workers.
-pub const CORES: usize = 4;
-/// These, and one core that is no worker.
-pub const ALL: usize = CORES + 1;
+/// PSCI's function that turns a core on.
+pub const CPU_ON: usize = 0xC400_0003;
 
 unsafe extern "C" {
     pub fn _start();
@@ -109,4 +107,76 @@ global_asm!(
 
 extern "C" fn fault(syndrome: usize, at: usize) -> ! {
     panic!("exception: syndrome {syndrome:#x} at {at:#x}");
+}
+
+/// The calling core's number, which boot has put into a register.
+pub fn number() -> usize {
+    let number;
+    // SAFETY: reads a register.
+    unsafe { asm!("mrs {}, tpidr_el1", out(reg) number, options(nomem, nostack)) };
+    number
+}
+
+pub fn mask() {
+    // SAFETY: this core's own; `unmask` follows.
+    unsafe { asm!("msr daifset, #2", options(nostack)) };
+}
+
+pub fn unmask() {
+    // SAFETY: the handlers are installed since boot.
+    unsafe { asm!("msr daifclr, #2", options(nostack)) };
+}
+
+/// The frequency of the generic timer, in Hz.
+pub fn frequency() -> u64 {
+    let frequency;
+    // SAFETY: reads a register.
+    unsafe { asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(nomem, nostack)) };
+    frequency
+}
+
+pub fn time() -> u64 {
+    let ticks;
+    // SAFETY: reads a register; not before what comes before.
+    unsafe { asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack)) };
+    ticks
+}
+
+/// The timer's interrupt is pending from this time on; `u64::MAX`: never.
+pub fn set_timer(at: u64) {
+    let on = u64::from(at != u64::MAX);
+    // SAFETY: this core's timer.
+    unsafe {
+        asm!("msr cntv_cval_el0, {}", "msr cntv_ctl_el0, {}", "isb", in(reg) at, in(reg) on, options(nostack));
+    }
+}
+
+/// Calls the firmware.
+///
+/// # Safety
+/// The function may run: a core that it turns on, and this core if it turns this one off.
+pub unsafe fn psci(function: usize, arguments: [usize; 3]) -> i32 {
+    let [x1, x2, x3] = arguments;
+    let result: isize;
+    // SAFETY: the caller's contract. A core that is turned on sees what was written before.
+    unsafe {
+        asm!(
+            "dsb sy",
+            "hvc #0",
+            inlateout("x0") function => result,
+            in("x1") x1,
+            in("x2") x2,
+            in("x3") x3,
+            clobber_abi("C"),
+        );
+    }
+    result as i32
+}
+
+/// Calls the emulator's semihosting, with an operation that reads these words.
+pub fn semihost(operation: usize, words: &[usize]) {
+    // SAFETY: it only reads.
+    unsafe {
+        asm!("hlt #0xF000", inlateout("x0") operation => _, in("x1") words.as_ptr(), options(nostack));
+    }
 }
