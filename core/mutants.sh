@@ -17,6 +17,7 @@ source core/mutants/plant.sh
 # mutant, then a model that must fail with it.
 table='
 single_glance    scheduler::models_single::a_task_for_a_single_worker_that_goes_to_sleep
+park_unarmed     scheduler::models_single::a_worker_that_is_driven_by_its_wake_callback
 ring_publish     queue::models::models_ring_pushes_against_a_thief
 ring_publish     scheduler::models_whole::two_workers_and_two_tasks_from_outside
 ring_release     queue::models::models_ring_of_four_overflows_under_a_thief

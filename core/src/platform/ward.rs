@@ -47,6 +47,11 @@ impl<P: Platform> Ward<P> {
     }
 
     #[inline]
+    pub(crate) fn is_handler(&self) -> bool {
+        returns(|| self.0.context()) == Context::Handler
+    }
+
+    #[inline]
     pub(crate) fn is_forked(&self) -> bool {
         returns(|| self.0.context()) == Context::Forked
     }

@@ -27,6 +27,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         match slot {
             // INV-ACCEPTING: only in a poll, and not in the midst of an owner-only operation.
             Some(slot) if slot.lifo.is_accepting() => {
+                if self.platform.is_handler() {
+                    return self.schedule_in_handler(slot, ready);
+                }
                 slot.lifo.accept(false);
                 self.schedule_local(slot, ready);
                 slot.lifo.accept(true);
@@ -36,6 +39,21 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 self.notify();
             }
         }
+    }
+
+    /// A handler has interrupted a poll of the worker. The task must not wait for the end of that: another worker takes it, and a
+    /// sleeper is woken at once, even in a batch. Where there is no other worker it goes to the LIFO slot if that is free. No handler
+    /// touches the ring: it might have to move half of it.
+    #[cold]
+    fn schedule_in_handler(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
+        if self.has_company() || !slot.lifo.is_empty() {
+            self.injector.push(ready);
+            return self.notify();
+        }
+        slot.lifo.accept(false);
+        let displaced = slot.lifo.put(ready);
+        debug_assert!(displaced.is_none(), "only the owner fills the slot");
+        slot.lifo.accept(true);
     }
 
     /// The newest task goes to the LIFO slot, the one before to the ring.

@@ -35,6 +35,8 @@ const BATCHING: u16 = 64;
 const SLEPT: u16 = 128;
 /// Its sleep as a watcher has ended by itself: it scans, if that is due.
 const MAY_SCAN: u16 = 256;
+/// Its park word says that it sleeps, between the two halves of a park.
+const ARMED: u16 = 512;
 
 /// What `leave_loop` has to see to.
 const OWED: u16 = SEARCHING | WATCHED | HEARD | DUE | ANNOUNCED;
@@ -49,7 +51,7 @@ impl<F: Parts> Duties<F> {
         let shared = if F::Cores::ON { SEARCHING | DUE | BATCHING } else { 0 };
         let watch = if F::Watchdog::ON { WATCHED | WATCHING | MAY_SCAN } else { 0 };
         let slept = if Ticks::<F>::ON { SLEPT } else { 0 };
-        ANNOUNCED | shared | watch | slept | if F::Io::ON { HEARD } else { 0 }
+        ANNOUNCED | ARMED | shared | watch | slept | if F::Io::ON { HEARD } else { 0 }
     };
 
     pub(crate) const fn new() -> Self {
@@ -109,6 +111,16 @@ impl<F: Parts> Duties<F> {
 
     pub(crate) fn is_announced(&self) -> bool {
         self.has(ANNOUNCED)
+    }
+
+    /// It has armed its park word.
+    pub(crate) fn arms(&self) {
+        self.set(ARMED, true);
+    }
+
+    /// Whether its park word is armed, which now ends.
+    pub(crate) fn disarms(&self) -> bool {
+        self.replace(ARMED, false)
     }
 
     /// It is announced as asleep; whether it was searching until now.

@@ -143,6 +143,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[cold]
     fn end_sleep(&self) {
         let executor = self.executor;
+        if self.slot().local.duties.disarms() {
+            self.slot().shared.park.disarm();
+        }
         executor.platform.event(Some(self.id()), Event::Unpark);
         let unclaimed = self.retract();
         if self.slot().local.duties.watches_no_more(unclaimed) {

@@ -1,7 +1,7 @@
 //! How a worker sleeps: announced, with one last look for work, and for how long.
 
 use super::{context::Worker, slot::Slots};
-use crate::{instant::Instant, platform::Platform, trace::Event};
+use crate::{instant::Instant, platform::Platform, sleep::park::Sleep, trace::Event};
 
 /// In nanoseconds: how long a worker that has just come online sleeps, at most.
 const FIRST: u64 = 1_000_000;
@@ -47,17 +47,34 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// As `park`, for loops that go on at once. False if there is work, perhaps in the hands of a worker that was interrupted in the
     /// midst of taking it.
     pub(crate) fn park_in_loop(&self) -> bool {
-        let Some(deadline) = self.begin_park() else { return false };
+        let Some(deadline) = self.announce_sleep() else { return false };
         self.sleep(deadline, || true);
         self.slot().local.duties.slept(true);
         self.end_park();
         true
     }
 
-    /// The first half of [`park`](Self::park), for simulations: announces that the worker sleeps, and looks once more for
-    /// work. `None` if there was some; else the sleep's deadline, and [`end_park`](Self::end_park) should follow. Until
-    /// then the worker counts as asleep.
+    /// The first half of [`park`](Self::park), for an executor that is driven by another loop: a softirq, another scheduler, a GUI or
+    /// a game. `None` if there is work: then step on. Otherwise the worker counts as asleep, and has nothing to do until the deadline
+    /// (if there is one), or until the platform's [`wake`](Platform::wake) is called for it: the sticky notice that in
+    /// [`park`](Self::park) would end a [`wait`](Platform::wait). Return to the other loop, and have `wake` schedule the next call. That
+    /// one begins with [`end_park`](Self::end_park), or with a [`step`](Self::step), which includes it.
+    ///
+    /// I/O of a platform's reactor is heard of by steps alone.
     pub fn begin_park(&self) -> Option<Option<Instant>> {
+        let deadline = self.announce_sleep()?;
+        self.slot().local.duties.arms();
+        if self.slot().shared.park.arm(Sleep::Wait) {
+            return Some(deadline);
+        }
+        // It has been notified on the way.
+        self.end_park();
+        None
+    }
+
+    /// Announces that the worker sleeps, and looks once more for work. `None` if there was some; else the sleep's deadline, and
+    /// `end_park` follows.
+    fn announce_sleep(&self) -> Option<Option<Instant>> {
         let (executor, slot) = (self.executor, self.slot());
         self.end_park();
         self.end_stretch();

@@ -34,7 +34,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             // Its park word keeps the notice.
             return self.unpark(WorkerId::new(0));
         }
-        if let Some(worker) = self.idle.claim_any(self) {
+        // A handler that has interrupted the sleep of its own worker wakes that one: its core is awake.
+        let near = self.platform.current_worker();
+        if let Some(worker) = self.idle.claim_any(self, near) {
             self.unpark(worker);
         }
     }

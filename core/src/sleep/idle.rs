@@ -122,8 +122,15 @@ impl Idle {
         self.searching() == 0 && self.any_parked(bitmap)
     }
 
-    /// Claims one sleeper, even if a worker searches.
-    pub(crate) fn claim_any(&self, bitmap: &impl Bitmap) -> Option<WorkerId> {
+    /// Claims one sleeper, even if a worker searches: `near` if that sleeps.
+    pub(crate) fn claim_any(
+        &self,
+        bitmap: &impl Bitmap,
+        near: Option<WorkerId>,
+    ) -> Option<WorkerId> {
+        if near.is_some_and(|near| self.claim(bitmap, near) == Claim::Made) {
+            return near;
+        }
         let first_in = |group| {
             // Ordering: after the caller's fence.
             let word = bitmap.word(group).load(Ordering::Relaxed);

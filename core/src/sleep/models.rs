@@ -150,7 +150,7 @@ impl System {
 
     /// `Scheduler::notify`, up to the unpark.
     fn claim(&self) -> Option<WorkerId> {
-        self.idle.must_notify(self).then(|| self.idle.claim_any(self)).flatten()
+        self.idle.must_notify(self).then(|| self.idle.claim_any(self, None)).flatten()
     }
 
     /// `Scheduler::notify`.

@@ -37,18 +37,25 @@ impl ParkWord {
     }
 
     /// Sleeps by `sleep`, which gets the word and its value, and returns when that is another, or for a reason of its own. Only
-    /// the worker itself calls this.
+    /// the worker itself calls this, and the two below.
     pub(crate) fn park(&self, how: Sleep, sleep: impl FnOnce(&AtomicU32, u32)) {
-        let parked = how as u32;
-        // Ordering: Acquire on failure pairs with the Release in `unpark`: a notified worker sees why. Nothing is
-        // published by going to sleep.
-        let asleep =
-            self.0.compare_exchange(UNPARKED, parked, Ordering::Relaxed, Ordering::Acquire);
-        if asleep.is_ok() {
-            sleep(&self.0, parked);
+        if self.arm(how) {
+            sleep(&self.0, how as u32);
         }
+        self.disarm();
+    }
+
+    /// The worker is about to sleep: from now on a notifier wakes it. False if it has been notified.
+    pub(crate) fn arm(&self, how: Sleep) -> bool {
+        // Ordering: Acquire on failure pairs with the Release in `notify`: a notified worker sees why. Nothing is
+        // published by going to sleep.
+        self.0.compare_exchange(UNPARKED, how as u32, Ordering::Relaxed, Ordering::Acquire).is_ok()
+    }
+
+    /// The worker is awake.
+    pub(crate) fn disarm(&self) {
         // A swap, not a store: it may overwrite NOTIFIED, and must then see what the notifier did before.
-        // Ordering: Acquire pairs with the Release in `unpark`.
+        // Ordering: Acquire pairs with the Release in `notify`.
         self.0.swap(UNPARKED, Ordering::Acquire);
     }
 

@@ -24,8 +24,8 @@ use std::{
 pub(crate) use filch_test_support::{Drops, Flag, Tally, Watchdog, until, watchdog};
 
 use filch::{
-    Config, Event, Instant, JoinHandle, Panic, PanicVtable, Platform, Reactor, Scheduler, Slots,
-    StartError, Step, TaskPool, Worker, WorkerEntry, WorkerId, WorkerSlot,
+    Config, Context, Event, Instant, JoinHandle, Panic, PanicVtable, Platform, Reactor, Scheduler,
+    Slots, StartError, Step, TaskPool, Worker, WorkerEntry, WorkerId, WorkerSlot,
     atomic::AtomicU32,
     parts::{All, Parts},
 };
@@ -98,11 +98,32 @@ pub(crate) struct Manual {
     clock: AtomicU64,
     /// Polls over the limit: whose, and for how many nanoseconds.
     long_polls: Mutex<Vec<(u16, u64)>>,
+    /// The workers that `wake` was called for.
+    woken: Mutex<Vec<u16>>,
+    in_handler: AtomicBool,
 }
 
 impl Manual {
     pub(crate) const fn new() -> Self {
-        Self { clock: AtomicU64::new(0), long_polls: Mutex::new(Vec::new()) }
+        Self {
+            clock: AtomicU64::new(0),
+            long_polls: Mutex::new(Vec::new()),
+            woken: Mutex::new(Vec::new()),
+            in_handler: AtomicBool::new(false),
+        }
+    }
+
+    /// The workers that `wake` was called for since the last call.
+    pub(crate) fn woken(&self) -> Vec<u16> {
+        core::mem::take(&mut *self.woken.lock().unwrap())
+    }
+
+    /// Runs `f` in a handler, which has interrupted the caller.
+    pub(crate) fn interrupt<R>(&self, f: impl FnOnce() -> R) -> R {
+        let was = self.in_handler.swap(true, Ordering::Relaxed);
+        let result = f();
+        self.in_handler.store(was, Ordering::Relaxed);
+        result
     }
 
     pub(crate) fn long_polls(&self) -> Vec<(u16, u64)> {
@@ -145,10 +166,15 @@ unsafe impl Platform for Manual {
     unsafe fn set_worker(&self, worker: Option<WorkerId>) {
         set_worker(self.at(), worker);
     }
+    fn context(&self) -> Context {
+        if self.in_handler.load(Ordering::Relaxed) { Context::Handler } else { Context::Thread }
+    }
     unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         self.sleep(word, expected, deadline);
     }
-    fn wake(&self, _: WorkerId, _: &AtomicU32) {}
+    fn wake(&self, worker: WorkerId, _: &AtomicU32) {
+        self.woken.lock().unwrap().push(worker.index() as u16);
+    }
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         contain(poll)
     }
