@@ -68,7 +68,7 @@ pub use crate::{
     host::{Futex, Host},
     join_set::JoinSet,
     long_poll::LongPoll,
-    panics::{payload, resume},
+    panics::{contain, payload, resume},
     pausable::Pausable,
     runtime::{Runtime, Survivors},
     time::{interval, sleep, sleep_until, timeout},

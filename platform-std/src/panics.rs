@@ -13,9 +13,10 @@ type Payload = Box<dyn Any + Send>;
 
 static VTABLE: PanicVtable = PanicVtable { drop: drop_payload, message, resume: resume_payload };
 
-/// Runs `f` and contains a panic.
+/// Runs `f` and contains a panic: the `guard` of a runtime's platform.
+#[doc(hidden)]
 #[inline(always)]
-pub(crate) fn contain(f: &mut dyn FnMut()) -> Result<(), Panic> {
+pub fn contain(f: &mut dyn FnMut()) -> Result<(), Panic> {
     panic::catch_unwind(AssertUnwindSafe(f)).map_err(|payload: Payload| {
         let payload = NonNull::from(Box::leak(Box::new(payload)));
         // SAFETY: the table's functions take a leaked `Box<Payload>`; payloads are `Send`, and shared references to one

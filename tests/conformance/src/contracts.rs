@@ -1,6 +1,6 @@
 //! The contract of `Platform`, method by method, without a scheduler.
 
-use core::time::Duration;
+use core::{mem, time::Duration};
 
 use filch::{
     Instant, Memory, Platform, Step, WorkerId,
@@ -30,14 +30,13 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
                 .for_each(|n| self.sleep(me, n % 2 == 0, &self.lanes[me.index()].word, 1, None));
             true
         });
-        self.on_each(me, "a wait ends at its deadline, and sleeps until then", || {
-            self.deadlines(me)
-        });
+        self.deadlines(me);
         self.on_each(me, "a poll runs once under guard", || {
             let mut calls = 0;
             let contained = platform.guard(&mut || calls += 1);
             contained.is_ok() && calls == 1
         });
+        self.panic_contracts(me);
         if N > 1 {
             for target in 0..N {
                 let what = format_args!("wakes from core to core all arrive: core {target}");
@@ -51,9 +50,10 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         self.interrupt_contracts(me);
         // SAFETY: it has entered, and does not sleep.
         unsafe { platform.set_worker(None) };
+        self.blocks(me);
         self.offline(me, memory);
         self.stepped(me, memory);
-        self.meet();
+        self.meet(me, &"the end of the contracts");
     }
 
     /// Sleeps as a worker does; if it `listens`, in the reactor, if the platform has one, and this is core 0: one worker is there at
@@ -104,23 +104,39 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         steady
     }
 
-    fn deadlines(&self, me: WorkerId) -> bool {
-        let (platform, word) = (self.executor.platform(), &self.lanes[me.index()].word);
-        let mut slept = true;
-        for millis in [0, 1, 5, 20] {
-            let deadline = platform.now() + Duration::from_millis(millis);
-            let mut waits = 0_u32;
-            loop {
-                self.sleep(me, waits % 2 == 0, word, 0, Some(deadline));
-                waits += 1;
-                if platform.now() >= deadline {
-                    break;
-                }
+    /// A panic under guard, and one that goes on from there.
+    fn panic_contracts(&self, me: WorkerId) {
+        let what = "guard contains a panic, once, and keeps its message";
+        if !self.port.unwinds {
+            if me.index() == 0 {
+                self.skip(what, "panics abort here");
             }
-            // Spurious returns are allowed, but a wait must sleep sometimes.
-            slept &= waits < 2_000 || self.port.stirs.is_none();
+            return;
         }
-        slept
+        self.on_each(me, what, || {
+            let platform = self.executor.platform();
+            // If the panic passes the guard, it ends this context, and no code below runs.
+            let escape = Escape { suite: self, what };
+            let mut calls = 0;
+            let caught = platform.guard(&mut || {
+                calls += 1;
+                panic!("on purpose");
+            });
+            let Err(panic) = caught else {
+                mem::forget(escape);
+                return false;
+            };
+            let kept = panic.message() == Some("on purpose");
+            // As the core does at the end of a fork-join run.
+            let mut panic = Some(panic);
+            let again = platform.guard(&mut || {
+                if let Some(panic) = panic.take() {
+                    panic.resume();
+                }
+            });
+            mem::forget(escape);
+            calls == 1 && kept && again.is_err_and(|panic| panic.message() == Some("on purpose"))
+        });
     }
 
     /// One core wakes another, which goes to sleep again as soon as it has seen the wake: most
@@ -130,7 +146,6 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         if me.index() == target {
             self.be_chased(me)
         } else if me.index() == (target + 1) % N {
-            let platform = self.executor.platform();
             let mut dice = Dice::new(target + 1);
             for round in 1..=self.chases() {
                 lane.data.store(round.wrapping_mul(3), Ordering::Relaxed);
@@ -142,9 +157,11 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
                     self.rouse(id, &lane.word);
                 }
                 // Ordering: Acquire pairs with the sleeper's Release: it has finished this round.
-                while lane.seen.load(Ordering::Acquire) != round {
-                    platform.relax(0);
-                }
+                let woken = || lane.seen.load(Ordering::Acquire) == round;
+                self.until(woken, || {
+                    let what = "hang wakes from core to core: core";
+                    (self.port.print)(format_args!("{what} {target} sleeps on"));
+                });
                 dice.pause(1_000);
             }
             true
@@ -202,7 +219,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
                 self.sleep(me, (round + me.index() as u32) % 2 == 0, own, seen, None);
             }
         }
-        self.meet();
+        self.meet(me, &"wakes of all by all arrive");
         let all = own.load(Ordering::Acquire) == rounds * (N as u32 - 1);
         self.reset(me);
         all
@@ -218,11 +235,12 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
     /// the worker returns.
     fn offline(&'static self, me: WorkerId, memory: &'static impl Memory) {
         let (leaver, heir) = (N - 1, 0);
-        self.on_each(me, "a worker that goes offline leaves its tasks to others", || {
+        let what = "a worker that goes offline leaves its tasks to others";
+        self.on_each(me, what, || {
             if me.index() == leaver && !self.leave_behind(me, memory) {
                 return false;
             }
-            self.meet();
+            self.meet(me, &what);
             if me.index() != heir {
                 return true;
             }
@@ -246,5 +264,17 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             (0..4).all(|_| spawner.spawn(memory, async {}).is_ok())
         });
         parent.is_ok()
+    }
+}
+
+/// Dropped by a panic that guard lets through: says so.
+struct Escape<'a, P: Platform, const N: usize, const RING: usize> {
+    suite: &'a Suite<P, N, RING>,
+    what: &'a str,
+}
+
+impl<P: Platform, const N: usize, const RING: usize> Drop for Escape<'_, P, N, RING> {
+    fn drop(&mut self) {
+        self.suite.check(self.what, false);
     }
 }

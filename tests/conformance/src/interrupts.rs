@@ -12,7 +12,7 @@ use filch::{
     io::{Readiness, Ready},
 };
 
-use crate::{Dice, Suite};
+use crate::{Dice, Lane, Suite};
 
 /// How often interrupts were raised inside each operation.
 pub(crate) struct Struck {
@@ -36,6 +36,9 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         if let Some(me) = platform.current_worker() {
             if let Some(lane) = self.lanes.get(me.index()) {
                 lane.interrupts.fetch_add(1, Ordering::Relaxed);
+                // Ordering: Relaxed, as on the other side: the same core.
+                let struck = u32::from(lane.waking.load(Ordering::Relaxed));
+                lane.struck.fetch_add(struck, Ordering::Relaxed);
                 lane.word.fetch_add(1, Ordering::Release);
                 self.rouse(me, &lane.word);
             }
@@ -133,6 +136,48 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             None => {}
         }
         self.reset(me);
+        let what = "an interrupt handler may wake in the midst of a wake";
+        match self.port.alarm {
+            // One core after the other, so that the others can name the one that hangs: because `wake` waits for a lock that the
+            // interrupted code holds.
+            Some(alarm) => {
+                for core in 0..N {
+                    self.on_each(me, format_args!("{what}: core {core}"), || {
+                        if me.index() == core {
+                            self.interrupted_wakes(me, alarm);
+                        }
+                        true
+                    });
+                }
+                if me.index() == 0 {
+                    let struck = |lane: &Lane| lane.struck.load(Ordering::Relaxed);
+                    let struck = self.lanes.iter().map(struck).sum::<u32>();
+                    (self.port.print)(format_args!(
+                        "     {struck} interrupts in the midst of a wake"
+                    ));
+                }
+            }
+            None if me.index() == 0 => self.skip(what, "no hook"),
+            None => {}
+        }
+        self.reset(me);
+    }
+
+    /// This core does nothing but wake itself and its neighbour, while interrupts come whose handlers wake it too.
+    fn interrupted_wakes(&self, me: WorkerId, alarm: fn(u32)) {
+        let lane = &self.lanes[me.index()];
+        let neighbour = (me.index() + 1) % N;
+        let mut dice = Dice::new(me.index() + 41);
+        for _ in 0..self.strikes() / (2 * N as u32) {
+            let came = lane.interrupts.load(Ordering::Relaxed);
+            alarm(dice.below(20_000));
+            while lane.interrupts.load(Ordering::Relaxed) == came {
+                lane.waking.store(true, Ordering::Relaxed);
+                self.rouse(me, &lane.word);
+                self.rouse(WorkerId::new(neighbour as u16), &self.lanes[neighbour].word);
+                lane.waking.store(false, Ordering::Relaxed);
+            }
+        }
     }
 
     /// A task that waits for interrupts, woken by their handlers.

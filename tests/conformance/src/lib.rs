@@ -29,6 +29,7 @@ mod hostile;
 mod interrupts;
 mod stepped;
 mod tasks;
+mod timing;
 
 use core::{fmt, hint, time::Duration};
 
@@ -76,6 +77,13 @@ pub struct Port {
     /// and the platform's `guard` must contain it. With the default guard, the program ends here
     /// with a message.
     pub unwinds: bool,
+    /// How late a sleep may end, at most: the best of many tries, so that a busy host does not
+    /// matter. By default 5 ms; a platform whose timer ticks are further apart needs more.
+    pub late: Duration,
+    /// After so much time in which a core waits for others at the end of a check, a line names the
+    /// check and the cores that are still in it: 60 s by default. It is no failure; the time limit
+    /// of the whole run is what ends a hang.
+    pub patience: Duration,
     /// The number of wakes from core to core in each check that counts them, for all cores
     /// together.
     pub wakes: u32,
@@ -85,7 +93,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port without hooks: 10,000 wakes, 64 tasks.
+    /// A port without hooks: 10,000 wakes, 64 tasks, sleeps that end within 5 ms.
     pub const fn new(print: fn(fmt::Arguments<'_>)) -> Self {
         Self {
             print,
@@ -96,6 +104,8 @@ impl Port {
             halts: None,
             stirs: Some(0),
             unwinds: cfg!(panic = "unwind"),
+            late: Duration::from_millis(5),
+            patience: Duration::from_secs(60),
             wakes: 10_000,
             tasks: 64,
         }
@@ -130,6 +140,11 @@ struct Lane {
     /// The last value of the word that the core has seen.
     seen: AtomicU32,
     interrupts: AtomicU32,
+    /// It is in a wake that interrupts should come into, and how many have.
+    waking: AtomicBool,
+    struck: AtomicU32,
+    /// How often it has come to a meeting.
+    met: AtomicU32,
 }
 
 impl Lane {
@@ -139,6 +154,9 @@ impl Lane {
             data: AtomicU32::new(0),
             seen: AtomicU32::new(0),
             interrupts: AtomicU32::new(0),
+            waking: AtomicBool::new(false),
+            struck: AtomicU32::new(0),
+            met: AtomicU32::new(0),
         }
     }
 }
@@ -147,6 +165,8 @@ impl Lane {
 struct Meeting {
     arrived: AtomicU32,
     held: AtomicU32,
+    /// A core has said that this meeting waits for others.
+    late: AtomicBool,
 }
 
 impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
@@ -155,7 +175,11 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         Self {
             executor,
             port,
-            meeting: Meeting { arrived: AtomicU32::new(0), held: AtomicU32::new(0) },
+            meeting: Meeting {
+                arrived: AtomicU32::new(0),
+                held: AtomicU32::new(0),
+                late: AtomicBool::new(false),
+            },
             lanes: [const { Lane::new() }; N],
             cell: Readiness::new(),
             provoking: AtomicBool::new(false),
@@ -186,20 +210,23 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
 
     /// A check that each core makes at the same time.
     fn on_each(&self, me: WorkerId, what: impl fmt::Display, check: impl FnOnce() -> bool) {
-        self.meet();
+        self.meet(me, &what);
         if !check() {
             self.broken.fetch_add(1, Ordering::AcqRel);
         }
-        self.meet();
+        self.meet(me, &what);
         if me.index() == 0 {
             let holds = self.broken.swap(0, Ordering::AcqRel) == 0;
             self.check(what, holds);
         }
     }
 
-    /// Waits until all cores are here.
-    fn meet(&self) {
-        let Meeting { arrived, held } = &self.meeting;
+    /// Waits until all cores are here, in this check.
+    fn meet(&self, me: WorkerId, what: &dyn fmt::Display) {
+        let Meeting { arrived, held, late } = &self.meeting;
+        let met = &self.lanes[me.index()].met;
+        // Ordering: Relaxed; a note for `name_hang`.
+        met.store(met.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         // Ordering: Acquire pairs with the Release below: this core's arrival comes after it, and
         // the next meeting needs that.
         let number = held.load(Ordering::Acquire);
@@ -207,12 +234,42 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         // publishes it by `held`.
         if arrived.fetch_add(1, Ordering::AcqRel) + 1 == N as u32 {
             arrived.store(0, Ordering::Relaxed);
+            late.store(false, Ordering::Relaxed);
             held.store(number.wrapping_add(1), Ordering::Release);
             return;
         }
         // Ordering: Acquire pairs with the Release above.
-        while held.load(Ordering::Acquire) == number {
-            self.executor.platform().relax(u32::MAX);
+        let all_are_here = || held.load(Ordering::Acquire) != number;
+        self.until(all_are_here, || {
+            // Only the first one that has no more patience says so.
+            if !late.swap(true, Ordering::Relaxed) {
+                self.name_hang(me, what);
+            }
+        });
+    }
+
+    /// Waits for this condition, and calls `hang` if that takes longer than the port's patience.
+    fn until(&self, condition: impl Fn() -> bool, hang: impl FnOnce()) {
+        let platform = self.executor.platform();
+        let (mut rounds, mut end, mut hang) = (0_u32, None, Some(hang));
+        while !condition() {
+            platform.relax(u32::MAX);
+            rounds = rounds.wrapping_add(1);
+            // Not in each round: reading the clock may slow down the cores that are waited for.
+            if rounds % 1_024 == 0 {
+                let now = platform.now();
+                if now >= *end.get_or_insert(now + self.port.patience) {
+                    hang.take().into_iter().for_each(|hang| hang());
+                }
+            }
+        }
+    }
+
+    /// Some cores have not come to the meeting of this check for a long time.
+    fn name_hang(&self, me: WorkerId, what: &dyn fmt::Display) {
+        let met = |core: usize| self.lanes[core].met.load(Ordering::Relaxed);
+        for core in (0..N).filter(|core| met(*core) != met(me.index())) {
+            (self.port.print)(format_args!("hang {what}: core {core} is still in it"));
         }
     }
 }
