@@ -16,7 +16,8 @@
 #   thumbv7m     one Cortex-M3: Arm's mps2-an385
 #   thumbv6m     one Cortex-M0 without compare-and-swap, 16 KiB of memory: micro:bit
 #
-# Features: `delay` lets time pass between the last check and the halt; `hostile` runs all over a platform that is as
+# Features: `delay` lets time pass between the last check and the halt; `defaults` leaves the executor its default configuration,
+# with the watchdog that could hide a lost wake-up; `hostile` runs all over a platform that is as
 # unhelpful as the contract allows; `mutant` is a platform that loses wake-ups in the gap before the halt, `deaf` (where
 # there are several cores) one that loses some from core to core: both must hang. The last line is "N passed, N failed",
 # and the exit status says the same; another number of checks than this kernel has is a failure too, and 124 is a hang:
@@ -49,7 +50,7 @@ features=$(IFS=,; echo "$*")
 shell=$'spawn 20\nsleep 5\nmetrics\nexit\n'
 success=0
 # How many checks there are to pass, and how many that a port has no hooks for.
-checks=32 skips=3
+checks=40 skips=4
 machine=(-display none -monitor none -serial stdio -no-reboot)
 case $kernel in
 riscv64)
@@ -70,18 +71,18 @@ riscv32)
     ;;
 riscv32imc)
     package=qemu-system-misc folder=kernel-riscv64 target=riscv32imc-unknown-none-elf
-    checks=25 skips=5
+    checks=29 skips=7
     qemu=(qemu-system-riscv32 -M virt -cpu rv32,a=off -smp 1 -m 64M -bios none "${machine[@]}")
     ;;
 x86_64)
     package=qemu-system-x86 folder=kernel-x86_64 target=x86_64-unknown-none
     qemu=(qemu-system-x86_64 -M q35 -smp 5 -m 64M -nodefaults "${machine[@]}"
         -device isa-debug-exit,iobase=0xf4,iosize=4)
-    success=33 checks=33 skips=2
+    success=33 checks=41 skips=3
     ;;
 aarch64)
     package=qemu-system-arm folder=kernel-aarch64 target=aarch64-unknown-none-softfloat
-    checks=34 skips=2
+    checks=42 skips=3
     qemu=(qemu-system-aarch64 -M virt,gic-version=2 -cpu cortex-a72 -smp 5 -m 64M
         -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
@@ -93,12 +94,12 @@ armv7a)
     ;;
 thumbv7m)
     package=qemu-system-arm folder=cortex-m target=thumbv7m-none-eabi script=mps2.ld
-    checks=25 skips=5
+    checks=29 skips=7
     qemu=(qemu-system-arm -M mps2-an385 -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
 thumbv6m)
     package=qemu-system-arm folder=cortex-m target=thumbv6m-none-eabi script=microbit.ld
-    checks=25 skips=5
+    checks=29 skips=7
     qemu=(qemu-system-arm -M microbit -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
 *)

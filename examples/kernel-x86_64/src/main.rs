@@ -27,7 +27,11 @@ const fn machine() -> Machine {
 }
 
 /// No timeouts: a lost wake-up stays lost, and the boot hangs.
-const CONFIG: Config = Config::new().watchdog(None).spin_rounds(0);
+const CONFIG: Config = if cfg!(feature = "defaults") {
+    Config::new()
+} else {
+    Config::new().watchdog(None).spin_rounds(0)
+};
 
 const PORT: Port = Port {
     raise: Some(board::raise),
@@ -35,7 +39,14 @@ const PORT: Port = Port {
     after: Some(board::after),
     foreign: Some(board::foreign),
     halts: Some(board::halts),
-    stirs: if cfg!(feature = "hostile") { None } else { Some(0) },
+    stirs: if cfg!(feature = "hostile") {
+        None
+    } else if cfg!(feature = "defaults") {
+        // The cores that watch the others look around a few times before they rest.
+        Some(16)
+    } else {
+        Some(0)
+    },
     wakes: if cfg!(any(feature = "delay", feature = "hostile")) { 5_000 } else { 100_000 },
     ..Port::new(|line| CONSOLE.line(line))
 };
