@@ -71,9 +71,9 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         });
     }
 
-    /// The contract of `block`, for a core that is no worker.
+    /// The contract of `block`, for a core that is no worker. How late one ends is not asked: the default spins, and a busy host
+    /// lets those wait that spin.
     pub(crate) fn blocks(&self, me: WorkerId) {
-        self.on_each(me, "a block ends at its deadline", || self.ends_in_time(Way::Block, me));
         let what = "a block with a far deadline sleeps until it is unblocked";
         if N > 1 {
             self.far_deadlines(me, what, |_| [Way::Block].into_iter());
@@ -99,18 +99,19 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         [0, 1, 5, 20, 100].into_iter().all(in_time)
     }
 
-    /// Whether a single sleep lasts for most of the time to its deadline. If the timer is faster than
-    /// the clock, each ends too early, and is repeated.
+    /// Whether most sleeps last for most of the time to their deadlines. If the timer is faster than the
+    /// clock, each ends too early, and is repeated. A busy host makes sleeps longer, and never shorter.
     fn lasts(&self, way: Way, me: WorkerId, stirs: usize) -> bool {
         let platform = self.executor.platform();
-        // Short enough for the interrupts of a periodic clock to leave one alone.
-        let length = Duration::from_millis(500) / (stirs as u32 + 1);
+        // So short that the interrupts of a periodic clock leave most of them alone.
+        let length = Duration::from_millis(50) / (stirs as u32 + 1);
         let length = length.min(Duration::from_millis(20));
-        (0..TRIES).any(|_| {
+        let lasts = |_: &u32| {
             let begin = platform.now();
             self.sleep_by(way, me, 0, begin + length);
             platform.now() - begin >= length * 3 / 4
-        })
+        };
+        (0..9).filter(lasts).count() >= 5
     }
 
     /// Sleeps whose deadlines are so far away that arithmetic may overflow end when they are woken,

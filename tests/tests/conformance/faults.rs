@@ -48,7 +48,6 @@ fn is_seen(fault: Fault, expected: &[&str]) {
 }
 
 const LATE: &str = "FAIL a wait ends at its deadline";
-const BLOCK_LATE: &str = "FAIL a block ends at its deadline";
 const SHORT: &str = "FAIL a wait sleeps until its deadline";
 const FAR: &str = "FAIL a wait with a far deadline sleeps until it is woken";
 const GUARD: &str = "FAIL guard contains a panic, once, and keeps its message";
@@ -58,13 +57,12 @@ const ONCE: &str = "FAIL a poll runs once under guard";
 fn late_deadlines_are_seen() {
     is_seen(Fault::Late, &[LATE]);
     is_seen_on::<filch_linux::Linux, 2>(Fault::ListensLate, &[LATE]);
-    is_seen(Fault::BlocksLate, &[BLOCK_LATE]);
 }
 
 #[test]
 fn a_timer_and_a_clock_of_different_speeds_are_seen() {
     is_seen(Fault::HalfRate, &[LATE]);
-    is_seen(Fault::FastClock, &[LATE, BLOCK_LATE]);
+    is_seen(Fault::FastClock, &[LATE]);
     is_seen(Fault::SlowClock, &[SHORT]);
 }
 

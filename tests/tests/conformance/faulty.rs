@@ -18,8 +18,6 @@ pub(crate) enum Fault {
     Late,
     /// As `Late`, in the reactor only.
     ListensLate,
-    /// As `Late`, for threads that are no workers.
-    BlocksLate,
     /// Deadlines are twice as far away.
     HalfRate,
     /// The clock runs at half the speed of the timer.
@@ -185,7 +183,6 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         let is_far = deadline.is_some_and(|end| end - self.now() > Duration::from_secs(3_600));
         let deadline = match self.fault {
-            Fault::BlocksLate => deadline.map(|end| end + Duration::from_millis(20)),
             Fault::FarBlockIsPast if is_far => Some(Instant::ZERO),
             // Its bug is planted in the sleeps of workers.
             _ => deadline.map(|end| self.inner.now() + (end - self.now())),

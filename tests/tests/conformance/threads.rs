@@ -1,7 +1,7 @@
 //! Threads as a platform, over a host; signals are their interrupts.
 
-use core::{cell::Cell, ptr::null, task::Waker};
-use std::{fmt, io, mem, ptr, sync::OnceLock, thread};
+use core::{cell::Cell, fmt, mem, ptr, ptr::null, task::Waker};
+use std::{io, sync::OnceLock, thread};
 
 use filch::{
     Event, Instant, Panic, Platform, Reactor, StartError, WorkerEntry, WorkerId, atomic::AtomicU32,
