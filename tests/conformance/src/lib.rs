@@ -9,9 +9,10 @@
 //! 3. [`Suite::verdict`] returns how many checks have passed and failed.
 //!
 //! Each check prints a line when it has ended. A lost wake-up is a hang: run the suite with a time
-//! limit; the last line names the check before the hang. The executor should have no watchdog and
+//! limit; the last line names the check before the hang, and with several cores a line names the one
+//! that hangs. The executor should have no watchdog and
 //! no spin rounds, since both hide a lost wake-up for a while:
-//! `Config::new().watchdog(None).spin_rounds(0)`.
+//! `Config::new().watchdog(None).spin_rounds(0)`. Then run it with the configuration of the program.
 //!
 //! A platform that checks the word and then sleeps, with a gap in between, usually passes: the gap
 //! is a few instructions wide. Widen it: let the platform [`linger`] between the two (the kernels
@@ -71,11 +72,11 @@ pub struct Port {
     /// How often all cores together have come out of their halt so far.
     pub halts: Option<fn() -> usize>,
     /// How often a core may come out of its sleep in a second without work: 0, unless the clock
-    /// needs a periodic interrupt. `None`: the platform has spurious wake-ups.
+    /// needs a periodic interrupt; 16 with a watchdog, whose watchers look around a few times before
+    /// they rest. `None`: the platform has spurious wake-ups.
     pub stirs: Option<usize>,
     /// Whether panics unwind here; by default as in this build. If so, a task of the suite panics,
-    /// and the platform's `guard` must contain it. With the default guard, the program ends here
-    /// with a message.
+    /// and the platform's `guard` must contain it and keep its message.
     pub unwinds: bool,
     /// How late a sleep may end, at most: the best of many tries, so that a busy host does not
     /// matter. By default 5 ms; a platform whose timer ticks are further apart needs more.
