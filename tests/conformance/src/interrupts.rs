@@ -168,7 +168,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
         let lane = &self.lanes[me.index()];
         let neighbour = (me.index() + 1) % N;
         let mut dice = Dice::new(me.index() + 41);
-        for _ in 0..self.strikes() / (2 * N as u32) {
+        for _ in 0..(self.strikes() / (4 * N as u32)).max(16) {
             let came = lane.interrupts.load(Ordering::Relaxed);
             alarm(dice.below(20_000));
             while lane.interrupts.load(Ordering::Relaxed) == came {

@@ -1,7 +1,7 @@
 //! Ports with planted bugs, each of which the suite sees, in the check that is for it.
 
 use core::{sync::atomic::Ordering::SeqCst, time::Duration};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use filch_conformance::Port;
 use filch_std::{Futex, Host};
@@ -16,13 +16,17 @@ use crate::{
 /// What a suite has printed.
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
+fn lines() -> MutexGuard<'static, Vec<String>> {
+    LINES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn port() -> Port {
     let mut port = threads::port(|line| {
         let line = line.to_string();
         println!("{line}");
         HANG_SEEN.fetch_or(line.starts_with("hang"), SeqCst);
         GUARD_SEEN.fetch_or(line.contains("guard contains a panic"), SeqCst);
-        LINES.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        lines().push(line);
     });
     port.patience = Duration::from_secs(2);
     port
@@ -32,11 +36,11 @@ fn port() -> Port {
 fn is_seen_on<H: Host, const N: usize>(fault: Fault, expected: &[&str]) {
     let _turn = my_turn();
     let _watchdog = filch_test_support::watchdog();
-    LINES.lock().unwrap().clear();
+    lines().clear();
     let platform = Faulty::new(Threads::<H>::new(), fault);
     let (_, suite, ended) = contracts::<_, N>(platform, port(), NO_NETS);
     assert_eq!(ended.is_err(), fault == Fault::GuardLetsThrough);
-    let lines = LINES.lock().unwrap();
+    let lines = lines();
     let reports = lines.iter().filter(|line| line.starts_with("FAIL") || line.starts_with("hang"));
     assert_eq!(reports.collect::<Vec<_>>(), expected, "{fault:?}");
     let failed = expected.iter().filter(|line| line.starts_with("FAIL")).count();
