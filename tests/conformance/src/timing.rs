@@ -22,7 +22,7 @@ pub(crate) enum Way {
 
 /// A check of a time succeeds if one of so many tries does: the host may be busy, but not each time.
 const TRIES: u32 = 50;
-/// How long a sleep with a far deadline lasts before it is woken. A busy host may take as long between two sleeps.
+/// How long a sleep with a far deadline lasts before it is woken.
 const SPELL: Duration = Duration::from_millis(5);
 /// The number of far deadlines.
 const FAR: u32 = 6;
