@@ -74,7 +74,7 @@ pub mod __macros {
 pub use {
     fork::{handle::Fork, scope::Scope},
     instant::Instant,
-    memory::pool::{TaskCell, TaskPool},
+    memory::pool::{TaskCell, TaskPool, TaskSlot, TaskSlots},
     metrics::{Totals, WorkerMetrics},
     platform::{Context, Panic, PanicVtable, Platform, Reactor, StartError, WorkerEntry, WorkerId},
     scheduler::{

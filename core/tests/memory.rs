@@ -11,7 +11,9 @@ use core::{
 };
 
 use common::{Drops, Flag, Sim, Tally, id, output, pool, quiet};
-use filch::{Executor, Instant, JoinError, RunError, SpawnErrorKind, TaskCell, TaskPool};
+use filch::{
+    Executor, Instant, JoinError, RunError, SpawnErrorKind, TaskCell, TaskPool, TaskSlot, TaskSlots,
+};
 
 /// A future with a number to tell it from others. It counts its drop.
 struct Numbered(u32, #[expect(dead_code, reason = "it is there to be dropped")] Tally);
@@ -48,6 +50,27 @@ fn a_full_pool_gives_the_very_future_back() {
     assert_eq!(sim.run(0), again.len());
     // A refused spawn is not counted.
     assert_eq!(sim.executor.metrics().totals().spawned, 5);
+}
+
+#[test]
+fn slots_given_at_run_time_are_a_pool() {
+    let sim = Sim::new(1);
+    for number in 0..4 {
+        let slots: Vec<TaskSlot<128>> = (0..number).map(|_| TaskSlot::new()).collect();
+        let pool: &'static _ = Box::leak(Box::new(TaskSlots::over(slots.leak())));
+        assert_eq!(pool.capacity(), number);
+        for _ in 0..2 {
+            let spawn = |i| sim.executor.spawn(pool, ready(i));
+            let mut tasks: Vec<_> = (0..number).map(|i| spawn(i).unwrap()).collect();
+            assert_eq!(spawn(number).unwrap_err().kind, SpawnErrorKind::Full);
+            assert_eq!(sim.run(0), number);
+            for (i, task) in tasks.iter_mut().enumerate() {
+                assert_eq!(output(task).unwrap(), i);
+            }
+        }
+        let refused = sim.executor.spawn(pool, ready([0_u8; 200])).unwrap_err();
+        assert!(matches!(refused.kind, SpawnErrorKind::TooLarge { slot: 128, .. }), "{refused}");
+    }
 }
 
 #[test]

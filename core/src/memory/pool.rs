@@ -1,4 +1,4 @@
-//! Task memory in a `static`: a pool of slots, or a cell for one task.
+//! Task memory in a `static` or given at run time: a pool of slots, or a cell for one task.
 
 use core::{alloc::Layout, fmt, future::Future, mem::ManuallyDrop, mem::MaybeUninit, ptr::NonNull};
 
@@ -31,7 +31,7 @@ use crate::{
 #[repr(C)]
 pub struct TaskPool<const SLOT: usize, const N: usize> {
     slab: Slab,
-    slots: [Slot<SLOT>; N],
+    slots: [TaskSlot<SLOT>; N],
 }
 
 /// Aligned memory that begins with a header.
@@ -41,10 +41,15 @@ union Bytes<const SLOT: usize> {
     bytes: [MaybeUninit<u8>; SLOT],
 }
 
-struct Slot<const SLOT: usize>(core::cell::UnsafeCell<Bytes<SLOT>>);
+/// Room for one task, of `SLOT` bytes rounded up to a multiple of 16. For [`TaskSlots`].
+pub struct TaskSlot<const SLOT: usize>(core::cell::UnsafeCell<Bytes<SLOT>>);
 
 // SAFETY: INV-SLAB-SLOT: the context that took a slot owns its bytes, except for the header, which is made to be
 // shared.
+unsafe impl<const SLOT: usize> Sync for TaskSlot<SLOT> {}
+// SAFETY: as above.
+unsafe impl<const SLOT: usize> Send for TaskSlot<SLOT> {}
+// SAFETY: as above.
 unsafe impl<const SLOT: usize, const N: usize> Sync for TaskPool<SLOT, N> {}
 // SAFETY: as above.
 unsafe impl<const SLOT: usize, const N: usize> Send for TaskPool<SLOT, N> {}
@@ -59,7 +64,7 @@ impl<const SLOT: usize, const N: usize> TaskPool<SLOT, N> {
             assert!(N > 0 && N < Slab::MOST, "too few or too many slots");
             Self {
                 slab: Slab::new(),
-                slots: array_of!(Slot::new(); N),
+                slots: array_of!(TaskSlot::new(); N),
             }
         }
     }
@@ -70,9 +75,10 @@ impl<const SLOT: usize, const N: usize> TaskPool<SLOT, N> {
     }
 }
 
-impl<const SLOT: usize> Slot<SLOT> {
+impl<const SLOT: usize> TaskSlot<SLOT> {
     maybe_const! {
-        fn new() -> Self {
+        /// An empty slot.
+        pub fn new() -> Self {
             Self(core::cell::UnsafeCell::new(Bytes { header: ManuallyDrop::new(Header::vacant()) }))
         }
     }
@@ -89,14 +95,29 @@ impl<const SLOT: usize, const N: usize> Memory for TaskPool<SLOT, N> {}
 impl<const SLOT: usize, const N: usize> Slabs for TaskPool<SLOT, N> {
     #[inline]
     fn slab(&'static self, task: Layout) -> Result<&'static Slab, Layout> {
-        let slot = Layout::new::<Slot<SLOT>>();
-        if task.size() > slot.size() || task.align() > slot.align() {
-            return Err(slot);
-        }
-        // SAFETY: the slots stay for ever, are `slot.size()` apart, and begin as vacant headers.
-        unsafe { self.slab.set_storage(NonNull::from(&self.slots).cast(), slot.size(), N as u32) };
-        Ok(&self.slab)
+        // SAFETY: the slots stay for ever.
+        unsafe { slab_over(&self.slab, &self.slots, task) }
     }
+}
+
+/// The slab, if a task of this layout fits its slots. Otherwise the layout of the slots.
+///
+/// # Safety
+/// Every call for this slab passes the same slots, which serve no other.
+#[inline]
+unsafe fn slab_over<const SLOT: usize>(
+    slab: &'static Slab,
+    slots: &'static [TaskSlot<SLOT>],
+    task: Layout,
+) -> Result<&'static Slab, Layout> {
+    let slot = Layout::new::<TaskSlot<SLOT>>();
+    if task.size() > slot.size() || task.align() > slot.align() {
+        return Err(slot);
+    }
+    let len = slots.len().min(Slab::MOST - 1) as u32;
+    // SAFETY: the slots stay for ever, are `slot.size()` apart, and begin as vacant headers; the caller's contract.
+    unsafe { slab.set_storage(NonNull::from(slots).cast(), slot.size(), len) };
+    Ok(slab)
 }
 
 impl<const SLOT: usize, const N: usize> fmt::Debug for TaskPool<SLOT, N> {
@@ -104,6 +125,65 @@ impl<const SLOT: usize, const N: usize> fmt::Debug for TaskPool<SLOT, N> {
         f.debug_struct("TaskPool")
             .field("slot", &SLOT)
             .field("slots", &N)
+            .field("slab", &self.slab)
+            .finish()
+    }
+}
+
+impl<const SLOT: usize> Default for TaskSlot<SLOT> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const SLOT: usize> fmt::Debug for TaskSlot<SLOT> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskSlot").field("size", &size_of::<Self>()).finish_non_exhaustive()
+    }
+}
+
+/// A [`TaskPool`] over the caller's own slots, for a number of tasks that is known at run time. It is the counterpart of
+/// [`Scheduler::over`](crate::Scheduler::over).
+///
+/// ```
+/// use filch::{TaskSlot, TaskSlots};
+/// let slots: Vec<TaskSlot<128>> = (0..40).map(|_| TaskSlot::new()).collect();
+/// let pool: &'static TaskSlots<128> = Box::leak(Box::new(TaskSlots::over(slots.leak())));
+/// assert_eq!(pool.capacity(), 40);
+/// ```
+#[repr(C)]
+pub struct TaskSlots<const SLOT: usize> {
+    slab: Slab,
+    slots: &'static [TaskSlot<SLOT>],
+}
+
+impl<const SLOT: usize> TaskSlots<SLOT> {
+    /// An empty pool over these slots. It uses at most as many of them as the free list can index: 2^32 - 3.
+    pub fn over(slots: &'static mut [TaskSlot<SLOT>]) -> Self {
+        Self { slab: Slab::new(), slots }
+    }
+
+    /// The number of slots.
+    pub fn capacity(&self) -> usize {
+        self.slots.len().min(Slab::MOST - 1)
+    }
+}
+
+impl<const SLOT: usize> Memory for TaskSlots<SLOT> {}
+
+impl<const SLOT: usize> Slabs for TaskSlots<SLOT> {
+    #[inline]
+    fn slab(&'static self, task: Layout) -> Result<&'static Slab, Layout> {
+        // SAFETY: the constructor took the slots for this pool alone.
+        unsafe { slab_over(&self.slab, self.slots, task) }
+    }
+}
+
+impl<const SLOT: usize> fmt::Debug for TaskSlots<SLOT> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskSlots")
+            .field("slot", &SLOT)
+            .field("slots", &self.slots.len())
             .field("slab", &self.slab)
             .finish()
     }
