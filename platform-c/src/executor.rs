@@ -274,6 +274,7 @@ pub unsafe extern "C" fn filch_shutdown(
     attempt(|| {
         // SAFETY: the caller's.
         let core = unsafe { core_of(executor)? };
+        core.platform().no_handler()?;
         let survivors = core.shutdown(Instant::from_nanos(deadline), |_| {})?;
         // SAFETY: the caller's.
         if let Some(survived) = unsafe { survived.as_mut() } {

@@ -9,13 +9,13 @@ const ORDER: &[&str] = &[
 
 /// Constants that depend on a cfg are written once for each of their values, each time with all values.
 fn without_repetition(header: &str) -> String {
-    let mut seen = Vec::new();
-    let is_new = |paragraph: &&str| {
-        let repeated = paragraph.starts_with("#if defined(FILCH_") && seen.contains(paragraph);
-        seen.push(*paragraph);
-        !repeated
-    };
-    header.split("\n\n").filter(is_new).collect::<Vec<_>>().join("\n\n")
+    let mut kept: Vec<&str> = Vec::new();
+    for paragraph in header.split("\n\n") {
+        if !(paragraph.starts_with("#if defined(FILCH_") && kept.contains(&paragraph)) {
+            kept.push(paragraph);
+        }
+    }
+    kept.join("\n\n")
 }
 
 #[test]
