@@ -15,6 +15,7 @@
 #   armv7a       the same source: as many 32-bit cores, ARMv7-A
 #   thumbv7m     one Cortex-M3: Arm's mps2-an385
 #   thumbv6m     one Cortex-M0 without compare-and-swap, 16 KiB of memory: micro:bit
+#   c            a kernel in C on the machine of riscv64, with the checks that can be said in C and no shell
 #
 # Features: `delay` lets time pass between the last check and the halt; `defaults` leaves the executor its default configuration,
 # with the watchdog that could hide a lost wake-up; `hostile` runs all over a platform that is as
@@ -102,8 +103,13 @@ thumbv6m)
     checks=28 skips=7
     qemu=(qemu-system-arm -M microbit -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
+c)
+    package=qemu-system-misc folder=kernel-c target=riscv64imac-unknown-none-elf
+    checks=44 skips=0
+    qemu=(qemu-system-riscv64 -M virt -smp 5 -m 64M -bios none "${machine[@]}")
+    ;;
 *)
-    echo "no such kernel: $kernel (have: riscv64 riscv64-sbi riscv32 riscv32imc x86_64 aarch64 armv7a thumbv7m thumbv6m)" >&2
+    echo "no such kernel: $kernel (have: riscv64 riscv64-sbi riscv32 riscv32imc x86_64 aarch64 armv7a thumbv7m thumbv6m c)" >&2
     exit 2
     ;;
 esac
@@ -134,9 +140,34 @@ kernel_cargo() (
         /usr/bin/cargo "$command" --quiet --release --features "$features,${mode-}" --target "$target" --target-dir "$out" "$@"
 )
 
+# The library by the script that C programs use, and the C code by clang.
+build_c() {
+    install clang-22
+    local library=$out/filch-c feature defines=() sources=(kernel-c/*.c ../platform-c/checks/{contracts,misuse,tasks}.c)
+    RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc CARGO=/usr/bin/cargo CARGO_TARGET_DIR=$out BUILD_STD=1 \
+        ../platform-c/build.sh "$target" "$library" >/dev/null
+    for feature in ${features//,/ }; do
+        defines+=("-D${feature^^}")
+    done
+    local compile=(clang-22 --target=riscv64-unknown-elf -march=rv64imac -mabi=lp64 -mcmodel=medany -std=c11 -O2 -g
+        -ffreestanding -ffunction-sections -Wall -Wextra -Werror -pedantic -I"$library" -I../platform-c/checks)
+    local objects=$out/$name.objects source
+    mkdir -p "$objects"
+    for source in "${sources[@]}" kernel-c/boot.S; do
+        "${compile[@]}" "${defines[@]}" -c "$source" -o "$objects/$(basename "$source").o"
+    done
+    ld.lld-22 --gc-sections -T kernel-c/link.ld "$objects"/*.o "$library/libfilch_c.a" -o "$out/$name"
+}
+
 if [[ $lint ]]; then
     install rust-web-clippy
     lints=(-D warnings -D unsafe_op_in_unsafe_fn -D clippy::undocumented_unsafe_blocks -D clippy::std_instead_of_core)
+    if [[ $kernel == c ]]; then
+        # The panic handler is part of no other build; clang's warnings are errors in every build.
+        folder=../platform-c
+        kernel_cargo clippy -p filch-c --lib --features panic-handler -Zbuild-std=core -- "${lints[@]}"
+        exit
+    fi
     kernel_cargo clippy -- "${lints[@]}"
     # Not those that choose the kernel. Where there is one core, no wake can be lost on its way to another.
     features=delay,hostile,mutant
@@ -148,8 +179,12 @@ install "$package"
 # Another set of features is built to the same file, perhaps at the same time.
 (
     flock 9
-    kernel_cargo build
-    cp "$out/$target/release/kernel-${folder#kernel-}" "$out/$name"
+    if [[ $kernel == c ]]; then
+        build_c
+    else
+        kernel_cargo build
+        cp "$out/$target/release/kernel-${folder#kernel-}" "$out/$name"
+    fi
 ) 9>"$out/lock"
 
 # What is typed. The line stays open, as this very shell holds both ends of it.

@@ -18,7 +18,7 @@ folder=${CARGO_TARGET_DIR:-$here/../target/c}
 flags=()
 [[ ! ${BUILD_STD-} ]] || flags+=(-Zbuild-std=core)
 # A panic aborts, and the panic handler is this library's: see the profile in ../Cargo.toml.
-"$cargo" rustc --quiet --locked -p filch-c --lib --crate-type staticlib --features panic-handler --profile c \
+"$cargo" rustc --quiet --locked -p filch-c --lib --crate-type staticlib --features panic-handler --profile library \
     --target "$target" --target-dir "$folder" "${flags[@]}"
-cp "$folder/$target/c/libfilch_c.a" include/filch.h "$out/"
+cp "$folder/$target/library/libfilch_c.a" include/filch.h "$out/"
 ls -l "$out/libfilch_c.a" "$out/filch.h"

@@ -34,7 +34,8 @@ typedef struct checks_port {
 
 enum { CHECKS_TASKS = 72 };
 
-// What is wrong with arguments, objects and memory gets a code. From one context, before filch_init of the port's executor.
+// What is wrong with arguments, objects and memory gets a code. From one context that may be worker 0, before filch_init of the
+// port's executor.
 void checks_misuse(const checks_port *port);
 // The contract of the platform. From the context that may be worker `me`, which is not one yet: all of them at once.
 void checks_contracts(const checks_port *port, uint32_t me);

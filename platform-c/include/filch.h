@@ -561,7 +561,8 @@ filch_status filch_unpark(struct filch_executor *executor,
 // platform's clock; FILCH_NEVER: they may take any time; 0: none) and are cancelled then; the workers leave. At the end no task is
 // left and no worker runs. Writes to `*survived`, unless null, how many tasks were there at the deadline.
 //
-// From a thread or core that is no worker. A task in an endless poll makes it wait for ever.
+// From a thread or core that is no worker. A task in an endless poll makes it wait for ever. If no worker runs, the caller itself
+// does the work of each worker that it may become (of a core: its own); what only other cores may run, waits until they come.
 //
 // FILCH_OK; FILCH_ENULL, FILCH_EINIT; FILCH_EISWORKER; FILCH_ECONTEXT.
 filch_status filch_shutdown(struct filch_executor *executor,
