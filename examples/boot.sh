@@ -159,6 +159,28 @@ build_c() {
     ld.lld-22 --gc-sections -T kernel-c/link.ld "$objects"/*.o "$library/libfilch_c.a" -o "$out/$name"
 }
 
+# The kernel of docs/embedding.md, by its own commands, in an empty folder.
+page_runs() (
+    local page=$PWD/../docs/embedding.md
+    rm -rf "$out/page"
+    mkdir "$out/page"
+    cd "$out/page"
+    ln -s ../filch-c lib
+    awk '
+        /^<!-- file: / { name = $3 }
+        /^<!-- run -->$/ { name = "run.sh" }
+        /^```/ && name { if (open) { close(name); name = "" } open = !open; next }
+        name && open { print > name }
+    ' "$page"
+    clang() { clang-22 "$@"; }
+    ld.lld() { ld.lld-22 "$@"; }
+    qemu-system-riscv64() { timeout 30 env qemu-system-riscv64 "$@"; }
+    clang -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only -Ilib loop.c
+    set -x
+    . ./run.sh >printed
+    diff printed <(printf 'on\noff\non\noff\non\noff\ndone\n')
+)
+
 if [[ $lint ]]; then
     install rust-web-clippy
     lints=(-D warnings -D unsafe_op_in_unsafe_fn -D clippy::undocumented_unsafe_blocks -D clippy::std_instead_of_core)
@@ -220,3 +242,6 @@ if [[ ${says-} ]] && ! grep -q "$says" "$log"; then
     exit 1
 fi
 echo "$((SECONDS - began))" >"$out/$name.seconds"
+if [[ $name == c ]]; then
+    page_runs
+fi

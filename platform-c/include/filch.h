@@ -62,7 +62,7 @@
 
 #if defined(FILCH_32)
 // Bytes of a `filch_worker_slot`.
-#define FILCH_WORKER_SIZE 5120
+#define FILCH_WORKER_SIZE 4352
 #endif
 
 #if defined(FILCH_64)

@@ -24,7 +24,7 @@ pub const FILCH_TASK_ALIGN: usize = 16;
 pub const FILCH_WORKER_SIZE: usize = 7680;
 /// Bytes of a `filch_worker_slot`.
 #[cfg(target_pointer_width = "32")]
-pub const FILCH_WORKER_SIZE: usize = 5120;
+pub const FILCH_WORKER_SIZE: usize = 4352;
 /// Bytes of a `filch_task_slot`.
 #[cfg(target_pointer_width = "64")]
 pub const FILCH_TASK_SIZE: usize = 112;
