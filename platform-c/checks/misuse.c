@@ -156,9 +156,12 @@ static bool full_and_foreign(const checks_port *port)
     static filch_worker_slot other[1];
     sound &= filch_init(&two, port->platform, NULL, other, sizeof other, 1) == FILCH_OK &&
         filch_spawn(&two, &pool, &job, NULL) == FILCH_EFOREIGN;
+    if (!sound || dropped) {
+        return false;
+    }
     // No worker has come: the caller of a shutdown cancels them, where it may be their worker.
     size_t survived = 0;
-    sound &= !dropped && filch_shutdown(&one, 0, &survived) == FILCH_OK && survived == 2 && dropped && filch_is_stopped(&one);
+    sound &= filch_shutdown(&one, 0, &survived) == FILCH_OK && survived == 2 && dropped && filch_is_stopped(&one);
     int32_t result = -1;
     sound &= filch_is_finished(&first) && filch_join(&first, &result) == FILCH_ECANCELED && result == -1;
     sound &= filch_join(&first, &result) == FILCH_EINIT && filch_detach(&second) == FILCH_OK;

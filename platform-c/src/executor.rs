@@ -2,9 +2,7 @@
 
 use core::{ffi::c_void, ptr::NonNull, time::Duration};
 
-use filch::{
-    Config, Instant, Platform, Scheduler, Slots, WorkerId, WorkerSlot,
-};
+use filch::{Config, Instant, Platform, Scheduler, Slots, WorkerId, WorkerSlot};
 
 use crate::{
     FILCH_MAX_WORKERS,

@@ -12,7 +12,10 @@
 //!   `panic` function of the platform, with the feature `panic-handler`.
 #![cfg_attr(not(test), no_std)]
 #![allow(non_camel_case_types, reason = "the names are those of the C interface")]
-#![allow(clippy::missing_safety_doc, reason = "the header's first comment says it for all functions")]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the header's first comment says it for all functions"
+)]
 
 mod executor;
 mod layout;

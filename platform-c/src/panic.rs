@@ -15,8 +15,7 @@ pub(crate) fn register(platform: &'static filch_platform) {
     if platform.panic.is_some() {
         let table = core::ptr::from_ref(platform).cast_mut();
         // Ordering: Release pairs with the Acquire in `panic`.
-        let _ =
-            HOOK.compare_exchange(null_mut(), table, Ordering::Release, Ordering::Relaxed);
+        let _ = HOOK.compare_exchange(null_mut(), table, Ordering::Release, Ordering::Relaxed);
     }
 }
 

@@ -204,9 +204,8 @@ pub unsafe extern "C" fn filch_wait_poll(
 ) -> filch_status {
     attempt(|| {
         // SAFETY: the caller's; INV-OBJECT: it stays in its place.
-        let (wait, waker) = unsafe {
-            (Pin::new_unchecked(&mut *Object::find(wait)?), filch_waker::borrow(waker)?)
-        };
+        let (wait, waker) =
+            unsafe { (Pin::new_unchecked(&mut *Object::find(wait)?), filch_waker::borrow(waker)?) };
         match wait.poll(&mut Context::from_waker(&waker)) {
             Poll::Pending => Ok(FILCH_PENDING),
             Poll::Ready(_) if event.is_null() => Ok(FILCH_OK),

@@ -13,7 +13,9 @@ use crate::{
     FILCH_TASK_SIZE,
     executor::{core_of, worker_id},
     filch_status::{self, *},
-    layout::{check_memory, filch_aborter, filch_executor, filch_pool, filch_task, filch_task_slot},
+    layout::{
+        check_memory, filch_aborter, filch_executor, filch_pool, filch_task, filch_task_slot,
+    },
     object::{Object, kind},
     status::{Outcome, attempt},
     waker::filch_waker,
@@ -38,7 +40,8 @@ const _: () = assert!(
 /// the waker and return FILCH_PENDING.
 ///
 /// It may run on any worker (unless the task is pinned), on one at a time, and sees what earlier calls wrote. It does not block.
-pub type filch_poll = Option<unsafe extern "C" fn(state: *mut c_void, waker: *const filch_waker) -> i32>;
+pub type filch_poll =
+    Option<unsafe extern "C" fn(state: *mut c_void, waker: *const filch_waker) -> i32>;
 
 /// Called once when the task is over, by its end or by its cancellation, before its result is seen: from here on `state` is the
 /// program's again. Runs on a worker (at the end of a shutdown on the thread in `filch_shutdown`), and drops what is alive in
@@ -142,8 +145,7 @@ unsafe fn spawn(
     let worker: Option<WorkerId> = worker.map(worker_id).transpose()?;
     // SAFETY: the caller's.
     let name = unsafe { name(job.name)? };
-    let machine =
-        Machine { poll: job.poll.ok_or(FILCH_ENULL)?, drop: job.drop, state: job.state };
+    let machine = Machine { poll: job.poll.ok_or(FILCH_ENULL)?, drop: job.drop, state: job.state };
     let spawner = core.spawner();
     let spawned = match (name, worker) {
         (None, None) => spawner.spawn(pool, machine),

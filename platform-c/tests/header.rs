@@ -4,7 +4,16 @@ use std::{fs, path::Path};
 
 /// The sources, in the order of the header.
 const ORDER: &[&str] = &[
-    "layout", "status", "platform", "executor", "task", "waker", "time", "readiness", "worker", "metrics",
+    "layout",
+    "status",
+    "platform",
+    "executor",
+    "task",
+    "waker",
+    "time",
+    "readiness",
+    "worker",
+    "metrics",
 ];
 
 /// Constants that depend on a cfg are written once for each of their values, each time with all values.
