@@ -57,12 +57,12 @@
 
 #if defined(FILCH_64)
 // Bytes of a `filch_worker_slot`.
-#define FILCH_WORKER_SIZE 7680
+#define FILCH_WORKER_SIZE 6400
 #endif
 
 #if defined(FILCH_32)
 // Bytes of a `filch_worker_slot`.
-#define FILCH_WORKER_SIZE 4352
+#define FILCH_WORKER_SIZE 3840
 #endif
 
 #if defined(FILCH_64)

@@ -2,7 +2,10 @@
 
 use core::{ffi::c_void, ptr::NonNull, time::Duration};
 
-use filch::{Config, Instant, Platform, Scheduler, Slots, WorkerId, WorkerSlot};
+use filch::{
+    Config, Instant, Platform, Scheduler, Slots, WorkerId, WorkerSlot,
+    parts::{Cores, Metrics, Shutdown, Timers, Waits, Watchdog},
+};
 
 use crate::{
     FILCH_MAX_WORKERS,
@@ -15,7 +18,9 @@ use crate::{
 
 /// The executor behind a `filch_executor`.
 pub(crate) type Core = Scheduler<Table, Memory>;
-type Slot = WorkerSlot;
+/// What of filch the C interface reaches.
+type Inside = (Cores, Timers, Waits, Watchdog, Shutdown, Metrics);
+type Slot = WorkerSlot<256, Inside>;
 
 const _: () = assert!(
     size_of::<Slot>() <= size_of::<filch_worker_slot>()
@@ -42,6 +47,8 @@ unsafe impl Sync for Memory {}
 
 // SAFETY: INV-MEMORY.
 unsafe impl Slots<256> for Memory {
+    type Parts = Inside;
+
     fn slots(&self) -> &[Slot] {
         // SAFETY: INV-MEMORY.
         unsafe { core::slice::from_raw_parts(self.first.as_ptr(), self.len) }

@@ -21,10 +21,10 @@ pub const FILCH_TASK_ALIGN: usize = 16;
 
 /// Bytes of a `filch_worker_slot`.
 #[cfg(target_pointer_width = "64")]
-pub const FILCH_WORKER_SIZE: usize = 7680;
+pub const FILCH_WORKER_SIZE: usize = 6400;
 /// Bytes of a `filch_worker_slot`.
 #[cfg(target_pointer_width = "32")]
-pub const FILCH_WORKER_SIZE: usize = 4352;
+pub const FILCH_WORKER_SIZE: usize = 3840;
 /// Bytes of a `filch_task_slot`.
 #[cfg(target_pointer_width = "64")]
 pub const FILCH_TASK_SIZE: usize = 112;
