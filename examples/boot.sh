@@ -89,7 +89,7 @@ aarch64)
     ;;
 armv7a)
     package=qemu-system-arm folder=kernel-aarch64 target=armv7a-none-eabi
-    checks=34 skips=2
+    checks=41 skips=3
     qemu=(qemu-system-arm -M virt,gic-version=2 -cpu cortex-a15 -smp 5 -m 64M
         -semihosting-config enable=on,target=native "${machine[@]}")
     ;;

@@ -3,7 +3,7 @@
 use core::{arch::asm, cell::Cell};
 
 use filch::{
-    Event, Instant, Platform, WorkerId,
+    Context, Event, Instant, Platform, WorkerId,
     atomic::{AtomicU32, AtomicUsize, Ordering},
 };
 
@@ -64,6 +64,14 @@ unsafe impl Platform for Board {
 
     fn current_worker(&self) -> Option<WorkerId> {
         Some(WorkerId::new(0))
+    }
+
+    /// By the number of the exception under way: zero in a thread.
+    fn context(&self) -> Context {
+        let number: u32;
+        // SAFETY: reads a register.
+        unsafe { asm!("mrs {}, ipsr", out(reg) number, options(nomem, nostack, preserves_flags)) };
+        if number & 0x1FF == 0 { Context::Thread } else { Context::Handler }
     }
 
     unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {

@@ -3,9 +3,10 @@
 use core::{arch::asm, cell::Cell};
 
 use filch::{
-    Event, Instant, Platform, StartError, WorkerEntry, WorkerId,
+    Context, Event, Instant, Platform, StartError, WorkerEntry, WorkerId,
     atomic::{AtomicU32, AtomicUsize, Ordering},
 };
+use filch_kernel::Handlers;
 
 use crate::{
     ALL, CORES, SERIAL, SUITE, cores,
@@ -32,6 +33,8 @@ unsafe impl Sync for Timers {}
 const OFF: u64 = u64::MAX;
 static TIMERS: Timers =
     Timers([const { Timer { deadline: Cell::new(OFF), alarm: Cell::new(OFF) } }; ALL]);
+/// Which cores are in a handler.
+static HANDLERS: Handlers<ALL> = Handlers::new();
 /// How often a core came out of a `wfi`.
 static HALTS: AtomicUsize = AtomicUsize::new(0);
 /// How many wakes there were from one core to another.
@@ -51,6 +54,10 @@ unsafe impl Platform for Board {
 
     fn current_worker(&self) -> Option<WorkerId> {
         (cpu::number() < CORES).then(|| WorkerId::new(cpu::number() as u16))
+    }
+
+    fn context(&self) -> Context {
+        HANDLERS.context(cpu::number())
     }
 
     unsafe fn wait(&self, w: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
@@ -77,11 +84,12 @@ unsafe impl Platform for Board {
     }
 
     fn wake(&self, w: WorkerId, _: &AtomicU32) {
+        // This core is awake: its handler has ended its `wfi`.
+        if w.index() == cpu::number() {
+            return;
+        }
         // A broken platform, on purpose.
-        if cfg!(feature = "deaf")
-            && w.index() != cpu::number()
-            && WAKES.fetch_add(1, Ordering::Relaxed) % 64 == 63
-        {
+        if cfg!(feature = "deaf") && WAKES.fetch_add(1, Ordering::Relaxed) % 64 == 63 {
             return;
         }
         devices::send(w.index(), devices::WAKE);
@@ -104,6 +112,10 @@ fn set_timer(core: usize, change: impl FnOnce(&Timer)) {
 }
 
 pub extern "C" fn on_interrupt() {
+    HANDLERS.run(cpu::number(), take_interrupts);
+}
+
+fn take_interrupts() {
     let mut struck = false;
     devices::take_interrupts(|interrupt| match interrupt {
         // The word has changed already: nothing is left to do.

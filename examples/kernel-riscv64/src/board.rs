@@ -3,9 +3,10 @@
 use core::{arch::asm, cell::Cell, task::Waker};
 
 use filch::{
-    Event, Instant, Platform, WorkerId,
+    Context, Event, Instant, Platform, WorkerId,
     atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
 };
+use filch_kernel::Handlers;
 
 use crate::{
     MAILBOX, SERIAL, SUITE,
@@ -36,6 +37,8 @@ static TIMERS: Timers =
 static RAISED: [AtomicBool; ALL] = [const { AtomicBool::new(false) }; ALL];
 /// How often a hart came out of a `wfi`.
 static HALTS: AtomicUsize = AtomicUsize::new(0);
+/// Which harts are in a handler.
+pub static HANDLERS: Handlers<{ HARTS + 1 }> = Handlers::new();
 /// How many wakes there were from one hart to another.
 static WAKES: AtomicUsize = AtomicUsize::new(0);
 /// The hart that is no worker: the platform can sleep and wake there all the same.
@@ -78,6 +81,10 @@ unsafe impl Platform for Board {
         (hart() < HARTS).then(|| WorkerId::new(hart() as u16))
     }
 
+    fn context(&self) -> Context {
+        HANDLERS.context(hart())
+    }
+
     unsafe fn wait(&self, w: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         mask();
         if word.load(Ordering::Acquire) == expected {
@@ -102,11 +109,12 @@ unsafe impl Platform for Board {
     }
 
     fn wake(&self, w: WorkerId, _: &AtomicU32) {
+        // This hart is awake: its handler has ended its `wfi`.
+        if w.index() == hart() {
+            return;
+        }
         // A broken platform, on purpose.
-        if cfg!(feature = "deaf")
-            && w.index() != hart()
-            && WAKES.fetch_add(1, Ordering::Relaxed) % 64 == 63
-        {
+        if cfg!(feature = "deaf") && WAKES.fetch_add(1, Ordering::Relaxed) % 64 == 63 {
             return;
         }
         mode::interrupt(w.index());

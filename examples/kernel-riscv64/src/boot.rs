@@ -74,10 +74,10 @@ global_asm!(
 
 extern "C" fn trap(cause: usize, at: usize) {
     const INTERRUPT: usize = 1 << (usize::BITS - 1);
-    match cause ^ INTERRUPT {
+    board::HANDLERS.run(board::hart(), || match cause ^ INTERRUPT {
         mode::SOFTWARE => board::on_software(),
         mode::TIMER => board::on_timer(),
         mode::EXTERNAL => board::on_external(),
         _ => panic!("trap: cause {cause:#x} at {at:#x}"),
-    }
+    });
 }

@@ -3,9 +3,10 @@
 use core::{arch::asm, cell::Cell, task::Waker};
 
 use filch::{
-    Event, Instant, Platform, WorkerId,
+    Context, Event, Instant, Platform, WorkerId,
     atomic::{AtomicU32, AtomicUsize, Ordering},
 };
+use filch_kernel::Handlers;
 
 use crate::{
     MAILBOX, SERIAL, SUITE,
@@ -32,6 +33,8 @@ unsafe impl Sync for Timers {}
 const OFF: u64 = u64::MAX;
 static TIMERS: Timers =
     Timers([const { Timer { deadline: Cell::new(OFF), alarm: Cell::new(OFF) } }; ALL]);
+/// Which cores are in a handler.
+static HANDLERS: Handlers<ALL> = Handlers::new();
 /// How often a core came out of a `hlt`.
 static HALTS: AtomicUsize = AtomicUsize::new(0);
 /// How many wakes there were from one core to another.
@@ -72,6 +75,10 @@ unsafe impl Platform for Board {
         (core() < CORES).then(|| WorkerId::new(core() as u16))
     }
 
+    fn context(&self) -> Context {
+        HANDLERS.context(core())
+    }
+
     unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         mask();
         if word.load(Ordering::Acquire) == expected {
@@ -92,11 +99,12 @@ unsafe impl Platform for Board {
     }
 
     fn wake(&self, w: WorkerId, _: &AtomicU32) {
+        // This core is awake: its handler has ended its `hlt`.
+        if w.index() == core() {
+            return;
+        }
         // A broken platform, on purpose.
-        if cfg!(feature = "deaf")
-            && w.index() != core()
-            && WAKES.fetch_add(1, Ordering::Relaxed) % 64 == 63
-        {
+        if cfg!(feature = "deaf") && WAKES.fetch_add(1, Ordering::Relaxed) % 64 == 63 {
             return;
         }
         lapic::send(w.index(), lapic::WAKE);
@@ -133,7 +141,7 @@ pub extern "C" fn on_timer() {
         alarmed = due(&timer.alarm);
     });
     if alarmed {
-        SUITE.on_interrupt();
+        HANDLERS.run(core(), || SUITE.on_interrupt());
     }
 }
 
@@ -144,12 +152,12 @@ pub extern "C" fn on_wake() {
 
 pub extern "C" fn on_raise() {
     lapic::end_of_interrupt();
-    SUITE.on_interrupt();
+    HANDLERS.run(core(), || SUITE.on_interrupt());
 }
 
 pub extern "C" fn on_serial() {
     lapic::end_of_interrupt();
-    devices::on_serial(|byte| SERIAL.on_byte(byte));
+    HANDLERS.run(core(), || devices::on_serial(|byte| SERIAL.on_byte(byte)));
 }
 
 /// On core 0, which gets these interrupts.
@@ -205,7 +213,7 @@ pub extern "C" fn on_step(frame: &mut [u64; 3]) {
     *flags &= !0x100;
     if left == 1 {
         STEPS.store(0, Ordering::Relaxed);
-        SUITE.on_interrupt();
+        HANDLERS.run(core(), || SUITE.on_interrupt());
     }
 }
 

@@ -6,6 +6,7 @@
 mod channel;
 mod console;
 mod demo;
+mod handlers;
 mod mailbox;
 mod shell;
 
@@ -17,6 +18,7 @@ use filch_conformance::Suite;
 pub use crate::{
     channel::Channel,
     console::{Console, Serial},
+    handlers::Handlers,
     mailbox::Mailbox,
 };
 
