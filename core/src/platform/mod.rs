@@ -90,8 +90,13 @@ pub unsafe trait Platform: Sync + 'static {
 
     /// What the code in the calling context may do. Unless it is a [`Thread`](Context::Thread), the core refuses joins,
     /// fork-join runs and broadcasts, to run a worker, and to wait for the end of an executor, each with its error. A
-    /// platform that cannot tell a handler says `Thread` there, and handlers then must not call these. Every spawn asks:
-    /// the answer should cost a load or two.
+    /// platform that cannot tell a handler says `Thread` there, and handlers then must not call these.
+    ///
+    /// What a [`Handler`](Context::Handler) wakes in the midst of a poll does not wait for the end of that: it goes to the
+    /// injector, and a sleeping worker is woken. Where there is no other worker it goes to the LIFO slot, or to the injector
+    /// if that is taken.
+    ///
+    /// Every spawn asks, and every wake in a poll: the answer should cost a load or two.
     #[inline]
     fn context(&self) -> Context {
         Context::Thread
@@ -127,7 +132,8 @@ pub unsafe trait Platform: Sync + 'static {
         deadline: Option<Instant>,
     );
 
-    /// Ends the [`wait`](Self::wait) of `worker`, whose `word` has changed.
+    /// Ends the [`wait`](Self::wait) of `worker`, whose `word` has changed. Of the calling core's own worker nothing sleeps:
+    /// an interrupt handler that calls this has ended the core's sleep.
     fn wake(&self, worker: WorkerId, word: &AtomicU32);
 
     /// The reactor, in which one worker at a time [`listens`](Reactor::listen). The default is `None`: workers only

@@ -5,6 +5,7 @@
 
 mod channel;
 mod console;
+mod delays;
 mod demo;
 mod handlers;
 mod mailbox;

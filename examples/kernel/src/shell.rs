@@ -14,7 +14,7 @@ static RAN: AtomicU32 = AtomicU32::new(0);
 impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel<P, M, N, RING> {
     /// Reads commands until `exit`.
     pub(crate) async fn shell(&'static self) {
-        (self.print)(format_args!("shell: help, spawn N, sleep MS, metrics, exit"));
+        (self.print)(format_args!("shell: help, spawn N, sleep MS, metrics, delays, exit"));
         let mut commands = 0;
         loop {
             let mut buffer = [0; 32];
@@ -28,8 +28,11 @@ impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel
                 "spawn" => self.spawn_some(number).await,
                 "sleep" => self.executor.sleep(Duration::from_millis(number.into())).await,
                 "metrics" => self.show_metrics(),
+                "delays" => self.delays().await,
                 "exit" => break,
-                _ => (self.print)(format_args!("have: help, spawn N, sleep MS, metrics, exit")),
+                _ => (self.print)(format_args!(
+                    "have: help, spawn N, sleep MS, metrics, delays, exit"
+                )),
             }
         }
         self.suite.check("the shell has run what came on the serial line", commands > 0);

@@ -33,6 +33,8 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
     pub fn on_interrupt(&self) {
         self.note_interrupt();
         let platform = self.executor.platform();
+        // Ordering: the cell publishes it.
+        self.struck_at.store(platform.now().as_nanos() as u32, Ordering::Relaxed);
         if let Some(me) = platform.current_worker() {
             if let Some(lane) = self.lanes.get(me.index()) {
                 lane.interrupts.fetch_add(1, Ordering::Relaxed);

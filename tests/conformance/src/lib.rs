@@ -121,6 +121,8 @@ pub struct Suite<P: Platform, const N: usize, const RING: usize = 256> {
     lanes: [Lane; N],
     /// Set by interrupts.
     cell: Readiness,
+    /// When the last of them came.
+    struck_at: AtomicU32,
     /// Whether interrupts are raised at the scheduler's events.
     provoking: AtomicBool,
     struck: interrupts::Struck,
@@ -183,6 +185,7 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             },
             lanes: [const { Lane::new() }; N],
             cell: Readiness::new(),
+            struck_at: AtomicU32::new(0),
             provoking: AtomicBool::new(false),
             struck: interrupts::Struck::new(),
             broken: AtomicU32::new(0),
@@ -190,6 +193,21 @@ impl<P: Platform, const N: usize, const RING: usize> Suite<P, N, RING> {
             failed: AtomicU32::new(0),
             skipped: AtomicU32::new(0),
         }
+    }
+
+    /// The port's hooks.
+    pub fn port(&self) -> &Port {
+        &self.port
+    }
+
+    /// What each interrupt sets, after it has noted its time ([`struck_at`](Self::struck_at)).
+    pub fn cell(&self) -> &Readiness {
+        &self.cell
+    }
+
+    /// When the last interrupt came to its handler: the lower half of the clock's nanoseconds.
+    pub fn struck_at(&self) -> u32 {
+        self.struck_at.load(Ordering::Relaxed)
     }
 
     /// How many checks have passed, and how many have failed.

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# From an interrupt handler to the task that it wakes: boots kernels with four cores and with one, and prints the rows of the
+# table in docs/porting.md, section "From an interrupt to its task". Microseconds: least, median and most of 50.
+#
+#   examples/delays.sh              riscv64 and riscv32imc
+#   examples/delays.sh KERNEL...    these
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+kernels=("$@")
+(($#)) || kernels=(riscv64 riscv32imc)
+for kernel in "${kernels[@]}"; do
+    BOOT_INPUT=$'delays\nexit\n' ./boot.sh "$kernel" 2>&1 |
+        awk -v kernel="$kernel" '/^from a handler/ { print kernel ": " $0; on = 1 } on && /^busy/ { print } END { exit !on }'
+done
