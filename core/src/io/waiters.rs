@@ -66,6 +66,30 @@ impl Waiters {
         }
     }
 
+    /// Where there is one waiter at most: takes its waker, if it waits for a bit of `ready`. Whether there are more, and then it has
+    /// taken none.
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    #[inline]
+    pub(super) unsafe fn take_only(&mut self, ready: Ready) -> (Option<Waker>, bool) {
+        let [read, write] = &mut self.slots;
+        match (read.is_some(), write.is_some(), self.head) {
+            (false, false, None) => (None, false),
+            (true, false, None) if !Direction::Read.interest().intersects(ready) => (None, false),
+            (false, true, None) if !Direction::Write.interest().intersects(ready) => (None, false),
+            (true, false, None) => (read.take(), false),
+            (false, true, None) => (write.take(), false),
+            (false, false, Some(node)) if self.tail == Some(node) => {
+                // SAFETY: INV-WAITERS, INV-NODE: the node is linked.
+                let is_ready = unsafe { node.as_ref() }.interest.intersects(ready);
+                // SAFETY: as above. Its owner may free the node as soon as we unlock; we have its waker.
+                (is_ready.then(|| unsafe { self.unlink(node) }).flatten(), false)
+            }
+            _ => (None, true),
+        }
+    }
+
     /// Takes the wakers of the tasks that wait for a bit of `ready`, oldest first. False if `batch` became full before
     /// that.
     ///
