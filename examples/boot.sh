@@ -8,6 +8,7 @@
 #   riscv64      four harts of rv64imac, and one that is no worker, QEMU's virt board
 #   riscv64-sbi  the same source in supervisor mode, under the firmware OpenSBI; the firmware sets the timers with `delay`, the
 #                harts themselves (Sstc) without
+#   hypervisor   the same source, on harts with the H extension: eight guests on four harts. No suite: its checks are of the guests
 #   riscv32      the same source: as many harts of rv32imac
 #   riscv32imc   the same source: one hart without compare-and-swap
 #   x86_64       four cores of a PC, and one that is no worker
@@ -50,6 +51,8 @@ shift
 features=$(IFS=,; echo "$*")
 shell=$'spawn 20\nsleep 5\nmetrics\nexit\n'
 success=0
+# What else it has to say: regular expressions.
+says=()
 # How many checks there are to pass, and how many that a port has no hooks for.
 checks=39 skips=4
 machine=(-display none -monitor none -serial stdio -no-reboot)
@@ -60,11 +63,25 @@ riscv64)
     ;;
 riscv64-sbi)
     package=qemu-system-misc folder=kernel-riscv64 target=riscv64imac-unknown-none-elf mode=sbi
-    sstc=on says="its timer is set by stimecmp"
-    [[ ,$features, != *,delay,* ]] || sstc=off says="its timer is set by SBI"
+    sstc=on says=("its timer is set by stimecmp")
+    [[ ,$features, != *,delay,* ]] || sstc=off says=("its timer is set by SBI")
     # The firmware throws away what has been typed by then.
     shell=$'\n'$shell
     qemu=(qemu-system-riscv64 -M virt -cpu "rv64,sstc=$sstc" -smp 5 -m 64M -bios default "${machine[@]}")
+    ;;
+hypervisor)
+    package=qemu-system-misc folder=kernel-riscv64 target=riscv64imac-unknown-none-elf mode=hypervisor image=guest
+    checks=8 skips=0
+    for guest in {0..5}; do
+        says+=("^guest $guest: $((10 + guest)) ticks waiting" "^guest $guest: $((10 + 5 * guest)) ticks computing"
+            "^guest $guest: halts" "^guest $guest has halted")
+    done
+    for guest in 4 5; do
+        says+=("^guest $guest: its own page tables have held")
+    done
+    says+=("^guest 6 is killed: it wrote to 0x80000000, which is not its memory"
+        "^guest 7 is killed: it has no handler for its exception 2")
+    qemu=(qemu-system-riscv64 -M virt -cpu rv64,h=true -smp 4 -m 64M -bios default "${machine[@]}")
     ;;
 riscv32)
     package=qemu-system-misc folder=kernel-riscv64 target=riscv32imac-unknown-none-elf
@@ -109,7 +126,7 @@ c)
     qemu=(qemu-system-riscv64 -M virt -smp 5 -m 64M -bios none "${machine[@]}")
     ;;
 *)
-    echo "no such kernel: $kernel (have: riscv64 riscv64-sbi riscv32 riscv32imc x86_64 aarch64 armv7a thumbv7m thumbv6m c)" >&2
+    echo "no such kernel: $kernel (have: riscv64 riscv64-sbi hypervisor riscv32 riscv32imc x86_64 aarch64 armv7a thumbv7m thumbv6m c)" >&2
     exit 2
     ;;
 esac
@@ -181,7 +198,16 @@ page_runs() (
     diff printed <(printf 'on\noff\non\noff\non\noff\ndone\n')
 )
 
+# What the kernel has in it: a program of its own, of which it takes the bytes in memory.
+build_image() {
+    [[ ${image-} ]] || return 0
+    kernel_cargo rustc --bin "$image" -- -Clink-arg=--oformat=binary
+    export GUEST=$out/$image-$kernel
+    cmp --quiet "$out/$target/release/$image" "$GUEST" || cp "$out/$target/release/$image" "$GUEST"
+}
+
 if [[ $lint ]]; then
+    build_image
     install rust-web-clippy
     lints=(-D warnings -D unsafe_op_in_unsafe_fn -D clippy::undocumented_unsafe_blocks -D clippy::std_instead_of_core)
     if [[ $kernel == c ]]; then
@@ -204,7 +230,8 @@ install "$package"
     if [[ $kernel == c ]]; then
         build_c
     else
-        kernel_cargo build
+        build_image
+        kernel_cargo build --bin "kernel-${folder#kernel-}"
         cp "$out/$target/release/kernel-${folder#kernel-}" "$out/$name"
     fi
 ) 9>"$out/lock"
@@ -214,10 +241,10 @@ log=$out/$name.log
 if [[ ${BOOT_INPUT-} == - ]]; then
     exec {typed}<&0
 else
-    line=$(mktemp -u)
-    mkfifo "$line"
-    exec {typed}<>"$line"
-    rm "$line"
+    fifo=$(mktemp -u)
+    mkfifo "$fifo"
+    exec {typed}<>"$fifo"
+    rm "$fifo"
     printf %s "${BOOT_INPUT-$shell}" >&"$typed"
 fi
 
@@ -237,10 +264,9 @@ if ((passed != checks || skipped != skips)); then
     echo "boot: $passed checks passed and $skipped skipped; $kernel has $checks and $skips" >&2
     exit 1
 fi
-if [[ ${says-} ]] && ! grep -q "$says" "$log"; then
-    echo "boot: $kernel did not say: $says" >&2
-    exit 1
-fi
+for line in "${says[@]}"; do
+    grep -q "$line" "$log" || { echo "boot: $kernel did not say: $line" >&2; exit 1; }
+done
 echo "$((SECONDS - began))" >"$out/$name.seconds"
 if [[ $name == c ]]; then
     page_runs

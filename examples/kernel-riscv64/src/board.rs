@@ -8,11 +8,7 @@ use filch::{
 };
 use filch_kernel::Handlers;
 
-use crate::{
-    MAILBOX, SERIAL, SUITE,
-    boot::{ALL, HARTS},
-    devices, mode,
-};
+use crate::{ALL, HARTS, MAILBOX, SERIAL, SUITE, devices, mode};
 
 pub struct Board;
 
@@ -30,7 +26,7 @@ struct Timers([Timer; ALL]);
 // SAFETY: INV-OWN-HART.
 unsafe impl Sync for Timers {}
 
-const OFF: u64 = u64::MAX;
+pub const OFF: u64 = u64::MAX;
 static TIMERS: Timers =
     Timers([const { Timer { deadline: Cell::new(OFF), alarm: Cell::new(OFF) } }; ALL]);
 /// A test wants an interrupt of this hart.
@@ -38,7 +34,7 @@ static RAISED: [AtomicBool; ALL] = [const { AtomicBool::new(false) }; ALL];
 /// How often a hart came out of a `wfi`.
 static HALTS: AtomicUsize = AtomicUsize::new(0);
 /// Which harts are in a handler.
-pub static HANDLERS: Handlers<{ HARTS + 1 }> = Handlers::new();
+static HANDLERS: Handlers<{ HARTS + 1 }> = Handlers::new();
 /// How many wakes there were from one hart to another.
 static WAKES: AtomicUsize = AtomicUsize::new(0);
 /// The hart that is no worker: the platform can sleep and wake there all the same.
@@ -52,7 +48,7 @@ pub fn hart() -> usize {
     number
 }
 
-fn mask() {
+pub fn mask() {
     // SAFETY: this hart's own; `unmask` follows.
     unsafe {
         asm!(concat!("csrci ", csr!("status"), ", {}"), const mode::ENABLE, options(nostack))
@@ -125,6 +121,11 @@ unsafe impl Platform for Board {
     }
 }
 
+/// Runs a handler on this hart.
+pub fn handle(handler: impl FnOnce()) {
+    HANDLERS.run(hart(), handler);
+}
+
 /// Changes the deadlines of the hart's timer, with interrupts masked.
 fn set_timer(hart: usize, change: impl FnOnce(&Timer)) {
     let timer = &TIMERS.0[hart];
@@ -146,7 +147,8 @@ pub fn on_timer() {
         due(&timer.deadline);
         alarmed = due(&timer.alarm);
     });
-    if alarmed {
+    // In the hypervisor it has made a guest exit, which is all.
+    if alarmed && !cfg!(feature = "hypervisor") {
         SUITE.on_interrupt();
     }
 }
@@ -174,9 +176,16 @@ pub fn raise() {
 /// The suite's hook: an interrupt on this hart, after so many nanoseconds.
 pub fn alarm(nanos: u32) {
     mask();
-    let at = mode::time() + u64::from(nanos) / devices::TICK;
-    set_timer(hart(), |timer| timer.alarm.set(at));
+    arm(mode::time() + u64::from(nanos) / devices::TICK);
     unmask();
+}
+
+/// An interrupt on this hart at this time; `OFF` is never. With interrupts masked.
+pub fn arm(at: u64) {
+    let hart = hart();
+    if TIMERS.0[hart].alarm.get() != at {
+        set_timer(hart, |timer| timer.alarm.set(at));
+    }
 }
 
 /// The suite's hook: the spare hart wakes this waker.

@@ -4,11 +4,6 @@ use core::arch::global_asm;
 
 use crate::{board, mode};
 
-/// The harts that have workers: one, if atomics mask interrupts.
-pub const HARTS: usize = if cfg!(target_has_atomic = "ptr") { 4 } else { 1 };
-/// These, and one hart that is no worker, if there are several.
-pub const ALL: usize = if HARTS > 1 { HARTS + 1 } else { HARTS };
-
 // `mode` has `_start`, which gets each hart to `_enter`: its number in `tp`, its ID in `a0`.
 global_asm!(
     ".globl _origin",
@@ -74,7 +69,7 @@ global_asm!(
 
 extern "C" fn trap(cause: usize, at: usize) {
     const INTERRUPT: usize = 1 << (usize::BITS - 1);
-    board::HANDLERS.run(board::hart(), || match cause ^ INTERRUPT {
+    board::handle(|| match cause ^ INTERRUPT {
         mode::SOFTWARE => board::on_software(),
         mode::TIMER => board::on_timer(),
         mode::EXTERNAL => board::on_external(),

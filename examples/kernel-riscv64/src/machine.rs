@@ -4,7 +4,7 @@
 use core::arch::{asm, global_asm};
 
 use crate::{
-    boot::ALL,
+    ALL,
     devices::{read, write},
 };
 

@@ -12,12 +12,18 @@ mod mode;
 mod board;
 mod boot;
 mod devices;
+#[cfg(feature = "hypervisor")]
+mod hypervisor;
 
 use board::Board;
-use boot::HARTS;
 use filch::{Config, Executor, TaskPool, WorkerId};
 use filch_conformance::{Port, Suite};
 use filch_kernel::{Console, Kernel, Mailbox, Serial};
+
+/// The harts that have workers: one, if atomics mask interrupts.
+const HARTS: usize = if cfg!(target_has_atomic = "ptr") { 4 } else { 1 };
+/// These, and one hart that is no worker, if there are several; the hypervisor has no use for it.
+const ALL: usize = if HARTS > 1 && cfg!(not(feature = "hypervisor")) { HARTS + 1 } else { HARTS };
 
 #[cfg(not(feature = "hostile"))]
 type Machine = Board;
@@ -74,7 +80,10 @@ static KERNEL: Kernel<Machine, TaskPool<256, 72>, HARTS> = Kernel {
 /// The kernel's main task, in a slot of exactly its size.
 #[filch::task]
 async fn main_task() {
+    #[cfg(not(feature = "hypervisor"))]
     KERNEL.main().await;
+    #[cfg(feature = "hypervisor")]
+    hypervisor::main().await;
 }
 
 /// Every hart, from boot, with its ID.
@@ -86,8 +95,13 @@ extern "C" fn hart_main(id: usize) {
         board::deliver();
     }
     let me = WorkerId::new(hart as u16);
+    #[cfg(feature = "hypervisor")]
+    hypervisor::set_up();
     // SAFETY: the core's own number; it is no worker yet.
-    unsafe { SUITE.contracts(me, &TASKS) };
+    #[cfg(not(feature = "hypervisor"))]
+    unsafe {
+        SUITE.contracts(me, &TASKS)
+    };
     if hart == 0 {
         devices::enable_uart();
         match main_task().spawn(&EXECUTOR) {

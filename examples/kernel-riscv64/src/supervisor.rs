@@ -6,7 +6,7 @@ use core::arch::{asm, global_asm};
 
 use filch::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::{CONSOLE, board, boot::ALL};
+use crate::{ALL, CONSOLE, board};
 
 /// The name of a control and status register in this mode.
 macro_rules! csr {
@@ -27,9 +27,14 @@ pub const EXTERNAL: usize = 9;
 const _: () = assert!(usize::BITS == 64, "registers of 64 bits, in assembly and in calls");
 
 /// An SBI function: its extension, and its number there.
-struct Function(usize, usize);
+#[derive(PartialEq, Eq)]
+pub struct Function(pub usize, pub usize);
 
-const SET_TIMER: Function = Function(0x5449_4D45, 0);
+pub const SPEC_VERSION: Function = Function(0x10, 0);
+pub const SET_TIMER: Function = Function(0x5449_4D45, 0);
+pub const CONSOLE_WRITE: Function = Function(0x4442_434E, 0);
+pub const CONSOLE_WRITE_BYTE: Function = Function(0x4442_434E, 2);
+pub const SYSTEM_RESET: Function = Function(0x5352_5354, 0);
 const SEND_IPI: Function = Function(0x73_5049, 0);
 const HART_START: Function = Function(0x48_534D, 0);
 const HART_STATUS: Function = Function(0x48_534D, 2);
@@ -159,7 +164,7 @@ pub fn acknowledge(_hart: usize) {
 }
 
 /// Calls the firmware: the value, or the error's number.
-fn call(function: Function, arguments: [usize; 3]) -> Result<isize, isize> {
+pub fn call(function: Function, arguments: [usize; 3]) -> Result<isize, isize> {
     let (error, value): (isize, isize);
     // SAFETY: one of the functions above, of which none writes to our memory; another hart, which it
     // starts or interrupts, sees what was written before.
