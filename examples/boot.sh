@@ -17,10 +17,12 @@
 #   thumbv7m     one Cortex-M3: Arm's mps2-an385
 #   thumbv6m     one Cortex-M0 without compare-and-swap, 16 KiB of memory: micro:bit
 #   c            a kernel in C on the machine of riscv64, with the checks that can be said in C and no shell
+#   net          riscv64-sbi's board with a network card, as an HTTP server: no suite; kernel-net/check.sh is its client,
+#                and prints requests a second and delays, with four harts and with one
 #
 # Features: `delay` lets time pass between the last check and the halt; `defaults` leaves the executor its default configuration,
-# with the watchdog that could hide a lost wake-up; `hostile` runs all over a platform that is as
-# unhelpful as the contract allows; `mutant` is a platform that loses wake-ups in the gap before the halt, `deaf` (where
+# with the watchdog that could hide a lost wake-up; `lossy` (only net) is a card that loses packets; `hostile` runs all over a
+# platform that is as unhelpful as the contract allows; `mutant` is a platform that loses wake-ups in the gap before the halt, `deaf` (where
 # there are several cores) one that loses some from core to core: both must hang. The last line is "N passed, N failed",
 # and the exit status says the same; another number of checks than this kernel has is a failure too, and 124 is a hang:
 # after BOOT_LIMIT seconds. What goes to the shell is in BOOT_INPUT; BOOT_INPUT=- is the terminal. Installs what is
@@ -98,6 +100,11 @@ x86_64)
         -device isa-debug-exit,iobase=0xf4,iosize=4)
     success=33 checks=40 skips=3
     ;;
+net)
+    package=qemu-system-misc folder=kernel-net target=riscv64imac-unknown-none-elf
+    qemu=(qemu-system-riscv64 -M virt -cpu rv64,sstc=on -m 64M -bios default "${machine[@]}"
+        -global virtio-mmio.force-legacy=false)
+    ;;
 aarch64)
     package=qemu-system-arm folder=kernel-aarch64 target=aarch64-unknown-none-softfloat
     checks=41 skips=3
@@ -126,7 +133,7 @@ c)
     qemu=(qemu-system-riscv64 -M virt -smp 5 -m 64M -bios none "${machine[@]}")
     ;;
 *)
-    echo "no such kernel: $kernel (have: riscv64 riscv64-sbi hypervisor riscv32 riscv32imc x86_64 aarch64 armv7a thumbv7m thumbv6m c)" >&2
+    echo "no such kernel: $kernel (have: riscv64 riscv64-sbi hypervisor riscv32 riscv32imc x86_64 aarch64 armv7a thumbv7m thumbv6m c net)" >&2
     exit 2
     ;;
 esac
@@ -218,7 +225,8 @@ if [[ $lint ]]; then
     fi
     kernel_cargo clippy -- "${lints[@]}"
     # Not those that choose the kernel. Where there is one core, no wake can be lost on its way to another.
-    features=delay,hostile,mutant
+    features=delay,mutant
+    if [[ $kernel == net ]]; then features+=,lossy; else features+=,hostile; fi
     [[ $folder == cortex-m ]] || features+=,deaf
     kernel_cargo clippy -- "${lints[@]}"
     exit
@@ -235,6 +243,14 @@ install "$package"
         cp "$out/$target/release/kernel-${folder#kernel-}" "$out/$name"
     fi
 ) 9>"$out/lock"
+
+if [[ $kernel == net ]]; then
+    install curl
+    began=$SECONDS
+    kernel-net/check.sh "$out/$name" "$out/$name.log" "${qemu[@]}"
+    echo "$((SECONDS - began))" >"$out/$name.seconds"
+    exit
+fi
 
 # What is typed. The line stays open, as this very shell holds both ends of it.
 log=$out/$name.log

@@ -1,6 +1,6 @@
 //! QEMU's `virt` board as a platform: the one page of a port.
 
-use core::{arch::asm, cell::Cell, task::Waker};
+use core::{arch::asm, cell::Cell};
 
 use filch::{
     Context, Event, Instant, Platform, WorkerId,
@@ -8,7 +8,7 @@ use filch::{
 };
 use filch_kernel::Handlers;
 
-use crate::{ALL, HARTS, MAILBOX, SERIAL, SUITE, devices, mode};
+use crate::{ALL, HARTS, devices, hooks, mode};
 
 pub struct Board;
 
@@ -37,8 +37,6 @@ static HALTS: AtomicUsize = AtomicUsize::new(0);
 static HANDLERS: Handlers<{ HARTS + 1 }> = Handlers::new();
 /// How many wakes there were from one hart to another.
 static WAKES: AtomicUsize = AtomicUsize::new(0);
-/// The hart that is no worker: the platform can sleep and wake there all the same.
-const SPARE: WorkerId = WorkerId::new(HARTS as u16);
 
 /// The calling hart's number, which boot has put into a register.
 pub fn hart() -> usize {
@@ -117,7 +115,7 @@ unsafe impl Platform for Board {
     }
 
     fn event(&self, _: Option<WorkerId>, event: Event) {
-        SUITE.on_event(event);
+        hooks::on_event(event);
     }
 }
 
@@ -149,7 +147,7 @@ pub fn on_timer() {
     });
     // In the hypervisor it has made a guest exit, which is all.
     if alarmed && !cfg!(feature = "hypervisor") {
-        SUITE.on_interrupt();
+        hooks::on_interrupt();
     }
 }
 
@@ -158,22 +156,22 @@ pub fn on_software() {
     let hart = hart();
     mode::acknowledge(hart);
     if RAISED[hart].swap(false, Ordering::Acquire) {
-        SUITE.on_interrupt();
+        hooks::on_interrupt();
     }
 }
 
 pub fn on_external() {
-    devices::on_external(|byte| SERIAL.on_byte(byte));
+    devices::on_external(hooks::on_external);
 }
 
-/// The suite's hook: an interrupt on this hart, now.
+/// An interrupt on this hart, now.
 pub fn raise() {
     let hart = hart();
     RAISED[hart].store(true, Ordering::Release);
     mode::interrupt(hart);
 }
 
-/// The suite's hook: an interrupt on this hart, after so many nanoseconds.
+/// An interrupt on this hart, after so many nanoseconds.
 pub fn alarm(nanos: u32) {
     mask();
     arm(mode::time() + u64::from(nanos) / devices::TICK);
@@ -188,17 +186,7 @@ pub fn arm(at: u64) {
     }
 }
 
-/// The suite's hook: the spare hart wakes this waker.
-pub fn foreign(waker: Waker) {
-    MAILBOX.put(waker, |word| Board.wake(SPARE, word));
-}
-
-/// The spare hart's loop.
-pub fn deliver() -> ! {
-    // SAFETY: only this hart calls it, once.
-    unsafe { MAILBOX.deliver(|word, seen| Board.wait(SPARE, word, seen, None)) }
-}
-
+/// How often a hart has halted.
 pub fn halts() -> usize {
     HALTS.load(Ordering::Relaxed)
 }

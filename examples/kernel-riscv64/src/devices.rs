@@ -8,7 +8,8 @@ use crate::mode;
 pub const TICK: u64 = 100;
 
 const PLIC: usize = 0x0C00_0000;
-const UART_SOURCE: usize = 10;
+/// The UART's number at the PLIC.
+pub const UART_SOURCE: usize = 10;
 
 const UART: usize = 0x1000_0000;
 const UART_INTERRUPTS: usize = UART + 1;
@@ -31,26 +32,37 @@ fn plic_context() -> usize {
     PLIC + 0x20_0000 + 0x1000 * mode::context()
 }
 
+/// From now on this source interrupts hart 0, which calls this.
+pub fn enable(source: usize) {
+    let enabled = PLIC + 0x2000 + 0x80 * mode::context();
+    write::<u32>(PLIC + 4 * source, 1);
+    write::<u32>(enabled, read::<u32>(enabled) | 1 << source);
+    write::<u32>(plic_context(), 0);
+}
+
 /// From now on the UART's received bytes interrupt hart 0.
 pub fn enable_uart() {
-    write::<u32>(PLIC + 4 * UART_SOURCE, 1);
-    write::<u32>(PLIC + 0x2000 + 0x80 * mode::context(), 1 << UART_SOURCE);
-    write::<u32>(plic_context(), 0);
+    enable(UART_SOURCE);
     write::<u8>(UART_INTERRUPTS, 1);
 }
 
-/// Passes on the bytes that the UART has received.
-pub fn on_external(mut take: impl FnMut(u8)) {
+/// Serves each source that interrupts: `serve` makes the device release its interrupt.
+pub fn on_external(serve: impl Fn(usize)) {
     let claim = plic_context() + 4;
     loop {
         let source = read::<u32>(claim);
         if source == 0 {
             return;
         }
-        while read::<u8>(UART_STATUS) & 1 != 0 {
-            take(read::<u8>(UART));
-        }
+        serve(source as usize);
         write(claim, source);
+    }
+}
+
+/// Passes on the bytes that the UART has received.
+pub fn receive(mut take: impl FnMut(u8)) {
+    while read::<u8>(UART_STATUS) & 1 != 0 {
+        take(read::<u8>(UART));
     }
 }
 

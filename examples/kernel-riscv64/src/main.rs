@@ -12,6 +12,7 @@ mod mode;
 mod board;
 mod boot;
 mod devices;
+mod hooks;
 #[cfg(feature = "hypervisor")]
 mod hypervisor;
 
@@ -47,7 +48,7 @@ const CONFIG: Config = if cfg!(feature = "defaults") {
 const PORT: Port = Port {
     raise: Some(board::raise),
     alarm: Some(board::alarm),
-    foreign: if HARTS > 1 { Some(board::foreign) } else { None },
+    foreign: if HARTS > 1 { Some(hooks::foreign) } else { None },
     halts: Some(board::halts),
     stirs: if cfg!(feature = "hostile") {
         None
@@ -90,9 +91,13 @@ async fn main_task() {
 extern "C" fn hart_main(id: usize) {
     let hart = board::hart();
     mode::set_up(hart, id);
+    if hart == 0 {
+        let harts = mode::start_others(id);
+        assert!(harts == ALL, "{harts} harts can be had, of {ALL}");
+    }
     board::unmask();
     if hart == HARTS {
-        board::deliver();
+        hooks::deliver();
     }
     let me = WorkerId::new(hart as u16);
     #[cfg(feature = "hypervisor")]

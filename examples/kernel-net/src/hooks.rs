@@ -1,0 +1,20 @@
+//! What this kernel has of the board beyond a platform: the interrupts of its devices.
+
+use filch::Event;
+
+use crate::{SERIAL, devices, nic};
+
+/// Nothing traces the scheduler.
+pub fn on_event(_event: Event) {}
+
+/// Nothing raises such an interrupt.
+pub fn on_interrupt() {}
+
+/// An interrupt of a device, on hart 0.
+pub fn on_external(source: usize) {
+    if source == devices::UART_SOURCE {
+        devices::receive(|byte| SERIAL.on_byte(byte));
+    } else {
+        nic::on_interrupt();
+    }
+}

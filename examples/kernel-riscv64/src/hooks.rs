@@ -1,0 +1,36 @@
+//! What the conformance suite has of the board beyond a platform: the interrupts that tests raise, the serial line, and
+//! the hart that is no worker.
+
+use core::task::Waker;
+
+use filch::{Event, Platform, WorkerId};
+
+use crate::{HARTS, MAILBOX, SERIAL, SUITE, board::Board, devices};
+
+/// The hart that is no worker: the platform can sleep and wake there all the same.
+const SPARE: WorkerId = WorkerId::new(HARTS as u16);
+
+pub fn on_event(event: Event) {
+    SUITE.on_event(event);
+}
+
+/// The interrupt that a test has raised.
+pub fn on_interrupt() {
+    SUITE.on_interrupt();
+}
+
+/// An interrupt of a device: only the serial line has any.
+pub fn on_external(_source: usize) {
+    devices::receive(|byte| SERIAL.on_byte(byte));
+}
+
+/// The spare hart wakes this waker.
+pub fn foreign(waker: Waker) {
+    MAILBOX.put(waker, |word| Board.wake(SPARE, word));
+}
+
+/// The spare hart's loop.
+pub fn deliver() -> ! {
+    // SAFETY: only this hart calls it, once.
+    unsafe { MAILBOX.deliver(|word, seen| Board.wait(SPARE, word, seen, None)) }
+}
