@@ -118,12 +118,12 @@ armv7a)
         -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
 thumbv7m)
-    package=qemu-system-arm folder=cortex-m target=thumbv7m-none-eabi script=mps2.ld
+    package=qemu-system-arm folder=cortex-m target=thumbv7m-none-eabi script=link.x
     checks=28 skips=7
     qemu=(qemu-system-arm -M mps2-an385 -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
 thumbv6m)
-    package=qemu-system-arm folder=cortex-m target=thumbv6m-none-eabi script=microbit.ld
+    package=qemu-system-arm folder=cortex-m target=thumbv6m-none-eabi script=link.x
     checks=28 skips=7
     qemu=(qemu-system-arm -M microbit -semihosting-config enable=on,target=native "${machine[@]}")
     ;;

@@ -1,7 +1,11 @@
 //! A Cortex-M as a platform: one core, wakes from interrupt handlers.
 
-use core::{arch::asm, cell::Cell};
+use core::cell::Cell;
 
+use cortex_m::{
+    asm, interrupt,
+    peripheral::{SCB, scb::VectActive},
+};
 use filch::{
     Context, Event, Instant, Platform, WorkerId,
     atomic::{AtomicU32, AtomicUsize, Ordering},
@@ -29,26 +33,9 @@ static CLOCK: Clock = Clock { deadline: Cell::new(OFF), alarm: Cell::new(OFF), l
 /// How often the core came out of a `wfi`.
 static HALTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Masks interrupts; true if they were not.
-fn mask() -> bool {
-    let masked: u32;
-    // SAFETY: interrupts off; the caller calls `unmask`.
-    unsafe { asm!("mrs {}, PRIMASK", "cpsid i", out(reg) masked, options(nostack)) };
-    masked & 1 == 0
-}
-
 fn unmask() {
-    // SAFETY: the handlers are installed since reset.
-    unsafe { asm!("cpsie i", options(nostack)) };
-}
-
-fn masked<R>(f: impl FnOnce() -> R) -> R {
-    let unmasked = mask();
-    let result = f();
-    if unmasked {
-        unmask();
-    }
-    result
+    // SAFETY: the handlers are installed since reset, and no caller is in a critical section.
+    unsafe { interrupt::enable() };
 }
 
 // SAFETY:
@@ -59,7 +46,7 @@ fn masked<R>(f: impl FnOnce() -> R) -> R {
 //   interrupts are unmasked.
 unsafe impl Platform for Board {
     fn now(&self) -> Instant {
-        Instant::from_nanos(masked(ticks) * devices::TICK)
+        Instant::from_nanos(interrupt::free(|_| ticks()) * devices::TICK)
     }
 
     fn current_worker(&self) -> Option<WorkerId> {
@@ -68,14 +55,15 @@ unsafe impl Platform for Board {
 
     /// By the number of the exception under way: zero in a thread.
     fn context(&self) -> Context {
-        let number: u32;
-        // SAFETY: reads a register.
-        unsafe { asm!("mrs {}, ipsr", out(reg) number, options(nomem, nostack, preserves_flags)) };
-        if number & 0x1FF == 0 { Context::Thread } else { Context::Handler }
+        if SCB::vect_active() == VectActive::ThreadMode {
+            Context::Thread
+        } else {
+            Context::Handler
+        }
     }
 
     unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        mask();
+        interrupt::disable();
         if word.load(Ordering::Acquire) == expected {
             set_timer(|clock| {
                 clock
@@ -88,9 +76,10 @@ unsafe impl Platform for Board {
             if cfg!(feature = "delay") {
                 filch_conformance::linger(self);
             }
-            // SAFETY: halts until an interrupt is pending, masked or not.
-            unsafe { asm!("dsb", "wfi", options(nostack)) };
-            mask();
+            // It halts until an interrupt is pending, masked or not.
+            asm::dsb();
+            asm::wfi();
+            interrupt::disable();
             HALTS.fetch_add(1, Ordering::Relaxed);
             set_timer(|clock| clock.deadline.set(OFF));
         }
@@ -131,7 +120,7 @@ pub fn on_timer() {
         }
         due
     };
-    let alarmed = masked(|| {
+    let alarmed = interrupt::free(|_| {
         devices::quench_timer();
         let mut alarmed = false;
         set_timer(|clock| {
@@ -152,17 +141,14 @@ pub fn on_pending() {
 /// The suite's hook: an interrupt, now. It is PendSV, which comes after at most one more
 /// instruction.
 pub fn raise() {
-    const CONTROL: *mut u32 = 0xE000_ED04 as *mut u32;
-    // SAFETY: the interrupt control and state register; other bits mean nothing when written as zero.
-    unsafe {
-        CONTROL.write_volatile(1 << 28);
-        asm!("dsb", "isb", options(nostack));
-    }
+    SCB::set_pendsv();
+    asm::dsb();
+    asm::isb();
 }
 
 /// The suite's hook: an interrupt after so many nanoseconds.
 pub fn alarm(nanos: u32) {
-    masked(|| {
+    interrupt::free(|_| {
         let at = ticks() + u64::from(nanos) / devices::TICK;
         set_timer(|clock| clock.alarm.set(at));
     });
@@ -170,25 +156,4 @@ pub fn alarm(nanos: u32) {
 
 pub fn halts() -> usize {
     HALTS.load(Ordering::Relaxed)
-}
-
-/// Atomics without compare-and-swap: by masking interrupts.
-#[cfg(not(target_has_atomic = "ptr"))]
-mod critical {
-    use critical_section::{Impl, RawRestoreState};
-
-    struct Masked;
-    critical_section::set_impl!(Masked);
-
-    // SAFETY: one core, and interrupts masked between the two.
-    unsafe impl Impl for Masked {
-        unsafe fn acquire() -> RawRestoreState {
-            super::mask()
-        }
-        unsafe fn release(unmasked: RawRestoreState) {
-            if unmasked {
-                super::unmask();
-            }
-        }
-    }
 }

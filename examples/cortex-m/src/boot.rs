@@ -1,41 +1,30 @@
-//! The vector table: from reset to `kernel_main`, and the handlers.
+//! From reset to `kernel_main`, and the handlers.
+
+use cortex_m_rt::{ExceptionFrame, entry, exception};
 
 use crate::{board, devices};
 
-type Handler = unsafe extern "C" fn();
-
-const FAULT: Handler = fault;
-
-/// After the stack, which link.ld puts first: system exceptions, then the interrupts of the devices.
-#[unsafe(link_section = ".vectors")]
-#[used]
-static VECTORS: [Handler; 15 + 16] = {
-    let mut vectors = [FAULT; 15 + 16];
-    vectors[0] = reset;
-    vectors[13] = on_pending;
-    vectors[15 + devices::TIMER] = on_timer;
-    vectors[15 + devices::SERIAL] = on_serial;
-    vectors
-};
-
-/// QEMU's memory is zero at reset, and it has loaded `.data`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn reset() {
-    crate::kernel_main();
+#[entry]
+fn reset() -> ! {
+    crate::kernel_main()
 }
 
-unsafe extern "C" fn on_pending() {
+#[exception]
+fn PendSV() {
     board::on_pending();
 }
 
-unsafe extern "C" fn on_timer() {
-    board::on_timer();
+/// The interrupts of the devices, and exceptions that are not expected.
+#[exception]
+unsafe fn DefaultHandler(number: i16) {
+    match u16::try_from(number) {
+        Ok(devices::TIMER) => board::on_timer(),
+        Ok(devices::SERIAL) => devices::on_serial(|byte| crate::SERIAL.on_byte(byte)),
+        _ => panic!("exception {number}"),
+    }
 }
 
-unsafe extern "C" fn on_serial() {
-    devices::on_serial(|byte| crate::SERIAL.on_byte(byte));
-}
-
-unsafe extern "C" fn fault() {
-    panic!("an exception that nobody expects");
+#[exception]
+unsafe fn HardFault(frame: &ExceptionFrame) -> ! {
+    panic!("fault: {frame:?}");
 }

@@ -1,6 +1,9 @@
 //! The devices of the two machines, and their common parts.
 
-use core::{arch::asm, hint::spin_loop};
+use core::hint::spin_loop;
+
+use cortex_m::{interrupt::InterruptNumber, peripheral::NVIC};
+use cortex_m_semihosting::debug;
 
 #[cfg(target_has_atomic = "ptr")]
 pub use mps2::*;
@@ -17,16 +20,26 @@ fn write(at: usize, value: u32) {
     unsafe { (at as *mut u32).write_volatile(value) };
 }
 
-/// The interrupt controller: the enabled interrupts, and the pending ones.
-const NVIC_ENABLE: usize = 0xE000_E100;
-#[cfg_attr(target_has_atomic = "ptr", expect(dead_code, reason = "a counting timer is never late"))]
-const NVIC_PEND: usize = 0xE000_E200;
+/// An interrupt of a device.
+#[derive(Clone, Copy)]
+struct Line(u16);
+
+// SAFETY: both machines have 16 interrupts at least, and the numbers stay.
+unsafe impl InterruptNumber for Line {
+    fn number(self) -> u16 {
+        self.0
+    }
+}
+
+/// From now on this interrupt is taken.
+fn enable(line: u16) {
+    // SAFETY: outside of critical sections.
+    unsafe { NVIC::unmask(Line(line)) };
+}
 
 /// Ends QEMU by semihosting: status 0, or 1.
 pub fn exit(status: u32) -> ! {
-    let reason = if status == 0 { 0x2_0026 } else { 0x2_0023 };
-    // SAFETY: SYS_EXIT.
-    unsafe { asm!("bkpt 0xAB", in("r0") 0x18, in("r1") reason, options(nostack)) };
+    debug::exit(if status == 0 { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE });
     loop {
         spin_loop();
     }
@@ -35,13 +48,13 @@ pub fn exit(status: u32) -> ! {
 /// The board of Arm's application note 385: a Cortex-M3 at 25 MHz, with the timers and UARTs of the CMSDK.
 #[cfg(target_has_atomic = "ptr")]
 mod mps2 {
-    use super::{NVIC_ENABLE, read, write};
+    use super::{enable, read, write};
 
     /// Nanoseconds in a tick.
     pub const TICK: u64 = 40;
     /// Interrupts: of the second timer, and of the first UART's receiver.
-    pub const TIMER: usize = 9;
-    pub const SERIAL: usize = 0;
+    pub const TIMER: u16 = 9;
+    pub const SERIAL: u16 = 0;
 
     const CLOCK: usize = 0x4000_0000;
     const ALARM: usize = 0x4000_1000;
@@ -56,7 +69,7 @@ mod mps2 {
         write(ALARM, 1 | 8);
         write(UART + 0x10, 16);
         write(UART + 8, 1 | 2 | 8);
-        write(NVIC_ENABLE, 1 << TIMER);
+        enable(TIMER);
     }
 
     pub fn counter() -> u32 {
@@ -72,7 +85,7 @@ mod mps2 {
     }
 
     pub fn enable_serial() {
-        write(NVIC_ENABLE, 1 << SERIAL);
+        enable(SERIAL);
     }
 
     pub fn on_serial(mut take: impl FnMut(u8)) {
@@ -91,13 +104,15 @@ mod mps2 {
 /// Nordic's nRF51 of the micro:bit: a Cortex-M0 with 16 KiB of memory.
 #[cfg(not(target_has_atomic = "ptr"))]
 mod nrf51 {
-    use super::{NVIC_ENABLE, NVIC_PEND, read, write};
+    use cortex_m::peripheral::NVIC;
+
+    use super::{Line, enable, read, write};
 
     /// Nanoseconds in a tick.
     pub const TICK: u64 = 1_000;
     /// Interrupts: of the first timer, and of the UART.
-    pub const TIMER: usize = 8;
-    pub const SERIAL: usize = 2;
+    pub const TIMER: u16 = 8;
+    pub const SERIAL: u16 = 2;
 
     const CLOCK: usize = 0x4000_8000;
     /// Copies the counter into the second compare register.
@@ -119,7 +134,7 @@ mod nrf51 {
         write(UART + 0x304, 1 << 2);
         write(UART, 1);
         write(UART + 8, 1);
-        write(NVIC_ENABLE, 1 << TIMER);
+        enable(TIMER);
     }
 
     pub fn counter() -> u32 {
@@ -133,7 +148,7 @@ mod nrf51 {
         // It compares when the counter moves: a deadline that has passed meanwhile would fire a
         // whole wrap later.
         if counter().wrapping_sub(end) < 1 << 31 {
-            write(NVIC_PEND, 1 << TIMER);
+            NVIC::pend(Line(TIMER));
         }
     }
 
@@ -142,7 +157,7 @@ mod nrf51 {
     }
 
     pub fn enable_serial() {
-        write(NVIC_ENABLE, 1 << SERIAL);
+        enable(SERIAL);
     }
 
     pub fn on_serial(mut take: impl FnMut(u8)) {

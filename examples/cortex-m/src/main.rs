@@ -73,7 +73,7 @@ async fn main_task() {
     KERNEL.main().await;
 }
 
-/// Called at reset.
+/// Called at reset, once the memory has its initial values.
 fn kernel_main() -> ! {
     devices::set_up();
     let me = WorkerId::new(0);
