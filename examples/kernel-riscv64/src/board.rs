@@ -145,8 +145,7 @@ pub fn on_timer() {
         due(&timer.deadline);
         alarmed = due(&timer.alarm);
     });
-    // In the hypervisor it has made a guest exit, which is all.
-    if alarmed && !cfg!(feature = "hypervisor") {
+    if alarmed {
         hooks::on_interrupt();
     }
 }

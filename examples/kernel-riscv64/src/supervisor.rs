@@ -30,10 +30,14 @@ const _: () = assert!(usize::BITS == 64, "registers of 64 bits, in assembly and 
 #[derive(PartialEq, Eq)]
 pub struct Function(pub usize, pub usize);
 
+#[allow(dead_code, reason = "of the hypervisor and its guests")]
 pub const SPEC_VERSION: Function = Function(0x10, 0);
 pub const SET_TIMER: Function = Function(0x5449_4D45, 0);
+#[allow(dead_code, reason = "of the hypervisor and its guests")]
 pub const CONSOLE_WRITE: Function = Function(0x4442_434E, 0);
+#[allow(dead_code, reason = "of the hypervisor and its guests")]
 pub const CONSOLE_WRITE_BYTE: Function = Function(0x4442_434E, 2);
+#[allow(dead_code, reason = "of the hypervisor and its guests")]
 pub const SYSTEM_RESET: Function = Function(0x5352_5354, 0);
 const SEND_IPI: Function = Function(0x73_5049, 0);
 const HART_START: Function = Function(0x48_534D, 0);
