@@ -46,14 +46,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// touches the ring: it might have to move half of it.
     #[cold]
     fn schedule_in_handler(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
-        if self.has_company() || !slot.lifo.is_empty() {
-            self.injector.push(ready);
-            return self.notify();
-        }
+        // Before the look: a handler that interrupts this one then leaves the slot alone.
         slot.lifo.accept(false);
-        let displaced = slot.lifo.put(ready);
-        debug_assert!(displaced.is_none(), "only the owner fills the slot");
+        let left = if self.has_company() || !slot.lifo.is_empty() {
+            Some(ready)
+        } else {
+            slot.lifo.put(ready)
+        };
         slot.lifo.accept(true);
+        if let Some(ready) = left {
+            self.injector.push(ready);
+            self.notify();
+        }
     }
 
     /// The newest task goes to the LIFO slot, the one before to the ring.
