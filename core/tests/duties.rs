@@ -432,18 +432,26 @@ fn a_blocked_worker_listens_when_the_only_other_one_polls() {
     let executor = parked(2, Config::new().nesting(0).watchdog(Some((hour, hour))));
     (0..2).for_each(|i| executor.start(id(i)).unwrap());
     let sleeps = |worker| executor.platform().sleeps(worker);
-    until(|| (0..2).all(|i| sleeps(i) != Sleeps::Awake));
+    let two_sleep = || (0..2).all(|i| sleeps(i) != Sleeps::Awake);
+    until(two_sleep);
+    // The one that does not listen is blocked. The other way round the watcher would be left on its word, for an hour.
+    let (blocks, polls) = if sleeps(0) == Sleeps::Listens { (1, 0) } else { (0, 1) };
     let done = Arc::new(AtomicBool::new(false));
-    let waits = Arc::clone(&done);
-    let blocked = executor.spawner().spawn_pinned(pool(), id(0), async move {
-        until(|| sleeps(1) == Sleeps::Listens);
+    // Both sleep now as they do later: only the poll itself tells that it has begun.
+    let begun = Arc::new(AtomicBool::new(false));
+    let (waits, begins) = (Arc::clone(&done), Arc::clone(&begun));
+    let blocked = executor.spawner().spawn_pinned(pool(), id(blocks), async move {
+        until(|| sleeps(polls) == Sleeps::Listens);
+        begins.store(true, SeqCst);
         executor.help_until(|| waits.load(SeqCst))
     });
-    until(|| sleeps(0) == Sleeps::Waits && sleeps(1) == Sleeps::Listens);
-    let long = executor.spawner().spawn_pinned(pool(), id(1), async move {
-        until(|| sleeps(0) == Sleeps::Listens);
+    until(|| begun.load(SeqCst));
+    // If the other's first, short sleep has just ended, the blocked worker listens already.
+    until(two_sleep);
+    let long = executor.spawner().spawn_pinned(pool(), id(polls), async move {
+        until(|| sleeps(blocks) == Sleeps::Listens);
         done.store(true, SeqCst);
-        executor.unpark_worker(id(0));
+        executor.unpark_worker(id(blocks));
     });
     long.unwrap().join().unwrap();
     assert!(blocked.unwrap().join().unwrap());

@@ -581,8 +581,9 @@ unsafe impl Reactor for Threads {
     ) -> bool {
         if end == Some(Instant::ZERO) {
             self.asks.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.sleep_as(me, 2, || self.sleep(word, old, end));
         }
-        self.sleep_as(me, 2, || self.sleep(word, old, end));
         self.at_deliver.get().is_some()
     }
     fn interrupt(&self, _: WorkerId, _: &AtomicU32) {
