@@ -147,8 +147,10 @@ impl<const SLOT: usize> fmt::Debug for TaskSlot<SLOT> {
 ///
 /// ```
 /// use filch::{TaskSlot, TaskSlots};
+/// use std::sync::OnceLock;
+/// static POOL: OnceLock<TaskSlots<128>> = OnceLock::new();
 /// let slots: Vec<TaskSlot<128>> = (0..40).map(|_| TaskSlot::new()).collect();
-/// let pool: &'static TaskSlots<128> = Box::leak(Box::new(TaskSlots::over(slots.leak())));
+/// let pool: &'static TaskSlots<128> = POOL.get_or_init(|| TaskSlots::over(slots.leak()));
 /// assert_eq!(pool.capacity(), 40);
 /// ```
 #[repr(C)]
