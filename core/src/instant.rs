@@ -19,6 +19,7 @@ use core::{
 /// assert_eq!(Instant::from_nanos(5) - t, Duration::ZERO);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Instant(u64);
 
 impl Instant {

@@ -24,7 +24,8 @@
 //!
 //! `alloc`: `Heap`, memory for any number of tasks, and boxes for large closures of a [`Scope`]. `critical-section`,
 //! `atomic-polyfill`: backends of the atomics for targets without compare-and-swap. Without either, the application
-//! chooses `portable-atomic`'s backend. `macros`: `task`, which gives an `async fn` exactly sized static slots.
+//! chooses `portable-atomic`'s backend. `macros`: `task`, which gives an `async fn` exactly sized static slots. `log`, `defmt`:
+//! `Event::log`, which writes what the scheduler does to the program's log; with `defmt`, errors have its `Format`.
 //!
 //! # Where the ideas come from
 //!

@@ -5,6 +5,7 @@
 /// Tasks are named by the address of their header, which is unique among live tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Event {
     /// A task was spawned.
     Spawn(usize),

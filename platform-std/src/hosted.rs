@@ -265,7 +265,10 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     }
 
     #[inline(always)]
-    fn event(&self, _: Option<WorkerId>, event: Event) {
+    fn event(&self, worker: Option<WorkerId>, event: Event) {
+        #[cfg(feature = "log")]
+        event.log(worker);
+        let _ = worker;
         if let Event::LongPoll { worker, nanos } = event {
             self.report(LongPoll {
                 worker: WorkerId::new(worker),

@@ -16,6 +16,7 @@ use crate::atomic::Word;
 /// assert_eq!(ready - Ready::ERROR, Ready::READABLE);
 /// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Ready(u8);
 
 impl Ready {
@@ -130,6 +131,7 @@ impl fmt::Debug for Ready {
 
 /// What was seen of a [`Readiness`](super::Readiness): bits, and as of which edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Event {
     /// The bits that were set.
     pub ready: Ready,

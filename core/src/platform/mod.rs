@@ -1,5 +1,7 @@
 //! The platform: everything that the core asks of the machine.
 
+#[cfg(any(feature = "log", feature = "defmt"))]
+mod log;
 mod panic;
 mod reactor;
 pub(crate) mod ward;
@@ -16,6 +18,7 @@ use crate::{atomic::AtomicU32, instant::Instant, trace::Event};
 /// What the code in the calling context may do: see [`Platform::context`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Context {
     /// It may wait for other contexts.
     Thread,

@@ -69,6 +69,13 @@ impl Drop for Panic {
     }
 }
 
+#[cfg(feature = "defmt")]
+impl defmt::Format for Panic {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "Panic({=str})", self.message().unwrap_or("no message"));
+    }
+}
+
 impl fmt::Debug for Panic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Not escaped: a task that unwraps the error of a task that unwraps another would double the escapes at each

@@ -9,6 +9,7 @@ use core::fmt;
 /// assert_eq!(id.index(), 3);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct WorkerId(u16);
 
 impl WorkerId {
@@ -82,6 +83,7 @@ impl fmt::Debug for WorkerEntry {
 /// Why [`Platform::start`](super::Platform::start) started nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum StartError {
     /// The platform cannot start workers; they enter `run` by themselves.
     Unsupported,

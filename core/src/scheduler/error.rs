@@ -5,6 +5,7 @@ use core::fmt;
 /// Why an executor could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum BuildError {
     /// There is no slot for a worker, or all slots are spare slots.
     ZeroWorkers,
@@ -29,6 +30,7 @@ impl core::error::Error for BuildError {}
 /// Why a context did not become a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum RunError {
     /// The executor has no such worker; it has this many.
     NoSuchWorker(usize),

@@ -21,6 +21,7 @@ use crate::{
 /// Why an executor was not shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum ShutdownError {
     /// The caller is a worker of the executor, and would wait for itself.
     OnWorker,

@@ -25,6 +25,7 @@ const LAST_SPIN: u32 = 5;
 /// What one pass of the loop did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Step {
     /// It polled a task, ran a piece of another worker's fork-join run, or had its part in a broadcast.
     Polled,

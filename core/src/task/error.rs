@@ -7,6 +7,7 @@ use crate::platform::Panic;
 /// Why a task was not spawned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum SpawnErrorKind {
     /// The memory has no free slot.
     Full,
@@ -73,9 +74,17 @@ impl<F> fmt::Display for SpawnError<F> {
 
 impl<F> core::error::Error for SpawnError<F> {}
 
+#[cfg(feature = "defmt")]
+impl<F> defmt::Format for SpawnError<F> {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        self.kind.format(f);
+    }
+}
+
 /// Why a task has no output.
 #[derive(Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum JoinError {
     /// The task was aborted, or its executor shut down.
     Cancelled,

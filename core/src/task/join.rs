@@ -24,6 +24,7 @@ use crate::atomic::AtomicU32;
 
 /// The task's reference count is at its limit, so that no further handle can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RefLimit;
 
 impl fmt::Display for RefLimit {

@@ -27,6 +27,7 @@ pub struct Timeout<F> {
 
 /// The deadline passed before the future was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Elapsed(());
 
 impl fmt::Display for Elapsed {

@@ -1,35 +1,31 @@
 //! The serial line: lines out, bytes in.
 
-use core::{
-    fmt::{self, Write},
-    hint::spin_loop,
-};
+use core::fmt::{self, Write};
 
+use embassy_sync::blocking_mutex::raw::RawMutex;
 use filch::{
-    atomic::{AtomicBool, AtomicU32, Ordering},
+    atomic::{AtomicU32, Ordering},
     io::{Readiness, Ready},
 };
+
+use crate::TaskLock;
 
 /// The output of the serial line, one line at a time.
 #[derive(Debug)]
 pub struct Console {
     put: fn(u8),
-    busy: AtomicBool,
+    lock: TaskLock,
 }
 
 impl Console {
     /// A console that writes bytes with `put`, which may wait for the line.
     pub const fn new(put: fn(u8)) -> Self {
-        Self { put, busy: AtomicBool::new(false) }
+        Self { put, lock: TaskLock::new() }
     }
 
     /// Prints a line. From any core, not from interrupt handlers.
     pub fn line(&self, line: fmt::Arguments<'_>) {
-        while self.busy.swap(true, Ordering::Acquire) {
-            spin_loop();
-        }
-        self.force(line);
-        self.busy.store(false, Ordering::Release);
+        self.lock.lock(|| self.force(line));
     }
 
     /// As `line`, without waiting for other cores that print: for panics.

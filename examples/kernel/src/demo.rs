@@ -2,14 +2,15 @@
 
 use core::{future::Future, time::Duration};
 
+use embassy_sync::channel::Channel;
 use filch::{
     JoinHandle, Memory, Platform,
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::{Channel, Kernel};
+use crate::{Kernel, TaskLock};
 
-static CHANNEL: Channel<4> = Channel::new();
+static CHANNEL: Channel<TaskLock, u32, 4> = Channel::new();
 static SUM: AtomicU32 = AtomicU32::new(0);
 static TICKS: AtomicU32 = AtomicU32::new(0);
 

@@ -3,11 +3,11 @@
 //! platform.
 #![no_std]
 
-mod channel;
 mod console;
 mod delays;
 mod demo;
 mod handlers;
+mod lock;
 mod mailbox;
 mod shell;
 
@@ -17,9 +17,9 @@ use filch::{Executor, Memory, Platform};
 use filch_conformance::Suite;
 
 pub use crate::{
-    channel::Channel,
     console::{Console, Serial},
     handlers::Handlers,
+    lock::TaskLock,
     mailbox::Mailbox,
 };
 

@@ -7,7 +7,12 @@ use filch::{
     atomic::{AtomicU32, Ordering},
 };
 
+use heapless::String;
+
 use crate::Kernel;
+
+/// A line, at most so many bytes long: what is longer is cut off.
+type Line = String<32>;
 
 static RAN: AtomicU32 = AtomicU32::new(0);
 
@@ -17,8 +22,7 @@ impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel
         (self.print)(format_args!("shell: help, spawn N, sleep MS, metrics, delays, exit"));
         let mut commands = 0;
         loop {
-            let mut buffer = [0; 32];
-            let line = self.read_line(&mut buffer).await;
+            let line = self.read_line().await;
             (self.print)(format_args!("> {line}"));
             let mut words = line.split_ascii_whitespace();
             let Some(command) = words.next() else { continue };
@@ -38,21 +42,15 @@ impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel
         self.suite.check("the shell has run what came on the serial line", commands > 0);
     }
 
-    async fn read_line<'a>(&self, buffer: &'a mut [u8]) -> &'a str {
-        let mut len = 0;
+    async fn read_line(&self) -> Line {
+        let mut line = Line::new();
         loop {
             match self.serial.read().await {
-                b'\n' | b'\r' => break,
-                byte if len < buffer.len() && byte.is_ascii_graphic() || byte == b' ' => {
-                    if let Some(place) = buffer.get_mut(len) {
-                        *place = byte;
-                        len += 1;
-                    }
-                }
+                b'\n' | b'\r' => return line,
+                byte if byte.is_ascii_graphic() || byte == b' ' => drop(line.push(byte.into())),
                 _ => {}
             }
         }
-        core::str::from_utf8(&buffer[..len]).unwrap_or_default()
     }
 
     async fn spawn_some(&'static self, tasks: u32) {
