@@ -1,4 +1,4 @@
-//! What interrupt handlers wake, on platforms that say that they are handlers; and executors that another loop drives.
+//! What interrupt handlers wake, on platforms that say that they are handlers.
 #![cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 
 mod common;
@@ -111,6 +111,40 @@ fn a_handler_on_the_only_core_uses_the_lifo_slot_and_leaves_the_ring_alone() {
     });
     assert_eq!(sim.step(0), Step::Polled);
     assert_eq!(sleepers.polls(), 1, "it is the next one");
+}
+
+/// `lifo_cap(0)` turns the slot off; without stealing a worker keeps what is woken on it.
+#[test]
+fn a_handler_does_as_the_settings_say() {
+    for (workers, config, queued) in
+        [(1, quiet().lifo_cap(0), 1), (2, quiet().stealing(false), 0), (2, quiet(), 1)]
+    {
+        let (sim, inside) = shared(Sim::<4>::build(workers, config));
+        let sleepers = Sleepers::new(&sim, 1);
+        in_a_poll(&sim, {
+            let sleepers = Arc::clone(&sleepers);
+            move || {
+                sleepers.wake(&inside);
+                assert_eq!(inside.executor.metrics().totals().injector_depth, queued);
+            }
+        });
+        sim.settle();
+        assert_eq!(sleepers.polls(), 1);
+    }
+}
+
+/// A machine of more cores than the executor has workers: an interrupt may come to any of them.
+#[test]
+fn a_handler_on_a_core_without_a_worker_wakes_another() {
+    let sim = Sim::new(2);
+    assert_eq!(sim.step(1), Step::Idle);
+    assert!(sim.on(1, Worker::begin_park).is_some());
+    let platform = sim.executor.platform();
+    platform.pose(100, || {
+        platform.interrupt(|| sim.executor.spawn(pool(), async {}).unwrap().detach());
+    });
+    assert_eq!(platform.woken(), [1]);
+    sim.settle();
 }
 
 /// A core that sleeps takes an interrupt, and so is awake: no other core is woken for what its handler wakes.

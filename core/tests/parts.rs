@@ -152,3 +152,78 @@ fn counters_and_the_end_are_parts() {
     assert!(forever.is_finished() && executor.is_stopped());
     assert!(executor.spawn(pool(), async {}).is_err());
 }
+
+/// A worker that is never idle fires the timers that another one has left, with and without a part that looks for them.
+#[test]
+fn timers_of_a_worker_that_has_left_fire_without_the_watchdog() {
+    fn fires<F: Parts<Timers = filch::parts::On>>() -> bool {
+        let executor = Scheduler::over(Manual::new(), common::quiet(), slots(2)).unwrap();
+        let executor: &'static Few<F> = common::forever(Box::new(executor));
+        let platform = executor.platform();
+        let leaver = platform.pose(1, || {
+            let leaver = executor.worker(id(1)).unwrap();
+            let task = executor.spawn(pool(), executor.sleep(Duration::from_millis(3)));
+            assert_eq!(leaver.step(), Step::Polled);
+            drop(leaver);
+            task.unwrap()
+        });
+        let stays = executor.worker(id(0)).unwrap();
+        executor
+            .spawn(pool(), async {
+                loop {
+                    yield_now().await;
+                }
+            })
+            .unwrap()
+            .detach();
+        platform.advance(Duration::from_secs(10));
+        for _ in 0..1_000 {
+            assert_eq!(stays.step(), Step::Polled);
+            platform.advance(Duration::from_micros(100));
+        }
+        core::mem::forget(stays);
+        leaver.is_finished()
+    }
+    assert!(fires::<All>());
+    assert!(fires::<(Cores, Timers, Watchdog)>());
+    assert!(fires::<(Cores, Timers)>());
+}
+
+/// A watcher that sees others poll goes on watching though all sleep at this moment: it counts polls without [`Metrics`] too.
+#[test]
+fn the_watchdog_counts_polls_without_metrics() {
+    fn goes_on<F: Parts>() -> bool {
+        let executor = Scheduler::over(Manual::new(), Config::new().spin_rounds(0), slots(2));
+        let executor: &'static Few<F> = common::forever(Box::new(executor.unwrap()));
+        let platform = executor.platform();
+        let workers = [0, 1].map(|i| platform.pose(i, || executor.worker(id(i)).unwrap()));
+        let at = |i: u16, f: &mut dyn FnMut(&filch::Worker<_, _, 8>)| {
+            platform.pose(i, || f(&workers[usize::from(i)]));
+        };
+        let polls = |i| {
+            executor.spawner().spawn_pinned(pool(), id(i), async {}).unwrap().detach();
+            at(i, &mut |worker| assert_eq!(worker.step(), Step::Polled));
+        };
+        let watches = |then: &mut dyn FnMut()| {
+            at(1, &mut |worker| assert!(worker.begin_park().is_some()));
+            then();
+            // The watch ends by itself: a scan.
+            platform.advance(Duration::from_millis(11));
+            at(1, &mut |worker| worker.end_park());
+        };
+        for _ in 0..3 {
+            watches(&mut || polls(0));
+        }
+        // Worker 1 polls, so that it has not rested.
+        polls(1);
+        watches(&mut || polls(0));
+        at(0, &mut |worker| assert!(worker.begin_park().is_some()));
+        let mut until = None;
+        at(1, &mut |worker| until = worker.begin_park());
+        at(0, &mut |worker| worker.end_park());
+        core::mem::forget(workers);
+        matches!(until, Some(Some(_)))
+    }
+    assert!(goes_on::<(Cores, Watchdog, Metrics)>());
+    assert!(goes_on::<(Cores, Watchdog)>());
+}

@@ -235,6 +235,8 @@ where
     slots: [Slot<SIZE, ALIGN>; N],
 }
 
+/// A pointer to it is one to the header.
+#[repr(transparent)]
 struct Slot<const SIZE: usize, const ALIGN: usize>(UnsafeCell<Bytes<SIZE, ALIGN>>)
 where
     Align<ALIGN>: Alignment;

@@ -42,6 +42,7 @@ union Bytes<const SLOT: usize> {
 }
 
 /// Room for one task, of `SLOT` bytes rounded up to a multiple of 16. For [`TaskSlots`].
+#[repr(transparent)]
 pub struct TaskSlot<const SLOT: usize>(core::cell::UnsafeCell<Bytes<SLOT>>);
 
 // SAFETY: INV-SLAB-SLOT: the context that took a slot owns its bytes, except for the header, which is made to be

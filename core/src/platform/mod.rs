@@ -135,8 +135,9 @@ pub unsafe trait Platform: Sync + 'static {
         deadline: Option<Instant>,
     );
 
-    /// Ends the [`wait`](Self::wait) of `worker`, whose `word` has changed. Of the calling core's own worker nothing sleeps:
-    /// an interrupt handler that calls this has ended the core's sleep.
+    /// Ends the [`wait`](Self::wait) of `worker`, whose `word` has changed. A wait of the calling core's own worker needs nothing more:
+    /// an interrupt handler that calls this has ended the core's sleep. A worker that another loop drives
+    /// ([`Worker::begin_park`](crate::Worker::begin_park)) does: its loop is to step it, whichever core calls.
     fn wake(&self, worker: WorkerId, word: &AtomicU32);
 
     /// The reactor, in which one worker at a time [`listens`](Reactor::listen). The default is `None`: workers only

@@ -113,7 +113,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Counts a new local task, if the calling context polls a task that is pinned to its worker. Returns the worker.
     pub(super) fn admit_local(&self) -> Option<WorkerId> {
-        let (worker, slot) = self.current()?;
+        let (worker, slot) = self.current().filter(|(_, slot)| slot.lifo.is_accepting())?;
         // SAFETY: frames of this worker are on the calling context's own stack. INV-LOCAL: an interrupt handler in a poll may
         // look.
         let frame = unsafe { slot.local.frame.get().as_ref() }?;

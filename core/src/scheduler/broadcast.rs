@@ -147,6 +147,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             return false;
         };
         slot.local.in_broadcast.set(true);
+        // The closure may take as long as a poll.
+        let began = slot.lifo.begin_as_poll();
+        if began {
+            self.cover_poll();
+        }
         let was = slot.lifo.replace_accept(true);
         slot.foreign_work(true);
         // SAFETY: INV-BROADCAST: we took the mark down.
@@ -154,6 +159,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let outcome = executor.platform.guard(&mut || (under_way.closure)(me));
         slot.foreign_work(false);
         slot.lifo.accept(was);
+        slot.lifo.end_as_poll(began);
         slot.local.in_broadcast.set(false);
         // Ordering: the count of `pending` passes it on.
         under_way.ran.fetch_add(1, Ordering::Relaxed);

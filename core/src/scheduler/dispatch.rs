@@ -42,17 +42,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// A handler has interrupted a poll of the worker. The task must not wait for the end of that: another worker takes it, and a
-    /// sleeper is woken at once, even in a batch. Where there is no other worker it goes to the LIFO slot if that is free. No handler
-    /// touches the ring: it might have to move half of it.
+    /// sleeper is woken at once, even in a batch. Where no other worker may take it, it goes to the LIFO slot if that is free. No
+    /// handler touches the ring: it might have to move half of it.
     #[cold]
     fn schedule_in_handler(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
         // Before the look: a handler that interrupts this one then leaves the slot alone.
         slot.lifo.accept(false);
-        let left = if self.has_company() || !slot.lifo.is_empty() {
-            Some(ready)
-        } else {
-            slot.lifo.put(ready)
-        };
+        let is_for_others = self.has_company() && self.config.stealing();
+        let has_room = slot.lifo.is_empty() && self.config.lifo_cap() > 0;
+        let left = if is_for_others || !has_room { Some(ready) } else { slot.lifo.put(ready) };
         slot.lifo.accept(true);
         if let Some(ready) = left {
             self.injector.push(ready);

@@ -118,6 +118,11 @@ impl<F: Parts> Duties<F> {
         self.set(ARMED, true);
     }
 
+    /// Whether another loop drives it, and waits for its wake.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.has(ARMED)
+    }
+
     /// Whether its park word is armed, which now ends.
     pub(crate) fn disarms(&self) -> bool {
         self.replace(ARMED, false)

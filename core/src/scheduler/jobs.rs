@@ -188,10 +188,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             // A worker may have been refused a job, and sleep.
             executor.notify();
         }
-        if let Some(pace) = local.pace.get() {
-            if pace.has_not_looked_for(BETWEEN_JOBS, self.now()) {
-                pace.cut_tick_short();
-            }
+        let pace = local.pace.get();
+        if let Some(pace) = pace.filter(|pace| pace.has_not_looked_for(BETWEEN_JOBS, self.now())) {
+            pace.cut_tick_short();
         }
         true
     }

@@ -73,7 +73,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (lifo, duties) = (&self.slot().lifo, &self.slot().local.duties);
         // INV-ACCEPTING: duties change only while it is down.
         let was = lifo.replace_accept(false);
+        let is_driven = duties.is_armed();
         self.stand_up();
+        if is_driven {
+            // Code of the loop that drives it ends its rest here, of which that loop does not know.
+            self.executor.platform.wake(self.id(), self.slot().shared.park.word());
+        }
         if duties.stops_searching() {
             self.stop_searching();
         }
@@ -112,11 +117,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         // INV-ACCEPTING: duties change only while it is down.
         let was = lifo.replace_accept(false);
         let batching = duties.batches(self.executor.config.has_watchdog());
-        lifo.count_poll();
+        let began = lifo.begin_as_poll();
         lifo.accept(true);
         while self.executor.platform.guard(wake).is_err() {}
         lifo.accept(false);
-        lifo.count_poll();
+        lifo.end_as_poll(began);
         duties.batches(batching);
         lifo.accept(was);
     }

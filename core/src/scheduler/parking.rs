@@ -60,15 +60,25 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// [`park`](Self::park) would end a [`wait`](Platform::wait). Return to the other loop, and have `wake` schedule the next call. That
     /// one begins with [`end_park`](Self::end_park), or with a [`step`](Self::step), which includes it.
     ///
-    /// I/O of a platform's reactor is heard of by steps alone.
+    /// A worker that is woken counts as one that looks for work until its next step, so that others may not be woken meanwhile: step
+    /// it soon. Where the other loop joins, forks or broadcasts between the two halves, or polls a timer, `wake` is called too.
+    ///
+    /// I/O of a platform's reactor is heard of by steps alone. `None` in a poll of the worker itself, which does not end by a park.
     pub fn begin_park(&self) -> Option<Option<Instant>> {
-        let deadline = self.announce_sleep()?;
-        self.slot().local.duties.arms();
-        if self.slot().shared.park.arm(Sleep::Wait) {
-            return Some(deadline);
+        let slot = self.slot();
+        if slot.lifo.is_accepting() {
+            return None;
         }
-        // It has been notified on the way.
-        self.end_park();
+        if let Some(deadline) = self.announce_sleep() {
+            slot.local.duties.arms();
+            if slot.shared.park.arm(Sleep::Wait) {
+                return Some(deadline);
+            }
+            // It has been notified on the way.
+            self.end_park();
+        }
+        // The next step may come late.
+        let _ = self.leave_for_long();
         None
     }
 
@@ -117,7 +127,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         limit
     }
 
-    /// The second half of [`park`](Self::park): the worker is awake, in its loop. Nothing happens if it did not sleep.
+    /// The second half of [`park`](Self::park): the worker is awake, in its loop. Nothing happens if it did not sleep. A
+    /// [`step`](Self::step) must follow: others rely on a worker that was woken to look for work.
     #[inline(always)]
     pub fn end_park(&self) {
         self.stand_up();

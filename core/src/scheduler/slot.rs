@@ -76,8 +76,8 @@ pub(crate) struct LifoSlot {
     accepting: AtomicBool,
 }
 
-/// INV-LOCAL: only the worker's own context touches this. An interrupt handler on it touches `duties` alone, by a wake, and only in a
-/// poll (INV-ACCEPTING).
+/// INV-LOCAL: only the worker's own context touches this. An interrupt handler on it may look at `duties` and `frame` and add to `locals`,
+/// and to `duties` a notification, where it finds the mark of INV-ACCEPTING up: all else changes only while that is down.
 pub(crate) struct Local<F: Parts> {
     pub(crate) rng: Kept<Rng, F::Cores>,
     pub(crate) pace: Kept<Pace, Ticks<F>>,
@@ -320,7 +320,7 @@ impl LifoSlot {
         self.accepting.load(Ordering::Relaxed)
     }
 
-    /// Whether the worker is in a poll, or in a batch of wakers.
+    /// Whether the worker is in a poll, in a batch of wakers, or in a broadcast.
     pub(crate) fn is_in_poll(&self) -> bool {
         // Ordering: the worker's own look; for others a hint.
         self.polls.load(Ordering::Relaxed) & 1 == 1
@@ -331,6 +331,20 @@ impl LifoSlot {
     pub(crate) fn count_poll(&self) {
         // Ordering: one writer; others compare two looks, an old value only makes it come again.
         self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Other user code begins, which may take as long as a poll and counts as one. False in a poll, which goes on.
+    pub(crate) fn begin_as_poll(&self) -> bool {
+        let begins = !self.is_in_poll();
+        self.end_as_poll(begins);
+        begins
+    }
+
+    /// It ends, if it `began`.
+    pub(crate) fn end_as_poll(&self, began: bool) {
+        if began {
+            self.count_poll();
+        }
     }
 }
 

@@ -28,7 +28,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         })?;
         slot.counters.injector_batches.add(1);
         // What this worker leaves, in its ring or in the injector, others may take.
-        if !slot.local.duties.is_searching() && (more || !executor.injector.is_empty()) {
+        if executor.is_shared()
+            && !slot.local.duties.is_searching()
+            && (more || !executor.injector.is_empty())
+        {
             executor.notify();
         }
         Some(ready)

@@ -27,6 +27,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let _ = self.executor.settle();
         self.join_broadcast();
         self.look_for_io();
+        self.look_for_orphans();
         self.fire_timers();
         self.look_at_next();
     }
@@ -41,16 +42,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// In the midst of a tick: timers; I/O and another worker if polls take long.
     fn look_up(&self, pace: &Pace) {
         self.fire_timers();
-        if pace.is_slow() && self.has_not_looked_for(OFTEN) {
+        if pace.is_slow() && pace.has_not_looked_for(OFTEN, self.now()) {
             self.look_for_io();
             self.look_at_next();
         }
-    }
-
-    /// Whether it is time for a look for I/O in the midst of a tick, or between two jobs: the last was so many nanoseconds ago.
-    pub(crate) fn has_not_looked_for(&self, nanos: u64) -> bool {
-        let pace = self.slot().local.pace.get();
-        pace.is_some_and(|pace| pace.has_not_looked_for(nanos, self.now()))
     }
 
     /// In nanoseconds.

@@ -77,7 +77,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
     }
 
     fn tell(&self, index: u16) {
-        let me = self.working().map(|(id, _)| id.index());
+        // One that is driven and rests is asked for as by any other context.
+        let awake = self.working().filter(|(_, slot)| !slot.local.duties.is_armed());
+        let me = awake.map(|(id, _)| id.index());
         if me == Some(usize::from(index)) && (!self.config.has_watchdog() || !self.has_company()) {
             // We look before we sleep.
             return;
@@ -101,6 +103,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
     }
 }
 
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    /// The slots whose wheels belong to all: those of workers that are offline.
+    fn left_behind(&self) -> impl Iterator<Item = &WorkerSlot<RING, S::Parts>> {
+        self.regular().iter().filter(|slot| !slot.is_online())
+    }
+}
+
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Fires what is due of this worker's timers, and of those that offline workers have left; whether there was something.
     pub(crate) fn fire_timers(&self) -> bool {
@@ -112,7 +121,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let now = executor.platform.now();
         let mut fired = self.expire(slot, now);
         if orphans {
-            for left in executor.regular().iter().filter(|slot| !slot.is_online()) {
+            for left in executor.left_behind() {
                 fired |= self.expire(left, now);
             }
         }
@@ -126,13 +135,20 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let mut next = slot.next_timer(tick);
         slot.local.orphans.set(false);
         // Ordering: after the fence in `Idle::announce`, see `leave_timers`.
-        for left in executor.regular().iter().filter(|slot| !slot.is_online()) {
-            if let Some(deadline) = left.next_timer(tick) {
-                slot.local.orphans.set(true);
-                next = Some(next.map_or(deadline, |next| next.min(deadline)));
-            }
+        for deadline in executor.left_behind().filter_map(|left| left.next_timer(tick)) {
+            slot.local.orphans.set(true);
+            next = Some(next.map_or(deadline, |next| next.min(deadline)));
         }
         next
+    }
+
+    /// Looks whether workers that are offline have left timers, of which a worker that never sleeps would not know. Where workers watch
+    /// each other, they look for that in turn.
+    pub(crate) fn look_for_orphans(&self) {
+        let local = &self.slot().local;
+        if local.watcher.get().is_none() {
+            local.orphans.set(self.executor.left_behind().any(WorkerSlot::has_timers));
+        }
     }
 
     /// Fires what is due of a worker's timers; whether there was something.

@@ -35,7 +35,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             return self.unpark(WorkerId::new(0));
         }
         // A handler that has interrupted the sleep of its own worker wakes that one: its core is awake.
-        let near = self.platform.current_worker();
+        let near = if self.platform.is_handler() { self.current() } else { None };
+        let near = near.map(|(worker, _)| worker);
         if let Some(worker) = self.idle.claim_any(self, near) {
             self.unpark(worker);
         }

@@ -19,6 +19,10 @@ impl<const RING: usize, F: Parts> Watched for WorkerSlot<RING, F> {
         self.lifo.polls.load(Ordering::Relaxed)
     }
 
+    fn keeps_tasks(&self) -> bool {
+        self.lifo.is_in_poll() || !self.lifo.is_empty()
+    }
+
     fn seen(&self) -> Option<&Seen> {
         self.shared.seen.get()
     }
@@ -73,7 +77,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         self.slot().counters.sweeps.add(1);
         let (mut found, mut sum) = (false, 0_u32);
         for (index, other) in self.executor.in_use().iter().enumerate() {
-            sum = sum.wrapping_add(other.counters.polls.get() as u32);
+            sum = sum.wrapping_add(other.polls());
             if index != self.id().index() {
                 found |= self.look_at(index, other, now);
             }
@@ -91,7 +95,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let slots = self.executor.in_use();
         let index = watcher.next_of(slots.len());
         let Some(other) = slots.get(index).filter(|_| index != self.id().index()) else { return };
-        if other.lifo.is_in_poll() || other.has_timers() {
+        if other.keeps_tasks() || other.has_timers() {
             // Perhaps no worker sleeps, and so none scans.
             if self.look_at(index, other, self.executor.platform.now()) {
                 self.executor.watchdog.learn(true);
@@ -129,7 +133,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Reports a poll that has lasted for so long, if that is over the limit: once for each poll.
     fn report_long(&self, worker: u16, stuck: &WorkerSlot<RING, S::Parts>, polls: u32, nanos: u64) {
-        let is_over = self.executor.config.poll_limit().is_some_and(|limit| nanos >= limit);
+        let limit = self.executor.config.poll_limit().filter(|_| polls % 2 == 1);
+        let is_over = limit.is_some_and(|limit| nanos >= limit);
         if is_over && stuck.shared.seen.get().is_some_and(|seen| seen.is_unreported(polls)) {
             // The platform may call code of the user's.
             let _ = self.leave_loop();

@@ -16,6 +16,9 @@ pub(crate) const GRACE: u64 = 2_000_000;
 pub(crate) trait Watched {
     /// Counts up at each begin and each end of a poll: odd inside one.
     fn polls(&self) -> u32;
+    /// Whether tasks may wait for it to go on that it alone can take: it is in a poll, or was stepped by hand and has a task in its
+    /// LIFO slot.
+    fn keeps_tasks(&self) -> bool;
     /// `None` if no worker looks at others.
     fn seen(&self) -> Option<&Seen>;
     fn is_online(&self) -> bool;
@@ -23,7 +26,7 @@ pub(crate) trait Watched {
     fn is_overdue(&self, by: Instant) -> bool;
 }
 
-/// What others saw of a worker: in which poll it was, and since when. Two words that need not agree: one that is taken for
+/// What others saw of a worker: in which poll it was, or after which, and since when. Two words that need not agree: one that is taken for
 /// stuck, and is not, loses nothing but a steal.
 #[derive(Debug)]
 pub(crate) struct Seen {
@@ -54,18 +57,15 @@ impl Seen {
         }
     }
 
-    /// For how long the worker has been in this poll, in nanoseconds, as far as is known; `None` if it is in none.
-    fn in_poll_for(&self, polls: u32, now: Instant) -> Option<u64> {
-        if polls & 1 == 0 {
-            return None;
-        }
+    /// For how long the worker has been in this poll, or in none after it, in nanoseconds, as far as is known.
+    fn unchanged_for(&self, polls: u32, now: Instant) -> u64 {
         let now = micros(now);
         // Ordering: Acquire pairs with the Release below: the time is that of this poll, or of a later look.
         if self.polls.load(Ordering::Acquire) != polls {
             self.since.store(now, Ordering::Relaxed);
             self.polls.store(polls, Ordering::Release);
         }
-        Some(u64::from(now.wrapping_sub(self.since.load(Ordering::Relaxed))) << 10)
+        u64::from(now.wrapping_sub(self.since.load(Ordering::Relaxed))) << 10
     }
 
     /// Whether this poll is to be reported: once for each poll, or twice if two workers find it at the same time.
@@ -85,7 +85,8 @@ impl Watchdog {
     ) -> Finding {
         let (stuck_after, long_after) = self.bounds(timeouts);
         let polls = other.polls();
-        let polled = other.seen().and_then(|seen| seen.in_poll_for(polls, now)).unwrap_or(0);
+        let seen = other.seen().filter(|_| other.keeps_tasks());
+        let polled = seen.map_or(0, |seen| seen.unchanged_for(polls, now));
         let stuck = (polled >= stuck_after).then_some(polled);
         let grace = if other.is_online() && stuck.is_none() { GRACE } else { 0 };
         let is_late = other.is_overdue(Instant::from_nanos(now.as_nanos().saturating_sub(grace)));
