@@ -3,6 +3,8 @@
 //! `bench/instructions` counts the instructions of each under valgrind, without noise, and compares
 //! them with `bench/instructions.txt`; `cargo bench -p filch-micro` measures their time.
 
+mod handler;
+
 use core::{
     future::poll_fn,
     hint::black_box,
@@ -32,6 +34,9 @@ pub const PATHS: &[Path] = &[
     ("join", join),
     ("ring_push_pop", ring_push_pop),
     ("ring_steal", ring_steal),
+    ("handler_wake", handler::wake),
+    ("handler_wake_core", handler::wake_a_core),
+    ("handler_set", handler::set),
 ];
 
 /// Runs the task alone, on a runtime of one worker.

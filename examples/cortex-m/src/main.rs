@@ -64,6 +64,7 @@ static KERNEL: Kernel<Machine, TaskPool<224, 12>, 1, RING> = Kernel {
     tasks: 8,
     serial: &SERIAL,
     print: |line| CONSOLE.line(line),
+    stack: Some(boot::stack_used),
     exit: devices::exit,
 };
 

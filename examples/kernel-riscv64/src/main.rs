@@ -75,6 +75,7 @@ static KERNEL: Kernel<Machine, TaskPool<256, 72>, HARTS> = Kernel {
     tasks: 64,
     serial: &SERIAL,
     print: |line| CONSOLE.line(line),
+    stack: None,
     exit: devices::exit,
 };
 

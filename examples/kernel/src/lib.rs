@@ -37,6 +37,8 @@ pub struct Kernel<P: Platform, M: Memory + 'static, const N: usize, const RING: 
     pub serial: &'static Serial,
     /// Prints a line.
     pub print: fn(fmt::Arguments<'_>),
+    /// How many bytes of its stack a core has used at most, where the kernel can tell.
+    pub stack: Option<fn() -> usize>,
     /// Ends the machine with this status.
     pub exit: fn(u32) -> !,
 }
@@ -64,6 +66,9 @@ impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel
                 m.parks,
                 m.timers
             ));
+        }
+        if let Some(used) = self.stack {
+            (self.print)(format_args!("stack: {} bytes", used()));
         }
     }
 
