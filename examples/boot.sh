@@ -25,7 +25,7 @@
 # platform that is as unhelpful as the contract allows; `mutant` is a platform that loses wake-ups in the gap before the halt, `deaf` (where
 # there are several cores) one that loses some from core to core: both must hang. The last line is "N passed, N failed",
 # and the exit status says the same; another number of checks than this kernel has is a failure too, and 124 is a hang:
-# after BOOT_LIMIT seconds. What goes to the shell is in BOOT_INPUT; BOOT_INPUT=- is the terminal. Installs what is
+# after BOOT_LIMIT seconds. BOOT_QEMU has more of QEMU's options. What goes to the shell is in BOOT_INPUT; BOOT_INPUT=- is the terminal. Installs what is
 # missing (Debian). Binary, log and the seconds that the machine ran are under target/kernels/, by kernel and features.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -56,7 +56,7 @@ success=0
 # What else it has to say: regular expressions.
 says=()
 # How many checks there are to pass, and how many that a port has no hooks for.
-checks=39 skips=4
+checks=40 skips=4
 machine=(-display none -monitor none -serial stdio -no-reboot)
 case $kernel in
 riscv64)
@@ -91,7 +91,7 @@ riscv32)
     ;;
 riscv32imc)
     package=qemu-system-misc folder=kernel-riscv64 target=riscv32imc-unknown-none-elf
-    checks=28 skips=7
+    checks=29 skips=7
     qemu=(qemu-system-riscv32 -M virt -cpu rv32,a=off -smp 1 -m 64M -bios none "${machine[@]}")
     ;;
 x86_64)
@@ -119,12 +119,12 @@ armv7a)
     ;;
 thumbv7m)
     package=qemu-system-arm folder=cortex-m target=thumbv7m-none-eabi script=link.x
-    checks=28 skips=7
+    checks=29 skips=7
     qemu=(qemu-system-arm -M mps2-an385 -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
 thumbv6m)
     package=qemu-system-arm folder=cortex-m target=thumbv6m-none-eabi script=link.x
-    checks=28 skips=7
+    checks=29 skips=7
     qemu=(qemu-system-arm -M microbit -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
 c)
@@ -147,6 +147,10 @@ fi
 if [[ ,$features, == *,mutant,* && $kernel =~ ^(thumbv[67]m|riscv32imc)$ ]]; then
     qemu+=(-icount shift=3)
 fi
+
+# What else the caller wants of QEMU.
+read -ra more <<<"${BOOT_QEMU-}"
+qemu+=("${more[@]}")
 
 install rustc-web cargo-web rust-web-src rust-web-llvm lld-22
 out=$PWD/../target/kernels

@@ -86,6 +86,7 @@ pub use {
         shutdown::ShutdownError,
         slot::{Slots, WorkerSlot},
         snapshot::Metrics,
+        turn::Turn,
         worker::Step,
     },
     task::{

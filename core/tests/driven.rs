@@ -20,7 +20,7 @@ use common::{
     until, watchdog,
 };
 use filch::{
-    Config, Scheduler, Step, Worker,
+    Config, Scheduler, Step, Turn, Worker,
     parts::{Cores, Parts},
 };
 
@@ -201,4 +201,28 @@ fn a_task_behind_a_waker_in_a_waker_is_taken() {
     drop(worker);
     stop(executor);
     assert!(seen.load(Relaxed));
+}
+
+#[test]
+fn a_turn_says_what_comes_next() {
+    let sim = Sim::new(1);
+    let turn = |polls| sim.on(0, |worker| worker.turn(polls));
+    let task = sim.executor.spawn(pool(), async {
+        for _ in 0..3 {
+            filch::yield_now().await;
+        }
+    });
+    let task = task.unwrap();
+    assert_eq!((turn(0), turn(3)), (Turn::Again, Turn::Again));
+    // The fourth poll is the last for now.
+    assert_eq!(turn(64), Turn::Rests(None));
+    assert!(task.is_finished());
+    let task = sim.executor.spawn(pool(), sim.executor.sleep(Duration::from_millis(3))).unwrap();
+    let Turn::Rests(Some(deadline)) = turn(64) else { panic!("a timer") };
+    assert_eq!(deadline.as_nanos(), 3_000_000);
+    sim.executor.platform().advance(Duration::from_millis(3));
+    assert_eq!(turn(64), Turn::Rests(None));
+    assert!(task.is_finished());
+    sim.on(0, |_| sim.executor.begin_shutdown());
+    assert_eq!(turn(64), Turn::Stopped);
 }

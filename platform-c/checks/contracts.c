@@ -313,6 +313,13 @@ static bool offline(const checks_port *port, uint32_t me)
     return sound && filch_worker_leave(&worker) == FILCH_OK;
 }
 
+static int32_t leaves(void *state, const filch_waker *waker)
+{
+    (void)waker;
+    // In the very step that it would take away.
+    return filch_worker_leave(state) == FILCH_ECONTEXT ? FILCH_OK : -1;
+}
+
 // A loop of one's own: steps, and the two halves of a sleep, here around the platform's `wait`.
 static bool own_loop(const checks_port *port, uint32_t me)
 {
@@ -330,8 +337,14 @@ static bool own_loop(const checks_port *port, uint32_t me)
     sound &= filch_worker_begin_park(&worker, &deadline) == FILCH_BUSY;
     while (filch_worker_step(&worker) == FILCH_OK) {
     }
+    filch_job leave = {leaves, NULL, &worker, NULL};
+    filch_task task;
+    int32_t left = -1;
+    sound &= filch_spawn_pinned(port->executor, port->pool, me, &leave, &task) == FILCH_OK;
+    sound &= filch_worker_turn(&worker, 1, &deadline) == FILCH_BUSY;
+    sound &= filch_join(&task, &left) == FILCH_OK && left == FILCH_OK;
     meet(port);
-    if (filch_worker_begin_park(&worker, &deadline) == FILCH_OK) {
+    if (filch_worker_turn(&worker, 8, &deadline) == FILCH_OK) {
         sound &= deadline == FILCH_NEVER;
         sound &= filch_worker_end_park(&worker) == FILCH_OK;
     }

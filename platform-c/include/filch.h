@@ -184,7 +184,7 @@ enum filch_status
     FILCH_ERUNNING = -10,
     // The calling context is a worker of the executor, and must not be one here.
     FILCH_EISWORKER = -11,
-    // The calling context must not wait: it is an interrupt handler.
+    // The calling context must not do this: wait in an interrupt handler; leave in a poll of the very worker.
     FILCH_ECONTEXT = -12,
     // The platform says that the calling context is not that worker.
     FILCH_ENOTWORKER = -13,
@@ -781,6 +781,16 @@ filch_status filch_worker_step(struct filch_worker *worker);
 // FILCH_OK; FILCH_ENULL, FILCH_EINIT, FILCH_ENOTWORKER.
 filch_status filch_worker_park(struct filch_worker *worker);
 
+// A turn in the program's own loop: at most `polls` steps, and then, if there is nothing to do, the first half of a sleep, of which the
+// next turn is the second. In the context that has entered.
+//
+// FILCH_OK: sleep, until `*deadline` at the latest or until the platform's `wake` is called for this worker, and give it a turn then.
+// FILCH_BUSY: there is more to do, give it a turn soon. FILCH_STOPPED: the executor has shut down. FILCH_ENULL, FILCH_EINIT,
+// FILCH_ENOTWORKER.
+filch_status filch_worker_turn(struct filch_worker *worker,
+                               uint32_t polls,
+                               uint64_t *deadline);
+
 // The first half of a sleep that the program does itself: says to the other workers that this one sleeps, and looks for work once
 // more. From here to `filch_worker_end_park` the platform's `wake` is called for this worker if it has to wake: it must end the
 // program's sleep, also if it comes before the sleep begins. In the context that has entered.
@@ -798,7 +808,7 @@ filch_status filch_worker_end_park(struct filch_worker *worker);
 // The calling context is a worker no longer: the tasks in its queue go to the others, those pinned to it wait until it comes back.
 // In the context that has entered.
 //
-// FILCH_OK; FILCH_ENULL, FILCH_EINIT, FILCH_ENOTWORKER.
+// FILCH_OK; FILCH_ECONTEXT: in a poll of this worker; FILCH_ENULL, FILCH_EINIT, FILCH_ENOTWORKER.
 filch_status filch_worker_leave(struct filch_worker *worker);
 
 // Writes the executor's counters to `*totals`. From any context.

@@ -42,7 +42,7 @@ pub enum filch_status {
     FILCH_ERUNNING = -10,
     /// The calling context is a worker of the executor, and must not be one here.
     FILCH_EISWORKER = -11,
-    /// The calling context must not wait: it is an interrupt handler.
+    /// The calling context must not do this: wait in an interrupt handler; leave in a poll of the very worker.
     FILCH_ECONTEXT = -12,
     /// The platform says that the calling context is not that worker.
     FILCH_ENOTWORKER = -13,

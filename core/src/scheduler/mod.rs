@@ -47,6 +47,7 @@ pub(crate) mod steal;
 pub(crate) mod stop;
 pub(crate) mod tick;
 pub(crate) mod timing;
+pub(crate) mod turn;
 pub(crate) mod wake;
 pub(crate) mod watch;
 pub(crate) mod worker;

@@ -94,6 +94,31 @@ unsafe impl Platform for Board {
     }
 }
 
+/// The platform of the executor that preempts this one: its worker is run by an interrupt that no device has, below all others.
+pub struct Preempts;
+
+// SAFETY:
+// - Identity: the interrupt does not interrupt itself, and in handlers that interrupt it the context is none.
+// - Guard: the default, which calls once; panics abort.
+// - Sticky wake: a pending interrupt stays pending until its handler runs.
+unsafe impl Platform for Preempts {
+    fn now(&self) -> Instant {
+        Board.now()
+    }
+
+    fn current_worker(&self) -> Option<WorkerId> {
+        let is_ours = devices::is_spare(SCB::vect_active());
+        is_ours.then(|| WorkerId::new(0))
+    }
+
+    /// The worker rests between two turns.
+    unsafe fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
+
+    fn wake(&self, _: WorkerId, _: &AtomicU32) {
+        devices::pend_spare();
+    }
+}
+
 /// The time in ticks: the machine's counter, which has 32 bits, and the number of its wraps. With
 /// interrupts masked.
 fn ticks() -> u64 {

@@ -33,6 +33,8 @@ pub fn stack_used() -> usize {
 unsafe fn DefaultHandler(number: i16) {
     match u16::try_from(number) {
         Ok(devices::TIMER) => board::on_timer(),
+        // SAFETY: it is that interrupt, which has one priority.
+        Ok(devices::SPARE) => unsafe { crate::URGENT.on_interrupt() },
         Ok(devices::SERIAL) => devices::on_serial(|byte| crate::SERIAL.on_byte(byte)),
         _ => panic!("exception {number}"),
     }

@@ -2,7 +2,10 @@
 
 use core::hint::spin_loop;
 
-use cortex_m::{interrupt::InterruptNumber, peripheral::NVIC};
+use cortex_m::{
+    interrupt::InterruptNumber,
+    peripheral::{NVIC, scb::VectActive},
+};
 use cortex_m_semihosting::debug;
 
 #[cfg(target_has_atomic = "ptr")]
@@ -35,6 +38,26 @@ unsafe impl InterruptNumber for Line {
 fn enable(line: u16) {
     // SAFETY: outside of critical sections.
     unsafe { NVIC::unmask(Line(line)) };
+}
+
+/// An interrupt that neither machine's devices use, for software.
+pub const SPARE: u16 = 25;
+
+/// The spare interrupt comes after all others, so that it interrupts tasks and no handler; it is taken from now on.
+pub fn enable_spare() {
+    // SAFETY: once, at boot; and no critical section depends on a priority: they mask all interrupts.
+    unsafe { cortex_m::Peripherals::steal().NVIC.set_priority(Line(SPARE), 0xC0) };
+    enable(SPARE);
+}
+
+/// The spare interrupt's handler runs, now or after the handler under way.
+pub fn pend_spare() {
+    NVIC::pend(Line(SPARE));
+}
+
+/// Whether that is the handler under way.
+pub fn is_spare(active: VectActive) -> bool {
+    matches!(active, VectActive::Interrupt { irqn } if u16::from(irqn) == SPARE)
 }
 
 /// Ends QEMU by semihosting: status 0, or 1.

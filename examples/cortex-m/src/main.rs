@@ -11,7 +11,7 @@ mod devices;
 use board::Board;
 use filch::{Config, Executor, TaskPool, WorkerId};
 use filch_conformance::{Port, Suite};
-use filch_kernel::{Console, Kernel, Serial};
+use filch_kernel::{Console, Kernel, Serial, Urgent};
 
 #[cfg(not(feature = "hostile"))]
 type Machine = Board;
@@ -57,6 +57,7 @@ static SUITE: Suite<Machine, 1, RING> = Suite::new(&EXECUTOR, PORT);
 static TASKS: TaskPool<224, 12> = TaskPool::new();
 static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
+static URGENT: Urgent<board::Preempts> = Urgent::new(board::Preempts);
 static KERNEL: Kernel<Machine, TaskPool<224, 12>, 1, RING> = Kernel {
     executor: &EXECUTOR,
     suite: &SUITE,
@@ -64,6 +65,7 @@ static KERNEL: Kernel<Machine, TaskPool<224, 12>, 1, RING> = Kernel {
     tasks: 8,
     serial: &SERIAL,
     print: |line| CONSOLE.line(line),
+    urgent: Some(|| URGENT.start(SUITE.cell(), || SUITE.struck_at())),
     stack: Some(boot::stack_used),
     exit: devices::exit,
 };
@@ -81,6 +83,7 @@ fn kernel_main() -> ! {
     // SAFETY: the core's own number; it is no worker yet.
     unsafe { SUITE.contracts(me, &TASKS) };
     devices::enable_serial();
+    devices::enable_spare();
     match main_task().spawn(&EXECUTOR) {
         Ok(task) => task.detach(),
         Err(error) => panic!("{error}"),

@@ -10,6 +10,12 @@ pub fn on_event(_event: Event) {}
 /// Nothing raises such an interrupt.
 pub fn on_interrupt() {}
 
+/// This kernel has one executor.
+///
+/// # Safety
+/// None is needed here; that of the other kernel has a need.
+pub unsafe fn on_turn() {}
+
 /// An interrupt of a device, on hart 0.
 pub fn on_external(source: usize) {
     if source == devices::UART_SOURCE {

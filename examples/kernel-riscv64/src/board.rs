@@ -119,9 +119,68 @@ unsafe impl Platform for Board {
     }
 }
 
-/// Runs a handler on this hart.
+/// Runs a handler on this hart. One that interrupts the urgent tasks is none of them.
 pub fn handle(handler: impl FnOnce()) {
-    HANDLERS.run(hart(), handler);
+    let hart = hart();
+    let in_turn = hart == 0 && IN_TURN.swap(false, Ordering::Relaxed);
+    HANDLERS.run(hart, handler);
+    if in_turn {
+        IN_TURN.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The platform of the executor that preempts this one: hart 0 runs its worker in the software interrupt.
+pub struct Preempts;
+
+/// Hart 0 is in a turn of that worker.
+static IN_TURN: AtomicBool = AtomicBool::new(false);
+/// That worker is to have a turn.
+static PENDING: AtomicBool = AtomicBool::new(false);
+
+// SAFETY:
+// - Identity: the software interrupt does not interrupt itself, and in handlers that interrupt it the context is none.
+// - Guard: the default, which calls once; panics abort.
+// - Sticky wake: the mark stays until the turn that follows it, and so does the interrupt.
+unsafe impl Platform for Preempts {
+    fn now(&self) -> Instant {
+        Board.now()
+    }
+
+    fn current_worker(&self) -> Option<WorkerId> {
+        (hart() == 0 && IN_TURN.load(Ordering::Relaxed)).then(|| WorkerId::new(0))
+    }
+
+    /// The worker rests between two turns.
+    unsafe fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
+
+    fn wake(&self, _: WorkerId, _: &AtomicU32) {
+        // Ordering: Release pairs with the Acquire in `on_software`.
+        PENDING.store(true, Ordering::Release);
+        mode::interrupt(0);
+    }
+}
+
+/// A turn of the urgent worker, with the interrupts of devices and timers let through.
+fn take_turn() {
+    let (status, epc): (usize, usize);
+    // SAFETY: a trap in the turn overwrites both registers, which are put back below. It saves all others. Software interrupts stay out.
+    unsafe {
+        asm!(concat!("csrr {}, ", csr!("status")), out(reg) status, options(nostack));
+        asm!(concat!("csrr {}, ", csr!("epc")), out(reg) epc, options(nostack));
+        asm!(concat!("csrc ", csr!("ie"), ", {}"), in(reg) 1_usize << mode::SOFTWARE, options(nostack));
+    }
+    IN_TURN.store(true, Ordering::Relaxed);
+    unmask();
+    // SAFETY: software interrupts stay out meanwhile, and hart 0 alone gets here.
+    unsafe { hooks::on_turn() };
+    mask();
+    IN_TURN.store(false, Ordering::Relaxed);
+    // SAFETY: as above; interrupts are masked until the trap returns.
+    unsafe {
+        asm!(concat!("csrs ", csr!("ie"), ", {}"), in(reg) 1_usize << mode::SOFTWARE, options(nostack));
+        asm!(concat!("csrw ", csr!("epc"), ", {}"), in(reg) epc, options(nostack));
+        asm!(concat!("csrw ", csr!("status"), ", {}"), in(reg) status, options(nostack));
+    }
 }
 
 /// Changes the deadlines of the hart's timer, with interrupts masked.
@@ -156,6 +215,10 @@ pub fn on_software() {
     mode::acknowledge(hart);
     if RAISED[hart].swap(false, Ordering::Acquire) {
         hooks::on_interrupt();
+    }
+    // Ordering: Acquire pairs with the Release in `Preempts::wake`. Last: what the handler above has woken may be in it.
+    if hart == 0 && PENDING.swap(false, Ordering::Acquire) {
+        take_turn();
     }
 }
 

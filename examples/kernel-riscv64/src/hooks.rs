@@ -5,7 +5,7 @@ use core::task::Waker;
 
 use filch::{Event, Platform, WorkerId};
 
-use crate::{HARTS, MAILBOX, SERIAL, SUITE, board::Board, devices};
+use crate::{HARTS, MAILBOX, SERIAL, SUITE, URGENT, board::Board, devices};
 
 /// The hart that is no worker: the platform can sleep and wake there all the same.
 const SPARE: WorkerId = WorkerId::new(HARTS as u16);
@@ -19,6 +19,15 @@ pub fn on_interrupt() {
     if !cfg!(feature = "hypervisor") {
         SUITE.on_interrupt();
     }
+}
+
+/// A turn of the urgent worker.
+///
+/// # Safety
+/// As `Urgent::on_interrupt`.
+pub unsafe fn on_turn() {
+    // SAFETY: the caller's promise.
+    unsafe { URGENT.on_interrupt() };
 }
 
 /// An interrupt of a device: only the serial line has any.

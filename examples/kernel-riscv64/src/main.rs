@@ -19,7 +19,7 @@ mod hypervisor;
 use board::Board;
 use filch::{Config, Executor, TaskPool, WorkerId};
 use filch_conformance::{Port, Suite};
-use filch_kernel::{Console, Kernel, Mailbox, Serial};
+use filch_kernel::{Console, Kernel, Mailbox, Serial, Urgent};
 
 /// The harts that have workers: one, if atomics mask interrupts.
 const HARTS: usize = if cfg!(target_has_atomic = "ptr") { 4 } else { 1 };
@@ -68,6 +68,7 @@ static TASKS: TaskPool<256, 72> = TaskPool::new();
 static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
 static MAILBOX: Mailbox = Mailbox::new();
+static URGENT: Urgent<board::Preempts> = Urgent::new(board::Preempts);
 static KERNEL: Kernel<Machine, TaskPool<256, 72>, HARTS> = Kernel {
     executor: &EXECUTOR,
     suite: &SUITE,
@@ -75,6 +76,7 @@ static KERNEL: Kernel<Machine, TaskPool<256, 72>, HARTS> = Kernel {
     tasks: 64,
     serial: &SERIAL,
     print: |line| CONSOLE.line(line),
+    urgent: Some(|| URGENT.start(SUITE.cell(), || SUITE.struck_at())),
     stack: None,
     exit: devices::exit,
 };

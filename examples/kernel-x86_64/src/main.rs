@@ -65,6 +65,7 @@ static KERNEL: Kernel<Machine, TaskPool<256, 72>, CORES> = Kernel {
     tasks: 64,
     serial: &SERIAL,
     print: |line| CONSOLE.line(line),
+    urgent: None,
     stack: None,
     exit: devices::exit,
 };

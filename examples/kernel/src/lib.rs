@@ -10,6 +10,7 @@ mod handlers;
 mod lock;
 mod mailbox;
 mod shell;
+mod urgent;
 
 use core::fmt;
 
@@ -21,6 +22,7 @@ pub use crate::{
     handlers::Handlers,
     lock::TaskLock,
     mailbox::Mailbox,
+    urgent::Urgent,
 };
 
 /// A kernel: an executor, the suite over it, and a serial line.
@@ -37,6 +39,8 @@ pub struct Kernel<P: Platform, M: Memory + 'static, const N: usize, const RING: 
     pub serial: &'static Serial,
     /// Prints a line.
     pub print: fn(fmt::Arguments<'_>),
+    /// Starts the task of an [`Urgent`] executor, where the kernel has one: it awaits the suite's cell.
+    pub urgent: Option<fn()>,
     /// How many bytes of its stack a core has used at most, where the kernel can tell.
     pub stack: Option<fn() -> usize>,
     /// Ends the machine with this status.
@@ -48,6 +52,7 @@ impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel
     pub async fn main(&'static self) {
         self.suite.tasks(self.memory).await;
         self.demonstrate().await;
+        self.preempt().await;
         self.shell().await;
         self.figures();
         self.verdict();

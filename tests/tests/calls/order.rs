@@ -41,6 +41,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "helper",
             "jobs",
             "worker",
+            "turn",
             "blocked",
             "help",
             "admit",
