@@ -14,7 +14,7 @@ use std::{
     task::Wake,
 };
 
-use common::{NAP, Shared, Sim, id, output, pool, quiet, shared};
+use common::{ManualExecutor, NAP, Shared, Sim, id, output, pool, quiet, shared};
 use filch::{Config, Instant, Step};
 
 /// Runs `f` on worker 1 while worker 0 is stuck in a poll with a task in its LIFO slot.
@@ -267,6 +267,63 @@ fn an_idle_executor_has_no_timeouts() {
     sim.executor.platform().advance(4 * NAP);
     sim.on(1, filch::Worker::end_park);
     assert_eq!(park(1), None);
+}
+
+/// All sleep, and none watches. Worker 1 is woken for a task, which worker 0 takes: so worker 1 counts as a searcher when `f` leaves
+/// something behind its poll, and nobody else is woken. Then `turns` has worker 1 turn to something else, and returns which workers were woken: another must watch.
+fn beside_a_searcher(
+    f: impl FnOnce(&'static ManualExecutor) + Send + 'static,
+    turns: impl FnOnce(&Sim) -> Vec<u16> + Send + 'static,
+) {
+    let (sim, inside) = shared(watched(3, quiet().watchdog(Some((NAP, 4 * NAP)))));
+    let park = |worker| sim.on(worker, filch::Worker::begin_park).expect("nothing to do");
+    let again = |worker| {
+        sim.on(worker, filch::Worker::end_park);
+        park(worker)
+    };
+    for worker in 0..3 {
+        let _ = park(worker);
+    }
+    while (0..3).any(|worker| again(worker).is_some()) {
+        sim.executor.platform().advance(4 * NAP);
+    }
+    sim.on(0, filch::Worker::end_park);
+    let executor = sim.executor;
+    let task = executor.spawn(pool(), async move {
+        f(executor);
+        assert_eq!(executor.platform().woken(), [0_u16; 0], "one searches");
+        assert_eq!(turns(&inside), [2], "it will watch");
+        drop(inside);
+    });
+    assert_eq!(executor.platform().woken(), [1]);
+    assert_eq!(sim.step(0), Step::Polled);
+    output(&mut task.unwrap()).unwrap();
+    sim.on(2, filch::Worker::end_park);
+}
+
+fn to_the_lifo_slot(executor: &'static ManualExecutor) {
+    executor.spawn(pool(), async {}).unwrap().detach();
+}
+
+#[test]
+fn a_searcher_that_leaves_has_another_watch() {
+    beside_a_searcher(to_the_lifo_slot, |sim| {
+        sim.detach(1);
+        sim.executor.platform().woken()
+    });
+}
+
+/// A task of its own comes before it sleeps.
+#[test]
+fn a_searcher_that_polls_has_another_watch() {
+    beside_a_searcher(to_the_lifo_slot, |sim| {
+        let executor = sim.executor;
+        let own = async move { executor.platform().woken() };
+        let mut own = executor.spawner().spawn_pinned(pool(), id(1), own).unwrap();
+        assert_eq!(sim.step(1), Step::Polled);
+        // Before its poll.
+        output(&mut own).unwrap()
+    });
 }
 
 #[test]

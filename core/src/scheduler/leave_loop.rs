@@ -95,7 +95,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[cold]
     fn stop_searching(&self) {
         let executor = self.executor;
-        let look = || executor.has_work(self.id()) || !self.slot().ring.is_empty();
+        // A push, to the LIFO slot too, relies on a searcher: if it finds no task it sleeps, and watches. This one does not sleep.
+        let look = || {
+            executor.has_work(self.id())
+                || !self.slot().ring.is_empty()
+                || executor.is_unwatched_by_all_but(self.id())
+        };
         if executor.idle.stop_searching(look) {
             executor.notify();
         }

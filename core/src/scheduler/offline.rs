@@ -6,6 +6,8 @@ use crate::platform::Platform;
 impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Worker<P, S, RING> {
     fn drop(&mut self) {
         let (executor, slot) = (self.executor, self.slot());
+        // Not by `leave_loop`, which would tell the loop that drives it.
+        self.stand_up();
         let away = self.leave_loop();
         // Frames below this one still use the slot: no other context may enter it before they end (INV-LOCAL, INV-FORK-WORKER).
         slot.local.abandoned.set(slot.is_at_work());

@@ -105,6 +105,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 if !was_claimed {
                     executor.idle.search_on();
                 }
+            } else if executor.is_unwatched_by_all_but(self.id()) {
+                // It would have watched.
+                executor.notify();
             }
             return None;
         }
