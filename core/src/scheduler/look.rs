@@ -74,6 +74,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.config.has_watchdog() && !self.watchdog.is_on() && self.idle.any_parked(self)
     }
 
+    /// Whether a worker other than `me` is in a poll behind which a task or timers wait, some worker sleeps, and none watches.
+    pub(crate) fn is_unwatched_by_all_but(&self, me: WorkerId) -> bool {
+        let waits = |slot: &WorkerSlot<RING, S::Parts>| {
+            !slot.lifo.is_empty() || (slot.lifo.is_in_poll() && slot.has_timers())
+        };
+        self.lacks_watcher()
+            && self.in_use().iter().enumerate().any(|(i, slot)| i != me.index() && waits(slot))
+    }
+
     /// Whether I/O is not heard of before some worker looks: none is in the reactor. A hint.
     pub(crate) fn is_unheard(&self) -> bool {
         self.listens() && self.idle.listener.is_none()

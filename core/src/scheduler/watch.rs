@@ -2,14 +2,13 @@
 
 use super::{
     context::Worker,
-    executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
 use crate::{
     atomic::Ordering,
     instant::Instant,
     parts::Parts,
-    platform::{Platform, WorkerId},
+    platform::Platform,
     trace::Event,
     watchdog::scan::{Seen, Watched},
 };
@@ -34,17 +33,6 @@ impl<const RING: usize, F: Parts> Watched for WorkerSlot<RING, F> {
 
     fn is_overdue(&self, by: Instant) -> bool {
         self.has_timers() && WorkerSlot::is_overdue(self, by)
-    }
-}
-
-impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
-    /// Whether a worker other than `me` is in a poll behind which a task or timers wait, some worker sleeps, and none watches.
-    pub(crate) fn is_unwatched_by_all_but(&self, me: WorkerId) -> bool {
-        let waits = |slot: &WorkerSlot<RING, S::Parts>| {
-            !slot.lifo.is_empty() || (slot.lifo.is_in_poll() && slot.has_timers())
-        };
-        self.lacks_watcher()
-            && self.in_use().iter().enumerate().any(|(i, slot)| i != me.index() && waits(slot))
     }
 }
 
