@@ -71,6 +71,7 @@ park_notify      sleep::models::models_park_sees_what_came_before_unpark
 spin_release     time::models::models_timer_fires_against_a_waiter
 timer_fired      time::models::models_timer_fires_against_a_look
 watch_lost       scheduler::models_watch::models_watch_is_kept_or_handed_over
+watch_search     scheduler::models_watch::models_watch_of_a_searcher_that_turns_to_work
 listen_wake      scheduler::models_listen::models_each_sleeper_is_woken_where_it_sleeps
 listen_begin     scheduler::models_listen::models_the_reactor_goes_from_one_worker_to_the_next
 listen_end       scheduler::models_listen::models_the_reactor_goes_from_one_worker_to_the_next

@@ -2,7 +2,7 @@
 //!
 //! | duty | others rely on it because | `Worker::leave_loop` |
 //! |---|---|---|
-//! | it searches | a push wakes no worker while one searches | counts it down; the last one looks again, and notifies |
+//! | it searches | a push wakes no worker while one searches | counts it down; the last one looks again, for tasks and for polls that none watches, and notifies |
 //! | it was a watcher | a watcher takes what waits behind a long poll | wakes a sleeper to watch, if none does |
 //! | it has heard of I/O | that waits for it | delivers it |
 //! | a notification is due | what it has queued in a batch is to be known | notifies |

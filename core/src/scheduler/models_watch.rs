@@ -1,4 +1,4 @@
-//! A model of the watchdog role: a watcher that turns to work leaves no other worker without a watcher.
+//! Models of the watchdog role: neither a watcher nor a searcher that turns to work leaves another worker without a watcher.
 
 use core::time::Duration;
 
@@ -58,5 +58,58 @@ fn models_watch_is_kept_or_handed_over() {
         let told = executor.idle.parked(executor) == 0;
         assert!(told || asleep.flatten().is_some(), "it sleeps without a timeout");
         core::mem::forget(first);
+    });
+}
+
+/// Worker 0, in a poll, puts a task into its LIFO slot. Worker 1 searches, and leaves its loop without a sleep in which it would
+/// watch. Worker 2 sleeps, and does not watch: it must be woken.
+///
+/// Seen to catch: `watch_search`.
+#[test]
+fn models_watch_of_a_searcher_that_turns_to_work() {
+    check(3, || {
+        let model = Model::<3>::with(|config: Config| config.watchdog(Some((MS, MS))).lifo_cap(3));
+        let executor = model.executor;
+        loom::stop_exploring();
+        let sleeper = thread::spawn(move || {
+            let sleeper = executor.worker(WorkerId::new(2)).unwrap();
+            assert!(sleeper.begin_park().is_some());
+            core::mem::forget(sleeper);
+        });
+        sleeper.join().unwrap();
+        let (here, go) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let searcher = thread::spawn({
+            let (here, go) = (Arc::clone(&here), Arc::clone(&go));
+            move || {
+                let searcher = executor.worker(WorkerId::new(1)).unwrap();
+                executor.idle.search_on();
+                let _ = searcher.slot().local.duties.searches();
+                here.store(true, Release);
+                while !go.load(Acquire) {
+                    thread::yield_now();
+                }
+                let _ = searcher.leave_loop();
+                core::mem::forget(searcher);
+            }
+        });
+        while !here.load(Acquire) {
+            thread::yield_now();
+        }
+        let worker = executor.worker(WorkerId::new(0)).unwrap();
+        // As long ago as worker 2 went to sleep.
+        if executor.watchdog.is_on() {
+            executor.watchdog.end();
+        }
+        let lifo = &worker.slot().lifo;
+        lifo.count_poll();
+        lifo.accept(true);
+        loom::explore();
+        go.store(true, Release);
+        model.spawn(|| {});
+        lifo.accept(false);
+        searcher.join().unwrap();
+        assert!(!lifo.is_empty());
+        assert_eq!(executor.idle.parked(executor), 0, "it sleeps, and none watches");
+        core::mem::forget(worker);
     });
 }
