@@ -83,6 +83,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             && self.in_use().iter().enumerate().any(|(i, slot)| i != me.index() && waits(slot))
     }
 
+    /// Whether a task waits behind a poll, some worker sleeps, and none watches: for simulations.
+    #[doc(hidden)]
+    pub fn is_unwatched(&self) -> bool {
+        let waits =
+            |slot: &WorkerSlot<RING, S::Parts>| slot.lifo.is_in_poll() && !slot.lifo.is_empty();
+        self.lacks_watcher() && self.config.stealing() && self.in_use().iter().any(waits)
+    }
+
     /// Whether I/O is not heard of before some worker looks: none is in the reactor. A hint.
     pub(crate) fn is_unheard(&self) -> bool {
         self.listens() && self.idle.listener.is_none()

@@ -10,6 +10,7 @@
 //! | not more polls in a row from the LIFO slot than the cap, while others wait in the ring | at each poll |
 //! | no worker counts as searching, and as many count as asleep as are, when only the program's own code runs | then |
 //! | no task is in the injector while a worker sleeps, nor in a ring unless a sleeper wakes within 1 ms | then |
+//! | no task is in the LIFO slot of a worker in a poll while workers sleep and none of them watches | then |
 //! | but for the tasks of a batch that one of its wakers holds up, while a sleeper has a timeout | then |
 //! | no task is queued anywhere while all workers sleep; one of them wakes for the first timer | then |
 //! | a task that is ready is polled within so many polls of others | every 512 steps |
@@ -266,6 +267,10 @@ impl World {
             && !self.will_look_soon()
         {
             self.fail("a task waits in a ring while a worker sleeps");
+        }
+        let is_batch = self.actors.iter().any(|a| a.in_waker);
+        if !is_batch && executor.is_unwatched() && !self.will_look_soon() {
+            self.fail("a task waits behind a poll, and no worker that sleeps watches");
         }
     }
 
