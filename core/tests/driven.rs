@@ -63,7 +63,7 @@ fn a_timer_that_its_thread_polls_while_it_rests_asks_for_it() {
     assert_eq!(sim.executor.platform().woken(), [0], "it has no deadline, and needs one now");
 }
 
-/// The other loop may take long until its next step: nobody is to rely on this worker meanwhile.
+/// The other loop may take long until its next step: no other worker is to rely on this one meanwhile.
 #[test]
 fn a_park_that_finds_a_task_leaves_no_duty() {
     let sim = Sim::new(2);

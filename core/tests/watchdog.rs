@@ -270,7 +270,7 @@ fn an_idle_executor_has_no_timeouts() {
 }
 
 /// All sleep, and none watches. Worker 1 is woken for a task, which worker 0 takes: so worker 1 counts as a searcher when `f` leaves
-/// something behind its poll, and nobody else is woken. Then `turns` has worker 1 turn to something else, and returns which workers were woken: another must watch.
+/// something behind its poll, and no other is woken. Then `turns` has worker 1 turn to something else, and returns which workers were woken: another must watch.
 fn beside_a_searcher(
     f: impl FnOnce(&'static ManualExecutor) + Send + 'static,
     turns: impl FnOnce(&Sim) -> Vec<u16> + Send + 'static,
