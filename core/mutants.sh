@@ -7,7 +7,7 @@
 #   core/mutants.sh --check     builds nothing: every patch applies to this tree, and the table below names it and its models
 #
 # The bugs are patches, core/mutants/MUTANT.patch, which say what is wrong and which models see it. A model behind `narrow:` is
-# built with cfg `filch_narrow`; those behind `simulation` are for tests/simulate-mutants.sh. `LIMIT` is the time for one model, in seconds.
+# built with cfg `filch_narrow`, one behind `classes:` with that feature; those behind `simulation` are for tests/simulate-mutants.sh. `LIMIT` is the time for one model, in seconds.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
@@ -47,7 +47,6 @@ deque_still      queue::models_deque::models_deque_a_thief_takes_pieces_of_one_j
 deque_last       queue::models_deque::models_deque_two_thieves_and_the_last_jobs
 deque_room       queue::models_deque::models_deque_of_two_is_full
 deque_late       queue::models_deque::models_deque_of_two_is_full
-injector_unlock  queue::models::models_injector_leaves_tasks_behind
 free_tag         memory::models::models_free_list_hands_no_slot_out_twice
 free_give        memory::models::models_free_list_hands_over
 free_give        task::models_end::models_slot_is_used_again
@@ -69,6 +68,7 @@ park_gap         sleep::models::models_park_sees_what_came_before_unpark
 park_swap        sleep::models::models_park_sees_what_came_before_unpark
 park_notify      sleep::models::models_park_sees_what_came_before_unpark
 spin_release     time::models::models_timer_fires_against_a_waiter
+spin_release     queue::models::models_injector_leaves_tasks_behind
 timer_fired      time::models::models_timer_fires_against_a_look
 watch_lost       scheduler::models_watch::models_watch_is_kept_or_handed_over
 watch_search     scheduler::models_watch::models_watch_of_a_searcher_that_turns_to_work
@@ -107,18 +107,28 @@ io_lock          io::models::models_set_against_drop
 io_unlock        io::models::models_set_against_drop
 io_delivered     io::models::models_set_against_drop
 io_join          io::models::models_set_against_drop
+spin_acquire     classes:queue::models_urgent::models_urgent_order_is_handed_over
+urgent_waiting   classes:queue::models_urgent::models_urgent_is_empty_after_the_last
+urgent_skip      simulation
+urgent_notify    classes:scheduler::models_classes::models_classes_a_sleeper_and_an_urgent_task
+calls_late       classes:scheduler::models_classes::models_classes_pressure_on_a_poll_that_begins
+calls_early      classes:scheduler::models_classes::models_classes_pressure_on_a_poll_that_begins
+urgent_taking    classes:queue::models_urgent::models_urgent_is_not_empty_while_one_is_taken
+loan_late        classes:scheduler::models_classes::models_classes_a_loan_against_a_slow_wake
+loan_sort        classes:scheduler::models_classes::models_classes_a_loan_against_a_wake
 '
 rows() { sed '/^ *$/d' <<<"$table"; }
 
-# The test program of the copy as it is now, for `wide` or `narrow` words; its output goes to the log $2. The cfg goes to this
+# The test program of the copy as it is now, for `wide` or `narrow` words or with `classes`; its output goes to the log $2. The cfg goes to this
 # crate alone, so that what it depends on is built once.
 build() {
-    local wrapper="$dir/$1.sh"
+    local wrapper="$dir/$1.sh" features=()
+    [[ $1 != classes ]] || features=(--features classes)
     printf '#!/bin/sh\nexec "$@" --cfg filch_%s\n' "$1" >"$wrapper"
     chmod +x "$wrapper"
     (
         cd "$tree" && RUSTC_WORKSPACE_WRAPPER=$wrapper RUSTFLAGS="--cfg filch_loom" \
-            cargo test -p filch --release --lib --no-run --target-dir "$dir/build"
+            cargo test -p filch --release --lib --no-run --target-dir "$dir/build" "${features[@]}"
     ) >"$2" 2>&1
     sed -n 's/^ *Executable .*(\(.*\))$/\1/p' "$2"
 }
@@ -161,7 +171,7 @@ copy_tree || exit
 failures=0
 declare -A sound passes
 for mutant in "${chosen[@]}"; do
-    case $(models_of "$mutant") in narrow:*) sound[narrow]= ;; *) sound[wide]= ;; esac
+    case $(models_of "$mutant") in narrow:*) sound[narrow]= ;; classes:*) sound[classes]= ;; *) sound[wide]= ;; esac
 done
 for width in "${!sound[@]}"; do
     program=$(build "$width" "$dir/$width.log")
@@ -173,7 +183,7 @@ echo "mutant | caught by | seconds"
 for mutant in "${chosen[@]}"; do
     mapfile -t models < <(models_of "$mutant")
     width=wide
-    [[ ${models[0]} != narrow:* ]] || width=narrow
+    case ${models[0]} in narrow:* | classes:*) width=${models[0]%%:*} ;; esac
     plant "$mutant" || exit
     program=$(build "$width" "$dir/$mutant.log")
     unplant "$mutant" || exit
@@ -182,7 +192,7 @@ for mutant in "${chosen[@]}"; do
         failures=$((failures + 1))
         continue
     fi
-    for model in "${models[@]#narrow:}"; do
+    for model in "${models[@]#"$width":}"; do
         if [[ -z ${passes[$width $model]:-} ]]; then
             log=$(timeout "${LIMIT:-120}" "${sound[$width]}" --exact "$model" 2>&1)
             if (($?)) || ! grep -q '^test result: ok. 1 passed' <<<"$log"; then

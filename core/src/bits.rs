@@ -24,7 +24,8 @@ impl Field {
     /// The largest value that fits.
     #[inline(always)]
     pub(crate) const fn max(self) -> Word {
-        Word::MAX >> (Word::BITS - self.width)
+        // A field may have no bits.
+        if self.width == 0 { 0 } else { Word::MAX >> (Word::BITS - self.width) }
     }
 
     /// The field's value in `word`.

@@ -41,6 +41,11 @@ extern crate alloc;
 
 pub mod atomic;
 mod bits;
+#[cfg_attr(
+    not(feature = "classes"),
+    allow(unreachable_pub, dead_code, reason = "all tasks are alike")
+)]
+mod class;
 mod fork;
 mod instant;
 pub mod io;
@@ -72,6 +77,8 @@ pub mod __macros {
     };
     pub use core::{future::Future, marker::Send, primitive::usize};
 }
+#[cfg(feature = "classes")]
+pub use class::Class;
 pub use {
     fork::{handle::Fork, scope::Scope},
     instant::Instant,
@@ -97,7 +104,8 @@ pub use {
         error::{JoinError, SpawnError, SpawnErrorKind},
         info::{TaskId, TaskInfo},
         join::{AbortHandle, JoinHandle, RefLimit},
-        spawn::{Builder, Memory, Reservation, Spawner},
+        options::TaskOptions,
+        spawn::{Memory, Reservation, Spawner},
     },
     time::{Elapsed, Interval, MissedTick, Sleep, Tick, Timeout, Timers},
     trace::Event,

@@ -1,4 +1,5 @@
-//! A lock that is held for a few instructions. Only timers and broadcasts use it, and interrupt handlers touch neither.
+//! A lock that is held for a few instructions. Timers, broadcasts and the consumers of shared queues use it, and interrupt handlers are
+//! none of them.
 
 use core::fmt;
 
@@ -35,6 +36,7 @@ impl<T> Spin<T> {
     }
 
     /// As `with`, but returns `None` if another context holds the lock.
+    #[inline]
     pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.take().then(|| self.run(f))
     }

@@ -72,7 +72,19 @@ pub struct WorkerMetrics {
     pub jobs: usize,
     /// Time spent polling, in microseconds, up to the last tick (at most 135 polls ago) or idle moment.
     pub busy_micros: usize,
-    /// Tasks in the worker's ring and LIFO slot now.
+    /// Polls of urgent tasks.
+    #[cfg(feature = "classes")]
+    pub urgent_polls: usize,
+    /// Polls of background tasks.
+    #[cfg(feature = "classes")]
+    pub background_polls: usize,
+    /// How many of those in `queue_depth` are background tasks.
+    #[cfg(feature = "classes")]
+    pub background_depth: usize,
+    /// Polls of urgent tasks that began after their deadlines.
+    #[cfg(feature = "classes")]
+    pub late: usize,
+    /// Tasks in the worker's rings and LIFO slot now.
     pub queue_depth: usize,
     /// Whether a context runs the worker now.
     pub online: bool,

@@ -23,6 +23,7 @@
 //! | [`Metrics`] | no [`Scheduler::metrics`](crate::Scheduler::metrics) |
 //! | [`Broadcasts`] | no [`Scheduler::broadcast`](crate::Scheduler::broadcast) |
 //! | [`Io`] | no worker listens in the platform's [`Reactor`](crate::Reactor) |
+//! | `Classes`, of the feature `classes` | all tasks are alike |
 //!
 //! After Cargo's features, which are one set for a whole program: two executors of one program may differ.
 
@@ -108,6 +109,8 @@ pub trait Parts: sealed::Sealed + Send + Sync + 'static {
     type Broadcasts: Switch;
     #[doc(hidden)]
     type Io: Switch;
+    #[doc(hidden)]
+    type Classes: Switch;
 }
 
 /// Whether a part sets a switch: that of its name, or as here.
@@ -115,6 +118,11 @@ const fn sets(part: &str, switch: &str) -> bool {
     is(part, switch)
         || is(part, "Timers") && is(switch, "Wheels")
         || is(part, "FewTimers") && is(switch, "Timers")
+}
+
+/// Whether a part is there at all: that of classes has a feature.
+const fn is_built(part: &str) -> bool {
+    cfg!(feature = "classes") || !is(part, "Classes")
 }
 
 const fn is(a: &str, b: &str) -> bool {
@@ -143,7 +151,7 @@ macro_rules! parts {
 }
 
 parts! {
-    [Cores Timers Wheels Forks Waits Watchdog Shutdown Metrics Broadcasts Io]:
+    [Cores Timers Wheels Forks Waits Watchdog Shutdown Metrics Broadcasts Io Classes]:
     /// Several workers, which share their work.
     Cores;
     /// Timers: sleeps, timeouts, intervals. Each worker has a wheel of 6 levels with 64 slots: 3 KiB on 64-bit targets.
@@ -166,13 +174,19 @@ parts! {
     Io;
 }
 
+#[cfg(feature = "classes")]
+part! {
+    /// Scheduling classes: [`Class`](crate::Class). A worker has a second ring, for background tasks.
+    Classes of [Cores Timers Wheels Forks Waits Watchdog Shutdown Metrics Broadcasts Io Classes]
+}
+
 macro_rules! sets {
     ([$($name:ident)*]) => {
         /// All parts: the default.
         #[derive(Debug)]
         pub enum All {}
         impl sealed::Sealed for All {}
-        impl Parts for All { $(type $name = On;)* }
+        impl Parts for All { $(type $name = Bool<{ is_built(stringify!($name)) }>;)* }
 
         impl sealed::Sealed for () {}
         impl Parts for () { $(type $name = Off;)* }
@@ -201,11 +215,12 @@ macro_rules! tuple {
             type Metrics = union!(Metrics: $($set)+);
             type Broadcasts = union!(Broadcasts: $($set)+);
             type Io = union!(Io: $($set)+);
+            type Classes = union!(Classes: $($set)+);
         }
     };
 }
 
-sets!([Cores Timers Wheels Forks Waits Watchdog Shutdown Metrics Broadcasts Io]);
+sets!([Cores Timers Wheels Forks Waits Watchdog Shutdown Metrics Broadcasts Io Classes]);
 tuple!(A);
 tuple!(A B);
 tuple!(A B C);

@@ -31,4 +31,12 @@ pub enum Event {
         /// How long it has been inside, at least, in nanoseconds.
         nanos: u64,
     },
+    /// A worker begins the poll of a task later than the task's deadline.
+    #[cfg(feature = "classes")]
+    LateDeadline {
+        /// The task.
+        task: usize,
+        /// How much later, in nanoseconds.
+        nanos: u64,
+    },
 }

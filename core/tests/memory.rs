@@ -12,7 +12,8 @@ use core::{
 
 use common::{Drops, Flag, Sim, Tally, id, output, pool, quiet};
 use filch::{
-    Executor, Instant, JoinError, RunError, SpawnErrorKind, TaskCell, TaskPool, TaskSlot, TaskSlots,
+    Executor, Instant, JoinError, RunError, SpawnErrorKind, TaskCell, TaskOptions, TaskPool,
+    TaskSlot, TaskSlots,
 };
 
 /// A future with a number to tell it from others. It counts its drop.
@@ -226,7 +227,8 @@ fn spawning_after_the_shutdown_gives_the_future_back() {
     assert_eq!((refused.kind, refused.future.0), (SpawnErrorKind::Shutdown, 4));
     let refused = spawner.spawn_pinned(memory, id(0), refused.future).unwrap_err();
     assert_eq!((refused.kind, refused.future.0), (SpawnErrorKind::Shutdown, 4));
-    let refused = spawner.named("late").spawn(memory, refused.future).unwrap_err();
+    let refused =
+        spawner.spawn_with(TaskOptions::new().name("late"), memory, refused.future).unwrap_err();
     assert_eq!((refused.kind, refused.future.0), (SpawnErrorKind::Shutdown, 4));
     assert_eq!(drops.count(), 0);
 }

@@ -41,7 +41,13 @@ fn each_part_takes_its_own_memory_and_no_other() {
     assert_eq!(size::<(Timers, Timers)>(), size::<Timers>());
     assert_eq!(size::<(FewTimers, Timers)>(), size::<Timers>());
     type Most = (Cores, Timers, Forks, Waits, Watchdog, Shutdown, Metrics, (Broadcasts, Io));
-    assert_eq!(size::<Most>(), size::<All>(), "a set of sets is their union");
+    #[cfg(feature = "classes")]
+    type Each = (Most, filch::parts::Classes);
+    #[cfg(not(feature = "classes"))]
+    type Each = Most;
+    assert_eq!(size::<Each>(), size::<All>(), "a set of sets is their union");
+    #[cfg(feature = "classes")]
+    assert!(size::<Each>() > size::<Most>(), "a ring for background tasks");
 }
 
 #[test]

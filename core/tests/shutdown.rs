@@ -18,7 +18,8 @@ use std::{
 
 use common::{Drops, Flag, Log, Sim, id, output, pool, quiet, stop, threads, until, watchdog};
 use filch::{
-    Config, Instant, Platform as _, RunError, ShutdownError, SpawnErrorKind, TaskPool, yield_now,
+    Config, Instant, Platform as _, RunError, ShutdownError, SpawnErrorKind, TaskOptions, TaskPool,
+    yield_now,
 };
 
 #[test]
@@ -62,15 +63,15 @@ fn the_survivors_of_the_deadline_are_shown_and_cancelled() {
     let line = line!() + 3;
     for name in ["one that waits", "another"] {
         let tally = drops.tally();
-        let named = executor.spawner().named(name);
+        let named = TaskOptions::new().name(name);
         let future = async move {
             let _tally = tally;
             pending::<()>().await;
         };
-        core::mem::forget(named.spawn(pool, future).unwrap());
+        core::mem::forget(executor.spawner().spawn_with(named, pool, future).unwrap());
     }
-    let pinned = executor.spawner().named("pinned");
-    core::mem::forget(pinned.spawn_pinned(pool, id(0), pending::<()>()).unwrap());
+    let pinned = TaskOptions::new().name("pinned").pinned(id(0));
+    core::mem::forget(executor.spawner().spawn_with(pinned, pool, pending::<()>()).unwrap());
     executor.spawn(pool, async {}).unwrap().detach();
     let mut survivors = Vec::new();
     assert_eq!(executor.shutdown(deadline, |task| survivors.push(task)), Ok(3));
@@ -412,8 +413,8 @@ fn the_figures_add_up() {
 fn tasks_are_shown_with_what_is_known_of_them() {
     let sim = Sim::new(2);
     let (executor, pool) = (sim.executor, pool());
-    let named =
-        executor.spawner().named("fetch").spawn_pinned(pool, id(1), pending::<()>()).unwrap();
+    let options = TaskOptions::new().name("fetch").pinned(id(1));
+    let named = executor.spawner().spawn_with(options, pool, pending::<()>()).unwrap();
     let plain = executor.spawn(pool, pending::<()>()).unwrap();
     let info = named.info().unwrap();
     assert_eq!((info.name, info.worker), (Some("fetch"), Some(id(1))));

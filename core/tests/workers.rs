@@ -348,3 +348,25 @@ fn who_stays_awake_for_others_work_and_turns_to_its_own_tells_a_sleeper() {
     output(&mut pusher).unwrap();
     sim.settle();
 }
+
+/// Six workers in clusters of two. The last one steals from its neighbour first, then from the cluster beside, whatever the seed.
+#[test]
+fn a_thief_looks_at_near_workers_first() {
+    for seed in 0..20 {
+        let sim = Sim::with(6, quiet().lifo_cap(0).seed(seed));
+        sim.executor.platform().cluster.store(2, SeqCst);
+        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+        for worker in [0, 2, 4] {
+            let (order, executor) = (Arc::clone(&order), sim.executor);
+            let spawns = async move {
+                let child = async move { order.lock().unwrap().push(worker) };
+                executor.spawn(pool(), child).unwrap().detach();
+            };
+            let parent = sim.executor.spawner().spawn_pinned(pool(), id(worker), spawns);
+            parent.unwrap().detach();
+            assert_eq!(sim.step(worker), Step::Polled);
+        }
+        assert_eq!(sim.run(5), 3);
+        assert_eq!(*order.lock().unwrap(), [4, 2, 0], "seed {seed}");
+    }
+}

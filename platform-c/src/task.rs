@@ -7,7 +7,9 @@ use core::{
     task::{Context, Poll},
 };
 
-use filch::{AbortHandle, JoinError, JoinHandle, SpawnError, TaskSlot, TaskSlots, WorkerId};
+use filch::{
+    AbortHandle, JoinError, JoinHandle, SpawnError, TaskOptions, TaskSlot, TaskSlots, WorkerId,
+};
 
 use crate::{
     FILCH_TASK_SIZE,
@@ -150,8 +152,11 @@ unsafe fn spawn(
     let spawned = match (name, worker) {
         (None, None) => spawner.spawn(pool, machine),
         (None, Some(worker)) => spawner.spawn_pinned(pool, worker, machine),
-        (Some(name), None) => spawner.named(name).spawn(pool, machine),
-        (Some(name), Some(worker)) => spawner.named(name).spawn_pinned(pool, worker, machine),
+        (Some(name), worker) => {
+            let options = TaskOptions::new().name(name);
+            let options = worker.map_or(options, |worker| options.pinned(worker));
+            spawner.spawn_with(options, pool, machine)
+        }
     };
     let handle = spawned.map_err(|SpawnError { kind, future }| {
         // The state is still the program's: it was not spawned.

@@ -38,6 +38,8 @@ knobs! {
     name(name: impl Into<String>);
     stack_size(bytes: usize);
     stealing(on: bool);
+    classes(on: bool);
+    background_share(n: u32);
     lifo_cap(polls: u32);
     spin_rounds(rounds: u32);
     watchdog(timeouts: Option<(Duration, Duration)>);

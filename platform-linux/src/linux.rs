@@ -72,6 +72,8 @@ unsafe impl Host for Linux {
 
     unsafe fn set_worker(&self, worker: Option<WorkerId>) {
         if worker.is_some() {
+            // Room for events is there from the start: which worker listens first, and when, is chance.
+            let _ = self.with_heard(|_| ());
             // Ordering: Relaxed; a count, see below.
             self.workers.fetch_add(1, Ordering::Relaxed);
             return;

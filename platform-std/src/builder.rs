@@ -132,6 +132,18 @@ impl Builder {
         self
     }
 
+    /// As [`Config::classes`].
+    pub fn classes(mut self, on: bool) -> Self {
+        self.config = self.config.classes(on);
+        self
+    }
+
+    /// As [`Config::background_share`].
+    pub fn background_share(mut self, n: u32) -> Self {
+        self.config = self.config.background_share(n);
+        self
+    }
+
     /// As [`Config::stealing`].
     pub fn stealing(mut self, on: bool) -> Self {
         self.config = self.config.stealing(on);

@@ -9,7 +9,10 @@ use core::{
 };
 use std::sync::Arc;
 
-use filch::{Fork, Heap, JoinHandle, Metrics, Spawner, Timers, WorkerId, atomic::AtomicU32};
+use filch::{
+    Class, Fork, Heap, Instant, JoinHandle, Metrics, Spawner, TaskOptions, Timers, WorkerId,
+    atomic::AtomicU32,
+};
 
 use crate::{
     blocking::{self, BlockingMetrics, Pool},
@@ -253,22 +256,31 @@ impl Handle {
         self.0.spawner.spawn_local(self.0.heap, future).map_err(|error| self.refused(error))
     }
 
-    /// Spawns a task with a name, which is shown in [`Runtime::tasks`](crate::Runtime::tasks) and
-    /// among the survivors of a shutdown.
+    /// Spawns a task as the options say: its name, which is shown in
+    /// [`Runtime::tasks`](crate::Runtime::tasks) and among the survivors of a shutdown, its worker,
+    /// its class, its deadline.
     ///
     /// # Errors
-    /// [`SpawnError`], with the future.
-    #[track_caller]
-    pub fn spawn_named<F>(
+    /// [`SpawnError`], with the future; also if there is no such worker.
+    ///
+    /// ```
+    /// use filch_std::{Class, TaskOptions};
+    /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
+    /// let bulk = TaskOptions::new().name("sort").class(Class::Background);
+    /// let sorted = runtime.handle().spawn_with(bulk, async { 7 })?;
+    /// assert_eq!(runtime.block_on(sorted)?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spawn_with<F>(
         &self,
-        name: &'static str,
+        options: TaskOptions,
         future: F,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.0.spawner.named(name).spawn(self.0.heap, future).map_err(|error| self.refused(error))
+        self.0.spawner.spawn_with(options, self.0.heap, future).map_err(|error| self.refused(error))
     }
 
     /// Runs a closure that blocks, as a task, on a thread of the runtime's blocking pool; the
@@ -419,6 +431,46 @@ where
         Ok(handle) => handle.spawn_local(future),
         Err(NoRuntime) => Err(SpawnError { kind: SpawnErrorKind::NoRuntime, future }),
     }
+}
+
+/// Spawns a task as the options say, in the current runtime: [`Handle::spawn_with`].
+///
+/// # Errors
+/// As that, and [`SpawnErrorKind::NoRuntime`].
+pub fn spawn_with<F>(
+    options: TaskOptions,
+    future: F,
+) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    match current() {
+        Some(handle) => handle.spawn_with(options, future),
+        None => Err(SpawnError { kind: SpawnErrorKind::NoRuntime, future }),
+    }
+}
+
+/// The class of the task that calls: [`filch::Spawner::class`]. `None` outside of tasks.
+pub fn class() -> Option<Class> {
+    current()?.0.spawner.class()
+}
+
+/// Gives the task that calls another class: [`filch::Spawner::set_class`]. False outside of tasks.
+pub fn set_class(class: Class) -> bool {
+    current().is_some_and(|handle| handle.0.spawner.set_class(class))
+}
+
+/// Sets when the task that calls should be polled next, at the latest: [`filch::Spawner::set_deadline`].
+/// False outside of tasks that were spawned by [`spawn_with`].
+pub fn set_deadline(at: Option<Instant>) -> bool {
+    current().is_some_and(|handle| handle.0.spawner.set_deadline(at))
+}
+
+/// Whether an urgent task waits, and the task that calls is not urgent: [`filch::Spawner::should_yield`].
+/// For loops that spend no budget. Cost: a few loads.
+pub fn should_yield() -> bool {
+    current().is_some_and(|handle| handle.0.spawner.should_yield())
 }
 
 /// Runs a closure that blocks, in the current runtime: [`Handle::spawn_blocking`].

@@ -2,10 +2,10 @@
 
 use core::future::{Future, poll_fn};
 
-use filch::{JoinError, JoinHandle};
+use filch::{JoinError, JoinHandle, TaskOptions};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::context::Handle;
+use crate::context::{Handle, SpawnError};
 
 /// Tasks whose outputs are taken in the order in which the tasks end. Dropping the set aborts the
 /// tasks that are left.
@@ -87,6 +87,18 @@ impl<T: Send + 'static> JoinSet<T> {
     #[track_caller]
     pub fn spawn(&mut self, future: impl Future<Output = T> + Send + 'static) {
         self.insert(crate::spawn(future));
+    }
+
+    /// Spawns a task as the options say, on the current runtime, into the set.
+    ///
+    /// # Errors
+    /// As [`spawn_with`](crate::spawn_with), with the future.
+    pub fn spawn_with<F>(&mut self, options: TaskOptions, future: F) -> Result<(), SpawnError<F>>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.insert(crate::spawn_with(options, future)?);
+        Ok(())
     }
 
     /// Spawns a task on a runtime, into the set.

@@ -52,8 +52,8 @@ mod stable;
 pub mod time;
 
 pub use filch::{
-    AbortHandle, Instant, JoinError, JoinHandle, Metrics, Panic, TaskId, TaskInfo, Timers, Totals,
-    WorkerId, WorkerMetrics, shield, yield_now,
+    AbortHandle, Class, Instant, JoinError, JoinHandle, Metrics, Panic, TaskId, TaskInfo,
+    TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, shield, yield_now,
 };
 
 pub use crate::{
@@ -61,8 +61,8 @@ pub use crate::{
     blocking::BlockingMetrics,
     builder::{BuildError, Builder, available_workers},
     context::{
-        Handle, NoRuntime, SpawnError, SpawnErrorKind, spawn, spawn_blocking, spawn_local,
-        spawn_pinned, try_spawn,
+        Handle, NoRuntime, SpawnError, SpawnErrorKind, class, set_class, set_deadline,
+        should_yield, spawn, spawn_blocking, spawn_local, spawn_pinned, spawn_with, try_spawn,
     },
     coop::{budgeted, consume_budget, unconstrained},
     host::{Futex, Host},

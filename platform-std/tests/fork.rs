@@ -11,7 +11,7 @@ use std::{
 };
 
 use common::{runtime, until, watchdog};
-use filch_std::{JoinError, SpawnErrorKind};
+use filch_std::{JoinError, SpawnErrorKind, TaskOptions};
 
 /// Runs `f` in a forked child; returns its exit status. The only test of its program, since the
 /// child has only one thread.
@@ -64,7 +64,7 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
         let refused = [
             handle.spawn_pinned(worker, async {}).err().map(|e| e.kind),
             handle.spawn_local(async {}).err().map(|e| e.kind),
-            handle.spawn_named("a name", async {}).err().map(|e| e.kind),
+            handle.spawn_with(TaskOptions::new(), async {}).err().map(|e| e.kind),
         ];
         if refused == [Some(SpawnErrorKind::Forked); 3] { 18 } else { 1 }
     });

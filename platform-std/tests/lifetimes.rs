@@ -10,7 +10,9 @@ use std::{
 };
 
 use common::{Drops, Flag, runtime, until, watchdog};
-use filch_std::{BuildError, JoinHandle, Runtime, SpawnErrorKind, WorkerId, yield_now};
+use filch_std::{
+    BuildError, JoinHandle, Runtime, SpawnErrorKind, TaskOptions, WorkerId, yield_now,
+};
 
 /// Tests that count the threads of the process run alone.
 static THREADS: RwLock<()> = RwLock::new(());
@@ -228,7 +230,7 @@ fn a_shutdown_names_those_that_outlive_its_patience() {
             let _tally = tally;
             pending::<()>().await;
         };
-        core::mem::forget(rt.handle().spawn_named(name, future).unwrap());
+        core::mem::forget(rt.handle().spawn_with(TaskOptions::new().name(name), future).unwrap());
     }
     let mut quick = rt.spawn(async { 1 });
     let survivors = rt.shutdown(Duration::from_millis(20));

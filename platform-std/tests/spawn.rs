@@ -10,7 +10,7 @@ use core::{
 use std::{panic::catch_unwind, rc::Rc, thread};
 
 use common::{Drops, Flag, message, runtime, until, watchdog};
-use filch_std::{Handle, JoinSet, NoRuntime, SpawnErrorKind, WorkerId, yield_now};
+use filch_std::{Handle, JoinSet, NoRuntime, SpawnErrorKind, TaskOptions, WorkerId, yield_now};
 
 #[test]
 fn tasks_are_spawned_and_joined() {
@@ -241,7 +241,8 @@ fn named_tasks_can_be_looked_for() {
     let _watchdog = watchdog();
     let rt = runtime(1);
     let flag = Flag::new();
-    let mut handle = rt.handle().spawn_named("the slow one", flag.wait()).unwrap();
+    let mut handle =
+        rt.handle().spawn_with(TaskOptions::new().name("the slow one"), flag.wait()).unwrap();
     let mut seen = Vec::new();
     rt.tasks(|task| seen.push((task.name, task.location.map(core::panic::Location::file))));
     let [(Some("the slow one"), Some(file))] = seen[..] else { panic!("{seen:?}") };

@@ -10,7 +10,7 @@ use core::{
 use std::{sync::Mutex, thread};
 
 use filch::{Executor, Instant, Platform, TaskPool, WorkerId};
-use filch_std::{Handle, JoinHandle, Runtime, yield_now};
+use filch_std::{Handle, JoinHandle, Runtime, TaskOptions, yield_now};
 use filch_test_support::counting::{self, Counting};
 
 #[global_allocator]
@@ -161,7 +161,7 @@ fn on_std() {
     steady("pinned, local, named", 1_000, || {
         let task = handle.spawn_pinned(WorkerId::new(1), async move {
             let local = handle.spawn_local(yields(2)).unwrap();
-            let named = handle.spawn_named("name", yields(2)).unwrap();
+            let named = handle.spawn_with(TaskOptions::new().name("name"), yields(2)).unwrap();
             local.await.unwrap() + named.await.unwrap()
         });
         assert_eq!(runtime.block_on(task.unwrap()).unwrap(), 4);

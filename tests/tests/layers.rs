@@ -12,7 +12,7 @@ use tokens::{Token, tokens};
 
 /// Modules of the core, lowest layer first. A module may use those of lower layers, and itself.
 const LAYERS: &[&[&str]] = &[
-    &["atomic", "bits", "lock"],
+    &["atomic", "bits", "class", "lock"],
     &["instant", "parts", "platform", "metrics", "trace"],
     &["task"],
     &["memory"],

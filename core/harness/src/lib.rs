@@ -16,6 +16,8 @@ pub mod fuzzing;
 mod atomic;
 #[path = "../../src/bits.rs"]
 mod bits;
+#[path = "../../src/class.rs"]
+mod class;
 #[path = "../../src/instant.rs"]
 mod instant;
 #[path = "../../src/lock.rs"]

@@ -23,6 +23,7 @@ use crate::{
         header::{Header, Tag},
         join::JoinHandle,
         spawn::{Memory, Spawner},
+        state::Snapshot,
     },
 };
 
@@ -162,7 +163,9 @@ impl<F, P> Typed<F, P> {
 }
 
 impl<F: 'static, P: Meta> Meta for Typed<F, P> {
-    const PINNED: bool = P::PINNED;
+    fn first_state(&self) -> Snapshot {
+        self.0.first_state()
+    }
     fn tag(&self) -> Tag {
         Tag { name: Some(function::<F>()), ..self.0.tag() }
     }

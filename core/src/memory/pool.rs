@@ -5,11 +5,7 @@ use core::{alloc::Layout, fmt, future::Future, mem::ManuallyDrop, mem::MaybeUnin
 use super::slab::{Slab, Slabs};
 use crate::{
     atomic::{array_of, maybe_const},
-    task::{
-        cell::{Named, Task},
-        header::Header,
-        spawn::Memory,
-    },
+    task::{cell::Task, header::Header, options::Optioned, spawn::Memory},
 };
 
 /// `N` slots of `SLOT` bytes each, in a `static`. Any future that fits becomes a task without an allocator.
@@ -212,7 +208,7 @@ pub struct TaskCell<F: Future> {
 #[repr(C)]
 union CellSlot<F: Future> {
     header: ManuallyDrop<Header>,
-    task: ManuallyDrop<MaybeUninit<Task<F, Named<true>>>>,
+    task: ManuallyDrop<MaybeUninit<Task<F, Optioned>>>,
 }
 
 // SAFETY: as for `TaskPool`; the executor decides which futures may be spawned.

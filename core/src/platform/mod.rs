@@ -105,6 +105,15 @@ pub unsafe trait Platform: Sync + 'static {
         Context::Thread
     }
 
+    /// How far a worker is from another: 0, the default, for workers that share a cache, more for those in other clusters, on other
+    /// sockets or nodes. A worker that looks for tasks of others looks at the nearest first. Only comparisons count. Called in searches;
+    /// it should cost a load or two.
+    #[inline]
+    fn distance(&self, from: WorkerId, to: WorkerId) -> u32 {
+        let _ = (from, to);
+        0
+    }
+
     /// The budget of a future that the calling thread polls without being a worker, in a `block_on` of the platform.
     /// The platform sets the number to [`BUDGET`](crate::BUDGET) before each poll and to `u32::MAX` after it;
     /// operations count it down. The default is `None`: no limit.

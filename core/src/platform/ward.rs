@@ -97,6 +97,11 @@ impl<P: Platform> Ward<P> {
         })
     }
 
+    #[inline(always)]
+    pub(crate) fn distance(&self, from: WorkerId, to: WorkerId) -> u32 {
+        returns(|| self.0.distance(from, to))
+    }
+
     pub(crate) fn wake(&self, worker: WorkerId, word: &AtomicU32) {
         returns(|| self.0.wake(worker, word));
     }

@@ -1,7 +1,8 @@
 //! The injector: tasks from any context, for any worker.
 
 use crate::{
-    atomic::{AtomicBool, AtomicUsize, Ordering, UnsafeCell, maybe_const},
+    atomic::{AtomicUsize, Ordering, maybe_const},
+    lock::Spin,
     queue::chain::{Chain, Stack},
     task::header::Ready,
 };
@@ -12,28 +13,23 @@ const BATCH: core::ops::RangeInclusive<usize> = 4..=64;
 /// An unbounded FIFO without memory of its own: a stack that any context pushes to, and the part of it that a consumer
 /// has already put in order.
 ///
-/// INV-INJECTOR: only the holder of `locked` touches `ordered`. No worker waits for the lock: a worker that finds it
-/// taken goes on, and the holder notifies another worker if it leaves tasks behind (`scheduler::find`).
+/// No worker waits for the lock: a worker that finds it taken goes on, and the holder notifies another worker if it leaves
+/// tasks behind (`scheduler::find`).
 pub(crate) struct Injector {
     stack: Stack,
-    locked: AtomicBool,
-    ordered: UnsafeCell<Chain>,
+    ordered: Spin<Chain>,
     /// How many tasks are in `ordered`.
     waiting: AtomicUsize,
     /// How many tasks were pushed and not yet popped. A hint.
     len: AtomicUsize,
 }
 
-// SAFETY: INV-INJECTOR.
-unsafe impl Sync for Injector {}
-
 impl Injector {
     maybe_const! {
         pub(crate) fn new() -> Self {
             Self {
                 stack: Stack::new(),
-                locked: AtomicBool::new(false),
-                ordered: UnsafeCell::new(Chain::new()),
+                ordered: Spin::new(Chain::new()),
                 waiting: AtomicUsize::new(0),
                 len: AtomicUsize::new(0),
             }
@@ -65,6 +61,24 @@ impl Injector {
         self.stack.is_empty() && self.waiting.load(Ordering::Acquire) == 0
     }
 
+    /// Takes all tasks, oldest first. `None` if a consumer holds the lock.
+    pub(crate) fn take_all(&self) -> Option<Chain> {
+        self.ordered.try_with(|ordered| {
+            let mut all = core::mem::replace(ordered, Chain::new());
+            all.append(self.stack.take_all());
+            self.took(all.len(), ordered);
+            all
+        })
+    }
+
+    /// A consumer, which still has the lock, has taken so many tasks.
+    fn took(&self, tasks: usize, left: &Chain) {
+        // Ordering: Release pairs with the Acquire in `is_empty`.
+        self.waiting.store(left.len(), Ordering::Release);
+        // Ordering: a hint.
+        self.len.fetch_sub(tasks, Ordering::Relaxed);
+    }
+
     /// Takes this worker's fair share, oldest first. Returns the first task and passes the others to `rest`, at most
     /// `room`. `None` if there is no task, or if another consumer holds the lock.
     pub(crate) fn pop_batch(
@@ -73,14 +87,10 @@ impl Injector {
         room: usize,
         mut rest: impl FnMut(Ready),
     ) -> Option<Ready> {
-        // Ordering: the Acquire of the exchange pairs with the Release of the unlock below.
         if self.is_empty() {
             return None;
         }
-        self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        let first = self.ordered.with_mut(|ordered| {
-            // SAFETY: INV-INJECTOR: we hold the lock.
-            let ordered = unsafe { &mut *ordered };
+        self.ordered.try_with(|ordered| {
             let share = |n: usize| (n / workers.max(1)).clamp(*BATCH.start(), *BATCH.end());
             if ordered.len() < *BATCH.end() {
                 ordered.append(self.stack.take_all());
@@ -93,13 +103,8 @@ impl Injector {
                 rest(ready);
                 taken += 1;
             }
-            // Ordering: Release pairs with the Acquire in `is_empty`.
-            self.waiting.store(ordered.len(), Ordering::Release);
-            self.len.fetch_sub(taken, Ordering::Relaxed);
+            self.took(taken, ordered);
             first
-        });
-        // Ordering: Release pairs with the Acquire of the next lock.
-        self.locked.store(false, Ordering::Release);
-        first
+        })?
     }
 }

@@ -342,7 +342,7 @@ fn models_injector_two_producers_one_consumer() {
     check(2, || injector_model(1, 3));
 }
 
-/// Seen to catch: `stack_push`, `injector_unlock`.
+/// Seen to catch: `stack_push`, `spin_release`.
 #[test]
 fn models_injector_two_producers_two_consumers() {
     check(2, || injector_model(2, 3));
@@ -350,7 +350,7 @@ fn models_injector_two_producers_two_consumers() {
 
 /// Batches of one task: the others stay in the ordered part.
 ///
-/// Seen to catch: `injector_unlock`.
+/// Seen to catch: `spin_release`.
 #[test]
 fn models_injector_leaves_tasks_behind() {
     check(2, || injector_model(2, 0));

@@ -9,7 +9,9 @@ use super::{
     slot::{Slots, WorkerSlot},
 };
 use crate::{
+    class::Class,
     memory::slab::Slab,
+    parts::{Parts, Switch},
     platform::{Platform, WorkerId},
     queue::chain::Chain,
     task::{
@@ -108,7 +110,33 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Schedules a new task, in the context for which `admit` returned `caller`.
     pub(super) fn launch(&self, ready: Ready, caller: Caller) {
         self.platform.event(caller, Event::Spawn(ready.as_ptr().as_ptr().addr()));
-        self.schedule_in(caller.and_then(|worker| self.slots().get(worker.index())), ready);
+        let slot = caller.and_then(|worker| self.slots().get(worker.index()));
+        if <S::Parts as Parts>::Classes::ON {
+            self.inherit(slot, &ready);
+        }
+        self.schedule_in(slot, ready);
+    }
+
+    /// A task whose spawn gave no class has that of the task that is being polled.
+    fn inherit(&self, slot: Option<&WorkerSlot<RING, S::Parts>>, ready: &Ready) {
+        let state = &ready.header().state;
+        let given = state.load();
+        if !given.is_classless() {
+            let class = if self.config.classes() { given.own_class() } else { Class::Normal };
+            return state.apply(|state| state.set_class(class));
+        }
+        // SAFETY: frames of this worker are on the calling context's own stack, and a poll holds a reference to its task.
+        let Some(frame) = slot.and_then(|slot| unsafe { slot.local.frame.get().as_ref() }) else {
+            return;
+        };
+        // SAFETY: as above.
+        let Some(parent) = frame.task().map(|task| unsafe { task.as_ref() }.state.load()) else {
+            return;
+        };
+        // What a handler spawns has nothing to do with the poll that it has interrupted.
+        if !parent.is_classless() && !self.platform.is_handler() {
+            state.apply(|state| state.set_class(parent.own_class()));
+        }
     }
 
     /// Counts a new local task, if the calling context polls a task that is pinned to its worker. Returns the worker.
@@ -118,7 +146,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         // look.
         let frame = unsafe { slot.local.frame.get().as_ref() }?;
         // SAFETY: a poll holds a reference to its task.
-        let pinned = unsafe { frame.task.as_ref() }.state.load().is_pinned();
+        let pinned = unsafe { frame.task()?.as_ref() }.state.load().is_pinned();
         (pinned && Self::count_local(slot, 1)).then_some(worker)
     }
 
@@ -166,7 +194,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             // Repeated, since the drop of one local task may spawn another.
             Slab::for_each(executor.anchor.owners(), mine);
             // SAFETY: we are the worker.
-            while let Some(ready) = unsafe { slot.inbox.pop() } {
+            while let Some(ready) = unsafe { slot.pop_pinned() } {
                 if ready.is_local() {
                     self.end(ready, away);
                 } else {
@@ -175,7 +203,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             }
         }
         while let Some(ready) = others.pop_front() {
-            slot.inbox.push(ready);
+            self.executor.push_pinned(slot, ready);
         }
     }
 }

@@ -43,7 +43,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             // A task that is pinned here can run nowhere else, and the caller may wait for it. So it runs, and nests deeper
             // still.
             // SAFETY: we are the worker.
-            let pinned = unsafe { slot.inbox.pop() };
+            let pinned = unsafe { slot.pop_pinned() };
             let polled = pinned.is_some();
             if let Some(ready) = pinned {
                 worker.poll(ready, &away);
@@ -141,8 +141,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let is_due = |slot: &WorkerSlot<RING, S::Parts>| {
             slot.next_timer(tick).is_some_and(|next| next <= by)
         };
-        let has_tasks = |slot: &WorkerSlot<RING, S::Parts>| !slot.ring.is_empty();
-        (!self.injector.is_empty() || self.in_use().iter().any(has_tasks))
+        let has_tasks = |slot: &WorkerSlot<RING, S::Parts>| slot.has_queued();
+        (self.has_injected() || self.in_use().iter().any(has_tasks))
             && !self.regular().iter().any(is_due)
             // Twice: a worker that was seen asleep first may have been woken since by a worker that was seen asleep last.
             && self.all_blocked_sleep(me)

@@ -29,6 +29,10 @@ pub struct Config {
     pub(crate) job_slice: u64,
     pub(crate) job_workers: u16,
     pub(crate) seed: u64,
+    #[cfg(feature = "classes")]
+    pub(crate) classes: bool,
+    #[cfg(feature = "classes")]
+    pub(crate) background: u32,
 }
 
 const fn nanos(d: Duration) -> u64 {
@@ -52,6 +56,10 @@ impl Config {
             job_slice: 1_000_000,
             job_workers: u16::MAX,
             seed: 0,
+            #[cfg(feature = "classes")]
+            classes: true,
+            #[cfg(feature = "classes")]
+            background: 16,
         }
     }
 
@@ -162,6 +170,25 @@ impl Config {
         self
     }
 
+    /// Whether tasks have classes (default: true). Without, each task is [`Normal`](crate::Class::Normal), whatever it is given: to see
+    /// what classes are worth.
+    #[cfg(feature = "classes")]
+    pub const fn classes(mut self, on: bool) -> Self {
+        self.classes = on;
+        self
+    }
+
+    /// The share of its polling time that a worker gives to background tasks while it always has others: one of `n` (default: 16).
+    /// 0: they run in idle time alone. 1 counts as 2, the largest share.
+    ///
+    /// Among any polls of a worker whose own queues hold a background task, such tasks get at least that share of the time, less
+    /// nine polls of other classes and one of their own, as a worker looks after each eighth poll. Urgent tasks still come first.
+    #[cfg(feature = "classes")]
+    pub const fn background_share(mut self, n: u32) -> Self {
+        self.background = n;
+        self
+    }
+
     /// The width of a slot of the timer wheel (default: 2^18 ns, about 262 us). It is rounded down to a power of two of
     /// nanoseconds, between 2^10 and 2^30. No timer fires early or late by it: it only sets how often far timers are moved.
     pub const fn timer_tick(mut self, width: Duration) -> Self {
@@ -195,6 +222,10 @@ pub(crate) struct Settings<F> {
     park_timeout: Setting,
     poll_limit: Setting,
     job_slice: Setting,
+    #[cfg(feature = "classes")]
+    classes: Setting,
+    #[cfg(feature = "classes")]
+    background: Setting,
     parts: PhantomData<fn() -> F>,
 }
 
@@ -236,12 +267,16 @@ impl<F: Parts> Settings<F> {
             park_timeout: Setting::new(micros(config.park_timeout)),
             poll_limit: Setting::new(micros(config.poll_limit)),
             job_slice: Setting::new(micros(Some(config.job_slice))),
+            #[cfg(feature = "classes")]
+            classes: Setting::new(config.classes as u32),
+            #[cfg(feature = "classes")]
+            background: Setting::new(config.background),
             parts: PhantomData,
         }
     }
 
     /// The settings that may change.
-    fn each(&self) -> [&Setting; 10] {
+    fn each(&self) -> [&Setting; if cfg!(feature = "classes") { 12 } else { 10 }] {
         let Self { stealing, lifo_cap, spin_rounds, nesting, job_workers, .. } = self;
         let Self { shortest, longest, park_timeout, poll_limit, job_slice, .. } = self;
         [
@@ -255,6 +290,10 @@ impl<F: Parts> Settings<F> {
             park_timeout,
             poll_limit,
             job_slice,
+            #[cfg(feature = "classes")]
+            &self.classes,
+            #[cfg(feature = "classes")]
+            &self.background,
         ]
     }
 
@@ -297,6 +336,21 @@ impl<F: Parts> Settings<F> {
     }
     pub(crate) fn poll_limit(&self) -> Option<u64> {
         if F::Watchdog::ON { nanos_of(&self.poll_limit) } else { None }
+    }
+    /// Whether tasks may have classes.
+    #[inline(always)]
+    pub(crate) fn classes(&self) -> bool {
+        #[cfg(feature = "classes")]
+        return F::Classes::ON && self.classes.get() != 0;
+        #[cfg(not(feature = "classes"))]
+        false
+    }
+    /// Background tasks have one of so many nanoseconds; 0 for none.
+    pub(crate) fn background_share(&self) -> u32 {
+        #[cfg(feature = "classes")]
+        return self.background.get();
+        #[cfg(not(feature = "classes"))]
+        0
     }
     pub(crate) fn job_slice(&self) -> u64 {
         nanos_of(&self.job_slice).unwrap_or(u64::MAX)

@@ -1,11 +1,15 @@
 //! Where a ready task goes, and which worker is woken for it.
 
 use super::{
+    classes::Classes,
     context::Worker,
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
 use crate::{
+    atomic::{Ordering, fence},
+    class::Class,
+    parts::{Parts, Switch},
     platform::{Platform, WorkerId},
     queue::{chain::Chain, ring::Overflow},
     task::header::Ready,
@@ -21,8 +25,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// As `schedule`, by the worker whose slot it is, if it is one.
     #[inline(always)]
     pub(crate) fn schedule_in(&self, slot: Option<&WorkerSlot<RING, S::Parts>>, ready: Ready) {
-        if let Some(worker) = ready.pin() {
-            return self.schedule_pinned(worker, ready);
+        let mut ready = ready;
+        if ready.is_special::<S::Parts>() {
+            let Some(normal) = self.schedule_special(slot, ready) else { return };
+            ready = normal;
         }
         match slot {
             // INV-ACCEPTING: only in a poll, and not in the midst of an owner-only operation.
@@ -34,10 +40,79 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 self.schedule_local(slot, ready);
                 slot.lifo.accept(true);
             }
+            _ if <S::Parts as Parts>::Classes::ON => self.push_outside(ready),
             _ => {
                 self.injector.push(ready);
                 self.notify();
             }
+        }
+    }
+
+    /// Pushes to a queue that others sort, and notifies. The task may have been lent a class since its own was read: if one has, the
+    /// workers sort once more.
+    fn push_outside(&self, ready: Ready) {
+        let Some(classes) = self.classes.get() else { return self.injector.push(ready) };
+        let moves = classes.moves();
+        match ready.class() {
+            Class::Urgent => return self.push_urgent(classes, ready),
+            class => self.injector_of(class).push(ready),
+        }
+        self.has_pushed(classes, moves);
+        self.notify();
+    }
+
+    fn push_urgent(&self, classes: &Classes, ready: Ready) {
+        classes.urgent.push(ready);
+        classes.call();
+        self.notify();
+    }
+
+    /// A task was queued by a class that was read when there had been so many moves.
+    fn has_pushed(&self, classes: &Classes, moves: u32) {
+        // Ordering: pairs with the fence in `sort_again`.
+        fence(Ordering::SeqCst);
+        if classes.moves() != moves {
+            classes.has_moved();
+        }
+    }
+
+    /// A pinned task goes to its worker, and an urgent one to the queue that all workers look at first. A background task goes to the
+    /// ring for such tasks if the caller is a worker, or to the injector for them. Any other comes back.
+    #[inline(never)]
+    fn schedule_special(
+        &self,
+        slot: Option<&WorkerSlot<RING, S::Parts>>,
+        ready: Ready,
+    ) -> Option<Ready> {
+        if let Some(worker) = ready.pin() {
+            self.schedule_pinned(worker, ready);
+            return None;
+        }
+        let Some(classes) = self.classes.get() else { return Some(ready) };
+        let class = ready.class();
+        match (class, slot) {
+            (Class::Normal, _) => return Some(ready),
+            (Class::Urgent, _) => self.push_urgent(classes, ready),
+            // INV-ACCEPTING: as in `schedule_in`. No handler touches a ring.
+            (_, Some(slot)) if slot.lifo.is_accepting() && !self.platform.is_handler() => {
+                slot.lifo.accept(false);
+                self.push_ring(slot, class, ready);
+                slot.lifo.accept(true);
+            }
+            _ => self.push_outside(ready),
+        }
+        None
+    }
+
+    /// As `requeue`, for a task that is pinned or has a class.
+    #[inline(never)]
+    pub(crate) fn requeue_special(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
+        match self.classes.get() {
+            Some(classes) if ready.pin().is_none() => match ready.class() {
+                Class::Urgent => self.push_urgent(classes, ready),
+                class => self.push_ring(slot, class, ready),
+            },
+            _ => self.push_pinned(slot, ready),
         }
     }
 
@@ -64,58 +139,86 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let displaced =
             if self.config.lifo_cap() == 0 { Some(ready) } else { slot.lifo.put(ready) };
         match displaced {
-            Some(ready) => self.push_ring(slot, ready),
+            Some(ready) => self.push_by_class(slot, ready),
             None => self.cover_lifo(slot),
         }
     }
 
-    /// Puts a task at the end of the worker's own ring.
+    /// Puts a task at the end of the worker's own ring for its class, which is not the urgent one.
     ///
     /// The caller is the worker, with the mark of INV-ACCEPTING down.
     #[inline(never)]
-    pub(crate) fn push_ring(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
-        self.requeue(slot, ready);
+    pub(crate) fn push_ring(&self, slot: &WorkerSlot<RING, S::Parts>, class: Class, ready: Ready) {
+        self.push_end(slot, class, ready);
     }
 
     /// As `push_ring`, for a task that has just been polled: in line, on the path of each task that yields.
     #[inline(always)]
     pub(crate) fn requeue(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
+        self.push_end(slot, Class::Normal, ready);
+    }
+
+    #[inline(always)]
+    fn push_end(&self, slot: &WorkerSlot<RING, S::Parts>, class: Class, ready: Ready) {
         debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");
+        let ring = slot.ring_of(class).unwrap_or(&slot.ring);
         // SAFETY: INV-RING-OWNER: we are the worker, and no interrupt on it gets here.
-        let overflow = unsafe { slot.ring.push(ready) };
+        let overflow = unsafe { ring.push(ready) };
         if let Overflow::None = overflow {
             // Without stealing, others can take what left for the injector, and no more.
             if self.has_company() && self.config.stealing() {
                 self.notify_of(slot);
             }
         } else {
-            self.shed(overflow, slot);
+            self.shed(overflow, slot, class);
         }
     }
 
     #[cold]
-    fn shed(&self, overflow: Overflow, slot: &WorkerSlot<RING, S::Parts>) {
-        self.keep(overflow, slot);
+    fn shed(&self, overflow: Overflow, slot: &WorkerSlot<RING, S::Parts>, class: Class) {
+        self.keep(overflow, slot, class);
         if self.has_company() {
             self.notify_of(slot);
         }
     }
 
-    /// What did not fit into a worker's ring goes to the injector.
-    pub(crate) fn keep(&self, overflow: Overflow, slot: &WorkerSlot<RING, S::Parts>) {
+    /// What did not fit into a worker's ring goes to the injector for its class.
+    pub(crate) fn keep(&self, overflow: Overflow, slot: &WorkerSlot<RING, S::Parts>, class: Class) {
+        let injector = self.injector_of(class);
         match overflow {
             Overflow::None => {}
-            Overflow::One(ready) => self.injector.push(ready),
+            Overflow::One(ready) => injector.push(ready),
             Overflow::Chain(chain) => {
                 slot.counters.overflows.add(1);
-                self.injector.push_chain(chain);
+                injector.push_chain(chain);
             }
+        }
+    }
+
+    /// Queues a task that is pinned to the worker whose slot it is.
+    pub(crate) fn push_pinned(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
+        let Some(classes) = self.classes.get() else { return slot.push_pinned(ready) };
+        let moves = classes.moves();
+        let is_urgent = ready.class() == Class::Urgent;
+        slot.push_pinned(ready);
+        self.has_pushed(classes, moves);
+        if is_urgent {
+            classes.call();
+        }
+    }
+
+    /// Puts a task that was in the LIFO slot, or in that of another worker, into the queue for its class.
+    pub(crate) fn push_by_class(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
+        if <S::Parts as Parts>::Classes::ON && ready.is_special::<S::Parts>() {
+            self.requeue_special(slot, ready);
+        } else {
+            self.push_ring(slot, Class::Normal, ready);
         }
     }
 
     fn schedule_pinned(&self, worker: WorkerId, ready: Ready) {
         // Spawning has checked that the worker exists.
-        self.slot_of(worker).inbox.push(ready);
+        self.push_pinned(self.slot_of(worker), ready);
         self.wake_worker(worker);
     }
 }
@@ -129,12 +232,24 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if let Some(ready) = slot.lifo.take() {
             chain.push_back(ready);
         }
+        self.give_ring(Class::Normal, chain);
+        if <S::Parts as Parts>::Classes::ON {
+            self.give_ring(Class::Background, Chain::new());
+        }
+    }
+
+    /// The tasks of a ring go behind those of the chain, and all to the injector.
+    fn give_ring(&self, class: Class, mut chain: Chain) {
         // SAFETY: INV-RING-OWNER: we are the worker.
-        while let Some(ready) = unsafe { slot.ring.pop() } {
+        while let Some(ready) = self.slot().ring_of(class).and_then(|ring| unsafe { ring.pop() }) {
             chain.push_back(ready);
         }
         if !chain.is_empty() {
-            self.executor.injector.push_chain(chain);
+            self.executor.injector_of(class).push_chain(chain);
+            if let Some(classes) = self.executor.classes.get() {
+                // They were not sorted, perhaps.
+                classes.has_moved();
+            }
             self.executor.notify();
         }
     }

@@ -9,10 +9,26 @@ use crate::{
     parts::{Parts, Switch},
     platform::{Platform, WorkerId},
     task::{
+        coop::exhaust,
         executor_ref::{Caller, Current, TaskExecutor, Waiter},
         header::{Ready, Slot},
     },
 };
+#[cfg(feature = "classes")]
+use crate::{class::Class, instant::Instant, task::header::Header};
+
+#[cfg(feature = "classes")]
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    /// The task that the calling context polls, if tasks can have classes.
+    fn polled(&self) -> Option<&Header> {
+        if !<S::Parts as Parts>::Classes::ON || self.platform.is_handler() {
+            return None;
+        }
+        let (_, slot) = self.current()?;
+        // SAFETY: frames of this worker are on the calling context's own stack, and a poll holds a reference to its task.
+        unsafe { Some(slot.local.frame.get().as_ref()?.task()?.as_ref()) }
+    }
+}
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<P, S, RING> {
     fn schedule(&'static self, ready: Ready) {
@@ -55,6 +71,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
     fn budget(&'static self) -> Option<NonNull<Cell<u32>>> {
         match self.current() {
             Some((_, slot)) if !slot.local.frame.get().is_null() => {
+                if self.must_give_way(slot) {
+                    exhaust(&slot.local.budget);
+                }
                 Some(NonNull::from(&slot.local.budget))
             }
             _ => self.platform.budget(),
@@ -94,5 +113,48 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
 
     fn guard(&'static self, code: &mut dyn FnMut()) {
         drop(self.platform.guard(code));
+    }
+
+    #[cfg(feature = "classes")]
+    fn has_classes(&'static self) -> bool {
+        <S::Parts as Parts>::Classes::ON
+    }
+
+    #[cfg(feature = "classes")]
+    fn has_loans(&'static self) -> bool {
+        self.config.classes()
+    }
+
+    #[cfg(feature = "classes")]
+    fn class(&'static self) -> Option<Class> {
+        self.polled().map(|task| task.state.load().class())
+    }
+
+    #[cfg(feature = "classes")]
+    fn set_class(&'static self, class: Class) -> bool {
+        let class = if self.config.classes() { class } else { Class::Normal };
+        self.polled().map(|task| task.state.apply(|state| state.set_class(class))).is_some()
+    }
+
+    #[cfg(feature = "classes")]
+    fn set_deadline(&'static self, at: Option<Instant>) -> bool {
+        // SAFETY: a poll holds a reference to its task. INV-DUE: the poll is the calling context's.
+        let due =
+            self.polled().and_then(|task| unsafe { (task.vtable().due)(NonNull::from(task)) });
+        // SAFETY: as above.
+        due.map(|due| unsafe { due.as_ref() }.set(at)).is_some()
+    }
+
+    #[cfg(feature = "classes")]
+    fn should_yield(&'static self) -> bool {
+        self.current().is_some_and(|(_, slot)| self.must_give_way(slot))
+    }
+
+    #[cfg(feature = "classes")]
+    fn sort_again(&'static self) {
+        if let Some(classes) = self.classes.get() {
+            classes.has_moved();
+            self.notify();
+        }
     }
 }

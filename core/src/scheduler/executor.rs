@@ -3,6 +3,7 @@
 use super::{
     broadcasts::Broadcasts,
     census::Census,
+    classes::Classes,
     config::{Config, Settings},
     error::BuildError,
     gate::Gate,
@@ -10,8 +11,9 @@ use super::{
 };
 use crate::{
     atomic::{AtomicU32, AtomicWord, Ordering, array_of, maybe_const},
+    class::Class,
     fork::worker::ForkWorker,
-    parts::{All, Apart, Parts, Switch},
+    parts::{All, Apart, Kept, Parts, Switch},
     platform::{Platform, WorkerId, ward::Ward},
     queue::injector::Injector,
     sleep::idle::{Bitmap, GROUP, Idle},
@@ -60,10 +62,12 @@ pub struct Scheduler<P: Platform, S: Slots<RING>, const RING: usize = 256> {
     pub(crate) broadcasts: Broadcasts,
     pub(crate) idle: Apart<Idle, Cores<S, RING>>,
     pub(crate) injector: Apart<Injector, Cores<S, RING>>,
+    pub(crate) classes: Apart<Ranks<S, RING>, Cores<S, RING>>,
     slots: S,
 }
 
-type Cores<S, const RING: usize> = <<S as Slots<RING>>::Parts as Parts>::Cores;
+type Ranks<S, const RING: usize> = Kept<Classes, <<S as Slots<RING>>::Parts as Parts>::Classes>;
+pub(super) type Cores<S, const RING: usize> = <<S as Slots<RING>>::Parts as Parts>::Cores;
 
 impl<P: Platform, const N: usize, const RING: usize, F: Parts> Executor<P, N, RING, F> {
     maybe_const! {
@@ -123,6 +127,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 broadcasts: Broadcasts::new(),
                 idle: Apart::new(Idle::new()),
                 injector: Apart::new(Injector::new()),
+                classes: Apart::new(Kept::new(Classes::new())),
                 slots,
             }
         }
@@ -186,6 +191,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         debug_assert!(worker.index() < self.slots().len());
         // SAFETY: slots stay, and ids of workers come from slots.
         unsafe { self.slots().get_unchecked(worker.index()) }
+    }
+
+    /// The injector for tasks of this class, which is not the urgent one.
+    #[inline(always)]
+    pub(crate) fn injector_of(&self, class: Class) -> &Injector {
+        match (self.classes.get(), class) {
+            (Some(classes), Class::Background) => &classes.background,
+            _ => &self.injector,
+        }
     }
 
     /// Whether several workers share the work. A single one needs no idle bitmap: a context that queues something for it notifies

@@ -1,16 +1,36 @@
 //! Where a worker finds its next task.
 
-use super::{context::Worker, slot::Slots};
-use crate::{platform::Platform, task::header::Ready};
+use super::{
+    classes::{Classes, OwnClasses},
+    context::Worker,
+    executor::Cores,
+    slot::Slots,
+};
+#[cfg(feature = "classes")]
+use crate::trace::Event;
+use crate::{
+    atomic::{Ordering, fence},
+    class::Class,
+    platform::Platform,
+    queue::chain::Chain,
+    task::header::Ready,
+};
+
+/// In nanoseconds: how often a worker that has background tasks alone looks for I/O and timers, at most. A look takes about one
+/// microsecond.
+const SOON: u64 = 50_000;
 
 /// Each so many searches for a task begin with the injector. One task is taken from there: a batch would go to the end of the ring.
 const AROUND: u32 = 8;
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// The next task: now and then from the injector and the inbox, else LIFO slot, ring, inbox, injector, another
-    /// worker's ring, the injector again.
+    /// The next task. An urgent one comes first. Else it is now and then a background task, or one from the injector or the inbox; else
+    /// one from LIFO slot, ring, inbox, injector, another worker's ring, the injector again; else a background task.
     #[inline(always)]
     pub(crate) fn find(&self) -> Option<Ready> {
+        if let Some(ready) = self.take_urgent() {
+            return Some(ready);
+        }
         let local = &self.slot().local;
         let tick = local.ticks.get().wrapping_add(1);
         local.ticks.set(tick);
@@ -25,14 +45,200 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 return Some(ready);
             }
         }
-        self.take_own().or_else(|| self.take_inbox()).or_else(|| self.take_others())
+        // In one piece with the loop: each poll passes here.
+        if let Some(ready) = self.take_own() {
+            return Some(ready);
+        }
+        self.take_inbox().or_else(|| self.take_others())
+    }
+
+    /// An urgent task: one that is pinned here, or the first of all.
+    #[inline(always)]
+    fn take_urgent(&self) -> Option<Ready> {
+        let (all, own) = (self.executor.classes.get()?, self.slot().classes.get()?);
+        let calls = all.calls();
+        if calls == own.calls.get() { None } else { self.answer(all, own, calls) }
+    }
+
+    /// There may be an urgent task: so many have come.
+    #[inline(never)]
+    fn answer(
+        &self,
+        all: &Classes,
+        own: &OwnClasses<RING, Cores<S, RING>>,
+        calls: u32,
+    ) -> Option<Ready> {
+        // Urgent tasks that never end must not starve timers, I/O and the ends of ticks.
+        if own.urgent_polls.get() as u32 % AROUND == AROUND - 1 {
+            self.keep_up(AROUND);
+        }
+        if own.moves() != all.moves() {
+            self.sort_again(all.moves());
+        }
+        // By turns: neither those that are pinned here nor the others keep the worker to themselves.
+        let ready = if own.share.takes_turns() {
+            own.urgent.pop().or_else(|| all.urgent.pop())
+        } else {
+            all.urgent.pop().or_else(|| own.urgent.pop())
+        };
+        let Some(ready) = ready else {
+            // Another worker may have a lock, and leave tasks.
+            if own.urgent.is_empty() && all.urgent.is_empty() && own.moves() == all.moves() {
+                own.calls.set(calls);
+            }
+            return None;
+        };
+        if own.share.spends() {
+            own.share.settle(self.now());
+        }
+        // That one may have found the lock taken.
+        if !all.urgent.is_empty() && !self.slot().local.duties.is_searching() {
+            self.executor.notify();
+        }
+        own.urgent_polls.add(1);
+        #[cfg(feature = "classes")]
+        self.note_deadline(&ready, own);
+        Some(ready)
+    }
+
+    /// A deadline is for one poll, which begins now.
+    #[cfg(feature = "classes")]
+    #[inline]
+    fn note_deadline(&self, ready: &Ready, own: &OwnClasses<RING, Cores<S, RING>>) {
+        let Some((due, at)) = ready.due().and_then(|due| Some((due, due.at()?))) else { return };
+        due.set(None);
+        let late = self.executor.platform.now().nanos_since(at);
+        if late > 0 {
+            own.late.add(1);
+            let event = Event::LateDeadline { task: ready.as_ptr().as_ptr().addr(), nanos: late };
+            self.executor.platform.event(Some(self.id()), event);
+        }
+    }
+
+    /// A background task, if its turn has come while other tasks wait.
+    #[inline]
+    fn take_share(&self) -> Option<Ready> {
+        let (all, own) = (self.executor.classes.get()?, self.slot().classes.get()?);
+        let waits = self.has_background(all, own);
+        let share = self.executor.config.background_share();
+        if (!waits && !own.share.spends()) || share == 0 {
+            own.share.rest();
+            return None;
+        }
+        if !own.share.is_due(self.now(), share) {
+            return None;
+        }
+        let Some(ready) = self.take_own_background() else {
+            own.share.rest();
+            return None;
+        };
+        own.background_polls.add(1);
+        // Its time is counted at the next look.
+        self.slot().local.ticks.set(0_u32.wrapping_sub(1));
+        Some(ready)
+    }
+
+    /// Whether a background task waits in this worker's queues or comes from outside.
+    fn has_background(&self, all: &Classes, own: &OwnClasses<RING, Cores<S, RING>>) -> bool {
+        // SAFETY: we are the worker.
+        !own.ring.is_empty() || unsafe { !own.inbox.is_empty() } || !all.background.is_empty()
+    }
+
+    /// A worker with nothing but background tasks hears of timers and I/O almost as one that sleeps: by ticks, what comes would wait for
+    /// many of their polls. Whether there was something.
+    fn look_before_background(&self) -> bool {
+        let Some(pace) = self.slot().local.pace.get() else { return false };
+        pace.has_not_looked_for(SOON, self.now()) && ((self.look_for_io() > 0) | self.fire_timers())
+    }
+
+    /// A background task of this worker's queues or from outside.
+    fn take_own_background(&self) -> Option<Ready> {
+        let own = self.slot().classes.get()?;
+        // SAFETY: we are the worker.
+        let pinned = || unsafe { own.inbox.pop() };
+        // SAFETY: INV-RING-OWNER: we are the worker.
+        let ring = || unsafe { own.ring.pop() };
+        let injected = || self.take_injector(Class::Background, usize::MAX);
+        if own.share.takes_turns() {
+            pinned().or_else(ring).or_else(injected)
+        } else {
+            injected().or_else(ring).or_else(pinned)
+        }
+    }
+
+    /// A background task, as there is no other.
+    #[inline]
+    fn take_background(&self) -> Option<Ready> {
+        let (all, classes) = (self.executor.classes.get()?, self.slot().classes.get()?);
+        classes.share.rest();
+        if self.has_background(all, classes) && self.look_before_background() {
+            if let Some(ready) = self.take_urgent().or_else(|| self.take_own()) {
+                return Some(ready);
+            }
+        }
+        if !all.urgent.is_empty() || !classes.urgent.is_empty() {
+            // Its pusher was interrupted before it called, perhaps for long.
+            if let Some(ready) = self.answer(all, classes, classes.calls.get()) {
+                return Some(ready);
+            }
+        }
+        let own = self.take_own_background();
+        let stolen = || self.may_steal().then(|| self.steal(Class::Background)).flatten();
+        own.or_else(stolen).inspect(|_| classes.background_polls.add(1))
+    }
+
+    /// Some tasks have another class than before: those that are queued here, or in an injector, go to the queue of theirs.
+    #[cold]
+    fn sort_again(&self, moves: u32) {
+        // Ordering: pairs with the fence after a push in `Scheduler::push_outside`: either this worker sees the task, or the context that
+        // has pushed it sees that the count has grown.
+        fence(Ordering::SeqCst);
+        let sorted = [Class::Normal, Class::Background].map(|class| self.sort_class(class));
+        if let Some(own) = self.slot().classes.get().filter(|_| sorted == [true, true]) {
+            own.set_moves(moves);
+        }
+    }
+
+    /// False if another worker holds the injector's lock.
+    fn sort_class(&self, class: Class) -> bool {
+        let (executor, slot) = (self.executor, self.slot());
+        let mut own = Chain::new();
+        if class == Class::Normal {
+            if let Some(ready) = slot.lifo.take() {
+                own.push_back(ready);
+            }
+        }
+        // SAFETY: INV-RING-OWNER: we are the worker.
+        while let Some(ready) = slot.ring_of(class).and_then(|ring| unsafe { ring.pop() }) {
+            own.push_back(ready);
+        }
+        // SAFETY: we are the worker.
+        while let Some(ready) = unsafe { slot.pop_pinned_of(class) } {
+            own.push_back(ready);
+        }
+        while let Some(ready) = own.pop_front() {
+            executor.requeue_special(slot, ready);
+        }
+        let Some(mut injected) = executor.injector_of(class).take_all() else { return false };
+        let mut kept = Chain::new();
+        while let Some(ready) = injected.pop_front() {
+            if ready.class() == class {
+                kept.push_back(ready);
+            } else {
+                executor.requeue_special(slot, ready);
+            }
+        }
+        executor.injector_of(class).push_chain(kept);
+        // A worker that looked meanwhile may have found the injector empty.
+        executor.notify();
+        true
     }
 
     /// Every `AROUND` looks for a task: the injector; the end of a tick, if it has come.
     #[inline(never)]
     fn look_around(&self) -> Option<Ready> {
         self.keep_up(AROUND);
-        self.take_injector(0)
+        self.take_share().or_else(|| self.take_injector(Class::Normal, 0))
     }
 
     /// LIFO slot, capped, then ring.
@@ -46,7 +252,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 return Some(ready);
             }
             // The cap is reached: to the end of the ring, where thieves see it too.
-            self.executor.push_ring(slot, ready);
+            self.executor.push_by_class(slot, ready);
         }
         streak.set(0);
         // SAFETY: INV-RING-OWNER: we are the worker.
@@ -59,23 +265,37 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         unsafe { self.slot().inbox.pop() }
     }
 
+    /// What is not this worker's own, and then a background task.
     #[inline(never)]
     fn take_others(&self) -> Option<Ready> {
-        let local = &self.slot().local;
+        self.take_normal().or_else(|| self.take_background())
+    }
+
+    #[inline]
+    fn take_normal(&self) -> Option<Ready> {
         // A worker that takes a whole tick's tasks at a time, or jobs, would never come to its end in `look_around`.
         self.end_tick_if_over();
-        if let Some(ready) = self.take_injector(usize::MAX) {
+        if let Some(ready) = self.take_injector(Class::Normal, usize::MAX) {
             return Some(ready);
         }
-        if !self.executor.config.stealing() || self.executor.in_use().len() == 1 {
+        if !self.may_steal() {
             return None;
         }
-        if !local.duties.is_searching() {
-            if !self.executor.idle.try_search(self.executor.census.online()) {
-                return None;
-            }
-            local.duties.searches();
+        self.steal(Class::Normal).or_else(|| self.take_injector(Class::Normal, usize::MAX))
+    }
+
+    /// Whether this worker searches, from now on if it did not before.
+    fn may_steal(&self) -> bool {
+        if !self.executor.config.stealing() || self.executor.in_use().len() == 1 {
+            return false;
         }
-        self.steal().or_else(|| self.take_injector(usize::MAX))
+        let duties = &self.slot().local.duties;
+        if !duties.is_searching() {
+            if !self.executor.idle.try_search(self.executor.census.online()) {
+                return false;
+            }
+            duties.searches();
+        }
+        true
     }
 }

@@ -105,7 +105,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if done() {
             return true;
         }
-        if self.injector.is_empty() || !self.idle.any_parked(self) {
+        if !self.has_injected() || !self.idle.any_parked(self) {
             return false;
         }
         let Some(helper) = self.helper() else { return false };

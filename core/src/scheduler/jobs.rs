@@ -89,10 +89,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
         let now = self.platform.now();
         let over = now.as_nanos().saturating_sub(since) >= self.config.job_slice();
         // SAFETY: INV-FORK-WORKER: the caller is the worker.
-        let own = || unsafe { !slot.lifo.is_empty() || !slot.inbox.is_empty() };
-        let kept = || !self.config.stealing() && !slot.ring.is_empty();
+        let own = || unsafe { !slot.lifo.is_empty() || slot.has_pinned() };
+        let kept = || !self.config.stealing() && slot.has_queued();
         let unseen = || !self.watchdog.is_on() && (slot.is_overdue(now) || self.is_unheard());
-        let due = over && (own() || kept() || !self.idle.any_parked(self) || unseen());
+        let due = self.is_pressed(slot)
+            || over && (own() || kept() || !self.idle.any_parked(self) || unseen());
         if due {
             // The loop looks for I/O and timers before it steals again.
             if let Some(pace) = slot.local.pace.get() {

@@ -51,6 +51,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// As [`leave_loop`](Self::leave_loop), for what may take as long as a poll: a watcher sees to what this worker keeps waiting.
     pub(crate) fn leave_for_long(&self) -> Away<'_> {
+        if let Some(classes) = self.slot().classes.get() {
+            classes.share.pause(|| self.executor.platform.now().as_nanos());
+        }
         let away = self.leave_loop();
         self.cover_poll();
         away
@@ -98,7 +101,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         // A push, to the LIFO slot too, relies on a searcher: if it finds no task it sleeps, and watches. This one does not sleep.
         let look = || {
             executor.has_work(self.id())
-                || !self.slot().ring.is_empty()
+                || self.slot().has_queued()
                 || executor.is_unwatched_by_all_but(self.id())
         };
         if executor.idle.stop_searching(look) {
@@ -221,7 +224,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             if !slot.lifo.is_empty() {
                 self.cover_lifo(slot);
             }
-            if !self.injector.is_empty() || (self.config.stealing() && !slot.ring.is_empty()) {
+            if self.has_injected() || (self.config.stealing() && slot.has_queued()) {
                 self.notify();
             }
             slot.local.duties.batches(batching);

@@ -5,6 +5,7 @@ use super::{
     slot::{Slots, WorkerSlot},
 };
 use crate::{
+    class::Class,
     fork::worker::ForkWorker,
     parts::{Parts, Switch},
     platform::{Platform, WorkerId},
@@ -24,11 +25,47 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     fn has_work_but_of(&self, me: Option<usize>) -> bool {
         let jobs = self.may_run_jobs();
         let has = |slot: &WorkerSlot<RING, S::Parts>| {
-            !slot.ring.is_empty() || (jobs && slot.fork.get().is_some_and(ForkWorker::has_jobs))
+            slot.has_queued() || (jobs && slot.fork.get().is_some_and(ForkWorker::has_jobs))
         };
-        !self.injector.is_empty()
+        self.has_injected()
             || (self.config.stealing()
                 && self.in_use().iter().enumerate().any(|(i, slot)| Some(i) != me && has(slot)))
+    }
+
+    /// Whether a task waits that any worker may take, in a queue that is no worker's.
+    #[inline]
+    pub(crate) fn has_injected(&self) -> bool {
+        !self.injector.is_empty()
+            || self
+                .classes
+                .get()
+                .is_some_and(|classes| !classes.urgent.is_empty() || !classes.background.is_empty())
+    }
+
+    /// Whether an urgent task waits that the worker may run: it gives way.
+    #[inline(always)]
+    pub(crate) fn is_pressed(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
+        let (Some(all), Some(own)) = (self.classes.get(), slot.classes.get()) else { return false };
+        all.calls() != own.calls.get() && (!all.urgent.is_empty() || !own.urgent.is_empty())
+    }
+
+    /// Whether an urgent task waits for the poll of a task of another class, in the context of the worker whose slot it is.
+    #[inline(always)]
+    pub(crate) fn must_give_way(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
+        self.is_pressed(slot) && Self::class_of(slot).is_some_and(|class| class != Class::Urgent)
+    }
+
+    /// The class of the task that the worker polls, for the worker itself.
+    pub(crate) fn class_of(slot: &WorkerSlot<RING, S::Parts>) -> Option<Class> {
+        // SAFETY: frames of this worker are on the calling context's own stack, and a poll holds a reference to its task.
+        unsafe { Some(slot.local.frame.get().as_ref()?.task()?.as_ref().state.load().class()) }
+    }
+
+    /// How often urgent tasks have come, if one waits now that this worker may run: for simulations.
+    #[doc(hidden)]
+    pub fn urgent_calls(&self, worker: WorkerId) -> Option<u32> {
+        let (all, own) = (self.classes.get()?, self.slots().get(worker.index())?.classes.get()?);
+        (!all.urgent.is_empty() || !own.urgent.is_empty()).then(|| all.calls())
     }
 
     /// Whether one more worker may run jobs of others (`Config::job_workers`).

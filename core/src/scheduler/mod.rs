@@ -5,6 +5,7 @@ pub(crate) mod blocked;
 pub(crate) mod broadcast;
 pub(crate) mod broadcasts;
 pub(crate) mod census;
+pub(crate) mod classes;
 pub(crate) mod config;
 pub(crate) mod context;
 pub(crate) mod dispatch;
@@ -24,6 +25,8 @@ pub(crate) mod listening;
 pub(crate) mod look;
 #[cfg(all(test, filch_loom))]
 mod models_broadcast;
+#[cfg(all(test, filch_loom, feature = "classes"))]
+mod models_classes;
 #[cfg(all(test, filch_loom))]
 mod models_jobs;
 #[cfg(all(test, filch_loom))]

@@ -100,7 +100,7 @@ type Pool = TaskPool<640, 4>;
 
 pub(super) struct Model<const N: usize> {
     pub(super) executor: &'static Whole,
-    pool: &'static Pool,
+    pub(super) pool: &'static Pool,
 }
 
 impl<const N: usize> Clone for Model<N> {
@@ -217,7 +217,7 @@ fn two_workers_and_a_foreign_pusher() {
     join(workers);
 }
 
-/// Seen to catch: `idle_recheck`, `idle_gap`, `idle_fence`, `ring_publish`, `injector_unlock`.
+/// Seen to catch: `idle_recheck`, `idle_gap`, `idle_fence`, `ring_publish`, `spin_release`.
 #[test]
 fn two_workers_and_two_tasks_from_outside() {
     check(1, two_workers_and_a_foreign_pusher);

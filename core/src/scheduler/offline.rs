@@ -21,7 +21,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Worker<P, S, RING>
         executor.settle();
         // Pinned tasks wait where the next context of this worker, or a thread that waits for the end, finds them.
         // SAFETY: we are the worker.
-        unsafe { slot.inbox.put_back() };
+        unsafe { slot.put_back() };
         executor.leave(slot);
     }
 }

@@ -142,7 +142,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn must_stay(&self) -> bool {
         let slot = self.slot();
         // SAFETY: we are the worker.
-        let mail = unsafe { !slot.inbox.is_empty() };
-        mail || self.executor.gate.is_stopped() || !slot.lifo.is_empty() || !slot.ring.is_empty()
+        let mail = unsafe { slot.has_pinned() };
+        mail || self.executor.gate.is_stopped() || !slot.lifo.is_empty() || slot.has_queued()
     }
 }

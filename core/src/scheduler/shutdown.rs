@@ -155,7 +155,7 @@ where
     /// nothing to do. A core that can be no other worker but its own is of no help here.
     fn work_for_absent(&'static self, all: bool, deadline: Option<Instant>) {
         for (i, slot) in self.slots().iter().enumerate() {
-            if !all && (slot.is_online() || !slot.inbox.has_mail()) {
+            if !all && (slot.is_online() || !slot.has_mail()) {
                 continue;
             }
             let Ok(worker) = self.attach(WorkerId::new(i as u16), OFFLINE) else { continue };

@@ -7,9 +7,10 @@ use core::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
-use super::{broadcasts::Mark, duties::Duties, pace::Pace, rng::Rng};
+use super::{broadcasts::Mark, classes::OwnClasses, duties::Duties, pace::Pace, rng::Rng};
 use crate::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicWord, Ordering, compiler_fence, maybe_const},
+    class::Class,
     fork::worker::ForkWorker,
     instant::Instant,
     metrics::Counters,
@@ -43,6 +44,7 @@ pub struct WorkerSlot<const RING: usize = 256, F: Parts = All> {
     /// The worker's timers. Other workers fire them when it is stuck or offline.
     pub(crate) wheel: Apart<Timed<F>, F::Cores>,
     pub(crate) inbox: Inbox,
+    pub(crate) classes: Kept<OwnClasses<RING, F::Cores>, F::Classes>,
     pub(crate) fork: Kept<ForkWorker, F::Forks>,
     pub(crate) counters: Counters<F>,
     pub(crate) local: Local<F>,
@@ -136,6 +138,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
                 }),
                 wheel: Apart::new(Kept::new(Wheel::new())),
                 inbox: Inbox::new(),
+                classes: Kept::new(OwnClasses::new()),
                 fork: Kept::new(ForkWorker::new()),
                 counters: Counters::new(),
                 local: Local::new(),
@@ -150,6 +153,95 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
             || self.local.depth.get() > 0
             || self.local.in_broadcast.get()
             || self.fork.get().is_some_and(ForkWorker::is_in_run)
+    }
+
+    /// The ring for tasks of this class, which is not the urgent one.
+    #[inline(always)]
+    pub(crate) fn ring_of(&self, class: Class) -> Option<&Ring<RING, F::Cores>> {
+        match class {
+            Class::Background => self.classes.get().map(|classes| &classes.ring),
+            _ => Some(&self.ring),
+        }
+    }
+
+    /// Whether tasks are in a ring of the worker's.
+    #[inline]
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.ring.is_empty() || self.classes.get().is_some_and(|classes| !classes.ring.is_empty())
+    }
+
+    /// How many.
+    pub(crate) fn queued(&self) -> usize {
+        self.ring.len() + self.classes.get().map_or(0, |classes| classes.ring.len())
+    }
+
+    /// Queues a task that is pinned to the worker.
+    pub(crate) fn push_pinned(&self, ready: Ready) {
+        let Some(classes) = self.classes.get() else { return self.inbox.push(ready) };
+        match ready.class() {
+            Class::Urgent => classes.urgent.push(ready),
+            Class::Normal => self.inbox.push(ready),
+            Class::Background => classes.inbox.push(ready),
+        }
+    }
+
+    /// The next task that is pinned to the worker, whatever its class.
+    ///
+    /// # Safety
+    /// The caller is the worker.
+    pub(crate) unsafe fn pop_pinned(&self) -> Option<Ready> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            self.classes
+                .get()
+                .and_then(|own| own.urgent.pop())
+                .or_else(|| self.inbox.pop())
+                .or_else(|| self.pop_pinned_of(Class::Background))
+        }
+    }
+
+    /// The next of them of a class that is not the urgent one.
+    ///
+    /// # Safety
+    /// The caller is the worker.
+    pub(crate) unsafe fn pop_pinned_of(&self, class: Class) -> Option<Ready> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match class {
+                Class::Background => self.classes.get()?.inbox.pop(),
+                _ => self.inbox.pop(),
+            }
+        }
+    }
+
+    /// Whether a task that is pinned to the worker waits.
+    ///
+    /// # Safety
+    /// The caller is the worker.
+    pub(crate) unsafe fn has_pinned(&self) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe { !self.inbox.is_empty() || self.classes.get().is_some_and(|own| own.has_pinned()) }
+    }
+
+    /// Whether a task waits that is pinned to this worker, which has left.
+    pub(crate) fn has_mail(&self) -> bool {
+        let has_mail =
+            |own: &OwnClasses<RING, F::Cores>| !own.urgent.is_empty() || own.inbox.has_mail();
+        self.inbox.has_mail() || self.classes.get().is_some_and(has_mail)
+    }
+
+    /// The worker leaves: others see the tasks that are pinned to it.
+    ///
+    /// # Safety
+    /// The caller is the worker.
+    pub(crate) unsafe fn put_back(&self) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            self.inbox.put_back();
+            if let Some(classes) = self.classes.get() {
+                classes.inbox.put_back();
+            }
+        }
     }
 
     /// Whether its wheel holds a timer.

@@ -144,7 +144,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Source for Scheduler<P, S, 
             timers: c.timers.get(),
             jobs: c.jobs.get(),
             busy_micros: c.busy.get(),
-            queue_depth: slot.ring.len() + usize::from(!slot.lifo.is_empty()),
+            #[cfg(feature = "classes")]
+            urgent_polls: slot.classes.get().map_or(0, |own| own.urgent_polls.get()),
+            #[cfg(feature = "classes")]
+            background_polls: slot.classes.get().map_or(0, |own| own.background_polls.get()),
+            #[cfg(feature = "classes")]
+            background_depth: slot.classes.get().map_or(0, |own| own.ring.len()),
+            #[cfg(feature = "classes")]
+            late: slot.classes.get().map_or(0, |own| own.late.get()),
+            queue_depth: slot.queued() + usize::from(!slot.lifo.is_empty()),
             online: slot.is_online(),
         })
     }

@@ -1,5 +1,7 @@
 //! A worker: one pass of its loop, and a poll.
 
+use core::cell::Cell;
+
 use super::{
     context::Worker,
     error::RunError,
@@ -40,6 +42,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[inline]
     pub fn step(&self) -> Step {
         let _nested = self.nest();
+        if let Some(classes) = self.slot().classes.get() {
+            classes.share.resume(|| self.now());
+        }
         let mut step = self.pass();
         if step == Step::Idle && self.look_for_io() > 0 {
             step = self.pass();
@@ -134,7 +139,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (executor, slot) = (self.executor, self.slot());
         let local = &slot.local;
         let task = ready.as_ptr();
-        let frame = Frame { task, below: local.frame.get() };
+        let frame = Frame::new(task, local.frame.get());
         local.frame.set(&frame);
         local.budget.set(BUDGET);
         if let Some(pace) = local.pace.get() {
@@ -148,14 +153,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         executor.platform.event(Some(self.id()), Event::PollStart(task.as_ptr().addr()));
 
         slot.lifo.accept(true);
-        let polled = run::poll(ready, &executor.platform);
+        let polled = run::poll(ready, &executor.platform, frame.gone());
         slot.lifo.accept(false);
 
         executor.platform.event(Some(self.id()), Event::PollEnd(task.as_ptr().addr()));
         slot.lifo.count_poll();
         local.frame.set(frame.below);
         match polled {
-            Polled::Again(ready) if ready.pin().is_some() => slot.inbox.push(ready),
+            Polled::Again(ready) if ready.is_special::<S::Parts>() => {
+                executor.requeue_special(slot, ready);
+            }
             Polled::Again(ready) => executor.requeue(slot, ready),
             Polled::Idle => {}
             over => self.count_completion(matches!(over, Polled::CompleteLocal)),
@@ -182,9 +189,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Ends a local task of a worker that goes offline.
     pub(crate) fn end(&self, ready: Ready, _: &Away<'_>) {
-        match run::cancel(ready, &self.executor.platform) {
+        match run::cancel(ready, &self.executor.platform, &Cell::new(false)) {
             Polled::Complete | Polled::CompleteLocal | Polled::Idle => self.count_completion(true),
-            Polled::Again(ready) => self.slot().inbox.push(ready),
+            Polled::Again(ready) => self.executor.push_pinned(self.slot(), ready),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use core::{cell::Cell, future::Future, mem::ManuallyDrop, pin::Pin, ptr::NonNull, task::Context};
 
+#[cfg(feature = "classes")]
+use super::due::Due;
 use super::{
     error::JoinError,
     header::{Header, Tag, Vtable},
@@ -33,6 +35,8 @@ impl<F: Future, M: Meta> Task<F, M> {
         drop_output: Self::drop_output,
         take_output: Self::take_output,
         meta: Self::meta,
+        #[cfg(feature = "classes")]
+        due: Self::due,
         join_offset: core::mem::offset_of!(Self, join),
     };
 
@@ -51,11 +55,6 @@ impl<F: Future, M: Meta> Task<F, M> {
             (&raw mut (*task).meta).write(meta);
             slot.as_ref().set_vtable(Self::VTABLE);
         }
-    }
-
-    /// The state of a new task of this kind.
-    pub(crate) fn first_state() -> Snapshot {
-        Snapshot::spawned(M::PINNED)
     }
 
     /// Makes the built task one that never runs: cancelled and complete. The caller has its only reference, a handle's.
@@ -132,16 +131,31 @@ impl<F: Future, M: Meta> Task<F, M> {
         // SAFETY: the caller holds a reference; `meta` is never written after `build`.
         unsafe { (*header.cast::<Self>().as_ptr()).meta.tag() }
     }
+
+    #[cfg(feature = "classes")]
+    unsafe fn due(header: NonNull<Header>) -> Option<NonNull<Due>> {
+        // SAFETY: as for `meta`.
+        unsafe { (*header.cast::<Self>().as_ptr()).meta.due().map(NonNull::from) }
+    }
 }
 
 /// Where a task keeps its [`Tag`]. A task without one takes no memory for it.
 pub(crate) trait Meta: 'static {
-    const PINNED: bool;
+    /// The state of a new task of this kind.
+    fn first_state(&self) -> Snapshot;
     fn tag(&self) -> Tag;
+    /// Room for a deadline. INV-DUE.
+    #[cfg(feature = "classes")]
+    fn due(&self) -> Option<&Due> {
+        None
+    }
 }
 
 impl Meta for () {
-    const PINNED: bool = false;
+    #[inline(always)]
+    fn first_state(&self) -> Snapshot {
+        Snapshot::spawned(false)
+    }
     fn tag(&self) -> Tag {
         Tag::default()
     }
@@ -155,18 +169,11 @@ pub(crate) struct Pinned {
 }
 
 impl Meta for Pinned {
-    const PINNED: bool = true;
+    #[inline(always)]
+    fn first_state(&self) -> Snapshot {
+        Snapshot::spawned(true)
+    }
     fn tag(&self) -> Tag {
         Tag { worker: Some(self.worker), local: self.local, ..Tag::default() }
-    }
-}
-
-/// The tag of a task with a name. `PINNED` says whether the task is pinned to the tag's worker.
-pub(crate) struct Named<const PINNED: bool>(pub(crate) Tag);
-
-impl<const PINNED: bool> Meta for Named<PINNED> {
-    const PINNED: bool = PINNED;
-    fn tag(&self) -> Tag {
-        self.0
     }
 }

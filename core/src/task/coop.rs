@@ -97,6 +97,14 @@ pub(crate) fn spend(waker: &Waker, executor: ExecutorRef) -> bool {
     Budget::of_caller(waker, Some(executor)).is_none_or(|budget| budget.spend())
 }
 
+/// Takes what is left of the budget of a poll that gives way, unless it has no limit. One unit must have been spent, or a task that is
+/// pressed in each of its polls would never come further.
+pub(crate) fn exhaust(budget: &Cell<u32>) {
+    if (1..BUDGET).contains(&budget.get()) {
+        budget.set(0);
+    }
+}
+
 /// The budget with which a poll continues after other tasks have run on top of it: a full one, unless it has no limit.
 pub(crate) fn renewed(budget: u32) -> u32 {
     if budget == UNCONSTRAINED { budget } else { BUDGET }

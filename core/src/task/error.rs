@@ -32,6 +32,9 @@ pub enum SpawnErrorKind {
     NoSuchWorker,
     /// A local task can only be spawned by a pinned or a local task: any other task may continue on another worker.
     NotPinned,
+    /// The executor has no classes: its type does not name the part [`Classes`](crate::parts::Classes).
+    #[cfg(feature = "classes")]
+    NoClasses,
 }
 
 impl fmt::Display for SpawnErrorKind {
@@ -44,6 +47,8 @@ impl fmt::Display for SpawnErrorKind {
             ),
             Self::ForeignMemory => f.write_str("the memory serves another executor"),
             Self::Shutdown => f.write_str("the executor is shutting down"),
+            #[cfg(feature = "classes")]
+            Self::NoClasses => f.write_str("the executor has no classes"),
             Self::NoSuchWorker => f.write_str("the executor has no such worker"),
             Self::NotPinned => f.write_str(
                 "a local task is spawned by a task that is pinned to the worker, or local itself",

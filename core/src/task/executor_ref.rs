@@ -14,6 +14,8 @@ use crate::{
     atomic::{AtomicU32, maybe_const},
     platform::WorkerId,
 };
+#[cfg(feature = "classes")]
+use crate::{class::Class, instant::Instant};
 
 /// The first field of a scheduler.
 pub(crate) struct Anchor {
@@ -100,27 +102,28 @@ struct Table<E>(E);
 /// From one list: the trait that a scheduler implements, the table of its functions, and the methods of `ExecutorRef` that
 /// call them.
 macro_rules! operations {
-    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+    ($($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         /// The operations of a scheduler.
         pub(crate) trait TaskExecutor: Sized + Sync + 'static {
-            $($(#[$doc])* fn $name(&'static self $(, $arg: $type)*) $(-> $result)?;)*
+            $($(#[doc = $doc])* $(#[cfg($cfg)])? fn $name(&'static self $(, $arg: $type)*) $(-> $result)?;)*
         }
 
         /// Each is called with a reference to a scheduler of the type that the table was made for.
         struct Operations {
-            $($name: unsafe fn(ExecutorRef $(, $type)*) $(-> $result)?,)*
+            $($(#[cfg($cfg)])? $name: unsafe fn(ExecutorRef $(, $type)*) $(-> $result)?,)*
         }
 
         impl<E: TaskExecutor> Table<E> {
             const OPERATIONS: &'static Operations = &Operations {
                 // SAFETY: INV-EXECUTOR: the reference leads to this table, so that its scheduler is an `E`.
-                $($name: |to $(, $arg)*| unsafe { to.0.cast::<E>().as_ref() }.$name($($arg),*),)*
+                $($(#[cfg($cfg)])? $name: |to $(, $arg)*| unsafe { to.0.cast::<E>().as_ref() }.$name($($arg),*),)*
             };
         }
 
         impl ExecutorRef {
             $(
-                $(#[$doc])*
+                $(#[doc = $doc])*
+                $(#[cfg($cfg)])?
                 #[inline]
                 pub(crate) fn $name(self $(, $arg: $type)*) $(-> $result)? {
                     // SAFETY: INV-EXECUTOR: the table is that of the scheduler's type.
@@ -165,6 +168,27 @@ operations! {
     fn unpark(worker: WorkerId);
     /// Calls user code, and discards its panic.
     fn guard(code: &mut dyn FnMut());
+    /// Whether tasks can have classes.
+    #[cfg(feature = "classes")]
+    fn has_classes() -> bool;
+    /// Whether a task can be lent a class.
+    #[cfg(feature = "classes")]
+    fn has_loans() -> bool;
+    /// The class of the task that the calling context polls.
+    #[cfg(feature = "classes")]
+    fn class() -> Option<Class>;
+    /// Gives that task another class; whether there is one.
+    #[cfg(feature = "classes")]
+    fn set_class(class: Class) -> bool;
+    /// Gives that task another deadline; whether there is one with room for it.
+    #[cfg(feature = "classes")]
+    fn set_deadline(at: Option<Instant>) -> bool;
+    /// Whether that task should give way to an urgent one.
+    #[cfg(feature = "classes")]
+    fn should_yield() -> bool;
+    /// A task that may be queued has another class.
+    #[cfg(feature = "classes")]
+    fn sort_again();
 }
 
 /// The worker that calls; none outside of the workers.
@@ -192,7 +216,7 @@ impl Current {
         let mut frame = self.frame;
         // SAFETY: the frames are on this stack, below us, and outlive the call.
         while let Some(f) = unsafe { frame.as_ref() } {
-            if f.task == task {
+            if f.task() == Some(task) {
                 return true;
             }
             frame = f.below;
@@ -203,6 +227,24 @@ impl Current {
 
 /// A poll under way on some stack.
 pub(crate) struct Frame {
-    pub(crate) task: NonNull<Header>,
+    task: NonNull<Header>,
+    /// The poll is over, and its reference to the task gone: what runs now is a waker of the task that waited for this one.
+    gone: Cell<bool>,
     pub(crate) below: *const Frame,
+}
+
+impl Frame {
+    pub(crate) fn new(task: NonNull<Header>, below: *const Frame) -> Self {
+        Self { task, gone: Cell::new(false), below }
+    }
+
+    /// The task, to which the poll holds a reference.
+    pub(crate) fn task(&self) -> Option<NonNull<Header>> {
+        (!cfg!(feature = "classes") || !self.gone.get()).then_some(self.task)
+    }
+
+    /// For `run::poll`.
+    pub(crate) fn gone(&self) -> &Cell<bool> {
+        &self.gone
+    }
 }

@@ -2,9 +2,13 @@
 
 use core::{cell::Cell, mem::ManuallyDrop, panic::Location, ptr::NonNull, task::Context};
 
+#[cfg(feature = "classes")]
+use super::due::Due;
 use super::{error::JoinError, join_slot::JoinSlot, owner::Owner, state::State};
 use crate::{
     atomic::{AtomicPtr, UnsafeCell, maybe_const},
+    class::Class,
+    parts::{Parts, Switch},
     platform::WorkerId,
 };
 
@@ -46,6 +50,9 @@ pub(crate) struct Vtable {
     pub(crate) take_output: unsafe fn(NonNull<Header>, *mut ()),
     /// The properties that the spawn gave the task: name, location, worker.
     pub(crate) meta: unsafe fn(NonNull<Header>) -> Tag,
+    /// The task's deadline, if it has room for one.
+    #[cfg(feature = "classes")]
+    pub(crate) due: unsafe fn(NonNull<Header>) -> Option<NonNull<Due>>,
     /// The offset of the join slot from the header, in bytes.
     pub(crate) join_offset: usize,
 }
@@ -192,6 +199,25 @@ impl Ready {
     #[inline]
     pub(crate) fn pin(&self) -> Option<WorkerId> {
         if self.header().state.load().is_pinned() { self.tag().worker } else { None }
+    }
+
+    /// Whether it goes elsewhere than most tasks: it is pinned, or has a class.
+    #[inline(always)]
+    pub(crate) fn is_special<F: Parts>(&self) -> bool {
+        self.header().state.load().is_special(F::Classes::ON)
+    }
+
+    /// The class by which it is queued.
+    #[inline]
+    pub(crate) fn class(&self) -> Class {
+        self.header().state.load().class()
+    }
+
+    /// Its deadline, and its place among others with deadlines, if it has room for one.
+    #[cfg(feature = "classes")]
+    pub(crate) fn due(&self) -> Option<&Due> {
+        // SAFETY: a `Ready` holds a reference, and the table is that of the task's type. INV-DUE: the room is the task's own.
+        unsafe { (self.header().vtable().due)(self.0).map(|due| due.as_ref()) }
     }
 
     #[inline]

@@ -3,6 +3,8 @@
 use core::{fmt, panic::Location, ptr::NonNull};
 
 use super::header::Header;
+#[cfg(feature = "classes")]
+use crate::class::Class;
 use crate::platform::WorkerId;
 
 /// A task's identity: the address of its header, unique among the tasks whose handle or waker is alive.
@@ -41,6 +43,9 @@ pub struct TaskInfo {
     pub location: Option<&'static Location<'static>>,
     /// The worker that the task is pinned to.
     pub worker: Option<WorkerId>,
+    /// The class by which the task is queued: its own, or one that it was lent.
+    #[cfg(feature = "classes")]
+    pub class: Class,
     /// Whether the task is queued or being polled. If not, it waits for a wake.
     pub scheduled: bool,
     /// Whether the task was asked to end.
@@ -65,6 +70,8 @@ impl TaskInfo {
             name: tag.name,
             location: tag.location,
             worker: tag.worker,
+            #[cfg(feature = "classes")]
+            class: state.class(),
             scheduled: state.wakes() > 0,
             cancelled: state.is_cancelled(),
             shields: state.shield() as usize,

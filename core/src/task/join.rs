@@ -11,6 +11,8 @@ use core::{
     task::{Context, Poll, Waker},
 };
 
+#[cfg(feature = "classes")]
+use super::waker::header_of;
 use super::{
     coop,
     error::JoinError,
@@ -21,6 +23,8 @@ use super::{
     waker::{carry_out, drop_ref},
 };
 use crate::atomic::AtomicU32;
+#[cfg(feature = "classes")]
+use crate::class::Class;
 
 /// The task's reference count is at its limit, so that no further handle can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +160,8 @@ impl<T> JoinHandle<T> {
                 if self.register(task, &current.waker).is_err() {
                     return Ok(());
                 }
+                #[cfg(feature = "classes")]
+                lend(task, executor.class());
                 if executor.help(&mut done) { Ok(()) } else { Err(JoinError::TooDeep) }
             }
             Waiter::Thread => {
@@ -217,12 +223,61 @@ impl<T> JoinHandle<T> {
     }
 }
 
+/// The task that polls lends its class to the one that it waits for.
+#[cfg(feature = "classes")]
+#[inline]
+fn lend_by(task: NonNull<Header>, waker: &Waker) {
+    // SAFETY: INV-WAKER: the waker holds a reference.
+    let lender = header_of(waker).map(|lender| unsafe { lender.as_ref() }.state.load());
+    // SAFETY: the caller holds a reference.
+    let state = unsafe { task.as_ref() }.state.load();
+    if lender.is_some_and(Snapshot::is_plain) && state.is_plain() {
+        return;
+    }
+    // A combinator's waker: the poll under way is that of the lender.
+    // SAFETY: the caller holds a reference.
+    let class = || unsafe { ExecutorRef::of(task) }.class();
+    lend(task, lender.map(Snapshot::class).or_else(class));
+}
+
+/// Lends the task a class, or takes back what it was lent. The caller holds a reference.
+#[cfg(feature = "classes")]
+fn lend(task: NonNull<Header>, class: Option<Class>) {
+    // Urgent in any case: the task may lower its own class.
+    let lent = |state: Snapshot| {
+        class.filter(|class| *class == Class::Urgent || class.is_before(state.own_class()))
+    };
+    // SAFETY: the caller's reference.
+    let state = unsafe { task.as_ref() }.state.load();
+    if state.lent() != lent(state) {
+        change_loan(task, &lent);
+    }
+}
+
+#[cfg(feature = "classes")]
+#[cold]
+fn change_loan(task: NonNull<Header>, lent: &dyn Fn(Snapshot) -> Option<Class>) {
+    // SAFETY: the caller's reference, which permits the transition; that does not consume it.
+    unsafe {
+        let executor = ExecutorRef::of(task);
+        if executor.has_loans() {
+            let (action, is_queued) = task.as_ref().state.apply(|state| state.lend(lent(state)));
+            carry_out(action, task);
+            if is_queued {
+                executor.sort_again();
+            }
+        }
+    }
+}
+
 impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some((task, state)) = self.state() else { return Poll::Ready(Err(JoinError::Taken)) };
         if !state.is_complete() && self.register(task, cx.waker()).is_ok() {
+            #[cfg(feature = "classes")]
+            lend_by(task, cx.waker());
             return Poll::Pending;
         }
         // SAFETY: INV-HANDLE: our reference.
@@ -239,6 +294,10 @@ impl<T> Drop for JoinHandle<T> {
         let Some(task) = self.task else { return };
         // SAFETY: INV-HANDLE: our reference keeps the header, until the transition.
         let header = unsafe { task.as_ref() };
+        #[cfg(feature = "classes")]
+        if !header.state.load().is_plain() {
+            lend(task, None);
+        }
         let detached = self.unregister(task).and_then(|()| header.state.apply(Snapshot::detach));
         match detached {
             // SAFETY: INV-HANDLE permitted the transition, which consumed our reference; it is not used again.

@@ -17,7 +17,10 @@
 //! more is scheduled as cancelled, and a worker drops its future. So the run queues themselves are the reclaim list.
 
 pub(crate) mod cell;
+pub(crate) mod class;
 pub(crate) mod coop;
+#[cfg(feature = "classes")]
+pub(crate) mod due;
 pub(crate) mod error;
 pub(crate) mod executor_ref;
 pub(crate) mod header;
@@ -30,6 +33,7 @@ mod models;
 mod models_bare;
 #[cfg(all(test, filch_loom))]
 mod models_end;
+pub(crate) mod options;
 pub(crate) mod owner;
 pub(crate) mod run;
 pub(crate) mod spawn;

@@ -102,7 +102,7 @@ impl System {
         loop {
             let Some(ready) = self.bare.queue.pop_batch(1, 0, |_| {}) else { return };
             POLLING.with(|polling| polling.set(true));
-            let polled = run::poll(ready, &Unguarded);
+            let polled = run::poll(ready, &Unguarded, &Cell::new(false));
             POLLING.with(|polling| polling.set(false));
             if let Polled::Again(ready) = polled {
                 self.bare.queue.push(ready);
@@ -175,6 +175,32 @@ impl TaskExecutor for Bare {
     fn guard(&'static self, code: &mut dyn FnMut()) {
         code();
     }
+    #[cfg(feature = "classes")]
+    fn has_classes(&'static self) -> bool {
+        false
+    }
+    #[cfg(feature = "classes")]
+    fn has_loans(&'static self) -> bool {
+        false
+    }
+    #[cfg(feature = "classes")]
+    fn class(&'static self) -> Option<crate::Class> {
+        None
+    }
+    #[cfg(feature = "classes")]
+    fn set_class(&'static self, _: crate::Class) -> bool {
+        false
+    }
+    #[cfg(feature = "classes")]
+    fn set_deadline(&'static self, _: Option<crate::Instant>) -> bool {
+        false
+    }
+    #[cfg(feature = "classes")]
+    fn should_yield(&'static self) -> bool {
+        false
+    }
+    #[cfg(feature = "classes")]
+    fn sort_again(&'static self) {}
 }
 
 /// Counts its drops. Each drop writes a checked cell, as a future writes its state.

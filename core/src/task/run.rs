@@ -36,14 +36,15 @@ pub(crate) trait Guard {
     fn call(&self, code: &mut dyn FnMut()) -> Result<(), Panic>;
 }
 
-/// Polls the task once. Every call into user code is inside `guard`.
+/// Polls the task once. Every call into user code is inside `guard`. `gone` becomes true as the reference is given up, if user code
+/// follows that.
 #[inline(always)]
-pub(crate) fn poll(ready: Ready, guard: &impl Guard) -> Polled {
+pub(crate) fn poll(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Polled {
     let task = ready.as_ptr();
     let header = ready.header();
     let before = header.state.load();
     if before.must_cancel() {
-        return cancel(ready, guard);
+        return cancel(ready, guard, gone);
     }
     let waker = borrowed(task);
     let mut cx = Context::from_waker(&waker);
@@ -54,12 +55,12 @@ pub(crate) fn poll(ready: Ready, guard: &impl Guard) -> Polled {
         done = unsafe { (header.vtable().poll)(task, &mut cx, &alive) };
     });
     match polled {
-        Ok(()) if done => complete(ready, guard),
+        Ok(()) if done => complete(ready, guard, gone),
         Ok(()) if !alive.get() => {
             // The guard contained a panic of the finished future's drop, and did not report it.
             // SAFETY: INV-TASK-POLL; the future is gone, and the output was never written.
             unsafe { (header.vtable().fail)(task, JoinError::Cancelled) };
-            complete(ready, guard)
+            complete(ready, guard, gone)
         }
         // Ordering: `load` has Acquire, and so has the load of the next poll. This one publishes nothing: the queue
         // that carries the `Ready` publishes what the poll did.
@@ -71,7 +72,7 @@ pub(crate) fn poll(ready: Ready, guard: &impl Guard) -> Polled {
                 Polled::Idle
             }
             AfterPending::Again => Polled::Again(ready),
-            AfterPending::Cancel => cancel(ready, guard),
+            AfterPending::Cancel => cancel(ready, guard, gone),
         },
         Err(panic) => {
             if alive.get() {
@@ -80,14 +81,14 @@ pub(crate) fn poll(ready: Ready, guard: &impl Guard) -> Polled {
             }
             // SAFETY: INV-TASK-POLL; the future is gone.
             unsafe { (header.vtable().fail)(task, JoinError::Panicked(panic)) };
-            complete(ready, guard)
+            complete(ready, guard, gone)
         }
     }
 }
 
 /// Drops the future instead of polling it, and completes the task.
 #[cold]
-pub(crate) fn cancel(ready: Ready, guard: &impl Guard) -> Polled {
+pub(crate) fn cancel(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Polled {
     let task = ready.as_ptr();
     // SAFETY: a `Ready` holds a reference.
     let vtable = unsafe { ready.header().vtable() };
@@ -98,11 +99,11 @@ pub(crate) fn cancel(ready: Ready, guard: &impl Guard) -> Polled {
     };
     // SAFETY: INV-TASK-POLL; the future is gone.
     unsafe { (vtable.fail)(task, error) };
-    complete(ready, guard)
+    complete(ready, guard, gone)
 }
 
 /// Completes the task, whose output has been written, and passes the output on.
-fn complete(ready: Ready, guard: &impl Guard) -> Polled {
+fn complete(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Polled {
     let polled = if ready.is_local() { Polled::CompleteLocal } else { Polled::Complete };
     let task = ready.into_raw();
     // SAFETY: the reference was the `Ready`'s, and stays ours until a transition below consumes it.
@@ -124,7 +125,13 @@ fn complete(ready: Ready, guard: &impl Guard) -> Polled {
             drop_output();
             release(task);
         }
-        AfterComplete::WakeJoiner => wake_joiner(task, guard),
+        AfterComplete::WakeJoiner => {
+            // Without classes it is read for `join` in such a waker alone, which costs more than it is worth.
+            if cfg!(feature = "classes") {
+                gone.set(true);
+            }
+            wake_joiner(task, guard);
+        }
     }
     polled
 }

@@ -5,20 +5,22 @@ use core::{
     fmt,
     future::Future,
     marker::PhantomData,
-    panic::Location,
     ptr::NonNull,
     task::{Context, Poll},
 };
 
 use super::{
-    cell::{Meta, Named, Pinned, Task},
+    cell::{Meta, Pinned, Task},
     coop::{ConsumeBudget, Unconstrained, budgeted_by},
     error::{SpawnError, SpawnErrorKind},
     executor_ref::{Caller, ExecutorRef},
-    header::{Header, Ready, Slot, Tag},
+    header::{Header, Ready, Slot},
     join::JoinHandle,
+    options::TaskOptions,
 };
 use crate::platform::WorkerId;
+#[cfg(feature = "classes")]
+use crate::{class::Class, instant::Instant};
 
 /// Memory that an executor's tasks live in: a [`TaskPool`](crate::TaskPool), a [`TaskCell`](crate::TaskCell) or, with
 /// feature `alloc`, a `Heap`.
@@ -108,11 +110,28 @@ impl Spawner {
         self.launch_local(memory, future, |pinned| pinned)
     }
 
-    /// Begins a spawn with a name, for diagnosis. The task keeps the name and the caller's location.
-    #[track_caller]
-    pub fn named(self, name: &'static str) -> Builder {
-        let tag = Tag { name: Some(name), location: Some(Location::caller()), ..Tag::default() };
-        Builder { spawner: self, tag }
+    /// Spawns a future as the options say.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn); [`SpawnErrorKind::NoSuchWorker`]; and, for a class or a deadline, `SpawnErrorKind::NoClasses`.
+    pub fn spawn_with<F>(
+        self,
+        options: TaskOptions,
+        memory: &'static impl Memory,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        if options.worker().is_some_and(|worker| worker.index() >= self.executor.workers()) {
+            return Err(SpawnError { kind: SpawnErrorKind::NoSuchWorker, future });
+        }
+        #[cfg(feature = "classes")]
+        if options.needs_classes() && !self.executor.has_classes() {
+            return Err(SpawnError { kind: SpawnErrorKind::NoClasses, future });
+        }
+        self.launch(memory, future, options.meta())
     }
 
     /// Takes a slot now, so that a later spawn cannot fail.
@@ -200,8 +219,9 @@ impl Spawner {
         // SAFETY: the slot is the caller's and of this type. `publish` makes two references, the handle's and the
         // `Ready`'s.
         unsafe {
+            let state = meta.first_state();
             Task::build(slot, future, meta);
-            slot.as_ref().state.publish(Task::<F, M>::first_state());
+            slot.as_ref().state.publish(state);
             let handle = JoinHandle::new(slot);
             self.executor.launch(Ready::from_raw(slot), caller);
             handle
@@ -232,52 +252,41 @@ impl Spawner {
     }
 }
 
+/// Classes of this executor's tasks. Each is for the task that the calling context polls.
+#[cfg(feature = "classes")]
+impl Spawner {
+    /// The class by which the task is queued: its own, or the one that a task lends it that waits for it. `None` outside of polls,
+    /// and without the part [`Classes`](crate::parts::Classes).
+    pub fn class(self) -> Option<Class> {
+        self.executor.class()
+    }
+
+    /// Gives the task another class of its own. It goes by it when it is queued next, and so do the tasks that it spawns from now on.
+    /// False outside of polls, and without the part [`Classes`](crate::parts::Classes).
+    pub fn set_class(self, class: Class) -> bool {
+        self.executor.set_class(class)
+    }
+
+    /// Sets when the task should be polled next, at the latest; `None`: no deadline. A deadline holds for one poll: the task sets it
+    /// before each wait. It counts while the task is urgent, and stays until an urgent poll. A poll that begins later is counted, and reported as
+    /// [`Event::LateDeadline`](crate::Event::LateDeadline).
+    ///
+    /// False outside of polls, without the part [`Classes`](crate::parts::Classes), and for tasks that were not spawned by
+    /// [`spawn_with`](Self::spawn_with), which have no room for it.
+    pub fn set_deadline(self, at: Option<Instant>) -> bool {
+        self.executor.set_deadline(at)
+    }
+
+    /// Whether an urgent task waits, and the task is not urgent: it should give way soon. For loops that spend no budget. Cost: a few
+    /// loads.
+    pub fn should_yield(self) -> bool {
+        self.executor.should_yield()
+    }
+}
+
 impl fmt::Debug for Spawner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spawner").finish_non_exhaustive()
-    }
-}
-
-/// A spawn with a name. See [`Spawner::named`].
-#[derive(Debug)]
-pub struct Builder {
-    spawner: Spawner,
-    tag: Tag,
-}
-
-impl Builder {
-    /// As [`Spawner::spawn`].
-    ///
-    /// # Errors
-    /// As [`Spawner::spawn`].
-    pub fn spawn<F>(
-        self,
-        memory: &'static impl Memory,
-        future: F,
-    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        self.spawner.launch(memory, future, Named::<false>(self.tag))
-    }
-
-    /// As [`Spawner::spawn_pinned`].
-    ///
-    /// # Errors
-    /// As [`Spawner::spawn_pinned`].
-    pub fn spawn_pinned<F>(
-        self,
-        memory: &'static impl Memory,
-        worker: WorkerId,
-        future: F,
-    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        let tag = Tag { worker: Some(worker), ..self.tag };
-        self.spawner.launch_pinned(memory, worker, future, Named::<true>(tag))
     }
 }
 

@@ -5,10 +5,12 @@
 //! | field | wide (64 bits) | narrow (32 bits) | meaning |
 //! |---|---|---|---|
 //! | life   | 8  | 2  | 0 (vacant: no task), `LIVE` 1 (there is a future), `COMPLETE` 2 (there is an output, or was) |
-//! | flags  | 8  | 6  | cancelled, join interest, join waker, pinned |
+//! | flags  | 4  | 4  | cancelled, join interest, join waker, pinned |
+//! | class  | 2  | 2, or 0 without the feature `classes` | the task's own class; 0 is normal |
+//! | lent   | 2  | as `class` | the class that a waiting task lends it, if that is before its own; 0 is none |
 //! | shield | 8  | 4  | depth of `shield`s held; cancellation waits while it is not zero; saturates |
 //! | wakes  | 16 | 4  | wakes not yet answered by a poll; saturates |
-//! | refs   | 24 | 16 | references: one each for the `Ready`, the `JoinHandle`, every `Waker` and every shield |
+//! | refs   | 24 | 14, or 16 | references: one each for the `Ready`, the `JoinHandle`, every `Waker` and every shield |
 //!
 //! The phases of a task:
 //!
@@ -37,10 +39,20 @@ use crate::{
 const WIDE: bool = Word::BITS == 64;
 
 const LIFE: Field = Field::first(if WIDE { 8 } else { 2 });
-const FLAGS: Field = LIFE.then(if WIDE { 8 } else { 6 });
-const SHIELD: Field = FLAGS.then(if WIDE { 8 } else { 4 });
+const FLAGS: Field = LIFE.then(4);
+/// Of a narrow word each, or none without classes.
+const CLASS_BITS: u32 = if WIDE || cfg!(feature = "classes") { 2 } else { 0 };
+pub(super) const CLASS: Field = FLAGS.then(CLASS_BITS);
+pub(super) const LENT: Field = CLASS.then(CLASS_BITS);
+const SHIELD: Field = LENT.then(if WIDE { 8 } else { 4 });
 const WAKES: Field = SHIELD.then(if WIDE { 16 } else { 4 });
-const REFS: Field = WAKES.then(if WIDE { 24 } else { 16 });
+const REFS: Field = WAKES.then(if WIDE {
+    24
+} else if CLASS_BITS == 2 {
+    14
+} else {
+    16
+});
 
 const LIVE: Word = 1;
 const COMPLETE: Word = 2;
@@ -132,6 +144,11 @@ impl Snapshot {
     pub(crate) const fn is_pinned(self) -> bool {
         self.0 & PINNED != 0
     }
+    /// Whether the task goes elsewhere than most: it is pinned, or, if that counts, it has a class.
+    #[inline(always)]
+    pub(crate) const fn is_special(self, classes: bool) -> bool {
+        self.0 & (PINNED | if classes { CLASS.mask() | LENT.mask() } else { 0 }) != 0
+    }
     #[inline(always)]
     pub(crate) const fn has_join_interest(self) -> bool {
         self.0 & JOIN_INTEREST != 0
@@ -163,7 +180,7 @@ impl Snapshot {
         self.is_cancelled() && self.shield() == 0
     }
 
-    const fn with(self, field: Field, value: Word) -> Self {
+    pub(super) const fn with(self, field: Field, value: Word) -> Self {
         Self(field.set(self.0, value))
     }
     const fn ref_inc(self) -> Self {
@@ -396,6 +413,7 @@ impl fmt::Debug for Snapshot {
             .field("join_interest", &self.has_join_interest())
             .field("join_waker", &self.has_join_waker())
             .field("pinned", &self.is_pinned())
+            .field("class", &self.class())
             .field("shield", &self.shield())
             .field("wakes", &self.wakes())
             .field("refs", &self.refs())

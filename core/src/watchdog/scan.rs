@@ -6,8 +6,9 @@ use crate::{
     instant::Instant,
 };
 
-/// In nanoseconds: for how long a worker is seen in one poll when it counts as stuck, while timeouts are long.
-const STUCK: u64 = 1_000_000;
+/// In nanoseconds: for how long a worker is seen in one poll when it counts as stuck, while timeouts are long. With a tick of the
+/// worker that sees it, a task waits for one millisecond.
+const STUCK: u64 = 900_000;
 /// By how much a deadline must have passed for another worker than its own to see to it, in nanoseconds, if that one is
 /// not known to be stuck.
 pub(crate) const GRACE: u64 = 2_000_000;

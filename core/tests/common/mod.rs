@@ -101,6 +101,8 @@ pub(crate) struct Manual {
     /// The workers that `wake` was called for.
     woken: Mutex<Vec<u16>>,
     in_handler: AtomicBool,
+    /// So many workers are near each other; 0 for all.
+    pub(crate) cluster: AtomicUsize,
 }
 
 impl Manual {
@@ -110,6 +112,7 @@ impl Manual {
             long_polls: Mutex::new(Vec::new()),
             woken: Mutex::new(Vec::new()),
             in_handler: AtomicBool::new(false),
+            cluster: AtomicUsize::new(0),
         }
     }
 
@@ -165,6 +168,11 @@ unsafe impl Platform for Manual {
     }
     unsafe fn set_worker(&self, worker: Option<WorkerId>) {
         set_worker(self.at(), worker);
+    }
+    fn distance(&self, from: WorkerId, to: WorkerId) -> u32 {
+        let cluster_of =
+            |id: WorkerId| id.index().checked_div(self.cluster.load(Ordering::Relaxed));
+        cluster_of(from).zip(cluster_of(to)).map_or(0, |(a, b)| a.abs_diff(b) as u32)
     }
     fn context(&self) -> Context {
         if self.in_handler.load(Ordering::Relaxed) { Context::Handler } else { Context::Thread }

@@ -3,6 +3,7 @@
 //! | invariant | checked |
 //! |---|---|
 //! | a task is polled by one worker at a time | at each poll |
+//! | no poll of another class begins while an urgent task waits that the worker has seen | at each poll |
 //! | a worker has no duty | whenever the program's own code pauses |
 //! | one worker listens at a time; no worker goes into a poll with events that it has heard of | at each poll |
 //! | while an event waits and no worker listens, none polls on without asking for more than a tick | at each poll |
@@ -13,7 +14,7 @@
 //! | no task is in the LIFO slot of a worker in a poll while workers sleep and none of them watches | then |
 //! | but for the tasks of a batch that one of its wakers holds up, while a sleeper has a timeout | then |
 //! | no task is queued anywhere while all workers sleep; one of them wakes for the first timer | then |
-//! | a task that is ready is polled within so many polls of others | every 512 steps |
+//! | a task that is ready, and no background task, is polled within so many polls of others | every 512 steps |
 //! | others take a task behind an endless poll, and a late timer, within two rounds of a busy worker | every 512 steps |
 //! | events and metrics agree; tasks spawned = completed = those in the ledger | at the end |
 //! | every slot of the memory is free | at the end |
@@ -21,7 +22,7 @@
 use core::fmt::Write;
 use std::collections::{BTreeSet, HashMap};
 
-use filch::{Event, TaskInfo, WorkerId};
+use filch::{Class, Event, TaskInfo, WorkerId};
 
 use super::{
     delay::{self, Delays},
@@ -65,12 +66,16 @@ pub(super) struct Streak {
     inside: u32,
     awake: u32,
     ticks: u64,
+    /// The calls for urgent tasks, as its last poll ended and one waited for it.
+    pressed: Option<u32>,
+    /// Its urgent polls so far.
+    urgent_polls: usize,
 }
 
 #[derive(Default)]
 pub(super) struct Check {
     rows: HashMap<usize, Row>,
-    /// Polls by workers that are not blocked: by those that run what is queued.
+    /// Polls of tasks that are not urgent, by workers that are not blocked: by those that run what is queued.
     fair: u64,
     /// One for each worker.
     pub(super) streaks: Vec<Streak>,
@@ -165,6 +170,16 @@ pub(super) fn event(worker: Option<WorkerId>, event: Event) {
     });
 }
 
+/// The worker goes on after a poll.
+pub(super) fn goes_on(worker: WorkerId) {
+    world(|w| {
+        let pressed = w.executor.and_then(|executor| executor.urgent_calls(worker));
+        if let Some(streak) = w.check.streaks.get_mut(worker.index()) {
+            streak.pressed = pressed;
+        }
+    });
+}
+
 impl World {
     fn check_io(&mut self, worker: usize) {
         let Some(streak) = self.check.streaks.get_mut(worker) else { return };
@@ -193,9 +208,6 @@ impl World {
     fn poll_begins(&mut self, task: usize, here: Option<u16>) -> u64 {
         self.counts.polls += 1;
         self.counts.checks += 1;
-        let blocked =
-            |worker| self.executor.is_some_and(|all| all.is_blocked(WorkerId::new(worker)));
-        self.check.fair += u64::from(!here.is_some_and(blocked));
         let row = self.check.row(task);
         let (number, before) = (row.number, row.on);
         row.on = here;
@@ -205,6 +217,9 @@ impl World {
         }
         if let Some(here) = here {
             self.check_streak(usize::from(here));
+            let is_urgent = self.check_class(WorkerId::new(here));
+            let is_blocked = |all: &Machine| all.is_blocked(WorkerId::new(here));
+            self.check.fair += u64::from(!is_urgent && !self.executor.is_some_and(is_blocked));
             self.check_io(usize::from(here));
         }
         number | 5 << 40
@@ -222,6 +237,26 @@ impl World {
         number | 6 << 40
     }
 
+    /// An urgent task was there when the worker began to look for its next one, as none has come since: it must have taken it.
+    /// Whether this poll is an urgent one.
+    fn check_class(&mut self, worker: WorkerId) -> bool {
+        let Some(executor) = self.executor else { return false };
+        let Some((_, mine)) = executor.metrics().workers().nth(worker.index()) else {
+            return false;
+        };
+        let Some(streak) = self.check.streaks.get_mut(worker.index()) else { return false };
+        // The task's class may have changed since it was taken.
+        let was = core::mem::replace(&mut streak.urgent_polls, mine.urgent_polls);
+        let is_urgent = mine.urgent_polls != was;
+        let pressed = streak.pressed.take();
+        self.counts.checks += 1;
+        let goes_first = pressed.is_some() && executor.urgent_calls(worker) == pressed;
+        if goes_first && !is_urgent && !executor.is_blocked(worker) {
+            self.fail(format!("{worker:?} polls another task while an urgent one waits"));
+        }
+        is_urgent
+    }
+
     /// Checks how many polls in a row came from the LIFO slot while others waited in the ring
     /// without being stolen.
     fn check_streak(&mut self, worker: usize) {
@@ -232,7 +267,8 @@ impl World {
         let cap = self.check.lifo_cap;
         let Some(streak) = self.check.streaks.get_mut(worker) else { return };
         let hit = mine.lifo_hits != streak.hits;
-        let goes_on = hit && mine.queue_depth > 0 && stolen == streak.stolen;
+        let others = mine.queue_depth > mine.background_depth;
+        let goes_on = hit && others && stolen == streak.stolen;
         let in_a_row = if goes_on { streak.in_a_row + 1 } else { 0 };
         (streak.hits, streak.stolen, streak.in_a_row) = (mine.lifo_hits, stolen, in_a_row);
         if in_a_row > cap {
@@ -372,7 +408,9 @@ fn check_waits(executor: &'static Machine) {
     world(|w| {
         w.counts.checks += 1;
         let polls = w.check.fair;
-        let waiting: BTreeSet<usize> = ready.iter().map(|task| task.id.get()).collect();
+        // Of background tasks, the share is one of time, which may stand still here.
+        let in_turn = ready.iter().filter(|task| task.class != Class::Background);
+        let waiting: BTreeSet<usize> = in_turn.map(|task| task.id.get()).collect();
         for (task, row) in &mut w.check.rows {
             if !waiting.contains(task) {
                 row.ready = None;

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fastrand::Rng;
 use filch::{
-    AbortHandle, JoinError, JoinHandle, Platform, SpawnError, SpawnErrorKind, Spawner, Timers,
-    WorkerId,
+    AbortHandle, JoinError, JoinHandle, Platform, SpawnError, SpawnErrorKind, Spawner, TaskOptions,
+    Timers, WorkerId,
 };
 
 use super::{
@@ -173,6 +173,16 @@ impl Env {
         F::Output: Send + 'static,
     {
         self.launch(future, false, |entry| self.0.spawner.spawn(self.0.pool, entry))
+    }
+
+    /// Spawns a task as the options say.
+    pub(super) fn spawn_with<F>(self, options: TaskOptions, future: F) -> Option<Task<F::Output>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let spawner = self.0.spawner;
+        self.launch(future, false, |entry| spawner.spawn_with(options, self.0.pool, entry))
     }
 
     /// Spawns a task that may end without its output: for example, it panics.

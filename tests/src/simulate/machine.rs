@@ -14,7 +14,7 @@ use super::{
     faults::Fault,
     fiber::suspend,
     reactor,
-    world::{State, fail, turn, world},
+    world::{State, fail, roll, turn, world},
 };
 
 /// Small, so that rings overflow.
@@ -196,13 +196,12 @@ unsafe impl Platform for Sim {
 
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
         turn(occasion::START);
-        world(|w| {
-            if w.roll(Fault::Refuse) {
-                return Err(StartError::Refused(11));
-            }
-            w.bear(Box::new(move || entry.run()));
-            Ok(())
-        })
+        // Outside of the world: an entry that is dropped calls the executor.
+        if roll(Fault::Refuse) {
+            return Err(StartError::Refused(11));
+        }
+        world(|w| w.bear(Box::new(move || entry.run())));
+        Ok(())
     }
 
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
@@ -236,6 +235,9 @@ unsafe impl Platform for Sim {
     fn event(&self, worker: Option<WorkerId>, event: Event) {
         check::event(worker, event);
         turn(occasion::of(event));
+        if let (Some(worker), Event::PollEnd(_)) = (worker, event) {
+            check::goes_on(worker);
+        }
     }
 }
 

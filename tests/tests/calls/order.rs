@@ -18,6 +18,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "duties",
             "gate",
             "broadcasts",
+            "classes",
             "slot",
             "executor",
             "context",

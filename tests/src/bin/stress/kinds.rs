@@ -21,7 +21,9 @@ use std::{
 };
 
 use fastrand::Rng;
-use filch_std::{Handle, JoinHandle, SpawnError, WorkerId, shield, unconstrained, yield_now};
+use filch_std::{
+    Handle, JoinHandle, SpawnError, TaskOptions, WorkerId, shield, unconstrained, yield_now,
+};
 
 use crate::{
     accounts::{Guard, Kind, Output, Stretch, refuse, violation},
@@ -123,7 +125,7 @@ impl Ctx {
     {
         settle(match way {
             Way::Plain => self.handle.try_spawn(future),
-            Way::Named => self.handle.spawn_named(kind.name(), future),
+            Way::Named => self.handle.spawn_with(TaskOptions::new().name(kind.name()), future),
             Way::Pinned(worker) => self.handle.spawn_pinned(worker, future),
         })
     }

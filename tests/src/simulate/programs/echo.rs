@@ -14,7 +14,16 @@ use crate::simulate::{
 pub(super) fn start(env: Env, n: u32) -> Vec<Task<()>> {
     let listener = Listener::default();
     let server = env.spawn_mortal(serve(env, listener.clone()));
-    let server = server.map(|server| env.spawn(end_with(env, server, listener.clone())));
+    let server = server.map(|server| {
+        let aborter = server.aborter();
+        let end = env.spawn(end_with(env, server, listener.clone()));
+        // There may be no memory for the task that would end it.
+        if let (None, Some(aborter)) = (&end, aborter) {
+            aborter.abort();
+            listener.close();
+        }
+        end
+    });
     let clients = (0..n.div_ceil(2)).map(|_| env.spawn(client(env, listener.clone())));
     collect(server.into_iter().chain(clients))
 }

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod channel;
+mod classes;
 mod echo;
 mod fan;
 mod forks;
@@ -40,13 +41,15 @@ pub enum Program {
     Pinned,
     /// Tasks that spend their budgets, yield, take turns, and wait to be woken from any context.
     Greedy,
+    /// Tasks of all classes.
+    Classes,
     /// All of it.
     Mixed,
 }
 
 impl Program {
     /// All programs.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Echo,
         Self::Pipeline,
         Self::Fan,
@@ -56,6 +59,7 @@ impl Program {
         Self::Forks,
         Self::Pinned,
         Self::Greedy,
+        Self::Classes,
         Self::Mixed,
     ];
 
@@ -70,6 +74,7 @@ impl Program {
             Self::Forks => "forks",
             Self::Pinned => "pinned",
             Self::Greedy => "greedy",
+            Self::Classes => "classes",
             Self::Mixed => "mixed",
         }
     }
@@ -87,6 +92,7 @@ impl Program {
             Self::Forks => forks::start(env, n),
             Self::Pinned => pinned::start(env, n),
             Self::Greedy => greedy(env, n),
+            Self::Classes => classes::start(env, n),
             Self::Mixed => Self::ALL
                 .into_iter()
                 .filter(|program| *program != Self::Mixed)
@@ -106,6 +112,7 @@ impl Program {
             Self::Cancel => cancel::start(env, n),
             Self::Forks => forks::start(env, n),
             Self::Pinned => pinned::start(env, n),
+            Self::Classes => classes::start(env, n),
             Self::Greedy | Self::Mixed => greedy(env, n),
         }
     }

@@ -15,13 +15,14 @@ pub(super) fn start(env: Env, n: u32) -> Vec<Task<()>> {
         let (a, b) = (env.worker(&mut rng), env.worker(&mut rng));
         let left = env.spawn_pinned(a, turns(env, a.index(), to.clone(), from.clone()));
         let right = env.spawn_pinned(b, turns(env, b.index(), from.clone(), to.clone()));
-        if left.is_none() || right.is_none() {
+        let first = to.clone();
+        let begin = async move {
+            let _ = first.send(0).await;
+        };
+        // There may be no memory for all three.
+        if left.is_none() || right.is_none() || env.spawn(begin).is_none() {
             to.close();
             from.close();
-        } else {
-            drop(env.spawn(async move {
-                let _ = to.send(0).await;
-            }));
         }
         [left, right]
     }))

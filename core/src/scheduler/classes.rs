@@ -1,0 +1,269 @@
+//! What an executor keeps for classes: queues for urgent and for background tasks, and the time that background tasks have had.
+
+use core::cell::Cell;
+
+use crate::{
+    atomic::{AtomicU32, Counter, Ordering, maybe_const},
+    parts::Switch,
+    queue::{inbox::Inbox, injector::Injector, ring::Ring, urgent::Urgent},
+};
+
+/// Of the executor.
+pub(crate) struct Classes {
+    /// Urgent tasks that any worker may run.
+    pub(crate) urgent: Urgent,
+    /// Background tasks from outside of the workers, and what did not fit a worker's ring.
+    pub(crate) background: Injector,
+    /// How often a task that may be queued by its old class was given another.
+    moves: AtomicU32,
+    /// How often an urgent task was queued, for any worker or for one, or `moves` has grown. INV-CALLS: a worker that has seen this
+    /// count has seen to all that came before it was read.
+    calls: AtomicU32,
+}
+
+impl Classes {
+    maybe_const! {
+        pub(crate) fn new() -> Self {
+            Self {
+                urgent: Urgent::new(),
+                background: Injector::new(),
+                moves: AtomicU32::new(0),
+                calls: AtomicU32::new(0),
+            }
+        }
+    }
+
+    /// A task has another class, and may be in a queue.
+    pub(crate) fn has_moved(&self) {
+        // Ordering: Release pairs with the Acquire in `moves`: a worker that sees the count sees the class.
+        self.moves.fetch_add(1, Ordering::Release);
+        self.call();
+    }
+
+    /// Each worker looks at the queues of urgent tasks before its next poll.
+    pub(crate) fn call(&self) {
+        // Ordering: Release pairs with the Acquire in `calls`: a worker that sees the count sees the task.
+        self.calls.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often `call` was called.
+    #[inline(always)]
+    pub(crate) fn calls(&self) -> u32 {
+        // Ordering: Acquire pairs with the Release in `call`.
+        self.calls.load(Ordering::Acquire)
+    }
+
+    /// How often `has_moved` was called.
+    pub(crate) fn moves(&self) -> u32 {
+        // Ordering: Acquire pairs with the Release in `has_moved`.
+        self.moves.load(Ordering::Acquire)
+    }
+}
+
+/// Of a worker.
+pub(crate) struct OwnClasses<const RING: usize, C: Switch> {
+    /// Background tasks, as in the worker's ring.
+    pub(crate) ring: Ring<RING, C>,
+    /// Urgent tasks that are pinned to the worker.
+    pub(crate) urgent: Urgent,
+    /// Background tasks that are pinned to the worker.
+    pub(crate) inbox: Inbox,
+    /// Polls of urgent and of background tasks.
+    pub(crate) urgent_polls: Counter,
+    pub(crate) background_polls: Counter,
+    /// Urgent polls that began after their deadlines.
+    #[cfg(feature = "classes")]
+    pub(crate) late: Counter,
+    /// The `moves` that the worker has seen to. It writes them.
+    moves: AtomicU32,
+    /// The worker's own (INV-LOCAL), as is the next.
+    pub(crate) share: Share,
+    /// The `calls` that the worker has seen to: since they were so many, no urgent task has come for it.
+    pub(crate) calls: Cell<u32>,
+}
+
+impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
+    maybe_const! {
+        pub(crate) fn new() -> Self {
+            Self {
+                ring: Ring::new(),
+                urgent: Urgent::new(),
+                inbox: Inbox::new(),
+                urgent_polls: Counter::new(),
+                background_polls: Counter::new(),
+                #[cfg(feature = "classes")]
+                late: Counter::new(),
+                share: Share::new(),
+                moves: AtomicU32::new(0),
+                calls: Cell::new(0),
+            }
+        }
+    }
+
+    /// The `moves` that the worker has seen to: what others steal from it is sorted so far.
+    pub(crate) fn moves(&self) -> u32 {
+        // Ordering: a thief reads it after it has stolen; an old value makes it sort once more.
+        self.moves.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_moves(&self, moves: u32) {
+        // Ordering: as in `moves`.
+        self.moves.store(moves, Ordering::Relaxed);
+    }
+
+    /// The worker has taken tasks from another, which had seen to so many moves: it sorts again if those were not all.
+    pub(crate) fn takes_over(&self, theirs: u32, all: &Classes) {
+        if theirs != all.moves() {
+            self.set_moves(theirs);
+            self.calls.set(all.calls().wrapping_sub(1));
+        }
+    }
+
+    /// Whether a task that is pinned to the worker waits in one of these queues.
+    ///
+    /// # Safety
+    /// The caller is the worker.
+    pub(crate) unsafe fn has_pinned(&self) -> bool {
+        // SAFETY: as the caller promises.
+        !self.urgent.is_empty() || unsafe { !self.inbox.is_empty() }
+    }
+}
+
+/// The time, in nanoseconds, that one worker owes its background tasks while other tasks never end.
+///
+/// One of n: while background tasks wait, each nanosecond for others earns them 1/(n-1), and each of their own takes one. A long
+/// poll is so paid for afterwards, and the share holds however long polls are.
+pub(crate) struct Share {
+    credit: Cell<i64>,
+    /// When it was counted last; none while no background task waits.
+    since: Cell<Option<u64>>,
+    /// Whether a background task has run since.
+    spends: Cell<bool>,
+    /// How many of them one after the other took no time, by the clock.
+    still: Cell<u32>,
+    /// The worker is out of its loop for long.
+    paused: Cell<bool>,
+    /// So many nanoseconds of others earn one.
+    others: Cell<u32>,
+    /// Whether the pinned ones come first this time.
+    turn: Cell<bool>,
+}
+
+/// What is earned is kept up to this: background tasks that were held up for long do not hold up others for long.
+const MOST: i64 = 10_000_000;
+/// What is owed, down to this: one poll of a second does not starve the next tasks for longer than 15.
+const LEAST: i64 = -1_000_000_000;
+/// So many background polls come in a row at most while the clock stands still.
+const STILL: u32 = 64;
+
+impl Share {
+    pub(crate) const fn new() -> Self {
+        Self {
+            credit: Cell::new(0),
+            since: Cell::new(None),
+            spends: Cell::new(false),
+            still: Cell::new(0),
+            paused: Cell::new(false),
+            others: Cell::new(1),
+            turn: Cell::new(false),
+        }
+    }
+
+    /// No background task waits.
+    pub(crate) fn rest(&self) {
+        self.since.set(None);
+        self.spends.set(false);
+        self.paused.set(false);
+        self.credit.set(self.credit.get().min(0));
+    }
+
+    /// Whether it is the turn of a background task, whose share is one of `n`. If so, it runs now.
+    pub(crate) fn is_due(&self, now: u64, n: u32) -> bool {
+        self.others.set(n.saturating_sub(1).max(1));
+        if !self.count(now) {
+            return false;
+        }
+        let is_due = self.credit.get() > 0 && self.still.get() < STILL;
+        if !is_due {
+            self.still.set(0);
+        }
+        self.spends.set(is_due);
+        is_due
+    }
+
+    /// Earns or pays for the time since the last count. False if that is not known.
+    fn count(&self, now: u64) -> bool {
+        let Some(since) = self.since.replace(Some(now)) else { return false };
+        let passed = now.saturating_sub(since).min(LEAST.unsigned_abs());
+        let change = if self.spends.replace(false) {
+            self.still.set(if passed == 0 { self.still.get() + 1 } else { 0 });
+            -(passed as i64)
+        } else {
+            (passed / u64::from(self.others.get())) as i64
+        };
+        self.credit.set((self.credit.get() + change).clamp(LEAST, MOST));
+        true
+    }
+
+    /// The poll of a background task is over.
+    pub(crate) fn settle(&self, now: u64) {
+        self.count(now);
+    }
+
+    /// The worker leaves its loop for long: what passes meanwhile is no time of its polls.
+    #[inline]
+    pub(crate) fn pause(&self, now: impl FnOnce() -> u64) {
+        if self.since.get().is_some() {
+            self.count(now());
+            self.since.set(None);
+            self.paused.set(true);
+        }
+    }
+
+    /// It is back.
+    #[inline]
+    pub(crate) fn resume(&self, now: impl FnOnce() -> u64) {
+        if self.paused.replace(false) {
+            self.since.set(Some(now()));
+        }
+    }
+
+    /// True each second time.
+    pub(crate) fn takes_turns(&self) -> bool {
+        self.turn.replace(!self.turn.get())
+    }
+
+    /// Whether a background task has run since the last look.
+    pub(crate) fn spends(&self) -> bool {
+        self.spends.get()
+    }
+}
+
+#[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
+mod tests {
+    use super::Share;
+
+    /// With polls of any two lengths, the share is one of `n`.
+    #[test]
+    fn the_share_is_kept_whatever_polls_take() {
+        for (n, others, own) in
+            [(16, 1_000, 1_000), (16, 100, 1_000_000), (16, 1_000_000, 50), (2, 7, 7)]
+        {
+            let share = Share::new();
+            let (mut now, mut background) = (0_u64, 0_u64);
+            let end = 4_000 * (u64::from(n) * own).max(8 * others);
+            while now < end {
+                // A worker looks after each background poll, and after each eighth of the others.
+                if share.is_due(now, n) {
+                    now += own;
+                    background += own;
+                } else {
+                    now += 8 * others;
+                }
+            }
+            let wanted = now / u64::from(n);
+            let off = background.abs_diff(wanted);
+            assert!(off <= wanted / 50 + own + 8 * others, "1 in {n}: {background} of {now}");
+        }
+    }
+}

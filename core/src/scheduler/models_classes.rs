@@ -1,0 +1,210 @@
+//! Models of classes: an urgent task finds a worker, a poll that begins beside it gives way, and a task that was lent a class is
+//! found by it.
+
+use core::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+
+use loom::thread;
+
+use super::{
+    models_whole::{Model, join},
+    worker::Step,
+};
+use crate::{Class, TaskOptions, WorkerId, atomic::model::check, task::state::Snapshot};
+
+impl<const N: usize> Model<N> {
+    fn spawn_of(self, class: Class, poll: impl FnOnce() + Send + 'static) {
+        let options = TaskOptions::new().class(class);
+        let spawner = self.executor.spawner();
+        let task = spawner.spawn_with(options, self.pool, async move { poll() });
+        core::mem::forget(task.unwrap());
+    }
+}
+
+/// Seen to catch: `idle_fence`.
+#[test]
+fn models_classes_a_sleeper_and_an_urgent_task() {
+    check(3, || {
+        let model = Model::<1>::new();
+        let workers = model.start(0..1);
+        model.spawn_of(Class::Urgent, || {});
+        join(workers);
+    });
+}
+
+/// Each worker is good for one task, and the holder of the lock may hide one from the other.
+///
+/// Seen to catch: `urgent_notify`.
+#[test]
+fn models_classes_two_workers_and_two_urgent_tasks() {
+    check(1, || {
+        let model = Model::<2>::new();
+        let workers = model.start(0..2);
+        model.spawn_of(Class::Urgent, || {});
+        model.spawn_of(Class::Urgent, || {});
+        join(workers);
+    });
+}
+
+/// An urgent task comes while a worker looks for its next task. The worker polls it first, or sees in the poll of the other that it
+/// should give way.
+///
+/// Seen to catch: `calls_late`, `calls_early`.
+#[test]
+fn models_classes_pressure_on_a_poll_that_begins() {
+    check(3, || {
+        let model = Model::<1>::new();
+        let executor = model.executor;
+        loom::stop_exploring();
+        let worker = executor.worker(WorkerId::new(0)).unwrap();
+        let order = crate::atomic::model::leak(loom::sync::Mutex::new(std::vec::Vec::new()));
+        model.spawn_of(Class::Urgent, || {});
+        assert_eq!(worker.step(), Step::Polled);
+        model.spawn(|| order.lock().unwrap().push(Class::Normal));
+        loom::explore();
+        let pusher = thread::spawn(move || {
+            model.spawn_of(Class::Urgent, || order.lock().unwrap().push(Class::Urgent));
+        });
+        let found = worker.find().expect("a task is queued");
+        pusher.join().unwrap();
+        let is_urgent = found.class() == Class::Urgent;
+        let slot = worker.slot();
+        assert!(is_urgent || executor.is_pressed(slot), "a poll begins that should give way");
+        worker.poll(found, &worker.leave_loop());
+        assert_eq!(worker.step(), Step::Polled);
+        let first = if is_urgent { Class::Urgent } else { Class::Normal };
+        assert_eq!(order.lock().unwrap().first(), Some(&first));
+        assert_eq!(order.lock().unwrap().len(), 2);
+        core::mem::forget(worker);
+    });
+}
+
+/// A background task is woken while a task that waits for it lends it its class. Wherever it is then, it comes first.
+///
+/// Seen to catch: `loan_sort`.
+#[test]
+fn models_classes_a_loan_against_a_wake() {
+    check(3, || {
+        let model = Model::<1>::new();
+        let executor = model.executor;
+        loom::stop_exploring();
+        let worker = executor.worker(WorkerId::new(0)).unwrap();
+        let flag = crate::atomic::model::leak(loom::sync::Mutex::new(None::<Waker>));
+        let options = TaskOptions::new().class(Class::Background);
+        let mut polls = 0;
+        let task = poll_fn(move |cx| {
+            polls += 1;
+            *flag.lock().unwrap() = Some(cx.waker().clone());
+            if polls == 1 { Poll::Pending } else { Poll::Ready(()) }
+        });
+        let mut handle = executor.spawner().spawn_with(options, model.pool, task).unwrap();
+        assert_eq!(worker.step(), Step::Polled);
+        let waker = flag.lock().unwrap().take().unwrap();
+        model.spawn(|| {});
+        loom::explore();
+        let wakes = thread::spawn(move || waker.wake());
+        // As the poll of an urgent task does.
+        let lender = executor.spawner().spawn_with(
+            TaskOptions::new().class(Class::Urgent),
+            model.pool,
+            async move {
+                let done = poll_fn(|cx: &mut Context<'_>| {
+                    Poll::Ready(Pin::new(&mut handle).poll(cx).is_ready())
+                });
+                assert!(!done.await, "it was not polled again");
+                core::mem::forget(handle);
+            },
+        );
+        core::mem::forget(lender.unwrap());
+        let first = worker.find().expect("the lender");
+        assert_eq!(first.class(), Class::Urgent);
+        worker.poll(first, &worker.leave_loop());
+        wakes.join().unwrap();
+        let next = worker.find().expect("two tasks are queued");
+        assert_eq!(next.class(), Class::Urgent, "the task that it waits for");
+        worker.poll(next, &worker.leave_loop());
+        assert_eq!(worker.step(), Step::Polled, "the other");
+        core::mem::forget(worker);
+    });
+}
+
+/// A handle is dropped, and takes its loan back, while the task completes or is woken.
+#[test]
+fn models_classes_the_end_of_a_loan_against_completion() {
+    check(3, || {
+        let (lent, _) =
+            Snapshot::spawned(false).of_class(Class::Background).lend(Some(Class::Urgent));
+        assert_eq!((lent.class(), lent.own_class()), (Class::Urgent, Class::Background));
+        let state = std::sync::Arc::new(crate::task::state::State::vacant());
+        state.publish(lent);
+        let other = thread::spawn({
+            let state = std::sync::Arc::clone(&state);
+            move || state.apply(Snapshot::complete)
+        });
+        // As the drop of a handle does.
+        let (_, is_queued) = state.apply(|state| state.lend(None));
+        let detached = state.apply(Snapshot::detach);
+        let _ = other.join().unwrap();
+        let now = state.load();
+        assert!(now.is_complete());
+        // Of a task that is complete, no loan is taken back.
+        assert_eq!(is_queued, now.class() == Class::Background);
+        assert!(is_queued || detached.is_err());
+    });
+}
+
+/// The same, and the wake takes longer: it queues the task by the class that it has read, after the worker has sorted its queues.
+///
+/// Seen to catch: `loan_late`.
+#[test]
+fn models_classes_a_loan_against_a_slow_wake() {
+    check(3, || {
+        let model = Model::<1>::new();
+        let executor = model.executor;
+        loom::stop_exploring();
+        let worker = executor.worker(WorkerId::new(0)).unwrap();
+        let flag = crate::atomic::model::leak(loom::sync::Mutex::new(None::<Waker>));
+        let mut polls = 0;
+        let task = poll_fn(move |cx| {
+            polls += 1;
+            *flag.lock().unwrap() = Some(cx.waker().clone());
+            if polls == 1 { Poll::Pending } else { Poll::Ready(()) }
+        });
+        let (spawner, pool) = (executor.spawner(), model.pool);
+        let background = TaskOptions::new().class(Class::Background);
+        let mut handle = spawner.spawn_with(background, pool, task).unwrap();
+        assert_eq!(worker.step(), Step::Polled);
+        let waker = flag.lock().unwrap().take().unwrap();
+        let other = async {
+            for _ in 0..4 {
+                crate::yield_now().await;
+            }
+        };
+        core::mem::forget(spawner.spawn(pool, other).unwrap());
+        let lends = async move {
+            let look =
+                |cx: &mut Context<'_>| Poll::Ready(Pin::new(&mut handle).poll(cx).is_ready());
+            assert!(!poll_fn(look).await, "it was not polled again");
+            core::mem::forget(handle);
+        };
+        let urgent = TaskOptions::new().class(Class::Urgent);
+        core::mem::forget(spawner.spawn_with(urgent, pool, lends).unwrap());
+        loom::explore();
+        let wakes = thread::spawn(move || waker.wake());
+        let poll_next = || {
+            let found = worker.find().expect("a task is queued");
+            let is_urgent = found.class() == Class::Urgent;
+            worker.poll(found, &worker.leave_loop());
+            is_urgent
+        };
+        assert!(poll_next(), "the lender");
+        let was_next = poll_next();
+        wakes.join().unwrap();
+        assert!(was_next || poll_next(), "the awaited task is queued, and another goes first");
+        while worker.step() == Step::Polled {}
+        core::mem::forget(worker);
+    });
+}

@@ -1,0 +1,102 @@
+//! A task's class in its state word: its own, and the one that it was lent.
+
+#[cfg(feature = "classes")]
+use super::state::Action;
+use super::state::{CLASS, LENT, Snapshot};
+use crate::{atomic::Word, class::Class};
+
+/// `CLASS` and `LENT` of each class but normal.
+const URGENT: Word = 1;
+const BACKGROUND: Word = 2;
+/// `CLASS`: normal, whatever the class of its spawner. `LENT`: normal.
+const NORMAL: Word = 3;
+
+const fn code(class: Class) -> Word {
+    match class {
+        Class::Urgent => URGENT,
+        Class::Normal => NORMAL,
+        Class::Background => BACKGROUND,
+    }
+}
+
+impl Snapshot {
+    /// A new task whose class does not depend on its spawner's.
+    #[cfg(feature = "classes")]
+    pub(crate) const fn of_class(self, class: Class) -> Self {
+        self.with(CLASS, code(class))
+    }
+
+    /// The class that the task was given, or has given itself.
+    pub(crate) const fn own_class(self) -> Class {
+        match CLASS.get(self.0) {
+            URGENT => Class::Urgent,
+            BACKGROUND => Class::Background,
+            _ => Class::Normal,
+        }
+    }
+
+    /// The class by which the task is queued: its own, or the one that it was lent.
+    pub(crate) const fn class(self) -> Class {
+        match (LENT.get(self.0), self.own_class()) {
+            (URGENT, _) => Class::Urgent,
+            (NORMAL, Class::Background) => Class::Normal,
+            (_, own) => own,
+        }
+    }
+
+    /// Whether its spawn gave no class.
+    pub(crate) const fn is_classless(self) -> bool {
+        CLASS.get(self.0) == 0
+    }
+
+    /// Whether the task is normal, and was lent nothing.
+    #[cfg(feature = "classes")]
+    #[inline(always)]
+    pub(crate) const fn is_plain(self) -> bool {
+        self.0 & (CLASS.mask() | LENT.mask()) == 0
+    }
+
+    /// The task has this class from now on: it goes by it when it is queued next.
+    pub(crate) const fn set_class(self, class: Class) -> (Self, ()) {
+        let code = if matches!(class, Class::Normal) { 0 } else { code(class) };
+        (self.with(CLASS, code), ())
+    }
+
+    /// A task that waits for this one lends it a class, or takes back what it has lent.
+    ///
+    /// | from | to | action |
+    /// |---|---|---|
+    /// | the same class as a result, or complete | lent | `None` |
+    /// | another class, idle | lent, scheduled, one reference more: its poll passes the class on | `Schedule` |
+    /// | another class, scheduled, running | lent, one wake more | `None` |
+    ///
+    /// The second value says whether the task may be in a queue of its class of before.
+    #[cfg(feature = "classes")]
+    pub(crate) const fn lend(self, class: Option<Class>) -> (Self, (Action, bool)) {
+        if !self.is_live() {
+            return (self, (Action::None, false));
+        }
+        let next = self.with(
+            LENT,
+            match class {
+                Some(class) => code(class),
+                None => 0,
+            },
+        );
+        if next.class() as u8 == self.class() as u8 {
+            return (next, (Action::None, false));
+        }
+        let (next, action) = next.wake();
+        (next, (action, matches!(action, Action::None)))
+    }
+
+    /// What the task was lent.
+    #[cfg(feature = "classes")]
+    pub(crate) const fn lent(self) -> Option<Class> {
+        match LENT.get(self.0) {
+            URGENT => Some(Class::Urgent),
+            NORMAL => Some(Class::Normal),
+            _ => None,
+        }
+    }
+}
