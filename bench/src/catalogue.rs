@@ -55,6 +55,8 @@ const NO_MEMORY: &[&str] = &[
     "tcp_echo_64",
     "tcp_echo_512",
     "http_hello",
+    "mixed_100us",
+    "mixed_1ms",
 ];
 
 /// Whether a figure is a peer's: neither filch's nor that of a bare thread or the plain

@@ -27,6 +27,11 @@ async fn back(stream: TcpStream) -> io::Result<()> {
     }
 }
 
+/// Accepts for ever. The tasks that serve have the class of the task that this is.
+pub(super) async fn accept_echo(listener: net::TcpListener) {
+    accept(listener, |stream| async move { drop(back(stream).await) }).await;
+}
+
 pub(crate) fn hello(listener: net::TcpListener, workers: usize) {
     serve(listener, workers, |stream| async move {
         let http = http1::Builder::new();
@@ -39,14 +44,17 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let runtime = filch_linux::builder().workers(workers).build().expect("the runtime starts");
-    runtime
-        .spawn(async move {
-            let listener = TcpListener::try_from(listener).expect("it is a listener");
-            while let Ok((stream, _)) = listener.accept().await {
-                filch_linux::spawn(serve(stream)).detach();
-            }
-        })
-        .detach();
+    runtime.spawn(accept(listener, serve)).detach();
     // It serves until the process ends.
     core::mem::forget::<Runtime>(runtime);
+}
+
+async fn accept<F>(listener: net::TcpListener, serve: fn(TcpStream) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::try_from(listener).expect("it is a listener");
+    while let Ok((stream, _)) = listener.accept().await {
+        filch_linux::spawn(serve(stream)).detach();
+    }
 }

@@ -5,6 +5,7 @@
 mod filch;
 mod hello;
 mod load;
+mod mixed;
 mod monoio;
 mod raw;
 mod tokio;
@@ -24,11 +25,15 @@ use crate::{
 };
 
 /// The numbers are the counts of connections.
-pub(crate) const NAMES: &[&str] = &["tcp_echo_1", "tcp_echo_64", "tcp_echo_512", "http_hello"];
+pub(crate) const NAMES: &[&str] =
+    &["tcp_echo_1", "tcp_echo_64", "tcp_echo_512", "http_hello", mixed::NAMES[0], mixed::NAMES[1]];
 const HTTP: &str = "http_hello";
 
 /// Peers that serve on one thread only are left out with two workers.
 pub(crate) fn peers(workload: &str, workers: usize) -> Vec<&'static str> {
+    if mixed::is_mixed(workload) {
+        return mixed::peers();
+    }
     let mut peers = vec![FILCH, "tokio"];
     if workers == 1 {
         peers.push("tokio-ct");
@@ -42,6 +47,9 @@ pub(crate) fn peers(workload: &str, workers: usize) -> Vec<&'static str> {
 /// Starts a server, which runs until the process ends.
 fn start(order: &Order, listener: TcpListener) {
     let (http, workers) = (order.workload == HTTP, order.workers);
+    if mixed::is_mixed(&order.workload) {
+        return mixed::start(&order.workload, &order.peer, workers, listener);
+    }
     match (order.peer.as_str(), http) {
         (FILCH, false) => filch::echo(listener, workers),
         (FILCH, true) => filch::hello(listener, workers),
@@ -55,7 +63,8 @@ fn start(order: &Order, listener: TcpListener) {
     }
 }
 
-/// Serves in this process until its input ends; answers each line with the process's usage so far.
+/// Serves in this process until its input ends; answers each line with the process's usage so far, and with the polls of computing
+/// tasks.
 pub(crate) fn serve(order: &Order) -> ExitCode {
     if order.workers == 1 {
         pin_to(0);
@@ -66,6 +75,7 @@ pub(crate) fn serve(order: &Order) -> ExitCode {
     for _line in stdin().lock().lines() {
         let usage = serde_json::to_string(&Usage::now()).expect("plain numbers");
         println!("{usage}");
+        println!("{}", mixed::computed());
         stdout().flush().expect("the load generator reads");
     }
     std::process::exit(0);
@@ -98,9 +108,10 @@ impl Server {
         self.answer().trim().parse().expect("the server says its address")
     }
 
-    fn usage(&mut self) -> Usage {
+    fn usage(&mut self) -> (Usage, u64) {
         writeln!(self.child.stdin.as_mut().expect("it is piped")).expect("the server lives");
-        serde_json::from_str(&self.answer()).expect("the server says what it has used")
+        let usage = serde_json::from_str(&self.answer()).expect("the server says what it has used");
+        (usage, self.answer().trim().parse().expect("the server says what it has computed"))
     }
 }
 
@@ -115,6 +126,7 @@ impl Drop for Server {
 pub(crate) fn run(workload: &str, peer: &str, run: Run) -> Option<Vec<Figure>> {
     let connections = match workload {
         HTTP => 64,
+        mixed if mixed::is_mixed(mixed) => mixed::CONNECTIONS,
         echo => echo.rsplit('_').next()?.parse().ok()?,
     };
     if run.workers == 1 {
@@ -126,16 +138,21 @@ pub(crate) fn run(workload: &str, peer: &str, run: Run) -> Option<Vec<Figure>> {
     let exchange = exchange.expect("the server answers");
     let mut load = load::Load::new(addr, connections, &exchange).expect("the server accepts");
     load.run(run.effort.time() / 4).expect("the server answers");
-    let before = server.usage();
+    let (before, computed) = server.usage();
     let seconds = run.effort.time() * 2;
     let mut delays = load.run(seconds).expect("the server answers");
     let requests = delays.len() as f64;
-    let used = before.until(&server.usage(), requests);
+    let (after, computed_since) = server.usage();
+    let used = before.until(&after, requests);
     let mut figures = vec![Figure::new("rate", "1/s", requests / seconds.as_secs_f64())];
     figures[0].allocs_per_op = used[0].allocs_per_op;
     figures[0].bytes_per_op = used[0].bytes_per_op;
     figures.extend(used.into_iter().skip(1));
     figures.extend(latencies(&mut delays));
+    if mixed::is_mixed(workload) {
+        let polls = (computed_since - computed) as f64 / seconds.as_secs_f64();
+        figures.push(Figure::new("computed", "1/s", polls));
+    }
     Some(figures)
 }
 
