@@ -32,6 +32,7 @@ FILES = {
     "sleep/park.rs": ["sleep::models::models_park", "sleep::models::models_two", *WHOLE],
     "queue/ring.rs": ["queue::models_steal", "queue::models::models_ring", *WHOLE],
     "queue/injector.rs": ["queue::models::models_injector", *WHOLE],
+    "lock.rs": ["queue::models::models_injector", "time::models", *WHOLE],
     "queue/deque.rs": ["queue::models_deque", "scheduler::models_jobs"],
     "queue/chain.rs": ["queue::models::models_stack", "queue::models::models_injector", *WHOLE],
     "sleep/idle.rs": ["sleep::models::models_idle", *WHOLE, "scheduler::models_jobs"],

@@ -66,17 +66,17 @@ boot() {
 
 # Asks for the squares of numbers from $1 to $2, with so many clients at a time; the rest is for curl.
 squares() {
-    local first=$1 last=$2 client from to answered jobs=()
+    local first=$1 last=$2 client start end answered jobs=()
     local began=${EPOCHREALTIME/./}
     shift 2
     rm -rf "$work/answers"
     mkdir "$work/answers"
     for ((client = 0; client < clients; client++)); do
-        from=$((first + (last - first + 1) * client / clients))
-        to=$((first + (last - first + 1) * (client + 1) / clients - 1))
-        ((from <= to)) || continue
+        start=$((first + (last - first + 1) * client / clients))
+        end=$((first + (last - first + 1) * (client + 1) / clients - 1))
+        ((start <= end)) || continue
         curl --silent --show-error --fail --max-time 120 "$@" --output "$work/answers/#1" \
-            "http://127.0.0.1:$((port + client))/square/[$from-$to]" &
+            "http://127.0.0.1:$((port + client))/square/[$start-$end]" &
         jobs+=($!)
     done
     for client in "${jobs[@]}"; do
