@@ -13,7 +13,8 @@ binary=$1 log=$2
 shift 2
 qemu=("$@")
 requests=${NET_REQUESTS:-10000}
-# Of the kernel: its sockets, and how many seconds a client may be silent.
+# Each talks to an address of its own: QEMU does not tell apart two clients that have the same port of the host by chance.
+# Of the kernel: its addresses and sockets, and how many seconds a client may be silent.
 clients=8 sockets=32 patience=5
 # Where a lost packet may take seconds; the packets of another client would wake the interface in the timer's place.
 lossy=
@@ -47,7 +48,7 @@ boot() {
     for _ in 1 2 3 4 5; do
         port=$((20000 + RANDOM % 12000)) forwards=
         for ((client = 0; client < clients; client++)); do
-            forwards+=,hostfwd=tcp:127.0.0.1:$((port + client))-:80
+            forwards+=,hostfwd=tcp:127.0.0.1:$((port + client))-10.0.2.$((15 + client)):80
         done
         coproc machine {
             exec timeout "${BOOT_LIMIT:-200}" "${qemu[@]}" -smp "$harts" -kernel "$binary" \
@@ -75,7 +76,7 @@ squares() {
         start=$((first + (last - first + 1) * client / clients))
         end=$((first + (last - first + 1) * (client + 1) / clients - 1))
         ((start <= end)) || continue
-        curl --silent --show-error --fail --max-time 120 "$@" --output "$work/answers/#1" \
+        curl --silent --show-error --fail --fail-early --max-time 120 "$@" --output "$work/answers/#1" \
             "http://127.0.0.1:$((port + client))/square/[$start-$end]" &
         jobs+=($!)
     done

@@ -61,8 +61,10 @@ async fn main_task(harts: usize) {
             Err(error) => panic!("{error}"),
         }
     }
-    let address = stack::ADDRESS;
-    CONSOLE.line(format_args!("{harts} harts listen at {address}, with {SOCKETS} sockets"));
+    let (address, more) = (stack::ADDRESSES[0], stack::ADDRESSES.len() - 1);
+    CONSOLE.line(format_args!(
+        "{harts} harts listen at {address} and {more} more, with {SOCKETS} sockets"
+    ));
     while SERIAL.read().await != b'\n' {}
     figures();
     devices::exit(0);

@@ -22,8 +22,17 @@ use crate::{EXECUTOR, delays, mode, nic::Nic};
 
 /// Connections that there can be at the same time. One more client is refused (RST).
 pub const SOCKETS: usize = 32;
-/// The address in the network of QEMU's user mode.
-pub const ADDRESS: IpCidr = IpCidr::new(IpAddress::v4(10, 0, 2, 15), 24);
+/// The addresses in the network of QEMU's user mode: there, all clients have one address, and two may have one port. If each talks
+/// to an address of its own, their connections differ all the same.
+pub const ADDRESSES: [IpCidr; 8] = {
+    let mut addresses = [IpCidr::new(IpAddress::v4(10, 0, 2, 15), 24); 8];
+    let mut i = 1;
+    while i < addresses.len() {
+        addresses[i] = IpCidr::new(IpAddress::v4(10, 0, 2, 15 + i as u8), 24);
+        i += 1;
+    }
+    addresses
+};
 /// Packets in each direction that one poll of the task moves. Then others have their turn.
 const BATCH: usize = 32;
 /// Bytes on their way in each direction of a connection.
@@ -64,7 +73,7 @@ pub fn set_up() -> Result<[SocketHandle; SOCKETS], &'static str> {
     config.random_seed = mode::time();
     let mut interface = Interface::new(config, &mut nic, now());
     interface.update_ip_addrs(|addresses| {
-        let _ = addresses.push(ADDRESS);
+        let _ = addresses.extend_from_slice(&ADDRESSES);
     });
     let twice = "set up twice";
     let mut sockets = SocketSet::new(PLACES.try_take().ok_or(twice)?.as_mut_slice());
