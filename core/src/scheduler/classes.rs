@@ -119,6 +119,12 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
         }
     }
 
+    /// Whether an urgent task waits that the worker may run.
+    #[inline]
+    pub(crate) fn has_urgent(&self, all: &Classes) -> bool {
+        !all.urgent.is_empty() || !self.urgent.is_empty()
+    }
+
     /// Whether a task that is pinned to the worker waits in one of these queues.
     ///
     /// # Safety
@@ -205,9 +211,11 @@ impl Share {
         true
     }
 
-    /// The poll of a background task is over.
-    pub(crate) fn settle(&self, now: u64) {
-        self.count(now);
+    /// If the last poll was a background task's, it is over.
+    pub(crate) fn settle(&self, now: impl FnOnce() -> u64) {
+        if self.spends.get() {
+            self.count(now());
+        }
     }
 
     /// The worker leaves its loop for long: what passes meanwhile is no time of its polls.

@@ -40,18 +40,19 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 self.schedule_local(slot, ready);
                 slot.lifo.accept(true);
             }
-            _ if <S::Parts as Parts>::Classes::ON => self.push_outside(ready),
-            _ => {
-                self.injector.push(ready);
-                self.notify();
-            }
+            _ => match self.classes.get() {
+                Some(classes) => self.push_outside(classes, ready),
+                None => {
+                    self.injector.push(ready);
+                    self.notify();
+                }
+            },
         }
     }
 
     /// Pushes to a queue that others sort, and notifies. The task may have been lent a class since its own was read: if one has, the
     /// workers sort once more.
-    fn push_outside(&self, ready: Ready) {
-        let Some(classes) = self.classes.get() else { return self.injector.push(ready) };
+    fn push_outside(&self, classes: &Classes, ready: Ready) {
         let moves = classes.moves();
         match ready.class() {
             Class::Urgent => return self.push_urgent(classes, ready),
@@ -99,7 +100,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 self.push_ring(slot, class, ready);
                 slot.lifo.accept(true);
             }
-            _ => self.push_outside(ready),
+            _ => self.push_outside(classes, ready),
         }
         None
     }

@@ -83,14 +83,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         };
         let Some(ready) = ready else {
             // Another worker may have a lock, and leave tasks.
-            if own.urgent.is_empty() && all.urgent.is_empty() && own.moves() == all.moves() {
+            if !own.has_urgent(all) && own.moves() == all.moves() {
                 own.calls.set(calls);
             }
             return None;
         };
-        if own.share.spends() {
-            own.share.settle(self.now());
-        }
+        own.share.settle(|| self.now());
         // That one may have found the lock taken.
         if !all.urgent.is_empty() && !self.slot().local.duties.is_searching() {
             self.executor.notify();
@@ -176,7 +174,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 return Some(ready);
             }
         }
-        if !all.urgent.is_empty() || !classes.urgent.is_empty() {
+        if classes.has_urgent(all) {
             // Its pusher was interrupted before it called, perhaps for long.
             if let Some(ready) = self.answer(all, classes, classes.calls.get()) {
                 return Some(ready);

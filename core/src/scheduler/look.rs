@@ -46,7 +46,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     #[inline(always)]
     pub(crate) fn is_pressed(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
         let (Some(all), Some(own)) = (self.classes.get(), slot.classes.get()) else { return false };
-        all.calls() != own.calls.get() && (!all.urgent.is_empty() || !own.urgent.is_empty())
+        all.calls() != own.calls.get() && own.has_urgent(all)
     }
 
     /// Whether an urgent task waits for the poll of a task of another class, in the context of the worker whose slot it is.
@@ -65,7 +65,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     #[doc(hidden)]
     pub fn urgent_calls(&self, worker: WorkerId) -> Option<u32> {
         let (all, own) = (self.classes.get()?, self.slots().get(worker.index())?.classes.get()?);
-        (!all.urgent.is_empty() || !own.urgent.is_empty()).then(|| all.calls())
+        own.has_urgent(all).then(|| all.calls())
     }
 
     /// Whether one more worker may run jobs of others (`Config::job_workers`).
