@@ -115,6 +115,10 @@ calls_late       classes:scheduler::models_classes::models_classes_pressure_on_a
 calls_early      classes:scheduler::models_classes::models_classes_pressure_on_a_poll_that_begins
 urgent_taking    classes:queue::models_urgent::models_urgent_is_not_empty_while_one_is_taken
 loan_late        classes:scheduler::models_classes::models_classes_a_loan_against_a_slow_wake
+held_more        classes:scheduler::models_classes::models_classes_a_held_task_against_a_look
+held_wake        classes:scheduler::models_classes::models_classes_two_workers_and_two_held_tasks
+held_late        classes:scheduler::models_classes::models_classes_a_held_task_against_a_look
+held_early       classes:scheduler::models_classes::models_classes_a_held_task_against_a_look
 loan_sort        classes:scheduler::models_classes::models_classes_a_loan_against_a_wake
 '
 rows() { sed '/^ *$/d' <<<"$table"; }

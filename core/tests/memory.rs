@@ -111,9 +111,9 @@ fn a_future_too_large_or_too_aligned_comes_back() {
         Err(SpawnErrorKind::TooLarge { .. })
     ));
     let cell: &TaskCell<Ready<u8>> = common::forever(Box::default());
-    let refused = sim.executor.spawn(cell, ready([7_u8; 100])).unwrap_err();
+    let refused = sim.executor.spawn(cell, ready([7_u8; 200])).unwrap_err();
     assert!(matches!(refused.kind, SpawnErrorKind::TooLarge { .. }), "another's cell: {refused}");
-    assert_eq!(refused.future.into_inner(), [7; 100]);
+    assert_eq!(refused.future.into_inner(), [7; 200]);
     // A cell takes what a pool does not.
     let cell: &TaskCell<Ready<Aligned>> = common::forever(Box::default());
     let mut handle = sim.executor.spawn(cell, ready(Aligned(9))).unwrap();

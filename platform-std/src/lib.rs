@@ -53,7 +53,7 @@ pub mod time;
 
 pub use filch::{
     AbortHandle, Class, Instant, JoinError, JoinHandle, Metrics, Panic, TaskId, TaskInfo,
-    TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, shield, yield_now,
+    TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, WorkerSet, shield, yield_now,
 };
 
 pub use crate::{

@@ -4,6 +4,8 @@
 mod log;
 mod panic;
 mod reactor;
+#[cfg_attr(not(feature = "classes"), allow(unreachable_pub, dead_code, reason = "no task has one"))]
+mod set;
 pub(crate) mod ward;
 pub(crate) mod worker;
 
@@ -11,6 +13,8 @@ use core::{cell::Cell, ptr::NonNull};
 
 pub use panic::{Panic, PanicVtable};
 pub use reactor::Reactor;
+#[cfg_attr(not(feature = "classes"), allow(unreachable_pub, reason = "as above"))]
+pub use set::WorkerSet;
 pub use worker::{StartError, WorkerEntry, WorkerId};
 
 use crate::{atomic::AtomicU32, instant::Instant, trace::Event};

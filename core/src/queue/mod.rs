@@ -6,6 +6,7 @@
 
 pub(crate) mod chain;
 pub(crate) mod deque;
+pub(crate) mod held;
 pub(crate) mod inbox;
 pub(crate) mod injector;
 #[cfg(all(test, filch_loom))]

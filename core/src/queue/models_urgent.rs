@@ -33,6 +33,7 @@ static VTABLE: Vtable = Vtable {
     meta: |_| Tag::default(),
     // SAFETY: all tasks here are items.
     due: |task| unsafe { Some(NonNull::from(&task.cast::<Item>().as_ref().due)) },
+    workers: |_| None,
     join_offset: 0,
 };
 

@@ -146,7 +146,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         // look.
         let frame = unsafe { slot.local.frame.get().as_ref() }?;
         // SAFETY: a poll holds a reference to its task.
-        let pinned = unsafe { frame.task()?.as_ref() }.state.load().is_pinned();
+        let pinned = unsafe { Header::pin(frame.task()?) }.is_some();
         (pinned && Self::count_local(slot, 1)).then_some(worker)
     }
 

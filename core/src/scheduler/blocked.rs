@@ -43,7 +43,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             // A task that is pinned here can run nowhere else, and the caller may wait for it. So it runs, and nests deeper
             // still.
             // SAFETY: we are the worker.
-            let pinned = unsafe { slot.pop_pinned() };
+            let pinned = unsafe { slot.pop_pinned() }.or_else(|| worker.take_held_of_any());
             let polled = pinned.is_some();
             if let Some(ready) = pinned {
                 worker.poll(ready, &away);

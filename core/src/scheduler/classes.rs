@@ -3,9 +3,10 @@
 use core::cell::Cell;
 
 use crate::{
-    atomic::{AtomicU32, Counter, Ordering, maybe_const},
+    atomic::{AtomicU32, Counter, Ordering, fence, maybe_const},
+    class::Class,
     parts::Switch,
-    queue::{inbox::Inbox, injector::Injector, ring::Ring, urgent::Urgent},
+    queue::{held::Held, inbox::Inbox, injector::Injector, ring::Ring, urgent::Urgent},
 };
 
 /// Of the executor.
@@ -14,6 +15,8 @@ pub(crate) struct Classes {
     pub(crate) urgent: Urgent,
     /// Background tasks from outside of the workers, and what did not fit a worker's ring.
     pub(crate) background: Injector,
+    /// Tasks that are held to some workers, of any class.
+    pub(crate) held: Held,
     /// How often a task that may be queued by its old class was given another.
     moves: AtomicU32,
     /// How often an urgent task was queued, for any worker or for one, or `moves` has grown. INV-CALLS: a worker that has seen this
@@ -27,6 +30,7 @@ impl Classes {
             Self {
                 urgent: Urgent::new(),
                 background: Injector::new(),
+                held: Held::new(),
                 moves: AtomicU32::new(0),
                 calls: AtomicU32::new(0),
             }
@@ -38,6 +42,15 @@ impl Classes {
         // Ordering: Release pairs with the Acquire in `moves`: a worker that sees the count sees the class.
         self.moves.fetch_add(1, Ordering::Release);
         self.call();
+    }
+
+    /// A task was queued by a class that was read when there had been so many moves.
+    pub(crate) fn has_pushed(&self, moves: u32) {
+        // Ordering: pairs with the fence in `sort_again`.
+        fence(Ordering::SeqCst);
+        if self.moves() != moves {
+            self.has_moved();
+        }
     }
 
     /// Each worker looks at the queues of urgent tasks before its next poll.
@@ -68,6 +81,9 @@ pub(crate) struct OwnClasses<const RING: usize, C: Switch> {
     pub(crate) urgent: Urgent,
     /// Background tasks that are pinned to the worker.
     pub(crate) inbox: Inbox,
+    /// A bit for each class: a task that is held to a set with this worker may wait. INV-MARK: a context that queues one sets
+    /// the bit afterwards; the worker alone clears it, and looks afterwards.
+    marks: AtomicU32,
     /// Polls of urgent and of background tasks.
     pub(crate) urgent_polls: Counter,
     pub(crate) background_polls: Counter,
@@ -89,6 +105,7 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
                 ring: Ring::new(),
                 urgent: Urgent::new(),
                 inbox: Inbox::new(),
+                marks: AtomicU32::new(0),
                 urgent_polls: Counter::new(),
                 background_polls: Counter::new(),
                 #[cfg(feature = "classes")]
@@ -122,17 +139,59 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
     /// Whether an urgent task waits that the worker may run.
     #[inline]
     pub(crate) fn has_urgent(&self, all: &Classes) -> bool {
-        !all.urgent.is_empty() || !self.urgent.is_empty()
+        !all.urgent.is_empty() || !self.urgent.is_empty() || self.is_marked(Class::Urgent)
     }
 
-    /// Whether a task that is pinned to the worker waits in one of these queues.
+    /// Whether a task of this class may wait that is held to a set with the worker.
+    #[inline(always)]
+    pub(crate) fn is_marked(&self, class: Class) -> bool {
+        // Ordering: a hint while the worker is awake; before it sleeps, after the fence in `Idle::announce`, which pairs with the one in
+        // `wake_one_of`.
+        self.marks.load(Ordering::Relaxed) & bit(class) != 0
+    }
+
+    /// Whether one of any class may.
+    #[inline(always)]
+    pub(crate) fn has_mark(&self) -> bool {
+        // Ordering: as in `is_marked`.
+        self.marks.load(Ordering::Relaxed) != 0
+    }
+
+    /// A task of this class was queued: INV-MARK.
+    pub(crate) fn mark(&self, class: Class) {
+        // Ordering: after the fence in `has_pushed`. Had the worker emptied the stack before the task was pushed, then that fence would
+        // have us see that the bit was taken down: the push has read what the Release of the swap in `take_all` wrote.
+        if self.marks.load(Ordering::Relaxed) & bit(class) == 0 {
+            // Ordering: Release pairs with the Acquire in `unmark`: the worker sees the task.
+            self.marks.fetch_or(bit(class), Ordering::Release);
+        }
+    }
+
+    /// The worker is about to look: INV-MARK.
+    pub(crate) fn unmark(&self, class: Class) {
+        // Ordering: Acquire pairs with the Release in `mark`.
+        self.marks.fetch_and(!bit(class), Ordering::Acquire);
+    }
+
+    /// Tasks have another class: the worker looks for held ones of each.
+    pub(crate) fn mark_all(&self) {
+        self.mark(Class::Urgent);
+        self.mark(Class::Normal);
+        self.mark(Class::Background);
+    }
+
+    /// Whether a task waits here that is pinned to the worker, or may wait that is held to a set with it.
     ///
     /// # Safety
     /// The caller is the worker.
     pub(crate) unsafe fn has_pinned(&self) -> bool {
         // SAFETY: as the caller promises.
-        !self.urgent.is_empty() || unsafe { !self.inbox.is_empty() }
+        !self.urgent.is_empty() || unsafe { !self.inbox.is_empty() } || self.has_mark()
     }
+}
+
+fn bit(class: Class) -> u32 {
+    1 << class as u32
 }
 
 /// The time, in nanoseconds, that one worker owes its background tasks while other tasks never end.
@@ -151,8 +210,8 @@ pub(crate) struct Share {
     paused: Cell<bool>,
     /// So many nanoseconds of others earn one.
     others: Cell<u32>,
-    /// Whether the pinned ones come first this time.
-    turn: Cell<bool>,
+    /// Which of three queues comes first.
+    turn: Cell<u8>,
 }
 
 /// What is earned is kept up to this: background tasks that were held up for long do not hold up others for long.
@@ -171,7 +230,7 @@ impl Share {
             still: Cell::new(0),
             paused: Cell::new(false),
             others: Cell::new(1),
-            turn: Cell::new(false),
+            turn: Cell::new(0),
         }
     }
 
@@ -236,9 +295,10 @@ impl Share {
         }
     }
 
-    /// True each second time.
-    pub(crate) fn takes_turns(&self) -> bool {
-        self.turn.replace(!self.turn.get())
+    /// Each of three queues, another one first each time.
+    pub(crate) fn turns(&self) -> impl Iterator<Item = u8> {
+        let first = self.turn.replace((self.turn.get() + 1) % 3);
+        (first..3).chain(0..first)
     }
 
     /// Whether a background task has run since the last look.

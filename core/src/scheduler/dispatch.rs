@@ -7,7 +7,6 @@ use super::{
     slot::{Slots, WorkerSlot},
 };
 use crate::{
-    atomic::{Ordering, fence},
     class::Class,
     parts::{Parts, Switch},
     platform::{Platform, WorkerId},
@@ -58,7 +57,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             Class::Urgent => return self.push_urgent(classes, ready),
             class => self.injector_of(class).push(ready),
         }
-        self.has_pushed(classes, moves);
+        classes.has_pushed(moves);
         self.notify();
     }
 
@@ -68,16 +67,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.notify();
     }
 
-    /// A task was queued by a class that was read when there had been so many moves.
-    fn has_pushed(&self, classes: &Classes, moves: u32) {
-        // Ordering: pairs with the fence in `sort_again`.
-        fence(Ordering::SeqCst);
-        if classes.moves() != moves {
-            classes.has_moved();
-        }
-    }
-
-    /// A pinned task goes to its worker, and an urgent one to the queue that all workers look at first. A background task goes to the
+    /// A pinned task goes to its worker, one that is held to a set to the queue for those, and an urgent one to the queue that all workers look at first. A background task goes to the
     /// ring for such tasks if the caller is a worker, or to the injector for them. Any other comes back.
     #[inline(never)]
     fn schedule_special(
@@ -90,6 +80,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             return None;
         }
         let Some(classes) = self.classes.get() else { return Some(ready) };
+        if let Some(set) = ready.workers() {
+            self.push_held(classes, set, ready);
+            return None;
+        }
         let class = ready.class();
         match (class, slot) {
             (Class::Normal, _) => return Some(ready),
@@ -108,8 +102,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// As `requeue`, for a task that is pinned or has a class.
     #[inline(never)]
     pub(crate) fn requeue_special(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
-        match self.classes.get() {
-            Some(classes) if ready.pin().is_none() => match ready.class() {
+        match (self.classes.get(), ready.pin(), ready.workers()) {
+            (Some(classes), None, Some(set)) => self.push_held(classes, set, ready),
+            (Some(classes), None, None) => match ready.class() {
                 Class::Urgent => self.push_urgent(classes, ready),
                 class => self.push_ring(slot, class, ready),
             },
@@ -202,7 +197,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let moves = classes.moves();
         let is_urgent = ready.class() == Class::Urgent;
         slot.push_pinned(ready);
-        self.has_pushed(classes, moves);
+        classes.has_pushed(moves);
         if is_urgent {
             classes.call();
         }

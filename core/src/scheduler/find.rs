@@ -75,12 +75,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if own.moves() != all.moves() {
             self.sort_again(all.moves());
         }
-        // By turns: neither those that are pinned here nor the others keep the worker to themselves.
-        let ready = if own.share.takes_turns() {
-            own.urgent.pop().or_else(|| all.urgent.pop())
-        } else {
-            all.urgent.pop().or_else(|| own.urgent.pop())
-        };
+        // By turns: neither those that are pinned here, nor those held to a set, nor the others keep the worker to themselves.
+        let ready = own.share.turns().find_map(|queue| match queue {
+            0 => own.urgent.pop(),
+            1 => self.take_held(Class::Urgent),
+            _ => all.urgent.pop(),
+        });
         let Some(ready) = ready else {
             // Another worker may have a lock, and leave tasks.
             if !own.has_urgent(all) && own.moves() == all.moves() {
@@ -139,7 +139,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Whether a background task waits in this worker's queues or comes from outside.
     fn has_background(&self, all: &Classes, own: &OwnClasses<RING, Cores<S, RING>>) -> bool {
         // SAFETY: we are the worker.
-        !own.ring.is_empty() || unsafe { !own.inbox.is_empty() } || !all.background.is_empty()
+        !own.ring.is_empty()
+            || unsafe { !own.inbox.is_empty() }
+            || !all.background.is_empty()
+            || own.is_marked(Class::Background)
     }
 
     /// A worker with nothing but background tasks hears of timers and I/O almost as one that sleeps: by ticks, what comes would wait for
@@ -156,12 +159,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let pinned = || unsafe { own.inbox.pop() };
         // SAFETY: INV-RING-OWNER: we are the worker.
         let ring = || unsafe { own.ring.pop() };
-        let injected = || self.take_injector(Class::Background, usize::MAX);
-        if own.share.takes_turns() {
-            pinned().or_else(ring).or_else(injected)
-        } else {
-            injected().or_else(ring).or_else(pinned)
-        }
+        let shared = || ring().or_else(|| self.take_injector(Class::Background, usize::MAX));
+        own.share.turns().find_map(|queue| match queue {
+            0 => pinned(),
+            1 => self.take_held(Class::Background),
+            _ => shared(),
+        })
     }
 
     /// A background task, as there is no other.
@@ -188,9 +191,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Some tasks have another class than before: those that are queued here, or in an injector, go to the queue of theirs.
     #[cold]
     fn sort_again(&self, moves: u32) {
-        // Ordering: pairs with the fence after a push in `Scheduler::push_outside`: either this worker sees the task, or the context that
+        // Ordering: pairs with the fence in `Classes::has_pushed`: either this worker sees the task, or the context that
         // has pushed it sees that the count has grown.
         fence(Ordering::SeqCst);
+        if let Some(own) = self.slot().classes.get() {
+            own.mark_all();
+        }
         let sorted = [Class::Normal, Class::Background].map(|class| self.sort_class(class));
         if let Some(own) = self.slot().classes.get().filter(|_| sorted == [true, true]) {
             own.set_moves(moves);
@@ -236,7 +242,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[inline(never)]
     fn look_around(&self) -> Option<Ready> {
         self.keep_up(AROUND);
-        self.take_share().or_else(|| self.take_injector(Class::Normal, 0))
+        let held = || self.take_held(Class::Normal);
+        self.take_share().or_else(held).or_else(|| self.take_injector(Class::Normal, 0))
     }
 
     /// LIFO slot, capped, then ring.
@@ -273,6 +280,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn take_normal(&self) -> Option<Ready> {
         // A worker that takes a whole tick's tasks at a time, or jobs, would never come to its end in `look_around`.
         self.end_tick_if_over();
+        if let Some(ready) = self.take_held(Class::Normal) {
+            return Some(ready);
+        }
         if let Some(ready) = self.take_injector(Class::Normal, usize::MAX) {
             return Some(ready);
         }

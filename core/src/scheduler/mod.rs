@@ -17,6 +17,7 @@ pub(crate) mod estimate;
 pub(crate) mod executor;
 pub(crate) mod find;
 pub(crate) mod gate;
+pub(crate) mod held;
 pub(crate) mod help;
 pub(crate) mod helper;
 pub(crate) mod jobs;

@@ -1,4 +1,4 @@
-//! Models of classes: an urgent task finds a worker, a poll that begins beside it gives way, and a task that was lent a class is
+//! Models of classes, and of tasks that are held to workers: an urgent task finds a worker, a poll that begins beside it gives way, and a task that was lent a class is
 //! found by it.
 
 use core::{
@@ -13,11 +13,20 @@ use super::{
     models_whole::{Model, join},
     worker::Step,
 };
-use crate::{Class, TaskOptions, WorkerId, atomic::model::check, task::state::Snapshot};
+use crate::{Class, TaskOptions, WorkerId, WorkerSet, atomic::model::check, task::state::Snapshot};
 
 impl<const N: usize> Model<N> {
     fn spawn_of(self, class: Class, poll: impl FnOnce() + Send + 'static) {
-        let options = TaskOptions::new().class(class);
+        self.spawn_by(TaskOptions::new().class(class), poll);
+    }
+
+    /// For the first two workers.
+    fn spawn_held(self) {
+        let set = WorkerSet::new(&[0, 1].map(WorkerId::new)).unwrap();
+        self.spawn_by(TaskOptions::new().workers(set), || {});
+    }
+
+    fn spawn_by(self, options: TaskOptions, poll: impl FnOnce() + Send + 'static) {
         let spawner = self.executor.spawner();
         let task = spawner.spawn_with(options, self.pool, async move { poll() });
         core::mem::forget(task.unwrap());
@@ -32,6 +41,42 @@ fn models_classes_a_sleeper_and_an_urgent_task() {
         let workers = model.start(0..1);
         model.spawn_of(Class::Urgent, || {});
         join(workers);
+    });
+}
+
+/// Each worker is good for one task. Of two that are held to both, each finds one, asleep or about to be, and whichever has the lock.
+///
+/// Seen to catch: `held_wake`.
+#[test]
+fn models_classes_two_workers_and_two_held_tasks() {
+    check(1, || {
+        let model = Model::<2>::new();
+        let workers = model.start(0..2);
+        model.spawn_held();
+        model.spawn_held();
+        join(workers);
+    });
+}
+
+/// A second task is queued while a worker looks for the first: it is found by the next look, or the worker still has its mark.
+///
+/// Seen to catch: `held_late`, `held_early`, `held_more`.
+#[test]
+fn models_classes_a_held_task_against_a_look() {
+    check(3, || {
+        let model = Model::<2>::new();
+        loom::stop_exploring();
+        let worker = model.executor.worker(WorkerId::new(0)).unwrap();
+        model.spawn_held();
+        loom::explore();
+        let pusher = thread::spawn(move || model.spawn_held());
+        let polled = (0..2).filter(|_| worker.step() == Step::Polled).count();
+        pusher.join().unwrap();
+        assert!(polled >= 1);
+        for _ in polled..2 {
+            assert_eq!(worker.step(), Step::Polled, "a task waits without a mark");
+        }
+        core::mem::forget(worker);
     });
 }
 

@@ -214,7 +214,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         }
     }
 
-    /// Whether a task that is pinned to the worker waits.
+    /// Whether a task that is pinned to the worker waits, or one may that is held to a set with it.
     ///
     /// # Safety
     /// The caller is the worker.
@@ -223,10 +223,11 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         unsafe { !self.inbox.is_empty() || self.classes.get().is_some_and(|own| own.has_pinned()) }
     }
 
-    /// Whether a task waits that is pinned to this worker, which has left.
+    /// As `has_pinned`, of a worker that has left.
     pub(crate) fn has_mail(&self) -> bool {
-        let has_mail =
-            |own: &OwnClasses<RING, F::Cores>| !own.urgent.is_empty() || own.inbox.has_mail();
+        let has_mail = |own: &OwnClasses<RING, F::Cores>| {
+            own.has_mark() || !own.urgent.is_empty() || own.inbox.has_mail()
+        };
         self.inbox.has_mail() || self.classes.get().is_some_and(has_mail)
     }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     atomic::Ordering,
-    platform::{Platform, WorkerId},
+    platform::{Platform, WorkerId, WorkerSet},
     sleep::{idle::Claim, park::Sleep},
 };
 
@@ -44,10 +44,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// There is a task in this worker's inbox: wakes it if it sleeps.
     pub(crate) fn wake_worker(&self, worker: WorkerId) {
+        self.wake_one_of(WorkerSet::only(worker));
+    }
+
+    /// There is a task for any of these workers: wakes one that sleeps.
+    pub(crate) fn wake_one_of(&self, set: WorkerSet) {
         if self.is_shared() {
-            self.claim_worker(worker);
+            self.claim_one_of(set);
         } else {
-            self.unpark(worker);
+            self.unpark(WorkerId::new(0));
         }
         // It may be offline: the thread that waits for the end then works in its place.
         if self.gate.is_closing() {
@@ -55,20 +60,25 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
     }
 
-    fn claim_worker(&self, worker: WorkerId) {
-        // Ordering: pairs with the fence in `Idle::announce`: either we see the worker's bit, or it sees its inbox.
+    fn claim_one_of(&self, set: WorkerSet) {
+        // Ordering: pairs with the fence in `Idle::announce`: either we see a worker's bit, or it sees its inbox or its mark.
         crate::atomic::fence(Ordering::SeqCst);
-        match self.idle.claim(self, worker) {
-            Claim::Made => self.unpark(worker),
-            // The worker woke by itself. For a moment the claim's count looked like a searcher to other contexts that pushed: they may
-            // have woken no worker.
-            Claim::Missed if self.has_work_for_any() => self.notify(),
-            Claim::Missed | Claim::Awake => {}
+        for worker in set.iter() {
+            match self.idle.claim(self, worker) {
+                Claim::Made => {
+                    self.unpark(worker);
+                    break;
+                }
+                // The worker woke by itself. For a moment the claim's count looked like a searcher to other contexts that pushed: they
+                // may have woken no worker.
+                Claim::Missed if self.has_work_for_any() => self.notify(),
+                Claim::Missed | Claim::Awake => {}
+            }
         }
         // Ordering: after the fence above, which pairs with the one in `Scheduler::block`.
         if !self.census.blocked.is_zero() {
-            // It may sleep in a wait that is too deep to help in: it must see its inbox.
-            self.unpark(worker);
+            // They may sleep in a wait that is too deep to help in: they must see what has come.
+            set.iter().for_each(|worker| self.unpark(worker));
         }
     }
 

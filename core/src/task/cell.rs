@@ -10,6 +10,8 @@ use super::{
     join_slot::JoinSlot,
     state::Snapshot,
 };
+#[cfg(feature = "classes")]
+use crate::platform::WorkerSet;
 use crate::{atomic::UnsafeCell, platform::WorkerId};
 
 /// A task in its slot.
@@ -37,6 +39,8 @@ impl<F: Future, M: Meta> Task<F, M> {
         meta: Self::meta,
         #[cfg(feature = "classes")]
         due: Self::due,
+        #[cfg(feature = "classes")]
+        workers: Self::workers,
         join_offset: core::mem::offset_of!(Self, join),
     };
 
@@ -137,6 +141,12 @@ impl<F: Future, M: Meta> Task<F, M> {
         // SAFETY: as for `meta`.
         unsafe { (*header.cast::<Self>().as_ptr()).meta.due().map(NonNull::from) }
     }
+
+    #[cfg(feature = "classes")]
+    unsafe fn workers(header: NonNull<Header>) -> Option<WorkerSet> {
+        // SAFETY: as for `meta`.
+        unsafe { (*header.cast::<Self>().as_ptr()).meta.workers() }
+    }
 }
 
 /// Where a task keeps its [`Tag`]. A task without one takes no memory for it.
@@ -147,6 +157,11 @@ pub(crate) trait Meta: 'static {
     /// Room for a deadline. INV-DUE.
     #[cfg(feature = "classes")]
     fn due(&self) -> Option<&Due> {
+        None
+    }
+    /// A set of more than one worker that the task is held to.
+    #[cfg(feature = "classes")]
+    fn workers(&self) -> Option<WorkerSet> {
         None
     }
 }

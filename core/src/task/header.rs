@@ -8,8 +8,9 @@ use super::{error::JoinError, join_slot::JoinSlot, owner::Owner, state::State};
 use crate::{
     atomic::{AtomicPtr, UnsafeCell, maybe_const},
     class::Class,
+    instant::Instant,
     parts::{Parts, Switch},
-    platform::WorkerId,
+    platform::{WorkerId, WorkerSet},
 };
 
 /// The type-erased head of a task: four words.
@@ -53,6 +54,9 @@ pub(crate) struct Vtable {
     /// The task's deadline, if it has room for one.
     #[cfg(feature = "classes")]
     pub(crate) due: unsafe fn(NonNull<Header>) -> Option<NonNull<Due>>,
+    /// The workers that the task is held to, if there are more than one.
+    #[cfg(feature = "classes")]
+    pub(crate) workers: unsafe fn(NonNull<Header>) -> Option<WorkerSet>,
     /// The offset of the join slot from the header, in bytes.
     pub(crate) join_offset: usize,
 }
@@ -124,6 +128,19 @@ impl Header {
     pub(crate) unsafe fn chunk_index(&self) -> usize {
         // SAFETY: as for `owner`.
         self.owner.with(|p| unsafe { (*p).addr() & Owner::MAX_CHUNK })
+    }
+
+    /// The worker that the task is pinned to, if it is pinned.
+    ///
+    /// # Safety
+    /// The caller holds a reference to the task of `header`.
+    #[inline]
+    pub(crate) unsafe fn pin(header: NonNull<Header>) -> Option<WorkerId> {
+        // SAFETY: the caller's reference, and the table is that of the task's type.
+        unsafe {
+            let task = header.as_ref();
+            task.state.load().is_pinned().then(|| (task.vtable().meta)(header).worker).flatten()
+        }
     }
 
     /// # Safety
@@ -198,7 +215,8 @@ impl Ready {
     /// The worker that the task is pinned to, if it is pinned.
     #[inline]
     pub(crate) fn pin(&self) -> Option<WorkerId> {
-        if self.header().state.load().is_pinned() { self.tag().worker } else { None }
+        // SAFETY: a `Ready` holds a reference.
+        unsafe { Header::pin(self.0) }
     }
 
     /// Whether it goes elsewhere than most tasks: it is pinned, or has a class.
@@ -211,6 +229,26 @@ impl Ready {
     #[inline]
     pub(crate) fn class(&self) -> Class {
         self.header().state.load().class()
+    }
+
+    /// The workers that the task is held to, if it is held to a set.
+    #[inline]
+    pub(crate) fn workers(&self) -> Option<WorkerSet> {
+        #[cfg(feature = "classes")]
+        if self.header().state.load().is_pinned() {
+            // SAFETY: a `Ready` holds a reference, and the table is that of the task's type.
+            return unsafe { (self.header().vtable().workers)(self.0) };
+        }
+        None
+    }
+
+    /// Its deadline, or `Instant::MAX`.
+    pub(crate) fn deadline(&self) -> Instant {
+        #[cfg(feature = "classes")]
+        if let Some(at) = self.due().and_then(Due::at) {
+            return at;
+        }
+        Instant::MAX
     }
 
     /// Its deadline, and its place among others with deadlines, if it has room for one.

@@ -3,9 +3,9 @@
 use core::{fmt, panic::Location, ptr::NonNull};
 
 use super::header::Header;
-#[cfg(feature = "classes")]
-use crate::class::Class;
 use crate::platform::WorkerId;
+#[cfg(feature = "classes")]
+use crate::{class::Class, platform::WorkerSet};
 
 /// A task's identity: the address of its header, unique among the tasks whose handle or waker is alive.
 ///
@@ -43,6 +43,9 @@ pub struct TaskInfo {
     pub location: Option<&'static Location<'static>>,
     /// The worker that the task is pinned to.
     pub worker: Option<WorkerId>,
+    /// The workers that the task is held to, if its spawn gave more than one.
+    #[cfg(feature = "classes")]
+    pub workers: Option<WorkerSet>,
     /// The class by which the task is queued: its own, or one that it was lent.
     #[cfg(feature = "classes")]
     pub class: Class,
@@ -70,6 +73,9 @@ impl TaskInfo {
             name: tag.name,
             location: tag.location,
             worker: tag.worker,
+            // SAFETY: the caller's reference.
+            #[cfg(feature = "classes")]
+            workers: unsafe { (header.as_ref().vtable().workers)(header) },
             #[cfg(feature = "classes")]
             class: state.class(),
             scheduled: state.wakes() > 0,

@@ -7,7 +7,7 @@ use super::due::Due;
 use super::{cell::Meta, header::Tag, state::Snapshot};
 use crate::platform::WorkerId;
 #[cfg(feature = "classes")]
-use crate::{class::Class, instant::Instant};
+use crate::{class::Class, instant::Instant, platform::WorkerSet};
 
 /// What [`Spawner::spawn_with`](crate::Spawner::spawn_with) says of a task: name, worker and, with feature `classes`, class and
 /// deadline. The task keeps it in its slot, with the place of the call to [`new`](Self::new): 32 bytes on 64-bit targets, and as
@@ -25,6 +25,8 @@ pub struct TaskOptions {
     class: Option<Class>,
     #[cfg(feature = "classes")]
     deadline: Option<Instant>,
+    #[cfg(feature = "classes")]
+    workers: Option<WorkerSet>,
 }
 
 impl TaskOptions {
@@ -37,6 +39,8 @@ impl TaskOptions {
             class: None,
             #[cfg(feature = "classes")]
             deadline: None,
+            #[cfg(feature = "classes")]
+            workers: None,
         }
     }
 
@@ -49,6 +53,10 @@ impl TaskOptions {
     /// The task runs on this worker only. It waits while that worker is offline.
     pub const fn pinned(mut self, worker: WorkerId) -> Self {
         self.tag.worker = Some(worker);
+        #[cfg(feature = "classes")]
+        {
+            self.workers = None;
+        }
         self
     }
 
@@ -56,6 +64,17 @@ impl TaskOptions {
     #[cfg(feature = "classes")]
     pub const fn class(mut self, class: Class) -> Self {
         self.class = Some(class);
+        self
+    }
+
+    /// The task runs on these workers only. It waits while all of them are offline, or busy: no other takes it. It is not inherited.
+    ///
+    /// Such tasks wait in one queue for all sets, in which a worker looks for its first one: cost linear in what waits there. Where
+    /// one worker will do, [`pinned`](Self::pinned) is cheaper. The one that is called last of the two holds.
+    #[cfg(feature = "classes")]
+    pub const fn workers(mut self, set: WorkerSet) -> Self {
+        self.tag.worker = set.single();
+        self.workers = if self.tag.worker.is_none() { Some(set) } else { None };
         self
     }
 
@@ -67,14 +86,19 @@ impl TaskOptions {
         self
     }
 
+    /// The last of the workers that it names.
     pub(crate) fn worker(&self) -> Option<WorkerId> {
+        #[cfg(feature = "classes")]
+        if let Some(set) = self.workers {
+            return Some(set.last());
+        }
         self.tag.worker
     }
 
     /// Whether it needs an executor with classes.
     #[cfg(feature = "classes")]
     pub(crate) fn needs_classes(&self) -> bool {
-        self.class.is_some() || self.deadline.is_some()
+        self.class.is_some() || self.deadline.is_some() || self.workers.is_some()
     }
 
     pub(super) fn meta(self) -> Optioned {
@@ -84,6 +108,8 @@ impl TaskOptions {
             class: self.class,
             #[cfg(feature = "classes")]
             due: Due::new(self.deadline),
+            #[cfg(feature = "classes")]
+            workers: self.workers,
         }
     }
 }
@@ -102,11 +128,16 @@ pub(crate) struct Optioned {
     class: Option<Class>,
     #[cfg(feature = "classes")]
     due: Due,
+    #[cfg(feature = "classes")]
+    workers: Option<WorkerSet>,
 }
 
 impl Meta for Optioned {
     fn first_state(&self) -> Snapshot {
-        let state = Snapshot::spawned(self.tag.worker.is_some());
+        let is_held = self.tag.worker.is_some();
+        #[cfg(feature = "classes")]
+        let is_held = is_held || self.workers.is_some();
+        let state = Snapshot::spawned(is_held);
         #[cfg(feature = "classes")]
         let state = self.class.map_or(state, |class| state.of_class(class));
         state
@@ -119,5 +150,10 @@ impl Meta for Optioned {
     #[cfg(feature = "classes")]
     fn due(&self) -> Option<&Due> {
         Some(&self.due)
+    }
+
+    #[cfg(feature = "classes")]
+    fn workers(&self) -> Option<WorkerSet> {
+        self.workers
     }
 }

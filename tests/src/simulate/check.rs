@@ -373,9 +373,9 @@ pub(super) fn between(executor: &'static Machine, turned: bool) {
         if let Some(task) = forgotten.first() {
             world(|w| {
                 let number = w.check.row(task.id.get()).number;
-                let TaskInfo { worker, cancelled, shields, references, .. } = *task;
+                let TaskInfo { worker, workers, cancelled, shields, references, .. } = *task;
                 w.fail(format!(
-                    "all workers sleep, and task {number} is queued (pinned to {worker:?}, cancelled {cancelled}, \
+                    "all workers sleep, and task {number} is queued (pinned to {worker:?}, held to {workers:?}, cancelled {cancelled}, \
                      {shields} shields, {references} references)"
                 ));
             });
@@ -388,7 +388,7 @@ pub(super) fn between(executor: &'static Machine, turned: bool) {
     }
 }
 
-/// The tasks that are ready, not being polled, and not pinned to an absent worker.
+/// The tasks that are ready, not being polled, and not held to absent workers.
 fn scheduled(executor: &'static Machine) -> Vec<TaskInfo> {
     let mut all = Vec::new();
     executor.tasks(|task| {
@@ -397,7 +397,11 @@ fn scheduled(executor: &'static Machine) -> Vec<TaskInfo> {
         }
     });
     world(|w| {
-        all.retain(|task| !w.is_away(task.worker) && w.check.row(task.id.get()).on.is_none());
+        let is_away = |w: &World, task: &TaskInfo| match task.workers {
+            Some(set) => set.iter().all(|worker| w.is_away(Some(worker))),
+            None => w.is_away(task.worker),
+        };
+        all.retain(|task| !is_away(w, task) && w.check.row(task.id.get()).on.is_none());
     });
     all
 }

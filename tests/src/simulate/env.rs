@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fastrand::Rng;
 use filch::{
     AbortHandle, JoinError, JoinHandle, Platform, SpawnError, SpawnErrorKind, Spawner, TaskOptions,
-    Timers, WorkerId,
+    Timers, WorkerId, WorkerSet,
 };
 
 use super::{
@@ -145,6 +145,17 @@ impl Env {
     /// A random worker.
     pub(super) fn worker(self, rng: &mut Rng) -> WorkerId {
         WorkerId::new(rng.u16(..self.0.workers))
+    }
+
+    /// Some workers.
+    pub(super) fn set(self, rng: &mut Rng) -> WorkerSet {
+        let some = (0..rng.u8(1..4)).map(|_| self.worker(rng));
+        WorkerSet::new(&some.collect::<Vec<_>>()).expect("there are few workers")
+    }
+
+    /// The worker whose context this is.
+    pub(super) fn here(self) -> Option<WorkerId> {
+        self.0.machine?.platform().current_worker()
     }
 
     fn launch<F: Future>(

@@ -25,6 +25,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "snapshot",
             "look",
             "wake",
+            "held",
             "dispatch",
             "leave_loop",
             "broadcast",

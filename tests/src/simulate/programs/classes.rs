@@ -1,12 +1,19 @@
 //! Tasks of all classes, which change theirs, wait for each other, and come from everywhere.
 
-use core::time::Duration;
+use core::{
+    future::{Future, poll_fn},
+    pin::pin,
+    time::Duration,
+};
 
 use fastrand::Rng;
-use filch::{Class, TaskOptions};
+use filch::{Class, TaskOptions, WorkerSet};
 
 use super::{collect, rest, time, work};
-use crate::simulate::env::{Env, Task};
+use crate::simulate::{
+    env::{Env, Task},
+    world::fail,
+};
 
 pub(super) fn start(env: Env, n: u32) -> Vec<Task<()>> {
     let mut rng = env.rng();
@@ -67,6 +74,20 @@ async fn control(env: Env) {
     }
 }
 
+/// It is busy for so many polls, each of them on one of these workers.
+async fn held(env: Env, set: Option<WorkerSet>, polls: u32) {
+    let mut task = pin!(super::busy(env, polls));
+    poll_fn(move |cx| {
+        if let (Some(set), Some(here)) = (set, env.here()) {
+            if !set.contains(here) {
+                fail(format!("{here:?} polls a task that is held to {set:?}"));
+            }
+        }
+        task.as_mut().poll(cx)
+    })
+    .await;
+}
+
 /// Its class is another in each round.
 async fn change(env: Env) {
     let mut rng = env.rng();
@@ -84,8 +105,12 @@ async fn parent(env: Env) {
     while !env.is_over() {
         let children: Vec<_> = (0..rng.u32(1..6))
             .filter_map(|_| {
-                let (options, polls) = (options(env, &mut rng), rng.u32(..4));
-                env.spawn_with(options, super::busy(env, polls))
+                let (mut options, polls) = (options(env, &mut rng), rng.u32(..4));
+                let set = (rng.u8(..4) == 0).then(|| env.set(&mut rng));
+                if let Some(set) = set {
+                    options = options.workers(set);
+                }
+                env.spawn_with(options, held(env, set, polls))
             })
             .collect();
         env.0.spawner.set_class(class(&mut rng));
