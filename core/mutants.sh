@@ -119,6 +119,8 @@ held_more        classes:scheduler::models_classes::models_classes_a_held_task_a
 held_wake        classes:scheduler::models_classes::models_classes_two_workers_and_two_held_tasks
 held_late        classes:scheduler::models_classes::models_classes_a_held_task_against_a_look
 held_early       classes:scheduler::models_classes::models_classes_a_held_task_against_a_look
+jobs_mark        classes:scheduler::models_classes::models_classes_jobs_for_a_set_become_public_against_sleep
+jobs_marked      classes:scheduler::models_classes::models_classes_jobs_for_a_set_become_public_against_sleep
 loan_sort        classes:scheduler::models_classes::models_classes_a_loan_against_a_wake
 '
 rows() { sed '/^ *$/d' <<<"$table"; }

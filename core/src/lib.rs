@@ -78,7 +78,7 @@ pub mod __macros {
     pub use core::{future::Future, marker::Send, primitive::usize};
 }
 #[cfg(feature = "classes")]
-pub use {class::Class, platform::WorkerSet};
+pub use {class::Class, fork::options::ForkOptions, platform::WorkerSet};
 pub use {
     fork::{handle::Fork, scope::Scope},
     instant::Instant,

@@ -18,6 +18,8 @@ use std::{
     thread,
 };
 
+use filch::{Class, JoinHandle, TaskOptions};
+
 use crate::{
     clock::Hold,
     context::{self, Handle},
@@ -52,12 +54,39 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<Arc<dyn Job>>,
+    queue: Queue,
     threads: usize,
     idle: usize,
     closed: bool,
     /// The number of threads that were ever started. It gives each its name.
     started: usize,
+}
+
+/// The jobs that wait, the first class first.
+#[derive(Default)]
+struct Queue([VecDeque<Arc<dyn Job>>; 3]);
+
+impl Queue {
+    fn push(&mut self, class: Class, job: Arc<dyn Job>) {
+        self.0[class as usize].push_back(job);
+    }
+
+    fn pop(&mut self) -> Option<Arc<dyn Job>> {
+        self.0.iter_mut().find_map(VecDeque::pop_front)
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(VecDeque::len).sum()
+    }
+}
+
+impl IntoIterator for Queue {
+    type Item = Arc<dyn Job>;
+    type IntoIter = core::iter::Flatten<core::array::IntoIter<VecDeque<Arc<dyn Job>>, 3>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter().flatten()
+    }
 }
 
 trait Job: Send + Sync {
@@ -78,28 +107,30 @@ impl Pool {
 
     /// Has a thread run the job. Returns the jobs that the caller must run itself: there is no
     /// thread, and none can be started.
-    fn submit(self: &Arc<Self>, handle: Handle, job: Arc<dyn Job>) -> VecDeque<Arc<dyn Job>> {
+    fn submit(self: &Arc<Self>, handle: Handle, class: Class, job: Arc<dyn Job>) -> Queue {
         let mut state = lock(&self.state);
         if state.closed {
-            return VecDeque::from([job]);
+            let mut mine = Queue::default();
+            mine.push(class, job);
+            return mine;
         }
-        state.queue.push_back(job);
+        state.queue.push(class, job);
         if state.idle >= state.queue.len() || state.threads >= self.limit {
             drop(state);
             self.news.notify_one();
-            return VecDeque::new();
+            return Queue::default();
         }
         state.threads += 1;
         state.started += 1;
         let number = state.started;
         drop(state);
         if self.start(handle, number).is_ok() {
-            return VecDeque::new();
+            return Queue::default();
         }
         let mut state = lock(&self.state);
         state.threads -= 1;
         // Queued jobs may have relied on this thread.
-        if state.threads == 0 { core::mem::take(&mut state.queue) } else { VecDeque::new() }
+        if state.threads == 0 { core::mem::take(&mut state.queue) } else { Queue::default() }
     }
 
     fn start(self: &Arc<Self>, handle: Handle, number: usize) -> std::io::Result<()> {
@@ -116,7 +147,7 @@ impl Pool {
         context::enter(Some(handle));
         let mut state = lock(&self.state);
         loop {
-            if let Some(job) = state.queue.pop_front() {
+            if let Some(job) = state.queue.pop() {
                 drop(state);
                 job.run();
                 quietly(|| drop(job));
@@ -131,7 +162,7 @@ impl Pool {
                 self.news.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             state.idle -= 1;
-            if slept.timed_out() && state.queue.is_empty() {
+            if slept.timed_out() && state.queue.len() == 0 {
                 break;
             }
         }
@@ -150,8 +181,69 @@ impl Pool {
     }
 }
 
+impl Handle {
+    /// Runs a closure that blocks, as a task, on a thread of the runtime's blocking pool; the
+    /// thread is in the runtime meanwhile. Aborting the task keeps the closure from starting. A
+    /// closure that has started runs to its end, even after the end of the runtime, which does not
+    /// wait for it: its output is then dropped.
+    ///
+    /// The pool has at most [`Builder::blocking_threads`](crate::Builder::blocking_threads)
+    /// threads; further closures wait for one. If no thread can be started at all, the closure runs
+    /// on a worker.
+    ///
+    /// # Panics
+    /// As [`spawn`](Self::spawn).
+    #[track_caller]
+    pub fn spawn_blocking<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        if let Err(kind) = self.check() {
+            panic!("{kind}");
+        }
+        self.spawn(unblock(*self, f))
+    }
+
+    /// As [`spawn_blocking`](Self::spawn_blocking), as the options say. Closures that wait for a
+    /// thread begin in the order of their tasks' classes.
+    ///
+    /// # Panics
+    /// As [`spawn`](Self::spawn); also if there is no such worker.
+    ///
+    /// ```
+    /// use filch_std::{Class, TaskOptions};
+    /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
+    /// let bulk = TaskOptions::new().name("read").class(Class::Background);
+    /// let read = runtime.handle().spawn_blocking_with(bulk, || 7);
+    /// assert_eq!(runtime.block_on(read)?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn spawn_blocking_with<T: Send + 'static>(
+        &self,
+        options: TaskOptions,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        if let Err(kind) = self.check() {
+            panic!("{kind}");
+        }
+        match self.spawn_with(options, unblock(*self, f)) {
+            Ok(task) => task,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// A snapshot of the runtime's blocking pool; all zeros in a forked child.
+    pub fn blocking_metrics(&self) -> BlockingMetrics {
+        if self.check().is_err() {
+            return BlockingMetrics::default();
+        }
+        self.0.core.pool().metrics()
+    }
+}
+
 /// Runs the closure on a thread of the pool.
-pub(crate) fn unblock<F, T>(handle: Handle, f: F) -> Unblock<F, T>
+fn unblock<F, T>(handle: Handle, f: F) -> Unblock<F, T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
@@ -162,7 +254,7 @@ where
 
 /// The future of [`unblock`]. If it is dropped before the closure has begun, the closure never
 /// runs.
-pub(crate) struct Unblock<F, T> {
+struct Unblock<F, T> {
     handle: Handle,
     job: Arc<Closure<F, T>>,
     /// Until the task has seen the result: otherwise a stopped clock could move in between.
@@ -238,7 +330,9 @@ where
         drop(stage);
         if submit {
             let pool = self.handle.0.core.pool();
-            let mine = pool.submit(self.handle, Arc::clone(&self.job) as Arc<dyn Job>);
+            let class = self.handle.0.spawner.class().unwrap_or_default();
+            let job = Arc::clone(&self.job) as Arc<dyn Job>;
+            let mine = pool.submit(self.handle, class, job);
             // Runs them on this worker, since no thread could be started. Each wakes its task.
             mine.into_iter().for_each(|job| job.run());
         }

@@ -10,17 +10,11 @@ use core::{
 use std::sync::Arc;
 
 use filch::{
-    Class, Fork, Heap, Instant, JoinHandle, Metrics, Spawner, TaskOptions, Timers, WorkerId,
-    atomic::AtomicU32,
+    Class, Fork, ForkOptions, Heap, Instant, JoinHandle, Metrics, Spawner, TaskOptions, Timers,
+    WorkerId, atomic::AtomicU32,
 };
 
-use crate::{
-    blocking::{self, BlockingMetrics, Pool},
-    clock::Clock,
-    fork,
-    host::Host,
-    pausable::Pausable,
-};
+use crate::{blocking::Pool, clock::Clock, fork, host::Host, pausable::Pausable};
 
 /// A runtime without its host's type: what the free functions need.
 pub(crate) trait Core: Sync {
@@ -35,8 +29,9 @@ pub(crate) trait Core: Sync {
     fn metrics(&self) -> Metrics<'_>;
     fn pool(&self) -> Arc<Pool>;
     fn host(&'static self) -> &'static (dyn Any + Send + Sync);
-    /// Calls `f` once if the calling thread is a worker; otherwise returns false.
-    fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool;
+    /// Calls `f` once if the calling thread is a worker that may begin the run; otherwise returns
+    /// false.
+    fn fork(&'static self, options: Option<ForkOptions>, f: &mut dyn FnMut(Fork<'_>)) -> bool;
     /// [`filch::Scheduler::broadcast`]; false if the core refuses it.
     fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool;
     /// The number of workers, without replacement workers.
@@ -281,36 +276,6 @@ impl Handle {
         F::Output: Send + 'static,
     {
         self.0.spawner.spawn_with(options, self.0.heap, future).map_err(|error| self.refused(error))
-    }
-
-    /// Runs a closure that blocks, as a task, on a thread of the runtime's blocking pool; the
-    /// thread is in the runtime meanwhile. Aborting the task keeps the closure from starting. A
-    /// closure that has started runs to its end, even after the end of the runtime, which does not
-    /// wait for it: its output is then dropped.
-    ///
-    /// The pool has at most [`Builder::blocking_threads`](crate::Builder::blocking_threads)
-    /// threads; further closures wait for one. If no thread can be started at all, the closure runs
-    /// on a worker.
-    ///
-    /// # Panics
-    /// As [`spawn`](Self::spawn).
-    #[track_caller]
-    pub fn spawn_blocking<T: Send + 'static>(
-        &self,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> JoinHandle<T> {
-        if let Err(kind) = self.check() {
-            panic!("{kind}");
-        }
-        self.spawn(blocking::unblock(*self, f))
-    }
-
-    /// A snapshot of the runtime's blocking pool; all zeros in a forked child.
-    pub fn blocking_metrics(&self) -> BlockingMetrics {
-        if self.check().is_err() {
-            return BlockingMetrics::default();
-        }
-        self.0.core.pool().metrics()
     }
 
     /// The runtime's counters.

@@ -52,8 +52,8 @@ mod stable;
 pub mod time;
 
 pub use filch::{
-    AbortHandle, Class, Instant, JoinError, JoinHandle, Metrics, Panic, TaskId, TaskInfo,
-    TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, WorkerSet, shield, yield_now,
+    AbortHandle, Class, ForkOptions, Instant, JoinError, JoinHandle, Metrics, Panic, TaskId,
+    TaskInfo, TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, WorkerSet, shield, yield_now,
 };
 
 pub use crate::{

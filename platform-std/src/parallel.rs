@@ -11,7 +11,7 @@
 //! | [`for_each`], [`map_reduce`] | [`for_each_async`], [`map_reduce_async`] | may be borrowed: nothing runs between two polls |
 //! | [`join`] | [`join_async`] | must be owned: the run is a task, which goes on if the future is leaked |
 //! | [`scope`] | [`scope_async`] | as above |
-//! | [`run`] | [`offload`] | as above |
+//! | [`run`] | [`offload`], [`offload_with`] | as above |
 //!
 //! Not all of them can borrow, because a future may be leaked, or dropped, while its jobs run on
 //! other workers. A future whose drop waits for its jobs is sound only if it is dropped, which
@@ -26,8 +26,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-pub use filch::{Fork, Scope};
-use filch::{WorkerId, atomic::AtomicU32};
+pub use filch::{Fork, ForkOptions, Scope};
+use filch::{WorkerId, WorkerSet, atomic::AtomicU32};
 
 use crate::{
     context::{Core, Handle, expect_current},
@@ -36,7 +36,7 @@ use crate::{
 
 mod tasks;
 
-pub use tasks::{for_each_async, join_async, map_reduce_async, offload, scope_async};
+pub use tasks::{for_each_async, join_async, map_reduce_async, offload, offload_with, scope_async};
 
 #[cfg(feature = "orx-parallel")]
 pub use crate::orx::{OrxPool, OrxScope};
@@ -91,6 +91,43 @@ impl Handle {
         F: FnOnce(Fork<'_>) -> R + Send,
         R: Send,
     {
+        self.fork_as(None, f)
+    }
+
+    /// As [`fork`](Self::fork), with a class, and on some workers only: see [`ForkOptions`]. A worker
+    /// that is not among them runs other tasks until the run is over. In a run of another kind, on
+    /// the same stack, everything runs in place.
+    ///
+    /// # Panics
+    /// With the closure's panic; if the runtime has none of the workers, or not all of them.
+    ///
+    /// ```
+    /// use filch_std::{Class, ForkOptions};
+    /// let runtime = filch_std::Runtime::builder().workers(2).build()?;
+    /// let bulk = ForkOptions::new().class(Class::Background);
+    /// let sum = runtime.handle().fork_with(bulk, |fork| {
+    ///     fork.map_reduce(0..1_000, |i| i as u64, |a, b| a + b)
+    /// });
+    /// assert_eq!(sum, Some(499_500));
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    #[track_caller]
+    pub fn fork_with<F, R>(&self, options: ForkOptions, f: F) -> R
+    where
+        F: FnOnce(Fork<'_>) -> R + Send,
+        R: Send,
+    {
+        let workers = self.0.core.workers();
+        let has = |set: WorkerSet| set.iter().all(|worker| worker.index() < workers);
+        assert!(options.set().is_none_or(has), "{}", filch::SpawnErrorKind::NoSuchWorker);
+        self.fork_as(Some(options), f)
+    }
+
+    fn fork_as<F, R>(&self, options: Option<ForkOptions>, f: F) -> R
+    where
+        F: FnOnce(Fork<'_>) -> R + Send,
+        R: Send,
+    {
         let (mut f, mut outcome) = (Some(f), None);
         let mut run = |fork: Fork<'_>| {
             if let Some(f) = f.take() {
@@ -98,12 +135,12 @@ impl Handle {
                 outcome = Some(f(fork));
             }
         };
-        if self.check().is_ok() && self.0.core.fork(&mut run) {
+        if self.check().is_ok() && self.0.core.fork(options, &mut run) {
             return outcome.unwrap_or_else(|| unreachable!("the core calls it"));
         }
         let mut outcome = None;
         if self.check().is_ok() {
-            self.fork_from_outside(&mut |fork| {
+            self.fork_from_outside(options, &mut |fork| {
                 if let Some(f) = f.take() {
                     let _here = Here::enter(fork);
                     outcome = Some(catch_unwind(AssertUnwindSafe(|| f(fork))));
@@ -158,20 +195,30 @@ impl Handle {
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
-    /// Runs it as a task. The thread does not help meanwhile: as soon as there are jobs, no worker
-    /// is idle whose place it could take.
+    /// Runs it as a task. A thread that is no worker does not help meanwhile: as soon as there are
+    /// jobs, no worker is idle whose place it could take.
     #[cold]
-    fn fork_from_outside(&self, run: &mut (dyn FnMut(Fork<'_>) + Send)) {
+    fn fork_from_outside(
+        &self,
+        options: Option<ForkOptions>,
+        run: &mut (dyn FnMut(Fork<'_>) + Send),
+    ) {
         let core = self.0.core;
         let done = Arc::new(Done { core, over: AtomicU32::new(0) });
         let lent = Lent::new(run, &done);
         // If the spawn is refused, the future is dropped unused, as that of a task that is
         // cancelled before it runs.
-        drop(self.try_spawn(async move {
+        let task = async move {
             let lent = lent;
             // SAFETY: the lender waits for the drop of `lent`.
-            core.fork(&mut |fork| unsafe { (*lent.run)(fork) });
-        }));
+            core.fork(options, &mut |fork| unsafe { (*lent.run)(fork) });
+        };
+        match self.spawn_with(options.unwrap_or_default().task(), task) {
+            // A worker that may not begin the run: it helps with other tasks.
+            Ok(mut task) if core.current_worker().is_some() => drop(task.join()),
+            // The drop of a task that was refused ends the wait.
+            spawned => drop(spawned),
+        }
         done.wait();
     }
 }

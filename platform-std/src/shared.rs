@@ -4,7 +4,7 @@ use core::any::Any;
 use std::{sync::Arc, thread};
 
 use filch::{
-    Fork, Metrics, Platform, WorkerId,
+    Fork, ForkOptions, Metrics, Platform, WorkerId,
     atomic::{AtomicU32, Ordering},
 };
 
@@ -47,8 +47,11 @@ impl<H: Host> Core for Shared<H> {
         &self.executor.platform().host
     }
 
-    fn fork(&'static self, f: &mut dyn FnMut(Fork<'_>)) -> bool {
-        self.executor.fork(f).is_ok()
+    fn fork(&'static self, options: Option<ForkOptions>, f: &mut dyn FnMut(Fork<'_>)) -> bool {
+        match options {
+            None => self.executor.fork(f).is_ok(),
+            Some(options) => self.executor.fork_with(options, f).is_ok(),
+        }
     }
 
     fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool {

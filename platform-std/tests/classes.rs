@@ -2,12 +2,15 @@
 
 mod common;
 
-use std::sync::mpsc;
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, mpsc},
+};
 
 use common::watchdog;
 use filch_std::{
-    Class, JoinSet, Runtime, SpawnErrorKind, TaskOptions, class, set_class, set_deadline,
-    should_yield, spawn, spawn_with, time, yield_now,
+    Class, ForkOptions, JoinSet, Runtime, SpawnErrorKind, TaskOptions, WorkerId, WorkerSet, class,
+    parallel, set_class, set_deadline, should_yield, spawn, spawn_with, time, yield_now,
 };
 
 fn of(class: Class) -> TaskOptions {
@@ -88,4 +91,96 @@ fn without_classes_all_tasks_are_normal() {
     let runtime = Runtime::builder().workers(1).classes(false).build().unwrap();
     let task = runtime.handle().spawn_with(of(Class::Urgent), async { class() }).unwrap();
     assert_eq!(runtime.block_on(task).unwrap(), Some(Class::Normal));
+}
+
+fn set(workers: &[u16]) -> WorkerSet {
+    let workers: Vec<_> = workers.iter().map(|i| WorkerId::new(*i)).collect();
+    WorkerSet::new(&workers).unwrap()
+}
+
+/// Begun by a worker of the set, by another worker, by a thread.
+#[test]
+fn a_run_that_is_held_to_workers_is_on_these() {
+    let _watchdog = watchdog();
+    let runtime = Runtime::builder().workers(3).build().unwrap();
+    let handle = *runtime.handle();
+    let threads = handle.broadcast(|worker| (std::thread::current().id(), worker.index()));
+    let here = move || {
+        let me = std::thread::current().id();
+        threads.iter().find(|(thread, _)| *thread == me).map(|(_, worker)| *worker)
+    };
+    let here: &'static _ = Box::leak(Box::new(here));
+    let held = ForkOptions::new().workers(set(&[1, 2])).class(Class::Background);
+    let run = move || {
+        let seen = Mutex::new(BTreeSet::new());
+        let sum = handle.fork_with(held, |fork| {
+            let add = |i: usize| {
+                seen.lock().unwrap().insert(here());
+                i
+            };
+            fork.map_reduce(0..1_000, add, |a, b| a + b)
+        });
+        assert_eq!(sum, Some(499_500));
+        let seen = seen.into_inner().unwrap();
+        assert!(seen.iter().all(|at| *at == Some(1) || *at == Some(2)), "{seen:?}");
+    };
+    run();
+    for worker in 0..3 {
+        let task = handle.spawn_pinned(WorkerId::new(worker), async move { run() }).unwrap();
+        runtime.block_on(task).unwrap();
+    }
+    let task = runtime.block_on(async move {
+        let sum = parallel::offload_with(held, move |_| here()).unwrap();
+        sum.await.unwrap()
+    });
+    assert!(task == Some(1) || task == Some(2));
+    let refused = runtime.block_on(async {
+        let no_such = ForkOptions::new().workers(set(&[2, 3]));
+        parallel::offload_with(no_such, |_| ()).map(drop).map_err(|error| error.kind)
+    });
+    assert_eq!(refused, Err(SpawnErrorKind::Core(filch::SpawnErrorKind::NoSuchWorker)));
+}
+
+#[test]
+fn a_panic_comes_out_of_a_run_on_other_workers() {
+    let _watchdog = watchdog();
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let handle = *runtime.handle();
+    let held = ForkOptions::new().workers(set(&[1]));
+    let task = async move { handle.fork_with(held, |_| panic!("out of the run")) };
+    let outcome = runtime.block_on(handle.spawn_pinned(WorkerId::new(0), task).unwrap());
+    let outcome: Result<(), _> = outcome;
+    assert!(outcome.unwrap_err().is_panic());
+}
+
+/// One thread, which is taken: of those that wait, the urgent one is next.
+#[test]
+fn closures_that_block_begin_in_the_order_of_their_classes() {
+    let _watchdog = watchdog();
+    let runtime = Runtime::builder().workers(1).blocking_threads(1).build().unwrap();
+    let (begun, has_begun) = mpsc::channel();
+    let (go, gone) = mpsc::channel::<()>();
+    let order = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let handle = runtime.handle();
+    let first = handle.spawn_blocking(move || {
+        begun.send(()).unwrap();
+        gone.recv().unwrap();
+    });
+    has_begun.recv().unwrap();
+    let write = |class_of: Class| {
+        let order = std::sync::Arc::clone(&order);
+        handle.spawn_blocking_with(of(class_of), move || order.lock().unwrap().push(class_of))
+    };
+    let tasks = [Class::Background, Class::Normal, Class::Urgent].map(write);
+    while handle.blocking_metrics().queued < 3 {
+        std::thread::yield_now();
+    }
+    go.send(()).unwrap();
+    runtime.block_on(async {
+        first.await.unwrap();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    assert_eq!(*order.lock().unwrap(), [Class::Urgent, Class::Normal, Class::Background]);
 }

@@ -8,6 +8,11 @@ mod forked;
 pub(crate) mod handle;
 pub(crate) mod job;
 mod join;
+#[cfg_attr(
+    not(feature = "classes"),
+    allow(unreachable_pub, dead_code, reason = "all runs are alike")
+)]
+pub(crate) mod options;
 pub(crate) mod scope;
 pub(crate) mod steal;
 pub(crate) mod worker;

@@ -50,7 +50,8 @@ impl ForkWorker {
         // Ordering: pairs with the fences in `Idle::announce`, `sleep_for`, `steal` and `Place::drop`: see the module's text.
         fence(Ordering::SeqCst);
         // Ordering: hints, read after the fence.
-        let takers = self.link().0.idle() + self.waiting.load(Ordering::Relaxed) as usize;
+        let (crew, me) = self.link();
+        let takers = crew.idle(me) + self.waiting.load(Ordering::Relaxed) as usize;
         // A thief will take what is public already.
         if takers == 0 || self.deque.is_public() || self.publish(takers) {
             return false;
@@ -65,9 +66,9 @@ impl ForkWorker {
         if unsafe { self.deque.publish(n) } == 0 {
             return false;
         }
-        let (crew, _) = self.link();
+        let (crew, me) = self.link();
         // Its fence also orders `publish` before the look at `sleeper`.
-        crew.notify();
+        crew.notify(me);
         // Ordering: after that fence, which pairs with the one in `sleep_for`. The exchange only picks one context to unpark the
         // sleeper.
         if self.sleeper.load(Ordering::Relaxed) != 0 {
@@ -95,17 +96,17 @@ impl ForkWorker {
         self.deque.is_public()
     }
 
-    /// Steals one of this worker's jobs, for a worker of `crew`. With `of`, only a piece of that job, which this worker is in. Asks
-    /// for jobs if none is public.
+    /// Steals one of this worker's jobs, for a worker of `crew`, if `may`, which holds for all that is public or for none of it
+    /// (`Deque::steal_if`). Asks for jobs if none is public.
     #[inline(never)]
-    pub(crate) fn steal(&self, crew: &dyn Crew, of: Option<&Job>) -> Option<NonNull<Job>> {
+    pub(crate) fn steal(&self, crew: &dyn Crew, may: impl Fn() -> bool) -> Option<NonNull<Job>> {
         let deque = &self.deque;
         loop {
             if !deque.is_public() {
                 deque.ask();
                 return None;
             }
-            match deque.steal_if(|| of.is_none_or(|job| self.forks_pieces_of(job))) {
+            match deque.steal_if(&may) {
                 Steal::Success(job) => {
                     // Ordering: pairs with the fence in `answer`: either the owner sees that the job is gone, or this thief sees
                     // that the owner has taken the request down.
@@ -177,7 +178,7 @@ impl ForkWorker {
             away.join_broadcast();
             if self.depth.get() >= away.nesting() {
                 away.block(&|| job.fall_asleep());
-            } else if let Some(piece) = theirs.steal(crew, Some(job)) {
+            } else if let Some(piece) = theirs.steal(crew, || theirs.forks_pieces_of(job)) {
                 // This worker is busy while it runs the piece.
                 theirs.waiting.fetch_sub(1, Ordering::Relaxed);
                 self.run((piece, thief), false, away);

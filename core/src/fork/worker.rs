@@ -132,12 +132,12 @@ impl Drop for Run<'_> {
 pub(crate) trait Crew: Sync {
     /// The fork worker of a worker that exists.
     fn fork_worker(&self, worker: WorkerId) -> &ForkWorker;
-    /// How many workers are without work, and may take jobs of others.
-    fn idle(&self) -> usize;
+    /// How many workers may take jobs of worker `me` now.
+    fn idle(&self, me: WorkerId) -> usize;
     /// Whether a worker sleeps, or more than one searches.
     fn has_more_idle(&self) -> bool;
-    /// A job is public: rule 1 of the idle protocol, which begins with a fence.
-    fn notify(&self);
+    /// A job of worker `me` is public: rule 1 of the idle protocol, which begins with a fence.
+    fn notify(&self, me: WorkerId);
     fn unpark(&self, worker: WorkerId);
     /// Calls `f`, and contains its panic where the platform can.
     fn guard(&self, f: &mut dyn FnMut()) -> Result<(), Panic>;

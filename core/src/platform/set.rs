@@ -84,6 +84,16 @@ impl WorkerSet {
         (self.first..=self.end()).map(WorkerId::new).filter(move |worker| self.contains(*worker))
     }
 
+    /// The set as numbers, for `from_raw`.
+    pub(crate) const fn into_raw(self) -> (u16, u64) {
+        (self.first, self.mask)
+    }
+
+    /// `None` if the mask is empty.
+    pub(crate) const fn from_raw(first: u16, mask: u64) -> Option<Self> {
+        if mask == 0 { None } else { Some(Self { first, mask }) }
+    }
+
     /// The last of them.
     pub(crate) const fn last(self) -> WorkerId {
         WorkerId::new(self.end())

@@ -5,7 +5,9 @@ use core::cell::Cell;
 use crate::{
     atomic::{AtomicU32, Counter, Ordering, fence, maybe_const},
     class::Class,
+    fork::options::ForkOptions,
     parts::Switch,
+    platform::WorkerSet,
     queue::{held::Held, inbox::Inbox, injector::Injector, ring::Ring, urgent::Urgent},
 };
 
@@ -17,6 +19,8 @@ pub(crate) struct Classes {
     pub(crate) background: Injector,
     /// Tasks that are held to some workers, of any class.
     pub(crate) held: Held,
+    /// Urgent fork-join runs under way.
+    pub(crate) urgent_runs: AtomicU32,
     /// How often a task that may be queued by its old class was given another.
     moves: AtomicU32,
     /// How often an urgent task was queued, for any worker or for one, or `moves` has grown. INV-CALLS: a worker that has seen this
@@ -31,6 +35,7 @@ impl Classes {
                 urgent: Urgent::new(),
                 background: Injector::new(),
                 held: Held::new(),
+                urgent_runs: AtomicU32::new(0),
                 moves: AtomicU32::new(0),
                 calls: AtomicU32::new(0),
             }
@@ -84,6 +89,8 @@ pub(crate) struct OwnClasses<const RING: usize, C: Switch> {
     /// A bit for each class: a task that is held to a set with this worker may wait. INV-MARK: a context that queues one sets
     /// the bit afterwards; the worker alone clears it, and looks afterwards.
     marks: AtomicU32,
+    /// Of the fork-join run that the worker's jobs are pieces of.
+    pub(crate) run: RunOptions,
     /// Polls of urgent and of background tasks.
     pub(crate) urgent_polls: Counter,
     pub(crate) background_polls: Counter,
@@ -106,6 +113,7 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
                 urgent: Urgent::new(),
                 inbox: Inbox::new(),
                 marks: AtomicU32::new(0),
+                run: RunOptions::new(),
                 urgent_polls: Counter::new(),
                 background_polls: Counter::new(),
                 #[cfg(feature = "classes")]
@@ -154,7 +162,7 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
     #[inline(always)]
     pub(crate) fn has_mark(&self) -> bool {
         // Ordering: as in `is_marked`.
-        self.marks.load(Ordering::Relaxed) != 0
+        self.marks.load(Ordering::Relaxed) & !JOBS != 0
     }
 
     /// A task of this class was queued: INV-MARK.
@@ -180,6 +188,24 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
         self.mark(Class::Background);
     }
 
+    /// A job of a run is public that is held to a set with the worker. As `mark`; `unmark_jobs` comes before the look.
+    pub(crate) fn mark_jobs(&self) {
+        // Ordering: as in `mark`.
+        self.marks.fetch_or(JOBS, Ordering::Release);
+    }
+
+    /// The worker looks for such jobs next.
+    pub(crate) fn unmark_jobs(&self) {
+        // Ordering: Acquire pairs with the Release in `mark_jobs`.
+        self.marks.fetch_and(!JOBS, Ordering::Acquire);
+    }
+
+    /// Whether there may be such jobs.
+    pub(crate) fn has_jobs(&self) -> bool {
+        // Ordering: as in `is_marked`.
+        self.marks.load(Ordering::Relaxed) & JOBS != 0
+    }
+
     /// Whether a task waits here that is pinned to the worker, or may wait that is held to a set with it.
     ///
     /// # Safety
@@ -190,8 +216,54 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
     }
 }
 
+/// The mark for jobs.
+const JOBS: u32 = 8;
+
 fn bit(class: Class) -> u32 {
     1 << class as u32
+}
+
+/// A [`ForkOptions`]. The worker writes it while none of its jobs waits, and thieves read it before they steal one.
+///
+/// INV-RUN: a thief that has stolen a job has read the options of the run that it is a piece of: had they changed since, its exchange
+/// would have failed (`Deque::steal_if`).
+pub(crate) struct RunOptions {
+    /// The class, and from bit 16 on the first worker of the set.
+    class: AtomicU32,
+    /// The set's mask, in halves; zero for all workers.
+    mask: [AtomicU32; 2],
+}
+
+impl RunOptions {
+    maybe_const! {
+        fn new() -> Self {
+            Self {
+                class: AtomicU32::new(Class::Normal as u32),
+                mask: [AtomicU32::new(0), AtomicU32::new(0)],
+            }
+        }
+    }
+
+    /// Ordering of all accesses: Relaxed. The publication of the jobs passes the options on: INV-RUN.
+    pub(crate) fn get(&self) -> ForkOptions {
+        let class = self.class.load(Ordering::Relaxed);
+        let [low, high] = [0, 1].map(|i: usize| u64::from(self.mask[i].load(Ordering::Relaxed)));
+        let set = WorkerSet::from_raw((class >> 16) as u16, low | high << 32);
+        let class = match class & 3 {
+            0 => Class::Urgent,
+            1 => Class::Normal,
+            _ => Class::Background,
+        };
+        ForkOptions::new().class(class).held_to(set)
+    }
+
+    /// See `get`.
+    pub(crate) fn set(&self, options: ForkOptions) {
+        let (first, mask) = options.set().map_or((0, 0), WorkerSet::into_raw);
+        self.class.store(options.class as u32 | u32::from(first) << 16, Ordering::Relaxed);
+        self.mask[0].store(mask as u32, Ordering::Relaxed);
+        self.mask[1].store((mask >> 32) as u32, Ordering::Relaxed);
+    }
 }
 
 /// The time, in nanoseconds, that one worker owes its background tasks while other tasks never end.

@@ -25,7 +25,7 @@ const AROUND: u32 = 8;
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// The next task. An urgent one comes first. Else it is now and then a background task, or one from the injector or the inbox; else
-    /// one from LIFO slot, ring, inbox, injector, another worker's ring, the injector again; else a background task.
+    /// one from LIFO slot, ring, inbox, injector, another worker's ring, the injector again. Background tasks without their share: `take_background`.
     #[inline(always)]
     pub(crate) fn find(&self) -> Option<Ready> {
         if let Some(ready) = self.take_urgent() {
@@ -167,9 +167,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         })
     }
 
-    /// A background task, as there is no other.
+    /// A background task, as there is no other task, and no job that goes before it.
     #[inline]
-    fn take_background(&self) -> Option<Ready> {
+    pub(crate) fn take_background(&self) -> Option<Ready> {
         let (all, classes) = (self.executor.classes.get()?, self.slot().classes.get()?);
         classes.share.rest();
         if self.has_background(all, classes) && self.look_before_background() {
@@ -270,14 +270,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         unsafe { self.slot().inbox.pop() }
     }
 
-    /// What is not this worker's own, and then a background task.
+    /// What is not this worker's own.
     #[inline(never)]
     fn take_others(&self) -> Option<Ready> {
-        self.take_normal().or_else(|| self.take_background())
-    }
-
-    #[inline]
-    fn take_normal(&self) -> Option<Ready> {
         // A worker that takes a whole tick's tasks at a time, or jobs, would never come to its end in `look_around`.
         self.end_tick_if_over();
         if let Some(ready) = self.take_held(Class::Normal) {
@@ -293,7 +288,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Whether this worker searches, from now on if it did not before.
-    fn may_steal(&self) -> bool {
+    pub(crate) fn may_steal(&self) -> bool {
         if !self.executor.config.stealing() || self.executor.in_use().len() == 1 {
             return false;
         }

@@ -1,20 +1,25 @@
 //! Fork-join on this scheduler's workers: how a run begins, what the protocol in `fork/steal.rs` asks of the scheduler, and the
 //! jobs that a worker's loop takes.
 
+use core::cell::Cell;
+
 use super::{
     context::{Leave, Worker},
     executor::Scheduler,
     leave_loop::Away,
-    slot::Slots,
+    slot::{Slots, WorkerSlot},
 };
 use crate::{
+    atomic::{AtomicU32, Ordering, fence},
+    class::Class,
     fork::{
         handle::Fork,
+        options::ForkOptions,
         steal::Stolen,
         worker::{Crew, ForkWorker, OffLoop},
     },
     parts::{On, Parts},
-    platform::{Panic, Platform, WorkerId},
+    platform::{Panic, Platform, WorkerId, WorkerSet},
 };
 
 /// In nanoseconds: how often a worker that runs one job after another looks for I/O and timers.
@@ -41,18 +46,117 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         F: FnOnce(Fork<'_>) -> R,
         S::Parts: Parts<Forks = On>,
     {
+        self.begin_fork(None, f)
+    }
+
+    /// As [`fork`](Self::fork), with a class, and on some workers only. In another run, on the same stack, with other options than
+    /// that one, everything runs in place: a worker's jobs are pieces of runs of one kind. [`fork`](Self::fork) joins any.
+    ///
+    /// # Errors
+    /// As [`fork`](Self::fork); also if the caller is none of the workers of [`ForkOptions::workers`], and if the executor has no
+    /// classes.
+    #[cfg(feature = "classes")]
+    pub fn fork_with<F, R>(&'static self, options: ForkOptions, f: F) -> Result<R, F>
+    where
+        F: FnOnce(Fork<'_>) -> R,
+        S::Parts: Parts<Forks = On, Classes = On>,
+    {
+        let class = if self.config.classes() { options.class } else { Class::Normal };
+        self.begin_fork(Some(options.class(class)), f)
+    }
+
+    fn begin_fork<F, R>(&'static self, options: Option<ForkOptions>, f: F) -> Result<R, F>
+    where
+        F: FnOnce(Fork<'_>) -> R,
+        S::Parts: Parts<Forks = On>,
+    {
         if !self.platform.may_wait() {
             return Err(f);
         }
         let alone = self.workers() == 1 || !self.config.stealing();
         if let Some((id, slot)) = self.working() {
+            let Some(kind) = self.kind_of_run(id, slot, options) else { return Err(f) };
             let leave = Leave::at_end(self, id);
             // The caller may be in a batch of wakers, or between two steps.
             let (_away, _batch) = leave.worker().leave_batch();
-            return Ok(Fork::run(slot.fork.always(), alone, f));
+            return Ok(Fork::run(slot.fork.always(), alone || kind.is_alone, f));
         }
         let Some(helper) = self.helper() else { return Err(f) };
-        Ok(Fork::run(helper.worker().slot().fork.always(), alone, f))
+        let worker = helper.worker();
+        let Some(kind) = self.kind_of_run(worker.id(), worker.slot(), options) else {
+            return Err(f);
+        };
+        Ok(Fork::run(worker.slot().fork.always(), alone || kind.is_alone, f))
+    }
+
+    /// Says what the jobs of a run are pieces of that begins on this worker. `None` if it may not begin there.
+    fn kind_of_run(
+        &self,
+        id: WorkerId,
+        slot: &WorkerSlot<RING, S::Parts>,
+        options: Option<ForkOptions>,
+    ) -> Option<Kind<'_>> {
+        let (all, own) = match (self.classes.get(), slot.classes.get()) {
+            (Some(all), Some(own)) => (all, own),
+            _ => return Some(Kind { is_alone: false, urgent_runs: None }),
+        };
+        let is_in_run = slot.fork.get().is_some_and(ForkWorker::is_in_run);
+        let options = match options {
+            None if is_in_run => own.run.get(),
+            options => options.unwrap_or_default(),
+        };
+        if !options.allows(id) {
+            return None;
+        }
+        let is_alone = is_in_run && own.run.get() != options;
+        if !is_in_run {
+            own.run.set(options);
+        }
+        let is_urgent = !is_alone && options.class == Class::Urgent;
+        // Ordering: a hint for workers between two polls.
+        let urgent_runs = is_urgent.then(|| {
+            all.urgent_runs.fetch_add(1, Ordering::Relaxed);
+            &all.urgent_runs
+        });
+        Some(Kind { is_alone, urgent_runs })
+    }
+}
+
+/// A run's place among others.
+struct Kind<'c> {
+    /// Its jobs must not wait beside those of the run that it is in.
+    is_alone: bool,
+    /// It is counted.
+    urgent_runs: Option<&'c AtomicU32>,
+}
+
+impl Drop for Kind<'_> {
+    fn drop(&mut self) {
+        if let Some(runs) = self.urgent_runs {
+            // Ordering: as where it was counted.
+            runs.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    /// What the jobs of this worker are pieces of, if runs can differ.
+    fn run_of(&self, worker: WorkerId) -> Option<ForkOptions> {
+        self.slot_of(worker).classes.get().map(|own| own.run.get())
+    }
+
+    /// A job is public that only these workers may take.
+    #[cold]
+    fn tell_of_jobs(&self, set: WorkerSet) {
+        // Ordering: pairs with the fence in `run_job`.
+        fence(Ordering::SeqCst);
+        for worker in set.iter() {
+            if let Some(own) = self.slots().get(worker.index()).and_then(|slot| slot.classes.get())
+            {
+                own.mark_jobs();
+            }
+        }
+        self.wake_one_of(set);
     }
 }
 
@@ -62,16 +166,25 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
         unsafe { self.slot_of(worker).fork.get().unwrap_unchecked() }
     }
 
-    fn idle(&self) -> usize {
-        if self.may_run_jobs() { self.without_work() } else { 0 }
+    fn idle(&self, me: WorkerId) -> usize {
+        // Those that are at work come for the pieces of an urgent run between two polls.
+        let is_urgent = || self.run_of(me).is_some_and(|run| run.class == Class::Urgent);
+        match self.may_run_jobs() {
+            false => 0,
+            true if is_urgent() => self.census.online() as usize,
+            true => self.without_work(),
+        }
     }
 
     fn has_more_idle(&self) -> bool {
         self.idle.any_parked(self) || self.idle.searching() > 1
     }
 
-    fn notify(&self) {
-        Scheduler::notify(self);
+    fn notify(&self, me: WorkerId) {
+        match self.run_of(me).and_then(|run| run.set()) {
+            Some(set) => self.tell_of_jobs(set),
+            None => Scheduler::notify(self),
+        }
     }
 
     fn unpark(&self, worker: WorkerId) {
@@ -92,8 +205,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
         let own = || unsafe { !slot.lifo.is_empty() || slot.has_pinned() };
         let kept = || !self.config.stealing() && slot.has_queued();
         let unseen = || !self.watchdog.is_on() && (slot.is_overdue(now) || self.is_unheard());
-        let due = self.is_pressed(slot)
-            || over && (own() || kept() || !self.idle.any_parked(self) || unseen());
+        let awake = || !self.idle.any_parked(self);
+        let waits = || own() || kept() || unseen();
+        let due = match self.run_of(me).map_or(Class::Normal, |run| run.class) {
+            Class::Urgent => over && (waits() || awake()),
+            Class::Normal => self.is_pressed(slot) || over && (waits() || awake()),
+            Class::Background => self.is_pressed(slot) || waits() || awake() && self.has_queued(),
+        };
         if due {
             // The loop looks for I/O and timers before it steals again.
             if let Some(pace) = slot.local.pace.get() {
@@ -169,15 +287,27 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, R
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// Runs a job of another worker, if there is one; whether it did. For a searcher that has found no task.
-    pub(crate) fn run_job(&self) -> bool {
+    /// Runs a job of another worker's run of this class, or one that goes before it, if there is one; whether it did. For a searcher
+    /// that has found no task.
+    pub(crate) fn run_job(&self, class: Class) -> bool {
         let (executor, slot) = (self.executor, self.slot());
         let local = &slot.local;
         let Some(fork) = slot.fork.get() else { return false };
-        if !local.duties.is_searching() || local.guest.get() || !executor.may_run_jobs() {
+        let is_marked = class == Class::Background && self.unmark_jobs();
+        let searches = is_marked || local.duties.is_searching();
+        if !searches || local.guest.get() || !executor.may_run_jobs() {
             return false;
         }
-        let Some(stolen) = self.steal_job() else { return false };
+        let Some((stolen, run)) = self.steal_job(class) else { return false };
+        if let Some(own) = slot.classes.get() {
+            if run.set().is_some() {
+                // There may be more of them.
+                own.mark_jobs();
+            }
+            if !fork.is_in_run() {
+                own.run.set(run);
+            }
+        }
         let away = self.leave_for_long();
         // A worker that waits in sync code, or is in a run, has frames below.
         let at_loop_level = local.frame.get().is_null() && !fork.is_in_run();
@@ -196,11 +326,44 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         true
     }
 
-    /// Steals a job of any other worker.
-    fn steal_job(&self) -> Option<Stolen> {
+    /// Whether there may be jobs of runs that are held to a set with this worker, for which it then looks whether it searches or not.
+    #[inline]
+    fn unmark_jobs(&self) -> bool {
+        let Some(own) = self.slot().classes.get().filter(|own| own.has_jobs()) else {
+            return false;
+        };
+        own.unmark_jobs();
+        // Ordering: pairs with the fence in `tell_of_jobs`: either this worker sees the job, or its mark is set anew.
+        fence(Ordering::SeqCst);
+        true
+    }
+
+    /// Steals a job of any other worker, if the run that it is a piece of is of this class, or goes before it.
+    fn steal_job(&self, class: Class) -> Option<(Stolen, ForkOptions)> {
+        let (own, me) = (self.slot().classes.get(), self.id());
+        let mine = own.filter(|_| self.slot().fork.get().is_some_and(ForkWorker::is_in_run));
+        let mine = mine.map(|own| own.run.get());
         self.others().find_map(|(index, victim)| {
-            let job = victim.fork.get()?.steal(self.executor, None)?;
-            Some((job, WorkerId::new(index as u16)))
+            let run = Cell::new(ForkOptions::new());
+            let may = || {
+                let Some(theirs) = victim.classes.get() else { return true };
+                run.set(theirs.run.get());
+                let run = run.get();
+                !class.is_before(run.class) && run.allows(me) && mine.is_none_or(|mine| mine == run)
+            };
+            let job = victim.fork.get()?.steal(self.executor, may)?;
+            Some(((job, WorkerId::new(index as u16)), run.get()))
         })
+    }
+
+    /// A job of an urgent run, between two polls, if there is one and no urgent task waits.
+    #[inline]
+    pub(crate) fn run_urgent_job(&self) -> bool {
+        let Some(all) = self.executor.classes.get() else { return false };
+        // Ordering: a hint.
+        all.urgent_runs.load(Ordering::Relaxed) > 0
+            && !self.executor.is_pressed(self.slot())
+            && self.may_steal()
+            && self.run_job(Class::Urgent)
     }
 }

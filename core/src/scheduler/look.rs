@@ -24,12 +24,22 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     fn has_work_but_of(&self, me: Option<usize>) -> bool {
         let jobs = self.may_run_jobs();
-        let has = |slot: &WorkerSlot<RING, S::Parts>| {
-            slot.has_queued() || (jobs && slot.fork.get().is_some_and(ForkWorker::has_jobs))
-        };
+        let has =
+            |slot: &WorkerSlot<RING, S::Parts>| slot.has_queued() || (jobs && Self::has_jobs(slot));
         self.has_injected()
             || (self.config.stealing()
                 && self.in_use().iter().enumerate().any(|(i, slot)| Some(i) != me && has(slot)))
+    }
+
+    /// Whether any other worker may take jobs of this one: those of a run that is held to a set mark its workers.
+    fn has_jobs(slot: &WorkerSlot<RING, S::Parts>) -> bool {
+        slot.fork.get().is_some_and(ForkWorker::has_jobs)
+            && slot.classes.get().is_none_or(|own| own.run.get().set().is_none())
+    }
+
+    /// Whether a task waits that any worker may take, in a ring or in a queue that is no worker's.
+    pub(crate) fn has_queued(&self) -> bool {
+        self.has_injected() || self.in_use().iter().any(WorkerSlot::has_queued)
     }
 
     /// Whether a task waits that any worker may take, in a queue that is no worker's.

@@ -6,14 +6,20 @@ use core::{
     pin::Pin,
     task::{Context, Poll, Waker},
 };
+use std::vec;
 
 use loom::thread;
 
 use super::{
+    models_jobs::Flag,
     models_whole::{Model, join},
     worker::Step,
 };
-use crate::{Class, TaskOptions, WorkerId, WorkerSet, atomic::model::check, task::state::Snapshot};
+use crate::{
+    Class, Fork, ForkOptions, TaskOptions, WorkerId, WorkerSet,
+    atomic::model::{check, check_large},
+    task::state::Snapshot,
+};
 
 impl<const N: usize> Model<N> {
     fn spawn_of(self, class: Class, poll: impl FnOnce() + Send + 'static) {
@@ -77,6 +83,33 @@ fn models_classes_a_held_task_against_a_look() {
             assert_eq!(worker.step(), Step::Polled, "a task waits without a mark");
         }
         core::mem::forget(worker);
+    });
+}
+
+/// A job of a run that is held to two workers becomes public while the other goes to sleep, or sleeps.
+///
+/// Seen to catch: `jobs_mark`, `jobs_marked`.
+#[test]
+fn models_classes_jobs_for_a_set_become_public_against_sleep() {
+    check_large(2, || {
+        let model = Model::<2>::new();
+        let thief = model.start(1..2);
+        let ran = Flag::leak();
+        let set = WorkerSet::new(&[0, 1].map(WorkerId::new)).unwrap();
+        let owner = thread::spawn(move || {
+            let worker = model.executor.worker(WorkerId::new(0)).unwrap();
+            let run = |fork: Fork<'_>| {
+                let wait = |_: Fork<'_>| {
+                    model.executor.slots()[0].publish_jobs();
+                    ran.wait();
+                };
+                fork.join(wait, |_| ran.set());
+            };
+            assert!(model.executor.fork_with(ForkOptions::new().workers(set), run).is_ok());
+            core::mem::forget(worker);
+        });
+        join(thief);
+        join(vec![owner]);
     });
 }
 

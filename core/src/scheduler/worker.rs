@@ -11,6 +11,8 @@ use super::{
     slot::{OFFLINE, STARTING, Slots},
 };
 use crate::{
+    class::Class,
+    parts::{Parts, Switch},
     platform::{Panic, Platform, WorkerId, ward::Ward, worker::Enter},
     task::{
         coop::BUDGET,
@@ -60,12 +62,21 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if self.slot().local.duties.comes_from_sleep() {
             self.after_sleep();
         }
-        match self.find().or_else(|| self.find_again()) {
+        if self.run_urgent_job() {
+            return Step::Polled;
+        }
+        let found = self.find().or_else(|| self.find_again());
+        if found.is_none() && (self.join_broadcast() || self.run_job(Class::Normal)) {
+            return Step::Polled;
+        }
+        match found.or_else(|| self.take_background()) {
             Some(ready) => {
                 self.poll(ready, &self.leave_loop());
                 Step::Polled
             }
-            None if self.join_broadcast() || self.run_job() => Step::Polled,
+            None if <S::Parts as Parts>::Classes::ON && self.run_job(Class::Background) => {
+                Step::Polled
+            }
             None => {
                 self.end_stretch();
                 if self.executor.settle() { Step::Stopped } else { Step::Idle }

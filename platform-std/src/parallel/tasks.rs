@@ -2,10 +2,10 @@
 
 use core::{future::Future, ops::Range};
 
-use filch::JoinError;
+use filch::{JoinError, JoinHandle};
 
-use super::{Fork, Scope, here, inside};
-use crate::context::expect_current;
+use super::{Fork, ForkOptions, Scope, here, inside};
+use crate::{SpawnError, context::expect_current};
 
 /// [`for_each`](super::for_each) for tasks: it takes turns with the other tasks of its worker,
 /// however long the loop is.
@@ -89,6 +89,41 @@ where
 {
     let handle = expect_current();
     handle.spawn(async move { handle.fork(f) })
+}
+
+/// As [`offload`], with a class, and on some workers only: see [`ForkOptions`].
+///
+/// # Errors
+/// [`SpawnError`]: there is no such worker, or the runtime has shut down.
+///
+/// # Panics
+/// If the calling thread is in no runtime.
+///
+/// ```
+/// use filch_std::{Class, ForkOptions, parallel};
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// let sorted = runtime.block_on(async {
+///     let mut numbers: Vec<u64> = (0..1_000).rev().collect();
+///     let bulk = ForkOptions::new().class(Class::Background);
+///     let sort = parallel::offload_with(bulk, move |_| {
+///         numbers.sort();
+///         numbers
+///     });
+///     sort.unwrap().await.unwrap()
+/// });
+/// assert_eq!(sorted[0], 0);
+/// ```
+#[track_caller]
+pub fn offload_with<F, R>(
+    options: ForkOptions,
+    f: F,
+) -> Result<JoinHandle<R>, SpawnError<impl Future<Output = R> + Send>>
+where
+    F: FnOnce(Fork<'_>) -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let handle = expect_current();
+    handle.spawn_with(options.task(), async move { handle.fork_with(options, f) })
 }
 
 /// [`join`](super::join) for tasks: both closures run as a separate fork-join run, and the caller's

@@ -5,7 +5,7 @@
 pub(super) const ROOMS: &[(&str, &[&str])] = &[
     ("sleep", &["listener", "idle", "park", "spin_limit"]),
     ("watchdog", &["role", "scan"]),
-    ("fork", &["job", "worker", "steal", "handle", "forked", "join", "scope", "each"]),
+    ("fork", &["options", "job", "worker", "steal", "handle", "forked", "join", "scope", "each"]),
     (
         "scheduler",
         &[
