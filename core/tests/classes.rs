@@ -583,3 +583,53 @@ fn an_executor_without_the_part_refuses_classes() {
     assert_eq!(plain.info().unwrap().name, Some("plain"));
     plain.detach();
 }
+
+/// Sync code of a task lets urgent tasks run on top of it, and no others.
+#[test]
+fn code_that_gives_way_lets_urgent_tasks_run() {
+    let (sim, mine) = shared(Sim::new(1));
+    let log = Log::default();
+    let (executor, log_in) = (sim.executor, log.clone());
+    let computes = move || {
+        assert!(!executor.give_way(), "there is none");
+        done(spawn(&mine, &log_in, of(Class::Urgent), "urgent", 2));
+        done(spawn(&mine, &log_in, of(Class::Normal), "normal", 1));
+        log_in.add("before");
+        assert!(executor.give_way());
+        log_in.add("after");
+    };
+    in_a_poll(&sim, of(Class::Background), computes);
+    assert_eq!(log.take(), ["before", "urgent", "urgent", "after"]);
+    assert_eq!(sim.settle(), 1);
+    log.take();
+    let (sim, mine) = shared(Sim::new(1));
+    let (executor, log_in) = (sim.executor, log.clone());
+    in_a_poll(&sim, of(Class::Urgent), move || {
+        done(spawn(&mine, &log_in, of(Class::Urgent), "urgent", 1));
+        assert!(!executor.give_way(), "the caller is urgent");
+    });
+    assert!(!executor.give_way(), "no worker");
+    assert_eq!(sim.settle(), 1);
+}
+
+/// Code that gives way hears of timers, if it goes on for long.
+#[test]
+fn code_that_gives_way_hears_of_timers() {
+    let (sim, log) = (Sim::new(1), Log::default());
+    let (executor, log_in) = (sim.executor, log.clone());
+    let control = async move {
+        executor.timers().sleep(Duration::from_micros(200)).await;
+        log_in.add("control");
+    };
+    done(executor.spawner().spawn_with(of(Class::Urgent), pool(), control).unwrap());
+    assert_eq!(sim.run(0), 1);
+    let log_in = log.clone();
+    in_a_poll(&sim, of(Class::Background), move || {
+        for _ in 0..200 {
+            executor.give_way();
+            executor.platform().advance(Duration::from_micros(10));
+        }
+        log_in.add("end");
+    });
+    assert_eq!(log.take(), ["control", "end"]);
+}

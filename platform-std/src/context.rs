@@ -32,6 +32,8 @@ pub(crate) trait Core: Sync {
     /// Calls `f` once if the calling thread is a worker that may begin the run; otherwise returns
     /// false.
     fn fork(&'static self, options: Option<ForkOptions>, f: &mut dyn FnMut(Fork<'_>)) -> bool;
+    /// [`filch::Scheduler::give_way`].
+    fn give_way(&'static self) -> bool;
     /// [`filch::Scheduler::broadcast`]; false if the core refuses it.
     fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool;
     /// The number of workers, without replacement workers.
@@ -278,6 +280,12 @@ impl Handle {
         self.0.spawner.spawn_with(options, self.0.heap, future).map_err(|error| self.refused(error))
     }
 
+    /// As [`give_way`], on the calling thread if that is one of this runtime's workers.
+    #[inline]
+    pub fn give_way(&self) -> bool {
+        self.0.core.give_way()
+    }
+
     /// The runtime's counters.
     pub fn metrics(&self) -> Metrics<'_> {
         self.0.core.metrics()
@@ -430,6 +438,26 @@ pub fn set_class(class: Class) -> bool {
 /// False outside of tasks that were spawned by [`spawn_with`].
 pub fn set_deadline(at: Option<Instant>) -> bool {
     current().is_some_and(|handle| handle.0.spawner.set_deadline(at))
+}
+
+/// Polls the urgent tasks that wait, on top of the caller, which is not urgent itself; whether there
+/// were any. For sync loops in tasks, as pieces of parallel iterators are: [`filch::Scheduler::give_way`].
+///
+/// ```
+/// use filch_std::{Class, TaskOptions};
+/// let runtime = filch_std::Runtime::builder().workers(1).build()?;
+/// let (send, receive) = std::sync::mpsc::channel();
+/// let computes = runtime.handle().spawn_with(TaskOptions::new().class(Class::Background), async move {
+///     let urgent = TaskOptions::new().class(Class::Urgent);
+///     filch_std::spawn_with(urgent, async move { send.send(7).unwrap() }).unwrap().detach();
+///     assert!(filch_std::give_way());
+///     receive.try_recv()
+/// })?;
+/// assert_eq!(runtime.block_on(computes)?, Ok(7));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn give_way() -> bool {
+    current().is_some_and(|handle| handle.give_way())
 }
 
 /// Whether an urgent task waits, and the task that calls is not urgent: [`filch::Spawner::should_yield`].

@@ -61,7 +61,7 @@ pub use crate::{
     blocking::BlockingMetrics,
     builder::{BuildError, Builder, available_workers},
     context::{
-        Handle, NoRuntime, SpawnError, SpawnErrorKind, class, set_class, set_deadline,
+        Handle, NoRuntime, SpawnError, SpawnErrorKind, class, give_way, set_class, set_deadline,
         should_yield, spawn, spawn_blocking, spawn_local, spawn_pinned, spawn_with, try_spawn,
     },
     coop::{budgeted, consume_budget, unconstrained},

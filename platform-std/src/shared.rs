@@ -54,6 +54,10 @@ impl<H: Host> Core for Shared<H> {
         }
     }
 
+    fn give_way(&'static self) -> bool {
+        self.executor.give_way()
+    }
+
     fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool {
         if self.executor.platform().current_worker().is_none() {
             return false;

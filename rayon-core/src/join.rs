@@ -89,6 +89,8 @@ where
     // SAFETY: taken back, or waited for, below; `a` cannot unwind past that.
     registry.push_to(worker, unsafe { job.as_job() });
     let ra = catch_unwind(AssertUnwindSafe(|| a(FnContext::new(injected))));
+    // Between two pieces: urgent tasks do not wait for the end of a whole iterator.
+    registry.handle.give_way();
     let ours = take_back(registry, worker, &job);
     let rb = if ours {
         job.into_closure().map(|b| catch_unwind(AssertUnwindSafe(|| b(false))))

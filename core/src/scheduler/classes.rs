@@ -101,6 +101,9 @@ pub(crate) struct OwnClasses<const RING: usize, C: Switch> {
     moves: AtomicU32,
     /// The worker's own (INV-LOCAL), as is the next.
     pub(crate) share: Share,
+    /// Calls of `give_way` in vain.
+    #[cfg(feature = "classes")]
+    in_vain: Cell<u32>,
     /// The `calls` that the worker has seen to: since they were so many, no urgent task has come for it.
     pub(crate) calls: Cell<u32>,
 }
@@ -120,6 +123,8 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
                 late: Counter::new(),
                 share: Share::new(),
                 moves: AtomicU32::new(0),
+                #[cfg(feature = "classes")]
+                in_vain: Cell::new(0),
                 calls: Cell::new(0),
             }
         }
@@ -142,6 +147,14 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
             self.set_moves(theirs);
             self.calls.set(all.calls().wrapping_sub(1));
         }
+    }
+
+    /// True each 16th time.
+    #[cfg(feature = "classes")]
+    #[inline]
+    pub(crate) fn looks_around(&self) -> bool {
+        self.in_vain.set(self.in_vain.get().wrapping_add(1));
+        self.in_vain.get() % 16 == 0
     }
 
     /// Whether an urgent task waits that the worker may run.

@@ -54,7 +54,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// An urgent task: one that is pinned here, or the first of all.
     #[inline(always)]
-    fn take_urgent(&self) -> Option<Ready> {
+    pub(crate) fn take_urgent(&self) -> Option<Ready> {
         let (all, own) = (self.executor.classes.get()?, self.slot().classes.get()?);
         let calls = all.calls();
         if calls == own.calls.get() { None } else { self.answer(all, own, calls) }
@@ -147,7 +147,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// A worker with nothing but background tasks hears of timers and I/O almost as one that sleeps: by ticks, what comes would wait for
     /// many of their polls. Whether there was something.
-    fn look_before_background(&self) -> bool {
+    pub(crate) fn look_before_background(&self) -> bool {
         let Some(pace) = self.slot().local.pace.get() else { return false };
         pace.has_not_looked_for(SOON, self.now()) && ((self.look_for_io() > 0) | self.fire_timers())
     }

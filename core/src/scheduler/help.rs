@@ -1,6 +1,8 @@
 //! Waiting in sync code: the waiting context helps while there is work, and then sleeps.
 
 use super::{context::Worker, executor::Scheduler, nested::Nested, slot::Slots, worker::Step};
+#[cfg(feature = "classes")]
+use crate::class::Class;
 use crate::{
     parts::{On, Parts, Switch},
     platform::{Platform, WorkerId},
@@ -57,6 +59,33 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         S::Parts: Parts<Waits = On>,
     {
         self.help(&mut done, Patience::Some)
+    }
+
+    /// Polls the urgent tasks that wait, on top of the caller: for loops in sync code of a task, or of a piece of a fork-join run, that
+    /// is not urgent itself. Whether there were any. False in other contexts, and where waits nest too deep
+    /// ([`Config::nesting`](crate::Config::nesting)).
+    ///
+    /// Every 16th call in vain looks for I/O and timers too, 50 us after the last look at the earliest: what they wake may be urgent. Cost
+    /// of the others: a few loads. As for [`help_until`](Self::help_until), a lock that the caller holds may be one that a task needs.
+    #[cfg(feature = "classes")]
+    pub fn give_way(&'static self) -> bool
+    where
+        S::Parts: Parts<Waits = On, Classes = On>,
+    {
+        let Some((id, slot)) = self.working() else { return false };
+        let Some(own) = slot.classes.get() else { return false };
+        let pressed = self.is_pressed(slot);
+        if !pressed && !own.looks_around() {
+            return false;
+        }
+        if Self::class_of(slot) == Some(Class::Urgent)
+            || slot.local.depth.get() >= self.config.nesting()
+            || !self.platform.may_wait()
+        {
+            return false;
+        }
+        let _nested = Nested::enter(self, id, slot);
+        Worker::of(self, id).run_urgent(pressed)
     }
 
     pub(super) fn help(&'static self, done: &mut dyn FnMut() -> bool, patience: Patience) -> bool {
@@ -128,6 +157,23 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             self.platform.relax(round);
             done()
         })
+    }
+}
+
+#[cfg(feature = "classes")]
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
+    /// Polls urgent tasks, whether any. If it was not `pressed` it looks for I/O and timers first.
+    #[cold]
+    fn run_urgent(&self, pressed: bool) -> bool {
+        if !pressed {
+            let _ = self.look_before_background();
+        }
+        let mut polled = false;
+        while let Some(ready) = self.take_urgent() {
+            self.poll(ready, &self.leave_loop());
+            polled = true;
+        }
+        polled
     }
 }
 

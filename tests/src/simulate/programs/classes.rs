@@ -48,7 +48,7 @@ fn options(env: Env, rng: &mut Rng) -> TaskOptions {
     options
 }
 
-/// It spends its budget, and gives way.
+/// It spends its budget, and gives way, in its poll or by the end of it.
 async fn compute(env: Env) {
     let mut rng = env.rng();
     while !env.is_over() {
@@ -56,6 +56,10 @@ async fn compute(env: Env) {
             filch::consume_budget().await;
         }
         work(&mut rng);
+        if let Some(machine) = env.0.machine.filter(|_| rng.bool()) {
+            machine.give_way();
+            work(&mut rng);
+        }
         filch::yield_now().await;
     }
 }
