@@ -106,7 +106,8 @@ impl WorkerSet {
 
     /// The index of the last.
     const fn end(self) -> u16 {
-        self.first + self.mask.ilog2() as u16
+        // The lowest bit is set in any case; said here, so that nothing can panic.
+        self.first + (u64::BITS - 1 - (self.mask | 1).leading_zeros()) as u16
     }
 }
 

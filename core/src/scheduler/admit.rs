@@ -146,7 +146,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         // look.
         let frame = unsafe { slot.local.frame.get().as_ref() }?;
         // SAFETY: a poll holds a reference to its task.
-        let pinned = unsafe { Header::pin(frame.task()?) }.is_some();
+        let pinned = unsafe {
+            let task = frame.task()?;
+            // It may be held to several workers.
+            let is_one = || !<S::Parts as Parts>::Classes::ON || Header::pin(task).is_some();
+            task.as_ref().state.load().is_pinned() && is_one()
+        };
         (pinned && Self::count_local(slot, 1)).then_some(worker)
     }
 

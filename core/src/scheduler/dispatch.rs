@@ -102,13 +102,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// As `requeue`, for a task that is pinned or has a class.
     #[inline(never)]
     pub(crate) fn requeue_special(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
-        match (self.classes.get(), ready.pin(), ready.workers()) {
-            (Some(classes), None, Some(set)) => self.push_held(classes, set, ready),
-            (Some(classes), None, None) => match ready.class() {
-                Class::Urgent => self.push_urgent(classes, ready),
-                class => self.push_ring(slot, class, ready),
-            },
-            _ => self.push_pinned(slot, ready),
+        let Some(classes) = self.classes.get().filter(|_| ready.pin().is_none()) else {
+            return self.push_pinned(slot, ready);
+        };
+        match (ready.workers(), ready.class()) {
+            (Some(set), _) => self.push_held(classes, set, ready),
+            (None, Class::Urgent) => self.push_urgent(classes, ready),
+            (None, class) => self.push_ring(slot, class, ready),
         }
     }
 

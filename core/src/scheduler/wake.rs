@@ -5,7 +5,7 @@ use super::{
     slot::{Slots, WorkerSlot},
 };
 use crate::{
-    atomic::Ordering,
+    atomic::{Ordering, fence},
     platform::{Platform, WorkerId, WorkerSet},
     sleep::{idle::Claim, park::Sleep},
 };
@@ -44,41 +44,55 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// There is a task in this worker's inbox: wakes it if it sleeps.
     pub(crate) fn wake_worker(&self, worker: WorkerId) {
-        self.wake_one_of(WorkerSet::only(worker));
+        if self.is_shared() {
+            // Ordering: pairs with the fence in `Idle::announce`: either we see the worker's bit, or it sees its inbox.
+            fence(Ordering::SeqCst);
+            self.claim(worker);
+            self.tell_blocked(worker);
+        } else {
+            self.unpark(worker);
+        }
+        self.tell_of_news();
     }
 
     /// There is a task for any of these workers: wakes one that sleeps.
     pub(crate) fn wake_one_of(&self, set: WorkerSet) {
         if self.is_shared() {
-            self.claim_one_of(set);
+            // Ordering: pairs with the fence in `Idle::announce`: either we see a worker's bit, or it sees its mark.
+            fence(Ordering::SeqCst);
+            let _ = set.iter().find(|worker| self.claim(*worker));
+            set.iter().for_each(|worker| self.tell_blocked(worker));
         } else {
             self.unpark(WorkerId::new(0));
         }
-        // It may be offline: the thread that waits for the end then works in its place.
+        self.tell_of_news();
+    }
+
+    /// A worker for which there is something may be offline: the thread that waits for the end then works in its place.
+    fn tell_of_news(&self) {
         if self.gate.is_closing() {
             self.gate.tell(&self.platform);
         }
     }
 
-    fn claim_one_of(&self, set: WorkerSet) {
-        // Ordering: pairs with the fence in `Idle::announce`: either we see a worker's bit, or it sees its inbox or its mark.
-        crate::atomic::fence(Ordering::SeqCst);
-        for worker in set.iter() {
-            match self.idle.claim(self, worker) {
-                Claim::Made => {
-                    self.unpark(worker);
-                    break;
-                }
-                // The worker woke by itself. For a moment the claim's count looked like a searcher to other contexts that pushed: they
-                // may have woken no worker.
-                Claim::Missed if self.has_work_for_any() => self.notify(),
-                Claim::Missed | Claim::Awake => {}
-            }
+    /// Wakes this worker, if it sleeps; whether it did. After a fence.
+    fn claim(&self, worker: WorkerId) -> bool {
+        let claim = self.idle.claim(self, worker);
+        match claim {
+            Claim::Made => self.unpark(worker),
+            // The worker woke by itself. For a moment the claim's count looked like a searcher to other contexts that pushed: they may
+            // have woken no worker.
+            Claim::Missed if self.has_work_for_any() => self.notify(),
+            Claim::Missed | Claim::Awake => {}
         }
-        // Ordering: after the fence above, which pairs with the one in `Scheduler::block`.
+        claim == Claim::Made
+    }
+
+    fn tell_blocked(&self, worker: WorkerId) {
+        // Ordering: after the caller's fence, which pairs with the one in `Scheduler::block`.
         if !self.census.blocked.is_zero() {
-            // They may sleep in a wait that is too deep to help in: they must see what has come.
-            set.iter().for_each(|worker| self.unpark(worker));
+            // It may sleep in a wait that is too deep to help in: it must see what has come.
+            self.unpark(worker);
         }
     }
 

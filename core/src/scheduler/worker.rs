@@ -65,23 +65,32 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if self.run_urgent_job() {
             return Step::Polled;
         }
-        let found = self.find().or_else(|| self.find_again());
-        if found.is_none() && (self.join_broadcast() || self.run_job(Class::Normal)) {
-            return Step::Polled;
-        }
-        match found.or_else(|| self.take_background()) {
+        match self.find().or_else(|| self.find_again()) {
             Some(ready) => {
                 self.poll(ready, &self.leave_loop());
                 Step::Polled
             }
-            None if <S::Parts as Parts>::Classes::ON && self.run_job(Class::Background) => {
-                Step::Polled
-            }
+            None if self.join_broadcast() || self.run_job(Class::Normal) => Step::Polled,
+            None if self.work_in_background() => Step::Polled,
             None => {
                 self.end_stretch();
                 if self.executor.settle() { Step::Stopped } else { Step::Idle }
             }
         }
+    }
+
+    /// A background task, as there is no other and no job that goes before it; or a job of a background run.
+    #[inline]
+    fn work_in_background(&self) -> bool {
+        <S::Parts as Parts>::Classes::ON
+            && (self.poll_background() || self.run_job(Class::Background))
+    }
+
+    /// Apart from the loop: there polls are in line.
+    #[inline(never)]
+    fn poll_background(&self) -> bool {
+        let ready = self.take_background();
+        ready.map(|ready| self.poll(ready, &self.leave_loop())).is_some()
     }
 
     /// After events of I/O that it has heard of, and after timers.
