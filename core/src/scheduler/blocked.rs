@@ -46,7 +46,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             let pinned = unsafe { slot.pop_pinned() }.or_else(|| worker.take_held_of_any());
             let polled = pinned.is_some();
             if let Some(ready) = pinned {
-                worker.poll(ready, &away);
+                worker.poll_apart(ready, &away);
                 worker.keep_up(1);
                 worker.give_away();
             }

@@ -86,11 +86,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             && (self.poll_background() || self.run_job(Class::Background))
     }
 
-    /// Apart from the loop: there polls are in line.
-    #[inline(never)]
+    #[inline]
     fn poll_background(&self) -> bool {
         let ready = self.take_background();
-        ready.map(|ready| self.poll(ready, &self.leave_loop())).is_some()
+        ready.map(|ready| self.poll_apart(ready, &self.leave_loop())).is_some()
+    }
+
+    /// As `poll`, which is in line in the loop.
+    #[inline(never)]
+    pub(crate) fn poll_apart(&self, ready: Ready, away: &Away<'_>) {
+        self.poll(ready, away);
     }
 
     /// After events of I/O that it has heard of, and after timers.
@@ -154,7 +159,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll(&self, ready: Ready, _: &Away<'_>) {
         let (executor, slot) = (self.executor, self.slot());
         let local = &slot.local;
