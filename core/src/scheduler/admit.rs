@@ -125,14 +125,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             let class = if self.config.classes() { given.own_class() } else { Class::Normal };
             return state.apply(|state| state.set_class(class));
         }
-        // SAFETY: frames of this worker are on the calling context's own stack, and a poll holds a reference to its task.
-        let Some(frame) = slot.and_then(|slot| unsafe { slot.local.frame.get().as_ref() }) else {
-            return;
-        };
-        // SAFETY: as above.
-        let Some(parent) = frame.task().map(|task| unsafe { task.as_ref() }.state.load()) else {
-            return;
-        };
+        // SAFETY: the slot is the calling worker's.
+        let Some(parent) = slot.and_then(|slot| unsafe { slot.polled() }) else { return };
+        let parent = parent.state.load();
         // What a handler spawns has nothing to do with the poll that it has interrupted.
         if !parent.is_classless() && !self.platform.is_handler() {
             state.apply(|state| state.set_class(parent.own_class()));
@@ -142,16 +137,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Counts a new local task, if the calling context polls a task that is pinned to its worker. Returns the worker.
     pub(super) fn admit_local(&self) -> Option<WorkerId> {
         let (worker, slot) = self.current().filter(|(_, slot)| slot.lifo.is_accepting())?;
-        // SAFETY: frames of this worker are on the calling context's own stack. INV-LOCAL: an interrupt handler in a poll may
-        // look.
-        let frame = unsafe { slot.local.frame.get().as_ref() }?;
+        // SAFETY: the slot is the calling worker's, and the mark is up.
+        let task = unsafe { slot.polled() }?;
+        // It may be held to several workers.
         // SAFETY: a poll holds a reference to its task.
-        let pinned = unsafe {
-            let task = frame.task()?;
-            // It may be held to several workers.
-            let is_one = || !<S::Parts as Parts>::Classes::ON || Header::pin(task).is_some();
-            task.as_ref().state.load().is_pinned() && is_one()
-        };
+        let is_one = || unsafe { Header::pin(NonNull::from(task)) }.is_some();
+        let pinned =
+            task.state.load().is_pinned() && (!<S::Parts as Parts>::Classes::ON || is_one());
         (pinned && Self::count_local(slot, 1)).then_some(worker)
     }
 

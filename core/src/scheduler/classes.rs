@@ -86,8 +86,8 @@ pub(crate) struct OwnClasses<const RING: usize, C: Switch> {
     pub(crate) urgent: Urgent,
     /// Background tasks that are pinned to the worker.
     pub(crate) inbox: Inbox,
-    /// A bit for each class: a task that is held to a set with this worker may wait. INV-MARK: a context that queues one sets
-    /// the bit afterwards; the worker alone clears it, and looks afterwards.
+    /// What may wait that is held to a set with this worker. INV-MARK: a context that queues a task, or publishes a job, sets the mark
+    /// afterwards; the worker alone takes it down, and looks afterwards.
     marks: AtomicU32,
     /// Of the fork-join run that the worker's jobs are pieces of.
     pub(crate) run: RunOptions,
@@ -160,63 +160,34 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
     /// Whether an urgent task waits that the worker may run.
     #[inline]
     pub(crate) fn has_urgent(&self, all: &Classes) -> bool {
-        !all.urgent.is_empty() || !self.urgent.is_empty() || self.is_marked(Class::Urgent)
+        !all.urgent.is_empty()
+            || !self.urgent.is_empty()
+            || self.is_marked(Marks::of(Class::Urgent))
     }
 
-    /// Whether a task of this class may wait that is held to a set with the worker.
+    /// Whether one of these marks is set.
     #[inline(always)]
-    pub(crate) fn is_marked(&self, class: Class) -> bool {
+    pub(crate) fn is_marked(&self, marks: Marks) -> bool {
         // Ordering: a hint while the worker is awake; before it sleeps, after the fence in `Idle::announce`, which pairs with the one in
         // `wake_one_of`.
-        self.marks.load(Ordering::Relaxed) & bit(class) != 0
+        self.marks.load(Ordering::Relaxed) & marks.0 != 0
     }
 
-    /// Whether one of any class may.
-    #[inline(always)]
-    pub(crate) fn has_mark(&self) -> bool {
-        // Ordering: as in `is_marked`.
-        self.marks.load(Ordering::Relaxed) & !JOBS != 0
-    }
-
-    /// A task of this class was queued: INV-MARK.
-    pub(crate) fn mark(&self, class: Class) {
-        // Ordering: after the fence in `has_pushed`. Had the worker emptied the stack before the task was pushed, then that fence would
-        // have us see that the bit was taken down: the push has read what the Release of the swap in `take_all` wrote.
-        if self.marks.load(Ordering::Relaxed) & bit(class) == 0 {
-            // Ordering: Release pairs with the Acquire in `unmark`: the worker sees the task.
-            self.marks.fetch_or(bit(class), Ordering::Release);
+    /// Something is there for the worker: INV-MARK.
+    pub(crate) fn mark(&self, marks: Marks) {
+        // Ordering: after a fence, `has_pushed`'s for a task and `tell_of_jobs`' for a job: had the worker looked before it was there, then
+        // we would see that the mark was taken down, so one that is set stays. For a task that fence pairs with the swap in
+        // `Stack::take_all`, whose Release the push has read; for a job with the fence in `unmark_jobs`.
+        if self.marks.load(Ordering::Relaxed) & marks.0 != marks.0 {
+            // Ordering: Release pairs with the Acquire in `unmark`: the worker sees what is there.
+            self.marks.fetch_or(marks.0, Ordering::Release);
         }
     }
 
     /// The worker is about to look: INV-MARK.
-    pub(crate) fn unmark(&self, class: Class) {
+    pub(crate) fn unmark(&self, marks: Marks) {
         // Ordering: Acquire pairs with the Release in `mark`.
-        self.marks.fetch_and(!bit(class), Ordering::Acquire);
-    }
-
-    /// Tasks have another class: the worker looks for held ones of each.
-    pub(crate) fn mark_all(&self) {
-        self.mark(Class::Urgent);
-        self.mark(Class::Normal);
-        self.mark(Class::Background);
-    }
-
-    /// A job of a run is public that is held to a set with the worker. As `mark`; `unmark_jobs` comes before the look.
-    pub(crate) fn mark_jobs(&self) {
-        // Ordering: as in `mark`.
-        self.marks.fetch_or(JOBS, Ordering::Release);
-    }
-
-    /// The worker looks for such jobs next.
-    pub(crate) fn unmark_jobs(&self) {
-        // Ordering: Acquire pairs with the Release in `mark_jobs`.
-        self.marks.fetch_and(!JOBS, Ordering::Acquire);
-    }
-
-    /// Whether there may be such jobs.
-    pub(crate) fn has_jobs(&self) -> bool {
-        // Ordering: as in `is_marked`.
-        self.marks.load(Ordering::Relaxed) & JOBS != 0
+        self.marks.fetch_and(!marks.0, Ordering::Acquire);
     }
 
     /// Whether a task waits here that is pinned to the worker, or may wait that is held to a set with it.
@@ -225,15 +196,29 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
     /// The caller is the worker.
     pub(crate) unsafe fn has_pinned(&self) -> bool {
         // SAFETY: as the caller promises.
-        !self.urgent.is_empty() || unsafe { !self.inbox.is_empty() } || self.has_mark()
+        !self.urgent.is_empty() || unsafe { !self.inbox.is_empty() } || self.is_marked(Marks::TASKS)
+    }
+
+    /// As `has_pinned`, of a worker that has left.
+    pub(crate) fn has_mail(&self) -> bool {
+        self.is_marked(Marks::TASKS) || !self.urgent.is_empty() || self.inbox.has_mail()
     }
 }
 
-/// The mark for jobs.
-const JOBS: u32 = 8;
+/// Marks of a worker.
+#[derive(Clone, Copy)]
+pub(crate) struct Marks(u32);
 
-fn bit(class: Class) -> u32 {
-    1 << class as u32
+impl Marks {
+    /// A task of any class.
+    pub(crate) const TASKS: Self = Self(7);
+    /// A job of a run.
+    pub(crate) const JOBS: Self = Self(8);
+
+    /// A task of this class.
+    pub(crate) const fn of(class: Class) -> Self {
+        Self(1 << class as u32)
+    }
 }
 
 /// A [`ForkOptions`]. The worker writes it while none of its jobs waits, and thieves read it before they steal one.

@@ -25,8 +25,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             return None;
         }
         let (_, slot) = self.current()?;
-        // SAFETY: frames of this worker are on the calling context's own stack, and a poll holds a reference to its task.
-        unsafe { Some(slot.local.frame.get().as_ref()?.task()?.as_ref()) }
+        // SAFETY: the slot is the calling worker's.
+        unsafe { slot.polled() }
     }
 }
 

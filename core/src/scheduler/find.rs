@@ -1,7 +1,7 @@
 //! Where a worker finds its next task.
 
 use super::{
-    classes::{Classes, OwnClasses},
+    classes::{Classes, Marks, OwnClasses},
     context::Worker,
     executor::Cores,
     slot::Slots,
@@ -142,7 +142,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         !own.ring.is_empty()
             || unsafe { !own.inbox.is_empty() }
             || !all.background.is_empty()
-            || own.is_marked(Class::Background)
+            || own.is_marked(Marks::of(Class::Background))
     }
 
     /// A worker with nothing but background tasks hears of timers and I/O almost as one that sleeps: by ticks, what comes would wait for
@@ -195,7 +195,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         // has pushed it sees that the count has grown.
         fence(Ordering::SeqCst);
         if let Some(own) = self.slot().classes.get() {
-            own.mark_all();
+            own.mark(Marks::TASKS);
         }
         let sorted = [Class::Normal, Class::Background].map(|class| self.sort_class(class));
         if let Some(own) = self.slot().classes.get().filter(|_| sorted == [true, true]) {

@@ -4,7 +4,12 @@
 //! a task sets the marks of the whole set, and wakes one worker of it that sleeps, whether others search or not. A worker takes its mark
 //! down before it looks, and sets it again if it leaves tasks that are for it. It does not sleep under a mark.
 
-use super::{classes::Classes, context::Worker, executor::Scheduler, slot::Slots};
+use super::{
+    classes::{Classes, Marks},
+    context::Worker,
+    executor::Scheduler,
+    slot::Slots,
+};
 use crate::{
     class::Class,
     platform::{Platform, WorkerSet},
@@ -21,7 +26,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         classes.has_pushed(moves);
         for worker in set.iter() {
             if let Some(own) = self.slot_of(worker).classes.get() {
-                own.mark(class);
+                own.mark(Marks::of(class));
             }
         }
         if class == Class::Urgent {
@@ -36,13 +41,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[inline]
     pub(crate) fn take_held(&self, class: Class) -> Option<Ready> {
         let own = self.slot().classes.get()?;
-        if own.is_marked(class) { self.search_held(class) } else { None }
+        if own.is_marked(Marks::of(class)) { self.search_held(class) } else { None }
     }
 
     #[inline(never)]
     fn search_held(&self, class: Class) -> Option<Ready> {
         let (all, own) = (self.executor.classes.get()?, self.slot().classes.get()?);
-        own.unmark(class);
+        own.unmark(Marks::of(class));
         let me = self.id();
         let rank = |ready: &Ready| {
             let is_mine = ready.workers().is_some_and(|set| set.contains(me));
@@ -51,7 +56,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         // Another worker that has the lock may leave tasks.
         let (found, more) = all.held.pop(rank).unwrap_or((None, true));
         if more {
-            own.mark(class);
+            own.mark(Marks::of(class));
         }
         found
     }
@@ -60,7 +65,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     pub(crate) fn take_held_of_any(&self) -> Option<Ready> {
         let own = self.slot().classes.get()?;
         let mut round = 0;
-        while own.has_mark() {
+        while own.is_marked(Marks::TASKS) {
             let any = [Class::Urgent, Class::Normal, Class::Background];
             if let Some(ready) = any.into_iter().find_map(|class| self.take_held(class)) {
                 return Some(ready);

@@ -4,6 +4,7 @@
 use core::cell::Cell;
 
 use super::{
+    classes::Marks,
     context::{Leave, Worker},
     executor::Scheduler,
     leave_loop::Away,
@@ -153,7 +154,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         for worker in set.iter() {
             if let Some(own) = self.slots().get(worker.index()).and_then(|slot| slot.classes.get())
             {
-                own.mark_jobs();
+                own.mark(Marks::JOBS);
             }
         }
         self.wake_one_of(set);
@@ -302,7 +303,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if let Some(own) = slot.classes.get() {
             if run.set().is_some() {
                 // There may be more of them.
-                own.mark_jobs();
+                own.mark(Marks::JOBS);
             }
             if !fork.is_in_run() {
                 own.run.set(run);
@@ -329,10 +330,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Whether there may be jobs of runs that are held to a set with this worker, for which it then looks whether it searches or not.
     #[inline]
     fn unmark_jobs(&self) -> bool {
-        let Some(own) = self.slot().classes.get().filter(|own| own.has_jobs()) else {
+        let Some(own) = self.slot().classes.get().filter(|own| own.is_marked(Marks::JOBS)) else {
             return false;
         };
-        own.unmark_jobs();
+        own.unmark(Marks::JOBS);
         // Ordering: pairs with the fence in `tell_of_jobs`: either this worker sees the job, or its mark is set anew.
         fence(Ordering::SeqCst);
         true

@@ -67,8 +67,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// The class of the task that the worker polls, for the worker itself.
     pub(crate) fn class_of(slot: &WorkerSlot<RING, S::Parts>) -> Option<Class> {
-        // SAFETY: frames of this worker are on the calling context's own stack, and a poll holds a reference to its task.
-        unsafe { Some(slot.local.frame.get().as_ref()?.task()?.as_ref().state.load().class()) }
+        // SAFETY: the caller is the worker.
+        unsafe { slot.polled() }.map(|task| task.state.load().class())
     }
 
     /// How often urgent tasks have come, if one waits now that this worker may run: for simulations.

@@ -1,6 +1,6 @@
 //! How a worker sleeps: announced, with one last look for work, and for how long.
 
-use super::{classes::OwnClasses, context::Worker, slot::Slots};
+use super::{classes::Marks, context::Worker, slot::Slots};
 use crate::{instant::Instant, platform::Platform, sleep::park::Sleep, trace::Event};
 
 /// In nanoseconds: how long a worker that has just come online sleeps, at most.
@@ -143,7 +143,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let slot = self.slot();
         // SAFETY: we are the worker.
         let mail = unsafe { slot.has_pinned() };
-        let jobs = slot.classes.get().is_some_and(OwnClasses::has_jobs);
+        let jobs = slot.classes.get().is_some_and(|own| own.is_marked(Marks::JOBS));
         mail || jobs
             || self.executor.gate.is_stopped()
             || !slot.lifo.is_empty()

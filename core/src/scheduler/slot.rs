@@ -155,6 +155,15 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
             || self.fork.get().is_some_and(ForkWorker::is_in_run)
     }
 
+    /// The task that the worker polls.
+    ///
+    /// # Safety
+    /// The caller is in the worker's context; a handler there, where it finds the mark of INV-ACCEPTING up.
+    pub(crate) unsafe fn polled(&self) -> Option<&Header> {
+        // SAFETY: INV-LOCAL. Frames of the worker are on the calling context's own stack, and a poll holds a reference to its task.
+        unsafe { Some(self.local.frame.get().as_ref()?.task()?.as_ref()) }
+    }
+
     /// The ring for tasks of this class, which is not the urgent one.
     #[inline(always)]
     pub(crate) fn ring_of(&self, class: Class) -> Option<&Ring<RING, F::Cores>> {
@@ -225,10 +234,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
 
     /// As `has_pinned`, of a worker that has left.
     pub(crate) fn has_mail(&self) -> bool {
-        let has_mail = |own: &OwnClasses<RING, F::Cores>| {
-            own.has_mark() || !own.urgent.is_empty() || own.inbox.has_mail()
-        };
-        self.inbox.has_mail() || self.classes.get().is_some_and(has_mail)
+        self.inbox.has_mail() || self.classes.get().is_some_and(OwnClasses::has_mail)
     }
 
     /// The worker leaves: others see the tasks that are pinned to it.

@@ -60,7 +60,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if self.is_shared() {
             // Ordering: pairs with the fence in `Idle::announce`: either we see a worker's bit, or it sees its mark.
             fence(Ordering::SeqCst);
-            let _ = set.iter().find(|worker| self.claim(*worker));
+            let _woken = set.iter().any(|worker| self.claim(worker));
             set.iter().for_each(|worker| self.tell_blocked(worker));
         } else {
             self.unpark(WorkerId::new(0));
