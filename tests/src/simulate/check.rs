@@ -11,16 +11,18 @@
 //! | not more polls in a row from the LIFO slot than the cap, while others wait in the ring | at each poll |
 //! | no worker counts as searching, and as many count as asleep as are, when only the program's own code runs | then |
 //! | no task is in the injector while a worker sleeps, nor in a ring unless a sleeper wakes within 1 ms | then |
+//! | no task that is held to a set waits while a worker of the set sleeps | then |
 //! | no task is in the LIFO slot of a worker in a poll while workers sleep and none of them watches | then |
 //! | but for the tasks of a batch that one of its wakers holds up, while a sleeper has a timeout | then |
 //! | no task is queued anywhere while all workers sleep; one of them wakes for the first timer | then |
 //! | a task that is ready, and no background task, is polled within so many polls of others | every 512 steps |
+//! | a worker with background tasks gives them their share: `share.rs` | at each poll |
 //! | others take a task behind an endless poll, and a late timer, within two rounds of a busy worker | every 512 steps |
 //! | events and metrics agree; tasks spawned = completed = those in the ledger | at the end |
 //! | every slot of the memory is free | at the end |
 
 use core::fmt::Write;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use filch::{Class, Event, TaskInfo, WorkerId};
 
@@ -29,6 +31,7 @@ use super::{
     ledger::Ledger,
     machine::{Machine, Pool},
     reactor,
+    share::{self, Share},
     world::{Actor, State, World, world},
 };
 
@@ -40,6 +43,8 @@ pub(super) const TICK: u32 = 160;
 const PATIENCE: u64 = 70_000;
 /// How often that is checked, in steps.
 const ROUND: u64 = 512;
+/// How often it is checked at rest where tasks wait that are held to workers, in steps.
+const AT_REST: u64 = 4;
 
 /// The state of a task, by its address.
 #[derive(Default)]
@@ -63,13 +68,14 @@ pub(super) struct Streak {
     unheard: u32,
     /// Polls that it has begun; how many of them it is in; polls since it slept; ends of ticks that it has come to meanwhile.
     begun: u64,
-    inside: u32,
+    pub(super) inside: u32,
     awake: u32,
     ticks: u64,
     /// The calls for urgent tasks, as its last poll ended and one waited for it.
     pressed: Option<u32>,
     /// Its urgent polls so far.
     urgent_polls: usize,
+    pub(super) share: Share,
 }
 
 #[derive(Default)]
@@ -80,6 +86,8 @@ pub(super) struct Check {
     /// One for each worker.
     pub(super) streaks: Vec<Streak>,
     pub(super) lifo_cap: u32,
+    /// Background tasks have one of so many parts of the time; 0: none.
+    pub(super) background: u32,
     /// Whether only polls and thieves empty rings: no worker blocks in a join too deep.
     pub(super) caps: bool,
     pub(super) stealing: bool,
@@ -101,6 +109,7 @@ impl Check {
         if let Some(streak) = self.streaks.get_mut(worker.index()) {
             (streak.in_a_row, streak.unheard) = (0, 0);
             (streak.inside, streak.awake) = (0, 0);
+            streak.share.loses_sight();
         }
     }
 
@@ -108,6 +117,7 @@ impl Check {
     pub(super) fn sleeps(&mut self, worker: WorkerId) {
         if let Some(streak) = self.streaks.get_mut(worker.index()) {
             streak.awake = 0;
+            streak.share.loses_sight();
         }
     }
 
@@ -152,6 +162,9 @@ pub(super) fn event(worker: Option<WorkerId>, event: Event) {
             Event::Steal { victim, tasks } => {
                 w.counts.steals += 1;
                 w.counts.stolen += u64::from(tasks);
+                if let Some(streak) = w.check.streaks.get_mut(usize::from(victim)) {
+                    streak.share.loses_sight();
+                }
                 u64::from(victim) << 16 | u64::from(tasks)
             }
             Event::Park => {
@@ -220,6 +233,7 @@ impl World {
             let is_urgent = self.check_class(WorkerId::new(here));
             let is_blocked = |all: &Machine| all.is_blocked(WorkerId::new(here));
             self.check.fair += u64::from(!is_urgent && !self.executor.is_some_and(is_blocked));
+            share::check_poll(self, WorkerId::new(here));
             self.check_io(usize::from(here));
         }
         number | 5 << 40
@@ -233,6 +247,7 @@ impl World {
         let number = row.number;
         if let Some(streak) = here.and_then(|id| self.check.streaks.get_mut(usize::from(id))) {
             streak.inside = streak.inside.saturating_sub(1);
+            streak.share.ends(self.now, self.check.background);
         }
         number | 6 << 40
     }
@@ -352,6 +367,31 @@ impl World {
         }
     }
 
+    /// Whether the worker is held up, for as long as that takes.
+    fn stalls(&self, worker: WorkerId) -> bool {
+        let seat = self.seats.get(worker.index()).copied().flatten();
+        seat.is_some_and(|seat| matches!(self.actors[seat].state, State::Held(_)))
+    }
+
+    fn has_sleepers(&self) -> bool {
+        self.actors.iter().any(|a| a.parked)
+    }
+
+    /// A task that is held to a set waits for none of it that sleeps.
+    fn check_held(&mut self, ready: &[TaskInfo]) {
+        self.counts.checks += 1;
+        let sleeps = |worker: WorkerId| {
+            let seat = self.seats.get(worker.index()).copied().flatten();
+            seat.is_some_and(|seat| self.actors[seat].parked)
+        };
+        let stays = |task: &&TaskInfo| task.workers.is_some_and(|set| set.iter().any(sleeps));
+        if let Some(TaskInfo { workers, class, .. }) = ready.iter().find(stays) {
+            let text =
+                format!("a {class:?} task waits that is held to {workers:?}, of which one sleeps");
+            self.fail(text);
+        }
+    }
+
     fn is_away(&self, worker: Option<WorkerId>) -> bool {
         worker.is_some_and(|id| self.seats.get(id.index()).is_none_or(Option::is_none))
     }
@@ -367,6 +407,10 @@ pub(super) fn between(executor: &'static Machine, turned: bool) {
         }
         (at_rest, at_rest && w.all_asleep())
     });
+    if at_rest && !all_asleep && world(|w| w.has_sleepers() && w.counts.steps % AT_REST == 0) {
+        let ready = scheduled(executor);
+        world(|w| w.check_held(&ready));
+    }
     if at_rest && all_asleep {
         world(World::check_timers);
         let forgotten = scheduled(executor);
@@ -414,19 +458,26 @@ fn check_waits(executor: &'static Machine) {
         let polls = w.check.fair;
         // Of background tasks, the share is one of time, which may stand still here.
         let in_turn = ready.iter().filter(|task| task.class != Class::Background);
-        let waiting: BTreeSet<usize> = in_turn.map(|task| task.id.get()).collect();
+        let waiting: BTreeMap<usize, &TaskInfo> =
+            in_turn.map(|task| (task.id.get(), task)).collect();
         for (task, row) in &mut w.check.rows {
-            if !waiting.contains(task) {
+            if !waiting.contains_key(task) {
                 row.ready = None;
             }
         }
-        let mut longest = 0;
-        for task in waiting {
-            longest = longest.max(polls - *w.check.row(task).ready.get_or_insert(polls));
-        }
-        w.counts.longest_wait = w.counts.longest_wait.max(longest);
-        if longest > PATIENCE * w.seats.len() as u64 {
-            w.fail(format!("a task has been ready for {longest} polls of others"));
+        for (task, info) in waiting {
+            if info.worker.is_some_and(|worker| w.stalls(worker)) {
+                w.check.row(task).ready = None;
+                continue;
+            }
+            let waits = polls - *w.check.row(task).ready.get_or_insert(polls);
+            w.counts.longest_wait = w.counts.longest_wait.max(waits);
+            if waits > PATIENCE * w.seats.len() as u64 {
+                let TaskInfo { class, worker, workers, .. } = info;
+                w.fail(format!(
+                    "a {class:?} task has been ready for {waits} polls of others (pinned to {worker:?}, held to {workers:?})"
+                ));
+            }
         }
     });
 }

@@ -69,6 +69,7 @@ impl Episode {
         w.trace = setup.trace;
         w.preempt = setup.preempt;
         w.check.lifo_cap = config.lifo_cap;
+        w.check.background = config.background;
         w.check.stealing = config.stealing;
         w.check.watchdog = config.close.is_some();
         w.check.close = config.close;

@@ -28,6 +28,7 @@ mod record;
 mod replay;
 mod roles;
 mod setup;
+mod share;
 mod shrink;
 mod timer;
 mod waker;

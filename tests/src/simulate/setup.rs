@@ -70,6 +70,8 @@ impl Setup {
 pub(super) struct Chosen {
     config: Config,
     pub(super) lifo_cap: u32,
+    /// See `Config::background_share`.
+    pub(super) background: u32,
     pub(super) stealing: bool,
     /// The longest first sleep beside an only worker, if there is a watchdog.
     pub(super) close: Option<u64>,
@@ -96,6 +98,8 @@ fn config(rng: &mut Rng, may_start: bool) -> (Chosen, u16) {
         .spin_rounds([0, 1, 8][rng.usize(..3)])
         .nesting(nesting)
         .timer_tick(Duration::from_nanos(1 << rng.u32(10..20)));
+    let background = [16, 16, 2, 0][rng.usize(..4)];
+    let config = config.background_share(background);
     let spares = if may_start || rng.bool() { rng.u16(..3) } else { 0 };
-    (Chosen { config, lifo_cap, stealing, close, caps: nesting == 64 }, spares)
+    (Chosen { config, lifo_cap, background, stealing, close, caps: nesting == 64 }, spares)
 }
