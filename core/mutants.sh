@@ -110,12 +110,17 @@ io_join          io::models::models_set_against_drop
 spin_acquire     classes:queue::models_urgent::models_urgent_order_is_handed_over
 urgent_waiting   classes:queue::models_urgent::models_urgent_is_empty_after_the_last
 urgent_skip      simulation
+held_pass        simulation
+share_half       simulation
+share_never      simulation
+share_rest       simulation
 urgent_notify    classes:scheduler::models_classes::models_classes_a_sleeper_and_an_urgent_task
 calls_late       classes:scheduler::models_classes::models_classes_pressure_on_a_poll_that_begins
 calls_early      classes:scheduler::models_classes::models_classes_pressure_on_a_poll_that_begins
 urgent_taking    classes:queue::models_urgent::models_urgent_is_not_empty_while_one_is_taken
 loan_late        classes:scheduler::models_classes::models_classes_a_loan_against_a_slow_wake
 held_more        classes:scheduler::models_classes::models_classes_a_held_task_against_a_look
+held_lent        classes:scheduler::models_classes::models_classes_a_loan_against_a_look_for_held_tasks
 held_wake        classes:scheduler::models_classes::models_classes_two_workers_and_two_held_tasks
 held_late        classes:scheduler::models_classes::models_classes_a_held_task_against_a_look
 held_early       classes:scheduler::models_classes::models_classes_a_held_task_against_a_look

@@ -27,6 +27,9 @@ pub enum Class {
 }
 
 impl Class {
+    /// All of them, the first one first.
+    pub(crate) const ALL: [Self; 3] = [Self::Urgent, Self::Normal, Self::Background];
+
     /// Whether this one goes before `other`.
     pub const fn is_before(self, other: Self) -> bool {
         (self as u8) < other as u8

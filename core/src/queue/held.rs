@@ -27,20 +27,16 @@ impl Held {
         self.stack.push(ready);
     }
 
-    /// Takes the task of the lowest rank, the oldest of those; and whether more tasks have a rank: those without are for other
-    /// workers. `None` if another consumer holds the lock. Cost: linear in the tasks that wait.
-    pub(crate) fn pop<R: Ord>(
-        &self,
-        rank: impl Fn(&Ready) -> Option<R>,
-    ) -> Option<(Option<Ready>, bool)> {
+    /// Takes the task of the lowest rank, the oldest of those. `rank` is asked once for each task that waits; those without a rank stay.
+    /// `None` if another consumer holds the lock. Cost: linear in the tasks that wait.
+    pub(crate) fn pop<R: Ord>(&self, rank: impl Fn(&Ready) -> Option<R>) -> Option<Option<Ready>> {
         self.ordered.try_with(|ordered| {
             // A swap even of an empty stack, on which `OwnClasses::mark` relies.
             ordered.append(self.stack.take_all());
-            let (mut first, mut ranked) = (None::<(usize, R)>, 0);
+            let mut first = None::<(usize, R)>;
             for i in 0..ordered.len() {
                 let Some(ready) = ordered.pop_front() else { break };
                 if let Some(rank) = rank(&ready) {
-                    ranked += 1;
                     if first.as_ref().is_none_or(|(_, least)| rank < *least) {
                         first = Some((i, rank));
                     }
@@ -56,7 +52,7 @@ impl Held {
                     _ => ordered.push_back(ready),
                 }
             }
-            (taken, ranked > 1)
+            taken
         })
     }
 }

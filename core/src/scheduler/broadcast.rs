@@ -156,7 +156,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         slot.foreign_work(true);
         // SAFETY: INV-BROADCAST: we took the mark down.
         let under_way = unsafe { broadcast.as_ref() };
-        let outcome = executor.platform.guard(&mut || (under_way.closure)(me));
+        let call = || executor.platform.guard(&mut || (under_way.closure)(me));
+        let outcome = slot.without_task(call);
         slot.foreign_work(false);
         slot.lifo.accept(was);
         slot.lifo.end_as_poll(began);

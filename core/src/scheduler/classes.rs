@@ -91,6 +91,8 @@ pub(crate) struct OwnClasses<const RING: usize, C: Switch> {
     marks: AtomicU32,
     /// Of the fork-join run that the worker's jobs are pieces of.
     pub(crate) run: RunOptions,
+    /// The innermost run is of another kind, and all its jobs run in place.
+    pub(crate) alone: Cell<bool>,
     /// Polls of urgent and of background tasks.
     pub(crate) urgent_polls: Counter,
     pub(crate) background_polls: Counter,
@@ -117,6 +119,7 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
                 inbox: Inbox::new(),
                 marks: AtomicU32::new(0),
                 run: RunOptions::new(),
+                alone: Cell::new(false),
                 urgent_polls: Counter::new(),
                 background_polls: Counter::new(),
                 #[cfg(feature = "classes")]
@@ -132,13 +135,14 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
 
     /// The `moves` that the worker has seen to: what others steal from it is sorted so far.
     pub(crate) fn moves(&self) -> u32 {
-        // Ordering: a thief reads it after it has stolen; an old value makes it sort once more.
-        self.moves.load(Ordering::Relaxed)
+        // Ordering: a thief reads it before it steals; an old value makes it sort once more. Acquire pairs with the Release in `set_moves`:
+        // what is in the ring then is sorted so far.
+        self.moves.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_moves(&self, moves: u32) {
-        // Ordering: as in `moves`.
-        self.moves.store(moves, Ordering::Relaxed);
+        // Ordering: Release pairs with the Acquire in `moves`.
+        self.moves.store(moves, Ordering::Release);
     }
 
     /// The worker has taken tasks from another, which had seen to so many moves: it sorts again if those were not all.
@@ -304,8 +308,11 @@ impl Share {
         }
     }
 
-    /// No background task waits.
-    pub(crate) fn rest(&self) {
+    /// No background task waits, or nothing else does.
+    pub(crate) fn rest(&self, now: impl FnOnce() -> u64) {
+        if self.since.get().is_some() {
+            self.count(now());
+        }
         self.since.set(None);
         self.spends.set(false);
         self.paused.set(false);
@@ -324,6 +331,11 @@ impl Share {
         }
         self.spends.set(is_due);
         is_due
+    }
+
+    /// It was the turn of a background task, and another worker has taken the last.
+    pub(crate) fn finds_none(&self) {
+        self.spends.set(false);
     }
 
     /// Earns or pays for the time since the last count. False if that is not known.

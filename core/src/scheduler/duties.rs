@@ -6,6 +6,7 @@
 //! | it was a watcher | a watcher takes what waits behind a long poll | wakes a sleeper to watch, if none does |
 //! | it has heard of I/O | that waits for it | delivers it |
 //! | a notification is due | what it has queued in a batch is to be known | notifies |
+//! | it was woken under a mark | a push of a held task wakes one worker | wakes the next one, if the mark is still up |
 //!
 //! The duties of a sleeper (it is announced, it watches) end with its sleep. Those of jobs and of the counts of workers belong to
 //! the values that stand for them (`Counted`, `Helper`, `Blocked`).
@@ -38,8 +39,11 @@ const MAY_SCAN: u16 = 256;
 /// Its park word says that it sleeps, between the two halves of a park.
 const ARMED: u16 = 512;
 
+/// A task that is held to a set with this worker may have woken it.
+const MARKED: u16 = 1024;
+
 /// What `leave_loop` has to see to.
-const OWED: u16 = SEARCHING | WATCHED | HEARD | DUE | ANNOUNCED;
+const OWED: u16 = SEARCHING | WATCHED | HEARD | DUE | ANNOUNCED | MARKED;
 
 /// The duties of a worker. Its own context's alone (INV-LOCAL); an interrupt in it that wakes a task may look at them and add a due
 /// notification, where it finds the mark of INV-ACCEPTING up: so all else changes only while that is down.
@@ -51,7 +55,8 @@ impl<F: Parts> Duties<F> {
         let shared = if F::Cores::ON { SEARCHING | DUE | BATCHING } else { 0 };
         let watch = if F::Watchdog::ON { WATCHED | WATCHING | MAY_SCAN } else { 0 };
         let slept = if Ticks::<F>::ON { SLEPT } else { 0 };
-        ANNOUNCED | ARMED | shared | watch | slept | if F::Io::ON { HEARD } else { 0 }
+        let held = if F::Classes::ON && F::Cores::ON { MARKED } else { 0 };
+        ANNOUNCED | ARMED | shared | watch | slept | held | if F::Io::ON { HEARD } else { 0 }
     };
 
     pub(crate) const fn new() -> Self {
@@ -144,6 +149,16 @@ impl<F: Parts> Duties<F> {
         self.set(WATCHING, true);
     }
 
+    /// It wakes up under a mark.
+    pub(crate) fn wakes_under_mark(&self) {
+        self.set(MARKED, true);
+    }
+
+    /// Whether it has, which is seen to now.
+    pub(crate) fn hands_mark_over(&self) -> bool {
+        self.replace(MARKED, false)
+    }
+
     /// It sleeps again, and has turned to nothing: it hands nothing over.
     pub(crate) fn keeps_watch(&self) {
         self.set(WATCHED, false);
@@ -194,6 +209,10 @@ impl<F: Parts> Duties<F> {
     /// Whether a notification was due, which is sent now.
     pub(crate) fn notifies(&self) -> bool {
         self.replace(DUE, false)
+    }
+
+    pub(crate) fn is_batching(&self) -> bool {
+        self.has(BATCHING)
     }
 
     /// It begins a batch, or ends one; whether it was in one.

@@ -120,14 +120,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let waits = self.has_background(all, own);
         let share = self.executor.config.background_share();
         if (!waits && !own.share.spends()) || share == 0 {
-            own.share.rest();
+            own.share.rest(|| self.now());
             return None;
         }
         if !own.share.is_due(self.now(), share) {
             return None;
         }
         let Some(ready) = self.take_own_background() else {
-            own.share.rest();
+            own.share.finds_none();
+            own.share.rest(|| self.now());
             return None;
         };
         own.background_polls.add(1);
@@ -159,7 +160,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let pinned = || unsafe { own.inbox.pop() };
         // SAFETY: INV-RING-OWNER: we are the worker.
         let ring = || unsafe { own.ring.pop() };
-        let shared = || ring().or_else(|| self.take_injector(Class::Background, usize::MAX));
+        let batch = || self.take_injector(Class::Background, usize::MAX);
+        // As `look_around`: a ring that never empties must not starve the injector.
+        let first = || own.background_polls.get() as u32 % AROUND == 0;
+        let one = || first().then(|| self.take_injector(Class::Background, 0)).flatten();
+        let shared = || one().or_else(ring).or_else(batch);
         own.share.turns().find_map(|queue| match queue {
             0 => pinned(),
             1 => self.take_held(Class::Background),
@@ -171,7 +176,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[inline]
     pub(crate) fn take_background(&self) -> Option<Ready> {
         let (all, classes) = (self.executor.classes.get()?, self.slot().classes.get()?);
-        classes.share.rest();
         if self.has_background(all, classes) && self.look_before_background() {
             if let Some(ready) = self.take_urgent().or_else(|| self.take_own()) {
                 return Some(ready);
@@ -183,6 +187,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 return Some(ready);
             }
         }
+        classes.share.rest(|| self.now());
         let own = self.take_own_background();
         let stolen = || self.may_steal().then(|| self.steal(Class::Background)).flatten();
         own.or_else(stolen).inspect(|_| classes.background_polls.add(1))
@@ -242,7 +247,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[inline(never)]
     fn look_around(&self) -> Option<Ready> {
         self.keep_up(AROUND);
-        let held = || self.take_held(Class::Normal);
+        // By turns: neither held tasks nor those from outside keep the worker to themselves.
+        let held =
+            || if self.others_first(2 * AROUND) { None } else { self.take_held(Class::Normal) };
         self.take_share().or_else(held).or_else(|| self.take_injector(Class::Normal, 0))
     }
 
@@ -275,9 +282,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn take_others(&self) -> Option<Ready> {
         // A worker that takes a whole tick's tasks at a time, or jobs, would never come to its end in `look_around`.
         self.end_tick_if_over();
-        if let Some(ready) = self.take_held(Class::Normal) {
-            return Some(ready);
-        }
+        // Held tasks that never end must not keep this worker from all others.
+        let held = || if self.others_first(AROUND) { None } else { self.take_held(Class::Normal) };
+        held().or_else(|| self.take_shared()).or_else(|| self.take_held(Class::Normal))
+    }
+
+    /// Whether held tasks come after those for all workers this time: one in `n`.
+    fn others_first(&self, n: u32) -> bool {
+        self.slot().local.ticks.get() % n == 0
+    }
+
+    /// From outside, or from another worker.
+    fn take_shared(&self) -> Option<Ready> {
         if let Some(ready) = self.take_injector(Class::Normal, usize::MAX) {
             return Some(ready);
         }

@@ -62,30 +62,39 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Polls the urgent tasks that wait, on top of the caller: for loops in sync code of a task, or of a piece of a fork-join run, that
-    /// is not urgent itself. Whether there were any. False in other contexts, and where waits nest too deep
-    /// ([`Config::nesting`](crate::Config::nesting)).
+    /// is not urgent itself. Whether there were any. False in interrupt handlers, in a context that is no worker's, and where waits nest
+    /// too deep ([`Config::nesting`](crate::Config::nesting)). The caller keeps its budget: other tasks than urgent ones still wait.
     ///
     /// Every 16th call in vain looks for I/O and timers too, 50 us after the last look at the earliest: what they wake may be urgent. Cost
     /// of the others: a few loads. As for [`help_until`](Self::help_until), a lock that the caller holds may be one that a task needs.
+    ///
+    /// The caller waits for the urgent tasks. In a piece of a fork-join run that another worker waits for, an urgent task that blocks in
+    /// sync code until that very worker runs something (a task that is pinned there) is a deadlock: urgent tasks `await`.
     #[cfg(feature = "classes")]
     pub fn give_way(&'static self) -> bool
     where
         S::Parts: Parts<Waits = On, Classes = On>,
     {
         let Some((id, slot)) = self.working() else { return false };
-        let Some(own) = slot.classes.get() else { return false };
+        // First, as a handler must not touch the rest.
+        let Some(own) = slot.classes.get().filter(|_| self.platform.may_wait()) else {
+            return false;
+        };
         let pressed = self.is_pressed(slot);
         if !pressed && !own.looks_around() {
             return false;
         }
         if Self::class_of(slot) == Some(Class::Urgent)
             || slot.local.depth.get() >= self.config.nesting()
-            || !self.platform.may_wait()
         {
             return false;
         }
-        let _nested = Nested::enter(self, id, slot);
-        Worker::of(self, id).run_urgent(pressed)
+        let budget = slot.local.budget.get();
+        let nested = Nested::enter(self, id, slot);
+        let polled = Worker::of(self, id).run_urgent(pressed);
+        drop(nested);
+        slot.local.budget.set(budget);
+        polled
     }
 
     pub(super) fn help(&'static self, done: &mut dyn FnMut() -> bool, patience: Patience) -> bool {

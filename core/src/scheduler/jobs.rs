@@ -51,11 +51,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// As [`fork`](Self::fork), with a class, and on some workers only. In another run, on the same stack, with other options than
-    /// that one, everything runs in place: a worker's jobs are pieces of runs of one kind. [`fork`](Self::fork) joins any.
+    /// that one, everything runs in place, on whatever worker that is: a worker's jobs are pieces of runs of one kind, and the outer run
+    /// may wait for this one. [`fork`](Self::fork) joins any.
     ///
     /// # Errors
-    /// As [`fork`](Self::fork); also if the caller is none of the workers of [`ForkOptions::workers`], and if the executor has no
-    /// classes.
+    /// As [`fork`](Self::fork); also if the caller is none of the workers of [`ForkOptions::workers`], or not all of them exist.
     #[cfg(feature = "classes")]
     pub fn fork_with<F, R>(&'static self, options: ForkOptions, f: F) -> Result<R, F>
     where
@@ -91,48 +91,68 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Says what the jobs of a run are pieces of that begins on this worker. `None` if it may not begin there.
-    fn kind_of_run(
-        &self,
+    fn kind_of_run<'c>(
+        &'c self,
         id: WorkerId,
-        slot: &WorkerSlot<RING, S::Parts>,
+        slot: &'c WorkerSlot<RING, S::Parts>,
         options: Option<ForkOptions>,
-    ) -> Option<Kind<'_>> {
+    ) -> Option<Kind<'c>> {
         let (all, own) = match (self.classes.get(), slot.classes.get()) {
             (Some(all), Some(own)) => (all, own),
-            _ => return Some(Kind { is_alone: false, urgent_runs: None }),
+            _ => return Some(Kind::default()),
         };
         let is_in_run = slot.fork.get().is_some_and(ForkWorker::is_in_run);
         let options = match options {
-            None if is_in_run => own.run.get(),
+            // As the run that it is in.
+            None if is_in_run => return Some(Kind::within(&own.alone, own.alone.get())),
             options => options.unwrap_or_default(),
         };
+        let exist = || options.set().is_none_or(|set| set.last().index() < self.workers());
+        if !exist() {
+            return None;
+        }
+        if is_in_run && own.run.get() != options {
+            return Some(Kind::within(&own.alone, true));
+        }
         if !options.allows(id) {
             return None;
         }
-        let is_alone = is_in_run && own.run.get() != options;
         if !is_in_run {
             own.run.set(options);
         }
-        let is_urgent = !is_alone && options.class == Class::Urgent;
         // Ordering: a hint for workers between two polls.
-        let urgent_runs = is_urgent.then(|| {
+        let urgent_runs = (options.class == Class::Urgent).then(|| {
             all.urgent_runs.fetch_add(1, Ordering::Relaxed);
             &all.urgent_runs
         });
-        Some(Kind { is_alone, urgent_runs })
+        Some(Kind { urgent_runs, ..Kind::default() })
     }
 }
 
-/// A run's place among others.
+/// A run's place among others. Its drop puts back what was.
+#[derive(Default)]
 struct Kind<'c> {
     /// Its jobs must not wait beside those of the run that it is in.
     is_alone: bool,
+    /// Whether this was so of the run that it is in.
+    outer: Option<(&'c Cell<bool>, bool)>,
     /// It is counted.
     urgent_runs: Option<&'c AtomicU32>,
 }
 
+impl<'c> Kind<'c> {
+    /// A run in another one.
+    fn within(alone: &'c Cell<bool>, is_alone: bool) -> Self {
+        let outer = Some((alone, alone.replace(is_alone)));
+        Self { is_alone, outer, urgent_runs: None }
+    }
+}
+
 impl Drop for Kind<'_> {
     fn drop(&mut self) {
+        if let Some((alone, was)) = self.outer {
+            alone.set(was);
+        }
         if let Some(runs) = self.urgent_runs {
             // Ordering: as where it was counted.
             runs.fetch_sub(1, Ordering::Relaxed);
@@ -238,8 +258,9 @@ struct Out<'w, P: Platform, S: Slots<RING>, const RING: usize> {
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, RING> {
     fn run(&self, job: &mut dyn FnMut()) -> Result<(), Panic> {
-        let outcome = self.worker.executor.platform.guard(job);
-        self.worker.slot().counters.jobs.add(1);
+        let slot = self.worker.slot();
+        let outcome = slot.without_task(|| self.worker.executor.platform.guard(job));
+        slot.counters.jobs.add(1);
         outcome
     }
 
@@ -301,9 +322,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
         let Some((stolen, run)) = self.steal_job(class) else { return false };
         if let Some(own) = slot.classes.get() {
-            if run.set().is_some() {
+            if let Some(set) = run.set() {
                 // There may be more of them.
                 own.mark(Marks::JOBS);
+                if executor.fork_worker(stolen.1).has_jobs() {
+                    executor.wake_one_of(set);
+                }
             }
             if !fork.is_in_run() {
                 own.run.set(run);
@@ -365,6 +389,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         all.urgent_runs.load(Ordering::Relaxed) > 0
             && !self.executor.is_pressed(self.slot())
             && self.may_steal()
-            && self.run_job(Class::Urgent)
+            && {
+                // Pieces that never end must not starve timers and I/O.
+                self.end_tick_if_over();
+                if let Some(own) = self.slot().classes.get() {
+                    own.share.settle(|| self.now());
+                }
+                self.run_job(Class::Urgent)
+            }
     }
 }

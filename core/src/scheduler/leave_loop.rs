@@ -49,11 +49,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         Away(PhantomData)
     }
 
-    /// As [`leave_loop`](Self::leave_loop), for what may take as long as a poll: a watcher sees to what this worker keeps waiting.
-    pub(crate) fn leave_for_long(&self) -> Away<'_> {
+    /// As [`leave_for_long`](Self::leave_for_long), to the context that drives the worker: what passes meanwhile is not the worker's time.
+    pub(crate) fn leave_to_driver(&self) -> Away<'_> {
         if let Some(classes) = self.slot().classes.get() {
             classes.share.pause(|| self.executor.platform.now().as_nanos());
         }
+        self.leave_for_long()
+    }
+
+    /// As [`leave_loop`](Self::leave_loop), for what may take as long as a poll: a watcher sees to what this worker keeps waiting.
+    pub(crate) fn leave_for_long(&self) -> Away<'_> {
         let away = self.leave_loop();
         self.cover_poll();
         away
@@ -88,6 +93,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if duties.hands_watch_over() {
             self.hand_watch_over();
         }
+        if duties.hands_mark_over() {
+            self.hand_held_over();
+        }
         self.deliver();
         if with_due {
             self.executor.flush_notify(self.slot());
@@ -113,7 +121,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     ///
     /// One duty goes along, the notification: it comes once, when the worker leaves the loop for something else. A worker that is
     /// woken at the first task of a batch finds that one alone, where later it takes half of the batch. A long waker counts as a
-    /// long poll, so that the watchdog sees to what it keeps waiting; without a watchdog each task is notified of at once.
+    /// long poll, so that the watchdog sees to what it keeps waiting; if none watches, each task is notified of at once.
     pub(crate) fn run_wakers(&self, wake: &mut dyn FnMut()) {
         let (lifo, duties) = (&self.slot().lifo, &self.slot().local.duties);
         if duties.are_any_before_batch() {
@@ -124,10 +132,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
         // INV-ACCEPTING: duties change only while it is down.
         let was = lifo.replace_accept(false);
-        let batching = duties.batches(self.executor.config.has_watchdog());
+        // While none watches it puts off nothing more: what it wakes may wait for a waker that blocks.
+        let batching = duties.is_batching();
+        duties.batches(batching || self.executor.has_watcher());
         let began = lifo.begin_as_poll();
         lifo.accept(true);
-        while self.executor.platform.guard(wake).is_err() {}
+        let guard = || while self.executor.platform.guard(wake).is_err() {};
+        self.slot().without_task(guard);
         lifo.accept(false);
         lifo.end_as_poll(began);
         duties.batches(batching);
@@ -163,6 +174,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let unclaimed = self.retract();
         if self.slot().local.duties.watches_no_more(unclaimed) {
             executor.watchdog.end();
+        }
+        if self.slot().is_marked() {
+            self.slot().local.duties.wakes_under_mark();
         }
     }
 

@@ -52,11 +52,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 .is_some_and(|classes| !classes.urgent.is_empty() || !classes.background.is_empty())
     }
 
-    /// Whether an urgent task waits that the worker may run: it gives way.
+    /// Whether an urgent task waits that the worker may run, or one that is queued may have become urgent: it gives way.
     #[inline(always)]
     pub(crate) fn is_pressed(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
         let (Some(all), Some(own)) = (self.classes.get(), slot.classes.get()) else { return false };
-        all.calls() != own.calls.get() && own.has_urgent(all)
+        all.calls() != own.calls.get() && (own.has_urgent(all) || own.moves() != all.moves())
     }
 
     /// Whether an urgent task waits for the poll of a task of another class, in the context of the worker whose slot it is.
@@ -119,6 +119,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Whether workers sleep, and none of them watches. A hint.
     pub(crate) fn lacks_watcher(&self) -> bool {
         self.config.has_watchdog() && !self.watchdog.is_on() && self.idle.any_parked(self)
+    }
+
+    /// Whether a worker watches, or will before any sleeps.
+    pub(crate) fn has_watcher(&self) -> bool {
+        self.config.has_watchdog() && (self.watchdog.is_on() || !self.idle.any_parked(self))
     }
 
     /// Whether a worker other than `me` is in a poll behind which a task or timers wait, some worker sleeps, and none watches.

@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 pub(crate) mod admit;
+pub(crate) mod bell;
 pub(crate) mod blocked;
 pub(crate) mod broadcast;
 pub(crate) mod broadcasts;

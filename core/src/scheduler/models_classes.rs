@@ -86,6 +86,41 @@ fn models_classes_a_held_task_against_a_look() {
     });
 }
 
+/// A held task is lent a class while its worker looks for it: the look finds it, or the worker does not sleep.
+///
+/// Seen to catch: `held_lent`.
+#[test]
+fn models_classes_a_loan_against_a_look_for_held_tasks() {
+    check(2, || {
+        let model = Model::<3>::new();
+        let executor = model.executor;
+        loom::stop_exploring();
+        let worker = executor.worker(WorkerId::new(0)).unwrap();
+        let set = WorkerSet::new(&[0, 2].map(WorkerId::new)).unwrap();
+        let (spawner, pool) = (executor.spawner(), model.pool);
+        let held = TaskOptions::new().workers(set);
+        let mut handle = spawner.spawn_with(held, pool, async {}).unwrap();
+        let lends = async move {
+            poll_fn(|cx: &mut Context<'_>| Poll::Ready(Pin::new(&mut handle).poll(cx).is_ready()))
+                .await;
+            core::mem::forget(handle);
+        };
+        let urgent = TaskOptions::new().class(Class::Urgent).pinned(WorkerId::new(1));
+        core::mem::forget(spawner.spawn_with(urgent, pool, lends).unwrap());
+        loom::explore();
+        let lender = thread::spawn(move || {
+            let other = executor.worker(WorkerId::new(1)).unwrap();
+            assert_eq!(other.step(), Step::Polled);
+            core::mem::forget(other);
+        });
+        let polled = worker.step() == Step::Polled;
+        assert!(polled || worker.must_stay(), "a task waits, and its worker sleeps");
+        lender.join().unwrap();
+        assert!(polled || worker.step() == Step::Polled, "a task waits without a mark");
+        core::mem::forget(worker);
+    });
+}
+
 /// A job of a run that is held to two workers becomes public while the other goes to sleep, or sleeps.
 ///
 /// Seen to catch: `jobs_mark`, `jobs_marked`.

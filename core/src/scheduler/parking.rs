@@ -38,7 +38,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     pub fn park(&self) {
         let _nested = self.nest();
         let slept = self.park_in_loop();
-        let _ = self.leave_for_long();
+        let _ = self.leave_to_driver();
         if !slept {
             self.executor.platform.relax(u32::MAX);
         }
@@ -78,7 +78,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             self.end_park();
         }
         // The next step may come late.
-        let _ = self.leave_for_long();
+        let _ = self.leave_to_driver();
         None
     }
 
@@ -139,7 +139,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Reasons of this worker's own not to sleep.
-    fn must_stay(&self) -> bool {
+    pub(super) fn must_stay(&self) -> bool {
         let slot = self.slot();
         // SAFETY: we are the worker.
         let mail = unsafe { slot.has_pinned() };

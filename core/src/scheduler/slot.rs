@@ -4,22 +4,27 @@ use core::{
     cell::Cell,
     fmt,
     ptr::{NonNull, null, null_mut},
-    task::{RawWaker, RawWakerVTable, Waker},
 };
 
-use super::{broadcasts::Mark, classes::OwnClasses, duties::Duties, pace::Pace, rng::Rng};
+use super::{
+    bell::Bell,
+    broadcasts::Mark,
+    classes::{Marks, OwnClasses},
+    duties::Duties,
+    pace::Pace,
+    rng::Rng,
+};
 use crate::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicWord, Ordering, compiler_fence, maybe_const},
     class::Class,
     fork::worker::ForkWorker,
     instant::Instant,
     metrics::Counters,
-    parts::{All, Apart, Kept, Parts, Ticks},
-    platform::WorkerId,
+    parts::{All, Apart, Kept, Parts, Switch, Ticks},
     queue::{inbox::Inbox, ring::Ring},
     sleep::{park::ParkWord, spin_limit::SpinLimit},
     task::{
-        executor_ref::{ExecutorRef, Frame},
+        executor_ref::Frame,
         header::{Header, Ready},
     },
     time::Wheel,
@@ -155,6 +160,29 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
             || self.fork.get().is_some_and(ForkWorker::is_in_run)
     }
 
+    /// Calls code that has no task's class, though the worker may be in a poll: a stolen job, a waker, a broadcast.
+    ///
+    /// The caller is the worker.
+    pub(crate) fn without_task<R>(&self, f: impl FnOnce() -> R) -> R {
+        let below = self.local.frame.get();
+        let frame = Frame::empty(below);
+        let set = |frame| {
+            // INV-LOCAL: a frame changes while the mark is down.
+            let was = self.lifo.replace_accept(false);
+            self.local.frame.set(frame);
+            self.lifo.accept(was);
+        };
+        let is_apart = F::Classes::ON && !below.is_null();
+        if is_apart {
+            set(&raw const frame);
+        }
+        let outcome = f();
+        if is_apart {
+            set(below);
+        }
+        outcome
+    }
+
     /// The task that the worker polls.
     ///
     /// # Safety
@@ -162,6 +190,11 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
     pub(crate) unsafe fn polled(&self) -> Option<&Header> {
         // SAFETY: INV-LOCAL. Frames of the worker are on the calling context's own stack, and a poll holds a reference to its task.
         unsafe { Some(self.local.frame.get().as_ref()?.task()?.as_ref()) }
+    }
+
+    /// Whether a task may wait that is held to a set with the worker.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.classes.get().is_some_and(|own| own.is_marked(Marks::TASKS))
     }
 
     /// The ring for tasks of this class, which is not the urgent one.
@@ -446,51 +479,3 @@ impl LifoSlot {
         }
     }
 }
-
-/// What the worker's own waker points to: enough to find the worker's executor.
-///
-/// INV-BELL: the data of a waker with the table `BELL` is a `&'static Bell`.
-pub(crate) struct Bell {
-    /// Null, or an `ExecutorRef`.
-    executor: AtomicPtr<()>,
-    worker: AtomicU32,
-}
-
-static BELL: RawWakerVTable = RawWakerVTable::new(bell_clone, bell_ring, bell_ring, bell_drop);
-
-impl Bell {
-    maybe_const! {
-        fn new() -> Self {
-            Self { executor: AtomicPtr::new(null_mut()), worker: AtomicU32::new(0) }
-        }
-    }
-
-    pub(crate) fn hang(&self, executor: ExecutorRef, worker: WorkerId) {
-        self.worker.store(worker.index() as u32, Ordering::Relaxed);
-        // Ordering: Release pairs with the Acquire in `bell_ring`.
-        self.executor.store(executor.into_raw(), Ordering::Release);
-    }
-
-    /// A waker that unparks the worker. It counts no references.
-    pub(crate) fn waker(&'static self) -> Waker {
-        // SAFETY: INV-BELL: the functions of `BELL` need no more.
-        unsafe { Waker::from_raw(RawWaker::new(core::ptr::from_ref(self).cast(), &BELL)) }
-    }
-}
-
-fn bell_clone(bell: *const ()) -> RawWaker {
-    RawWaker::new(bell, &BELL)
-}
-
-unsafe fn bell_ring(bell: *const ()) {
-    // SAFETY: INV-BELL.
-    let bell = unsafe { &*bell.cast::<Bell>() };
-    // Ordering: Acquire pairs with the Release in `hang`.
-    // SAFETY: only `hang` writes it.
-    if let Some(executor) = unsafe { ExecutorRef::from_raw(bell.executor.load(Ordering::Acquire)) }
-    {
-        executor.unpark(WorkerId::new(bell.worker.load(Ordering::Relaxed) as u16));
-    }
-}
-
-fn bell_drop(_: *const ()) {}

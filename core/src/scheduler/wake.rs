@@ -76,7 +76,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Wakes this worker, if it sleeps; whether it did. After a fence.
-    fn claim(&self, worker: WorkerId) -> bool {
+    pub(super) fn claim(&self, worker: WorkerId) -> bool {
         let claim = self.idle.claim(self, worker);
         match claim {
             Claim::Made => self.unpark(worker),

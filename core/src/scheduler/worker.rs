@@ -52,7 +52,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             step = self.pass();
         }
         // The next step may come late.
-        let _ = self.leave_for_long();
+        let _ = self.leave_to_driver();
         step
     }
 

@@ -227,7 +227,7 @@ impl Current {
 
 /// A poll under way on some stack.
 pub(crate) struct Frame {
-    task: NonNull<Header>,
+    task: Option<NonNull<Header>>,
     /// The poll is over, and its reference to the task gone: what runs now is a waker of the task that waited for this one.
     gone: Cell<bool>,
     pub(crate) below: *const Frame,
@@ -235,12 +235,17 @@ pub(crate) struct Frame {
 
 impl Frame {
     pub(crate) fn new(task: NonNull<Header>, below: *const Frame) -> Self {
-        Self { task, gone: Cell::new(false), below }
+        Self { task: Some(task), gone: Cell::new(false), below }
+    }
+
+    /// What runs on top of a poll and is not its task's.
+    pub(crate) fn empty(below: *const Frame) -> Self {
+        Self { task: None, gone: Cell::new(false), below }
     }
 
     /// The task, to which the poll holds a reference.
     pub(crate) fn task(&self) -> Option<NonNull<Header>> {
-        (!cfg!(feature = "classes") || !self.gone.get()).then_some(self.task)
+        self.task.filter(|_| !cfg!(feature = "classes") || !self.gone.get())
     }
 
     /// For `run::poll`.

@@ -19,6 +19,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "gate",
             "broadcasts",
             "classes",
+            "bell",
             "slot",
             "executor",
             "context",

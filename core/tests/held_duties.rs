@@ -1,0 +1,248 @@
+//! What workers owe to tasks and jobs that are held to a set: hand-overs, and nothing starves.
+#![cfg(all(feature = "classes", not(any(filch_loom, filch_shuttle, filch_weakmem))))]
+
+mod common;
+
+use core::cell::RefCell;
+
+use common::{Log, Mine, Sim, id, parked, pool, quiet, shared, stop};
+use filch::{Class, ForkOptions, Instant, Platform as _, Step, TaskOptions, WorkerSet, yield_now};
+
+fn set(workers: &[u16]) -> WorkerSet {
+    let workers: Vec<_> = workers.iter().map(|i| id(*i)).collect();
+    WorkerSet::new(&workers).unwrap()
+}
+
+fn held(workers: &[u16]) -> TaskOptions {
+    TaskOptions::new().workers(set(workers))
+}
+
+fn sleep(sim: &Sim, worker: u16) {
+    sim.on(worker, |worker| assert_eq!(worker.begin_park(), Some(None)));
+}
+
+fn woken(sim: &Sim) -> Vec<u16> {
+    sim.executor.platform().woken()
+}
+
+#[test]
+fn a_woken_worker_that_leaves_passes_a_held_task_on() {
+    let sim = Sim::new(3);
+    for worker in [1, 2] {
+        sleep(&sim, worker);
+    }
+    woken(&sim);
+    sim.executor.spawner().spawn_with(held(&[1, 2]), pool(), async {}).unwrap().detach();
+    assert_eq!(woken(&sim), [1]);
+    sim.detach(1);
+    assert_eq!(woken(&sim), [2]);
+    sim.on(2, |worker| {
+        worker.end_park();
+        assert_eq!(worker.step(), Step::Polled);
+    });
+    assert_eq!(sim.settle(), 0);
+}
+
+/// The woken worker has a task that is its alone, which comes first.
+fn passes_on(class: Class) {
+    let (sim, mine) = shared(Sim::new(3));
+    for worker in [1, 2] {
+        sleep(&sim, worker);
+    }
+    woken(&sim);
+    let (log, spawner) = (Log::new(), sim.executor.spawner());
+    let writes = log.clone();
+    let task = async move { writes.push("held") };
+    spawner.spawn_with(held(&[1, 2]).class(class), pool(), task).unwrap().detach();
+    assert_eq!(woken(&sim), [1]);
+    let writes = log.clone();
+    let long = async move {
+        let other = mine.executor.platform().woken().contains(&2);
+        writes.push(if other { "long, and 2 was woken" } else { "long" });
+    };
+    spawner
+        .spawn_with(TaskOptions::new().pinned(id(1)).class(class), pool(), long)
+        .unwrap()
+        .detach();
+    sim.on(1, |worker| {
+        worker.end_park();
+        assert_eq!(worker.step(), Step::Polled);
+    });
+    let seen = log.take();
+    assert!(seen == ["held"] || seen == ["long, and 2 was woken"], "{class:?}: {seen:?}");
+    sim.on(2, |worker| worker.end_park());
+    sim.settle();
+}
+
+#[test]
+fn a_woken_worker_that_turns_to_something_else_passes_a_held_task_on() {
+    for class in [Class::Urgent, Class::Normal, Class::Background] {
+        passes_on(class);
+    }
+}
+
+/// A wait that is too deep polls what is held to its worker, by whatever class it was queued.
+#[test]
+fn a_blocked_worker_polls_a_held_task_that_was_lent_a_class() {
+    for (waits, waited) in [
+        (Class::Normal, Class::Normal),
+        (Class::Urgent, Class::Normal),
+        (Class::Normal, Class::Background),
+    ] {
+        let executor = parked(2, quiet().nesting(0));
+        executor.start(id(0)).unwrap();
+        let outer = async move {
+            let options = held(&[0, 1]).class(waited);
+            let mut inner = executor.spawner().spawn_with(options, pool(), async { 7 }).unwrap();
+            inner.join()
+        };
+        let options = TaskOptions::new().pinned(id(0)).class(waits);
+        let mut outer = executor.spawner().spawn_with(options, pool(), outer).unwrap();
+        assert_eq!(outer.join().unwrap().unwrap(), 7, "{waits:?} {waited:?}");
+        stop(executor);
+    }
+}
+
+/// The polls until a task from outside, or one of these options, is polled beside two that yield without end.
+fn polls_until(busy: TaskOptions, one: TaskOptions) -> usize {
+    let (sim, log) = (Sim::new(2), Log::new());
+    let spawner = sim.executor.spawner();
+    for _ in 0..2 {
+        let forever = async {
+            loop {
+                yield_now().await;
+            }
+        };
+        spawner.spawn_with(busy, pool(), forever).unwrap().detach();
+    }
+    for worker in [0, 1] {
+        assert_eq!(sim.step(worker), Step::Polled);
+    }
+    let writes = log.clone();
+    spawner.spawn_with(one, pool(), async move { writes.push(()) }).unwrap().detach();
+    let polls = (0..100_000).take_while(|i| {
+        let _ = sim.step((i % 2) as u16);
+        log.take().is_empty()
+    });
+    let polls = polls.count();
+    sim.close();
+    polls
+}
+
+#[test]
+fn held_tasks_do_not_starve_those_from_outside() {
+    let polls = polls_until(held(&[0, 1]), TaskOptions::new());
+    assert!(polls < 100, "{polls}");
+}
+
+/// Normal tasks have no order by deadlines.
+#[test]
+fn held_tasks_with_deadlines_do_not_starve_those_without() {
+    let busy = held(&[0, 1]).deadline(Instant::from_nanos(5));
+    let polls = polls_until(busy, held(&[0, 1]));
+    assert!(polls < 100, "{polls}");
+}
+
+#[test]
+fn a_background_task_that_yields_does_not_starve_those_from_outside() {
+    let background = TaskOptions::new().class(Class::Background);
+    let polls = polls_until(background, background);
+    assert!(polls < 100, "{polls}");
+}
+
+/// The workers that are woken for three long jobs, the owner's and two of which others can take.
+fn workers_for(options: ForkOptions) -> usize {
+    let sim = Mine::new(Sim::new(4));
+    let all = Mine::new(RefCell::new(Vec::new()));
+    let play = || {
+        let mut next = woken(&sim);
+        while let Some(worker) = next.pop() {
+            all.borrow_mut().push(worker);
+            sim.on(worker, |worker| {
+                worker.end_park();
+                let _ = worker.step();
+            });
+            next.extend(woken(&sim));
+        }
+    };
+    let forked = sim.on(0, |_| {
+        sim.executor.fork_with(options, |fork| {
+            fork.scope(|scope| {
+                for _ in 0..3 {
+                    // Long, as others play meanwhile.
+                    scope.spawn(|_| play());
+                }
+                for worker in [1, 2, 3] {
+                    sleep(&sim, worker);
+                }
+                woken(&sim);
+                scope.fork().is_wanted();
+                play();
+            });
+        })
+    });
+    assert!(forked.is_ok());
+    all.borrow().len()
+}
+
+#[test]
+fn a_held_run_wakes_as_many_workers_as_another() {
+    let all = workers_for(ForkOptions::new());
+    assert_eq!(workers_for(ForkOptions::new().workers(set(&[0, 1, 2, 3]))), all);
+}
+
+#[test]
+fn a_run_is_refused_if_a_worker_of_its_set_does_not_exist() {
+    for beyond in [2, 63, 64, 1000] {
+        let sim = Mine::new(Sim::new(2));
+        sleep(&sim, 0);
+        if beyond >= 64 && WorkerSet::new(&[id(1), id(beyond)]).is_none() {
+            continue;
+        }
+        let options = ForkOptions::new().workers(set(&[1, beyond]));
+        let run = |fork: filch::Fork<'_>| fork.join(|_| 1, |_| 2);
+        assert!(sim.on(1, |_| sim.executor.fork_with(options, run)).is_err(), "{beyond}");
+        sim.on(0, |worker| worker.end_park());
+    }
+}
+
+/// Else the thief's worker waits for a task of another worker, which waits for the thief.
+#[test]
+fn a_run_within_another_one_is_in_place_also_if_it_is_held_to_other_workers() {
+    let sim = Mine::new(Sim::new(2));
+    let here = || sim.executor.platform().current_worker();
+    let inner = || {
+        let only = ForkOptions::new().workers(set(&[1]));
+        sim.executor.fork_with(only, |fork| fork.join(|_| here(), |_| here())).ok()
+    };
+    let ran = sim.on(0, |_| sim.executor.fork_with(ForkOptions::new(), |_| inner()).ok());
+    assert_eq!(ran, Some(Some((Some(id(0)), Some(id(0))))));
+}
+
+/// Also those of a plain run inside one that is in place.
+#[test]
+fn no_other_worker_takes_pieces_of_a_run_in_place() {
+    let (sim, log) = (Mine::new(Sim::new(2)), Log::new());
+    let executor = sim.executor;
+    let writes = || log.push(executor.platform().current_worker());
+    let innermost = || {
+        executor.fork(|fork| {
+            fork.scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|_| writes());
+                }
+                // It asks for jobs.
+                sim.on(0, |worker| {
+                    let _ = worker.begin_park();
+                    worker.end_park();
+                });
+                let _ = sim.step(1);
+            });
+        })
+    };
+    let only = ForkOptions::new().workers(set(&[0]));
+    let inner = || executor.fork_with(only, |_| innermost().is_ok());
+    let ran = sim.on(0, |_| executor.fork_with(ForkOptions::new(), |_| inner().ok()).ok());
+    assert_eq!(ran, Some(Some(true)));
+    assert_eq!(log.take(), [Some(id(0)); 2]);
+}
