@@ -53,8 +53,8 @@ pub use filch_std::{
     Survivors, TaskId, TaskInfo, TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, WorkerSet,
     available_workers, block_on, budgeted, class, consume_budget, give_way, interval, parallel,
     payload, resume, set_class, set_deadline, shield, should_yield, sleep, sleep_until, spawn,
-    spawn_blocking, spawn_local, spawn_pinned, spawn_with, time, timeout, try_spawn, unconstrained,
-    yield_now,
+    spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout,
+    try_spawn, unconstrained, yield_now,
 };
 
 pub use crate::{

@@ -22,7 +22,7 @@ use filch::{Class, JoinHandle, TaskOptions};
 
 use crate::{
     clock::Hold,
-    context::{self, Handle},
+    context::{self, Handle, SpawnError},
     panics::{lock, quietly},
 };
 
@@ -62,30 +62,33 @@ struct State {
     started: usize,
 }
 
-/// The jobs that wait, the first class first.
+/// One in so many jobs is of the last class that waits: the others must not starve it.
+const SHARE: u32 = 16;
+
+/// The jobs that wait, the first class first but for the share of the others.
 #[derive(Default)]
-struct Queue([VecDeque<Arc<dyn Job>>; 3]);
+struct Queue {
+    jobs: [VecDeque<Arc<dyn Job>>; 3],
+    taken: u32,
+}
 
 impl Queue {
     fn push(&mut self, class: Class, job: Arc<dyn Job>) {
-        self.0[class as usize].push_back(job);
+        self.jobs[class as usize].push_back(job);
     }
 
     fn pop(&mut self) -> Option<Arc<dyn Job>> {
-        self.0.iter_mut().find_map(VecDeque::pop_front)
+        self.taken = self.taken.wrapping_add(1);
+        let mut jobs = self.jobs.iter_mut();
+        if self.taken % SHARE == 0 {
+            jobs.rev().find_map(VecDeque::pop_front)
+        } else {
+            jobs.find_map(VecDeque::pop_front)
+        }
     }
 
     fn len(&self) -> usize {
-        self.0.iter().map(VecDeque::len).sum()
-    }
-}
-
-impl IntoIterator for Queue {
-    type Item = Arc<dyn Job>;
-    type IntoIter = core::iter::Flatten<core::array::IntoIter<VecDeque<Arc<dyn Job>>, 3>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter().flatten()
+        self.jobs.iter().map(VecDeque::len).sum()
     }
 }
 
@@ -205,32 +208,35 @@ impl Handle {
     }
 
     /// As [`spawn_blocking`](Self::spawn_blocking), as the options say. Closures that wait for a
-    /// thread begin in the order of their tasks' classes.
+    /// thread begin in the order of their tasks' classes, but for one in 16, which is of the last
+    /// class that waits. One that an urgent task waits for is urgent.
     ///
-    /// # Panics
-    /// As [`spawn`](Self::spawn); also if there is no such worker.
+    /// # Errors
+    /// [`SpawnError`], with the closure: the runtime has shut down, or there is no such worker.
     ///
     /// ```
     /// use filch_std::{Class, TaskOptions};
     /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
     /// let bulk = TaskOptions::new().name("read").class(Class::Background);
-    /// let read = runtime.handle().spawn_blocking_with(bulk, || 7);
+    /// let read = runtime.handle().spawn_blocking_with(bulk, || 7)?;
     /// assert_eq!(runtime.block_on(read)?, 7);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn spawn_blocking_with<T: Send + 'static>(
+    pub fn spawn_blocking_with<F, T>(
         &self,
         options: TaskOptions,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> JoinHandle<T> {
+        f: F,
+    ) -> Result<JoinHandle<T>, SpawnError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         if let Err(kind) = self.check() {
-            panic!("{kind}");
+            return Err(SpawnError { kind, future: f });
         }
-        match self.spawn_with(options, unblock(*self, f)) {
-            Ok(task) => task,
-            Err(error) => panic!("{error}"),
-        }
+        self.spawn_with(options, unblock(*self, f))
+            .map_err(|SpawnError { kind, future }| SpawnError { kind, future: future.give_back() })
     }
 
     /// A snapshot of the runtime's blocking pool; all zeros in a forked child.
@@ -249,7 +255,7 @@ where
     T: Send + 'static,
 {
     let job = Arc::new(Closure(Mutex::new(Stage::New(f))));
-    Unblock { handle, job, _hold: Hold::new(handle) }
+    Unblock { handle, job, class: Class::Background, _hold: Hold::new(handle) }
 }
 
 /// The future of [`unblock`]. If it is dropped before the closure has begun, the closure never
@@ -257,8 +263,20 @@ where
 struct Unblock<F, T> {
     handle: Handle,
     job: Arc<Closure<F, T>>,
+    /// Of the queue that the closure was put into.
+    class: Class,
     /// Until the task has seen the result: otherwise a stopped clock could move in between.
     _hold: Hold,
+}
+
+impl<F, T> Unblock<F, T> {
+    /// The closure, of a future that was never polled.
+    fn give_back(self) -> F {
+        match core::mem::replace(&mut *lock(&self.job.0), Stage::Gone) {
+            Stage::New(f) | Stage::Queued(f, _) => f,
+            _ => unreachable!("it has not run"),
+        }
+    }
 }
 
 struct Closure<F, T>(Mutex<Stage<F, T>>);
@@ -315,10 +333,16 @@ where
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let mut stage = lock(&self.job.0);
+        let this = self.get_mut();
+        let class = this.handle.0.spawner.class().unwrap_or_default();
+        let mut stage = lock(&this.job.0);
         let (next, submit) = match core::mem::replace(&mut *stage, Stage::Gone) {
             Stage::New(f) => (Stage::Queued(f, cx.waker().clone()), true),
-            Stage::Queued(f, _) => (Stage::Queued(f, cx.waker().clone()), false),
+            // The task was lent a class: the closure waits in the queue for that one too. Its first
+            // thread takes it.
+            Stage::Queued(f, _) => {
+                (Stage::Queued(f, cx.waker().clone()), class.is_before(this.class))
+            }
             Stage::Running(_) => (Stage::Running(cx.waker().clone()), false),
             Stage::Done(result) => {
                 drop(stage);
@@ -329,12 +353,14 @@ where
         *stage = next;
         drop(stage);
         if submit {
-            let pool = self.handle.0.core.pool();
-            let class = self.handle.0.spawner.class().unwrap_or_default();
-            let job = Arc::clone(&self.job) as Arc<dyn Job>;
-            let mine = pool.submit(self.handle, class, job);
+            this.class = class;
+            let pool = this.handle.0.core.pool();
+            let job = Arc::clone(&this.job) as Arc<dyn Job>;
+            let mut mine = pool.submit(this.handle, class, job);
             // Runs them on this worker, since no thread could be started. Each wakes its task.
-            mine.into_iter().for_each(|job| job.run());
+            while let Some(job) = mine.pop() {
+                job.run();
+            }
         }
         Poll::Pending
     }

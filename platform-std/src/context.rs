@@ -466,6 +466,23 @@ pub fn should_yield() -> bool {
     current().is_some_and(|handle| handle.0.spawner.should_yield())
 }
 
+/// Runs a closure that blocks, as the options say, in the current runtime:
+/// [`Handle::spawn_blocking_with`].
+///
+/// # Errors
+/// As that, and [`SpawnErrorKind::NoRuntime`].
+#[track_caller]
+pub fn spawn_blocking_with<F, T>(options: TaskOptions, f: F) -> Result<JoinHandle<T>, SpawnError<F>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    match current() {
+        Some(handle) => handle.spawn_blocking_with(options, f),
+        None => Err(SpawnError { kind: SpawnErrorKind::NoRuntime, future: f }),
+    }
+}
+
 /// Runs a closure that blocks, in the current runtime: [`Handle::spawn_blocking`].
 ///
 /// # Panics

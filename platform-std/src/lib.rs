@@ -62,7 +62,8 @@ pub use crate::{
     builder::{BuildError, Builder, available_workers},
     context::{
         Handle, NoRuntime, SpawnError, SpawnErrorKind, class, give_way, set_class, set_deadline,
-        should_yield, spawn, spawn_blocking, spawn_local, spawn_pinned, spawn_with, try_spawn,
+        should_yield, spawn, spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned,
+        spawn_with, try_spawn,
     },
     coop::{budgeted, consume_budget, unconstrained},
     host::{Futex, Host},

@@ -169,7 +169,8 @@ fn closures_that_block_begin_in_the_order_of_their_classes() {
     has_begun.recv().unwrap();
     let write = |class_of: Class| {
         let order = std::sync::Arc::clone(&order);
-        handle.spawn_blocking_with(of(class_of), move || order.lock().unwrap().push(class_of))
+        let write = move || order.lock().unwrap().push(class_of);
+        handle.spawn_blocking_with(of(class_of), write).unwrap()
     };
     let tasks = [Class::Background, Class::Normal, Class::Urgent].map(write);
     while handle.blocking_metrics().queued < 3 {
@@ -183,4 +184,74 @@ fn closures_that_block_begin_in_the_order_of_their_classes() {
         }
     });
     assert_eq!(*order.lock().unwrap(), [Class::Urgent, Class::Normal, Class::Background]);
+}
+
+/// One thread, which is taken, then runs what was queued, in which order.
+fn order_of(classes: &[Class], awaited: usize) -> Vec<usize> {
+    let runtime = Runtime::builder().workers(1).blocking_threads(1).build().unwrap();
+    let (begun, has_begun) = mpsc::channel();
+    let (go, gone) = mpsc::channel::<()>();
+    let order = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let handle = *runtime.handle();
+    let first = handle.spawn_blocking(move || {
+        begun.send(()).unwrap();
+        gone.recv().unwrap();
+    });
+    has_begun.recv().unwrap();
+    let mut tasks = Vec::new();
+    for (i, class_of) in classes.iter().enumerate() {
+        let order = std::sync::Arc::clone(&order);
+        let write = move || order.lock().unwrap().push(i);
+        tasks.push(handle.spawn_blocking_with(of(*class_of), write).unwrap());
+        while handle.blocking_metrics().queued <= i {
+            std::thread::yield_now();
+        }
+    }
+    let task = tasks.remove(awaited);
+    let waits = handle.spawn_with(of(Class::Urgent), task).unwrap();
+    // The closure of the task that it waits for is there twice.
+    let twice = classes[awaited] != Class::Urgent;
+    while handle.blocking_metrics().queued < classes.len() + usize::from(twice) {
+        std::thread::yield_now();
+    }
+    go.send(()).unwrap();
+    runtime.block_on(async {
+        first.await.unwrap();
+        waits.await.unwrap().unwrap();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    let order = order.lock().unwrap();
+    order.clone()
+}
+
+#[test]
+fn a_closure_that_an_urgent_task_waits_for_is_next() {
+    let _watchdog = watchdog();
+    let order = order_of(&[Class::Normal, Class::Normal, Class::Background], 2);
+    assert_eq!(order, [2, 0, 1]);
+}
+
+#[test]
+fn closures_of_the_last_class_are_not_starved() {
+    let _watchdog = watchdog();
+    let mut classes = vec![Class::Normal; 40];
+    classes[0] = Class::Urgent;
+    classes[39] = Class::Background;
+    let place = order_of(&classes, 0).iter().position(|i| *i == 39);
+    assert!(place.is_some_and(|place| place <= 16), "{place:?}");
+}
+
+#[test]
+fn a_closure_comes_back_from_a_runtime_that_has_ended() {
+    let _watchdog = watchdog();
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let handle = *runtime.handle();
+    let nowhere = TaskOptions::new().pinned(WorkerId::new(7));
+    let error = handle.spawn_blocking_with(nowhere, || 7).unwrap_err();
+    assert_eq!((error.future)(), 7);
+    drop(runtime.shutdown(core::time::Duration::ZERO));
+    let error = handle.spawn_blocking_with(TaskOptions::new(), || 8).unwrap_err();
+    assert_eq!((error.kind, (error.future)()), (SpawnErrorKind::Shutdown, 8));
 }
