@@ -25,7 +25,7 @@ const AROUND: u32 = 8;
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// The next task. An urgent one comes first. Else it is now and then a background task, or one from the injector or the inbox; else
-    /// one from LIFO slot, ring, inbox, injector, another worker's ring, the injector again. Background tasks without their share: `take_background`.
+    /// one from LIFO slot, ring, inbox, held tasks, injector, another worker's ring, the injector again. Background tasks without their share: `take_background`.
     #[inline(always)]
     pub(crate) fn find(&self) -> Option<Ready> {
         if let Some(ready) = self.take_urgent() {

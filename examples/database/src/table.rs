@@ -76,7 +76,12 @@ pub(crate) async fn refresh(store: Arc<Store>, file: PathBuf) -> Result<JoinHand
             let text = filch_linux::spawn_blocking(move || std::fs::read(file)).await;
             let Ok(Ok(text)) = text else { return };
             let Ok(table) = make(&text) else { return };
-            *store.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+            let table = Arc::new(table);
+            let mut now = store.table.write().unwrap_or_else(PoisonError::into_inner);
+            let old = core::mem::replace(&mut *now, table);
+            // The queries go on before the old one is dropped.
+            drop(now);
+            drop(old);
             store.rounds.fetch_add(1, Relaxed);
         }
     };
