@@ -14,6 +14,8 @@ use core::{
 };
 
 use super::slab::{Slab, Slabs};
+#[cfg(feature = "classes")]
+use crate::class::Class;
 use crate::{
     atomic::{array_of, maybe_const},
     platform::WorkerId,
@@ -22,7 +24,7 @@ use crate::{
         error::SpawnError,
         header::{Header, Tag},
         join::JoinHandle,
-        spawn::{Memory, Spawner},
+        spawn::{Given, Memory, Spawner},
         state::Snapshot,
     },
 };
@@ -71,6 +73,7 @@ use crate::{
 #[must_use = "a task that is not spawned does not run"]
 pub struct SpawnToken<F> {
     slots: &'static Slots,
+    given: Given,
     future: F,
 }
 
@@ -84,6 +87,39 @@ impl<F: Future + 'static> SpawnToken<F> {
         Self::TASK
     }
 
+    /// The task's class, which takes no memory in the slot. A spawn then fails with `NoClasses` on an executor without the part
+    /// [`Classes`](crate::parts::Classes). A token has no deadline: give such a task
+    /// [`TaskOptions`](crate::TaskOptions).
+    ///
+    /// ```
+    /// # use filch::{Executor, Instant, Platform, WorkerId, atomic::AtomicU32};
+    /// # struct Board;
+    /// # // SAFETY: there is one thread.
+    /// # unsafe impl Platform for Board {
+    /// #     fn now(&self) -> Instant { Instant::ZERO }
+    /// #     fn current_worker(&self) -> Option<WorkerId> { Some(WorkerId::new(0)) }
+    /// #     unsafe fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
+    /// #     fn wake(&self, _: WorkerId, _: &AtomicU32) {}
+    /// # }
+    /// use filch::{Class, Spawner};
+    /// static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    ///
+    /// #[filch::task]
+    /// async fn control() -> Option<Class> {
+    ///     Spawner::from(&EXECUTOR).class()
+    /// }
+    ///
+    /// let mut handle = control().class(Class::Urgent).spawn(&EXECUTOR)?;
+    /// EXECUTOR.worker(WorkerId::new(0))?.run_for(1);
+    /// assert_eq!(handle.join()?, Some(Class::Urgent));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[cfg(feature = "classes")]
+    pub fn class(mut self, class: Class) -> Self {
+        self.given.class = Some(class);
+        self
+    }
+
     /// Spawns the task; it runs on whatever worker comes first. Otherwise as [`Spawner::spawn`].
     ///
     /// # Errors
@@ -95,9 +131,9 @@ impl<F: Future + 'static> SpawnToken<F> {
         F: Send,
         F::Output: Send,
     {
-        let Self { slots, future } = self;
-        let spawned = on.into().launch(slots, future, Typed::<F, _>::new(()));
-        spawned.map_err(|error| Self::refused(slots, error))
+        let Self { slots, given, future } = self;
+        let spawned = on.into().launch(slots, future, Typed::<F, _>::new(()), given);
+        spawned.map_err(|error| Self::refused(slots, given, error))
     }
 
     /// Spawns the task on one worker only. It waits while that worker is offline.
@@ -113,10 +149,10 @@ impl<F: Future + 'static> SpawnToken<F> {
         F: Send,
         F::Output: Send,
     {
-        let Self { slots, future } = self;
+        let Self { slots, given, future } = self;
         let meta = Typed::<F, _>::new(Pinned { worker, local: false });
-        let spawned = on.into().launch_pinned(slots, worker, future, meta);
-        spawned.map_err(|error| Self::refused(slots, error))
+        let spawned = on.into().launch_pinned(slots, worker, future, meta, given);
+        spawned.map_err(|error| Self::refused(slots, given, error))
     }
 
     /// Spawns the task, which need not be `Send`, from a pinned or a local task. It runs on that task's worker, and is
@@ -128,14 +164,14 @@ impl<F: Future + 'static> SpawnToken<F> {
         self,
         on: impl Into<Spawner>,
     ) -> Result<JoinHandle<F::Output>, SpawnError<Self>> {
-        let Self { slots, future } = self;
-        let spawned = on.into().launch_local(slots, future, Typed::<F, _>::new);
-        spawned.map_err(|error| Self::refused(slots, error))
+        let Self { slots, given, future } = self;
+        let spawned = on.into().launch_local(slots, future, Typed::<F, _>::new, given);
+        spawned.map_err(|error| Self::refused(slots, given, error))
     }
 
     #[cold]
-    fn refused(slots: &'static Slots, error: SpawnError<F>) -> SpawnError<Self> {
-        SpawnError { kind: error.kind, future: Self { slots, future: error.future } }
+    fn refused(slots: &'static Slots, given: Given, error: SpawnError<F>) -> SpawnError<Self> {
+        SpawnError { kind: error.kind, future: Self { slots, given, future: error.future } }
     }
 }
 
@@ -199,7 +235,7 @@ unsafe impl Send for Slots {}
 impl Slots {
     #[inline]
     pub fn token<F: Future + 'static>(&'static self, future: F) -> SpawnToken<F> {
-        SpawnToken { slots: self, future }
+        SpawnToken { slots: self, given: Given::default(), future }
     }
 }
 

@@ -17,6 +17,7 @@ use super::{
     header::{Header, Ready, Slot},
     join::JoinHandle,
     options::TaskOptions,
+    state::Snapshot,
 };
 use crate::platform::WorkerId;
 #[cfg(feature = "classes")]
@@ -73,7 +74,7 @@ impl Spawner {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.launch(memory, future, ())
+        self.launch(memory, future, (), Given::default())
     }
 
     /// Spawns a future that runs on one worker only. It waits while that worker is offline.
@@ -90,7 +91,8 @@ impl Spawner {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.launch_pinned(memory, worker, future, Pinned { worker, local: false })
+        let meta = Pinned { worker, local: false };
+        self.launch_pinned(memory, worker, future, meta, Given::default())
     }
 
     /// Spawns a future that is not `Send`, from a pinned or a local task. It runs on that task's worker, and is
@@ -107,7 +109,7 @@ impl Spawner {
         F: Future + 'static,
         F::Output: 'static,
     {
-        self.launch_local(memory, future, |pinned| pinned)
+        self.launch_local(memory, future, |pinned| pinned, Given::default())
     }
 
     /// Spawns a future as the options say.
@@ -131,7 +133,7 @@ impl Spawner {
         if options.needs_classes() && !self.executor.has_classes() {
             return Err(SpawnError { kind: SpawnErrorKind::NoClasses, future });
         }
-        self.launch(memory, future, options.meta())
+        self.launch(memory, future, options.meta(), Given::default())
     }
 
     /// Takes a slot now, so that a later spawn cannot fail.
@@ -153,11 +155,12 @@ impl Spawner {
         worker: WorkerId,
         future: F,
         meta: M,
+        given: Given,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
         if worker.index() >= self.executor.workers() {
             return Err(SpawnError { kind: SpawnErrorKind::NoSuchWorker, future });
         }
-        self.launch(memory, future, meta)
+        self.launch(memory, future, meta, given)
     }
 
     pub(crate) fn launch_local<F: Future, M: Meta>(
@@ -165,11 +168,12 @@ impl Spawner {
         memory: &'static impl Memory,
         future: F,
         meta: impl FnOnce(Pinned) -> M,
+        given: Given,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
         let Some(worker) = self.executor.admit_local() else {
             return Err(SpawnError { kind: SpawnErrorKind::NotPinned, future });
         };
-        let spawned = self.launch(memory, future, meta(Pinned { worker, local: true }));
+        let spawned = self.launch(memory, future, meta(Pinned { worker, local: true }), given);
         spawned.inspect_err(|_| self.executor.dismiss_local())
     }
 
@@ -179,13 +183,18 @@ impl Spawner {
         memory: &'static impl Memory,
         future: F,
         meta: M,
+        given: Given,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
+        #[cfg(feature = "classes")]
+        if given.class.is_some() && !self.executor.has_classes() {
+            return Err(SpawnError { kind: SpawnErrorKind::NoClasses, future });
+        }
         let Some(caller) = self.executor.admit() else {
             return Err(SpawnError { kind: SpawnErrorKind::Shutdown, future });
         };
         match self.slot_for::<F, M>(memory, caller) {
             // SAFETY: the slot was taken for this type, and the task has been admitted.
-            Ok(slot) => Ok(unsafe { self.begin(slot, caller, future, meta) }),
+            Ok(slot) => Ok(unsafe { self.begin(slot, caller, future, meta, given) }),
             Err(kind) => {
                 self.executor.dismiss();
                 Err(SpawnError { kind, future })
@@ -215,17 +224,33 @@ impl Spawner {
         caller: Caller,
         future: F,
         meta: M,
+        given: Given,
     ) -> JoinHandle<F::Output> {
         // SAFETY: the slot is the caller's and of this type. `publish` makes two references, the handle's and the
         // `Ready`'s.
         unsafe {
-            let state = meta.first_state();
+            let state = given.to(meta.first_state());
             Task::build(slot, future, meta);
             slot.as_ref().state.publish(state);
             let handle = JoinHandle::new(slot);
             self.executor.launch(Ready::from_raw(slot), caller);
             handle
         }
+    }
+}
+
+/// What a spawn says of its task that the slot need not keep.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Given {
+    #[cfg(feature = "classes")]
+    pub(crate) class: Option<Class>,
+}
+
+impl Given {
+    fn to(self, state: Snapshot) -> Snapshot {
+        #[cfg(feature = "classes")]
+        let state = self.class.map_or(state, |class| state.of_class(class));
+        state
     }
 }
 
@@ -314,7 +339,7 @@ where
         let spawner = this.spawner;
         if let Some(caller) = spawner.executor.admit() {
             // SAFETY: INV-RESERVED; admitted.
-            return unsafe { spawner.begin(this.slot, caller, future, ()) };
+            return unsafe { spawner.begin(this.slot, caller, future, (), Given::default()) };
         }
         // SAFETY: INV-RESERVED. The task is complete from the start, and the handle's reference is its only one.
         unsafe {
