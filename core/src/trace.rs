@@ -3,16 +3,29 @@
 /// Something that the scheduler did, reported to [`Platform::event`](crate::Platform::event).
 ///
 /// Tasks are named by the address of their header, which is unique among live tasks.
+///
+/// A task's events are a `Spawn`; for each poll a `PollStart` and a `PollEnd`, and between two polls a `Wake`; and an `End`. It waits for a
+/// worker from `Spawn` or `Wake` to `PollStart`. What wakes or spawns it is the task that the reporting worker polls at that time, or a context
+/// that is no worker's. A wake that finds the task ready has no event.
+///
+/// Each worker reports in the order of what it does. Events of two workers about one task may cross: its next poll may begin on another one,
+/// or a new task in its slot, before the worker of the last poll has reported the `PollEnd` and the `End`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Event {
     /// A task was spawned.
     Spawn(usize),
+    /// A task was woken, and was not ready before; or it is polled again at the end of its poll, in which it was woken. It is ready when this
+    /// is reported.
+    Wake(usize),
     /// A worker begins to poll a task.
     PollStart(usize),
     /// A worker ends the poll.
     PollEnd(usize),
+    /// The task is over: complete, cancelled, or it has panicked. Its last `PollEnd` came before. A local task whose worker leaves ends without
+    /// a poll.
+    End(usize),
     /// A worker took this many tasks from another.
     Steal {
         /// The worker that they were taken from.
@@ -30,6 +43,15 @@ pub enum Event {
         worker: u16,
         /// How long it has been inside, at least, in nanoseconds.
         nanos: u64,
+    },
+    /// The next poll that the worker begins is that of a task of this class. Without it that is a normal one, or one that waited in the
+    /// inbox of a worker in a wait too deep to help in.
+    #[cfg(feature = "classes")]
+    Class {
+        /// The task.
+        task: usize,
+        /// Urgent or background.
+        class: crate::class::Class,
     },
     /// A worker begins the poll of a task later than the task's deadline.
     #[cfg(feature = "classes")]

@@ -12,13 +12,22 @@ use crate::{
     platform::{Platform, WorkerId},
     queue::{chain::Chain, ring::Overflow},
     task::header::Ready,
+    trace::Event,
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Queues a task that was woken or spawned, from any context.
     #[inline]
     pub(crate) fn schedule(&self, ready: Ready) {
-        self.schedule_in(self.current().map(|(_, slot)| slot), ready);
+        let here = self.current();
+        self.tell_of_wake(here.map(|(worker, _)| worker), &ready);
+        self.schedule_in(here.map(|(_, slot)| slot), ready);
+    }
+
+    /// Before the task is queued, as it may be over afterwards.
+    #[inline(always)]
+    pub(crate) fn tell_of_wake(&self, by: Option<WorkerId>, ready: &Ready) {
+        self.platform.event(by, Event::Wake(ready.as_ptr().as_ptr().addr()));
     }
 
     /// As `schedule`, by the worker whose slot it is, if it is one.

@@ -94,9 +94,20 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             self.executor.notify();
         }
         own.urgent_polls.add(1);
+        self.tell_of_class(&ready, Class::Urgent);
         #[cfg(feature = "classes")]
         self.note_deadline(&ready, own);
         Some(ready)
+    }
+
+    #[inline(always)]
+    fn tell_of_class(&self, ready: &Ready, class: Class) {
+        #[cfg(feature = "classes")]
+        {
+            let task = ready.as_ptr().as_ptr().addr();
+            self.executor.platform.event(Some(self.id()), Event::Class { task, class });
+        }
+        let _ = (ready, class);
     }
 
     /// A deadline is for one poll, which begins now.
@@ -132,6 +143,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             return None;
         };
         own.background_polls.add(1);
+        self.tell_of_class(&ready, Class::Background);
         // Its time is counted at the next look.
         self.slot().local.ticks.set(0_u32.wrapping_sub(1));
         Some(ready)
@@ -190,7 +202,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         classes.share.rest(|| self.now());
         let own = self.take_own_background();
         let stolen = || self.may_steal().then(|| self.steal(Class::Background)).flatten();
-        own.or_else(stolen).inspect(|_| classes.background_polls.add(1))
+        own.or_else(stolen).inspect(|ready| {
+            classes.background_polls.add(1);
+            self.tell_of_class(ready, Class::Background);
+        })
     }
 
     /// Some tasks have another class than before: those that are queued here, or in an injector, go to the queue of theirs.

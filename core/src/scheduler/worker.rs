@@ -1,6 +1,6 @@
 //! A worker: one pass of its loop, and a poll.
 
-use core::cell::Cell;
+use core::{cell::Cell, ptr::NonNull};
 
 use super::{
     context::Worker,
@@ -17,7 +17,7 @@ use crate::{
     task::{
         coop::BUDGET,
         executor_ref::Frame,
-        header::Ready,
+        header::{Header, Ready},
         run::{self, Guard, Polled},
     },
     trace::Event,
@@ -184,13 +184,19 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         executor.platform.event(Some(self.id()), Event::PollEnd(task.as_ptr().addr()));
         slot.lifo.count_poll();
         local.frame.set(frame.below);
+        if let Polled::Again(ready) = &polled {
+            executor.tell_of_wake(Some(self.id()), ready);
+        }
         match polled {
             Polled::Again(ready) if ready.is_special::<S::Parts>() => {
                 executor.requeue_special(slot, ready);
             }
             Polled::Again(ready) => executor.requeue(slot, ready),
             Polled::Idle => {}
-            over => self.count_completion(matches!(over, Polled::CompleteLocal)),
+            over => {
+                self.tell_of_end(task);
+                self.count_completion(matches!(over, Polled::CompleteLocal));
+            }
         }
     }
 
@@ -204,6 +210,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         pace.begin_stretch(self.now());
     }
 
+    #[inline(always)]
+    fn tell_of_end(&self, task: NonNull<Header>) {
+        self.executor.platform.event(Some(self.id()), Event::End(task.as_ptr().addr()));
+    }
+
     fn count_completion(&self, is_local: bool) {
         let slot = self.slot();
         if is_local {
@@ -214,8 +225,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Ends a local task of a worker that goes offline.
     pub(crate) fn end(&self, ready: Ready, _: &Away<'_>) {
+        let task = ready.as_ptr();
         match run::cancel(ready, &self.executor.platform, &Cell::new(false)) {
-            Polled::Complete | Polled::CompleteLocal | Polled::Idle => self.count_completion(true),
+            Polled::Complete | Polled::CompleteLocal | Polled::Idle => {
+                self.tell_of_end(task);
+                self.count_completion(true);
+            }
             Polled::Again(ready) => self.executor.push_pinned(self.slot(), ready),
         }
     }

@@ -18,7 +18,7 @@
 //! | a task that is ready, and no background task, is polled within so many polls of others | every 512 steps |
 //! | a worker with background tasks gives them their share: `share.rs` | at each poll |
 //! | others take a task behind an endless poll, and a late timer, within two rounds of a busy worker | every 512 steps |
-//! | events and metrics agree; tasks spawned = completed = those in the ledger | at the end |
+//! | events and metrics agree; tasks spawned = completed = those in the ledger; polls and ends without one = spawns and wakes | at the end |
 //! | every slot of the memory is free | at the end |
 
 use core::fmt::Write;
@@ -76,6 +76,8 @@ pub(super) struct Streak {
     /// Its urgent polls so far.
     urgent_polls: usize,
     pub(super) share: Share,
+    /// The task that it polled last, if it did not wake it since.
+    last: usize,
 }
 
 #[derive(Default)]
@@ -155,8 +157,19 @@ pub(super) fn event(worker: Option<WorkerId>, event: Event) {
         if worker.map(WorkerId::index) != here.map(usize::from) {
             w.fail(format!("an event of {worker:?} in the context of {here:?}"));
         }
+        let mine = here.and_then(|id| w.check.streaks.get_mut(usize::from(id)));
+        let before = mine.map_or(0, |streak| match event {
+            Event::PollStart(_) => core::mem::take(&mut streak.last),
+            Event::Wake(task) if task == streak.last => core::mem::take(&mut streak.last),
+            _ => streak.last,
+        });
         let what = match event {
             Event::Spawn(task) => w.spawned(task),
+            Event::Wake(_) => {
+                w.counts.ready += 1;
+                7 << 40
+            }
+            Event::End(task) => w.ends(task, before),
             Event::PollStart(task) => w.poll_begins(task, here),
             Event::PollEnd(task) => w.poll_ends(task, here),
             Event::Steal { victim, tasks } => {
@@ -247,9 +260,16 @@ impl World {
         let number = row.number;
         if let Some(streak) = here.and_then(|id| self.check.streaks.get_mut(usize::from(id))) {
             streak.inside = streak.inside.saturating_sub(1);
+            streak.last = task;
             streak.share.ends(self.now, self.check.background);
         }
         number | 6 << 40
+    }
+
+    fn ends(&mut self, task: usize, polled: usize) -> u64 {
+        self.counts.ends += 1;
+        self.counts.unpolled += u64::from(polled != task);
+        8 << 40
     }
 
     /// An urgent task was there when the worker began to look for its next one, as none has come since: it must have taken it.
@@ -490,6 +510,8 @@ pub(super) fn at_the_end(executor: &'static Machine, pool: &'static Pool, ledger
         metrics.workers().map(|(_, m)| f(&m)).sum::<usize>() as u64
     };
     let counts = world(|w| w.counts);
+    // An end may look like one without a poll, if a handler has used the task's slot again before its worker reports it.
+    let unpolled = (counts.ready + counts.tasks).saturating_sub(counts.polls).min(counts.unpolled);
     let pairs = [
         ("polls", counts.polls, sum(|m| m.polls)),
         ("steals", counts.steals, sum(|m| m.steals)),
@@ -498,6 +520,8 @@ pub(super) fn at_the_end(executor: &'static Machine, pool: &'static Pool, ledger
         ("tasks spawned", ledger.spawned(), totals.spawned as u64),
         ("tasks completed", ledger.spawned(), totals.completed as u64),
         ("spawn events", ledger.spawned(), counts.tasks),
+        ("polls of ready tasks", counts.polls + unpolled, counts.ready + counts.tasks),
+        ("end events", ledger.spawned(), counts.ends),
         ("futures dropped", ledger.spawned(), ledger.dropped()),
         ("tasks alive", 0, totals.live as u64),
         ("tasks in the injector", 0, totals.injector_depth as u64),

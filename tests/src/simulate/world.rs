@@ -40,6 +40,11 @@ pub struct Counts {
     pub events: u64,
     pub faults: u64,
     pub tasks: u64,
+    /// Tasks that became ready after their spawns, and tasks that have ended, by the events.
+    pub ready: u64,
+    pub ends: u64,
+    /// Tasks that have ended without a poll, as their workers left.
+    pub unpolled: u64,
     pub timers: u64,
     /// Fork-join jobs that were stolen.
     pub jobs: u64,
@@ -64,6 +69,9 @@ impl Counts {
         self.events += other.events;
         self.faults += other.faults;
         self.tasks += other.tasks;
+        self.ready += other.ready;
+        self.ends += other.ends;
+        self.unpolled += other.unpolled;
         self.timers += other.timers;
         self.jobs += other.jobs;
         self.stuck += other.stuck;
