@@ -47,6 +47,8 @@ mod slab;
 mod source;
 pub mod stdio;
 
+#[cfg(feature = "class-metrics")]
+pub use filch_std::ClassMetrics;
 pub use filch_std::{
     AbortHandle, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host, Instant, JoinError,
     JoinHandle, JoinSet, LongPoll, Metrics, NoRuntime, Panic, Pausable, SpawnError, SpawnErrorKind,

@@ -14,6 +14,8 @@ use filch::{
     WorkerId, atomic::AtomicU32,
 };
 
+#[cfg(feature = "class-metrics")]
+use crate::class_metrics::ClassMetrics;
 use crate::{blocking::Pool, clock::Clock, fork, host::Host, pausable::Pausable};
 
 /// A runtime without its host's type: what the free functions need.
@@ -27,6 +29,8 @@ pub(crate) trait Core: Sync {
     fn block(&self, word: &AtomicU32, expected: u32);
     fn unblock(&self, word: &AtomicU32);
     fn metrics(&self) -> Metrics<'_>;
+    #[cfg(feature = "class-metrics")]
+    fn class_metrics(&self, class: Class) -> ClassMetrics;
     fn pool(&self) -> Arc<Pool>;
     fn host(&'static self) -> &'static (dyn Any + Send + Sync);
     /// Calls `f` once if the calling thread is a worker that may begin the run; otherwise returns

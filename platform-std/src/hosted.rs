@@ -18,6 +18,8 @@ use filch::{
     atomic::AtomicU32,
 };
 
+#[cfg(feature = "class-metrics")]
+use crate::class_metrics::Times;
 use crate::{
     block_on,
     blocking::Pool,
@@ -43,6 +45,8 @@ pub(crate) struct Hosted<H> {
     pool: Mutex<Arc<Pool>>,
     seats: Box<[Seat]>,
     pub(crate) threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    #[cfg(feature = "class-metrics")]
+    pub(crate) times: OnceLock<Times>,
     /// Why the last thread could not be started.
     pub(crate) refused: Mutex<Option<io::Error>>,
 }
@@ -66,7 +70,20 @@ impl<H: Host> Hosted<H> {
             pool: Mutex::new(Pool::new(1, String::new(), None)),
             seats: (0..slots).map(|_| Seat::new()).collect(),
             threads: Mutex::new(Vec::new()),
+            #[cfg(feature = "class-metrics")]
+            times: OnceLock::new(),
             refused: Mutex::new(None),
+        }
+    }
+
+    /// Whether tasks are timed from now on. Called before the first thread starts.
+    #[cfg(feature = "class-metrics")]
+    pub(crate) fn time(&self, on: bool) {
+        if on {
+            self.times.get_or_init(|| Times::new(self.seats.len()));
+        }
+        if let Some(times) = self.times.get() {
+            times.turn(on);
         }
     }
 
@@ -268,6 +285,10 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     fn event(&self, worker: Option<WorkerId>, event: Event) {
         #[cfg(feature = "log")]
         event.log(worker);
+        #[cfg(feature = "class-metrics")]
+        if let Some(times) = self.times.get().filter(|times| times.is_on()) {
+            times.event(worker, event, || self.host.now());
+        }
         let _ = worker;
         if let Event::LongPoll { worker, nanos } = event {
             self.report(LongPoll {

@@ -30,6 +30,8 @@ mod bare;
 mod block_on;
 mod blocking;
 mod builder;
+#[cfg(feature = "class-metrics")]
+mod class_metrics;
 mod clock;
 mod context;
 mod coop;
@@ -56,6 +58,8 @@ pub use filch::{
     TaskInfo, TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, WorkerSet, shield, yield_now,
 };
 
+#[cfg(feature = "class-metrics")]
+pub use crate::class_metrics::ClassMetrics;
 pub use crate::{
     block_on::block_on,
     blocking::BlockingMetrics,

@@ -3,11 +3,15 @@
 use core::any::Any;
 use std::{sync::Arc, thread};
 
+#[cfg(feature = "class-metrics")]
+use filch::Class;
 use filch::{
     Fork, ForkOptions, Metrics, Platform, WorkerId,
     atomic::{AtomicU32, Ordering},
 };
 
+#[cfg(feature = "class-metrics")]
+use crate::class_metrics::{ClassMetrics, Times};
 use crate::{blocking::Pool, context::Core, host::Host, runtime::Shared};
 
 impl<H: Host> Core for Shared<H> {
@@ -37,6 +41,16 @@ impl<H: Host> Core for Shared<H> {
 
     fn metrics(&self) -> Metrics<'_> {
         self.executor.metrics()
+    }
+
+    #[cfg(feature = "class-metrics")]
+    fn class_metrics(&self, class: Class) -> ClassMetrics {
+        let mut queued = 0;
+        self.executor.tasks(|task| queued += usize::from(task.scheduled && task.class == class));
+        match self.executor.platform().times.get() {
+            Some(times) => times.snapshot(class, queued),
+            None => Times::new(0).snapshot(class, queued),
+        }
     }
 
     fn pool(&self) -> Arc<Pool> {
