@@ -216,7 +216,8 @@ impl Times {
             (Event::Spawn(task) | Event::Wake(task), _) => {
                 if let Some(place) = self.place(task) {
                     place.at.store(now().as_nanos(), LOOSE);
-                    place.task.store(task, LOOSE);
+                    // Ordering: Release pairs with the Acquire in `begin`: the time is that of this task.
+                    place.task.store(task, Ordering::Release);
                 }
             }
             (Event::Class { class, .. }, Some(mine)) => mine.next.store(class as u8 + 1, LOOSE),
@@ -243,9 +244,9 @@ impl Times {
         }
         let Some(counts) = mine.classes.get(usize::from(class)) else { return };
         add(&counts.polls, 1);
-        let Some(place) = self.place(task).filter(|place| place.task.load(LOOSE) == task) else {
-            return;
-        };
+        // Ordering: Acquire pairs with the Release in `event`.
+        let is_its = |place: &&Wake| place.task.load(Ordering::Acquire) == task;
+        let Some(place) = self.place(task).filter(is_its) else { return };
         let waited = now.saturating_sub(place.at.load(LOOSE));
         place.task.store(0, LOOSE);
         if let Some(count) = counts.delays.get(bucket(waited)) {

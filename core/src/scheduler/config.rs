@@ -182,7 +182,8 @@ impl Config {
     /// 0: they run in idle time alone. 1 counts as 2, the largest share.
     ///
     /// Among any polls of a worker whose own queues hold a background task, such tasks get at least that share of the time, less
-    /// nine polls of other classes and one of their own, as a worker looks after each eighth poll. Urgent tasks still come first.
+    /// 17 polls of other classes and one of their own: a worker looks after each eighth poll, and the first look starts the clock.
+    /// Urgent tasks still come first, and the time of their polls counts for the share.
     #[cfg(feature = "classes")]
     pub const fn background_share(mut self, n: u32) -> Self {
         self.background = n;
