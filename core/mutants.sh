@@ -110,6 +110,7 @@ io_join          io::models::models_set_against_drop
 spin_acquire     classes:queue::models_urgent::models_urgent_order_is_handed_over
 urgent_waiting   classes:queue::models_urgent::models_urgent_is_empty_after_the_last
 urgent_skip      simulation
+urgent_order     simulation
 held_pass        simulation
 share_half       simulation
 share_never      simulation

@@ -17,7 +17,7 @@ steps=${STEPS:-40000000}
 known=(
     none idle_recheck idle_gap idle_lapse timer_tell timer_orphan pending_seen join_keep ring_half io_clear
     duty_search duty_watch duty_heard duty_notify listen_kept urgent_skip
-    share_half share_never share_rest
+    share_half share_never share_rest urgent_order
 )
 
 # The program with this bug ("none": without).

@@ -52,6 +52,8 @@ pub enum Event {
         task: usize,
         /// Urgent or background.
         class: crate::class::Class,
+        /// The deadline by which an urgent task was queued.
+        deadline: Option<crate::instant::Instant>,
     },
     /// A worker begins the poll of a task later than the task's deadline.
     #[cfg(feature = "classes")]

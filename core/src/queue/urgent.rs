@@ -1,5 +1,7 @@
 //! Urgent tasks: from any context, the earliest deadline first.
 
+#[cfg(feature = "classes")]
+use crate::instant::Instant;
 use crate::{
     atomic::{AtomicUsize, Ordering, maybe_const},
     lock::Spin,
@@ -54,19 +56,37 @@ impl Urgent {
     #[inline(never)]
     fn pop_first(&self) -> Option<Ready> {
         let take = |ordered: &mut Ordered| {
-            // Before the stack is empty: no context is to find the queue empty as long as tasks are on their way into `ordered`.
-            // Ordering: before the Release of the swap in `take_all`.
-            self.waiting.store(ordered.len.max(1), Ordering::Relaxed);
-            let mut new = self.stack.take_all();
-            while let Some(ready) = new.pop_front() {
-                ordered.push(ready);
-            }
+            self.put_in_order(ordered);
             let first = ordered.pop();
             // Ordering: Release pairs with the Acquire in `is_empty`.
             self.waiting.store(ordered.len, Ordering::Release);
             first
         };
         self.ordered.try_with(take)?
+    }
+
+    /// Moves what contexts have pushed. The caller stores `waiting` afterwards.
+    #[inline(always)]
+    fn put_in_order(&self, ordered: &mut Ordered) {
+        // Before the stack is empty: no context is to find the queue empty as long as tasks are on their way into `ordered`.
+        // Ordering: before the Release of the swap in `take_all`.
+        self.waiting.store(ordered.len.max(1), Ordering::Relaxed);
+        let mut new = self.stack.take_all();
+        while let Some(ready) = new.pop_front() {
+            ordered.push(ready);
+        }
+    }
+
+    /// The earliest deadline of all that wait.
+    #[cfg(feature = "classes")]
+    pub(crate) fn first_deadline(&self) -> Option<Instant> {
+        let look = |ordered: &mut Ordered| {
+            self.put_in_order(ordered);
+            // Ordering: as in `pop_first`.
+            self.waiting.store(ordered.len, Ordering::Release);
+            ordered.heap.first_deadline()
+        };
+        self.ordered.try_with(look)?
     }
 }
 
@@ -113,6 +133,7 @@ mod heap {
 
     use crate::{
         atomic::Ordering,
+        instant::Instant,
         task::{
             due::Due,
             header::{Header, Ready},
@@ -149,6 +170,12 @@ mod heap {
             // SAFETY: INV-HEAP: the task has a deadline, and its `Ready` is ours.
             self.root = unsafe { meld(self.root, task.as_ptr()) };
             None
+        }
+
+        /// The deadline of the first task.
+        pub(super) fn first_deadline(&self) -> Option<Instant> {
+            // SAFETY: INV-HEAP.
+            NonNull::new(self.root).and_then(|first| unsafe { due(first) }.at())
         }
 
         /// Takes the first task.

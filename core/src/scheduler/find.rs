@@ -88,13 +88,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             }
             return None;
         };
+        self.tell_of_class(&ready, Class::Urgent);
         own.share.settle(|| self.now());
         // That one may have found the lock taken.
         if !all.urgent.is_empty() && !self.slot().local.duties.is_searching() {
             self.executor.notify();
         }
         own.urgent_polls.add(1);
-        self.tell_of_class(&ready, Class::Urgent);
         #[cfg(feature = "classes")]
         self.note_deadline(&ready, own);
         Some(ready)
@@ -105,7 +105,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         #[cfg(feature = "classes")]
         {
             let task = ready.as_ptr().as_ptr().addr();
-            self.executor.platform.event(Some(self.id()), Event::Class { task, class });
+            let deadline = ready.due().filter(|_| class == Class::Urgent).and_then(|due| due.at());
+            self.executor.platform.event(Some(self.id()), Event::Class { task, class, deadline });
         }
         let _ = (ready, class);
     }

@@ -4,6 +4,8 @@ use super::{
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
+#[cfg(feature = "classes")]
+use crate::instant::Instant;
 use crate::{
     class::Class,
     fork::worker::ForkWorker,
@@ -76,6 +78,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub fn urgent_calls(&self, worker: WorkerId) -> Option<u32> {
         let (all, own) = (self.classes.get()?, self.slots().get(worker.index())?.classes.get()?);
         own.has_urgent(all).then(|| all.calls())
+    }
+
+    /// The earliest deadline of the urgent tasks that wait for any worker: for simulations.
+    #[cfg(feature = "classes")]
+    #[doc(hidden)]
+    pub fn first_deadline(&self) -> Option<Instant> {
+        self.classes.get()?.urgent.first_deadline()
     }
 
     /// Whether one more worker may run jobs of others (`Config::job_workers`).

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a task is polled by one worker at a time | at each poll |
 //! | no poll of another class begins while an urgent task waits that the worker has seen | at each poll |
+//! | urgent tasks begin by their deadlines | whenever one is taken |
 //! | a worker has no duty | whenever the program's own code pauses |
 //! | one worker listens at a time; no worker goes into a poll with events that it has heard of | at each poll |
 //! | while an event waits and no worker listens, none polls on without asking for more than a tick | at each poll |
@@ -24,7 +25,7 @@
 use core::fmt::Write;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use filch::{Class, Event, TaskInfo, WorkerId};
+use filch::{Class, Event, Instant, TaskInfo, WorkerId};
 
 use super::{
     delay::{self, Delays},
@@ -180,6 +181,10 @@ pub(super) fn event(worker: Option<WorkerId>, event: Event) {
                 }
                 u64::from(victim) << 16 | u64::from(tasks)
             }
+            Event::Class { task, class: Class::Urgent, deadline } => {
+                w.check_order(task, deadline);
+                3 << 40
+            }
             Event::Park => {
                 w.counts.parks += 1;
                 w.set_parked(true);
@@ -290,6 +295,23 @@ impl World {
             self.fail(format!("{worker:?} polls another task while an urgent one waits"));
         }
         is_urgent
+    }
+
+    /// A worker has taken this urgent task. Nothing else has run since: what waits now waited then.
+    fn check_order(&mut self, task: usize, deadline: Option<Instant>) {
+        let Some(executor) = self.executor else { return };
+        self.counts.checks += 1;
+        let Some(first) = executor.first_deadline() else { return };
+        if deadline.is_some_and(|deadline| deadline <= first) {
+            return;
+        }
+        // Tasks that are held or pinned have queues of their own.
+        let mut shared = false;
+        let is_shared = |info: &TaskInfo| info.worker.is_none() && info.workers.is_none();
+        executor.tasks(|info| shared |= info.id.get() == task && is_shared(&info));
+        if shared {
+            self.fail(format!("an urgent task of {deadline:?} goes before one of {first:?}"));
+        }
     }
 
     /// Checks how many polls in a row came from the LIFO slot while others waited in the ring
