@@ -108,5 +108,5 @@ pub use {
         spawn::{Memory, Reservation, Spawner},
     },
     time::{Elapsed, Interval, MissedTick, Sleep, Tick, Timeout, Timers},
-    trace::Event,
+    trace::{Event, SpawnInfo, Spawned},
 };

@@ -1,5 +1,10 @@
 //! The events that the scheduler reports to the platform.
 
+use core::{fmt, panic::Location};
+
+#[cfg(feature = "classes")]
+use crate::{class::Class, instant::Instant};
+
 /// Something that the scheduler did, reported to [`Platform::event`](crate::Platform::event).
 ///
 /// Tasks are named by the address of their header, which is unique among live tasks.
@@ -13,9 +18,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Event {
-    /// A task was spawned.
-    Spawn(usize),
+pub enum Event<'a> {
+    /// A task was spawned. It is not queued yet.
+    Spawn(Spawned<'a>),
     /// A task was woken, and was not ready before; or it is polled again at the end of its poll, in which it was woken. It is ready when this
     /// is reported.
     Wake(usize),
@@ -51,9 +56,9 @@ pub enum Event {
         /// The task.
         task: usize,
         /// Urgent or background.
-        class: crate::class::Class,
+        class: Class,
         /// The deadline by which an urgent task was queued.
-        deadline: Option<crate::instant::Instant>,
+        deadline: Option<Instant>,
     },
     /// A worker begins the poll of a task later than the task's deadline.
     #[cfg(feature = "classes")]
@@ -63,4 +68,72 @@ pub enum Event {
         /// How much later, in nanoseconds.
         nanos: u64,
     },
+}
+
+/// A task that was spawned, in [`Event::Spawn`].
+///
+/// It reads what its spawn said of the task when it is asked: a sink that does not ask pays nothing.
+#[derive(Clone, Copy)]
+pub struct Spawned<'a>(&'a dyn Describe);
+
+/// What is known of a task that is spawned.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct SpawnInfo {
+    /// The task's name, if its spawn gave one.
+    pub name: Option<&'static str>,
+    /// The type of its future, with the feature `type-names`.
+    pub type_name: Option<&'static str>,
+    /// Where it was spawned, if its spawn took options.
+    pub location: Option<&'static Location<'static>>,
+    /// Its class.
+    #[cfg(feature = "classes")]
+    pub class: Class,
+    /// Its deadline.
+    #[cfg(feature = "classes")]
+    pub deadline: Option<Instant>,
+}
+
+/// A task, as its spawner knows it.
+pub(crate) trait Describe {
+    fn task(&self) -> usize;
+    fn describe(&self) -> SpawnInfo;
+}
+
+impl<'a> Spawned<'a> {
+    pub(crate) fn new(task: &'a impl Describe) -> Self {
+        Self(task)
+    }
+
+    /// The task, as the other events name it.
+    #[inline(always)]
+    pub fn task(self) -> usize {
+        self.0.task()
+    }
+
+    /// Its name, the place of its spawn, its class. Cost: a few calls through pointers.
+    pub fn info(self) -> SpawnInfo {
+        self.0.describe()
+    }
+}
+
+impl PartialEq for Spawned<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.task() == other.task()
+    }
+}
+
+impl Eq for Spawned<'_> {}
+
+impl fmt::Debug for Spawned<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.task())
+    }
+}
+
+#[cfg(feature = "defmt")]
+impl defmt::Format for Spawned<'_> {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "{=usize:#x}", self.task());
+    }
 }

@@ -28,6 +28,7 @@ const WITHIN: &[(&str, &str)] = &[
     ("lock", "atomic"),
     ("platform", "instant"),
     ("platform", "trace"),
+    ("trace", "instant"),
     ("metrics", "parts"),
 ];
 

@@ -3,7 +3,7 @@
 use super::WorkerId;
 use crate::trace::Event;
 
-impl Event {
+impl Event<'_> {
     /// Writes the event to the program's log: by the crate `log` with that feature, by `defmt` with that one. A
     /// [`LongPoll`](Event::LongPoll) is a warning, all else has the level `trace`.
     ///
@@ -14,7 +14,7 @@ impl Event {
     /// ```
     /// use filch::{Event, WorkerId};
     /// // The body of a platform's `event`:
-    /// fn event(worker: Option<WorkerId>, event: Event) {
+    /// fn event(worker: Option<WorkerId>, event: Event<'_>) {
     ///     event.log(worker);
     /// }
     /// event(Some(WorkerId::new(2)), Event::Park); // TRACE filch: worker 2: Park

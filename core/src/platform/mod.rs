@@ -196,7 +196,7 @@ pub unsafe trait Platform: Sync + 'static {
 
     /// The event sink: what the scheduler does, as it does it. Called on hot paths; the default is nothing at all.
     #[inline(always)]
-    fn event(&self, worker: Option<WorkerId>, event: Event) {
+    fn event(&self, worker: Option<WorkerId>, event: Event<'_>) {
         let _ = (worker, event);
     }
 }

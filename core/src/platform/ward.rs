@@ -147,7 +147,7 @@ impl<P: Platform> Ward<P> {
     }
 
     #[inline(always)]
-    pub(crate) fn event(&self, worker: Option<WorkerId>, event: Event) {
+    pub(crate) fn event(&self, worker: Option<WorkerId>, event: Event<'_>) {
         returns(|| self.0.event(worker, event));
     }
 }

@@ -25,6 +25,8 @@ struct Item {
 }
 
 static VTABLE: Vtable = Vtable {
+    #[cfg(feature = "type-names")]
+    type_name: || "",
     poll: |_, _, _| unreachable!(),
     drop_future: |_| unreachable!(),
     fail: |_, _| unreachable!(),

@@ -23,7 +23,7 @@ use crate::{
         state::Snapshot,
         waker::{carry_out, drop_ref},
     },
-    trace::Event,
+    trace::{Event, Spawned},
 };
 
 /// As [`Scheduler::spawner`].
@@ -109,11 +109,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Schedules a new task, in the context for which `admit` returned `caller`.
     pub(super) fn launch(&self, ready: Ready, caller: Caller) {
-        self.platform.event(caller, Event::Spawn(ready.as_ptr().as_ptr().addr()));
         let slot = caller.and_then(|worker| self.slots().get(worker.index()));
         if <S::Parts as Parts>::Classes::ON {
             self.inherit(slot, &ready);
         }
+        self.platform.event(caller, Event::Spawn(Spawned::new(&ready)));
         self.schedule_in(slot, ready);
     }
 

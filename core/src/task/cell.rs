@@ -41,6 +41,8 @@ impl<F: Future, M: Meta> Task<F, M> {
         due: Self::due,
         #[cfg(feature = "classes")]
         workers: Self::workers,
+        #[cfg(feature = "type-names")]
+        type_name: core::any::type_name::<F>,
         join_offset: core::mem::offset_of!(Self, join),
     };
 

@@ -57,6 +57,9 @@ pub(crate) struct Vtable {
     /// The workers that the task is held to, if there are more than one.
     #[cfg(feature = "classes")]
     pub(crate) workers: unsafe fn(NonNull<Header>) -> Option<WorkerSet>,
+    /// The name of the future's type.
+    #[cfg(feature = "type-names")]
+    pub(crate) type_name: fn() -> &'static str,
     /// The offset of the join slot from the header, in bytes.
     pub(crate) join_offset: usize,
 }

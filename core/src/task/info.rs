@@ -2,10 +2,15 @@
 
 use core::{fmt, panic::Location, ptr::NonNull};
 
-use super::header::Header;
-use crate::platform::WorkerId;
+#[cfg(feature = "classes")]
+use super::due::Due;
+use super::header::{Header, Ready};
 #[cfg(feature = "classes")]
 use crate::{class::Class, platform::WorkerSet};
+use crate::{
+    platform::WorkerId,
+    trace::{Describe, SpawnInfo},
+};
 
 /// A task's identity: the address of its header, unique among the tasks whose handle or waker is alive.
 ///
@@ -39,6 +44,8 @@ pub struct TaskInfo {
     pub id: TaskId,
     /// The task's name, if its spawn gave one.
     pub name: Option<&'static str>,
+    /// The type of the task's future, with the feature `type-names`: what a task without a name is known by.
+    pub type_name: Option<&'static str>,
     /// Where the task was spawned, if its spawn gave a name.
     pub location: Option<&'static Location<'static>>,
     /// The worker that the task is pinned to.
@@ -71,6 +78,11 @@ impl TaskInfo {
         Self {
             id: TaskId::of(header),
             name: tag.name,
+            #[cfg(feature = "type-names")]
+            // SAFETY: the caller's reference.
+            type_name: Some(unsafe { (header.as_ref().vtable().type_name)() }),
+            #[cfg(not(feature = "type-names"))]
+            type_name: None,
             location: tag.location,
             worker: tag.worker,
             // SAFETY: the caller's reference.
@@ -82,6 +94,27 @@ impl TaskInfo {
             cancelled: state.is_cancelled(),
             shields: state.shield() as usize,
             references: state.refs() as usize,
+        }
+    }
+}
+
+impl Describe for Ready {
+    #[inline(always)]
+    fn task(&self) -> usize {
+        self.as_ptr().as_ptr().addr()
+    }
+
+    fn describe(&self) -> SpawnInfo {
+        // SAFETY: the `Ready` is a reference.
+        let info = unsafe { TaskInfo::of(self.as_ptr()) };
+        SpawnInfo {
+            name: info.name,
+            type_name: info.type_name,
+            location: info.location,
+            #[cfg(feature = "classes")]
+            class: info.class,
+            #[cfg(feature = "classes")]
+            deadline: self.due().and_then(Due::at),
         }
     }
 }

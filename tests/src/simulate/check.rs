@@ -165,7 +165,7 @@ pub(super) fn event(worker: Option<WorkerId>, event: Event) {
             _ => streak.last,
         });
         let what = match event {
-            Event::Spawn(task) => w.spawned(task),
+            Event::Spawn(task) => w.spawned(task.task()),
             Event::Wake(_) => {
                 w.counts.ready += 1;
                 7 << 40

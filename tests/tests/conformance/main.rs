@@ -40,7 +40,7 @@ fn contracts<P: Platform + Hooked, const N: usize>(
         Box::leak(Box::new(Executor::with_config(platform, config)));
     let suite: &'static Suite<P, N> = Box::leak(Box::new(Suite::new(executor, port)));
     let memory: &'static TaskPool<512, 8> = Box::leak(Box::new(TaskPool::new()));
-    let hook: Hook = Box::leak(Box::new(move |event| match event {
+    let hook: Hook = Box::leak(Box::new(move |event: Option<filch::Event>| match event {
         None => suite.on_interrupt(),
         Some(event) => suite.on_event(event),
     }));
