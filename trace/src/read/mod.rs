@@ -1,0 +1,278 @@
+//! Reads traces, on any machine.
+
+mod story;
+
+use core::fmt;
+use std::{
+    collections::BTreeMap,
+    string::{String, ToString},
+    vec::Vec,
+};
+
+pub use self::story::{Cause, Poll, Sleep, Story, Task, Wait};
+use crate::{
+    frame::{Frame, VERSION},
+    kind::{AGAIN, ENDED, Kind, lengthen},
+    lane::TIME,
+};
+
+/// Why bytes are no trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// There is no header in them.
+    NoTrace,
+    /// The trace has another version of the format.
+    Version(u16),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoTrace => f.write_str("there is no trace in these bytes"),
+            Self::Version(version) => write!(
+                f,
+                "the trace has version {version} of the format; this program reads {VERSION}"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for ReadError {}
+
+/// A trace: what was recorded, in the order in which each worker did it.
+///
+/// A damaged file is read as far as it goes: see [`damaged`](Self::damaged).
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// When it was written, in nanoseconds of its clock.
+    pub now: u64,
+    /// The number of workers.
+    pub workers: u16,
+    /// The rings: those of the workers, then that of all other contexts.
+    pub lanes: Vec<Lane>,
+    /// The tasks that lived when it was written, if it was told.
+    pub tasks: Vec<Live>,
+    /// What tasks are called.
+    pub names: BTreeMap<u16, Name>,
+    /// Why it was written.
+    pub notes: Vec<String>,
+    /// Frames that cannot be understood.
+    pub damaged: usize,
+    /// Whether its end is there.
+    pub complete: bool,
+}
+
+/// A ring.
+#[derive(Clone, Debug, Default)]
+pub struct Lane {
+    /// None for all contexts that are no workers.
+    pub worker: Option<u16>,
+    /// Records since the beginning.
+    pub written: u64,
+    /// Records that were overwritten as the trace was written.
+    pub lost: u64,
+    /// What is there.
+    pub entries: Vec<Entry>,
+}
+
+/// What happened, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// In nanoseconds of the trace's clock.
+    pub time: u64,
+    /// What.
+    pub what: What,
+}
+
+/// What happened. Tasks are named by their addresses: two that lived one after the other may have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "as in `filch::Event`")]
+pub enum What {
+    Spawn { task: u64, name: u16 },
+    Wake { task: u64 },
+    PollStart { task: u64 },
+    PollEnd { task: u64 },
+    End { task: u64 },
+    Steal { victim: u16, tasks: u64 },
+    Park,
+    Unpark,
+    LongPoll { worker: u16, nanos: u64 },
+    Class { task: u64, class: Class },
+    Deadline { at: u64 },
+    Late { task: u64, nanos: u64 },
+}
+
+/// A task's class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "as in `filch::Class`")]
+pub enum Class {
+    Urgent,
+    #[default]
+    Normal,
+    Background,
+}
+
+impl Class {
+    fn of(number: u64) -> Self {
+        match number {
+            1 => Self::Urgent,
+            2 => Self::Background,
+            _ => Self::Normal,
+        }
+    }
+}
+
+/// A task that lived when the trace was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// Its address.
+    pub task: u64,
+    /// The number of its name, or 0.
+    pub name: u16,
+    /// Whether it was queued or being polled.
+    pub scheduled: bool,
+    /// Its class then.
+    pub class: Class,
+}
+
+/// What a task is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Name {
+    /// Its name, or the type of its future.
+    pub name: String,
+    /// Where it was spawned: file, line, column. The file is empty if that is not known.
+    pub place: (String, u32, u32),
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (file, line, column) = &self.place;
+        match (self.name.is_empty(), file.is_empty()) {
+            (false, true) => f.write_str(&self.name),
+            (true, _) => write!(f, "{file}:{line}:{column}"),
+            (false, false) => write!(f, "{} ({file}:{line}:{column})", self.name),
+        }
+    }
+}
+
+impl Trace {
+    /// Reads a trace: the first one in these bytes.
+    ///
+    /// # Errors
+    /// [`ReadError`]. Damage is none: what cannot be understood is counted.
+    pub fn read(bytes: &[u8]) -> Result<Self, ReadError> {
+        let mut trace = None;
+        let mut damaged = 0;
+        for chunk in bytes.split(|byte| *byte == 0).filter(|chunk| !chunk.is_empty()) {
+            let mut chunk = chunk.to_vec();
+            chunk.push(0);
+            match (postcard::from_bytes_cobs(&mut chunk), &mut trace) {
+                (
+                    Ok(Frame::Header {
+                        magic: [b'f', b'i', b'l', b'c', b'h'],
+                        version,
+                        now,
+                        workers,
+                    }),
+                    None,
+                ) => {
+                    if version != VERSION {
+                        return Err(ReadError::Version(version));
+                    }
+                    trace = Some(Self { now, workers, ..Self::default() });
+                }
+                // The next trace.
+                (Ok(Frame::Header { .. }), Some(_)) => break,
+                (Ok(Frame::End), Some(trace)) => {
+                    trace.complete = true;
+                    break;
+                }
+                (Ok(frame), Some(trace)) => trace.add(frame),
+                // What comes before the trace is something else.
+                (_, None) => {}
+                (Err(_), Some(_)) => damaged += 1,
+            }
+        }
+        let trace = trace.ok_or(ReadError::NoTrace)?;
+        Ok(Self { damaged: trace.damaged + damaged, ..trace })
+    }
+
+    fn add(&mut self, frame: Frame<'_>) {
+        match frame {
+            Frame::Task { task, name, scheduled, class } => {
+                let class = Class::of(class.into());
+                self.tasks.push(Live { task, name, scheduled, class });
+            }
+            Frame::Lane { lane, written } => {
+                let worker = Some(lane).filter(|lane| *lane != u16::MAX);
+                self.lanes.push(Lane { worker, written, ..Lane::default() });
+            }
+            Frame::Record { code, subject, time, extra } => {
+                self.add_record(code, subject, self.whole_time(time), extra);
+            }
+            Frame::Lost { records } => match self.lanes.last_mut() {
+                Some(lane) => lane.lost = records,
+                None => self.damaged += 1,
+            },
+            Frame::Name { number, name, file, line, column } => {
+                let name = Name { name: name.to_string(), place: (file.to_string(), line, column) };
+                self.names.insert(number, name);
+            }
+            Frame::Note { text } => self.notes.push(text.to_string()),
+            Frame::Header { .. } | Frame::End => {}
+        }
+    }
+
+    /// The time of a record from its lowest bits: the last such time before the trace was written, or a moment after it began to be.
+    fn whole_time(&self, low: u64) -> u64 {
+        /// Workers go on as the trace is written.
+        const LATER: u64 = 60_000_000_000;
+        let end = self.now.saturating_add(LATER);
+        end.saturating_sub(end.wrapping_sub(low) & ((1 << TIME) - 1))
+    }
+
+    fn add_record(&mut self, code: u8, subject: u64, time: u64, extra: u16) {
+        let (Some(kind), Some(lane)) = (Kind::of(code), self.lanes.last_mut()) else {
+            self.damaged += 1;
+            return;
+        };
+        let task = subject;
+        let what = match kind {
+            Kind::Spawn => What::Spawn { task, name: extra },
+            Kind::Wake => What::Wake { task },
+            Kind::PollStart => What::PollStart { task },
+            Kind::PollEnd => What::PollEnd { task },
+            Kind::End => What::End { task },
+            Kind::Steal => What::Steal { victim: extra, tasks: subject },
+            Kind::Park => What::Park,
+            Kind::Unpark => What::Unpark,
+            Kind::LongPoll => What::LongPoll { worker: extra, nanos: subject },
+            Kind::Class => What::Class { task, class: Class::of(extra.into()) },
+            Kind::Deadline => What::Deadline { at: subject },
+            Kind::Late => What::Late { task, nanos: lengthen(extra) },
+        };
+        lane.entries.push(Entry { time, what });
+        let mut more = |what| lane.entries.push(Entry { time, what });
+        if kind == Kind::PollStart && code & ENDED != 0 {
+            more(What::PollEnd { task });
+        }
+        if code & AGAIN != 0 {
+            more(What::Wake { task });
+        }
+    }
+
+    /// What a task with this number is called; nothing if that is not known.
+    pub fn name(&self, number: u16) -> Option<&Name> {
+        self.names.get(&number)
+    }
+
+    /// What the tasks and the workers did, put together.
+    pub fn story(&self) -> Story {
+        Story::of(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+use std::{boxed::Box, vec, vec::Vec};
+
+use filch::{Event, WorkerId};
+
+use super::*;
+use crate::{NameSlot, Recorder, Slot};
+
+type Small = Recorder<Vec<crate::Lane>, Vec<Slot>, Vec<NameSlot>>;
+
+fn recorder(records: usize) -> Small {
+    Recorder::new(
+        (0..3).map(|_| crate::Lane::new()).collect(),
+        (0..3 * records).map(|_| Slot::new()).collect(),
+        (0..8).map(|_| NameSlot::new()).collect(),
+    )
+}
+
+fn dump(recorder: &Small, now: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    recorder.dump(now, |_| {}, "a test", &mut |part| bytes.extend_from_slice(part));
+    bytes
+}
+
+fn worker(n: u16) -> Option<WorkerId> {
+    Some(WorkerId::new(n))
+}
+
+/// Worker 0 wakes task 16, which worker 1 polls; task 32 is polled in that poll.
+fn scene(recorder: &Small) {
+    let mut time = 1 << 47;
+    let mut at = |who, event| {
+        time += 10;
+        recorder.record(who, event, || time);
+    };
+    at(worker(1), Event::Park);
+    at(worker(0), Event::PollStart(48));
+    at(worker(0), Event::Wake(16));
+    at(worker(1), Event::Unpark);
+    at(worker(1), Event::Steal { victim: 0, tasks: 3 });
+    at(worker(1), Event::PollStart(16));
+    at(worker(1), Event::PollStart(32));
+    at(worker(1), Event::PollEnd(32));
+    at(worker(1), Event::PollEnd(16));
+    at(None, Event::Wake(16));
+    at(worker(1), Event::PollStart(16));
+    at(worker(1), Event::PollEnd(16));
+    at(worker(1), Event::End(16));
+    at(worker(0), Event::LongPoll { worker: 1, nanos: 7 });
+}
+
+#[test]
+fn a_story_is_put_together() {
+    let recorder = recorder(64);
+    scene(&recorder);
+    let begin = 1 << 47;
+    let trace = Trace::read(&dump(&recorder, begin + 200)).unwrap();
+    assert_eq!((trace.damaged, trace.complete, trace.workers), (0, true, 2));
+    assert_eq!(trace.notes, ["a test"]);
+    assert_eq!(trace.lanes.len(), 3);
+    let story = trace.story();
+    assert_eq!(story.span, (begin + 10, begin + 200));
+    let task = story.tasks.iter().find(|task| task.address == 16).unwrap();
+    assert_eq!((task.polls, task.busy), (2, 20 + 10));
+    assert_eq!(task.woken, Some((begin + 100, Cause::Outside)));
+    assert_eq!(task.ended, Some(begin + 130));
+    assert_eq!(story.delays(), [10, 30]);
+    let by = story.tasks.iter().position(|task| task.address == 48).unwrap();
+    assert_eq!(story.waits[0].by, Cause::Task(by));
+    let sleep = Sleep { worker: 1, start: begin + 10, end: Some(begin + 40) };
+    assert_eq!(story.sleeps, [sleep]);
+    let depths: Vec<_> = story.polls.iter().map(|poll| (poll.depth, poll.end.is_some())).collect();
+    assert_eq!(depths, [(0, false), (0, true), (1, true), (0, true)]);
+}
+
+#[test]
+fn what_was_overwritten_is_missing() {
+    let recorder = recorder(8);
+    (0..100).for_each(|i| recorder.record(worker(0), Event::PollStart(16 * i), || i as u64));
+    let trace = Trace::read(&dump(&recorder, 100)).unwrap();
+    let tasks: Vec<_> = trace.lanes[0].entries.iter().map(|entry| entry.time).collect();
+    assert_eq!(tasks, (92..100).collect::<Vec<_>>());
+    assert_eq!((trace.lanes[0].written, trace.lanes[0].lost), (100, 0));
+}
+
+#[test]
+fn damage_is_counted() {
+    let recorder = recorder(64);
+    scene(&recorder);
+    let whole = dump(&recorder, 1 << 47);
+    assert_eq!(Trace::read(&[]).unwrap_err(), ReadError::NoTrace);
+    let mut rng = filch_test_support::rng();
+    for _ in 0..2_000 {
+        let mut bytes = whole.clone();
+        for _ in 0..rng.u32(1..5) {
+            let at = rng.usize(..bytes.len());
+            bytes[at] = rng.u8(..);
+        }
+        bytes.truncate(rng.usize(..=bytes.len()));
+        if let Ok(trace) = Trace::read(&bytes) {
+            drop(trace.story());
+        }
+    }
+    // A hole costs what is in it.
+    let mut holed = whole.clone();
+    let middle = holed.len() / 2;
+    holed.drain(middle..middle + 12);
+    let (trace, before) = (Trace::read(&holed).unwrap(), Trace::read(&whole).unwrap());
+    let count = |trace: &Trace| trace.lanes.iter().map(|lane| lane.entries.len()).sum::<usize>();
+    assert!(
+        trace.complete && count(&trace) + 3 >= count(&before) && count(&trace) < count(&before)
+    );
+    drop(Box::new(vec![trace, before]));
+}
+
+#[test]
+fn another_version_is_refused() {
+    let mut bytes = Vec::new();
+    let header = Frame::Header { magic: *b"filch", version: VERSION + 1, now: 0, workers: 0 };
+    crate::frame::send(&mut |part| bytes.extend_from_slice(part), &header);
+    assert_eq!(Trace::read(&bytes).unwrap_err(), ReadError::Version(VERSION + 1));
+}
