@@ -2,8 +2,6 @@
 
 use filch::atomic::{AtomicU32, AtomicUsize, AtomicWord, Ordering, Word, fence};
 
-use crate::maybe_const;
-
 /// Words of a record: it has 16 bytes.
 const WORDS: usize = 16 / size_of::<Word>();
 /// Bits of a time, in nanoseconds: 19 hours.

@@ -34,7 +34,6 @@ macro_rules! maybe_const {
         pub fn $name($($arg: $ty),*) -> $out { $($body)* }
     };
 }
-pub(crate) use maybe_const;
 
 mod frame;
 mod kind;

@@ -4,8 +4,6 @@ use core::{fmt, panic::Location};
 
 use filch::atomic::{AtomicU32, Ordering, UnsafeCell};
 
-use crate::maybe_const;
-
 const EMPTY: u32 = 0;
 const TAKEN: u32 = 1;
 const READY: u32 = 2;

@@ -9,7 +9,6 @@ use crate::{
     frame::{Frame, VERSION, send},
     kind::{self, Kind},
     lane::{Lane, Packed, Slot},
-    maybe_const,
     names::{self, Label, NameSlot},
 };
 
