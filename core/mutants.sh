@@ -7,7 +7,8 @@
 #   core/mutants.sh --check     builds nothing: every patch applies to this tree, and the table below names it and its models
 #
 # The bugs are patches, core/mutants/MUTANT.patch, which say what is wrong and which models see it. A model behind `narrow:` is
-# built with cfg `filch_narrow`, one behind `classes:` with that feature; those behind `simulation` are for tests/simulate-mutants.sh. `LIMIT` is the time for one model, in seconds.
+# built with cfg `filch_narrow`, one behind `classes:` with that feature, one behind `trace:` is of the crate filch-trace; those behind `simulation`
+# are for tests/simulate-mutants.sh. `LIMIT` is the time for one model, in seconds.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
@@ -128,19 +129,24 @@ held_early       classes:scheduler::models_classes::models_classes_a_held_task_a
 jobs_mark        classes:scheduler::models_classes::models_classes_jobs_for_a_set_become_public_against_sleep
 jobs_marked      classes:scheduler::models_classes::models_classes_jobs_for_a_set_become_public_against_sleep
 loan_sort        classes:scheduler::models_classes::models_classes_a_loan_against_a_wake
+lane_claim       trace:models::models_a_worker_against_a_reader
+lane_lap         trace:models::models_a_worker_against_a_reader
+lane_look        trace:models::models_a_worker_against_a_reader
+lane_busy        trace:models::models_two_contexts_and_a_reader
+name_ready       trace:models::models_names_are_whole
 '
 rows() { sed '/^ *$/d' <<<"$table"; }
 
-# The test program of the copy as it is now, for `wide` or `narrow` words or with `classes`; its output goes to the log $2. The cfg goes to this
+# The test program of the copy as it is now, for `wide` or `narrow` words, with `classes`, or of `trace`; its output goes to the log $2. The cfg goes to this
 # crate alone, so that what it depends on is built once.
 build() {
-    local wrapper="$dir/$1.sh" features=()
-    [[ $1 != classes ]] || features=(--features classes)
+    local wrapper="$dir/$1.sh" crate=(-p filch)
+    case $1 in classes) crate+=(--features classes) ;; trace) crate=(-p filch-trace) ;; esac
     printf '#!/bin/sh\nexec "$@" --cfg filch_%s\n' "$1" >"$wrapper"
     chmod +x "$wrapper"
     (
         cd "$tree" && RUSTC_WORKSPACE_WRAPPER=$wrapper RUSTFLAGS="--cfg filch_loom" \
-            cargo test -p filch --release --lib --no-run --target-dir "$dir/build" "${features[@]}"
+            cargo test "${crate[@]}" --release --lib --no-run --target-dir "$dir/build"
     ) >"$2" 2>&1
     sed -n 's/^ *Executable .*(\(.*\))$/\1/p' "$2"
 }
@@ -183,7 +189,12 @@ copy_tree || exit
 failures=0
 declare -A sound passes
 for mutant in "${chosen[@]}"; do
-    case $(models_of "$mutant") in narrow:*) sound[narrow]= ;; classes:*) sound[classes]= ;; *) sound[wide]= ;; esac
+    case $(models_of "$mutant") in
+    narrow:*) sound[narrow]= ;;
+    classes:*) sound[classes]= ;;
+    trace:*) sound[trace]= ;;
+    *) sound[wide]= ;;
+    esac
 done
 for width in "${!sound[@]}"; do
     program=$(build "$width" "$dir/$width.log")
@@ -195,7 +206,7 @@ echo "mutant | caught by | seconds"
 for mutant in "${chosen[@]}"; do
     mapfile -t models < <(models_of "$mutant")
     width=wide
-    case ${models[0]} in narrow:* | classes:*) width=${models[0]%%:*} ;; esac
+    case ${models[0]} in narrow:* | classes:* | trace:*) width=${models[0]%%:*} ;; esac
     plant "$mutant" || exit
     program=$(build "$width" "$dir/$mutant.log")
     unplant "$mutant" || exit

@@ -52,6 +52,16 @@ knobs! {
     on_long_poll(f: impl Fn(LongPoll) + Send + Sync + 'static);
 }
 
+#[cfg(feature = "class-metrics")]
+knobs! {
+    class_metrics(on: bool);
+}
+
+#[cfg(feature = "recorder")]
+knobs! {
+    recorder(records: usize);
+}
+
 impl Builder {
     /// Builds the runtime, with an epoll of its own.
     ///

@@ -49,6 +49,8 @@ pub mod stdio;
 
 #[cfg(feature = "class-metrics")]
 pub use filch_std::ClassMetrics;
+#[cfg(feature = "recorder")]
+pub use filch_std::Snapshot;
 pub use filch_std::{
     AbortHandle, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host, Instant, JoinError,
     JoinHandle, JoinSet, LongPoll, Metrics, NoRuntime, Panic, Pausable, SpawnError, SpawnErrorKind,

@@ -61,7 +61,7 @@ fn async_channel_with_many_at_both_ends() {
         let sums = join_all(receivers.collect::<Vec<_>>()).await;
         sums.into_iter().map(|sum| sum.expect("no panic")).sum::<u64>()
     });
-    assert_eq!(sum, (0..4_000).sum());
+    assert_eq!(sum, (0..4_000).sum::<u64>());
 }
 
 #[test]

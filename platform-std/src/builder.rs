@@ -95,6 +95,8 @@ pub struct Builder {
     blocking: usize,
     #[cfg(feature = "class-metrics")]
     class_metrics: bool,
+    /// Records by worker; 0: there is no recorder.
+    records: usize,
 }
 
 impl Builder {
@@ -108,6 +110,7 @@ impl Builder {
             blocking: LIMIT,
             #[cfg(feature = "class-metrics")]
             class_metrics: false,
+            records: 0,
         }
     }
 
@@ -210,6 +213,16 @@ impl Builder {
         self
     }
 
+    /// Records what the runtime does, for ever: the last `records` events of each worker, and as many of all other threads, rounded up to a
+    /// power of two (default: 0, nothing). Each takes 16 bytes. See [`Handle::snapshot`](crate::Handle::snapshot).
+    ///
+    /// Cost: see bench/README.md, "The flight recorder"; and a thread, which wakes up each millisecond while there are events.
+    #[cfg(feature = "recorder")]
+    pub fn recorder(mut self, records: usize) -> Self {
+        self.records = if records == 0 { 0 } else { records.next_power_of_two() };
+        self
+    }
+
     /// As [`Config::nesting`].
     pub fn nesting(mut self, depth: u32) -> Self {
         self.config = self.config.nesting(depth);
@@ -286,7 +299,8 @@ impl Builder {
 
     /// An executor without threads.
     fn prepare<H: Host>(self, workers: usize) -> Result<Runtime<H>, BuildError> {
-        let kind = Kind { host: TypeId::of::<H>(), slots: workers + usize::from(SPARES) };
+        let slots = workers + usize::from(SPARES);
+        let kind = Kind { host: TypeId::of::<H>(), slots, records: self.records };
         let shared = match stable::take::<Shared<H>>(&kind) {
             Some(shared) => match self.use_again(shared)? {
                 true => shared,
@@ -303,7 +317,10 @@ impl Builder {
         });
         #[cfg(feature = "class-metrics")]
         platform.time(self.class_metrics);
-        Ok(Runtime::over(shared))
+        let runtime = Runtime::over(shared);
+        #[cfg(feature = "recorder")]
+        platform.record(runtime.shared().kind.records).map_err(BuildError::Thread)?;
+        Ok(runtime)
     }
 
     /// Reopens an executor that has shut down. False if it cannot be used yet: a helper in a spare

@@ -213,13 +213,8 @@ impl Times {
     ) {
         let mine = worker.and_then(|worker| self.workers.get(worker.index()));
         match (event, mine) {
-            (Event::Spawn(task) | Event::Wake(task), _) => {
-                if let Some(place) = self.place(task) {
-                    place.at.store(now().as_nanos(), LOOSE);
-                    // Ordering: Release pairs with the Acquire in `begin`: the time is that of this task.
-                    place.task.store(task, Ordering::Release);
-                }
-            }
+            (Event::Spawn(task), _) => self.wait(task.task(), now()),
+            (Event::Wake(task), _) => self.wait(task, now()),
             (Event::Class { class, .. }, Some(mine)) => mine.next.store(class as u8 + 1, LOOSE),
             (Event::LateDeadline { .. }, Some(mine)) => {
                 add(&mine.classes[Class::Urgent as usize].late, 1);
@@ -227,6 +222,15 @@ impl Times {
             (Event::PollStart(task), Some(mine)) => self.begin(mine, task, now().as_nanos()),
             (Event::PollEnd(_), Some(mine)) => mine.end(now().as_nanos()),
             _ => {}
+        }
+    }
+
+    /// The task waits for a worker from now on.
+    fn wait(&self, task: usize, now: Instant) {
+        if let Some(place) = self.place(task) {
+            place.at.store(now.as_nanos(), LOOSE);
+            // Ordering: Release pairs with the Acquire in `begin`: the time is that of this task.
+            place.task.store(task, Ordering::Release);
         }
     }
 

@@ -31,6 +31,8 @@ pub(crate) trait Core: Sync {
     fn metrics(&self) -> Metrics<'_>;
     #[cfg(feature = "class-metrics")]
     fn class_metrics(&self, class: Class) -> ClassMetrics;
+    #[cfg(feature = "recorder")]
+    fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool;
     fn pool(&self) -> Arc<Pool>;
     fn host(&'static self) -> &'static (dyn Any + Send + Sync);
     /// Calls `f` once if the calling thread is a worker that may begin the run; otherwise returns
@@ -74,6 +76,9 @@ pub(crate) struct Inner {
     pub(crate) clock: Option<&'static dyn Clock>,
     /// The process in which the runtime has its threads.
     pub(crate) process: u32,
+    /// Whether a recorder keeps what the tasks do.
+    #[cfg(feature = "recorder")]
+    pub(crate) records: bool,
 }
 
 thread_local! {
@@ -175,24 +180,44 @@ impl Handle {
     ///
     /// # Errors
     /// [`SpawnError`], with the future.
+    #[track_caller]
     pub fn try_spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.0.spawner.spawn(self.0.heap, future).map_err(|error| self.refused(error))
+        self.spawn_here(future).map_err(|error| self.refused(error))
     }
 
     /// Spawns a task. If the runtime has shut down, the handle reports the task as cancelled.
     ///
     /// # Panics
     /// In a forked child; when the allocator has no more memory.
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.0.spawner.spawn(self.0.heap, future).unwrap_or_else(|error| self.cancelled(error))
+        self.spawn_here(future).unwrap_or_else(|error| self.cancelled(error))
+    }
+
+    /// Spawns a task. Where a recorder keeps what it did, the task keeps the place of the call.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn spawn_here<F>(
+        &self,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, filch::SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        #[cfg(feature = "recorder")]
+        if self.0.records {
+            return self.0.spawner.spawn_with(TaskOptions::new(), self.0.heap, future);
+        }
+        self.0.spawner.spawn(self.0.heap, future)
     }
 
     /// Why the core refused a spawn.
@@ -341,7 +366,7 @@ where
     F::Output: Send + 'static,
 {
     let Some(here) = CURRENT.get() else { panic!("{NoRuntime}") };
-    here.0.spawner.spawn(here.0.heap, future).unwrap_or_else(|error| here.cancelled(error))
+    here.spawn_here(future).unwrap_or_else(|error| here.cancelled(error))
 }
 
 /// Spawns a task on the current runtime, if there is one.
@@ -353,6 +378,7 @@ where
 /// let error = filch_std::try_spawn(async {}).unwrap_err();
 /// assert_eq!(error.kind, filch_std::SpawnErrorKind::NoRuntime);
 /// ```
+#[track_caller]
 pub fn try_spawn<F>(future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
 where
     F: Future + Send + 'static,
@@ -361,7 +387,7 @@ where
     let Some(here) = CURRENT.get() else {
         return Err(SpawnError { kind: SpawnErrorKind::NoRuntime, future });
     };
-    here.0.spawner.spawn(here.0.heap, future).map_err(|error| here.refused(error))
+    here.spawn_here(future).map_err(|error| here.refused(error))
 }
 
 /// Spawns a task that stays on one worker of the current runtime.

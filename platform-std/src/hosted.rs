@@ -20,6 +20,8 @@ use filch::{
 
 #[cfg(feature = "class-metrics")]
 use crate::class_metrics::Times;
+#[cfg(feature = "recorder")]
+use crate::recording::Recording;
 use crate::{
     block_on,
     blocking::Pool,
@@ -47,6 +49,9 @@ pub(crate) struct Hosted<H> {
     pub(crate) threads: Mutex<Vec<thread::JoinHandle<()>>>,
     #[cfg(feature = "class-metrics")]
     pub(crate) times: OnceLock<Times>,
+    /// The flight recorder, if the runtimes here have one.
+    #[cfg(feature = "recorder")]
+    pub(crate) recording: OnceLock<Recording>,
     /// Why the last thread could not be started.
     pub(crate) refused: Mutex<Option<io::Error>>,
 }
@@ -72,6 +77,8 @@ impl<H: Host> Hosted<H> {
             threads: Mutex::new(Vec::new()),
             #[cfg(feature = "class-metrics")]
             times: OnceLock::new(),
+            #[cfg(feature = "recorder")]
+            recording: OnceLock::new(),
             refused: Mutex::new(None),
         }
     }
@@ -85,6 +92,24 @@ impl<H: Host> Hosted<H> {
         if let Some(times) = self.times.get() {
             times.turn(on);
         }
+    }
+
+    /// Records from now on, with room for so many records. Called before the first worker starts.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn record(&'static self, records: usize) -> io::Result<()> {
+        if records == 0 {
+            return Ok(());
+        }
+        let recording = self.recording.get_or_init(|| Recording::new(self.seats.len(), records));
+        recording.begin();
+        let name = format!("{}-ticks", lock(&self.dress).name);
+        let ticker = thread::Builder::new().name(name).stack_size(64 << 10);
+        let ticker = ticker.spawn(|| {
+            be_punctual();
+            recording.tick(&self.host);
+        })?;
+        lock(&self.threads).push(ticker);
+        Ok(())
     }
 
     /// Sets how threads are made. Called before the first thread starts.
@@ -288,6 +313,10 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         #[cfg(feature = "class-metrics")]
         if let Some(times) = self.times.get().filter(|times| times.is_on()) {
             times.event(worker, event, || self.host.now());
+        }
+        #[cfg(feature = "recorder")]
+        if let Some(recording) = self.recording.get() {
+            recording.event(worker, event, &self.host);
         }
         let _ = worker;
         if let Event::LongPoll { worker, nanos } = event {

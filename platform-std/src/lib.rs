@@ -48,6 +48,8 @@ mod orx;
 mod panics;
 pub mod parallel;
 mod pausable;
+#[cfg(feature = "recorder")]
+mod recording;
 mod runtime;
 mod shared;
 mod stable;
@@ -60,6 +62,8 @@ pub use filch::{
 
 #[cfg(feature = "class-metrics")]
 pub use crate::class_metrics::ClassMetrics;
+#[cfg(feature = "recorder")]
+pub use crate::recording::Snapshot;
 pub use crate::{
     block_on::block_on,
     blocking::BlockingMetrics,

@@ -65,6 +65,8 @@ impl<H: Host> Shared<H> {
             timers: self.executor.timers(),
             clock: self.executor.platform().host.clock(),
             process: fork::generation(),
+            #[cfg(feature = "recorder")]
+            records: self.kind.records > 0,
         }))
     }
 }
@@ -111,26 +113,26 @@ impl<H: Host> Runtime<H> {
     ///
     /// # Panics
     /// As there.
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let here = self.handle;
-        here.0.spawner.spawn(here.0.heap, future).unwrap_or_else(|error| here.cancelled(error))
+        self.handle.spawn(future)
     }
 
     /// [`Handle::try_spawn`].
     ///
     /// # Errors
     /// As there.
+    #[track_caller]
     pub fn try_spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let here = self.handle;
-        here.0.spawner.spawn(here.0.heap, future).map_err(|error| here.refused(error))
+        self.handle.try_spawn(future)
     }
 
     /// [`Handle::block_on`].
@@ -191,6 +193,10 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         // If no thread can be started, the workers end by themselves, and the memory is not reused.
         drop(thread::Builder::new().spawn(move || finish(shared, &handle, Duration::ZERO)));
         return survivors;
+    }
+    #[cfg(feature = "recorder")]
+    if let Some(recording) = executor.platform().recording.get() {
+        recording.end(&executor.platform().host);
     }
     for thread in core::mem::take(&mut *lock(&executor.platform().threads)) {
         // Workers contain the panics of tasks; any other panic is a bug that has been printed.

@@ -12,6 +12,9 @@ use filch::{
 
 #[cfg(feature = "class-metrics")]
 use crate::class_metrics::{ClassMetrics, Times};
+#[cfg(feature = "recorder")]
+use filch::TaskInfo;
+
 use crate::{blocking::Pool, context::Core, host::Host, runtime::Shared};
 
 impl<H: Host> Core for Shared<H> {
@@ -51,6 +54,15 @@ impl<H: Host> Core for Shared<H> {
             Some(times) => times.snapshot(class, queued),
             None => Times::new(0).snapshot(class, queued),
         }
+    }
+
+    #[cfg(feature = "recorder")]
+    fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool {
+        let platform = self.executor.platform();
+        let Some(recording) = platform.recording.get() else { return false };
+        let tasks = |visit: &mut dyn FnMut(TaskInfo)| self.executor.tasks(visit);
+        recording.dump(platform.now(), tasks, note, out);
+        true
     }
 
     fn pool(&self) -> Arc<Pool> {

@@ -20,6 +20,8 @@ use crate::{fork, panics::lock};
 pub(crate) struct Kind {
     pub(crate) host: TypeId,
     pub(crate) slots: usize,
+    /// Records that its recorder has room for, by worker; 0: it has none.
+    pub(crate) records: usize,
 }
 
 type Kept = (Kind, &'static (dyn Any + Send + Sync));

@@ -31,7 +31,7 @@ pub(crate) enum Frame<'a> {
     Task { task: u64, name: u16, scheduled: bool, class: u8 },
     /// The records that follow are those of a worker; 0xffff: of all other contexts. So many were written since the beginning.
     Lane { lane: u16, written: u64 },
-    /// See `Kind`. Of the time the lowest 46 bits are there.
+    /// See `Kind`. Of the time the lowest 45 bits are there.
     Record { code: u8, subject: u64, time: u64, extra: u16 },
     /// Of the lane, so many records were overwritten before they could be read.
     Lost { records: u64 },
@@ -88,7 +88,7 @@ pub(crate) fn send(out: &mut dyn FnMut(&[u8]), frame: &Frame<'_>) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(filch_loom)))]
 mod tests {
     use core::panic::Location;
     use std::{string::String, vec::Vec};

@@ -5,6 +5,7 @@ use filch::{Event, WorkerId};
 use crate::lane::Packed;
 
 /// Marks of a code beside the kind, in its lowest five bits.
+#[cfg(any(feature = "read", test))]
 pub(crate) const KIND: u8 = 31;
 /// Of a `PollStart`: the poll has ended at the same time. Of a `PollEnd`, or with the mark above: the task was ready then.
 pub(crate) const ENDED: u8 = 32;
@@ -112,7 +113,7 @@ pub(crate) fn lane(worker: Option<WorkerId>) -> u16 {
     worker.map_or(u16::MAX, |worker| worker.index() as u16)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::*;
 

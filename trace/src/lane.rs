@@ -4,8 +4,8 @@ use filch::atomic::{AtomicU32, AtomicUsize, AtomicWord, Ordering, Word, fence};
 
 /// Words of a record: it has 16 bytes.
 const WORDS: usize = 16 / size_of::<Word>();
-/// Bits of a time, in nanoseconds: 19 hours.
-pub(crate) const TIME: u32 = 46;
+/// Bits of a time, in nanoseconds: 9 hours.
+pub(crate) const TIME: u32 = 45;
 /// Bits of a record's subject.
 const SUBJECT: u32 = 56;
 
@@ -16,7 +16,7 @@ pub(crate) struct Packed {
     pub(crate) code: u8,
     /// A task, or a number, of 56 bits.
     pub(crate) subject: u64,
-    /// When, in nanoseconds, of which the lowest 46 bits are kept.
+    /// When, in nanoseconds, of which the lowest 45 bits are kept.
     pub(crate) time: u64,
     /// Below 0xffff.
     pub(crate) extra: u16,
@@ -26,11 +26,12 @@ impl Packed {
     /// The largest subject; larger ones become it.
     pub(crate) const MOST: u64 = (1 << SUBJECT) - 1;
 
+    #[inline(always)]
     fn halves(self, lap: usize) -> [u64; 2] {
         let time = self.time & ((1 << TIME) - 1);
         [
             u64::from(self.code) | self.subject.min(Self::MOST) << 8,
-            (lap as u64 & 3) | u64::from(self.extra) << 2 | time << 18,
+            mark_of(lap) | u64::from(self.extra) << 3 | time << 19,
         ]
     }
 
@@ -38,8 +39,8 @@ impl Packed {
         Self {
             code: first as u8,
             subject: first >> 8,
-            time: second >> 18,
-            extra: (second >> 2) as u16,
+            time: second >> 19,
+            extra: (second >> 3) as u16,
         }
     }
 }
@@ -49,7 +50,7 @@ const BUSY: Word = Word::MAX;
 
 /// Room for one record.
 ///
-/// INV-LAP: the lowest two bits of the last word are the lap by which it was written, and the word is stored last.
+/// INV-LAP: the lowest three bits of the last word tell the lap by which it was written, or are 0, and the word is stored last.
 ///
 /// INV-BUSY: in the ring that many contexts write to, a context makes the last word `BUSY` before it writes, and one that finds it so
 /// gives its record up.
@@ -90,6 +91,19 @@ impl Slot {
         }
     }
 
+    /// Adds marks to the code of this record, if that is what the slot holds. Only by the context that wrote it.
+    #[inline(always)]
+    fn mark(&self, code: u8, subject: u64, marks: u8) -> bool {
+        let half = u64::from(code) | subject << 8;
+        let first = |i: usize| (half >> (Word::BITS * i as u32)) as Word;
+        // Ordering: Relaxed: the context's own. A reader sees the record with these marks or without.
+        let is_it = (0..WORDS / 2).all(|i| self.0[i].load(Ordering::Relaxed) == first(i));
+        if is_it {
+            self.0[0].store(first(0) | Word::from(marks), Ordering::Relaxed);
+        }
+        is_it
+    }
+
     fn read(&self, lap: usize) -> Option<Packed> {
         let mut words = [0; WORDS];
         for i in (0..WORDS).rev() {
@@ -97,10 +111,10 @@ impl Slot {
             words[i] = self.0[i].load(Ordering::Acquire);
         }
         let halves = whole(words);
-        if words[WORDS - 1] == BUSY || halves[0] as u8 == 0 {
+        if words[WORDS - 1] == BUSY {
             return None;
         }
-        (halves[1] & 3 == lap as u64 & 3).then(|| Packed::of(halves))
+        (halves[1] & 7 == mark_of(lap)).then(|| Packed::of(halves))
     }
 }
 
@@ -108,6 +122,12 @@ impl Default for Slot {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// How a slot shows its lap: not 0, as before the first one.
+#[inline(always)]
+fn mark_of(lap: usize) -> u64 {
+    4 | lap as u64 & 3
 }
 
 /// The bits of the second half that has the lap come last.
@@ -139,13 +159,18 @@ fn whole(words: [Word; WORDS]) -> [u64; 2] {
 pub struct Lane {
     /// Records claimed.
     claimed: AtomicUsize,
-    /// The worker's own, as the next two: how many events more have the time that was read last.
+    /// How many events more have the time that was read last. The worker's own, as the rest; but others may make it 0.
     left: AtomicU32,
-    /// The recorder's tick when it was read.
-    tick: AtomicU32,
+    /// How many events had the time before.
+    had: AtomicU32,
     /// The time that was read last. On targets with narrow words, two of them.
-    time: [AtomicWord; 8 / size_of::<Word>()],
+    time: [AtomicWord; HALVES],
 }
+
+/// Words of a time.
+const HALVES: usize = 8 / size_of::<Word>();
+/// So many events have one time at most.
+const MOST: u64 = 32;
 
 impl Lane {
     maybe_const! {
@@ -154,9 +179,9 @@ impl Lane {
             Self {
                 claimed: AtomicUsize::new(0),
                 left: AtomicU32::new(0),
-                tick: AtomicU32::new(0),
+                had: AtomicU32::new(1),
                 #[cfg(not(filch_loom))]
-                time: [const { AtomicWord::new(0) }; 8 / size_of::<Word>()],
+                time: [const { AtomicWord::new(0) }; HALVES],
                 #[cfg(filch_loom)]
                 time: core::array::from_fn(|_| AtomicWord::new(0)),
             }
@@ -169,30 +194,62 @@ impl Lane {
         self.claimed.load(Ordering::Relaxed)
     }
 
-    /// The time for the worker's next record: read anew if `must`, after so many events, or in another tick.
+    /// Whether the time that was read last is that of one event more.
     #[inline(always)]
-    pub(crate) fn time(&self, must: bool, every: u32, tick: u32, now: impl FnOnce() -> u64) -> u64 {
-        // Ordering: Relaxed, here and below: only the worker uses them.
-        let left = self.left.load(Ordering::Relaxed);
-        if !must && left > 0 && self.tick.load(Ordering::Relaxed) == tick {
-            self.left.store(left - 1, Ordering::Relaxed);
-            let parts = core::array::from_fn(|i| self.time[i].load(Ordering::Relaxed));
-            return join(parts);
-        }
-        let time = now();
-        self.left.store(every - 1, Ordering::Relaxed);
-        self.tick.store(tick, Ordering::Relaxed);
+    pub(crate) fn has_time(&self) -> bool {
+        // Ordering: Relaxed, here and below: the worker's own, or a hint.
+        self.left.load(Ordering::Relaxed) > 0
+    }
+
+    /// The worker reads the time for its next event; or for the one after the next `forget`, if it counts at this moment.
+    pub(crate) fn forget_time(&self) {
+        self.left.store(0, Ordering::Relaxed);
+    }
+
+    /// The time that was read last, for one event more: see `has_time`.
+    #[inline(always)]
+    pub(crate) fn use_time(&self) -> u64 {
+        self.left.store(self.left.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+        self.time()
+    }
+
+    #[inline(always)]
+    fn time(&self) -> u64 {
+        join(core::array::from_fn(|i| self.time[i].load(Ordering::Relaxed)))
+    }
+
+    /// Reads the time. It is that of as many events more as came in `resolution` nanoseconds of late.
+    #[inline(never)]
+    pub(crate) fn read_time(&self, resolution: u64, now: impl FnOnce() -> u64) -> u64 {
+        let (before, now) = (self.time(), now());
+        // Events that have the time before, this one not among them.
+        let (had, left) = (self.had.load(Ordering::Relaxed), self.left.load(Ordering::Relaxed));
+        let had = u64::from(had.saturating_sub(left));
+        let passed = now.saturating_sub(before).max(1);
+        // Above zero, and a division by a power of two less than the time is close enough.
+        let next = (had.max(1) * resolution) >> passed.ilog2();
+        let next = next.min(MOST) as u32;
+        self.had.store(next + 1, Ordering::Relaxed);
+        self.left.store(next, Ordering::Relaxed);
         for (i, word) in self.time.iter().enumerate() {
-            word.store((time >> (32 * i)) as Word, Ordering::Relaxed);
+            word.store((now >> (32 * i)) as Word, Ordering::Relaxed);
         }
-        time
+        now
+    }
+
+    /// Adds marks to the last record, if it is this one, and has this worker's time of now.
+    #[inline(always)]
+    pub(crate) fn mark(&self, slots: &[Slot], code: u8, subject: u64, marks: u8) -> bool {
+        // Ordering: Relaxed: the worker's own. A handler that interrupts it here writes to other slots.
+        let number = self.claimed.load(Ordering::Relaxed).wrapping_sub(1);
+        place(slots, number).0.mark(code, subject, marks)
     }
 
     /// Writes a record. `alone`: only this worker writes here.
     #[inline(always)]
     pub(crate) fn write(&self, slots: &[Slot], packed: Packed, alone: bool) {
         let number = self.claim(alone);
-        // Ordering: Release pairs with the fence in `read`: a reader that sees a word of this record sees that it was claimed.
+        // Ordering: Release pairs with the Acquires in `Slot::read`: a reader that sees a word of this record sees that it was claimed.
         fence(Ordering::Release);
         let (slot, lap) = place(slots, number);
         if alone { slot.write(packed, lap) } else { slot.write_shared(packed, lap) }
@@ -214,8 +271,8 @@ impl Lane {
     pub(crate) fn read(&self, slots: &[Slot], number: usize) -> Option<Packed> {
         let (slot, lap) = place(slots, number);
         let packed = slot.read(lap)?;
-        // Ordering: Acquire pairs with the fence in `write`: had a word been of a later record, that one would be seen to be claimed.
-        fence(Ordering::Acquire);
+        // Ordering: Relaxed: the Acquires in `Slot::read` come before. They pair with the fence in `write`: had a word been of a later record,
+        // that one would be seen to be claimed.
         let claimed = self.claimed.load(Ordering::Relaxed);
         (claimed.wrapping_sub(number) <= slots.len()).then_some(packed)
     }
@@ -233,12 +290,13 @@ fn place(slots: &[Slot], number: usize) -> (&Slot, usize) {
     (&slots[number & (slots.len() - 1)], number >> slots.len().trailing_zeros())
 }
 
-fn join(parts: [Word; 8 / size_of::<Word>()]) -> u64 {
+#[inline(always)]
+fn join(parts: [Word; HALVES]) -> u64 {
     #[allow(clippy::unnecessary_cast, reason = "a word may be one of 32 bits")]
     parts.iter().enumerate().fold(0, |all, (i, part)| all | (*part as u64) << (32 * i))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::*;
 
@@ -274,11 +332,53 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_read_anew_after_so_many_events() {
+    fn the_time_is_read_by_the_pace_of_the_events() {
         let lane = Lane::new();
-        let time = |must, tick, now| lane.time(must, 3, tick, || now);
-        assert_eq!([time(false, 0, 1 << 40), time(false, 0, 2), time(false, 0, 3)], [1 << 40; 3]);
-        assert_eq!([time(false, 0, 4), time(true, 0, 5), time(false, 0, 6)], [4, 5, 5]);
-        assert_eq!(time(false, 1, 7), 7);
+        let mut now = 1 << 40;
+        // The mean time between two reads, once the lane knows the pace.
+        let mut reads = |pace: u64| {
+            let mut before = (now, 0);
+            let mut count = 0;
+            for i in 0..1_100 {
+                now += pace;
+                if lane.has_time() {
+                    assert_eq!(
+                        now - lane.use_time() <= 1_100,
+                        i >= 100 || now - lane.time() <= 1_100
+                    );
+                } else {
+                    assert_eq!(lane.read_time(512, || now), now);
+                    count += 1;
+                }
+                if i == 100 {
+                    before = (now, count);
+                }
+            }
+            (now - before.0) / (count - before.1)
+        };
+        for pace in [16, 20, 100, 300] {
+            let mean = reads(pace);
+            assert!((256..=1_100).contains(&mean), "{pace}: {mean}");
+        }
+        assert_eq!([reads(1_100), reads(2_000)], [1_100, 2_000]);
+        reads(16);
+        while !lane.has_time() {
+            lane.read_time(512, || now);
+        }
+        lane.forget_time();
+        assert!(!lane.has_time());
+    }
+
+    #[test]
+    fn a_record_is_marked_while_it_is_the_last() {
+        let (lane, slots) = (Lane::new(), [const { Slot::new() }; 4]);
+        let record = |code, subject| Packed { code, subject, time: 3, extra: 0 };
+        lane.write(&slots, record(3, 1 << 50), true);
+        assert!(!lane.mark(&slots, 3, 1 << 49, 32) && !lane.mark(&slots, 2, 1 << 50, 32));
+        assert!(lane.mark(&slots, 3, 1 << 50, 32));
+        assert!(lane.mark(&slots, 3 | 32, 1 << 50, 64));
+        assert_eq!(lane.read(&slots, 0), Some(record(3 | 32 | 64, 1 << 50)));
+        lane.write(&slots, record(2, 7), true);
+        assert!(!lane.mark(&slots, 3 | 32 | 64, 1 << 50, 128));
     }
 }

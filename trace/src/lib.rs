@@ -8,11 +8,10 @@
 //!
 //! ```
 //! use filch_trace::{Lane, NameSlot, Recorder, Slot};
-//! static RECORDER: Recorder<[Lane; 2], [Slot; 128], [NameSlot; 8]> = Recorder::new(
-//!     [const { Lane::new() }; 2],
-//!     [const { Slot::new() }; 128],
-//!     [const { NameSlot::new() }; 8],
-//! );
+//! static LANES: [Lane; 2] = [const { Lane::new() }; 2];
+//! static SLOTS: [Slot; 128] = [const { Slot::new() }; 128];
+//! static NAMES: [NameSlot; 8] = [const { NameSlot::new() }; 8];
+//! static RECORDER: Recorder = Recorder::new(&LANES, &SLOTS, &NAMES);
 //! RECORDER.record(Some(filch::WorkerId::new(0)), filch::Event::Park, || 1_000);
 //! let mut file = Vec::new();
 //! RECORDER.dump(2_000, |_| {}, "an example", &mut |bytes| file.extend_from_slice(bytes));
@@ -38,6 +37,8 @@ macro_rules! maybe_const {
 mod frame;
 mod kind;
 mod lane;
+#[cfg(all(test, filch_loom))]
+mod models;
 mod names;
 #[cfg(feature = "read")]
 pub mod read;

@@ -99,7 +99,7 @@ pub(crate) fn number(slots: &[NameSlot], label: Label) -> u16 {
     found.map_or(0, |place| place as u16 + 1)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::*;
 

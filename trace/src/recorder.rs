@@ -1,30 +1,29 @@
 //! The recorder: rings for all workers, and the names of tasks.
 
-use filch::{
-    Event, SpawnInfo, TaskInfo, WorkerId,
-    atomic::{AtomicU32, Ordering},
-};
+use filch::{Event, SpawnInfo, TaskInfo, WorkerId};
 
 use crate::{
     frame::{Frame, VERSION, send},
-    kind::{self, Kind},
+    kind::{self, AGAIN, ENDED, Kind},
     lane::{Lane, Packed, Slot},
     names::{self, Label, NameSlot},
 };
 
+/// The code of a record of a poll.
+const POLL: u8 = Kind::PollStart as u8;
+
 /// Records what the scheduler does, for ever: each ring keeps the last events of one worker, and one those of all other contexts.
 ///
-/// The memory is the user's. `L` has a [`Lane`] for each worker and one more, `S` the [`Slot`]s of all, 16 bytes each, which the lanes share
-/// out evenly, a power of two each; `N` a [`NameSlot`] for each kind of tasks.
+/// The memory is the user's: a [`Lane`] for each worker and one more, the [`Slot`]s of all, 16 bytes each, which the lanes share out evenly, a power
+/// of two each; and a [`NameSlot`] for each kind of tasks.
 ///
 /// ```
 /// use filch_trace::{Lane, NameSlot, Recorder, Slot};
 /// // Two workers, 256 records each and 256 for interrupt handlers: 12 KiB.
-/// static RECORDER: Recorder<[Lane; 3], [Slot; 3 * 256], [NameSlot; 16]> = Recorder::new(
-///     [const { Lane::new() }; 3],
-///     [const { Slot::new() }; 3 * 256],
-///     [const { NameSlot::new() }; 16],
-/// );
+/// static LANES: [Lane; 3] = [const { Lane::new() }; 3];
+/// static SLOTS: [Slot; 3 * 256] = [const { Slot::new() }; 3 * 256];
+/// static NAMES: [NameSlot; 16] = [const { NameSlot::new() }; 16];
+/// static RECORDER: Recorder = Recorder::new(&LANES, &SLOTS, &NAMES);
 /// // A platform's `event`:
 /// RECORDER.record(None, filch::Event::Park, || 0);
 /// assert_eq!(RECORDER.capacity(), 256);
@@ -32,81 +31,122 @@ use crate::{
 ///
 /// Idea: Go's execution tracer, and dial9, a flight recorder for tokio.
 #[derive(Debug)]
-pub struct Recorder<L, S, N> {
-    lanes: L,
-    slots: S,
-    names: N,
-    /// How many events have the same time.
-    every: u32,
-    tick: AtomicU32,
+pub struct Recorder {
+    lanes: &'static [Lane],
+    slots: &'static [Slot],
+    names: &'static [NameSlot],
+    /// A lane has two to the power of this slots.
+    shift: u32,
+    /// For so many nanoseconds a time is good, about; 0: for one event.
+    resolution: u64,
 }
 
-impl<L: AsRef<[Lane]>, S: AsRef<[Slot]>, N: AsRef<[NameSlot]>> Recorder<L, S, N> {
-    maybe_const! {
-        /// A recorder that reads the clock at each event.
-        pub fn new(lanes: L, slots: S, names: N) -> Self {
-            Self { lanes, slots, names, every: 1, tick: AtomicU32::new(0) }
-        }
+impl Recorder {
+    /// A recorder that reads the clock at each event. With fewer slots than lanes, or without a lane, it records nothing.
+    pub const fn new(
+        lanes: &'static [Lane],
+        slots: &'static [Slot],
+        names: &'static [NameSlot],
+    ) -> Self {
+        let (lanes, shift) = match slots.len().checked_div(lanes.len()) {
+            None | Some(0) => (&[] as &[Lane], 0),
+            Some(n) => (lanes, n.ilog2()),
+        };
+        Self { lanes, slots, names, shift, resolution: 0 }
     }
 
-    /// Where reading the clock is not cheap: a worker reads it for one of `n` of its polls, wakes, spawns and ends; those after it have its
-    /// time. It reads it always when it parks, unparks or steals, and for the first event after a [`tick`](Self::tick).
+    /// Where reading the clock takes longer than a short poll: polls, wakes, spawns and ends that come within about so many nanoseconds, 32 at
+    /// most, have one time, that of the first. A worker reads the clock as often as that takes by the events before; always when it parks,
+    /// unparks or steals; and for the first event after a [`tick`](Self::tick).
     #[must_use]
-    pub const fn reading_each(mut self, n: u32) -> Self {
-        self.every = if n == 0 { 1 } else { n };
+    pub const fn resolution(mut self, nanos: u64) -> Self {
+        self.resolution = nanos;
         self
     }
 
-    /// How many records a ring has room for. 0 if there are fewer slots than lanes: then nothing is recorded.
-    pub fn capacity(&self) -> usize {
-        match self.slots.as_ref().len().checked_div(self.lanes.as_ref().len()) {
-            None | Some(0) => 0,
-            Some(n) => 1 << n.ilog2(),
-        }
+    /// How many records a ring has room for.
+    pub const fn capacity(&self) -> usize {
+        if self.lanes.is_empty() { 0 } else { 1 << self.shift }
     }
 
-    /// Some time has passed: each worker reads the clock for its next event. From any context. Cost: an exchange.
+    /// Some time has passed: each worker reads the clock for its next event. From any context. Cost: a store for each worker.
     ///
-    /// Where the clock is not read for each event ([`reading_each`](Self::reading_each)), a timer that calls this each millisecond bounds the error of
-    /// a long poll's end by that.
+    /// With a [`resolution`](Self::resolution), a timer that calls this each millisecond bounds the error of a long poll's end by that, or
+    /// twice that.
     pub fn tick(&self) {
-        // Ordering: Relaxed: a hint.
-        self.tick.fetch_add(1, Ordering::Relaxed);
+        self.lanes.iter().for_each(Lane::forget_time);
     }
 
     /// The ring of a worker, and whether that is its only writer. All that have none share the last.
     #[inline(always)]
     fn ring(&self, worker: Option<WorkerId>) -> Option<(&Lane, &[Slot], bool)> {
-        let (lanes, size) = (self.lanes.as_ref(), self.capacity());
-        let last = lanes.len().checked_sub(1)?;
+        let last = self.lanes.len().checked_sub(1)?;
         let (index, alone) = match worker {
             Some(worker) if worker.index() < last => (worker.index(), true),
             _ => (last, false),
         };
-        let slots = self.slots.as_ref().get(index * size..(index + 1) * size)?;
-        if slots.is_empty() { None } else { Some((&lanes[index], slots, alone)) }
+        let slots = self.slots.get(index << self.shift..)?.get(..1 << self.shift)?;
+        Some((self.lanes.get(index)?, slots, alone))
     }
 
     /// Records an event. A platform calls it from [`Platform::event`](filch::Platform::event), with what it is given there: the worker is the
     /// calling context. `now` is the time in nanoseconds, of the platform's clock.
     ///
     /// From any context, interrupt handlers included, if `now` may be called there. Lock-free. Two contexts that record for one worker at the
-    /// same time make records worthless, and do no other harm. Cost: some nanoseconds, and those of `now`.
-    #[inline]
+    /// same time make records worthless, and do no other harm. Cost: one or two nanoseconds, and those of `now`.
+    #[inline(always)]
     pub fn record(&self, worker: Option<WorkerId>, event: Event<'_>, now: impl FnOnce() -> u64) {
+        match event {
+            Event::PollStart(task) => self.short(worker, Kind::PollStart, 0, task, 0, now),
+            Event::PollEnd(task) => self.short(worker, Kind::PollEnd, POLL, task, ENDED, now),
+            Event::End(task) => self.short(worker, Kind::End, 0, task, 0, now),
+            Event::Wake(task) => self.short(worker, Kind::Wake, POLL | ENDED, task, AGAIN, now),
+            other => self.long(worker, other, now),
+        }
+    }
+
+    /// A poll is one record, not three, if it ends at the time when it began, and the task is ready then: its begin is `open`, and gets a mark.
+    #[inline(always)]
+    fn short(
+        &self,
+        worker: Option<WorkerId>,
+        kind: Kind,
+        open: u8,
+        task: usize,
+        mark: u8,
+        now: impl FnOnce() -> u64,
+    ) {
+        let Some((lane, slots, alone)) = self.ring(worker) else { return };
+        let subject = task as u64 & Packed::MOST;
+        let time = if !alone {
+            now()
+        } else if lane.has_time() {
+            if mark != 0 && lane.mark(slots, open, subject, mark) {
+                return;
+            }
+            lane.use_time()
+        } else {
+            lane.read_time(self.resolution, now)
+        };
+        lane.write(slots, Packed { code: kind as u8, subject, time, extra: 0 }, alone);
+    }
+
+    #[inline(never)]
+    fn long(&self, worker: Option<WorkerId>, event: Event<'_>, now: impl FnOnce() -> u64) {
         let Some((lane, slots, alone)) = self.ring(worker) else { return };
         let Some(mut packed) = kind::of(&event) else { return };
-        packed.time = if alone {
-            let must = matches!(event, Event::Park | Event::Unpark | Event::Steal { .. });
-            // Ordering: Relaxed: a hint.
-            lane.time(must, self.every, self.tick.load(Ordering::Relaxed), now)
-        } else {
+        let must = matches!(event, Event::Park | Event::Unpark | Event::Steal { .. });
+        packed.time = if !alone {
             now()
+        } else if !must && lane.has_time() {
+            lane.use_time()
+        } else {
+            lane.read_time(self.resolution, now)
         };
-        if let Event::Spawn(task) = event {
-            return self.spawn(lane, slots, alone, packed, task.info());
+        match event {
+            Event::Spawn(task) => self.spawn(lane, slots, alone, packed, task.info()),
+            _ => lane.write(slots, packed, alone),
         }
-        lane.write(slots, packed, alone);
     }
 
     /// A spawn is up to three records: the spawn with the name, a class but the normal one, and a deadline.
@@ -136,7 +176,7 @@ impl<L: AsRef<[Lane]>, S: AsRef<[Slot]>, N: AsRef<[NameSlot]>> Recorder<L, S, N>
         if name.is_none() && place.is_none() {
             return 0;
         }
-        names::number(self.names.as_ref(), Label { name: name.unwrap_or(""), place })
+        names::number(self.names, Label { name: name.unwrap_or(""), place })
     }
 
     /// Writes what was recorded, as a file of this crate's format, piece by piece. `now` is the time, and `tasks` calls its argument with each
@@ -151,7 +191,7 @@ impl<L: AsRef<[Lane]>, S: AsRef<[Slot]>, N: AsRef<[NameSlot]>> Recorder<L, S, N>
         note: &str,
         out: &mut dyn FnMut(&[u8]),
     ) {
-        let lanes = self.lanes.as_ref();
+        let lanes = self.lanes;
         let workers = lanes.len().saturating_sub(1) as u16;
         send(out, &Frame::Header { magic: *b"filch", version: VERSION, now, workers });
         tasks(&mut |task| {
@@ -169,7 +209,7 @@ impl<L: AsRef<[Lane]>, S: AsRef<[Slot]>, N: AsRef<[NameSlot]>> Recorder<L, S, N>
                 dump_lane(lane, slots, worker, out);
             }
         }
-        for (i, slot) in self.names.as_ref().iter().enumerate() {
+        for (i, slot) in self.names.iter().enumerate() {
             let Some(label) = slot.get() else { continue };
             send(out, &Frame::name(i as u16 + 1, label));
         }

@@ -148,7 +148,10 @@ impl<P: Platform> Ward<P> {
 
     #[inline(always)]
     pub(crate) fn event(&self, worker: Option<WorkerId>, event: Event<'_>) {
-        returns(|| self.0.event(worker, event));
+        // In place, so that a sink's match on the event is decided here, where it is known.
+        let bomb = Unwound;
+        self.0.event(worker, event);
+        core::mem::forget(bomb);
     }
 }
 

@@ -105,14 +105,20 @@ impl Describe for Ready {
     }
 
     fn describe(&self) -> SpawnInfo {
+        let header = self.header();
         // SAFETY: the `Ready` is a reference.
-        let info = unsafe { TaskInfo::of(self.as_ptr()) };
+        let vtable = unsafe { header.vtable() };
+        // SAFETY: as above; the table is that of the task's type.
+        let tag = unsafe { (vtable.meta)(self.as_ptr()) };
         SpawnInfo {
-            name: info.name,
-            type_name: info.type_name,
-            location: info.location,
+            name: tag.name,
+            #[cfg(feature = "type-names")]
+            type_name: Some((vtable.type_name)()),
+            #[cfg(not(feature = "type-names"))]
+            type_name: None,
+            location: tag.location,
             #[cfg(feature = "classes")]
-            class: info.class,
+            class: header.state.load().class(),
             #[cfg(feature = "classes")]
             deadline: self.due().and_then(Due::at),
         }

@@ -1,17 +1,24 @@
 //! Reads traces, on any machine.
 
+mod chrome;
+mod label;
+mod merge;
+mod perfetto;
+mod serial;
 mod story;
+mod summary;
+mod teller;
 
 use core::fmt;
-use std::{
-    collections::BTreeMap,
-    string::{String, ToString},
-    vec::Vec,
-};
+use std::{collections::BTreeMap, string::String, vec::Vec};
 
-pub use self::story::{Cause, Poll, Sleep, Story, Task, Wait};
+pub use self::{
+    serial::serial,
+    story::{Cause, Poll, Sleep, Story, Task, Wait},
+    summary::Summary,
+};
 use crate::{
-    frame::{Frame, VERSION},
+    frame::{Frame, LONGEST, VERSION},
     kind::{AGAIN, ENDED, Kind, lengthen},
     lane::TIME,
 };
@@ -70,6 +77,8 @@ pub struct Lane {
     pub worker: Option<u16>,
     /// Records since the beginning.
     pub written: u64,
+    /// Records that are there.
+    pub records: u64,
     /// Records that were overwritten as the trace was written.
     pub lost: u64,
     /// What is there.
@@ -165,10 +174,9 @@ impl Trace {
     pub fn read(bytes: &[u8]) -> Result<Self, ReadError> {
         let mut trace = None;
         let mut damaged = 0;
+        let mut buffer = [0; LONGEST];
         for chunk in bytes.split(|byte| *byte == 0).filter(|chunk| !chunk.is_empty()) {
-            let mut chunk = chunk.to_vec();
-            chunk.push(0);
-            match (postcard::from_bytes_cobs(&mut chunk), &mut trace) {
+            match (postcard::from_bytes_cobs(buffered(chunk, &mut buffer)), &mut trace) {
                 (
                     Ok(Frame::Header {
                         magic: [b'f', b'i', b'l', b'c', b'h'],
@@ -217,10 +225,10 @@ impl Trace {
                 None => self.damaged += 1,
             },
             Frame::Name { number, name, file, line, column } => {
-                let name = Name { name: name.to_string(), place: (file.to_string(), line, column) };
+                let name = Name { name: printable(name), place: (printable(file), line, column) };
                 self.names.insert(number, name);
             }
-            Frame::Note { text } => self.notes.push(text.to_string()),
+            Frame::Note { text } => self.notes.push(printable(text)),
             Frame::Header { .. } | Frame::End => {}
         }
     }
@@ -253,6 +261,7 @@ impl Trace {
             Kind::Deadline => What::Deadline { at: subject },
             Kind::Late => What::Late { task, nanos: lengthen(extra) },
         };
+        lane.records += 1;
         lane.entries.push(Entry { time, what });
         let mut more = |what| lane.entries.push(Entry { time, what });
         if kind == Kind::PollStart && code & ENDED != 0 {
@@ -270,8 +279,28 @@ impl Trace {
 
     /// What the tasks and the workers did, put together.
     pub fn story(&self) -> Story {
-        Story::of(self)
+        teller::story(self)
     }
+
+    /// What happened, as text: see [`Summary`].
+    pub fn summary(&self) -> Summary {
+        Summary::of(self)
+    }
+}
+
+/// A frame, where it can be decoded in place, with its zero; an empty one if it is longer than frames are.
+fn buffered<'a>(chunk: &[u8], buffer: &'a mut [u8; LONGEST]) -> &'a mut [u8] {
+    let length = if chunk.len() < LONGEST { chunk.len() } else { 0 };
+    buffer[..length].copy_from_slice(&chunk[..length]);
+    buffer[length] = 0;
+    &mut buffer[..=length]
+}
+
+/// The text without what a terminal may take for commands. Lines stay.
+fn printable(text: &str) -> String {
+    let replace =
+        |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };
+    text.chars().map(replace).collect()
 }
 
 #[cfg(test)]

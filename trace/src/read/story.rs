@@ -1,11 +1,8 @@
 //! What happened, put together from the records of all workers: each task's life, each poll, each wait.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    vec::Vec,
-};
+use std::vec::Vec;
 
-use super::{Class, Entry, Trace, What};
+use super::Class;
 
 /// What happened, by tasks, polls and waits. Times are in nanoseconds of the trace's clock.
 #[derive(Clone, Debug, Default)]
@@ -18,8 +15,10 @@ pub struct Story {
     pub waits: Vec<Wait>,
     /// All times in which workers slept.
     pub sleeps: Vec<Sleep>,
-    /// The time of the first record, and that of the last.
+    /// The time of the first record, and that of the end: of the last record, or when the trace was written.
     pub span: (u64, u64),
+    /// All of that in one order. On each worker, beginnings and ends are as those of brackets.
+    pub(super) log: Vec<Done>,
 }
 
 /// A task.
@@ -37,7 +36,7 @@ pub struct Task {
     pub ended: Option<u64>,
     /// Polls that are recorded.
     pub polls: usize,
-    /// The time in them, in nanoseconds, without polls on top of them.
+    /// The time in them up to the end, in nanoseconds, without polls on top of them.
     pub busy: u64,
     /// Its last wake, and by what.
     pub woken: Option<(u64, Cause)>,
@@ -52,6 +51,8 @@ pub struct Task {
 pub enum Cause {
     /// A task, by its place in [`Story::tasks`].
     Task(usize),
+    /// Its own poll, which has just ended: it, or anything else, woke it in that.
+    Again,
     /// A worker outside of polls: a timer, I/O.
     Worker(u16),
     /// A context that is no worker's.
@@ -71,6 +72,10 @@ pub struct Poll {
     pub end: Option<u64>,
     /// On top of so many other polls.
     pub depth: usize,
+    /// The wait before it, by its place in [`Story::waits`]; none if that is not recorded.
+    pub wait: Option<usize>,
+    /// Whether the record of its end is lost. It ended at `end` or before.
+    pub cut: bool,
 }
 
 /// A wait for a worker: from a spawn or a wake to a poll.
@@ -82,8 +87,14 @@ pub struct Wait {
     pub start: u64,
     /// When its poll began; none if it had not.
     pub end: Option<u64>,
-    /// What woke it.
+    /// What woke or spawned it.
     pub by: Cause,
+    /// The worker that did so; none if that was another context.
+    pub on: Option<u16>,
+    /// Whether it was spawned, not woken.
+    pub spawn: bool,
+    /// Whether it is over, though no poll of the task is recorded.
+    pub lost: bool,
 }
 
 /// A worker's sleep.
@@ -97,57 +108,41 @@ pub struct Sleep {
     pub end: Option<u64>,
 }
 
-/// What is known in the midst of it.
-#[derive(Default)]
-struct Teller {
-    story: Story,
-    /// The task that has this address now.
-    at: HashMap<u64, usize>,
-    /// The waits that have not ended, by task.
-    waiting: BTreeMap<usize, usize>,
-    /// Of each ring: the polls under way, the innermost last, and a sleep.
-    polling: HashMap<Option<u16>, Vec<Running>>,
-    sleeping: HashMap<Option<u16>, usize>,
-    /// The task of the last spawn of each ring.
-    spawned: HashMap<Option<u16>, usize>,
+/// What a context did, as the exporters need it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    /// The worker; none for all other contexts.
+    pub(super) worker: Option<u16>,
+    pub(super) time: u64,
+    pub(super) what: Doing,
 }
 
-/// A poll under way.
-struct Running {
-    /// Its place among the polls.
-    poll: usize,
-    /// Since when it is the innermost one.
-    since: u64,
+/// What a context did. Places are those in the story.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Doing {
+    /// A poll begins.
+    Poll(usize),
+    /// A sleep begins.
+    Sleep(usize),
+    /// What has begun last, and not ended, ends. At the end of the trace all does.
+    End,
+    /// It wakes or spawns a task, which waits from then on.
+    Wait(usize),
+    Steal {
+        victim: u16,
+        tasks: u64,
+    },
+    LongPoll {
+        worker: u16,
+        nanos: u64,
+    },
+    Late {
+        task: usize,
+        nanos: u64,
+    },
 }
 
 impl Story {
-    pub(super) fn of(trace: &Trace) -> Self {
-        let mut teller = Teller::default();
-        let mut all: Vec<(Option<u16>, Entry)> = Vec::new();
-        for lane in &trace.lanes {
-            all.extend(lane.entries.iter().map(|entry| (lane.worker, *entry)));
-        }
-        // Stable: what one worker did at one time stays in order.
-        all.sort_by_key(|(_, entry)| entry.time);
-        for (worker, entry) in &all {
-            teller.tell(*worker, *entry);
-        }
-        for live in &trace.tasks {
-            let task = teller.task(live.task);
-            let task = &mut teller.story.tasks[task];
-            // A record may be younger than the list.
-            if task.ended.is_none() {
-                task.alive = true;
-                task.scheduled = live.scheduled;
-                task.class = live.class;
-                task.name = if task.name == 0 { live.name } else { task.name };
-            }
-        }
-        let time = |entry: Option<&(_, Entry)>| entry.map_or(trace.now, |(_, entry)| entry.time);
-        teller.story.span = (time(all.first()), time(all.last()).max(trace.now));
-        teller.story
-    }
-
     /// The time from a spawn or a wake to the poll, of each wait that has ended, in ascending order, in nanoseconds.
     pub fn delays(&self) -> Vec<u64> {
         let mut delays: Vec<_> = self
@@ -157,116 +152,5 @@ impl Story {
             .collect();
         delays.sort_unstable();
         delays
-    }
-}
-
-impl Teller {
-    /// The task with this address, a new one if there was none.
-    fn task(&mut self, address: u64) -> usize {
-        match self.at.get(&address) {
-            Some(task) => *task,
-            None => self.new_task(address),
-        }
-    }
-
-    fn new_task(&mut self, address: u64) -> usize {
-        let task = self.story.tasks.len();
-        self.story.tasks.push(Task { address, ..Task::default() });
-        self.at.insert(address, task);
-        task
-    }
-
-    /// What the context of this ring is doing.
-    fn cause(&self, worker: Option<u16>) -> Cause {
-        let running = self.polling.get(&worker).and_then(|polls| polls.last());
-        match (running, worker) {
-            (Some(running), _) => Cause::Task(self.story.polls[running.poll].task),
-            (None, Some(worker)) => Cause::Worker(worker),
-            (None, None) => Cause::Outside,
-        }
-    }
-
-    fn tell(&mut self, worker: Option<u16>, Entry { time, what }: Entry) {
-        match what {
-            What::Spawn { task, name } => {
-                let by = self.cause(worker);
-                let task = self.new_task(task);
-                self.spawned.insert(worker, task);
-                let row = &mut self.story.tasks[task];
-                (row.name, row.spawned) = (name, Some((time, by)));
-                self.wait(task, time, by);
-            }
-            What::Wake { task } => {
-                let (task, by) = (self.task(task), self.cause(worker));
-                self.story.tasks[task].woken = Some((time, by));
-                self.wait(task, time, by);
-            }
-            What::PollStart { task } => self.begin(worker, task, time),
-            What::PollEnd { task } => self.end(worker, task, time),
-            What::End { task: address } => {
-                let task = self.task(address);
-                self.story.tasks[task].ended = Some(time);
-                self.waiting.remove(&task);
-                self.at.remove(&address);
-            }
-            What::Park => {
-                if let Some(number) = worker {
-                    self.sleeping.insert(worker, self.story.sleeps.len());
-                    self.story.sleeps.push(Sleep { worker: number, start: time, end: None });
-                }
-            }
-            What::Unpark => {
-                if let Some(sleep) = self.sleeping.remove(&worker) {
-                    self.story.sleeps[sleep].end = Some(time);
-                }
-            }
-            What::Class { task, class } => {
-                let task = self.task(task);
-                self.story.tasks[task].class = class;
-            }
-            What::Steal { .. }
-            | What::LongPoll { .. }
-            | What::Deadline { .. }
-            | What::Late { .. } => {}
-        }
-    }
-
-    fn wait(&mut self, task: usize, start: u64, by: Cause) {
-        self.waiting.insert(task, self.story.waits.len());
-        self.story.waits.push(Wait { task, start, end: None, by });
-    }
-
-    fn begin(&mut self, worker: Option<u16>, task: u64, time: u64) {
-        let task = self.task(task);
-        if let Some(wait) = self.waiting.remove(&task) {
-            self.story.waits[wait].end = Some(time);
-        }
-        self.story.tasks[task].polls += 1;
-        let polls = self.polling.entry(worker).or_default();
-        if let Some(Running { poll, since }) = polls.last() {
-            let below = self.story.polls[*poll].task;
-            self.story.tasks[below].busy += time.saturating_sub(*since);
-        }
-        polls.push(Running { poll: self.story.polls.len(), since: time });
-        let depth = polls.len() - 1;
-        self.story.polls.push(Poll { worker, task, start: time, end: None, depth });
-    }
-
-    fn end(&mut self, worker: Option<u16>, address: u64, time: u64) {
-        let polls = self.polling.entry(worker).or_default();
-        let is_it = |running: &Running| {
-            self.story.tasks[self.story.polls[running.poll].task].address == address
-        };
-        // Without its beginning, which was overwritten, the end says little.
-        let Some(place) = polls.iter().rposition(is_it) else { return };
-        // Polls above it have lost their ends.
-        polls.truncate(place + 1);
-        let Some(Running { poll, since }) = polls.pop() else { return };
-        self.story.polls[poll].end = Some(time);
-        let task = self.story.polls[poll].task;
-        self.story.tasks[task].busy += time.saturating_sub(since);
-        if let Some(below) = polls.last_mut() {
-            below.since = time;
-        }
     }
 }

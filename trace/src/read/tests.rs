@@ -5,17 +5,15 @@ use filch::{Event, WorkerId};
 use super::*;
 use crate::{NameSlot, Recorder, Slot};
 
-type Small = Recorder<Vec<crate::Lane>, Vec<Slot>, Vec<NameSlot>>;
-
-fn recorder(records: usize) -> Small {
+fn recorder(records: usize) -> Recorder {
     Recorder::new(
-        (0..3).map(|_| crate::Lane::new()).collect(),
-        (0..3 * records).map(|_| Slot::new()).collect(),
-        (0..8).map(|_| NameSlot::new()).collect(),
+        (0..3).map(|_| crate::Lane::new()).collect::<Vec<_>>().leak(),
+        (0..3 * records).map(|_| Slot::new()).collect::<Vec<_>>().leak(),
+        (0..8).map(|_| NameSlot::new()).collect::<Vec<_>>().leak(),
     )
 }
 
-fn dump(recorder: &Small, now: u64) -> Vec<u8> {
+fn dump(recorder: &Recorder, now: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     recorder.dump(now, |_| {}, "a test", &mut |part| bytes.extend_from_slice(part));
     bytes
@@ -26,7 +24,7 @@ fn worker(n: u16) -> Option<WorkerId> {
 }
 
 /// Worker 0 wakes task 16, which worker 1 polls; task 32 is polled in that poll.
-fn scene(recorder: &Small) {
+fn scene(recorder: &Recorder) {
     let mut time = 1 << 47;
     let mut at = |who, event| {
         time += 10;

@@ -1,0 +1,221 @@
+//! The flight recorder: what a snapshot says is what was done.
+
+use core::time::Duration;
+use std::{sync::mpsc, thread, time::Instant};
+
+use filch_std::{Class, Handle, Runtime, TaskOptions, WorkerId, spawn, spawn_with, yield_now};
+use filch_test_support::{Flag, until, watchdog};
+use filch_trace::read::{Cause, Story, Task, Trace, What};
+
+fn runtime(workers: usize, records: usize) -> Runtime {
+    Runtime::builder().workers(workers).recorder(records).build().unwrap()
+}
+
+fn trace(runtime: &Runtime) -> Trace {
+    trace_of(*runtime.handle())
+}
+
+/// When the workers have done all that they do, and recorded it.
+fn last_trace(runtime: Runtime) -> Trace {
+    let handle = *runtime.handle();
+    drop(runtime);
+    trace_of(handle)
+}
+
+fn trace_of(handle: Handle) -> Trace {
+    let snapshot = handle.snapshot().expect("there is a recorder");
+    let trace = Trace::read(snapshot.as_bytes()).unwrap();
+    assert!(trace.complete && trace.damaged == 0);
+    trace
+}
+
+/// The tasks with this name.
+fn named<'a>(trace: &'a Trace, story: &'a Story, name: &'a str) -> impl Iterator<Item = &'a Task> {
+    let has_name = move |task: &&Task| trace.name(task.name).is_some_and(|n| n.name == name);
+    story.tasks.iter().filter(has_name)
+}
+
+fn block(time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        core::hint::spin_loop();
+    }
+}
+
+#[test]
+fn what_tasks_did_adds_up() {
+    let _watchdog = watchdog();
+    let runtime = runtime(2, 1 << 14);
+    runtime
+        .block_on(runtime.spawn(async {
+            let yields = |n| async move {
+                for _ in 0..n {
+                    yield_now().await;
+                }
+            };
+            let name = TaskOptions::new().name("yields");
+            let tasks: Vec<_> = (0..50).map(|i| spawn_with(name, yields(i)).unwrap()).collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        }))
+        .unwrap();
+    let trace = last_trace(runtime);
+    let story = trace.story();
+    let mut polls: Vec<_> = named(&trace, &story, "yields")
+        .map(|task| {
+            assert!(task.spawned.is_some_and(|(_, by)| matches!(by, Cause::Task(_))));
+            assert!(task.ended.is_some() && !task.alive);
+            task.polls
+        })
+        .collect();
+    polls.sort_unstable();
+    assert_eq!(polls, (1..=50).collect::<Vec<_>>());
+    for (i, task) in story.tasks.iter().enumerate() {
+        let ended = story.waits.iter().filter(|wait| wait.task == i && wait.end.is_some()).count();
+        assert_eq!(ended, task.polls, "each poll ends a wait: {task:?}");
+    }
+    assert!(story.polls.iter().all(|poll| poll.end.is_some()));
+}
+
+#[test]
+fn tasks_have_names_and_places() {
+    let _watchdog = watchdog();
+    let runtime = runtime(1, 1024);
+    let waits = Flag::new();
+    let line = line!() + 1;
+    let unnamed = runtime.spawn(waits.wait());
+    let options = TaskOptions::new().name("urgent").class(Class::Urgent);
+    runtime.block_on(runtime.handle().spawn_with(options, async {}).unwrap()).unwrap();
+    until(|| waits.is_awaited());
+    let trace = trace(&runtime);
+    let story = trace.story();
+    let urgent = named(&trace, &story, "urgent").next().unwrap();
+    assert_eq!(urgent.class, filch_trace::read::Class::Urgent);
+    let [live] = trace.tasks[..] else { panic!("one task lives: {:?}", trace.tasks) };
+    assert!(!live.scheduled);
+    let name = trace.name(live.name).unwrap();
+    assert!(name.name.contains("Flag::wait"), "{name}");
+    assert!(name.place.0.ends_with("recorder.rs") && name.place.1 == line, "{name}");
+    waits.set();
+    runtime.block_on(unnamed).unwrap();
+}
+
+#[test]
+fn a_blocking_call_is_the_longest_poll() {
+    let _watchdog = watchdog();
+    let runtime = runtime(1, 1 << 12);
+    runtime
+        .block_on(runtime.spawn(async {
+            let busy = spawn_with(TaskOptions::new().name("busy"), async {
+                for _ in 0..200 {
+                    yield_now().await;
+                }
+            });
+            for _ in 0..50 {
+                yield_now().await;
+            }
+            let blocks = TaskOptions::new().name("blocks");
+            spawn_with(blocks, async { block(Duration::from_millis(20)) }).unwrap().await.unwrap();
+            busy.unwrap().await.unwrap();
+        }))
+        .unwrap();
+    let trace = last_trace(runtime);
+    let story = trace.story();
+    let length = |poll: &&filch_trace::read::Poll| poll.end.unwrap() - poll.start;
+    let longest = story.polls.iter().max_by_key(length).unwrap();
+    assert_eq!(trace.name(story.tasks[longest.task].name).unwrap().name, "blocks");
+    assert!((18_000_000..).contains(&length(&longest)), "{longest:?}");
+    let others: u64 =
+        story.polls.iter().filter(|poll| *poll != longest).map(|poll| length(&poll)).sum();
+    // A busy machine may take the thread off its core in any poll.
+    println!("all other polls: {others} ns");
+}
+
+/// A running poll has begun, and has no end.
+#[test]
+fn a_snapshot_of_a_stuck_worker_shows_its_poll() {
+    let _watchdog = watchdog();
+    let runtime = runtime(2, 256);
+    let (free, stuck) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let options = TaskOptions::new().name("stuck").pinned(WorkerId::new(1));
+    let task = runtime.handle().spawn_with(options, async move {
+        tell.send(()).unwrap();
+        let _ = stuck.recv();
+    });
+    told.recv().unwrap();
+    let trace = trace(&runtime);
+    let story = trace.story();
+    let [poll] = story.polls.iter().filter(|poll| poll.end.is_none()).collect::<Vec<_>>()[..]
+    else {
+        panic!("one poll has not ended: {story:?}")
+    };
+    assert_eq!(poll.worker, Some(1));
+    assert_eq!(trace.name(story.tasks[poll.task].name).unwrap().name, "stuck");
+    drop(free);
+    runtime.block_on(task.unwrap()).unwrap();
+}
+
+#[test]
+fn a_snapshot_may_be_taken_at_any_time() {
+    let _watchdog = watchdog();
+    let runtime = runtime(2, 64);
+    let over = Flag::new();
+    let works: Vec<_> = (0..8)
+        .map(|_| {
+            let over = over.clone();
+            runtime.spawn(async move {
+                while !over.is_set() {
+                    spawn(yield_now()).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let mut records = 0;
+    for _ in 0..200 {
+        let trace = trace(&runtime);
+        assert_eq!(trace.lanes.len(), trace.workers as usize + 1);
+        for lane in &trace.lanes {
+            assert!(lane.entries.windows(2).all(|two| two[0].time <= two[1].time));
+            let records_here = lane.entries.iter().filter(|entry| {
+                // Marks of a poll's record are entries too.
+                !matches!(entry.what, What::PollEnd { .. } | What::Wake { .. })
+            });
+            assert!(records_here.count() <= 64);
+            records += lane.entries.len();
+        }
+        drop(trace.story());
+    }
+    assert!(records > 0);
+    over.set();
+    works.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+}
+
+#[test]
+fn an_idle_runtime_rests_and_a_tick_comes_after_it() {
+    let _watchdog = watchdog();
+    let runtime = runtime(1, 256);
+    for _ in 0..3 {
+        // Longer than the ticks go on.
+        thread::sleep(Duration::from_millis(150));
+        runtime.block_on(runtime.spawn(async { block(Duration::from_millis(5)) })).unwrap();
+    }
+    let story = last_trace(runtime).story();
+    let long = story.polls.iter().filter(|poll| poll.end.unwrap() - poll.start > 4_000_000);
+    assert_eq!(long.count(), 3);
+}
+
+#[test]
+fn runtimes_with_and_without_come_and_go() {
+    let _watchdog = watchdog();
+    for records in [0, 100, 0, 100, 1000] {
+        let runtime = runtime(1, records);
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+        assert_eq!(runtime.handle().snapshot().is_some(), records > 0);
+        let handle = *runtime.handle();
+        drop(runtime);
+        // What it did last can be asked for afterwards.
+        assert_eq!(handle.snapshot().is_some(), records > 0);
+    }
+}
