@@ -2,7 +2,7 @@
 cd "$(dirname "${BASH_SOURCE[0]}")"
 export PATH=$PWD/target/tools/bin:$PATH
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR
-targets=(ring injector deque wheel state executor)
+targets=(ring injector deque wheel state executor trace)
 host=x86_64-unknown-linux-gnu
 programs=target/$host/release
 

@@ -1,5 +1,5 @@
 //! The fuzz targets: each turns its input into a list of operations, applies them to the real code
-//! and to a plain model of it, and panics if the two differ. `targets/` wraps them for libFuzzer;
+//! and to a plain model of it, and panics if the two differ; `trace` reads it. `targets/` wraps them for libFuzzer;
 //! `tests/corpus.rs` runs the corpora.
 
 #[path = "../../core/tests/common/mod.rs"]
@@ -9,13 +9,15 @@ mod executor;
 mod injector;
 mod ring;
 mod state;
+mod trace;
 mod wheel;
 mod world;
 
 use arbitrary::{Arbitrary, Unstructured};
 
 /// The targets by name.
-pub const TARGETS: [&str; 6] = ["ring", "injector", "deque", "wheel", "state", "executor"];
+pub const TARGETS: [&str; 7] =
+    ["ring", "injector", "deque", "wheel", "state", "executor", "trace"];
 
 /// Runs a target on an input. The fuzzer searches for panics.
 pub fn run(target: &str, data: &[u8]) {
@@ -27,6 +29,7 @@ pub fn run(target: &str, data: &[u8]) {
         "wheel" => wheel::run(input),
         "state" => state::run(input),
         "executor" => executor::run(input),
+        "trace" => trace::run(input),
         _ => panic!("no such target: {target}"),
     }
 }

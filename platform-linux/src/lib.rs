@@ -42,6 +42,8 @@ pub mod net;
 pub mod pipe;
 mod poller;
 pub mod process;
+#[cfg(feature = "recorder")]
+pub mod recorder;
 pub mod signal;
 mod slab;
 mod source;

@@ -273,7 +273,7 @@ fn any_number_of_tasks_wait_and_all_hear() {
         for reader in readers {
             sum += reader.await.unwrap();
         }
-        assert_eq!(sum, (0..100).sum());
+        assert_eq!(sum, (0..100).sum::<u32>());
     });
 }
 

@@ -169,6 +169,11 @@ impl Handle {
         self.dump("", &mut |part| bytes.extend_from_slice(part)).then_some(Snapshot(bytes))
     }
 
+    /// Whether [`snapshot`](Self::snapshot) gives anything: the runtime has a flight recorder, and is this process's.
+    pub fn is_recorded(&self) -> bool {
+        self.0.records && self.check().is_ok()
+    }
+
     /// As [`snapshot`](Self::snapshot), piece by piece, with a note on why: without an allocation, and without a lock. False if there is nothing
     /// to write.
     ///

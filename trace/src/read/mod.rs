@@ -228,7 +228,9 @@ impl Trace {
                 let name = Name { name: printable(name), place: (printable(file), line, column) };
                 self.names.insert(number, name);
             }
-            Frame::Note { text } => self.notes.push(printable(text)),
+            Frame::Note { text } => {
+                self.notes.push(text.split('\n').map(printable).collect::<Vec<_>>().join("\n"))
+            }
             Frame::Header { .. } | Frame::End => {}
         }
     }
@@ -296,10 +298,9 @@ fn buffered<'a>(chunk: &[u8], buffer: &'a mut [u8; LONGEST]) -> &'a mut [u8] {
     &mut buffer[..=length]
 }
 
-/// The text without what a terminal may take for commands. Lines stay.
+/// The text without what a terminal may take for commands.
 fn printable(text: &str) -> String {
-    let replace =
-        |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };
+    let replace = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
     text.chars().map(replace).collect()
 }
 

@@ -1,4 +1,4 @@
-use std::{boxed::Box, vec, vec::Vec};
+use std::{boxed::Box, string::ToString, vec, vec::Vec};
 
 use filch::{Event, WorkerId};
 
@@ -116,4 +116,105 @@ fn another_version_is_refused() {
     let header = Frame::Header { magic: *b"filch", version: VERSION + 1, now: 0, workers: 0 };
     crate::frame::send(&mut |part| bytes.extend_from_slice(part), &header);
     assert_eq!(Trace::read(&bytes).unwrap_err(), ReadError::Version(VERSION + 1));
+}
+
+/// Of the clock that is read for one of several events: the records of worker 1 are somewhat early.
+#[test]
+fn a_poll_comes_after_its_wake() {
+    let recorder = recorder(64);
+    let at = |who, time, event| recorder.record(worker(who), event, || time);
+    at(0, 1_000, Event::PollStart(48));
+    at(0, 1_500, Event::Wake(16));
+    at(0, 9_000, Event::PollEnd(48));
+    at(1, 900, Event::PollStart(16));
+    at(1, 1_800, Event::PollEnd(16));
+    let story = Trace::read(&dump(&recorder, 10_000)).unwrap().story();
+    let poll = story.polls.iter().find(|poll| poll.worker == Some(1)).unwrap();
+    assert_eq!((poll.start, poll.end, poll.wait), (1_500, Some(1_800), Some(0)));
+    assert_eq!(story.waits.len(), 1);
+    assert_eq!((story.waits[0].on, story.waits[0].end), (Some(0), Some(1_500)));
+}
+
+#[test]
+fn a_poll_of_which_the_end_is_lost_is_not_under_way() {
+    let recorder = recorder(64);
+    let mut time = 0;
+    let mut at = |who, event| {
+        time += 10;
+        recorder.record(worker(who), event, || time);
+    };
+    at(0, Event::Wake(16));
+    at(0, Event::PollStart(16));
+    at(1, Event::Wake(16));
+    at(1, Event::PollStart(16));
+    at(1, Event::PollEnd(16));
+    at(0, Event::PollStart(32));
+    at(0, Event::PollStart(32));
+    let story = Trace::read(&dump(&recorder, 100)).unwrap().story();
+    let polls: Vec<_> = story.polls.iter().map(|poll| (poll.start, poll.end, poll.cut)).collect();
+    let expected =
+        [(20, Some(60), true), (40, Some(50), false), (60, Some(70), true), (70, None, false)];
+    assert_eq!(polls, expected);
+    assert!(story.polls.iter().all(|poll| poll.depth == 0));
+}
+
+#[test]
+fn a_poll_that_ends_ready_wakes_its_task() {
+    let recorder = recorder(64);
+    for (time, event) in [
+        (10, Event::PollStart(16)),
+        (20, Event::PollEnd(16)),
+        (20, Event::Wake(16)),
+        (30, Event::PollStart(16)),
+    ] {
+        recorder.record(worker(0), event, || time);
+    }
+    let story = Trace::read(&dump(&recorder, 100)).unwrap().story();
+    assert_eq!((story.waits.len(), story.waits[0].by), (1, Cause::Again));
+    assert_eq!(story.polls[1].wait, Some(0));
+}
+
+/// A task may end by its worker's word after a new one has its address.
+#[test]
+fn an_end_is_that_of_the_task_polled_last() {
+    let mut trace = Trace { now: 100, workers: 2, ..Trace::default() };
+    let lane = |worker, entries: &[(u64, What)]| {
+        let entries: Vec<_> =
+            entries.iter().map(|(time, what)| Entry { time: *time, what: *what }).collect();
+        Lane { worker: Some(worker), records: entries.len() as u64, entries, ..Lane::default() }
+    };
+    let (task, name) = (16, 0);
+    trace.lanes.push(lane(
+        0,
+        &[
+            (5, What::Wake { task }),
+            (10, What::PollStart { task }),
+            (20, What::PollEnd { task }),
+            (40, What::End { task }),
+        ],
+    ));
+    trace.lanes.push(lane(1, &[(30, What::Spawn { task, name }), (50, What::PollStart { task })]));
+    let story = trace.story();
+    let ends: Vec<_> = story.tasks.iter().map(|task| task.ended).collect();
+    assert_eq!(ends, [Some(40), None]);
+    assert_eq!((story.polls[1].task, story.polls[1].wait), (1, Some(1)));
+}
+
+#[test]
+fn names_are_fit_for_a_terminal() {
+    let mut bytes = Vec::new();
+    let mut send =
+        |frame: &Frame<'_>| crate::frame::send(&mut |part| bytes.extend_from_slice(part), frame);
+    send(&Frame::Header { magic: *b"filch", version: VERSION, now: 9, workers: 1 });
+    send(&Frame::Name { number: 1, name: "\x1b[2Jx", file: "a\nb", line: 1, column: 2 });
+    send(&Frame::Note { text: "first\nsecond\x07" });
+    // Longer than frames are.
+    bytes.extend([7; LONGEST]);
+    bytes.push(0);
+    let trace = Trace::read(&bytes).unwrap();
+    assert_eq!((trace.damaged, trace.complete), (1, false));
+    let text = trace.summary().to_string();
+    assert!(!text.contains(['\x1b', '\x07']), "{text}");
+    assert!(text.contains("note: first\n  note: second"), "{text}");
+    assert!(text.contains("incomplete: ") && text.contains("damaged: 1 "), "{text}");
 }

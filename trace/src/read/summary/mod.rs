@@ -36,7 +36,7 @@ const TOP: usize = 10;
 /// let mut file = Vec::new();
 /// RECORDER.dump(21_000_000, |_| {}, "", &mut |bytes| file.extend_from_slice(bytes));
 /// let text = Trace::read(&file)?.summary().to_string();
-/// assert!(text.contains("Still under way at the end\n  20.9 ms  worker 0"), "{text}");
+/// assert!(text.contains("Still under way at the end\n   20.9 ms  worker 0"), "{text}");
 /// # Ok::<(), filch_trace::read::ReadError>(())
 /// ```
 #[derive(Clone, Debug)]
