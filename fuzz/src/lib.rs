@@ -16,8 +16,7 @@ mod world;
 use arbitrary::{Arbitrary, Unstructured};
 
 /// The targets by name.
-pub const TARGETS: [&str; 7] =
-    ["ring", "injector", "deque", "wheel", "state", "executor", "trace"];
+pub const TARGETS: [&str; 7] = ["ring", "injector", "deque", "wheel", "state", "executor", "trace"];
 
 /// Runs a target on an input. The fuzzer searches for panics.
 pub fn run(target: &str, data: &[u8]) {

@@ -14,6 +14,9 @@ use filch::{
     WorkerId, atomic::AtomicU32,
 };
 
+#[cfg(feature = "recorder")]
+use filch::TaskInfo;
+
 #[cfg(feature = "class-metrics")]
 use crate::class_metrics::ClassMetrics;
 use crate::{blocking::Pool, clock::Clock, fork, host::Host, pausable::Pausable};
@@ -31,6 +34,9 @@ pub(crate) trait Core: Sync {
     fn metrics(&self) -> Metrics<'_>;
     #[cfg(feature = "class-metrics")]
     fn class_metrics(&self, class: Class) -> ClassMetrics;
+    /// What is known of a task, if it lives.
+    #[cfg(feature = "recorder")]
+    fn task(&self, address: usize) -> Option<TaskInfo>;
     #[cfg(feature = "recorder")]
     fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool;
     fn pool(&self) -> Arc<Pool>;

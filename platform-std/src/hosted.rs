@@ -1,6 +1,8 @@
 //! The platform of a runtime: threads, thread locals and panics are here; sleep and I/O come from
 //! the host.
 
+#[cfg(all(feature = "stacks", target_os = "linux"))]
+use core::sync::atomic::AtomicI32;
 use core::{
     cell::Cell,
     ptr::{NonNull, null},
@@ -14,7 +16,7 @@ use std::{
 };
 
 use filch::{
-    Context, Event, Instant, Panic, Platform, Reactor, StartError, WorkerEntry, WorkerId,
+    Context, Event, Instant, Panic, Platform, Reactor, StartError, TaskInfo, WorkerEntry, WorkerId,
     atomic::AtomicU32,
 };
 
@@ -180,6 +182,9 @@ struct Seat {
     below: Cell<*const Seat>,
     /// The runtime that the thread was in before.
     before: Cell<Option<Handle>>,
+    /// The thread, for other threads: a number alone.
+    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    thread: AtomicI32,
 }
 
 // SAFETY: INV-SEAT.
@@ -194,6 +199,8 @@ impl Seat {
             worker: Cell::new(WorkerId::new(0)),
             below: Cell::new(null()),
             before: Cell::new(None),
+            #[cfg(all(feature = "stacks", target_os = "linux"))]
+            thread: AtomicI32::new(0),
         }
     }
 }
@@ -320,21 +327,32 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         }
         let _ = worker;
         if let Event::LongPoll { worker, nanos } = event {
-            self.report(LongPoll {
-                worker: WorkerId::new(worker),
-                so_far: Duration::from_nanos(nanos),
-            });
+            self.report(WorkerId::new(worker), Duration::from_nanos(nanos));
         }
     }
 }
 
 impl<H: Host> Hosted<H> {
+    /// The task that a worker polls, by its recorder.
+    #[cfg(feature = "recorder")]
+    fn polled(&self, worker: WorkerId) -> Option<TaskInfo> {
+        let task = self.recording.get()?.polling(worker)?;
+        self.handle.get()?.0.core.task(task)
+    }
+
+    #[cfg(not(feature = "recorder"))]
+    fn polled(&self, _: WorkerId) -> Option<TaskInfo> {
+        None
+    }
+
     /// # Safety
     /// As [`Platform::set_worker`], with `Some(worker)`.
     unsafe fn enter(&self, worker: WorkerId) {
         let seat = &self.seats[worker.index()];
         seat.platform.set(self.id());
         seat.worker.set(worker);
+        #[cfg(all(feature = "stacks", target_os = "linux"))]
+        seat.thread.store(crate::stacks::thread_id(), Ordering::Relaxed);
         seat.below.set(TOP.get());
         let handle = self.handle.get().copied();
         seat.before.set(context::current());
@@ -377,8 +395,15 @@ impl<H: Host> Hosted<H> {
     }
 
     #[cold]
-    fn report(&self, poll: LongPoll) {
+    fn report(&self, worker: WorkerId, so_far: Duration) {
         let dress = self.dressed();
+        let poll = LongPoll {
+            worker,
+            so_far,
+            task: self.polled(worker),
+            #[cfg(all(feature = "stacks", target_os = "linux"))]
+            thread: self.seats[worker.index()].thread.load(Ordering::Relaxed),
+        };
         match dress.on_long_poll {
             // The hook must not unwind; its panic has been printed.
             Some(hook) => quietly(|| hook.call(poll)),

@@ -53,6 +53,8 @@ mod recording;
 mod runtime;
 mod shared;
 mod stable;
+#[cfg(all(feature = "stacks", target_os = "linux"))]
+mod stacks;
 pub mod time;
 
 pub use filch::{

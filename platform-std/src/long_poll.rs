@@ -11,22 +11,38 @@ use std::{
     time::SystemTime,
 };
 
-use filch::WorkerId;
+use filch::{TaskInfo, WorkerId};
 
 /// A poll that has lasted longer than [`Builder::poll_limit`](crate::Builder::poll_limit), and is
 /// still running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LongPoll {
     /// The worker that runs the poll.
     pub worker: WorkerId,
     /// How long it has lasted, measured from when another worker first saw it.
     pub so_far: Duration,
+    /// The task, if the runtime has a flight recorder (`Builder::recorder`), and the task has not ended meanwhile.
+    pub task: Option<TaskInfo>,
+    /// The worker's thread, as the system numbers it.
+    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    pub(crate) thread: i32,
 }
 
 impl LongPoll {
+    /// Where the worker's thread is now: a line for each frame, the innermost first. `None` if it does not answer within 200 ms, or has ended; and
+    /// if the program handles the signal that this uses, the eighth to last one for real-time programs.
+    ///
+    /// The signal interrupts the thread, which walks its stack: a system call that it blocks in is restarted, but for those that the system does not
+    /// restart (`signal(7)`). To be called in the hook of [`Builder::on_long_poll`](crate::Builder::on_long_poll). Names and lines
+    /// need debug information. Cost: some milliseconds, the first time some 100.
+    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    pub fn stack(&self) -> Option<String> {
+        crate::stacks::of(self.thread)
+    }
+
     /// Prints to the standard error, at most once a second in the whole process.
-    pub(crate) fn print(self, runtime: &str) {
+    pub(crate) fn print(&self, runtime: &str) {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
         // Ordering: pairs with nothing; it only limits the output.
@@ -34,11 +50,25 @@ impl LongPoll {
             // It must not panic, as `eprintln` does when the standard error is closed.
             let _ = writeln!(
                 io::stderr(),
-                "{runtime}: a task has been in one poll of worker {} for {:?} (`Builder::poll_limit`); `spawn_blocking` is for code \
+                "{runtime}: {} has been in one poll of worker {} for {:?} (`Builder::poll_limit`); `spawn_blocking` is for code \
                  that blocks",
+                self.name(),
                 self.worker.index(),
                 self.so_far
             );
+            #[cfg(all(feature = "stacks", target_os = "linux"))]
+            if let Some(stack) = self.stack() {
+                let _ = writeln!(io::stderr(), "{stack}");
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        let Some(task) = self.task else { return "a task".into() };
+        let name = task.name.or(task.type_name).unwrap_or("?");
+        match task.location {
+            Some(location) => format!("task {name} ({location})"),
+            None => format!("task {name}"),
         }
     }
 }

@@ -111,6 +111,11 @@ impl Recording {
         host.unblock(&self.ticker);
     }
 
+    /// The task that a worker polls.
+    pub(crate) fn polling(&self, worker: WorkerId) -> Option<usize> {
+        self.recorder.polling(worker)
+    }
+
     pub(crate) fn dump(
         &self,
         now: Instant,

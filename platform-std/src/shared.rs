@@ -57,6 +57,17 @@ impl<H: Host> Core for Shared<H> {
     }
 
     #[cfg(feature = "recorder")]
+    fn task(&self, address: usize) -> Option<TaskInfo> {
+        let mut found = None;
+        self.executor.tasks(|task| {
+            if task.id.get() == address {
+                found = Some(task);
+            }
+        });
+        found
+    }
+
+    #[cfg(feature = "recorder")]
     fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool {
         let platform = self.executor.platform();
         let Some(recording) = platform.recording.get() else { return false };

@@ -219,3 +219,45 @@ fn runtimes_with_and_without_come_and_go() {
         assert_eq!(handle.snapshot().is_some(), records > 0);
     }
 }
+
+#[test]
+fn a_long_poll_is_reported_with_its_task() {
+    let _watchdog = watchdog();
+    let (report, reports) = mpsc::channel();
+    let (free, stuck) = mpsc::channel::<()>();
+    let runtime = Runtime::builder()
+        .workers(2)
+        .recorder(256)
+        .poll_limit(Some(Duration::from_millis(5)))
+        .on_long_poll(move |poll| {
+            #[cfg(feature = "stacks")]
+            let stack = poll.stack();
+            #[cfg(not(feature = "stacks"))]
+            let stack = None;
+            report.send((poll.clone(), stack)).unwrap();
+        })
+        .build()
+        .unwrap();
+    let options = TaskOptions::new().name("stuck");
+    let task = runtime.handle().spawn_with(options, async move { wait_for_end(&stuck) }).unwrap();
+    let (poll, stack): (filch_std::LongPoll, Option<String>) = reports.recv().unwrap();
+    drop(free);
+    runtime.block_on(task).unwrap();
+    let task = poll.task.unwrap();
+    assert_eq!(task.name, Some("stuck"));
+    assert!(task.location.unwrap().file().ends_with("recorder.rs"));
+    assert_eq!(stack.is_some(), cfg!(feature = "stacks"));
+    if let Some(stack) = stack {
+        println!("{stack}");
+        let lines: Vec<_> = stack.lines().collect();
+        let place = lines.iter().position(|line| line.contains("wait_for_end")).expect(&stack);
+        assert!(lines[place].contains("recorder.rs:"), "{stack}");
+        // What it waits in is above it, and nothing of the handler.
+        assert!(place > 0 && !stack.contains("on_signal"), "{stack}");
+    }
+}
+
+#[inline(never)]
+fn wait_for_end(end: &mpsc::Receiver<()>) {
+    let _ = end.recv();
+}

@@ -149,6 +149,29 @@ impl Recorder {
         }
     }
 
+    /// The task that a worker polls, the innermost one; none if it polls none, or if that poll began too many events ago. From any context, while
+    /// the worker goes on. Cost: a look at each record since the beginning of the poll.
+    pub fn polling(&self, worker: WorkerId) -> Option<usize> {
+        let (lane, slots, alone) = self.ring(Some(worker))?;
+        let written = lane.claimed();
+        // Polls that have ended, and whose beginnings are to come.
+        let mut ended = 0_usize;
+        for number in (written.saturating_sub(slots.len())..written).rev().filter(|_| alone) {
+            let Packed { code, subject, .. } = lane.read(slots, number)?;
+            if code == Kind::PollEnd as u8 {
+                ended += 1;
+            } else if code == POLL {
+                // Addresses of kernels have ones above the 56 bits.
+                let address = ((subject << 8) as i64 >> 8) as usize;
+                match ended.checked_sub(1) {
+                    None => return Some(address),
+                    Some(left) => ended = left,
+                }
+            }
+        }
+        None
+    }
+
     /// A spawn is up to three records: the spawn with the name, a class but the normal one, and a deadline.
     fn spawn(&self, lane: &Lane, slots: &[Slot], alone: bool, spawn: Packed, info: SpawnInfo) {
         let extra = self.name(info.name.or(info.type_name), info.location);

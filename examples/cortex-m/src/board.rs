@@ -89,7 +89,9 @@ unsafe impl Platform for Board {
     /// The caller runs on the only core, so that core is awake.
     fn wake(&self, _: WorkerId, _: &AtomicU32) {}
 
-    fn event(&self, _: Option<WorkerId>, event: Event) {
+    fn event(&self, _worker: Option<WorkerId>, event: Event) {
+        #[cfg(feature = "recorder")]
+        crate::flight::on_event(_worker, event);
         SUITE.on_event(event);
     }
 }

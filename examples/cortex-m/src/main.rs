@@ -7,6 +7,8 @@
 mod board;
 mod boot;
 mod devices;
+#[cfg(feature = "recorder")]
+mod flight;
 
 use board::Board;
 use filch::{Config, Executor, TaskPool, WorkerId};
@@ -67,6 +69,10 @@ static KERNEL: Kernel<Machine, TaskPool<224, 12>, 1, RING> = Kernel {
     print: |line| CONSOLE.line(line),
     urgent: Some(|| URGENT.start(SUITE.cell(), || SUITE.struck_at())),
     stack: Some(boot::stack_used),
+    #[cfg(feature = "recorder")]
+    trace: Some(flight::dump),
+    #[cfg(not(feature = "recorder"))]
+    trace: None,
     exit: devices::exit,
 };
 
@@ -94,6 +100,9 @@ fn kernel_main() -> ! {
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    CONSOLE.force(format_args!("{info}\n0 passed, 1 failed"));
+    CONSOLE.force(format_args!("{info}"));
+    #[cfg(feature = "recorder")]
+    flight::on_panic(info);
+    CONSOLE.force(format_args!("0 passed, 1 failed"));
     devices::exit(101)
 }

@@ -99,7 +99,9 @@ unsafe impl Platform for Board {
         cores::start(entry)
     }
 
-    fn event(&self, _: Option<WorkerId>, event: Event) {
+    fn event(&self, _worker: Option<WorkerId>, event: Event) {
+        #[cfg(feature = "recorder")]
+        crate::flight::on_event(_worker, event);
         SUITE.on_event(event);
     }
 }

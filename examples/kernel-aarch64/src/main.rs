@@ -10,6 +10,8 @@ mod cores;
 #[cfg_attr(target_arch = "arm", path = "arm.rs")]
 mod cpu;
 mod devices;
+#[cfg(feature = "recorder")]
+mod flight;
 
 use board::Board;
 use filch::{Config, Executor, TaskPool, WorkerId};
@@ -57,14 +59,17 @@ const PORT: Port = Port {
     ..Port::new(|line| CONSOLE.line(line))
 };
 
+/// Bytes of a task. Where there is a flight recorder, tasks keep the place of their spawn.
+const SLOT: usize = if cfg!(feature = "recorder") { 288 } else { 256 };
+
 static EXECUTOR: Executor<Machine, CORES> = Executor::with_config(machine(), CONFIG);
 static SUITE: Suite<Machine, CORES> = Suite::new(&EXECUTOR, PORT);
-static TASKS: TaskPool<256, 72> = TaskPool::new();
+static TASKS: TaskPool<SLOT, 72> = TaskPool::new();
 static MAIN: TaskPool<2_048, 1> = TaskPool::new();
 static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
 static MAILBOX: Mailbox = Mailbox::new();
-static KERNEL: Kernel<Machine, TaskPool<256, 72>, CORES> = Kernel {
+static KERNEL: Kernel<Machine, TaskPool<SLOT, 72>, CORES> = Kernel {
     executor: &EXECUTOR,
     suite: &SUITE,
     memory: &TASKS,
@@ -73,6 +78,10 @@ static KERNEL: Kernel<Machine, TaskPool<256, 72>, CORES> = Kernel {
     print: |line| CONSOLE.line(line),
     urgent: None,
     stack: None,
+    #[cfg(feature = "recorder")]
+    trace: Some(flight::dump),
+    #[cfg(not(feature = "recorder"))]
+    trace: None,
     exit: devices::exit,
 };
 
@@ -107,6 +116,9 @@ fn start_workers() {
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    CONSOLE.force(format_args!("{info}\n0 passed, 1 failed"));
+    CONSOLE.force(format_args!("{info}"));
+    #[cfg(feature = "recorder")]
+    flight::on_panic(info);
+    CONSOLE.force(format_args!("0 passed, 1 failed"));
     devices::exit(101)
 }

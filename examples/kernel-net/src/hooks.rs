@@ -1,11 +1,11 @@
 //! What this kernel has of the board beyond a platform: the interrupts of its devices.
 
-use filch::Event;
+use filch::{Event, WorkerId};
 
 use crate::{SERIAL, devices, nic};
 
 /// Nothing traces the scheduler.
-pub fn on_event(_event: Event) {}
+pub fn on_event(_worker: Option<WorkerId>, _event: Event) {}
 
 /// Nothing raises such an interrupt.
 pub fn on_interrupt() {}

@@ -114,8 +114,8 @@ unsafe impl Platform for Board {
         mode::interrupt(w.index());
     }
 
-    fn event(&self, _: Option<WorkerId>, event: Event) {
-        hooks::on_event(event);
+    fn event(&self, worker: Option<WorkerId>, event: Event) {
+        hooks::on_event(worker, event);
     }
 }
 

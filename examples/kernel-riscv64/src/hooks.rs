@@ -10,7 +10,9 @@ use crate::{HARTS, MAILBOX, SERIAL, SUITE, URGENT, board::Board, devices};
 /// The hart that is no worker: the platform can sleep and wake there all the same.
 const SPARE: WorkerId = WorkerId::new(HARTS as u16);
 
-pub fn on_event(event: Event) {
+pub fn on_event(_worker: Option<WorkerId>, event: Event) {
+    #[cfg(feature = "recorder")]
+    crate::flight::on_event(_worker, event);
     SUITE.on_event(event);
 }
 

@@ -12,6 +12,8 @@ mod mode;
 mod board;
 mod boot;
 mod devices;
+#[cfg(feature = "recorder")]
+mod flight;
 mod hooks;
 #[cfg(feature = "hypervisor")]
 mod hypervisor;
@@ -62,14 +64,17 @@ const PORT: Port = Port {
     ..Port::new(|line| CONSOLE.line(line))
 };
 
+/// Bytes of a task. Where there is a flight recorder, tasks keep the place of their spawn.
+const SLOT: usize = if cfg!(feature = "recorder") { 288 } else { 256 };
+
 static EXECUTOR: Executor<Machine, HARTS> = Executor::with_config(machine(), CONFIG);
 static SUITE: Suite<Machine, HARTS> = Suite::new(&EXECUTOR, PORT);
-static TASKS: TaskPool<256, 72> = TaskPool::new();
+static TASKS: TaskPool<SLOT, 72> = TaskPool::new();
 static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
 static MAILBOX: Mailbox = Mailbox::new();
 static URGENT: Urgent<board::Preempts> = Urgent::new(board::Preempts);
-static KERNEL: Kernel<Machine, TaskPool<256, 72>, HARTS> = Kernel {
+static KERNEL: Kernel<Machine, TaskPool<SLOT, 72>, HARTS> = Kernel {
     executor: &EXECUTOR,
     suite: &SUITE,
     memory: &TASKS,
@@ -78,6 +83,10 @@ static KERNEL: Kernel<Machine, TaskPool<256, 72>, HARTS> = Kernel {
     print: |line| CONSOLE.line(line),
     urgent: Some(|| URGENT.start(SUITE.cell(), || SUITE.struck_at())),
     stack: None,
+    #[cfg(feature = "recorder")]
+    trace: Some(flight::dump),
+    #[cfg(not(feature = "recorder"))]
+    trace: None,
     exit: devices::exit,
 };
 
@@ -124,6 +133,9 @@ extern "C" fn hart_main(id: usize) {
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    CONSOLE.force(format_args!("{info}\n0 passed, 1 failed"));
+    CONSOLE.force(format_args!("{info}"));
+    #[cfg(feature = "recorder")]
+    flight::on_panic(info);
+    CONSOLE.force(format_args!("0 passed, 1 failed"));
     devices::exit(101)
 }

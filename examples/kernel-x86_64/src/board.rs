@@ -113,7 +113,9 @@ unsafe impl Platform for Board {
     /// No `pause`: QEMU leaves its translated code at each one, for a lock that all cores take.
     fn relax(&self, _: u32) {}
 
-    fn event(&self, _: Option<WorkerId>, event: Event) {
+    fn event(&self, _worker: Option<WorkerId>, event: Event) {
+        #[cfg(feature = "recorder")]
+        crate::flight::on_event(_worker, event);
         SUITE.on_event(event);
     }
 }

@@ -6,6 +6,8 @@
 mod board;
 mod boot;
 mod devices;
+#[cfg(feature = "recorder")]
+mod flight;
 mod lapic;
 
 use board::Board;
@@ -51,14 +53,17 @@ const PORT: Port = Port {
     ..Port::new(|line| CONSOLE.line(line))
 };
 
+/// Bytes of a task. Where there is a flight recorder, tasks keep the place of their spawn.
+const SLOT: usize = if cfg!(feature = "recorder") { 288 } else { 256 };
+
 static EXECUTOR: Executor<Machine, CORES> = Executor::with_config(machine(), CONFIG);
 static SUITE: Suite<Machine, CORES> = Suite::new(&EXECUTOR, PORT);
-static TASKS: TaskPool<256, 72> = TaskPool::new();
+static TASKS: TaskPool<SLOT, 72> = TaskPool::new();
 static MAIN: TaskPool<2_048, 1> = TaskPool::new();
 static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
 static MAILBOX: Mailbox = Mailbox::new();
-static KERNEL: Kernel<Machine, TaskPool<256, 72>, CORES> = Kernel {
+static KERNEL: Kernel<Machine, TaskPool<SLOT, 72>, CORES> = Kernel {
     executor: &EXECUTOR,
     suite: &SUITE,
     memory: &TASKS,
@@ -67,6 +72,10 @@ static KERNEL: Kernel<Machine, TaskPool<256, 72>, CORES> = Kernel {
     print: |line| CONSOLE.line(line),
     urgent: None,
     stack: None,
+    #[cfg(feature = "recorder")]
+    trace: Some(flight::dump),
+    #[cfg(not(feature = "recorder"))]
+    trace: None,
     exit: devices::exit,
 };
 
@@ -101,6 +110,9 @@ extern "C" fn core_main(core: usize) {
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    CONSOLE.force(format_args!("{info}\n0 passed, 1 failed"));
+    CONSOLE.force(format_args!("{info}"));
+    #[cfg(feature = "recorder")]
+    flight::on_panic(info);
+    CONSOLE.force(format_args!("0 passed, 1 failed"));
     devices::exit(101)
 }

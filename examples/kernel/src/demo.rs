@@ -24,12 +24,19 @@ impl<P: Platform, M: Memory + 'static, const N: usize, const RING: usize> Kernel
         self.suite.check("the primes below 10,000, counted in parallel, are 1,229", sound);
     }
 
+    /// Spawns a task. Where there is a flight recorder, the task keeps the place of the call.
+    #[cfg_attr(feature = "recorder", track_caller)]
     pub(crate) fn spawn<F>(&'static self, future: F) -> Option<JoinHandle<F::Output>>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.executor.spawn(self.memory, future).ok()
+        #[cfg(feature = "recorder")]
+        let spawned =
+            self.executor.spawner().spawn_with(filch::TaskOptions::new(), self.memory, future);
+        #[cfg(not(feature = "recorder"))]
+        let spawned = self.executor.spawn(self.memory, future);
+        spawned.ok()
     }
 
     async fn trade(&'static self) -> bool {

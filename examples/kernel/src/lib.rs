@@ -6,6 +6,8 @@
 mod console;
 mod delays;
 mod demo;
+#[cfg(feature = "recorder")]
+mod flight;
 mod handlers;
 mod lock;
 mod mailbox;
@@ -17,6 +19,8 @@ use core::fmt;
 use filch::{Executor, Memory, Platform};
 use filch_conformance::Suite;
 
+#[cfg(feature = "recorder")]
+pub use crate::flight::{dump, dump_panic};
 pub use crate::{
     console::{Console, Serial},
     handlers::Handlers,
@@ -43,6 +47,8 @@ pub struct Kernel<P: Platform, M: Memory + 'static, const N: usize, const RING: 
     pub urgent: Option<fn()>,
     /// How many bytes of its stack a core has used at most, where the kernel can tell.
     pub stack: Option<fn() -> usize>,
+    /// Prints what its flight recorder has, with this note, where the kernel has a recorder.
+    pub trace: Option<fn(&str)>,
     /// Ends the machine with this status.
     pub exit: fn(u32) -> !,
 }

@@ -218,3 +218,25 @@ fn names_are_fit_for_a_terminal() {
     assert!(text.contains("note: first\n  note: second"), "{text}");
     assert!(text.contains("incomplete: ") && text.contains("damaged: 1 "), "{text}");
 }
+
+#[test]
+fn a_worker_is_seen_to_poll() {
+    let recorder = recorder(8);
+    let event = |event| recorder.record(worker(0), event, || 0);
+    let polling = || recorder.polling(WorkerId::new(0));
+    assert_eq!(polling(), None);
+    event(Event::PollStart(16));
+    assert_eq!(polling(), Some(16));
+    event(Event::PollStart(32));
+    assert_eq!(polling(), Some(32));
+    event(Event::Wake(64));
+    event(Event::PollEnd(32));
+    event(Event::PollStart(48));
+    event(Event::PollEnd(48));
+    event(Event::Wake(48));
+    assert_eq!(polling(), Some(16));
+    event(Event::PollEnd(16));
+    assert_eq!(polling(), None);
+    (0..9).for_each(|_| event(Event::Wake(64)));
+    assert_eq!(polling(), None);
+}

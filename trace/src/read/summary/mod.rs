@@ -178,7 +178,8 @@ fn rings(view: &View<'_>) -> Section {
         }
         line
     };
-    Section::new("Rings", view.trace.lanes.iter().map(line))
+    let used = view.trace.lanes.iter().filter(|lane| lane.written > 0 || lane.records > 0);
+    Section::new("Rings", used.map(line))
 }
 
 /// Percentiles of numbers, which are in ascending order.

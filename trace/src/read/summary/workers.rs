@@ -17,7 +17,10 @@ struct Row {
 }
 
 pub(super) fn sections(view: &View<'_>) -> Vec<Section> {
-    let lines = rows(view).into_iter().map(|(worker, row)| line(view, worker, &row));
+    // Spare workers have done nothing.
+    let used =
+        rows(view).into_iter().filter(|(_, row)| row.polls + row.steals > 0 || row.asleep > 0);
+    let lines = used.map(|(worker, row)| line(view, worker, &row));
     vec![Section::new("Workers, since their rings begin", lines)]
 }
 
