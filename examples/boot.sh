@@ -3,6 +3,8 @@
 # a shell on the serial line.
 #
 #   examples/boot.sh KERNEL [FEATURE]...
+#   examples/boot.sh KERNEL recorder [panic]
+#                                       The shell prints what the flight recorder has, or a task panics, and the trace adds up
 #   examples/boot.sh --lint KERNEL      Clippy, and no boot
 #
 #   riscv64      four harts of rv64imac, and one that is no worker, QEMU's virt board
@@ -23,7 +25,8 @@
 # Features: `delay` lets time pass between the last check and the halt; `defaults` leaves the executor its default configuration,
 # with the watchdog that could hide a lost wake-up; `lossy` (only net) is a card that loses packets; `hostile` runs all over a
 # platform that is as unhelpful as the contract allows; `mutant` is a platform that loses wake-ups in the gap before the halt, `deaf` (where
-# there are several cores) one that loses some from core to core: both must hang. The last line is "N passed, N failed",
+# there are several cores) one that loses some from core to core: both must hang. `recorder` is a flight recorder; not on hypervisor, c
+# and net. What the host's program says of its trace is printed, and in KERNEL-recorder.summary. The last line is "N passed, N failed",
 # and the exit status says the same; another number of checks than this kernel has is a failure too, and 124 is a hang:
 # after BOOT_LIMIT seconds. BOOT_QEMU has more of QEMU's options. What goes to the shell is in BOOT_INPUT; BOOT_INPUT=- is the terminal. Installs what is
 # missing (Debian). Binary, log and the seconds that the machine ran are under target/kernels/, by kernel and features.
@@ -50,9 +53,23 @@ if [[ ${1-} == --lint ]]; then
 fi
 kernel=${1:?which kernel? See the head of this file}
 shift
+# It is none of the kernel's: a command of its shell.
+panic=
+if [[ ,$(IFS=,; echo "$*") == *,recorder,panic ]]; then
+    panic=panic
+    set -- "${@:1:$#-1}"
+fi
 features=$(IFS=,; echo "$*")
 shell=$'spawn 20\nsleep 5\nmetrics\nexit\n'
-success=0
+# How many tasks the shell spawns, so that all their records have room.
+spawns=
+if [[ ,$features, == *,recorder,* ]]; then
+    spawns=5
+    shell=$'spawn 5\ntrace\nexit\n'
+    [[ ! $panic ]] || shell=$'panic\n'
+fi
+# QEMU's statuses, at a verdict without failures and at a panic.
+success=0 panicked=101
 # What else it has to say: regular expressions.
 says=()
 # How many checks there are to pass, and how many that a port has no hooks for.
@@ -98,7 +115,7 @@ x86_64)
     package=qemu-system-x86 folder=kernel-x86_64 target=x86_64-unknown-none
     qemu=(qemu-system-x86_64 -M q35 -smp 5 -m 64M -nodefaults "${machine[@]}"
         -device isa-debug-exit,iobase=0xf4,iosize=4)
-    success=33 checks=40 skips=3
+    success=33 panicked=3 checks=40 skips=3
     ;;
 net)
     package=qemu-system-misc folder=kernel-net target=riscv64imac-unknown-none-elf
@@ -119,12 +136,12 @@ armv7a)
     ;;
 thumbv7m)
     package=qemu-system-arm folder=cortex-m target=thumbv7m-none-eabi script=link.x
-    checks=29 skips=7
+    panicked=1 checks=29 skips=7
     qemu=(qemu-system-arm -M mps2-an385 -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
 thumbv6m)
     package=qemu-system-arm folder=cortex-m target=thumbv6m-none-eabi script=link.x
-    checks=29 skips=7
+    panicked=1 checks=29 skips=7
     qemu=(qemu-system-arm -M microbit -semihosting-config enable=on,target=native "${machine[@]}")
     ;;
 c)
@@ -154,7 +171,7 @@ qemu+=("${more[@]}")
 
 install rustc-web cargo-web rust-web-src rust-web-llvm lld-22
 out=$PWD/../target/kernels
-name=$kernel${features:+-${features//,/-}}
+name=$kernel${features:+-${features//,/-}}${panic:+-$panic}
 mkdir -p "$out"
 
 # Debian's cargo, which finds its own Clippy and not rustup's.
@@ -232,6 +249,7 @@ if [[ $lint ]]; then
     features=delay,mutant
     if [[ $kernel == net ]]; then features+=,lossy; else features+=,hostile; fi
     [[ $folder == cortex-m ]] || features+=,deaf
+    [[ $kernel == net ]] || features+=,recorder
     kernel_cargo clippy -- "${lints[@]}"
     exit
 fi
@@ -268,12 +286,28 @@ else
     printf %s "${BOOT_INPUT-$shell}" >&"$typed"
 fi
 
+# The trace in the log, as the host's program tells it; and it adds up.
+decode() {
+    local host=(env RUSTC=/usr/bin/rustc /usr/bin/cargo run --quiet --release --target-dir "$out")
+    "${host[@]}" -p filch-trace --features cli -- summary --serial "$log" | tee "$out/$name.summary"
+    if [[ $panic ]]; then
+        "${host[@]}" -p filch-kernel --example recorded -- panic "$log"
+    else
+        "${host[@]}" -p filch-kernel --example recorded -- shell "$log" "$spawns"
+    fi
+}
+
 # A lost wake-up is a hang: the limit turns it into a failure.
 status=0
 began=$SECONDS
 timeout --foreground "${BOOT_LIMIT:-200}" "${qemu[@]}" -kernel "$out/$name" \
     <&"$typed" | tee "$log" || status=${PIPESTATUS[0]}
 verdict=$(tail -n 1 "$log")
+if [[ $panic ]]; then
+    ((status == panicked)) || { echo "boot: $kernel ended with status $status, not with that of a panic" >&2; exit 1; }
+    decode
+    exit
+fi
 if ((status != success)); then
     echo "boot: $kernel ended with status $status" >&2
     exit $((status ? status : 1))
@@ -288,6 +322,9 @@ for line in "${says[@]}"; do
     grep -q "$line" "$log" || { echo "boot: $kernel did not say: $line" >&2; exit 1; }
 done
 echo "$((SECONDS - began))" >"$out/$name.seconds"
+if [[ $spawns ]]; then
+    decode
+fi
 if [[ $name == c ]]; then
     page_runs
 fi

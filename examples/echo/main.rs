@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         addr: HostPort("127.0.0.1:8080".into()),
         workers: None,
         grace: Duration::from_secs(10),
+        trace: None,
     };
     let options = &mut [
         ("addr", &mut server.addr as _),

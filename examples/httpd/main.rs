@@ -17,6 +17,7 @@ use crate::connection::Http;
 
 const HELP: &str = "\
 Usage: httpd [--addr HOST:PORT] [--workers N] [--header-timeout S] [--grace S]
+             [--trace FILE]
 Serve HTTP/1 and HTTP/2 (with prior knowledge), and print `listening on ADDR`.
 
   GET /           says hello
@@ -31,6 +32,8 @@ Serve HTTP/1 and HTTP/2 (with prior knowledge), and print `listening on ADDR`.
                       request within S seconds (default 30)
   --grace S           after SIGTERM or Ctrl-C give the open requests S seconds
                       to end (default 10); a second signal ends it at once
+  --trace FILE        write what the server did last there, at its end, when it
+                      crashes, and on SIGUSR2; `filch-trace summary FILE` reads it
   --help              print this help and exit
 
 Exit status: 0 if all requests were served to the end, 1 if some were not or it
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         addr: HostPort("127.0.0.1:8080".into()),
         workers: None,
         grace: Duration::from_secs(10),
+        trace: None,
     };
     let mut header_timeout = Duration::from_secs(30);
     let options = &mut [
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         ("workers", &mut server.workers as _),
         ("grace", &mut server.grace as _),
         ("header-timeout", &mut header_timeout as _),
+        ("trace", &mut server.trace as _),
     ];
     if let Err(status) = options::read("httpd", HELP, options) {
         return status;

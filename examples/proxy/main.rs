@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         addr: HostPort("127.0.0.1:8080".into()),
         workers: None,
         grace: Duration::from_secs(10),
+        trace: None,
     };
     let mut to = None;
     let mut connect_timeout = Duration::from_secs(5);

@@ -9,6 +9,7 @@ use core::{
 use std::{
     env,
     ffi::{OsStr, OsString},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -142,6 +143,15 @@ impl Value for Option<NonZero<usize>> {
 
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok().map(Some)
+    }
+}
+
+/// A file that need not be there.
+impl Value for Option<PathBuf> {
+    const MUST_BE: &'static str = "a path";
+
+    fn parse(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| Some(text.into()))
     }
 }
 

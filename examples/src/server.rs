@@ -6,12 +6,14 @@ use core::{
 };
 use std::{
     io::{self, Write},
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use async_channel::{Receiver, Sender};
 use filch_linux::{
     net::{TcpListener, TcpSocket, TcpStream, lookup},
+    recorder,
     signal::{self, Signal, SignalKind},
     time,
 };
@@ -21,6 +23,13 @@ use crate::{names::reason, options::HostPort};
 
 /// How many connections the system holds until they are accepted.
 const BACKLOG: u32 = 4_096;
+
+/// A signal and a crash write what the server did last to this file.
+fn record(runtime: &filch_linux::Runtime, path: &Path) -> io::Result<()> {
+    recorder::save_on_crash(*runtime.handle(), path)?;
+    runtime.block_on(async { recorder::save_on(SignalKind::user_defined2(), path) })?.detach();
+    Ok(())
+}
 
 /// Exit statuses; 0 is success.
 const FAILED: u8 = 1;
@@ -38,7 +47,12 @@ pub struct Server {
     pub workers: Option<NonZero<usize>>,
     /// How long connections may go on after the shutdown has begun.
     pub grace: Duration,
+    /// The file for what the server did last: written at its end, on `SIGUSR2`, and when it crashes.
+    pub trace: Option<PathBuf>,
 }
+
+/// Records of each worker, for the file.
+const RECORDS: usize = 1 << 14;
 
 impl Server {
     /// Runs the server on a new runtime, until a signal ends it. Calls `serve` for each connection;
@@ -48,7 +62,8 @@ impl Server {
         F: Future<Output = ()> + Send + 'static,
     {
         let name = self.name;
-        let builder = filch_linux::builder().name(self.name);
+        let records = if self.trace.is_some() { RECORDS } else { 0 };
+        let builder = filch_linux::builder().name(self.name).recorder(records);
         let runtime = match self.workers {
             Some(workers) => builder.workers(workers.get()).build(),
             None => builder.build(),
@@ -60,9 +75,20 @@ impl Server {
                 return ExitCode::from(NOT_STARTED);
             }
         };
+        let trace = self.trace.clone();
+        if let Err(error) = trace.as_ref().map_or(Ok(()), |path| record(&runtime, path)) {
+            say(name, &format!("cannot record: {}", reason(&error)));
+            return ExitCode::from(NOT_STARTED);
+        }
         // On a worker, so that the connections' tasks go to its own queue.
         let served = runtime.spawn(async move { self.serve(serve).await });
-        match runtime.block_on(served) {
+        let served = runtime.block_on(served);
+        if let (Some(path), Some(snapshot)) = (trace, runtime.handle().snapshot()) {
+            if let Err(error) = snapshot.save(path) {
+                say(name, &format!("cannot save the trace: {}", reason(&error)));
+            }
+        }
+        match served {
             Ok(Ok(0)) => return ExitCode::SUCCESS,
             Ok(Ok(cut)) => say(name, &format!("time is up: {cut} connections cut off")),
             Ok(Err(error)) => say(name, &reason(&error)),

@@ -261,3 +261,17 @@ fn a_long_poll_is_reported_with_its_task() {
 fn wait_for_end(end: &mpsc::Receiver<()>) {
     let _ = end.recv();
 }
+
+/// Nothing can wake it any more: it ends when its last reference goes.
+#[test]
+fn a_task_that_nothing_can_wake_has_an_end() {
+    let _watchdog = watchdog();
+    let runtime = runtime(1, 256);
+    let options = TaskOptions::new().name("forgotten");
+    runtime.handle().spawn_with(options, core::future::pending::<()>()).unwrap().detach();
+    until(|| runtime.metrics().totals().live == 0);
+    let trace = last_trace(runtime);
+    let story = trace.story();
+    let task = named(&trace, &story, "forgotten").next().unwrap();
+    assert!(task.ended.is_some() && task.polls == 1, "{task:?}");
+}

@@ -25,6 +25,7 @@ pub(crate) const AGAIN: u8 = 64;
 /// | `Late` | task | nanoseconds, as [`shorten`] |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
+#[cfg_attr(not(feature = "classes"), allow(dead_code, reason = "a reader knows them"))]
 pub(crate) enum Kind {
     Spawn = 1,
     Wake = 2,

@@ -161,8 +161,10 @@ pub struct Lane {
     claimed: AtomicUsize,
     /// How many events more have the time that was read last. The worker's own, as the rest; but others may make it 0.
     left: AtomicU32,
-    /// How many events had the time before.
+    /// How many events may have the time that was read last, and that one itself.
     had: AtomicU32,
+    /// How many events in a row have come so fast that one time would do for some.
+    fast: AtomicU32,
     /// The time that was read last. On targets with narrow words, two of them.
     time: [AtomicWord; HALVES],
 }
@@ -171,6 +173,8 @@ pub struct Lane {
 const HALVES: usize = 8 / size_of::<Word>();
 /// So many events have one time at most.
 const MOST: u64 = 32;
+/// Of so many fast events in a row, the next one may do without a time of its own.
+const ROW: u32 = 8;
 
 impl Lane {
     maybe_const! {
@@ -180,6 +184,7 @@ impl Lane {
                 claimed: AtomicUsize::new(0),
                 left: AtomicU32::new(0),
                 had: AtomicU32::new(1),
+                fast: AtomicU32::new(0),
                 #[cfg(not(filch_loom))]
                 time: [const { AtomicWord::new(0) }; HALVES],
                 #[cfg(filch_loom)]
@@ -218,17 +223,21 @@ impl Lane {
         join(core::array::from_fn(|i| self.time[i].load(Ordering::Relaxed)))
     }
 
-    /// Reads the time. It is that of as many events more as came in `resolution` nanoseconds of late.
+    /// Reads the time. It is that of as many events more as came in `resolution` nanoseconds of late; of none, unless the last ones came fast: the
+    /// polls of a worker that has slept are timed.
     #[inline(never)]
     pub(crate) fn read_time(&self, resolution: u64, now: impl FnOnce() -> u64) -> u64 {
         let (before, now) = (self.time(), now());
-        // Events that have the time before, this one not among them.
+        // Ordering: Relaxed, as above.
         let (had, left) = (self.had.load(Ordering::Relaxed), self.left.load(Ordering::Relaxed));
-        let had = u64::from(had.saturating_sub(left));
+        let events = had.saturating_sub(left).max(1);
         let passed = now.saturating_sub(before).max(1);
-        // Above zero, and a division by a power of two less than the time is close enough.
-        let next = (had.max(1) * resolution) >> passed.ilog2();
-        let next = next.min(MOST) as u32;
+        let row = self.fast.load(Ordering::Relaxed) + events;
+        let fast = if passed > 2 * resolution { 0 } else { row.min(ROW * MOST as u32) };
+        // A division by a power of two that is less than the time is close enough.
+        let next = (u64::from(events) * resolution) >> passed.ilog2();
+        let next = next.min(MOST).min(u64::from(fast / ROW)) as u32;
+        self.fast.store(fast, Ordering::Relaxed);
         self.had.store(next + 1, Ordering::Relaxed);
         self.left.store(next, Ordering::Relaxed);
         for (i, word) in self.time.iter().enumerate() {
@@ -367,6 +376,25 @@ mod tests {
         }
         lane.forget_time();
         assert!(!lane.has_time());
+    }
+
+    #[test]
+    fn after_a_pause_the_first_events_are_timed() {
+        let lane = Lane::new();
+        let mut now = 0;
+        for _ in 0..100 {
+            now += 1_000_000;
+            lane.read_time(512, || now);
+            for _ in 0..5 {
+                now += 20;
+                assert!(!lane.has_time());
+                lane.read_time(512, || now);
+            }
+        }
+        for _ in 0..20 {
+            lane.read_time(512, || now);
+        }
+        assert!(lane.has_time());
     }
 
     #[test]

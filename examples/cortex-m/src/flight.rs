@@ -9,12 +9,10 @@ use crate::{CONSOLE, EXECUTOR, board::Board};
 
 /// So many records of 16 bytes for the worker; all other contexts together have as many. A core without compare-and-swap is a small one.
 const RECORDS: usize = if cfg!(target_has_atomic = "ptr") { 128 } else { 64 };
-/// Kinds of tasks that have a name.
-const KINDS: usize = if cfg!(target_has_atomic = "ptr") { 32 } else { 8 };
 
 static LANES: [Lane; 2] = [const { Lane::new() }; 2];
 static SLOTS: [Slot; 2 * RECORDS] = [const { Slot::new() }; 2 * RECORDS];
-static NAMES: [NameSlot; KINDS] = [const { NameSlot::new() }; KINDS];
+static NAMES: [NameSlot; 32] = [const { NameSlot::new() }; 32];
 static RECORDER: Recorder = Recorder::new(&LANES, &SLOTS, &NAMES);
 
 pub fn on_event(worker: Option<WorkerId>, event: Event) {

@@ -54,13 +54,16 @@ const PORT: Port = Port {
     ..Port::new(|line| CONSOLE.line(line))
 };
 
+/// Bytes of a task. Where there is a flight recorder, tasks keep the place of their spawn.
+const SLOT: usize = if cfg!(feature = "recorder") { 240 } else { 224 };
+
 static EXECUTOR: Executor<Machine, 1, RING> = Executor::with_config(machine(), CONFIG);
 static SUITE: Suite<Machine, 1, RING> = Suite::new(&EXECUTOR, PORT);
-static TASKS: TaskPool<224, 12> = TaskPool::new();
+static TASKS: TaskPool<SLOT, 12> = TaskPool::new();
 static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
 static URGENT: Urgent<board::Preempts> = Urgent::new(board::Preempts);
-static KERNEL: Kernel<Machine, TaskPool<224, 12>, 1, RING> = Kernel {
+static KERNEL: Kernel<Machine, TaskPool<SLOT, 12>, 1, RING> = Kernel {
     executor: &EXECUTOR,
     suite: &SUITE,
     memory: &TASKS,
