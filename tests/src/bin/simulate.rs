@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! cargo run --release -p filch-tests --bin simulate -- [--steps 10000000] [--seed S] [--workers W] [--program NAME]
-//!     [--faults all|none|LIST] [--size TASKS] [--episodes N] [--episode-steps 200000] [--shrinks 200] [--trace true]
+//!     [--faults all|none|LIST] [--size TASKS] [--episodes N] [--episode-steps 200000] [--shrinks 200] [--trace true] [--file FILE]
 //! ```
+//!
+//! `--file FILE` saves what the workers did last in the episode that fails, or in the last one, for `filch-trace summary FILE`.
 //!
 //! `--record FILE` runs the program on threads and records the order in which they call their
 //! platform; `--replay FILE` runs it in that order.
@@ -55,6 +57,7 @@ fn args() -> Result<Args, String> {
             "--trace" => {
                 first.trace = value.parse().map_err(|e| format!("--trace {value}: {e}"))?
             }
+            "--file" => first.file = Some(value),
             "--record" => args.record = Some(value),
             "--replay" => args.replay = Some(value),
             "--program" => first.program = Some(value.parse()?),

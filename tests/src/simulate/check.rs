@@ -196,6 +196,9 @@ pub(super) fn event(worker: Option<WorkerId>, event: Event) {
             }
             _ => 3 << 40,
         };
+        if let Some(recording) = &w.recording {
+            recording.event(worker, event, w.now);
+        }
         w.mix(what);
         w.log(|| format!("{event:x?}"));
     });

@@ -3,7 +3,7 @@
 use core::{panic::AssertUnwindSafe, sync::atomic::Ordering::Relaxed};
 use std::panic::catch_unwind;
 
-use filch::{Scheduler, WorkerId};
+use filch::{Scheduler, TaskInfo, WorkerId};
 
 use super::{
     Failure, Options, Report, check,
@@ -12,6 +12,7 @@ use super::{
     fiber::Fiber,
     machine::{Machine, Pool, Sim, slots, text},
     programs::Program,
+    recording::Recording,
     replay::Replay,
     roles::{be_main, be_worker},
     setup::Setup,
@@ -67,6 +68,7 @@ impl Episode {
         let shared = &*Box::leak(Box::new(shared));
         let mut w = World { dice: setup.dice, ..World::default() };
         w.trace = setup.trace;
+        w.recording = setup.file.map(|file| Recording::new(usize::from(workers + spares), file));
         w.preempt = setup.preempt;
         w.check.lifo_cap = config.lifo_cap;
         w.check.background = config.background;
@@ -212,6 +214,10 @@ impl Episode {
         }
         let state = self.title + &check::state(self.executor);
         let world = world(core::mem::take);
+        if let Some(recording) = &world.recording {
+            let tasks = |visit: &mut dyn FnMut(TaskInfo)| self.executor.tasks(visit);
+            recording.save(world.now, tasks, world.failure.as_deref());
+        }
         let mut counts = world.counts;
         counts.faults = world.dice.injected;
         if let Some(what) = world.failure {

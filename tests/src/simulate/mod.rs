@@ -25,6 +25,7 @@ mod net;
 mod programs;
 mod reactor;
 mod record;
+mod recording;
 mod replay;
 mod roles;
 mod setup;
@@ -64,20 +65,23 @@ pub struct Options {
     pub faults: Faults,
     /// Print every turn and every event to standard error. It changes nothing else.
     pub trace: bool,
+    /// A file for what the workers did last, as `filch-trace` reads it. It changes nothing else.
+    pub file: Option<String>,
 }
 
 impl Options {
     /// An episode of this seed, with all faults that the contract allows.
     pub fn new(seed: u64) -> Self {
         let (workers, program, faults) = (None, None, Faults::all());
-        Self { seed, steps: 100_000, workers, program, size: 24, faults, trace: false }
+        let (trace, file) = (false, None);
+        Self { seed, steps: 100_000, workers, program, size: 24, faults, trace, file }
     }
 }
 
 /// As the arguments of the program `simulate`.
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, steps, workers, program, size, faults, trace: _ } = self;
+        let Self { seed, steps, workers, program, size, faults, .. } = self;
         write!(f, "--seed {seed} --episodes 1 --episode-steps {steps} --size {size}")?;
         if let Some(workers) = workers {
             write!(f, " --workers {workers}")?;

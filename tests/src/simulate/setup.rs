@@ -34,6 +34,8 @@ pub(super) struct Setup {
     /// The end comes after so many rounds from outside, whatever the steps.
     pub(super) rounds: Option<u32>,
     pub(super) trace: bool,
+    /// See [`Options::file`].
+    pub(super) file: Option<String>,
     /// The machine's choices.
     pub(super) rng: Rng,
 }
@@ -60,6 +62,7 @@ impl Setup {
             steps: options.steps,
             rounds: None,
             trace: options.trace,
+            file: options.file.clone(),
             rng,
         }
     }

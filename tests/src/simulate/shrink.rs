@@ -16,14 +16,22 @@ pub struct Shrunk {
 /// Searches for a smaller failing episode: with fewer faults, fewer tasks, fewer workers, fewer
 /// steps. Runs at most `tries` episodes. The violated invariant may differ.
 pub fn shrink(options: &Options, failure: Failure, tries: usize) -> Shrunk {
-    let mut best = Shrunk { options: options.clone(), failure, tried: 0 };
+    // Of all that are tried, the smallest one goes to the file.
+    let file = options.file.clone();
+    let options = Options { file: None, ..options.clone() };
+    let mut best = Shrunk { options, failure, tried: 0 };
     loop {
         let smaller = candidates(&best.options);
         let found = smaller.into_iter().take(tries - best.tried.min(tries)).find_map(|options| {
             best.tried += 1;
             run(&options).err().map(|failure| (options, failure))
         });
-        let Some((options, failure)) = found else { return best };
+        let Some((options, failure)) = found else {
+            if file.is_some() && best.tried > 0 {
+                drop(run(&Options { file, ..best.options.clone() }));
+            }
+            return best;
+        };
         (best.options, best.failure) = (options, failure);
     }
 }

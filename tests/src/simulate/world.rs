@@ -12,6 +12,7 @@ use super::{
     fiber::{in_fiber, suspend},
     machine::{Machine, occasion},
     reactor::Reactor,
+    recording::Recording,
     replay::Fidelity,
 };
 
@@ -184,6 +185,8 @@ pub(super) struct World {
     /// How often, of 256, a call of the platform switches fibers.
     pub(super) preempt: u32,
     pub(super) trace: bool,
+    /// What goes to a file at the end.
+    pub(super) recording: Option<Recording>,
     /// Turns follow a record: each call of the platform ends one, and the program's own code none.
     pub(super) replaying: bool,
     pub(super) fidelity: Fidelity,
@@ -217,6 +220,7 @@ impl Default for World {
             executor: None,
             preempt: 256,
             trace: false,
+            recording: None,
             replaying: false,
             fidelity: Fidelity::default(),
             frozen: 0,

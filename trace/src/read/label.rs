@@ -20,7 +20,7 @@ impl Trace {
     /// What a task is called, in short: without the place if it has a name.
     pub(super) fn title(&self, task: &Task) -> String {
         match self.name(task.name) {
-            Some(name) if !name.name.is_empty() => name.name.clone(),
+            Some(name) if !name.name.is_empty() => name.short(),
             _ => self.label(task),
         }
     }

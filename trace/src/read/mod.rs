@@ -155,13 +155,41 @@ pub struct Name {
     pub place: (String, u32, u32),
 }
 
+impl Name {
+    /// The name; of a type, the path to where it is written, without parameters and closures.
+    ///
+    /// ```
+    /// let name = "app::serve<app::Http>::{{closure}}::{{closure}}".to_string();
+    /// let name = filch_trace::read::Name { name, ..Default::default() };
+    /// assert_eq!(name.short(), "app::serve");
+    /// ```
+    pub fn short(&self) -> String {
+        let mut depth = 0_usize;
+        let path: String = match self.name.starts_with('<') {
+            // A method of a trait: its type is what tells most.
+            true => self.name.clone(),
+            false => self
+                .name
+                .chars()
+                .filter(|char| {
+                    depth += usize::from(*char == '<');
+                    let keep = depth == 0;
+                    depth = depth.saturating_sub(usize::from(*char == '>'));
+                    keep
+                })
+                .collect(),
+        };
+        path.trim_end_matches("::{{closure}}").into()
+    }
+}
+
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (file, line, column) = &self.place;
         match (self.name.is_empty(), file.is_empty()) {
-            (false, true) => f.write_str(&self.name),
+            (false, true) => f.write_str(&self.short()),
             (true, _) => write!(f, "{file}:{line}:{column}"),
-            (false, false) => write!(f, "{} ({file}:{line}:{column})", self.name),
+            (false, false) => write!(f, "{} ({file}:{line}:{column})", self.short()),
         }
     }
 }
