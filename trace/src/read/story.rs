@@ -93,7 +93,7 @@ pub struct Wait {
     pub on: Option<u16>,
     /// Whether it was spawned, not woken.
     pub spawn: bool,
-    /// Whether it is over, though no poll of the task is recorded.
+    /// Whether its end is not known: the record of the poll that ended it may be overwritten.
     pub lost: bool,
 }
 
@@ -148,6 +148,7 @@ impl Story {
         let mut delays: Vec<_> = self
             .waits
             .iter()
+            .filter(|wait| !wait.lost)
             .filter_map(|wait| Some(wait.end?.saturating_sub(wait.start)))
             .collect();
         delays.sort_unstable();

@@ -54,6 +54,7 @@ pub(super) fn story(trace: &Trace) -> Story {
     let last = steps.last().map_or(trace.now, |step| step.time);
     teller.story.span = (first, last.max(trace.now));
     teller.live(trace);
+    teller.forget(trace);
     teller.finish();
     teller.story
 }
@@ -303,6 +304,20 @@ impl Teller {
             if let Some(wait) = self.waiting.get(&number).filter(|_| !live.scheduled) {
                 self.story.waits[*wait].lost = true;
             }
+        }
+    }
+
+    /// A wait that began when a ring had records that are overwritten may have ended in one of these: then the poll that seems to end it is
+    /// a later one.
+    fn forget(&mut self, trace: &Trace) {
+        let overwritten = trace.lanes.iter().filter(|lane| lane.written > lane.records);
+        let hole =
+            overwritten.filter_map(|lane| lane.entries.first()).map(|entry| entry.time).max();
+        let Some(hole) = hole else { return };
+        for wait in &mut self.story.waits {
+            let task = &self.story.tasks[wait.task];
+            let still_waits = wait.end.is_none() && task.alive && task.scheduled;
+            wait.lost |= wait.start < hole && !still_waits;
         }
     }
 
