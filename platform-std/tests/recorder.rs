@@ -275,3 +275,35 @@ fn a_task_that_nothing_can_wake_has_an_end() {
     let task = named(&trace, &story, "forgotten").next().unwrap();
     assert!(task.ended.is_some() && task.polls == 1, "{task:?}");
 }
+
+/// Two ways to measure one thing: by the histogram of the runtime, and from the trace alone.
+#[cfg(feature = "class-metrics")]
+#[test]
+fn delays_are_those_of_the_histogram() {
+    let _watchdog = watchdog();
+    let builder = Runtime::builder().workers(1).recorder(1 << 14).class_metrics(true);
+    let runtime = builder.build().unwrap();
+    runtime
+        .block_on(runtime.spawn(async {
+            let work = |i: u32| async move {
+                for _ in 0..20 {
+                    block(Duration::from_micros(u64::from(i % 7) * 20));
+                    yield_now().await;
+                }
+            };
+            let tasks: Vec<_> = (0..20).map(|i| spawn(work(i))).collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        }))
+        .unwrap();
+    let metrics = runtime.handle().class_metrics(Class::Normal);
+    let delays = last_trace(runtime).story().delays();
+    assert!(delays.len() >= 400 && metrics.waits() >= 400);
+    for part in [0.5, 0.99] {
+        let ours = delays[((delays.len() - 1) as f64 * part) as usize] as f64;
+        let theirs = metrics.delay(part).as_nanos() as f64;
+        // A bucket of the histogram is an eighth wide, and a time of the trace is right to some microseconds.
+        assert!((ours - theirs).abs() <= theirs / 4.0 + 20_000.0, "{part}: {ours} and {theirs}");
+    }
+}

@@ -43,7 +43,8 @@ fn serve<F>(listener: net::TcpListener, workers: usize, serve: fn(TcpStream) -> 
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let runtime = filch_linux::builder().workers(workers).build().expect("the runtime starts");
+    let runtime =
+        crate::peers::filch::builder().workers(workers).build().expect("the runtime starts");
     runtime.spawn(accept(listener, serve)).detach();
     // It serves until the process ends.
     core::mem::forget::<Runtime>(runtime);

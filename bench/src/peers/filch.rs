@@ -83,5 +83,26 @@ macro_rules! peer {
     };
 }
 
-peer!(Filch, Linux, filch_linux, filch_linux::builder());
-peer!(FilchStd, Futex, filch_std, Runtime::<Futex>::builder());
+/// A runtime with I/O, as all rows have it.
+pub(crate) fn builder() -> filch_linux::Builder {
+    let builder = filch_linux::builder();
+    #[cfg(feature = "recorder")]
+    let builder = builder.recorder(records());
+    builder
+}
+
+fn builder_std() -> filch_std::Builder {
+    let builder = Runtime::<Futex>::builder();
+    #[cfg(feature = "recorder")]
+    let builder = builder.recorder(records());
+    builder
+}
+
+/// Records of a worker that the runtime keeps; none without the variable.
+#[cfg(feature = "recorder")]
+fn records() -> usize {
+    std::env::var("FILCH_RECORDS").ok().and_then(|records| records.parse().ok()).unwrap_or(0)
+}
+
+peer!(Filch, Linux, filch_linux, builder());
+peer!(FilchStd, Futex, filch_std, builder_std());
