@@ -83,10 +83,12 @@ impl Server {
         // On a worker, so that the connections' tasks go to its own queue.
         let served = runtime.spawn(async move { self.serve(serve).await });
         let served = runtime.block_on(served);
-        if let (Some(path), Some(snapshot)) = (trace, runtime.handle().snapshot()) {
-            if let Err(error) = snapshot.save(path) {
-                say(name, &format!("cannot save the trace: {}", reason(&error)));
-            }
+        let saved = match (trace, runtime.handle().snapshot()) {
+            (Some(path), Some(snapshot)) => snapshot.save(path),
+            _ => Ok(()),
+        };
+        if let Err(error) = saved {
+            say(name, &format!("cannot save the trace: {}", reason(&error)));
         }
         match served {
             Ok(Ok(0)) => return ExitCode::SUCCESS,

@@ -22,7 +22,8 @@ use filch::{Class, JoinHandle, TaskOptions};
 
 use crate::{
     clock::Hold,
-    context::{self, Handle, SpawnError},
+    context::{self, Handle},
+    error::SpawnError,
     panics::{lock, quietly},
 };
 

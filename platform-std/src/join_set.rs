@@ -5,7 +5,7 @@ use core::future::{Future, poll_fn};
 use filch::{JoinError, JoinHandle, TaskOptions};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::context::{Handle, SpawnError};
+use crate::{context::Handle, error::SpawnError};
 
 /// Tasks whose outputs are taken in the order in which the tasks end. Dropping the set aborts the
 /// tasks that are left.

@@ -35,6 +35,7 @@ mod class_metrics;
 mod clock;
 mod context;
 mod coop;
+mod error;
 pub mod fork;
 mod host;
 mod hosted;
@@ -71,11 +72,11 @@ pub use crate::{
     blocking::BlockingMetrics,
     builder::{BuildError, Builder, available_workers},
     context::{
-        Handle, NoRuntime, SpawnError, SpawnErrorKind, class, give_way, set_class, set_deadline,
-        should_yield, spawn, spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned,
-        spawn_with, try_spawn,
+        Handle, class, give_way, set_class, set_deadline, should_yield, spawn, spawn_blocking,
+        spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, try_spawn,
     },
     coop::{budgeted, consume_budget, unconstrained},
+    error::{NoRuntime, SpawnError, SpawnErrorKind},
     host::{Futex, Host},
     join_set::JoinSet,
     long_poll::LongPoll,

@@ -8,10 +8,7 @@ use std::{
 
 use orx_parallel::{Scope, ThreadPool};
 
-use crate::{
-    context::{Handle, NoRuntime},
-    latch::CountLatch,
-};
+use crate::{context::Handle, error::NoRuntime, latch::CountLatch};
 
 /// A runtime as a pool of the crate [orx-parallel](https://docs.rs/orx-parallel) (feature `orx-parallel`).
 ///

@@ -129,7 +129,7 @@ impl Recording {
 
 /// What a runtime did last: the file of its flight recorder. [`Handle::snapshot`].
 ///
-/// `filch-trace summary FILE` says what is in it, `filch-trace perfetto FILE` shows it.
+/// The program of the crate `filch-trace` says what is in it, and makes a file for Perfetto.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Snapshot(Vec<u8>);
 

@@ -13,7 +13,8 @@ use filch::{Heap, JoinHandle, Metrics, Platform, Scheduler, TaskInfo, WorkerId, 
 
 use crate::{
     builder::{BuildError, Builder},
-    context::{Handle, Inner, SpawnError},
+    context::{Handle, Inner},
+    error::SpawnError,
     fork,
     host::{Futex, Host},
     hosted::{Dress, Hosted},
