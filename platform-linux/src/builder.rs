@@ -50,6 +50,8 @@ knobs! {
     job_workers(most: u16);
     blocking_threads(most: usize);
     on_long_poll(f: impl Fn(LongPoll) + Send + Sync + 'static);
+    on_thread_start(f: impl Fn() + Send + Sync + 'static);
+    on_thread_stop(f: impl Fn() + Send + Sync + 'static);
 }
 
 #[cfg(feature = "class-metrics")]

@@ -24,6 +24,7 @@ use crate::{
     clock::Hold,
     context::{self, Handle},
     error::SpawnError,
+    hosted::Dress,
     panics::{lock, quietly},
 };
 
@@ -49,8 +50,8 @@ pub(crate) struct Pool {
     state: Mutex<State>,
     news: Condvar,
     limit: usize,
-    name: String,
-    stack: Option<usize>,
+    /// How its threads are made; without the hook for long polls.
+    dress: Dress,
 }
 
 #[derive(Default)]
@@ -99,9 +100,9 @@ trait Job: Send + Sync {
 }
 
 impl Pool {
-    pub(crate) fn new(limit: usize, name: String, stack: Option<usize>) -> Arc<Self> {
+    pub(crate) fn new(limit: usize, dress: Dress) -> Arc<Self> {
         let limit = limit.max(1);
-        Arc::new(Self { state: Mutex::default(), news: Condvar::new(), limit, name, stack })
+        Arc::new(Self { state: Mutex::default(), news: Condvar::new(), limit, dress })
     }
 
     pub(crate) fn metrics(&self) -> BlockingMetrics {
@@ -138,12 +139,13 @@ impl Pool {
     }
 
     fn start(self: &Arc<Self>, handle: Handle, number: usize) -> std::io::Result<()> {
-        let mut builder = thread::Builder::new().name(format!("{}-blocking-{number}", self.name));
-        if let Some(bytes) = self.stack {
+        let mut builder =
+            thread::Builder::new().name(format!("{}-blocking-{number}", self.dress.name));
+        if let Some(bytes) = self.dress.stack {
             builder = builder.stack_size(bytes);
         }
         let pool = Arc::clone(self);
-        builder.spawn(move || pool.work(handle)).map(drop)
+        builder.spawn(move || pool.dress.hooks.around(|| pool.work(handle))).map(drop)
     }
 
     /// The loop of a thread of the pool.

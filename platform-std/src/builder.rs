@@ -1,7 +1,7 @@
 //! The options of a runtime, and how it is built.
 
 use core::{any::TypeId, fmt, time::Duration};
-use std::{io, thread};
+use std::{io, sync::Arc, thread};
 
 use filch::{Config, Scheduler, WorkerId, WorkerSlot};
 
@@ -15,6 +15,7 @@ use crate::{
     pausable::Pausable,
     runtime::{Runtime, Shared},
     stable::{self, Kind},
+    thread_hooks::ThreadHooks,
 };
 
 /// Spare slots: for threads that help while they wait, and for the replacement workers of blocked
@@ -92,6 +93,7 @@ pub struct Builder {
     stack: Option<usize>,
     config: Config,
     on_long_poll: Option<Hook>,
+    hooks: ThreadHooks,
     blocking: usize,
     #[cfg(feature = "class-metrics")]
     class_metrics: bool,
@@ -107,6 +109,7 @@ impl Builder {
             stack: None,
             config: Config::new().spares(SPARES),
             on_long_poll: None,
+            hooks: ThreadHooks::default(),
             blocking: LIMIT,
             #[cfg(feature = "class-metrics")]
             class_metrics: false,
@@ -202,6 +205,27 @@ impl Builder {
     /// ```
     pub fn on_long_poll(mut self, f: impl Fn(LongPoll) + Send + Sync + 'static) -> Self {
         self.on_long_poll = Some(Hook::new(f));
+        self
+    }
+
+    /// Calls `f` in each thread of the runtime as it begins: the workers, their replacements, and the threads of the blocking pool. For
+    /// priorities, affinities, names in a profiler. The call is in no worker yet.
+    ///
+    /// ```
+    /// let runtime = filch_std::Runtime::builder()
+    ///     .on_thread_start(|| println!("{:?} begins", std::thread::current().name()))
+    ///     .on_thread_stop(|| println!("{:?} ends", std::thread::current().name()))
+    ///     .build()?;
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    pub fn on_thread_start(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hooks.start = Some(Arc::new(f));
+        self
+    }
+
+    /// Calls `f` in each thread of the runtime as it ends: see [`on_thread_start`](Self::on_thread_start).
+    pub fn on_thread_stop(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hooks.stop = Some(Arc::new(f));
         self
     }
 
@@ -309,12 +333,15 @@ impl Builder {
             None => self.make(kind)?,
         };
         let platform = shared.executor.platform();
-        platform.new_pool(Pool::new(self.blocking, self.name.clone(), self.stack));
-        platform.dress(Dress {
+        let dress = Dress {
             name: self.name,
             stack: self.stack,
             on_long_poll: self.on_long_poll,
-        });
+            hooks: self.hooks,
+        };
+        let of_pool = Dress { on_long_poll: None, ..dress.clone() };
+        platform.new_pool(Pool::new(self.blocking, of_pool));
+        platform.dress(dress);
         #[cfg(feature = "class-metrics")]
         platform.time(self.class_metrics);
         let runtime = Runtime::over(shared);

@@ -10,12 +10,9 @@ use core::{
 use std::sync::Arc;
 
 use filch::{
-    Class, Fork, ForkOptions, Heap, Instant, JoinHandle, Metrics, Spawner, TaskOptions, Timers,
-    WorkerId, atomic::AtomicU32,
+    Class, Fork, ForkOptions, Heap, Instant, JoinHandle, Metrics, Spawner, TaskInfo, TaskOptions,
+    Timers, WorkerId, atomic::AtomicU32,
 };
-
-#[cfg(feature = "recorder")]
-use filch::TaskInfo;
 
 #[cfg(feature = "class-metrics")]
 use crate::class_metrics::ClassMetrics;
@@ -41,9 +38,8 @@ pub(crate) trait Core: Sync {
     fn metrics(&self) -> Metrics<'_>;
     #[cfg(feature = "class-metrics")]
     fn class_metrics(&self, class: Class) -> ClassMetrics;
-    /// What is known of a task, if it lives.
-    #[cfg(feature = "recorder")]
-    fn task(&self, address: usize) -> Option<TaskInfo>;
+    /// [`filch::Scheduler::tasks`].
+    fn tasks(&self, visit: &mut dyn FnMut(TaskInfo));
     #[cfg(feature = "recorder")]
     fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool;
     fn pool(&self) -> Arc<Pool>;
@@ -261,6 +257,22 @@ impl Handle {
     #[inline]
     pub fn give_way(&self) -> bool {
         self.0.core.give_way()
+    }
+
+    /// The tasks that live, in no order: name, type, class, whether it waits for a wake or a worker. Tasks that come and go meanwhile may be
+    /// there or not. Cost: two read-modify-writes for each.
+    ///
+    /// ```
+    /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
+    /// let waits = runtime.spawn(core::future::pending::<()>());
+    /// let [task] = runtime.handle().tasks()[..] else { panic!() };
+    /// assert_eq!(task.id, waits.id());
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    pub fn tasks(&self) -> Vec<TaskInfo> {
+        let mut all = Vec::new();
+        self.0.core.tasks(&mut |task| all.push(task));
+        all
     }
 
     /// The runtime's counters.

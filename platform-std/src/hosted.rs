@@ -33,6 +33,7 @@ use crate::{
     host::Host,
     long_poll::{Hook, LongPoll},
     panics::{self, lock, quietly},
+    thread_hooks::ThreadHooks,
 };
 
 /// A host, and the threads on it.
@@ -63,6 +64,7 @@ pub(crate) struct Dress {
     pub(crate) name: String,
     pub(crate) stack: Option<usize>,
     pub(crate) on_long_poll: Option<Hook>,
+    pub(crate) hooks: ThreadHooks,
 }
 
 impl<H: Host> Hosted<H> {
@@ -74,7 +76,7 @@ impl<H: Host> Hosted<H> {
             dress: Mutex::default(),
             handle: OnceLock::new(),
             process: fork::generation(),
-            pool: Mutex::new(Pool::new(1, String::new(), None)),
+            pool: Mutex::new(Pool::new(1, Dress::default())),
             seats: (0..slots).map(|_| Seat::new()).collect(),
             threads: Mutex::new(Vec::new()),
             #[cfg(feature = "class-metrics")]
@@ -126,7 +128,17 @@ impl<H: Host> Hosted<H> {
     }
 
     pub(crate) fn new_pool(&self, pool: Arc<Pool>) {
-        *lock(&self.pool) = pool;
+        let before = core::mem::replace(&mut *lock(&self.pool), pool);
+        // As in `dress`.
+        quietly(|| drop(before));
+    }
+
+    /// The runtime has ended: what comes is refused, and what the hooks hold is given back as the last thread ends.
+    pub(crate) fn close_pool(&self) {
+        let none = Pool::new(1, Dress::default());
+        none.close();
+        self.pool().close();
+        self.new_pool(none);
     }
 
     pub(crate) fn dressed(&self) -> Dress {
@@ -155,7 +167,7 @@ impl<H: Host> Hosted<H> {
             let _busy = handle.map(Busy::new);
             drop(hold);
             STARTING.set(true);
-            entry.run();
+            dress.hooks.around(|| entry.run());
             if STARTING.replace(false) {
                 // The start was refused, and the thread never entered.
                 starting.fetch_sub(1, Ordering::Release);
@@ -336,8 +348,14 @@ impl<H: Host> Hosted<H> {
     /// The task that a worker polls, by its recorder.
     #[cfg(feature = "recorder")]
     fn polled(&self, worker: WorkerId) -> Option<TaskInfo> {
-        let task = self.recording.get()?.polling(worker)?;
-        self.handle.get()?.0.core.task(task)
+        let polled = self.recording.get()?.polling(worker)?;
+        let mut found = None;
+        self.handle.get()?.0.core.tasks(&mut |task| {
+            if task.id.get() == polled {
+                found = Some(task);
+            }
+        });
+        found
     }
 
     #[cfg(not(feature = "recorder"))]

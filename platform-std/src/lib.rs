@@ -56,6 +56,7 @@ mod shared;
 mod stable;
 #[cfg(all(feature = "stacks", target_os = "linux"))]
 mod stacks;
+mod thread_hooks;
 pub mod time;
 
 pub use filch::{

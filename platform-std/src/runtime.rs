@@ -150,7 +150,7 @@ impl<H: Host> Runtime<H> {
         self.shared.executor.metrics()
     }
 
-    /// Calls `visit` with each live task: to find a stuck one.
+    /// Calls `visit` with each live task: to find a stuck one. [`Handle::tasks`] gives a list.
     pub fn tasks(&self, visit: impl FnMut(TaskInfo)) {
         self.shared.executor.tasks(visit);
     }
@@ -203,7 +203,7 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         // Workers contain the panics of tasks; any other panic is a bug that has been printed.
         drop(thread.join());
     }
-    executor.platform().pool().close();
+    executor.platform().close_pool();
     // SAFETY: every worker has left.
     unsafe { executor.platform().host.close() };
     executor.platform().dress(Dress::default());

@@ -6,15 +6,12 @@ use std::{sync::Arc, thread};
 #[cfg(feature = "class-metrics")]
 use filch::Class;
 use filch::{
-    Fork, ForkOptions, Metrics, Platform, WorkerId,
+    Fork, ForkOptions, Metrics, Platform, TaskInfo, WorkerId,
     atomic::{AtomicU32, Ordering},
 };
 
 #[cfg(feature = "class-metrics")]
 use crate::class_metrics::{ClassMetrics, Times};
-#[cfg(feature = "recorder")]
-use filch::TaskInfo;
-
 use crate::{blocking::Pool, context::Core, host::Host, runtime::Shared};
 
 impl<H: Host> Core for Shared<H> {
@@ -56,15 +53,8 @@ impl<H: Host> Core for Shared<H> {
         }
     }
 
-    #[cfg(feature = "recorder")]
-    fn task(&self, address: usize) -> Option<TaskInfo> {
-        let mut found = None;
-        self.executor.tasks(|task| {
-            if task.id.get() == address {
-                found = Some(task);
-            }
-        });
-        found
+    fn tasks(&self, visit: &mut dyn FnMut(TaskInfo)) {
+        self.executor.tasks(visit);
     }
 
     #[cfg(feature = "recorder")]

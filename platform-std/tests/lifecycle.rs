@@ -81,6 +81,38 @@ fn a_long_poll_is_reported_once() {
 }
 
 #[test]
+fn hooks_are_called_in_each_thread() {
+    let _watchdog = watchdog();
+    let (begun, ended) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let note = |to: &Arc<Mutex<Vec<_>>>| {
+        let to = Arc::clone(to);
+        move || {
+            to.lock().unwrap().push(thread::current().name().unwrap().to_owned());
+            // It is printed, and the thread goes on.
+            panic!("a hook panics");
+        }
+    };
+    let rt = Runtime::builder()
+        .workers(2)
+        .name("hooked")
+        .on_thread_start(note(&begun))
+        .on_thread_stop(note(&ended))
+        .build()
+        .unwrap();
+    assert_eq!(rt.handle().spawn_blocking(|| 7).join().unwrap(), 7);
+    assert_eq!(rt.spawn(async { 7 }).join().unwrap(), 7);
+    drop(rt);
+    let names = ["hooked-0", "hooked-1", "hooked-blocking-1"];
+    let sorted = |list: &Mutex<Vec<String>>| {
+        let mut list = list.lock().unwrap().clone();
+        list.sort();
+        list
+    };
+    assert_eq!(sorted(&begun), names);
+    until(|| sorted(&ended) == names);
+}
+
+#[test]
 fn a_watchdog_that_never_sleeps_is_refused() {
     let timeouts = Some((Duration::ZERO, Duration::from_millis(10)));
     let built = Runtime::builder().workers(1).watchdog(timeouts).build();
