@@ -266,7 +266,7 @@ impl Handle {
     /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
     /// let waits = runtime.spawn(core::future::pending::<()>());
     /// let [task] = runtime.handle().tasks()[..] else { panic!() };
-    /// assert_eq!(task.id, waits.id());
+    /// assert_eq!(Some(task.id), waits.id());
     /// # Ok::<(), filch_std::BuildError>(())
     /// ```
     pub fn tasks(&self) -> Vec<TaskInfo> {

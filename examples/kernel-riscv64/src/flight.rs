@@ -5,7 +5,7 @@ use core::panic::PanicInfo;
 use filch::{Event, Platform, WorkerId};
 use filch_trace::{Lane, NameSlot, Recorder, Slot};
 
-use crate::{CONSOLE, HARTS, EXECUTOR, board::Board};
+use crate::{CONSOLE, EXECUTOR, HARTS, board::Board};
 
 /// So many records each, of 16 bytes: for each hart that is a worker, and for all other contexts together.
 const RECORDS: usize = 512;

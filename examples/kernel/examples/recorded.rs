@@ -19,8 +19,11 @@ fn main() -> ExitCode {
         _ => Err("usage: recorded shell LOG TASKS | recorded panic LOG".into()),
     };
     match found {
-        Ok(faults) if faults.0.is_empty() => ExitCode::SUCCESS,
-        Ok(faults) => {
+        Ok((faults, holds)) if faults.0.is_empty() => {
+            println!("recorded: {holds}");
+            ExitCode::SUCCESS
+        }
+        Ok((faults, _)) => {
             faults.0.iter().for_each(|fault| eprintln!("recorded: {fault}"));
             ExitCode::FAILURE
         }
@@ -54,15 +57,14 @@ fn whole(trace: &Trace) -> Faults {
     faults.unless(trace.complete, || "the trace has no end".into());
     faults.unless(trace.damaged == 0, || format!("{} damaged frames", trace.damaged));
     let rings = usize::from(trace.workers) + 1;
-    faults
-        .unless(trace.lanes.len() == rings, || format!("{} rings of {rings}", trace.lanes.len()));
+    faults.unless(trace.lanes.len() == rings, || format!("{} rings of {rings}", trace.lanes.len()));
     let main = trace.tasks.iter().any(|live| name(trace, live.name).0.contains("::main"));
     faults.unless(main, || "the main task is not among the live ones".into());
     faults
 }
 
 /// The shell has spawned tasks that yield once, and then printed the trace.
-fn shell(trace: &Trace, tasks: usize) -> Faults {
+fn shell(trace: &Trace, tasks: usize) -> (Faults, String) {
     let mut faults = whole(trace);
     faults.unless(trace.notes == ["asked for by the shell"], || {
         format!("the notes are {:?}", trace.notes)
@@ -86,8 +88,7 @@ fn shell(trace: &Trace, tasks: usize) -> Faults {
     faults.unless(of_shell == tasks, || {
         format!("{of_shell} tasks of the shell are recorded, of {tasks}")
     });
-    println!("recorded: {of_shell} tasks of the shell and {others} others add up");
-    faults
+    (faults, format!("{of_shell} tasks of the shell and {others} others add up"))
 }
 
 /// Since when no ring has lost a record.
@@ -132,7 +133,7 @@ fn polls(story: &Story, task: usize) -> Vec<Poll> {
 }
 
 /// A task of the shell has panicked: its poll is the last that its worker has done.
-fn panicked(trace: &Trace) -> Faults {
+fn panicked(trace: &Trace) -> (Faults, String) {
     let mut faults = whole(trace);
     let note = match &trace.notes[..] {
         [note] => note.as_str(),
@@ -146,7 +147,7 @@ fn panicked(trace: &Trace) -> Faults {
     let panics = |task: &&Task| name(trace, task.name).0.contains("shell::panics");
     let Some(task) = story.tasks.iter().find(panics) else {
         faults.unless(false, || "there is no task that panics".into());
-        return faults;
+        return (faults, String::new());
     };
     faults.unless(task.spawned.is_some(), || "its spawn is not recorded".into());
     faults.unless(task.alive && task.scheduled, || "it is not among the live tasks".into());
@@ -161,8 +162,7 @@ fn panicked(trace: &Trace) -> Faults {
     faults.unless(lane.is_some_and(|lane| lane.worker.is_some()), || {
         "no worker's last record is the beginning of its poll".into()
     });
-    println!("recorded: the last record is the poll that panics");
-    faults
+    (faults, "the last record is the poll that panics".into())
 }
 
 /// A name, and the file where such tasks are spawned; empty if they are not known.
