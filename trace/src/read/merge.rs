@@ -10,6 +10,8 @@ use super::{Entry, Lane, Trace, What};
 
 /// A record's time is too early by less than this: workers may read the clock for one of several events, and anew after a tick.
 const SLACK: u64 = 5_000_000;
+/// Entries with one time, at most, among which the one is looked for that has another.
+const ONE_TIME: usize = 256;
 /// Wakes of one task that are looked at for one of another ring.
 const LOOKED_AT: usize = 4;
 
@@ -53,8 +55,8 @@ pub(super) fn steps(trace: &Trace) -> Vec<Step> {
             What::Spawn { task, .. } | What::Wake { task } => drop(ready.insert(task)),
             What::PollStart { task } if !ready.remove(&task) && !rings[i].waited => {
                 let wake = coming(&mut wakes, &rings, i, task);
-                if let Some(wake) =
-                    wake.filter(|wake| time >= complete_since && *wake - time < SLACK)
+                let latest = || rings[i].latest().min(time.saturating_add(SLACK));
+                if let Some(wake) = wake.filter(|wake| time >= complete_since && *wake <= latest())
                 {
                     (rings[i].waited, rings[i].floor) = (true, rings[i].floor.max(wake));
                     heap.push(Reverse((rings[i].floor, true, i)));
@@ -79,6 +81,14 @@ impl Ring {
         // Stable: what happened at one time stays in order. A worker's are in order already, those of other contexts nearly so.
         entries.sort_by_key(|entry| entry.time);
         Self { worker: lane.worker, entries, next: 0, floor: 0, waited: false }
+    }
+
+    /// When the next entry happened at the latest: then the clock was read for a later one.
+    fn latest(&self) -> u64 {
+        let rest = self.entries.get(self.next..).unwrap_or_default();
+        let Some(own) = rest.first() else { return u64::MAX };
+        let mut later = rest.iter().take(ONE_TIME).map(|entry| entry.time);
+        later.find(|time| *time != own.time).unwrap_or(u64::MAX)
     }
 }
 
