@@ -32,8 +32,9 @@ Serve HTTP/1 and HTTP/2 (with prior knowledge), and print `listening on ADDR`.
                       request within S seconds (default 30)
   --grace S           after SIGTERM or Ctrl-C give the open requests S seconds
                       to end (default 10); a second signal ends it at once
-  --trace FILE        write what the server did last there, at its end, when it
-                      crashes, and on SIGUSR2; `filch-trace summary FILE` reads it
+  --trace FILE        write what the server did last there, at its end and on
+                      SIGUSR2, and to FILE.crash when it crashes; the program
+                      filch-trace reads it
   --help              print this help and exit
 
 Exit status: 0 if all requests were served to the end, 1 if some were not or it

@@ -24,9 +24,11 @@ use crate::{names::reason, options::HostPort};
 /// How many connections the system holds until they are accepted.
 const BACKLOG: u32 = 4_096;
 
-/// A signal and a crash write what the server did last to this file.
+/// A signal writes what the server did last to this file, a crash to the one beside it.
 fn record(runtime: &filch_linux::Runtime, path: &Path) -> io::Result<()> {
-    recorder::save_on_crash(*runtime.handle(), path)?;
+    let mut crash = path.as_os_str().to_owned();
+    crash.push(".crash");
+    recorder::save_on_crash(*runtime.handle(), crash)?;
     runtime.block_on(async { recorder::save_on(SignalKind::user_defined2(), path) })?.detach();
     Ok(())
 }
@@ -47,7 +49,7 @@ pub struct Server {
     pub workers: Option<NonZero<usize>>,
     /// How long connections may go on after the shutdown has begun.
     pub grace: Duration,
-    /// The file for what the server did last: written at its end, on `SIGUSR2`, and when it crashes.
+    /// The file for what the server did last: written at its end and on `SIGUSR2`. When it crashes, one with `.crash` after the name is.
     pub trace: Option<PathBuf>,
 }
 

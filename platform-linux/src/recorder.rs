@@ -22,9 +22,13 @@ use core::{
     sync::atomic::{AtomicBool, Ordering},
 };
 use std::{
-    fs::File,
+    ffi::{CStr, CString},
+    fs::{File, OpenOptions},
     io::{self, ErrorKind, Read, Write},
-    os::fd::{AsRawFd, OwnedFd},
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::{Path, PathBuf},
     sync::OnceLock,
     thread,
@@ -103,7 +107,7 @@ const FATAL: [(c_int, &str); 6] = [
 ];
 
 /// Writes what this runtime did last to this file when the program crashes: an abort, a fault, a stack overflow. The signal's name is the
-/// trace's note. The file is made now, and stays empty until then.
+/// trace's note. The file is made now, if it is not there, and keeps what it has until then.
 ///
 /// A thread waits for the crash, and writes. It allocates nothing and takes no lock, so that it works also if another thread crashed in the
 /// allocator. Afterwards the signal does what it did before; a `SIGSEGV` or `SIGBUS` that a process has sent
@@ -118,7 +122,10 @@ pub fn save_on_crash(handle: Handle, path: impl AsRef<Path>) -> io::Result<()> {
     if CRASH.get().is_some() {
         return Err(ErrorKind::AlreadyExists.into());
     }
-    let file = File::create(path)?;
+    // The program may have been started anew after a crash: what is there stays until the next one.
+    let path = path.as_ref();
+    drop(OpenOptions::new().create(true).append(true).open(path)?);
+    let path = CString::new(path.as_os_str().as_bytes())?;
     let (told, tell) = pipe_with(PipeFlags::CLOEXEC)?;
     let told = File::from(told);
     let mut before = [action(); FATAL.len()];
@@ -128,9 +135,10 @@ pub fn save_on_crash(handle: Handle, path: impl AsRef<Path>) -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
     }
-    CRASH.set(Crash { handle, tell, before }).map_err(|_| ErrorKind::AlreadyExists)?;
+    // It ends if the other end of its pipe is dropped.
     let name = String::from("filch-crash");
-    thread::Builder::new().name(name).spawn(move || wait_for_crash(handle, told, file))?;
+    thread::Builder::new().name(name).spawn(move || wait_for_crash(handle, told, &path))?;
+    CRASH.set(Crash { handle, tell, before }).map_err(|_| ErrorKind::AlreadyExists)?;
     let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_crash;
     let mut ours = action();
     ours.sa_sigaction = handler as usize;
@@ -150,7 +158,7 @@ fn action() -> libc::sigaction {
 }
 
 /// The thread that writes the file.
-fn wait_for_crash(handle: Handle, mut told: File, mut file: File) {
+fn wait_for_crash(handle: Handle, mut told: File, path: &CStr) {
     // What is sent to the process goes to another thread; this one would wait for itself.
     // SAFETY: a set of signals on this stack.
     unsafe {
@@ -167,6 +175,15 @@ fn wait_for_crash(handle: Handle, mut told: File, mut file: File) {
     }
     let number = c_int::from(signal[0]);
     let name = FATAL.iter().find(|(fatal, _)| *fatal == number).map_or("", |(_, name)| name);
+    // The file may have been replaced since; and the standard library may allocate for a path.
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+    // SAFETY: a path that ends with a zero.
+    let file = unsafe { libc::open(path.as_ptr(), flags, 0o644) };
+    if file < 0 {
+        return WRITTEN.store(true, Ordering::Release);
+    }
+    // SAFETY: a descriptor that nothing else has.
+    let mut file = unsafe { File::from_raw_fd(file) };
     let mut out = Out { buffer: [0; 4096], len: 0 };
     handle.dump(name, &mut |bytes| out.write(bytes, &mut file));
     out.flush(&mut file);
@@ -204,8 +221,8 @@ extern "C" fn on_crash(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void
     // SAFETY: an action that the system has given, or the default one.
     unsafe {
         libc::sigaction(signal, &before, null_mut());
-        // An instruction at fault is at fault again. What a process has sent must be sent again; it comes at the return.
-        if is_sent {
+        // An instruction at fault is at fault again. A trap lies behind, and what a process has sent too: they come again at the return.
+        if is_sent || signal == libc::SIGTRAP {
             libc::raise(signal);
         }
     }

@@ -64,6 +64,9 @@ fn crash(how: &str) {
             // SAFETY: none: it is the fault that is wanted.
             "fault" => unsafe { core::ptr::without_provenance_mut::<u8>(8).write_volatile(1) },
             "overflow" => drop(deep(0)),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a debugger would see it; here it is the trap that is wanted.
+            "trap" => unsafe { core::arch::asm!("int3") },
             // SAFETY: it ends the process.
             _ => drop(unsafe { libc::kill(libc::getpid(), libc::SIGSEGV) }),
         }
@@ -90,9 +93,13 @@ fn a_crash_leaves_a_trace() {
         // The standard library's handler says so, and aborts.
         ("overflow", "SIGSEGV", libc::SIGABRT),
         ("kill", "SIGSEGV", libc::SIGSEGV),
+        #[cfg(target_arch = "x86_64")]
+        ("trap", "SIGTRAP", libc::SIGTRAP),
     ];
     for (how, note, signal) in ends {
         let path = file(how);
+        // What is left of another crash is not there afterwards.
+        fs::write(&path, [b'x'; 1 << 20]).unwrap();
         let mut child = play("a_crash_leaves_a_trace", how);
         let status = child.env("FILCH_TRACE", &path).output().unwrap();
         assert_eq!(status.status.signal(), Some(signal), "{how}: {status:?}");

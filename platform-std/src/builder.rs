@@ -240,6 +240,9 @@ impl Builder {
     /// Records what the runtime does, for ever: the last `records` events of each worker, and as many of all other threads, rounded up to a
     /// power of two (default: 0, nothing). Each takes 16 bytes. See [`Handle::snapshot`](crate::Handle::snapshot).
     ///
+    /// Each task keeps the place of its spawn, 32 bytes or more, as with [`TaskOptions`](crate::TaskOptions); so
+    /// [`set_deadline`](crate::set_deadline) is true in all of them. Records are known to be in order for nine hours.
+    ///
     /// Cost: see bench/README.md, "The flight recorder"; and a thread, which wakes up each millisecond while there are events.
     #[cfg(feature = "recorder")]
     pub fn recorder(mut self, records: usize) -> Self {

@@ -38,6 +38,8 @@ pub(crate) trait Core: Sync {
     fn metrics(&self) -> Metrics<'_>;
     #[cfg(feature = "class-metrics")]
     fn class_metrics(&self, class: Class) -> ClassMetrics;
+    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    fn thread(&self, worker: WorkerId) -> i32;
     /// [`filch::Scheduler::tasks`].
     fn tasks(&self, visit: &mut dyn FnMut(TaskInfo));
     #[cfg(feature = "recorder")]

@@ -355,7 +355,15 @@ impl<H: Host> Hosted<H> {
                 found = Some(task);
             }
         });
-        found
+        // Otherwise that one may be over, and another task have its place.
+        found.filter(|_| self.recording.get().and_then(|all| all.polling(worker)) == Some(polled))
+    }
+
+    /// The thread that is this worker; 0: none.
+    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    pub(crate) fn thread(&self, worker: WorkerId) -> i32 {
+        // Ordering: Relaxed: a number alone.
+        self.seats.get(worker.index()).map_or(0, |seat| seat.thread.load(Ordering::Relaxed))
     }
 
     #[cfg(not(feature = "recorder"))]
@@ -396,6 +404,8 @@ impl<H: Host> Hosted<H> {
         // SAFETY: INV-TOP, for each seat in the list.
         while let Some(seat) = unsafe { next.as_ref() } {
             if core::ptr::eq(seat.platform.get(), self.id()) {
+                #[cfg(all(feature = "stacks", target_os = "linux"))]
+                seat.thread.store(0, Ordering::Relaxed);
                 if let Some(above) = above {
                     above.before.set(seat.before.get());
                     above.below.set(seat.below.get());
@@ -420,7 +430,9 @@ impl<H: Host> Hosted<H> {
             so_far,
             task: self.polled(worker),
             #[cfg(all(feature = "stacks", target_os = "linux"))]
-            thread: self.seats[worker.index()].thread.load(Ordering::Relaxed),
+            thread: self.thread(worker),
+            #[cfg(all(feature = "stacks", target_os = "linux"))]
+            handle: self.handle.get().copied(),
         };
         match dress.on_long_poll {
             // The hook must not unwind; its panic has been printed.

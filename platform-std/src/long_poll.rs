@@ -13,6 +13,9 @@ use std::{
 
 use filch::{TaskInfo, WorkerId};
 
+#[cfg(all(feature = "stacks", target_os = "linux"))]
+use crate::context::Handle;
+
 /// A poll that has lasted longer than [`Builder::poll_limit`](crate::Builder::poll_limit), and is
 /// still running.
 #[derive(Clone, Debug)]
@@ -27,18 +30,23 @@ pub struct LongPoll {
     /// The worker's thread, as the system numbers it.
     #[cfg(all(feature = "stacks", target_os = "linux"))]
     pub(crate) thread: i32,
+    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    pub(crate) handle: Option<Handle>,
 }
 
 impl LongPoll {
-    /// Where the worker's thread is now: a line for each frame, the innermost first. `None` if it does not answer within 200 ms, or has ended; and
-    /// if the program handles the signal that this uses, the eighth to last one for real-time programs.
+    /// Where the worker's thread is now: a line for each frame, the innermost first. `None` if it does not answer within 200 ms, is no longer the
+    /// worker, has less than 32 KiB of its stack left or is on another one; and if the program handles the signal that this uses, the
+    /// eighth to last one for real-time programs.
     ///
     /// The signal interrupts the thread, which walks its stack: a system call that it blocks in is restarted, but for those that the system does not
     /// restart (`signal(7)`). To be called in the hook of [`Builder::on_long_poll`](crate::Builder::on_long_poll). Names and lines
     /// need debug information. Cost: some milliseconds, the first time some 100.
     #[cfg(all(feature = "stacks", target_os = "linux"))]
     pub fn stack(&self) -> Option<String> {
-        crate::stacks::of(self.thread)
+        let handle = self.handle?;
+        let is_worker = handle.0.core.thread(self.worker) == self.thread;
+        if is_worker { crate::stacks::of(self.thread) } else { None }
     }
 
     /// Prints to the standard error, at most once a second in the whole process.
@@ -57,10 +65,21 @@ impl LongPoll {
                 self.so_far
             );
             #[cfg(all(feature = "stacks", target_os = "linux"))]
-            if let Some(stack) = self.stack() {
+            self.print_stack();
+        }
+    }
+
+    /// To the standard error, in a thread of its own: names take time, and the worker that calls is one of those left.
+    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    fn print_stack(&self) {
+        let poll = self.clone();
+        let prints = move || {
+            if let Some(stack) = poll.stack() {
                 let _ = writeln!(io::stderr(), "{stack}");
             }
-        }
+        };
+        // Without a thread there is no stack.
+        drop(std::thread::Builder::new().name("filch-stack".into()).spawn(prints));
     }
 
     fn name(&self) -> String {

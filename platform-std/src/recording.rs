@@ -82,6 +82,7 @@ impl Recording {
 
     /// A runtime begins: a thread of its own calls `tick`.
     pub(crate) fn begin(&self) {
+        self.recorder.forget();
         self.ticker.store(TICKS, Ordering::Relaxed);
     }
 
@@ -90,15 +91,17 @@ impl Recording {
         let mut idle = 0;
         while self.ticker.load(Ordering::Relaxed) != ENDS {
             idle = if self.lives.swap(false, Ordering::Relaxed) { 0 } else { idle + 1 };
-            // Before a rest too: then the next event's time is read anew, which ends the rest.
-            self.recorder.tick();
             if idle < PATIENCE {
+                self.recorder.tick();
                 thread::sleep(TICK);
                 continue;
             }
             idle = 0;
-            let (set, load) = (Ordering::Relaxed, Ordering::Relaxed);
+            // Ordering: Release pairs with nothing but keeps the order: the tick comes after it, so that the next event's time is read anew,
+            // which ends the rest.
+            let (set, load) = (Ordering::AcqRel, Ordering::Relaxed);
             let _ = self.ticker.compare_exchange(TICKS, RESTS, set, load);
+            self.recorder.tick();
             while self.ticker.load(Ordering::Relaxed) == RESTS {
                 host.block(&self.ticker, RESTS, None);
             }
@@ -139,12 +142,16 @@ impl Snapshot {
         &self.0
     }
 
-    /// Writes the file.
+    /// Writes the file, by way of one with `.part` after the name, which then takes its place.
     ///
     /// # Errors
     /// Those of the file system.
     pub fn save(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        fs::write(path, &self.0)
+        // At once: a reader, or a crash, never finds half of it.
+        let mut part = path.as_ref().as_os_str().to_owned();
+        part.push(".part");
+        fs::write(&part, &self.0)?;
+        fs::rename(&part, path)
     }
 }
 

@@ -53,6 +53,11 @@ impl<H: Host> Core for Shared<H> {
         }
     }
 
+    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    fn thread(&self, worker: WorkerId) -> i32 {
+        self.executor.platform().thread(worker)
+    }
+
     fn tasks(&self, visit: &mut dyn FnMut(TaskInfo)) {
         self.executor.tasks(visit);
     }

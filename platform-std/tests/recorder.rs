@@ -257,6 +257,21 @@ fn a_long_poll_is_reported_with_its_task() {
     }
 }
 
+/// Memory is used again, with the rings in it.
+#[test]
+fn a_new_runtime_knows_nothing_of_the_last_one() {
+    let _watchdog = watchdog();
+    for name in ["first", "second"] {
+        let runtime = runtime(3, 512);
+        let options = TaskOptions::new().name(name);
+        runtime.block_on(runtime.handle().spawn_with(options, async {}).unwrap()).unwrap();
+        let trace = last_trace(runtime);
+        let story = trace.story();
+        assert_eq!(story.tasks.len(), 1, "{story:?}");
+        assert_eq!(named(&trace, &story, name).count(), 1);
+    }
+}
+
 #[inline(never)]
 fn wait_for_end(end: &mpsc::Receiver<()>) {
     let _ = end.recv();

@@ -66,23 +66,34 @@ pub(crate) fn packed(kind: Kind, subject: u64, extra: u16) -> Packed {
     Packed { code: kind as u8, subject, time: 0, extra: extra.min(0xfffe) }
 }
 
+/// A task, as records name it: the lowest 56 bits of its address.
+#[inline(always)]
+pub(crate) fn subject(task: usize) -> u64 {
+    task as u64 & Packed::MOST
+}
+
+/// The address of a task: those of kernels have ones above the 56 bits.
+pub(crate) fn address(subject: u64) -> usize {
+    ((subject << 8) as i64 >> 8) as usize
+}
+
 /// What is recorded of an event, without its time; none of those that are not known here.
 #[inline(always)]
 pub(crate) fn of(event: &Event<'_>) -> Option<Packed> {
     Some(match *event {
-        Event::Spawn(task) => packed(Kind::Spawn, task.task() as u64, 0),
-        Event::Wake(task) => packed(Kind::Wake, task as u64, 0),
-        Event::PollStart(task) => packed(Kind::PollStart, task as u64, 0),
-        Event::PollEnd(task) => packed(Kind::PollEnd, task as u64, 0),
-        Event::End(task) => packed(Kind::End, task as u64, 0),
+        Event::Spawn(task) => packed(Kind::Spawn, subject(task.task()), 0),
+        Event::Wake(task) => packed(Kind::Wake, subject(task), 0),
+        Event::PollStart(task) => packed(Kind::PollStart, subject(task), 0),
+        Event::PollEnd(task) => packed(Kind::PollEnd, subject(task), 0),
+        Event::End(task) => packed(Kind::End, subject(task), 0),
         Event::Steal { victim, tasks } => packed(Kind::Steal, u64::from(tasks), victim),
         Event::Park => packed(Kind::Park, 0, 0),
         Event::Unpark => packed(Kind::Unpark, 0, 0),
         Event::LongPoll { worker, nanos } => packed(Kind::LongPoll, nanos, worker),
         #[cfg(feature = "classes")]
-        Event::Class { task, class, .. } => packed(Kind::Class, task as u64, number(class)),
+        Event::Class { task, class, .. } => packed(Kind::Class, subject(task), number(class)),
         #[cfg(feature = "classes")]
-        Event::LateDeadline { task, nanos } => packed(Kind::Late, task as u64, shorten(nanos)),
+        Event::LateDeadline { task, nanos } => packed(Kind::Late, subject(task), shorten(nanos)),
         _ => return None,
     })
 }
@@ -123,6 +134,18 @@ mod tests {
         for code in 0..=255 {
             let kind = Kind::of(code).map_or(0, |kind| kind as u8);
             assert_eq!(kind, if (1..=12).contains(&(code & KIND)) { code & KIND } else { 0 });
+        }
+    }
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn a_task_is_named_by_its_address() {
+        for task in [0x10, 0x7fff_dead_bee0, 0xffff_8880_0000_1000_usize] {
+            assert_eq!(address(subject(task)), task);
+            let events = [Event::Wake(task), Event::PollStart(task), Event::End(task)];
+            for event in events {
+                assert_eq!(of(&event).unwrap().subject, subject(task));
+            }
         }
     }
 

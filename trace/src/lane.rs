@@ -52,8 +52,8 @@ const BUSY: Word = Word::MAX;
 ///
 /// INV-LAP: the lowest three bits of the last word tell the lap by which it was written, or are 0, and the word is stored last.
 ///
-/// INV-BUSY: in the ring that many contexts write to, a context makes the last word `BUSY` before it writes, and one that finds it so
-/// gives its record up.
+/// INV-BUSY: in the ring that many contexts write to, a context makes the last word `BUSY` before it writes. One that finds it so, or a later
+/// record than its own, gives its record up.
 #[derive(Debug)]
 pub struct Slot([AtomicWord; WORDS]);
 
@@ -68,15 +68,20 @@ impl Slot {
         }
     }
 
-    /// As `write`, beside other contexts. INV-BUSY.
-    fn write_shared(&self, packed: Packed, lap: usize) {
+    /// As `write`, beside other contexts. INV-BUSY. `is_late`: the slot may have a later record.
+    fn write_shared(&self, packed: Packed, lap: usize, is_late: impl FnOnce() -> bool) {
         let last = &self.0[WORDS - 1];
         let seen = last.load(Ordering::Relaxed);
         // Ordering: Acquire pairs with the Release in `write`: these words come after those of the context before.
         let (set, load) = (Ordering::Acquire, Ordering::Relaxed);
-        if seen != BUSY && last.compare_exchange(seen, BUSY, set, load).is_ok() {
-            self.write(packed, lap);
+        if seen == BUSY || last.compare_exchange(seen, BUSY, set, load).is_err() {
+            return;
         }
+        if is_late() {
+            // Ordering: Release pairs with the Acquire in `read`, for the words of the record that stays.
+            return last.store(seen, Ordering::Release);
+        }
+        self.write(packed, lap);
     }
 
     #[inline(always)]
@@ -153,12 +158,14 @@ fn whole(words: [Word; WORDS]) -> [u64; 2] {
 ///
 /// INV-CLAIM: a context claims the number of a record, by which it has a slot and a lap, before it writes it. In the ring of a worker only
 /// the worker and the handlers that interrupt it do. A handler may take the number that the interrupted code is about to claim: then its
-/// record is lost.
+/// record is overwritten, and a reader may see parts of both.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Lane {
     /// Records claimed.
     claimed: AtomicUsize,
+    /// The number of the first that counts.
+    since: AtomicUsize,
     /// How many events more have the time that was read last. The worker's own, as the rest; but others may make it 0.
     left: AtomicU32,
     /// How many events may have the time that was read last, and that one itself.
@@ -182,6 +189,7 @@ impl Lane {
         pub fn new() -> Self {
             Self {
                 claimed: AtomicUsize::new(0),
+                since: AtomicUsize::new(0),
                 left: AtomicU32::new(0),
                 had: AtomicU32::new(1),
                 fast: AtomicU32::new(0),
@@ -197,6 +205,24 @@ impl Lane {
     pub(crate) fn claimed(&self) -> usize {
         // Ordering: Relaxed: a hint where the last ones are.
         self.claimed.load(Ordering::Relaxed)
+    }
+
+    /// The numbers of the records that may be there.
+    pub(crate) fn numbers(&self, size: usize) -> core::ops::Range<usize> {
+        // Ordering: Relaxed: hints; `read` looks at each.
+        let (since, end) = (self.since.load(Ordering::Relaxed), self.claimed());
+        since.max(end.saturating_sub(size))..end
+    }
+
+    /// How many records were claimed that count.
+    pub(crate) fn written(&self) -> usize {
+        self.claimed().wrapping_sub(self.since.load(Ordering::Relaxed))
+    }
+
+    /// What is there counts no more. While no context writes.
+    pub(crate) fn forget(&self) {
+        self.since.store(self.claimed(), Ordering::Relaxed);
+        self.forget_time();
     }
 
     /// Whether the time that was read last is that of one event more.
@@ -261,7 +287,18 @@ impl Lane {
         // Ordering: Release pairs with the Acquires in `Slot::read`: a reader that sees a word of this record sees that it was claimed.
         fence(Ordering::Release);
         let (slot, lap) = place(slots, number);
-        if alone { slot.write(packed, lap) } else { slot.write_shared(packed, lap) }
+        if alone {
+            return slot.write(packed, lap);
+        }
+        self.write_shared(slots, packed, number);
+    }
+
+    /// Writes the record that this context has claimed, beside other contexts.
+    fn write_shared(&self, slots: &[Slot], packed: Packed, number: usize) {
+        let (slot, lap) = place(slots, number);
+        // Ordering: Relaxed: what the slot had was read by an Acquire, and was claimed before it was written.
+        let claimed = || self.claimed.load(Ordering::Relaxed).wrapping_sub(number);
+        slot.write_shared(packed, lap, || claimed() > slots.len());
     }
 
     #[inline(always)]
@@ -395,6 +432,36 @@ mod tests {
             lane.read_time(512, || now);
         }
         assert!(lane.has_time());
+    }
+
+    #[test]
+    fn a_context_that_is_late_leaves_later_records_alone() {
+        let (lane, slots) = (Lane::new(), [const { Slot::new() }; 2]);
+        let record = |i: u64| Packed { code: 1, subject: i, time: i, extra: 0 };
+        let slow = lane.claim(false);
+        (1..=2).for_each(|i| lane.write(&slots, record(i), false));
+        lane.write_shared(&slots, record(0), slow);
+        assert_eq!(
+            [0, 1, 2].map(|n| lane.read(&slots, n)),
+            [None, Some(record(1)), Some(record(2))]
+        );
+        // In time, but after the next one.
+        let slow = lane.claim(false);
+        lane.write(&slots, record(4), false);
+        lane.write_shared(&slots, record(3), slow);
+        assert_eq!([3, 4].map(|n| lane.read(&slots, n)), [Some(record(3)), Some(record(4))]);
+    }
+
+    #[test]
+    fn a_ring_forgets() {
+        let (lane, slots) = (Lane::new(), [const { Slot::new() }; 4]);
+        let record = Packed { code: 1, ..Packed::default() };
+        (0..6).for_each(|_| lane.write(&slots, record, true));
+        assert_eq!(lane.numbers(4), 2..6);
+        lane.forget();
+        assert_eq!(lane.numbers(4), 6..6);
+        lane.write(&slots, record, true);
+        assert_eq!(lane.numbers(4), 6..7);
     }
 
     #[test]

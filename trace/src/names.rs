@@ -89,7 +89,8 @@ impl Default for NameSlot {
 /// The number of a label, from 1 on; 0 if there is no room near its place. It waits for no other context: of two that bring the same
 /// label at once, each may get a number of its own.
 pub(crate) fn number(slots: &[NameSlot], label: Label) -> u16 {
-    let slots = &slots[..slots.len().min(usize::from(u16::MAX))];
+    // The largest number is below that which no record has.
+    let slots = &slots[..slots.len().min(usize::from(u16::MAX) - 1)];
     let first = label.hash();
     let mut places = (0..PROBES.min(slots.len())).map(|i| (first + i) % slots.len());
     let found = places.find(|place| {

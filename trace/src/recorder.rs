@@ -77,6 +77,11 @@ impl Recorder {
         self.lanes.iter().for_each(Lane::forget_time);
     }
 
+    /// Drops all records; names stay. For a program that begins anew: while no context records.
+    pub fn forget(&self) {
+        self.lanes.iter().for_each(Lane::forget);
+    }
+
     /// The ring of a worker, and whether that is its only writer. All that have none share the last.
     #[inline(always)]
     fn ring(&self, worker: Option<WorkerId>) -> Option<(&Lane, &[Slot], bool)> {
@@ -117,7 +122,7 @@ impl Recorder {
         now: impl FnOnce() -> u64,
     ) {
         let Some((lane, slots, alone)) = self.ring(worker) else { return };
-        let subject = task as u64 & Packed::MOST;
+        let subject = kind::subject(task);
         let time = if !alone {
             now()
         } else if lane.has_time() {
@@ -153,18 +158,15 @@ impl Recorder {
     /// the worker goes on. Cost: a look at each record since the beginning of the poll.
     pub fn polling(&self, worker: WorkerId) -> Option<usize> {
         let (lane, slots, alone) = self.ring(Some(worker))?;
-        let written = lane.claimed();
         // Polls that have ended, and whose beginnings are to come.
         let mut ended = 0_usize;
-        for number in (written.saturating_sub(slots.len())..written).rev().filter(|_| alone) {
+        for number in lane.numbers(slots.len()).rev().filter(|_| alone) {
             let Packed { code, subject, .. } = lane.read(slots, number)?;
             if code == Kind::PollEnd as u8 {
                 ended += 1;
             } else if code == POLL {
-                // Addresses of kernels have ones above the 56 bits.
-                let address = ((subject << 8) as i64 >> 8) as usize;
                 match ended.checked_sub(1) {
-                    None => return Some(address),
+                    None => return Some(kind::address(subject)),
                     Some(left) => ended = left,
                 }
             }
@@ -219,7 +221,7 @@ impl Recorder {
         send(out, &Frame::Header { magic: *b"filch", version: VERSION, now, workers });
         tasks(&mut |task| {
             let frame = Frame::Task {
-                task: task.id.get() as u64,
+                task: kind::subject(task.id.get()),
                 name: self.name(task.name.or(task.type_name), task.location),
                 scheduled: task.scheduled,
                 class: class_of(&task),
@@ -244,11 +246,10 @@ impl Recorder {
 }
 
 fn dump_lane(lane: &Lane, slots: &[Slot], worker: Option<WorkerId>, out: &mut dyn FnMut(&[u8])) {
-    let written = lane.claimed();
-    let lane_number = kind::lane(worker);
-    send(out, &Frame::Lane { lane: lane_number, written: written as u64 });
+    let numbers = lane.numbers(slots.len());
+    send(out, &Frame::Lane { lane: kind::lane(worker), written: lane.written() as u64 });
     let mut lost = 0_u64;
-    for number in written.saturating_sub(slots.len())..written {
+    for number in numbers {
         match lane.read(slots, number) {
             Some(Packed { code, subject, time, extra }) => {
                 send(out, &Frame::Record { code, subject, time, extra });
