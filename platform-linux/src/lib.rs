@@ -36,6 +36,8 @@ mod async_io;
 mod builder;
 #[cfg(feature = "hyper")]
 pub mod hyper;
+#[cfg(feature = "inspector")]
+pub mod inspector;
 mod linux;
 mod macros;
 pub mod net;

@@ -72,7 +72,7 @@ pub fn save_on(
     }))
 }
 
-fn no_recorder() -> io::Error {
+pub(crate) fn no_recorder() -> io::Error {
     io::Error::new(ErrorKind::Unsupported, "the runtime has no recorder (`Builder::recorder`)")
 }
 

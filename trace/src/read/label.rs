@@ -18,7 +18,7 @@ impl Trace {
     }
 
     /// What a task is called, in short: without the place if it has a name.
-    pub(super) fn title(&self, task: &Task) -> String {
+    pub fn title(&self, task: &Task) -> String {
         match self.name(task.name) {
             Some(name) if !name.name.is_empty() => name.short(),
             _ => self.label(task),
@@ -26,7 +26,7 @@ impl Trace {
     }
 
     /// Where a task was spawned; empty if that is not known.
-    pub(super) fn place(&self, task: &Task) -> String {
+    pub fn place(&self, task: &Task) -> String {
         match self.name(task.name) {
             Some(name) if !name.place.0.is_empty() => {
                 let (file, line, column) = &name.place;
@@ -36,8 +36,8 @@ impl Trace {
         }
     }
 
-    /// What woke or spawned a task.
-    pub(super) fn by(&self, story: &Story, cause: Cause) -> String {
+    /// What woke or spawned a task of this trace's story, as text.
+    pub fn by(&self, story: &Story, cause: Cause) -> String {
         match cause {
             Cause::Task(task) => self.title(&story.tasks[task]),
             Cause::Again => "its own poll".into(),
