@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         workers: None,
         grace: Duration::from_secs(10),
         trace: None,
+        inspect: None,
     };
     let options = &mut [
         ("addr", &mut server.addr as _),

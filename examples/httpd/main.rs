@@ -17,7 +17,7 @@ use crate::connection::Http;
 
 const HELP: &str = "\
 Usage: httpd [--addr HOST:PORT] [--workers N] [--header-timeout S] [--grace S]
-             [--trace FILE]
+             [--trace FILE] [--inspect IP:PORT]
 Serve HTTP/1 and HTTP/2 (with prior knowledge), and print `listening on ADDR`.
 
   GET /           says hello
@@ -35,6 +35,8 @@ Serve HTTP/1 and HTTP/2 (with prior knowledge), and print `listening on ADDR`.
   --trace FILE        write what the server did last there, at its end and on
                       SIGUSR2, and to FILE.crash when it crashes; the program
                       filch-trace reads it
+  --inspect IP:PORT   show what the server does on a page there; each process
+                      that reaches the address can read it
   --help              print this help and exit
 
 Exit status: 0 if all requests were served to the end, 1 if some were not or it
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         workers: None,
         grace: Duration::from_secs(10),
         trace: None,
+        inspect: None,
     };
     let mut header_timeout = Duration::from_secs(30);
     let options = &mut [
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         ("grace", &mut server.grace as _),
         ("header-timeout", &mut header_timeout as _),
         ("trace", &mut server.trace as _),
+        ("inspect", &mut server.inspect as _),
     ];
     if let Err(status) = options::read("httpd", HELP, options) {
         return status;

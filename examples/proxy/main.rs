@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         workers: None,
         grace: Duration::from_secs(10),
         trace: None,
+        inspect: None,
     };
     let mut to = None;
     let mut connect_timeout = Duration::from_secs(5);

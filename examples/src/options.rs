@@ -3,6 +3,7 @@
 use core::{
     error::Error,
     fmt::{self, Display, Formatter},
+    net::SocketAddr,
     num::NonZero,
     time::Duration,
 };
@@ -134,6 +135,15 @@ impl Value for Option<HostPort> {
 
     fn parse(text: &str) -> Option<Self> {
         HostPort::parse(text).map(Some)
+    }
+}
+
+/// An address that needs no look-up, and has no default.
+impl Value for Option<SocketAddr> {
+    const MUST_BE: &'static str = "IP:PORT";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().map(Some)
     }
 }
 

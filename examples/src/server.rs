@@ -12,6 +12,7 @@ use std::{
 
 use async_channel::{Receiver, Sender};
 use filch_linux::{
+    inspector,
     net::{TcpListener, TcpSocket, TcpStream, lookup},
     recorder,
     signal::{self, Signal, SignalKind},
@@ -33,6 +34,14 @@ fn record(runtime: &filch_linux::Runtime, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Serves a page that shows what the server does. Tells its address where the first line of the standard output is not looked for.
+fn inspect(runtime: &filch_linux::Runtime, addr: SocketAddr) -> io::Result<()> {
+    let page = runtime.block_on(async { inspector::serve(addr) })?;
+    // The page is there even if this cannot be written.
+    let _ = writeln!(io::stderr(), "inspector at http://{}/", page.local_addr());
+    Ok(())
+}
+
 /// Exit statuses; 0 is success.
 const FAILED: u8 = 1;
 /// The workers cannot be started.
@@ -51,9 +60,11 @@ pub struct Server {
     pub grace: Duration,
     /// The file for what the server did last: written at its end and on `SIGUSR2`. When it crashes, one with `.crash` after the name is.
     pub trace: Option<PathBuf>,
+    /// The address of a page that shows what the server does.
+    pub inspect: Option<SocketAddr>,
 }
 
-/// Records of each worker, for the file.
+/// Records of each worker, for the file and the page.
 const RECORDS: usize = 1 << 14;
 
 impl Server {
@@ -64,7 +75,8 @@ impl Server {
         F: Future<Output = ()> + Send + 'static,
     {
         let name = self.name;
-        let records = if self.trace.is_some() { RECORDS } else { 0 };
+        let recorded = self.trace.is_some() || self.inspect.is_some();
+        let records = if recorded { RECORDS } else { 0 };
         let builder = filch_linux::builder().name(self.name).recorder(records);
         let runtime = match self.workers {
             Some(workers) => builder.workers(workers.get()).build(),
@@ -80,6 +92,10 @@ impl Server {
         let trace = self.trace.clone();
         if let Err(error) = trace.as_ref().map_or(Ok(()), |path| record(&runtime, path)) {
             say(name, &format!("cannot record: {}", reason(&error)));
+            return ExitCode::from(NOT_STARTED);
+        }
+        if let Err(error) = self.inspect.map_or(Ok(()), |addr| inspect(&runtime, addr)) {
+            say(name, &format!("cannot show what it does: {}", reason(&error)));
             return ExitCode::from(NOT_STARTED);
         }
         // On a worker, so that the connections' tasks go to its own queue.

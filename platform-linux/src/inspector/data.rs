@@ -183,7 +183,8 @@ fn describe(info: &TaskInfo, told: Option<(&Trace, &Story, usize)>, last: Option
         "pinned": info.worker.map(|worker| worker.index()),
         "worker": last.and_then(|poll| poll.worker),
     });
-    let known = told.and_then(|(trace, story, place)| Some((trace, story, place, story.tasks.get(place)?)));
+    let known =
+        told.and_then(|(trace, story, place)| Some((trace, story, place, story.tasks.get(place)?)));
     if let Some((trace, story, place, task)) = known {
         row["task"] = place.into();
         row["polls"] = task.polls.into();

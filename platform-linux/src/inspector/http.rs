@@ -40,11 +40,7 @@ pub(super) async fn client(stream: TcpStream, handle: Handle) {
     }
 }
 
-async fn send(
-    stream: &TcpStream,
-    answer: Result<Body, Status>,
-    head_only: bool,
-) -> io::Result<()> {
+async fn send(stream: &TcpStream, answer: Result<Body, Status>, head_only: bool) -> io::Result<()> {
     let (Status(code, text), body) = match answer {
         Ok(body) => (OK, body),
         Err(status) => (status, Body::text(format!("{} {}\n", status.0, status.1))),

@@ -183,7 +183,10 @@ mod tests {
             ("\0".into(), BAD),
             (format!("POST / HTTP/1.1\r\n{host}\r\n"), NOT_ALLOWED),
             ("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n".into(), FORBIDDEN),
-            (format!("GET /tasks.json HTTP/1.1\r\n{host}Sec-Fetch-Site: cross-site\r\n\r\n"), FORBIDDEN),
+            (
+                format!("GET /tasks.json HTTP/1.1\r\n{host}Sec-Fetch-Site: cross-site\r\n\r\n"),
+                FORBIDDEN,
+            ),
             (format!("GET / HTTP/1.1\r\n{host}A: {}\r\n\r\n", "x".repeat(LONGEST)), TOO_LONG),
             (format!("GET / HTTP/1.1\r\n{host}{}\r\n", "A: x\r\n".repeat(FIELDS)), TOO_LONG),
             (format!("GET /{}", "x".repeat(LONGEST)), TOO_LONG),

@@ -47,21 +47,21 @@ pub(super) async fn answer(path: &str, handle: &Handle) -> Result<Body, Status> 
             let kind = "text/html; charset=utf-8";
             return Ok(Body { kind, file: None, bytes: Cow::Borrowed(bytes) });
         }
-        "/page.json" => |handle, file| {
-            Some(Body::json(data::page(handle, &Trace::read(file).ok()?)?))
-        },
-        "/tasks.json" => |handle, file| {
-            Some(Body::json(data::tasks(handle, &Trace::read(file).ok()?)?))
-        },
+        "/page.json" => {
+            |handle, file| Some(Body::json(data::page(handle, &Trace::read(file).ok()?)?))
+        }
+        "/tasks.json" => {
+            |handle, file| Some(Body::json(data::tasks(handle, &Trace::read(file).ok()?)?))
+        }
         "/trace.json" => |_, file| {
             let mut json = Vec::new();
             Trace::read(file).ok()?.chrome(&mut json).ok()?;
             Some(Body::json(json))
         },
         "/filch.trace" => |_, file| Some(Body::file("filch.trace", file.to_vec())),
-        "/filch.perfetto-trace" => |_, file| {
-            Some(Body::file("filch.perfetto-trace", Trace::read(file).ok()?.perfetto()))
-        },
+        "/filch.perfetto-trace" => {
+            |_, file| Some(Body::file("filch.perfetto-trace", Trace::read(file).ok()?.perfetto()))
+        }
         "/summary.txt" => |_, file| Some(Body::text(Trace::read(file).ok()?.summary().to_string())),
         _ => return Err(NOT_FOUND),
     };
