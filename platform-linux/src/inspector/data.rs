@@ -20,7 +20,6 @@ pub(super) fn page(handle: &Handle, trace: &Trace) -> Option<Vec<u8>> {
     serde_json::to_vec(&json!({
         "begin": story.span.0,
         "span": story.span.1.saturating_sub(story.span.0),
-        "workers": trace.workers,
         "lanes": lanes,
         "names": names.all,
         "tasks": {
@@ -41,7 +40,7 @@ fn hex(address: u64) -> String {
 
 fn lane(lane: &Lane) -> Value {
     let name = lane.worker.map_or("others".into(), |worker| format!("worker {worker}"));
-    json!({ "name": name, "written": lane.written, "records": lane.records })
+    json!({ "name": name, "worker": lane.worker, "written": lane.written, "records": lane.records })
 }
 
 /// The ring of a worker, or that of all other contexts, by its place.
