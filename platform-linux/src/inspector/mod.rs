@@ -29,10 +29,10 @@
 //! # Risks
 //! Each process that reaches the address sees the names of tasks, the places in the source and the addresses in memory, and can have the
 //! program write its trace again and again. On a loopback address those are the programs of all users of the machine. On
-//! any other address it is the network: there is neither a password nor encryption. `ssh -L 6680:127.0.0.1:6680 HOST` brings the page
-//! of another machine here.
+//! any other address it is the network: there is neither a password nor encryption. A tunnel of `ssh -L` brings the page of another machine
+//! here.
 //!
-//! Pages of other sites get nothing: a request has to name the address, or `localhost`, as its host.
+//! Pages of other sites get nothing: a request has to name the address, or the local host, as its host.
 
 mod data;
 mod http;
