@@ -136,8 +136,8 @@ pub fn save_on_crash(handle: Handle, path: impl AsRef<Path>) -> io::Result<()> {
         }
     }
     // It ends if the other end of its pipe is dropped.
-    let name = String::from("filch-crash");
-    thread::Builder::new().name(name).spawn(move || wait_for_crash(handle, told, &path))?;
+    let thread = thread::Builder::new().name(String::from("filch-crash"));
+    deaf(|| thread.spawn(move || wait_for_crash(handle, told, &path)))?;
     CRASH.set(Crash { handle, tell, before }).map_err(|_| ErrorKind::AlreadyExists)?;
     let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_crash;
     let mut ours = action();
@@ -157,18 +157,25 @@ fn action() -> libc::sigaction {
     unsafe { mem::zeroed() }
 }
 
-/// The thread that writes the file.
-fn wait_for_crash(handle: Handle, mut told: File, path: &CStr) {
-    // What is sent to the process goes to another thread; this one would wait for itself.
-    // SAFETY: a set of signals on this stack.
+/// Starts a thread that takes none of these signals from its first instruction on: it has the mask of the thread that starts it. What is
+/// sent to the process goes to another one; the thread that writes the file would wait for itself.
+fn deaf<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: sets of signals on this stack.
     unsafe {
-        let mut fatal = mem::zeroed();
+        let (mut fatal, mut before) = (mem::zeroed(), mem::zeroed());
         libc::sigemptyset(&mut fatal);
         for (signal, _) in FATAL {
             libc::sigaddset(&mut fatal, signal);
         }
-        libc::pthread_sigmask(libc::SIG_BLOCK, &fatal, null_mut());
+        libc::pthread_sigmask(libc::SIG_BLOCK, &fatal, &mut before);
+        let started = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut());
+        started
     }
+}
+
+/// The thread that writes the file.
+fn wait_for_crash(handle: Handle, mut told: File, path: &CStr) {
     let mut signal = [0];
     if told.read_exact(&mut signal).is_err() {
         return;
@@ -180,6 +187,7 @@ fn wait_for_crash(handle: Handle, mut told: File, path: &CStr) {
     // SAFETY: a path that ends with a zero.
     let file = unsafe { libc::open(path.as_ptr(), flags, 0o644) };
     if file < 0 {
+        // Ordering: Release, as below: nothing was written.
         return WRITTEN.store(true, Ordering::Release);
     }
     // SAFETY: a descriptor that nothing else has.
