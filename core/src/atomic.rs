@@ -32,6 +32,30 @@ impl Setting {
     }
 }
 
+/// A static that refers to a value that was ready before, or to none. As `Setting`, it is no part of a protocol that models see.
+#[cfg(feature = "task-dump")]
+pub(crate) struct Global<T: 'static>(core::sync::atomic::AtomicPtr<T>);
+
+#[cfg(feature = "task-dump")]
+impl<T: Sync> Global<T> {
+    pub(crate) const fn new() -> Self {
+        Self(core::sync::atomic::AtomicPtr::new(core::ptr::null_mut()))
+    }
+
+    pub(crate) fn set(&self, value: Option<&'static T>) {
+        let value = value.map_or(core::ptr::null(), core::ptr::from_ref);
+        // Ordering: Release pairs with the Acquire in `get`: a context that finds the value finds what was prepared for it.
+        self.0.store(value.cast_mut(), Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<&'static T> {
+        // Ordering: Acquire pairs with the Release in `set`.
+        // SAFETY: null, or `set` had it as a reference for ever, which is shared with any context: it is `Sync`.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+}
+
 #[cfg(not(any(filch_loom, filch_shuttle, filch_weakmem)))]
 mod backend {
     #[cfg(all(

@@ -58,6 +58,8 @@ mod queue;
 mod scheduler;
 mod sleep;
 mod task;
+#[cfg(feature = "task-dump")]
+pub use task::dump;
 pub mod time;
 mod trace;
 mod watchdog;

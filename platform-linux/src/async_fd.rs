@@ -16,7 +16,7 @@ use std::{
 use filch::io::Direction;
 use filch_std::budgeted;
 
-use crate::source::{Source, side};
+use crate::source::{Source, show, shown, side};
 
 /// An I/O object (a socket, a pipe, a device) whose operations wait in the reactor of the runtime, not in the kernel.
 ///
@@ -116,7 +116,8 @@ impl<T: AsFd> Async<T> {
     }
 
     async fn wait(&self, direction: Direction) -> io::Result<()> {
-        let mut wait = pin!(self.source.readiness().ready(side(direction)));
+        let ready = self.source.readiness().ready(side(direction));
+        let mut wait = pin!(shown(ready, self.io.as_fd(), direction));
         poll_fn(|cx| budgeted(cx, |cx| wait.as_mut().poll(cx))).await;
         self.source.check()
     }
@@ -247,7 +248,8 @@ impl<T: AsFd> Async<T> {
         short: impl Fn(&R) -> bool,
     ) -> io::Result<R> {
         loop {
-            let event = self.source.readiness().ready(side(direction)).await;
+            let ready = self.source.readiness().ready(side(direction));
+            let event = shown(ready, self.io.as_fd(), direction).await;
             let mut op = || op(&self.io);
             let attempt = |cx: &mut Context<'_>| {
                 self.source.attempt(cx, self.io.as_fd(), event, direction, &mut op)
@@ -270,7 +272,9 @@ impl<T: AsFd> Async<T> {
         short: impl Fn(&R) -> bool,
     ) -> Poll<io::Result<R>> {
         loop {
-            let event = ready!(self.source.readiness().poll_ready(cx, direction));
+            let polled = self.source.readiness().poll_ready(cx, direction);
+            show(&polled, cx, self.io.as_fd(), direction);
+            let event = ready!(polled);
             let op = || op(&self.io);
             if let Some(result) =
                 ready!(self.source.attempt(cx, self.io.as_fd(), event, direction, op))

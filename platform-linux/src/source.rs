@@ -1,11 +1,20 @@
 //! A registered file, and one attempt at an operation on it.
 
-use core::task::{Context, Poll};
+use core::{
+    future::Future,
+    task::{Context, Poll},
+};
+#[cfg(feature = "task-dump")]
+use core::{future::poll_fn, pin::pin};
+#[cfg(feature = "task-dump")]
+use std::os::fd::AsRawFd;
 use std::{
     io::{self, ErrorKind},
     os::fd::BorrowedFd,
 };
 
+#[cfg(feature = "task-dump")]
+use filch::dump::Wait;
 use filch::{
     atomic::{AtomicBool, Ordering},
     io::{Direction, Event, Readiness, Ready},
@@ -165,6 +174,48 @@ pub(crate) fn side(direction: Direction) -> Ready {
         Direction::Read => Ready::READABLE,
         Direction::Write => Ready::WRITABLE,
     }
+}
+
+/// The future, which shows itself in a dump as one that waits for the file.
+#[cfg(not(feature = "task-dump"))]
+#[inline(always)]
+pub(crate) fn shown<F: Future>(future: F, _: BorrowedFd<'_>, _: Direction) -> F {
+    future
+}
+
+#[cfg(feature = "task-dump")]
+pub(crate) async fn shown<F: Future>(
+    future: F,
+    fd: BorrowedFd<'_>,
+    direction: Direction,
+) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx);
+        show(&polled, cx, fd, direction);
+        polled
+    })
+    .await
+}
+
+/// As `shown`, of one poll.
+#[inline(always)]
+pub(crate) fn show<T>(
+    polled: &Poll<T>,
+    cx: &Context<'_>,
+    fd: BorrowedFd<'_>,
+    direction: Direction,
+) {
+    #[cfg(feature = "task-dump")]
+    if polled.is_pending() {
+        let fd = fd.as_raw_fd();
+        filch::dump::waits(cx.waker(), || match direction {
+            Direction::Read => Wait::Read(fd),
+            Direction::Write => Wait::Write(fd),
+        });
+    }
+    #[cfg(not(feature = "task-dump"))]
+    let _ = (polled, cx, fd, direction);
 }
 
 /// Translates epoll's errors.

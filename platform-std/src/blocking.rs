@@ -365,6 +365,8 @@ where
                 job.run();
             }
         }
+        #[cfg(feature = "task-dump")]
+        filch::dump::waits(cx.waker(), || filch::dump::Wait::Other("in `spawn_blocking`"));
         Poll::Pending
     }
 }

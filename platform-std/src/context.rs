@@ -42,6 +42,9 @@ pub(crate) trait Core: Sync {
     fn thread(&self, worker: WorkerId) -> i32;
     /// [`filch::Scheduler::tasks`].
     fn tasks(&self, visit: &mut dyn FnMut(TaskInfo));
+    /// [`filch::Scheduler::wake_tasks`].
+    #[cfg(feature = "task-dump")]
+    fn wake_tasks(&self);
     #[cfg(feature = "recorder")]
     fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool;
     fn pool(&self) -> Arc<Pool>;

@@ -35,6 +35,8 @@ mod class_metrics;
 mod clock;
 mod context;
 mod coop;
+#[cfg(feature = "task-dump")]
+pub mod dump;
 mod error;
 pub mod fork;
 mod host;

@@ -62,6 +62,11 @@ impl<H: Host> Core for Shared<H> {
         self.executor.tasks(visit);
     }
 
+    #[cfg(feature = "task-dump")]
+    fn wake_tasks(&self) {
+        self.executor.wake_tasks();
+    }
+
     #[cfg(feature = "recorder")]
     fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool {
         let platform = self.executor.platform();

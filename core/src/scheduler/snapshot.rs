@@ -6,6 +6,8 @@ use super::{
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
+#[cfg(feature = "task-dump")]
+use crate::task::waker::carry_out;
 use crate::{
     memory::slab::Slab,
     metrics::{Totals, WorkerMetrics},
@@ -64,6 +66,22 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     ///
     /// For diagnosis; each costs two read-modify-writes. A task whose reference count is at its limit is not shown.
     pub fn tasks(&self, mut visit: impl FnMut(TaskInfo)) {
+        // SAFETY: `each_task` holds a reference.
+        self.each_task(|task| visit(unsafe { TaskInfo::of(task) }));
+    }
+
+    /// Wakes every live task, as a waker of its own would: for a [dump](crate::dump). From any context; cost: as [`tasks`](Self::tasks), and a
+    /// wake and a poll for each.
+    #[cfg(feature = "task-dump")]
+    pub fn wake_tasks(&self) {
+        self.each_task(|task| {
+            // SAFETY: `each_task` holds a reference, which permits the transition; that does not consume it.
+            unsafe { carry_out(task.as_ref().state.apply(Snapshot::wake), task) }
+        });
+    }
+
+    /// Calls `visit` with each live task, to which there is a reference meanwhile.
+    fn each_task(&self, mut visit: impl FnMut(NonNull<Header>)) {
         /// A reference, dropped also if `visit` panics.
         struct Held(NonNull<Header>);
         impl Drop for Held {
@@ -76,8 +94,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             // SAFETY: a slot is a header for ever (INV-SLAB-SLOT).
             if unsafe { task.as_ref() }.state.apply(Snapshot::upgrade).is_ok() {
                 let held = Held(task);
-                // SAFETY: we hold a reference.
-                visit(unsafe { TaskInfo::of(held.0) });
+                visit(held.0);
             }
         });
     }

@@ -12,6 +12,8 @@ use super::{
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
+#[cfg(feature = "task-dump")]
+use crate::task::dump;
 use crate::{
     atomic::{Ordering, fence},
     instant::Instant,
@@ -100,6 +102,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
 
     fn spend(&'static self, waker: &Waker) -> bool {
         coop::spend(waker, self.erased())
+    }
+
+    #[cfg(feature = "task-dump")]
+    fn sleeps(&self, waker: &Waker, until: Instant) {
+        dump::waits(waker, || dump::Wait::Sleep(until));
     }
 }
 

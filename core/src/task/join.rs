@@ -11,6 +11,8 @@ use core::{
     task::{Context, Poll, Waker},
 };
 
+#[cfg(feature = "task-dump")]
+use super::dump;
 #[cfg(feature = "classes")]
 use super::waker::header_of;
 use super::{
@@ -283,6 +285,8 @@ impl<T> Future for JoinHandle<T> {
         if !state.is_complete() && self.register(task, cx.waker()).is_ok() {
             #[cfg(feature = "classes")]
             lend_by(task, cx.waker());
+            #[cfg(feature = "task-dump")]
+            dump::waits(cx.waker(), || dump::Wait::Join(TaskId::of(task)));
             return Poll::Pending;
         }
         // SAFETY: INV-HANDLE: our reference.

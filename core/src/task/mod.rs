@@ -21,6 +21,8 @@ pub(crate) mod class;
 pub(crate) mod coop;
 #[cfg(feature = "classes")]
 pub(crate) mod due;
+#[cfg(feature = "task-dump")]
+pub mod dump;
 pub(crate) mod error;
 pub(crate) mod executor_ref;
 pub(crate) mod header;

@@ -8,7 +8,7 @@ use super::{
     header::{Header, Ready},
     join_slot::Joiner,
     state::{Action, AfterComplete, AfterPending, Snapshot},
-    waker::{borrowed, carry_out},
+    waker::carry_out,
 };
 use crate::{
     atomic::{AtomicU32, Ordering},
@@ -46,7 +46,10 @@ pub(crate) fn poll(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Polle
     if before.must_cancel() {
         return cancel(ready, guard, gone);
     }
-    let waker = borrowed(task);
+    #[cfg(not(feature = "task-dump"))]
+    let waker = super::waker::borrowed(task);
+    #[cfg(feature = "task-dump")]
+    let waker = super::dump::waker(task);
     let mut cx = Context::from_waker(&waker);
     let alive = Cell::new(true);
     let mut done = false;

@@ -33,11 +33,11 @@ pub(crate) fn borrowed(header: NonNull<Header>) -> ManuallyDrop<Waker> {
 
 /// The task behind a waker, if it is a waker of this crate.
 pub(crate) fn header_of(waker: &Waker) -> Option<NonNull<Header>> {
-    if core::ptr::eq(waker.vtable(), &VTABLE) {
-        NonNull::new(waker.data().cast_mut().cast())
-    } else {
-        None
-    }
+    #[cfg(feature = "task-dump")]
+    let is_ours = core::ptr::eq(waker.vtable(), &VTABLE) || super::dump::is_traced(waker);
+    #[cfg(not(feature = "task-dump"))]
+    let is_ours = core::ptr::eq(waker.vtable(), &VTABLE);
+    if is_ours { NonNull::new(waker.data().cast_mut().cast()) } else { None }
 }
 
 /// Does what a transition left to its caller.
@@ -79,18 +79,18 @@ pub(crate) unsafe fn drop_ref(header: NonNull<Header>) {
     }
 }
 
-fn cast(data: *const ()) -> NonNull<Header> {
+pub(super) fn cast(data: *const ()) -> NonNull<Header> {
     // SAFETY: INV-WAKER: a header is never null.
     unsafe { NonNull::new_unchecked(data.cast_mut().cast()) }
 }
 
-unsafe fn clone(data: *const ()) -> RawWaker {
+pub(super) unsafe fn clone(data: *const ()) -> RawWaker {
     // SAFETY: INV-WAKER.
     unsafe { cast(data).as_ref() }.state.apply(Snapshot::clone_ref);
     RawWaker::new(data, &VTABLE)
 }
 
-unsafe fn wake(data: *const ()) {
+pub(super) unsafe fn wake(data: *const ()) {
     // SAFETY: INV-WAKER; the transition consumes the waker's reference.
     unsafe {
         let action = cast(data).as_ref().state.apply(Snapshot::wake_by_value);
@@ -98,7 +98,7 @@ unsafe fn wake(data: *const ()) {
     }
 }
 
-unsafe fn wake_by_ref(data: *const ()) {
+pub(super) unsafe fn wake_by_ref(data: *const ()) {
     // SAFETY: INV-WAKER.
     unsafe {
         let action = cast(data).as_ref().state.apply(Snapshot::wake);
@@ -106,7 +106,7 @@ unsafe fn wake_by_ref(data: *const ()) {
     }
 }
 
-unsafe fn drop_waker(data: *const ()) {
+pub(super) unsafe fn drop_waker(data: *const ()) {
     // SAFETY: INV-WAKER.
     unsafe { drop_ref(cast(data)) }
 }

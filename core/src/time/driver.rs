@@ -29,12 +29,17 @@ pub(crate) trait Wheels: Sync {
     fn tell(&self, index: u16);
     /// Spends a unit of the budget of the task that the waker wakes. False if there was none left.
     fn spend(&'static self, waker: &Waker) -> bool;
+    /// The task of this waker sleeps: for a dump.
+    #[cfg(feature = "task-dump")]
+    fn sleeps(&self, waker: &Waker, until: Instant);
 }
 
 /// The same, as a timer sees it: one call for each operation, whatever the type of the wheels.
 pub(crate) trait Driver: Sync {
     fn now(&self) -> Instant;
     fn spend(&'static self, waker: &Waker) -> bool;
+    #[cfg(feature = "task-dump")]
+    fn sleeps(&self, waker: &Waker, until: Instant);
 
     /// Puts the node into a wheel; its index. `None` if timers must not be touched.
     ///
@@ -65,6 +70,11 @@ impl<W: Wheels> Driver for W {
 
     fn spend(&'static self, waker: &Waker) -> bool {
         Wheels::spend(self, waker)
+    }
+
+    #[cfg(feature = "task-dump")]
+    fn sleeps(&self, waker: &Waker, until: Instant) {
+        Wheels::sleeps(self, waker, until);
     }
 
     unsafe fn insert(&self, node: NonNull<Node>, deadline: Instant, waker: &Waker) -> Option<u16> {

@@ -50,6 +50,9 @@ impl Wheels for Board {
     fn tell(&self, _: u16) {
         self.told.fetch_add(1, Ordering::Relaxed);
     }
+    #[cfg(feature = "task-dump")]
+    fn sleeps(&self, _: &Waker, _: Instant) {}
+
     fn spend(&'static self, _: &Waker) -> bool {
         true
     }

@@ -99,7 +99,7 @@ impl Sleep {
     pub(super) fn has_ended(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
         let (this, _) = self.parts();
         // Ordering: Acquire pairs with the Release in `Slots::fire`.
-        match this.node.state.load(Ordering::Acquire) {
+        let ended = match this.node.state.load(Ordering::Acquire) {
             UNLINKED if this.is_over() => {
                 // Ordering: Relaxed: the node belongs to its owner alone.
                 this.node.state.store(FIRED, Ordering::Relaxed);
@@ -111,7 +111,12 @@ impl Sleep {
             }
             LINKED => this.update(cx),
             _ => true,
+        };
+        #[cfg(feature = "task-dump")]
+        if !ended {
+            this.timers.0.sleeps(cx.waker(), this.deadline);
         }
+        ended
     }
 
     /// Whether a deadline that is in no wheel has passed. One that was a duration from now when it was made is not

@@ -1,0 +1,218 @@
+//! Where each task waits: all are polled, and say so.
+
+use core::{
+    fmt,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+use std::{
+    collections::HashMap,
+    io::{self, ErrorKind},
+    sync::Mutex,
+};
+
+use filch::{
+    TaskId, TaskInfo,
+    dump::{Sink, Step, Wait, watch},
+};
+
+use crate::{context::Handle, panics::lock};
+
+/// Frames that are kept of a stack; the innermost ones.
+const FRAMES: usize = 128;
+/// How often a dump looks whether all tasks were polled.
+const STEP: Duration = Duration::from_micros(500);
+
+/// What the tasks that were polled have shown, by task. Of all runtimes.
+static SEEN: Mutex<Option<HashMap<TaskId, Vec<WaitPoint>>>> = Mutex::new(None);
+static SINK: Sink = Sink::new(take);
+
+fn take(task: TaskId, step: Step) {
+    // Before the lock, as it takes long.
+    let stack = if step == Step::Begin { Vec::new() } else { stack() };
+    let mut seen = lock(&SEEN);
+    let Some(points) = seen.as_mut().map(|seen| seen.entry(task).or_default()) else { return };
+    match (step, points.last_mut()) {
+        (Step::Begin, _) => points.clear(),
+        (Step::On(wait), Some(last)) if last.on.is_none() => last.on = Some(wait),
+        (Step::On(wait), _) => points.push(WaitPoint { on: Some(wait), stack }),
+        _ => points.push(WaitPoint { on: None, stack }),
+    }
+}
+
+/// The addresses of the frames below, the innermost first.
+fn stack() -> Vec<usize> {
+    let mut stack = Vec::with_capacity(32);
+    backtrace::trace(|frame| {
+        stack.push(frame.ip().addr());
+        stack.len() < FRAMES
+    });
+    stack
+}
+
+/// A task, and where it waits. From [`Handle::dump_tasks`].
+///
+/// It prints as some lines of text: the task's name and place, what it waits for, and for each the stack of its futures.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TaskDump {
+    /// The task.
+    pub task: TaskInfo,
+    /// What it waits for. More than one for a task that waits for the first of several, or for all. None: it did not wait, or waits for what polls its parts
+    /// by wakers of its own (`FuturesUnordered`), and for that was not polled.
+    pub waits: Vec<WaitPoint>,
+    /// Whether it was polled for the dump, and waits since. If not, it is queued or in a poll: see
+    /// [`Builder::on_long_poll`](crate::Builder::on_long_poll).
+    pub waiting: bool,
+}
+
+/// A place where a task waits.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitPoint {
+    /// For what, if the future there is one of this project, or says so by [`waits`](filch::dump::waits).
+    pub on: Option<Wait>,
+    stack: Vec<usize>,
+}
+
+impl WaitPoint {
+    /// The calls from the task to the future that waits, that one first: a line each, with file and line if the program has debug information.
+    ///
+    /// Cost: some milliseconds, the first time some 100.
+    pub fn stack(&self) -> String {
+        let mut lines: Vec<String> = Vec::new();
+        for address in &self.stack {
+            backtrace::resolve(core::ptr::without_provenance_mut(*address), |symbol| {
+                let Some(name) = symbol.name() else { return };
+                lines.push(match (symbol.filename(), symbol.lineno()) {
+                    (Some(file), Some(line)) => format!("{name:#} ({}:{line})", file.display()),
+                    _ => format!("{name:#}"),
+                });
+            });
+        }
+        lines.truncate(lines.iter().position(|line| is_below(line)).unwrap_or(lines.len()));
+        let begin = lines.iter().rposition(|line| is_above(line)).map_or(0, |last| last + 1);
+        lines.split_off(begin).join("\n")
+    }
+}
+
+/// A frame of the worker that polls the task.
+fn is_below(line: &str) -> bool {
+    ["filch::task::cell", "task/cell.rs"].iter().any(|part| line.contains(part))
+}
+
+/// A frame of the waker that takes the stack, or above it.
+fn is_above(line: &str) -> bool {
+    const PARTS: [&str; 4] = [
+        "filch_std::dump::take",
+        "filch_std::dump::stack",
+        "filch::task::dump::",
+        "core::task::wake::Waker",
+    ];
+    line.starts_with("backtrace::") || PARTS.iter().any(|part| line.contains(part))
+}
+
+impl fmt::Display for TaskDump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { task, waits, waiting } = self;
+        let name = task.name.or(task.type_name).unwrap_or("a task");
+        write!(f, "{name} ({:?}", task.id)?;
+        if let Some(location) = task.location {
+            write!(f, ", {location}")?;
+        }
+        writeln!(f, "){}", if *waiting { "" } else { ": queued, or in a poll" })?;
+        waits.iter().try_for_each(|point| write!(f, "{point}"))
+    }
+}
+
+impl fmt::Display for WaitPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.on {
+            Some(on) => writeln!(f, "  {on}")?,
+            None => writeln!(f, "  waiting")?,
+        }
+        self.stack().lines().try_for_each(|line| writeln!(f, "    {line}"))
+    }
+}
+
+impl fmt::Debug for WaitPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitPoint").field("on", &self.on).finish_non_exhaustive()
+    }
+}
+
+/// The dump under way; its end.
+struct Dump;
+
+impl Dump {
+    fn begin() -> Option<Self> {
+        // Ordering: Acquire pairs with the Release in `drop`: the last dump has taken its sink away.
+        if DUMPS.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        *lock(&SEEN) = Some(HashMap::new());
+        watch(Some(&SINK));
+        Some(Self)
+    }
+}
+
+static DUMPS: AtomicBool = AtomicBool::new(false);
+
+impl Drop for Dump {
+    fn drop(&mut self) {
+        watch(None);
+        let seen = lock(&SEEN).take();
+        drop(seen);
+        // Ordering: Release pairs with the Acquire in `begin`.
+        DUMPS.store(false, Ordering::Release);
+    }
+}
+
+impl Handle {
+    /// Where each task of the runtime waits: what for, and by which calls its futures got there. For a program that hangs.
+    ///
+    /// All tasks are woken and polled once, which a future must bear at any time, and wait on. A future shows itself as it clones its waker, so those of
+    /// any library are found. Ends when all tasks were polled, or after `patience`. The task that calls is in the list too, in the wait for that.
+    ///
+    /// Cost: a poll and some 20 us for each task, on all workers. Names and lines, some milliseconds each, are looked for when they are printed.
+    ///
+    /// # Errors
+    /// [`ResourceBusy`](ErrorKind::ResourceBusy) during another dump in this program; `Unsupported` in a forked child.
+    ///
+    /// # Cancel safety
+    /// Dropped earlier, it ends the dump.
+    ///
+    /// ```
+    /// use core::{future::pending, time::Duration};
+    /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
+    /// let joined = runtime.spawn(pending::<()>());
+    /// let joins = runtime.spawn(async { joined.await.is_ok() });
+    /// let dump = runtime.block_on(runtime.handle().dump_tasks(Duration::from_secs(10)))?;
+    /// let waits = |id| dump.iter().find(|dump| Some(dump.task.id) == id).map(|dump| &dump.waits[..]);
+    /// let [wait] = waits(joins.id()).unwrap() else { panic!() };
+    /// assert!(wait.on.is_some() && wait.stack().contains("JoinHandle"));
+    /// dump.iter().for_each(|task| eprint!("{task}"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn dump_tasks(&self, patience: Duration) -> io::Result<Vec<TaskDump>> {
+        self.check().map_err(|_| ErrorKind::Unsupported)?;
+        let _dump = Dump::begin().ok_or(ErrorKind::ResourceBusy)?;
+        let deadline = self.timers().now() + patience;
+        self.0.core.wake_tasks();
+        let was_polled = |task: &TaskInfo| {
+            !task.scheduled && lock(&SEEN).as_ref().is_some_and(|seen| seen.contains_key(&task.id))
+        };
+        while self.timers().now() < deadline && !self.tasks().iter().all(was_polled) {
+            self.timers().sleep(STEP).await;
+        }
+        watch(None);
+        let mut dumps = self.tasks();
+        dumps.sort_by_key(|task| task.id);
+        let dump = |task: TaskInfo| {
+            let waiting = was_polled(&task);
+            let points = lock(&SEEN).as_mut().and_then(|seen| seen.remove(&task.id));
+            TaskDump { task, waits: points.unwrap_or_default(), waiting }
+        };
+        Ok(dumps.into_iter().map(dump).collect())
+    }
+}
