@@ -26,6 +26,8 @@ pub enum Event<'a> {
     Wake(usize),
     /// A worker begins to poll a task.
     PollStart(usize),
+    /// A poll of the task, or the drop of its future, has panicked. Its output will be that panic; its `End` follows.
+    Panic(usize),
     /// A worker ends the poll.
     PollEnd(usize),
     /// The task is over: complete, cancelled, or it has panicked. Its last `PollEnd` came before. A local task whose worker leaves ends without

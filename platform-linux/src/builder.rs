@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use filch_std::{BuildError, LongPoll};
+use filch_std::{BuildError, LongPoll, UnhandledPanic};
+#[cfg(feature = "task-hooks")]
+use filch_std::{SpawnInfo, TaskId};
 
 use crate::{PausableRuntime, Runtime};
 
@@ -52,11 +54,23 @@ knobs! {
     on_long_poll(f: impl Fn(LongPoll) + Send + Sync + 'static);
     on_thread_start(f: impl Fn() + Send + Sync + 'static);
     on_thread_stop(f: impl Fn() + Send + Sync + 'static);
+    unhandled_panic(policy: UnhandledPanic);
 }
 
 #[cfg(feature = "class-metrics")]
 knobs! {
     class_metrics(on: bool);
+}
+
+#[cfg(feature = "task-metrics")]
+knobs! {
+    task_metrics(tasks: usize);
+}
+
+#[cfg(feature = "task-hooks")]
+knobs! {
+    on_task_spawn(f: impl Fn(TaskId, SpawnInfo) + Send + Sync + 'static);
+    on_task_end(f: impl Fn(TaskId) + Send + Sync + 'static);
 }
 
 #[cfg(feature = "recorder")]

@@ -56,13 +56,14 @@ pub use filch_std::ClassMetrics;
 #[cfg(feature = "recorder")]
 pub use filch_std::Snapshot;
 pub use filch_std::{
-    AbortHandle, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host, Instant, JoinError,
-    JoinHandle, JoinSet, LongPoll, Metrics, NoRuntime, Panic, Pausable, SpawnError, SpawnErrorKind,
-    Survivors, TaskId, TaskInfo, TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, WorkerSet,
-    available_workers, block_on, budgeted, class, consume_budget, give_way, interval, parallel,
-    payload, resume, set_class, set_deadline, shield, should_yield, sleep, sleep_until, spawn,
-    spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout,
-    try_spawn, unconstrained, yield_now,
+    AbortHandle, Activity, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host, Instant,
+    JoinError, JoinHandle, JoinSet, LastWake, LongPoll, Metrics, NoRuntime, Panic, Pausable,
+    SpawnError, SpawnErrorKind, SpawnInfo, Survivors, Task, TaskId, TaskInfo, TaskOptions, Timers,
+    Totals, UnhandledPanic, WokenBy, WorkerId, WorkerMetrics, WorkerSet, available_workers,
+    block_on, budgeted, class, consume_budget, give_way, interval, parallel, payload, resume,
+    set_class, set_deadline, shield, should_yield, sleep, sleep_until, spawn, spawn_blocking,
+    spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout, try_spawn,
+    unconstrained, yield_now,
 };
 
 pub use crate::{

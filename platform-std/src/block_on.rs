@@ -50,7 +50,7 @@ const NOTIFIED: u32 = 1;
 const ASLEEP: u32 = 2;
 
 /// The waiting thread, and whether it was notified.
-struct Signal {
+pub(crate) struct Signal {
     news: AtomicU32,
     handle: Handle,
     /// The waiting thread is this worker, and sleeps as a worker.
@@ -206,7 +206,8 @@ impl Handle {
     ///
     /// # Panics
     /// With the future's own panics; in a forked child; if calls are nested too deep and tasks are
-    /// queued, but for five seconds neither a worker nor a spare slot is left to run them.
+    /// queued, but for five seconds neither a worker nor a spare slot is left to run them; if a task
+    /// has panicked, with [`UnhandledPanic::ShutDown`](crate::UnhandledPanic::ShutDown).
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         if let Err(kind) = self.check() {
@@ -214,15 +215,18 @@ impl Handle {
         }
         let _entered = Entered::new(*self);
         let signal = signal(*self);
+        let watch = self.0.fall.watch(&signal);
         let waker = Arc::clone(&signal).into();
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(future);
         loop {
+            watch.check();
             let root = Root::begin();
             let polled = future.as_mut().poll(&mut cx);
             drop(root);
             if let Poll::Ready(output) = polled {
                 drop(waker);
+                drop(watch);
                 keep(signal);
                 return output;
             }

@@ -4,7 +4,11 @@ use core::{any::TypeId, fmt, time::Duration};
 use std::{io, sync::Arc, thread};
 
 use filch::{Config, Scheduler, WorkerId, WorkerSlot};
+#[cfg(feature = "task-hooks")]
+use filch::{SpawnInfo, TaskId};
 
+#[cfg(feature = "task-hooks")]
+use crate::task_hooks::TaskHooks;
 use crate::{
     blocking::{LIMIT, Pool},
     fork,
@@ -16,6 +20,7 @@ use crate::{
     runtime::{Runtime, Shared},
     stable::{self, Kind},
     thread_hooks::ThreadHooks,
+    unhandled::UnhandledPanic,
 };
 
 /// Spare slots: for threads that help while they wait, and for the replacement workers of blocked
@@ -99,6 +104,11 @@ pub struct Builder {
     class_metrics: bool,
     /// Records by worker; 0: there is no recorder.
     records: usize,
+    /// Tasks whose activity is kept.
+    tasks: usize,
+    unhandled: UnhandledPanic,
+    #[cfg(feature = "task-hooks")]
+    task_hooks: TaskHooks,
 }
 
 impl Builder {
@@ -114,6 +124,10 @@ impl Builder {
             #[cfg(feature = "class-metrics")]
             class_metrics: false,
             records: 0,
+            tasks: 0,
+            unhandled: UnhandledPanic::default(),
+            #[cfg(feature = "task-hooks")]
+            task_hooks: TaskHooks::default(),
         }
     }
 
@@ -229,6 +243,65 @@ impl Builder {
         self
     }
 
+    /// Calls `f` as a task is spawned, in the context that spawns it, before the task is queued: its id, name, place and class, as far as
+    /// its spawn said. Short, as each spawn waits for it; a panic in it is printed and does nothing else. Tasks that `f` spawns come here, too.
+    ///
+    /// ```
+    /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
+    /// let alive = Arc::new(AtomicUsize::new(0));
+    /// let (more, less) = (alive.clone(), alive.clone());
+    /// let runtime = filch_std::Runtime::builder()
+    ///     .workers(1)
+    ///     .on_task_spawn(move |_, _| _ = more.fetch_add(1, Ordering::Relaxed))
+    ///     .on_task_end(move |_| _ = less.fetch_sub(1, Ordering::Relaxed))
+    ///     .build()?;
+    /// let waits = runtime.spawn(core::future::pending::<()>());
+    /// assert_eq!(alive.load(Ordering::Relaxed), 1);
+    /// drop(runtime);
+    /// assert_eq!(alive.load(Ordering::Relaxed), 0);
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    #[cfg(feature = "task-hooks")]
+    pub fn on_task_spawn(mut self, f: impl Fn(TaskId, SpawnInfo) + Send + Sync + 'static) -> Self {
+        self.task_hooks.spawn = Some(Arc::new(f));
+        self
+    }
+
+    /// Calls `f` on the worker that has ended a task: it is complete, was cancelled, or has panicked. As
+    /// [`on_task_spawn`](Self::on_task_spawn). A join may return before.
+    #[cfg(feature = "task-hooks")]
+    pub fn on_task_end(mut self, f: impl Fn(TaskId) + Send + Sync + 'static) -> Self {
+        self.task_hooks.end = Some(Arc::new(f));
+        self
+    }
+
+    /// What a panic of a task does beyond its join handle (default: nothing); one in [`Handle::spawn_blocking`](crate::Handle::spawn_blocking),
+    /// too. A panic in a fork-join run or in [`block_on`](crate::block_on)'s own future has a caller, and does nothing more.
+    ///
+    /// ```
+    /// use filch_std::UnhandledPanic;
+    /// let runtime = filch_std::Runtime::builder().unhandled_panic(UnhandledPanic::ShutDown).build()?;
+    /// let ended = std::panic::catch_unwind(|| {
+    ///     runtime.spawn(async { panic!("on purpose") }).detach();
+    ///     runtime.block_on(core::future::pending::<()>());
+    /// });
+    /// assert!(ended.is_err());
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    pub fn unhandled_panic(mut self, policy: UnhandledPanic) -> Self {
+        self.unhandled = policy;
+        self
+    }
+
+    /// Counts and times what each task does, with room for so many that live at once (default: 0, nothing): see
+    /// [`Handle::tasks`](crate::Handle::tasks). Cost: two reads of the clock and some ten read-modify-writes for each poll, one and four for
+    /// each wake, and 256 bytes for each task of the number.
+    #[cfg(feature = "task-metrics")]
+    pub fn task_metrics(mut self, tasks: usize) -> Self {
+        self.tasks = tasks;
+        self
+    }
+
     /// Whether tasks are timed (default: not): see [`Handle::class_metrics`](crate::Handle::class_metrics). Cost: two reads of the clock for
     /// each poll and one for each wake, and 12 KiB for each worker and class.
     #[cfg(feature = "class-metrics")]
@@ -327,7 +400,8 @@ impl Builder {
     /// An executor without threads.
     fn prepare<H: Host>(self, workers: usize) -> Result<Runtime<H>, BuildError> {
         let slots = workers + usize::from(SPARES);
-        let kind = Kind { host: TypeId::of::<H>(), slots, records: self.records };
+        let kind =
+            Kind { host: TypeId::of::<H>(), slots, records: self.records, tasks: self.tasks };
         let shared = match stable::take::<Shared<H>>(&kind) {
             Some(shared) => match self.use_again(shared)? {
                 true => shared,
@@ -346,8 +420,13 @@ impl Builder {
         platform.new_pool(Pool::new(self.blocking, of_pool));
         platform.dress(dress);
         #[cfg(feature = "class-metrics")]
-        platform.time(self.class_metrics);
+        platform.sinks.time(slots, self.class_metrics);
+        #[cfg(feature = "task-metrics")]
+        platform.sinks.follow(slots, self.tasks);
+        #[cfg(feature = "task-hooks")]
+        platform.sinks.hooked.set(self.task_hooks);
         let runtime = Runtime::over(shared);
+        runtime.handle().0.fall.begin(self.unhandled);
         #[cfg(feature = "recorder")]
         platform.record(runtime.shared().kind.records).map_err(BuildError::Thread)?;
         Ok(runtime)

@@ -23,7 +23,10 @@ use crate::{
     fork,
     host::Host,
     pausable::Pausable,
+    unhandled::Fall,
 };
+#[cfg(feature = "task-metrics")]
+use {crate::task::Activity, filch::TaskId};
 
 /// A runtime without its host's type: what the free functions need.
 pub(crate) trait Core: Sync {
@@ -42,6 +45,9 @@ pub(crate) trait Core: Sync {
     fn thread(&self, worker: WorkerId) -> i32;
     /// [`filch::Scheduler::tasks`].
     fn tasks(&self, visit: &mut dyn FnMut(TaskInfo));
+    /// What a task has done.
+    #[cfg(feature = "task-metrics")]
+    fn activity(&self, task: TaskId) -> Option<Activity>;
     /// [`filch::Scheduler::wake_tasks`].
     #[cfg(feature = "task-dump")]
     fn wake_tasks(&self);
@@ -90,6 +96,8 @@ pub(crate) struct Inner {
     pub(crate) clock: Option<&'static dyn Clock>,
     /// The process in which the runtime has its threads.
     pub(crate) process: u32,
+    /// Whether a task's panic has ended the runtime.
+    pub(crate) fall: Fall,
     /// Whether a recorder keeps what the tasks do.
     #[cfg(feature = "recorder")]
     pub(crate) records: bool,
@@ -262,22 +270,6 @@ impl Handle {
     #[inline]
     pub fn give_way(&self) -> bool {
         self.0.core.give_way()
-    }
-
-    /// The tasks that live, in no order: name, type, class, whether it waits for a wake or a worker. Tasks that come and go meanwhile may be
-    /// there or not. Cost: two read-modify-writes for each.
-    ///
-    /// ```
-    /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
-    /// let waits = runtime.spawn(core::future::pending::<()>());
-    /// let [task] = runtime.handle().tasks()[..] else { panic!() };
-    /// assert_eq!(Some(task.id), waits.id());
-    /// # Ok::<(), filch_std::BuildError>(())
-    /// ```
-    pub fn tasks(&self) -> Vec<TaskInfo> {
-        let mut all = Vec::new();
-        self.0.core.tasks(&mut |task| all.push(task));
-        all
     }
 
     /// The runtime's counters.

@@ -12,11 +12,11 @@ use std::{
 };
 
 use filch::{
-    TaskId, TaskInfo,
+    TaskId,
     dump::{Sink, Step, Wait, watch},
 };
 
-use crate::{context::Handle, panics::lock};
+use crate::{context::Handle, panics::lock, task::Task};
 
 /// Frames that are kept of a stack; the innermost ones.
 const FRAMES: usize = 128;
@@ -57,7 +57,7 @@ fn stack() -> Vec<usize> {
 #[non_exhaustive]
 pub struct TaskDump {
     /// The task.
-    pub task: TaskInfo,
+    pub task: Task,
     /// What it waits for. More than one for a task that waits for the first of several, or for all. None: it did not wait, or waits for what polls its parts
     /// by wakers of its own (`FuturesUnordered`), and for that was not polled.
     pub waits: Vec<WaitPoint>,
@@ -199,7 +199,7 @@ impl Handle {
         let _dump = Dump::begin().ok_or(ErrorKind::ResourceBusy)?;
         let deadline = self.timers().now() + patience;
         self.0.core.wake_tasks();
-        let was_polled = |task: &TaskInfo| {
+        let was_polled = |task: &Task| {
             !task.scheduled && lock(&SEEN).as_ref().is_some_and(|seen| seen.contains_key(&task.id))
         };
         while self.timers().now() < deadline && !self.tasks().iter().all(was_polled) {
@@ -208,7 +208,7 @@ impl Handle {
         watch(None);
         let mut dumps = self.tasks();
         dumps.sort_by_key(|task| task.id);
-        let dump = |task: TaskInfo| {
+        let dump = |task: Task| {
             let waiting = was_polled(&task);
             let points = lock(&SEEN).as_mut().and_then(|seen| seen.remove(&task.id));
             TaskDump { task, waits: points.unwrap_or_default(), waiting }

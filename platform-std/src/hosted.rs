@@ -20,8 +20,6 @@ use filch::{
     atomic::AtomicU32,
 };
 
-#[cfg(feature = "class-metrics")]
-use crate::class_metrics::Times;
 #[cfg(feature = "recorder")]
 use crate::recording::Recording;
 use crate::{
@@ -33,6 +31,7 @@ use crate::{
     host::Host,
     long_poll::{Hook, LongPoll},
     panics::{self, lock, quietly},
+    sinks::Sinks,
     thread_hooks::ThreadHooks,
 };
 
@@ -50,11 +49,8 @@ pub(crate) struct Hosted<H> {
     pool: Mutex<Arc<Pool>>,
     seats: Box<[Seat]>,
     pub(crate) threads: Mutex<Vec<thread::JoinHandle<()>>>,
-    #[cfg(feature = "class-metrics")]
-    pub(crate) times: OnceLock<Times>,
-    /// The flight recorder, if the runtimes here have one.
-    #[cfg(feature = "recorder")]
-    pub(crate) recording: OnceLock<Recording>,
+    /// Where events go.
+    pub(crate) sinks: Sinks,
     /// Why the last thread could not be started.
     pub(crate) refused: Mutex<Option<io::Error>>,
 }
@@ -79,22 +75,8 @@ impl<H: Host> Hosted<H> {
             pool: Mutex::new(Pool::new(1, Dress::default())),
             seats: (0..slots).map(|_| Seat::new()).collect(),
             threads: Mutex::new(Vec::new()),
-            #[cfg(feature = "class-metrics")]
-            times: OnceLock::new(),
-            #[cfg(feature = "recorder")]
-            recording: OnceLock::new(),
+            sinks: Sinks::default(),
             refused: Mutex::new(None),
-        }
-    }
-
-    /// Whether tasks are timed from now on. Called before the first thread starts.
-    #[cfg(feature = "class-metrics")]
-    pub(crate) fn time(&self, on: bool) {
-        if on {
-            self.times.get_or_init(|| Times::new(self.seats.len()));
-        }
-        if let Some(times) = self.times.get() {
-            times.turn(on);
         }
     }
 
@@ -104,7 +86,8 @@ impl<H: Host> Hosted<H> {
         if records == 0 {
             return Ok(());
         }
-        let recording = self.recording.get_or_init(|| Recording::new(self.seats.len(), records));
+        let new = || Recording::new(self.seats.len(), records);
+        let recording = self.sinks.recording.get_or_init(new);
         recording.begin();
         let name = format!("{}-ticks", lock(&self.dress).name);
         let ticker = thread::Builder::new().name(name).stack_size(64 << 10);
@@ -327,19 +310,13 @@ unsafe impl<H: Host> Platform for Hosted<H> {
 
     #[inline(always)]
     fn event(&self, worker: Option<WorkerId>, event: Event) {
-        #[cfg(feature = "log")]
-        event.log(worker);
-        #[cfg(feature = "class-metrics")]
-        if let Some(times) = self.times.get().filter(|times| times.is_on()) {
-            times.event(worker, event, || self.host.now());
-        }
-        #[cfg(feature = "recorder")]
-        if let Some(recording) = self.recording.get() {
-            recording.event(worker, event, &self.host);
-        }
-        let _ = worker;
-        if let Event::LongPoll { worker, nanos } = event {
-            self.report(WorkerId::new(worker), Duration::from_nanos(nanos));
+        self.sinks.event(worker, event, &self.host);
+        match event {
+            Event::LongPoll { worker, nanos } => {
+                self.report(WorkerId::new(worker), Duration::from_nanos(nanos));
+            }
+            Event::Panic(_) => self.fall(),
+            _ => {}
         }
     }
 }
@@ -348,7 +325,8 @@ impl<H: Host> Hosted<H> {
     /// The task that a worker polls, by its recorder.
     #[cfg(feature = "recorder")]
     fn polled(&self, worker: WorkerId) -> Option<TaskInfo> {
-        let polled = self.recording.get()?.polling(worker)?;
+        let recording = self.sinks.recording.get()?;
+        let polled = recording.polling(worker)?;
         let mut found = None;
         self.handle.get()?.0.core.tasks(&mut |task| {
             if task.id.get() == polled {
@@ -356,7 +334,7 @@ impl<H: Host> Hosted<H> {
             }
         });
         // Otherwise that one may be over, and another task have its place.
-        found.filter(|_| self.recording.get().and_then(|all| all.polling(worker)) == Some(polled))
+        found.filter(|_| recording.polling(worker) == Some(polled))
     }
 
     /// The thread that is this worker; 0: none.
@@ -420,6 +398,14 @@ impl<H: Host> Hosted<H> {
         // Ordering: for a signal handler on this thread, INV-SEAT. The core orders this
         // thread before the next one in the seat.
         compiler_fence(Ordering::Release);
+    }
+
+    /// A task has panicked.
+    #[cold]
+    fn fall(&self) {
+        if let Some(Handle(runtime)) = self.handle.get() {
+            runtime.fall.by_panic(|| runtime.core.begin_shutdown());
+        }
     }
 
     #[cold]

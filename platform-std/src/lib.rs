@@ -26,6 +26,8 @@
 //! - Channels and locks come from other crates; any that is runtime-agnostic works: `async-channel`, `async-lock`,
 //!   `futures`.
 
+#[cfg(feature = "task-metrics")]
+mod activity;
 mod bare;
 mod block_on;
 mod blocking;
@@ -55,15 +57,21 @@ mod pausable;
 mod recording;
 mod runtime;
 mod shared;
+mod sinks;
 mod stable;
 #[cfg(all(feature = "stacks", target_os = "linux"))]
 mod stacks;
+mod task;
+#[cfg(feature = "task-hooks")]
+mod task_hooks;
 mod thread_hooks;
 pub mod time;
+mod unhandled;
 
 pub use filch::{
-    AbortHandle, Class, ForkOptions, Instant, JoinError, JoinHandle, Metrics, Panic, TaskId,
-    TaskInfo, TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, WorkerSet, shield, yield_now,
+    AbortHandle, Class, ForkOptions, Instant, JoinError, JoinHandle, Metrics, Panic, SpawnInfo,
+    TaskId, TaskInfo, TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, WorkerSet, shield,
+    yield_now,
 };
 
 #[cfg(feature = "class-metrics")]
@@ -86,5 +94,7 @@ pub use crate::{
     panics::{contain, payload, resume},
     pausable::Pausable,
     runtime::{Runtime, Survivors},
+    task::{Activity, LastWake, Task, WokenBy},
     time::{interval, sleep, sleep_until, timeout},
+    unhandled::UnhandledPanic,
 };

@@ -11,6 +11,8 @@ use std::{sync::OnceLock, thread};
 
 use filch::{Heap, JoinHandle, Metrics, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlot};
 
+#[cfg(feature = "task-hooks")]
+use crate::task_hooks::TaskHooks;
 use crate::{
     builder::{BuildError, Builder},
     context::{Handle, Inner},
@@ -20,6 +22,8 @@ use crate::{
     hosted::{Dress, Hosted},
     panics::lock,
     stable::{self, Kind},
+    task::Task,
+    unhandled::Fall,
 };
 
 type Executor<H> = Scheduler<Hosted<H>, Box<[WorkerSlot]>>;
@@ -66,6 +70,7 @@ impl<H: Host> Shared<H> {
             timers: self.executor.timers(),
             clock: self.executor.platform().host.clock(),
             process: fork::generation(),
+            fall: Fall::default(),
             #[cfg(feature = "recorder")]
             records: self.kind.records > 0,
         }))
@@ -153,9 +158,9 @@ impl<H: Host> Runtime<H> {
         self.shared.executor.metrics()
     }
 
-    /// Calls `visit` with each live task: to find a stuck one. [`Handle::tasks`] gives a list.
-    pub fn tasks(&self, visit: impl FnMut(TaskInfo)) {
-        self.shared.executor.tasks(visit);
+    /// [`Handle::tasks`].
+    pub fn tasks(&self) -> Vec<Task> {
+        self.handle.tasks()
     }
 
     /// The host under the runtime.
@@ -199,7 +204,7 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         return survivors;
     }
     #[cfg(feature = "recorder")]
-    if let Some(recording) = executor.platform().recording.get() {
+    if let Some(recording) = executor.platform().sinks.recording.get() {
         recording.end(&executor.platform().host);
     }
     for thread in core::mem::take(&mut *lock(&executor.platform().threads)) {
@@ -210,6 +215,8 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
     // SAFETY: every worker has left.
     unsafe { executor.platform().host.close() };
     executor.platform().dress(Dress::default());
+    #[cfg(feature = "task-hooks")]
+    executor.platform().sinks.hooked.set(TaskHooks::default());
     // The executor stays closed until it is reused, so that spawns with handles of this runtime are
     // refused.
     stable::give(shared.kind, shared);

@@ -5,6 +5,8 @@ use std::{sync::Arc, thread};
 
 #[cfg(feature = "class-metrics")]
 use filch::Class;
+#[cfg(feature = "task-metrics")]
+use filch::TaskId;
 use filch::{
     Fork, ForkOptions, Metrics, Platform, TaskInfo, WorkerId,
     atomic::{AtomicU32, Ordering},
@@ -12,6 +14,8 @@ use filch::{
 
 #[cfg(feature = "class-metrics")]
 use crate::class_metrics::{ClassMetrics, Times};
+#[cfg(feature = "task-metrics")]
+use crate::task::Activity;
 use crate::{blocking::Pool, context::Core, host::Host, runtime::Shared};
 
 impl<H: Host> Core for Shared<H> {
@@ -47,7 +51,7 @@ impl<H: Host> Core for Shared<H> {
     fn class_metrics(&self, class: Class) -> ClassMetrics {
         let mut queued = 0;
         self.executor.tasks(|task| queued += usize::from(task.scheduled && task.class == class));
-        match self.executor.platform().times.get() {
+        match self.executor.platform().sinks.times.get() {
             Some(times) => times.snapshot(class, queued),
             None => Times::new(0).snapshot(class, queued),
         }
@@ -62,6 +66,12 @@ impl<H: Host> Core for Shared<H> {
         self.executor.tasks(visit);
     }
 
+    #[cfg(feature = "task-metrics")]
+    fn activity(&self, task: TaskId) -> Option<Activity> {
+        let platform = self.executor.platform();
+        platform.sinks.activity(task, &platform.host)
+    }
+
     #[cfg(feature = "task-dump")]
     fn wake_tasks(&self) {
         self.executor.wake_tasks();
@@ -70,7 +80,7 @@ impl<H: Host> Core for Shared<H> {
     #[cfg(feature = "recorder")]
     fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool {
         let platform = self.executor.platform();
-        let Some(recording) = platform.recording.get() else { return false };
+        let Some(recording) = platform.sinks.recording.get() else { return false };
         let tasks = |visit: &mut dyn FnMut(TaskInfo)| self.executor.tasks(visit);
         recording.dump(platform.now(), tasks, note, out);
         true

@@ -22,6 +22,8 @@ pub(crate) struct Kind {
     pub(crate) slots: usize,
     /// Records that its recorder has room for, by worker; 0: it has none.
     pub(crate) records: usize,
+    /// Tasks that its table of their activity has room for; 0: it has none.
+    pub(crate) tasks: usize,
 }
 
 type Kept = (Kind, &'static (dyn Any + Send + Sync));

@@ -10,7 +10,9 @@ use core::{
 use std::{panic::catch_unwind, rc::Rc, thread};
 
 use common::{Drops, Flag, message, runtime, until, watchdog};
-use filch_std::{Handle, JoinSet, NoRuntime, SpawnErrorKind, TaskOptions, WorkerId, yield_now};
+use filch_std::{
+    Handle, JoinSet, NoRuntime, SpawnErrorKind, Task, TaskOptions, WorkerId, yield_now,
+};
 
 #[test]
 fn tasks_are_spawned_and_joined() {
@@ -243,8 +245,8 @@ fn named_tasks_can_be_looked_for() {
     let flag = Flag::new();
     let mut handle =
         rt.handle().spawn_with(TaskOptions::new().name("the slow one"), flag.wait()).unwrap();
-    let mut seen = Vec::new();
-    rt.tasks(|task| seen.push((task.name, task.location.map(core::panic::Location::file))));
+    let place = |task: &Task| (task.name, task.location.map(core::panic::Location::file));
+    let seen: Vec<_> = rt.tasks().iter().map(place).collect();
     let [(Some("the slow one"), Some(file))] = seen[..] else { panic!("{seen:?}") };
     assert!(file.ends_with("spawn.rs"));
     flag.set();

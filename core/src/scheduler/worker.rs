@@ -252,6 +252,11 @@ impl<P: Platform> Guard for Ward<P> {
     fn call(&self, code: &mut dyn FnMut()) -> Result<(), Panic> {
         self.guard(code)
     }
+
+    #[cold]
+    fn tell_of_panic(&self, task: NonNull<Header>) {
+        self.event(self.current_worker(), Event::Panic(task.as_ptr().addr()));
+    }
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Enter for Scheduler<P, S, RING> {

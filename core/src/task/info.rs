@@ -24,6 +24,19 @@ impl TaskId {
         Self(header.as_ptr().addr())
     }
 
+    /// The id of a task that an [`Event`](crate::Event) names.
+    ///
+    /// ```
+    /// # use filch::{Event, TaskId};
+    /// fn ended(event: Event<'_>) -> Option<TaskId> {
+    ///     if let Event::End(task) = event { Some(TaskId::of_event(task)) } else { None }
+    /// }
+    /// assert_eq!(ended(Event::End(64)).map(TaskId::get), Some(64));
+    /// ```
+    pub const fn of_event(task: usize) -> Self {
+        Self(task)
+    }
+
     /// The id as a number.
     pub const fn get(self) -> usize {
         self.0

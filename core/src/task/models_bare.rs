@@ -130,6 +130,8 @@ impl Guard for Unguarded {
         code();
         Ok(())
     }
+
+    fn tell_of_panic(&self, _: NonNull<Header>) {}
 }
 
 impl TaskExecutor for Bare {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use filch_std::{Class, Handle, TaskInfo};
+use filch_std::{Class, Handle, Task};
 use filch_trace::read::{Cause, Lane, Name, Poll, Story, Trace, What};
 use serde_json::{Value, json};
 
@@ -141,15 +141,15 @@ fn live(handle: &Handle, trace: &Trace, story: &Story) -> Value {
             *last = Some(poll);
         }
     }
-    let row = |info: TaskInfo| {
-        let told = told.get(&(info.id.get() as u64)).copied();
+    let row = |live: Task| {
+        let told = told.get(&(live.id.get() as u64)).copied();
         let poll = told.and_then(|task| last.get(task).copied().flatten());
-        describe(&info, told.map(|task| (trace, story, task)), poll)
+        describe(&live, told.map(|task| (trace, story, task)), poll)
     };
     handle.tasks().into_iter().map(row).collect()
 }
 
-fn describe(info: &TaskInfo, told: Option<(&Trace, &Story, usize)>, last: Option<&Poll>) -> Value {
+fn describe(info: &Task, told: Option<(&Trace, &Story, usize)>, last: Option<&Poll>) -> Value {
     let file = info.location.map(|at| (at.file().to_owned(), at.line(), at.column()));
     let name = info.name.or(info.type_name).unwrap_or_default().to_owned();
     let name = Name { name, place: file.unwrap_or_default() };
@@ -162,7 +162,10 @@ fn describe(info: &TaskInfo, told: Option<(&Trace, &Story, usize)>, last: Option
         (true, false) => place.clone(),
         (true, true) => format!("task {:#x}", info.id.get()),
     };
-    let polled = last.is_some_and(|poll| poll.end.is_none());
+    let polled = match info.activity {
+        Some(activity) => activity.polled.is_some(),
+        None => last.is_some_and(|poll| poll.end.is_none()),
+    };
     let state = match (info.cancelled, polled, info.scheduled) {
         (true, ..) => "cancelled",
         (_, true, _) => "polled",
@@ -192,6 +195,15 @@ fn describe(info: &TaskInfo, told: Option<(&Trace, &Story, usize)>, last: Option
         if let Some((time, by)) = task.woken.or(task.spawned) {
             row["woken_ns_ago"] = trace.now.saturating_sub(time).into();
             row["woken_by"] = trace.by(story, by).into();
+        }
+    }
+    // Counted since the spawn, where the records may begin later.
+    if let Some(activity) = info.activity {
+        row["polls"] = activity.polls.into();
+        row["busy_ns"] = (activity.busy.as_nanos() as u64).into();
+        if let Some(wake) = activity.last_wake.filter(|_| row.get("woken_by").is_none()) {
+            row["woken_ns_ago"] = (wake.ago.as_nanos() as u64).into();
+            row["woken_by"] = format!("{:?}", wake.by).into();
         }
     }
     row

@@ -163,7 +163,7 @@ impl Life<'_> {
                     print_state(&self.handle(runtime));
                     let miscounted = self.miscounted(totals.spawned, totals.completed);
                     eprintln!("{}", miscounted.unwrap_or_default());
-                    runtime.tasks(|task| eprintln!("{task:?}"));
+                    runtime.tasks().iter().for_each(|task| eprintln!("{task:?}"));
                 });
             }
             thread::sleep(Duration::from_micros(200));

@@ -1,0 +1,99 @@
+//! The tasks that live, as a program may look at them.
+
+use core::{ops::Deref, time::Duration};
+
+use filch::{TaskId, TaskInfo, WorkerId};
+
+use crate::context::Handle;
+
+/// A live task. From [`Handle::tasks`](crate::Handle::tasks).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Task {
+    /// What the scheduler knows of it: its fields are this type's, too.
+    pub info: TaskInfo,
+    /// What it has done. None without [`Builder::task_metrics`](crate::Builder::task_metrics), and for a task for which there was no room.
+    pub activity: Option<Activity>,
+}
+
+impl Deref for Task {
+    type Target = TaskInfo;
+
+    fn deref(&self) -> &TaskInfo {
+        &self.info
+    }
+}
+
+/// What a task has done since its spawn, as the runtime's clock tells times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Activity {
+    /// How long ago it was spawned.
+    pub age: Duration,
+    /// Its polls, the one under way included.
+    pub polls: u64,
+    /// The time in polls that have ended. What was polled on top of it, in sync code, does not count.
+    pub busy: Duration,
+    /// The longest poll that has ended, as above.
+    pub longest_poll: Duration,
+    /// How long it is inside a poll, if it is.
+    pub polled: Option<Duration>,
+    /// The time that it was ready and no worker polled it, without the wait of now.
+    pub waited: Duration,
+    /// How long it waits for a worker, if it does.
+    pub waits: Option<Duration>,
+    /// How often it was woken while it was not ready, or in its own poll.
+    pub wakes: u64,
+    /// Those in its own poll: by itself, as a rule. With most wakes of this kind, it polls what is not ready.
+    pub self_wakes: u64,
+    /// Its last wake.
+    pub last_wake: Option<LastWake>,
+}
+
+/// When a task was woken last, and by whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LastWake {
+    /// How long ago.
+    pub ago: Duration,
+    /// What woke it.
+    pub by: WokenBy,
+}
+
+/// What woke a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WokenBy {
+    /// Another task, in a poll. That may be over, and its id be used again.
+    Task(TaskId),
+    /// The task itself, or another context during its poll.
+    Itself,
+    /// A worker between two polls: a timer, or I/O.
+    Worker(WorkerId),
+    /// A thread that is no worker.
+    Outside,
+}
+
+impl Handle {
+    /// The tasks that live, in no order: name, type, class, whether it waits for a wake or a worker, and what it has done. Tasks that come
+    /// and go meanwhile may be there or not. Cost: two read-modify-writes for each.
+    ///
+    /// ```
+    /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
+    /// let waits = runtime.spawn(core::future::pending::<()>());
+    /// let [task] = runtime.handle().tasks()[..] else { panic!() };
+    /// assert_eq!(Some(task.id), waits.id());
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    pub fn tasks(&self) -> Vec<Task> {
+        let mut all = Vec::new();
+        self.0.core.tasks(&mut |info| {
+            #[cfg(feature = "task-metrics")]
+            let activity = self.0.core.activity(info.id);
+            #[cfg(not(feature = "task-metrics"))]
+            let activity = None;
+            all.push(Task { info, activity });
+        });
+        all
+    }
+}

@@ -1,0 +1,94 @@
+//! What a runtime does when a task panics.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::{Arc, Mutex},
+    task::Wake,
+};
+
+use crate::{block_on::Signal, panics::lock};
+
+/// What a panic of a task does beyond its [`JoinHandle`](crate::JoinHandle): [`Builder::unhandled_panic`](crate::Builder::unhandled_panic).
+///
+/// Idea: tokio's policy of the same name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnhandledPanic {
+    /// Nothing: the other tasks go on.
+    #[default]
+    Continue,
+    /// It ends the runtime: all tasks are cancelled, spawns are refused, and each [`block_on`](crate::block_on) of the runtime panics.
+    ShutDown,
+}
+
+/// Whether a panic has ended the runtime, and the threads that must learn of it.
+#[derive(Default)]
+pub(crate) struct Fall {
+    /// A panic ends it.
+    ends: AtomicBool,
+    fallen: AtomicBool,
+    /// The threads in `block_on`.
+    roots: Mutex<Vec<Arc<Signal>>>,
+}
+
+impl Fall {
+    /// A runtime begins. No task of it runs yet.
+    pub(crate) fn begin(&self, policy: UnhandledPanic) {
+        // Ordering: Relaxed: the start of the threads orders both.
+        self.ends.store(policy == UnhandledPanic::ShutDown, Ordering::Relaxed);
+        self.fallen.store(false, Ordering::Relaxed);
+    }
+
+    /// A task has panicked. `end` ends the runtime.
+    #[cold]
+    pub(crate) fn by_panic(&self, end: impl FnOnce()) {
+        if !self.ends.load(Ordering::Relaxed) {
+            return;
+        }
+        // Before the tasks are cancelled, by which a future in `block_on` may complete.
+        // Ordering: Relaxed: the lock orders it before the look of a thread that is not woken here.
+        self.fallen.store(true, Ordering::Relaxed);
+        end();
+        lock(&self.roots).iter().for_each(Wake::wake_by_ref);
+    }
+
+    /// A thread that waits by this signal learns of a fall, until this is dropped.
+    pub(crate) fn watch<'a>(&'a self, signal: &'a Arc<Signal>) -> Watch<'a> {
+        let ends = self.ends.load(Ordering::Relaxed);
+        if ends {
+            lock(&self.roots).push(Arc::clone(signal));
+        }
+        Watch { fall: ends.then_some(self), signal }
+    }
+}
+
+pub(crate) struct Watch<'a> {
+    /// None: no panic ends the runtime.
+    fall: Option<&'a Fall>,
+    signal: &'a Arc<Signal>,
+}
+
+impl Watch<'_> {
+    /// Before a poll and a sleep.
+    ///
+    /// # Panics
+    /// If the runtime has fallen.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn check(&self) {
+        // Ordering: Relaxed: see `by_panic`; a signal that is woken orders it, too.
+        if self.fall.is_some_and(|fall| fall.fallen.load(Ordering::Relaxed)) {
+            panic!("a task panicked, which ends this runtime (`Builder::unhandled_panic`)");
+        }
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        let Some(fall) = self.fall else { return };
+        let mut roots = lock(&fall.roots);
+        if let Some(at) = roots.iter().position(|root| Arc::ptr_eq(root, self.signal)) {
+            roots.swap_remove(at);
+        }
+    }
+}
