@@ -17,7 +17,7 @@
 
 use core::{
     ffi::{c_int, c_void},
-    mem,
+    fmt, mem,
     ptr::{self, null_mut},
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -30,11 +30,11 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     thread,
 };
 
-use filch_std::{Handle, JoinHandle, NoRuntime};
+use filch_std::{Handle, JoinHandle, LongPoll, NoRuntime};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::signal::{SignalKind, signal};
@@ -60,16 +60,52 @@ pub fn save_on(
         loop {
             signals.recv().await?;
             let path = path.clone();
-            let save = move || match handle.snapshot() {
-                Some(snapshot) => snapshot.save(path),
-                None => Err(no_recorder()),
-            };
-            match handle.spawn_blocking(save).await {
+            match handle.spawn_blocking(move || save(handle, &path)).await {
                 Ok(saved) => saved?,
                 Err(error) => return Err(io::Error::other(error)),
             }
         }
     }))
+}
+
+/// A hook for [`Builder::on_long_poll`](crate::Builder::on_long_poll): prints the poll, and writes what the runtime did last to this file,
+/// on the blocking pool. Each file takes the place of the last; while one is written, other polls are printed alone.
+///
+/// ```no_run
+/// use core::time::Duration;
+/// let runtime = filch_linux::builder()
+///     .recorder(4096)
+///     .poll_limit(Some(Duration::from_millis(10)))
+///     .on_long_poll(filch_linux::recorder::save_long_poll("long-poll.trace"))
+///     .build()?;
+/// # Ok::<(), filch_linux::BuildError>(())
+/// ```
+pub fn save_long_poll(path: impl Into<PathBuf>) -> impl Fn(LongPoll) + Send + Sync + 'static {
+    let (path, writes) = (path.into(), Arc::new(AtomicBool::new(false)));
+    move |poll| {
+        // It must not panic, as `eprintln` does when the standard error is closed.
+        let say = |what: &dyn fmt::Display| drop(writeln!(io::stderr(), "filch: {what}"));
+        let handle = Handle::current().ok().filter(Handle::is_recorded);
+        let Some(handle) = handle.filter(|_| !writes.swap(true, ORDER)) else {
+            return say(&poll);
+        };
+        let (path, writes) = (path.clone(), Arc::clone(&writes));
+        let save = move || {
+            match save(handle, &path) {
+                Ok(()) => say(&format_args!("{poll}: see {}", path.display())),
+                Err(error) => say(&format_args!("{poll}; {}: {error}", path.display())),
+            }
+            writes.store(false, ORDER);
+        };
+        handle.spawn_blocking(save).detach();
+    }
+}
+
+/// Ordering: Relaxed: it keeps two from writing one file at the same time, and orders nothing.
+const ORDER: Ordering = Ordering::Relaxed;
+
+fn save(handle: Handle, path: &Path) -> io::Result<()> {
+    handle.snapshot().ok_or_else(no_recorder)?.save(path)
 }
 
 pub(crate) fn no_recorder() -> io::Error {

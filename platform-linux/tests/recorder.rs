@@ -37,6 +37,29 @@ fn a_signal_saves_a_file() {
 }
 
 #[test]
+fn a_long_poll_saves_a_file_with_itself_in_it() {
+    let _watchdog = watchdog();
+    let path = file("long-poll");
+    let runtime = filch_linux::builder()
+        .workers(2)
+        .recorder(1024)
+        .poll_limit(Some(Duration::from_millis(2)))
+        .on_long_poll(recorder::save_long_poll(&path))
+        .build()
+        .unwrap();
+    let there = path.clone();
+    let options = TaskOptions::new().name("blocks");
+    let blocks = runtime.handle().spawn_with(options, async move { until(|| there.exists()) });
+    runtime.block_on(blocks.unwrap()).unwrap();
+    let trace = Trace::read(&fs::read(&path).unwrap()).unwrap();
+    let story = trace.story();
+    // The poll has not ended as the file is written.
+    let blocks = story.polls.iter().find(|poll| poll.end.is_none()).expect("a poll under way");
+    assert!(trace.title(&story.tasks[blocks.task]).contains("blocks"));
+    fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn without_a_recorder_there_is_no_file() {
     let _watchdog = watchdog();
     let runtime = filch_linux::builder().workers(1).build().unwrap();

@@ -58,11 +58,7 @@ impl LongPoll {
             // It must not panic, as `eprintln` does when the standard error is closed.
             let _ = writeln!(
                 io::stderr(),
-                "{runtime}: {} has been in one poll of worker {} for {:?} (`Builder::poll_limit`); `spawn_blocking` is for code \
-                 that blocks",
-                self.name(),
-                self.worker.index(),
-                self.so_far
+                "{runtime}: {self} (`Builder::poll_limit`); `spawn_blocking` is for code that blocks"
             );
             #[cfg(all(feature = "stacks", target_os = "linux"))]
             self.print_stack();
@@ -81,14 +77,22 @@ impl LongPoll {
         // Without a thread there is no stack.
         drop(std::thread::Builder::new().name("filch-stack".into()).spawn(prints));
     }
+}
 
-    fn name(&self) -> String {
-        let Some(task) = self.task else { return "a task".into() };
-        let name = task.name.or(task.type_name).unwrap_or("?");
-        match task.location {
-            Some(location) => format!("task {name} ({location})"),
-            None => format!("task {name}"),
+/// The task, as far as it is known, the worker and the time.
+impl fmt::Display for LongPoll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.task {
+            None => f.write_str("a task")?,
+            Some(task) => {
+                write!(f, "task {}", task.name.or(task.type_name).unwrap_or("?"))?;
+                if let Some(location) = task.location {
+                    write!(f, " ({location})")?;
+                }
+            }
         }
+        let Self { worker, so_far, .. } = self;
+        write!(f, " has been in one poll of worker {} for {so_far:?}", worker.index())
     }
 }
 

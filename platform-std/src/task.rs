@@ -12,7 +12,7 @@ use crate::context::Handle;
 pub struct Task {
     /// What the scheduler knows of it: its fields are this type's, too.
     pub info: TaskInfo,
-    /// What it has done. None without [`Builder::task_metrics`](crate::Builder::task_metrics), and for a task for which there was no room.
+    /// What it has done. None without `Builder::task_metrics` (feature `task-metrics`), and for a task for which there was no room.
     pub activity: Option<Activity>,
 }
 

@@ -23,6 +23,7 @@ pub(crate) const AGAIN: u8 = 64;
 /// | `Class` | task | 0 normal, 1 urgent, 2 background |
 /// | `Deadline` | nanoseconds of the clock; of the task of the record before | |
 /// | `Late` | task | nanoseconds, as [`shorten`] |
+/// | `Panic` | task | |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[cfg_attr(not(feature = "classes"), allow(dead_code, reason = "a reader knows them"))]
@@ -39,12 +40,13 @@ pub(crate) enum Kind {
     Class = 10,
     Deadline = 11,
     Late = 12,
+    Panic = 13,
 }
 
 impl Kind {
     #[cfg(any(feature = "read", test))]
     pub(crate) fn of(code: u8) -> Option<Self> {
-        const ALL: [Kind; 12] = [
+        const ALL: [Kind; 13] = [
             Kind::Spawn,
             Kind::Wake,
             Kind::PollStart,
@@ -57,6 +59,7 @@ impl Kind {
             Kind::Class,
             Kind::Deadline,
             Kind::Late,
+            Kind::Panic,
         ];
         ALL.get(usize::from(code & KIND).checked_sub(1)?).copied()
     }
@@ -86,6 +89,7 @@ pub(crate) fn of(event: &Event<'_>) -> Option<Packed> {
         Event::PollStart(task) => packed(Kind::PollStart, subject(task), 0),
         Event::PollEnd(task) => packed(Kind::PollEnd, subject(task), 0),
         Event::End(task) => packed(Kind::End, subject(task), 0),
+        Event::Panic(task) => packed(Kind::Panic, subject(task), 0),
         Event::Steal { victim, tasks } => packed(Kind::Steal, u64::from(tasks), victim),
         Event::Park => packed(Kind::Park, 0, 0),
         Event::Unpark => packed(Kind::Unpark, 0, 0),
@@ -133,7 +137,7 @@ mod tests {
     fn kinds_keep_their_numbers() {
         for code in 0..=255 {
             let kind = Kind::of(code).map_or(0, |kind| kind as u8);
-            assert_eq!(kind, if (1..=12).contains(&(code & KIND)) { code & KIND } else { 0 });
+            assert_eq!(kind, if (1..=13).contains(&(code & KIND)) { code & KIND } else { 0 });
         }
     }
 

@@ -181,6 +181,7 @@ impl<W: io::Write> Export<'_, W> {
                 format!("{} later than the deadline", Nanos(nanos)),
                 json!({ "task": self.title(task), "ns": nanos }),
             ),
+            Doing::Panic(task) => ("panic".into(), json!({ "task": self.title(task) })),
             Doing::Poll(_) | Doing::Sleep(_) | Doing::End => return Ok(()),
         };
         let event = json!({ "ph": "i", "s": "t", "cat": "event", "name": name, "pid": PROCESS,

@@ -111,6 +111,7 @@ pub enum What {
     Class { task: u64, class: Class },
     Deadline { at: u64 },
     Late { task: u64, nanos: u64 },
+    Panic { task: u64 },
 }
 
 /// A task's class.
@@ -289,6 +290,7 @@ impl Trace {
             Kind::LongPoll => What::LongPoll { worker: extra, nanos: subject },
             Kind::Class => What::Class { task, class: Class::of(extra.into()) },
             Kind::Deadline => What::Deadline { at: subject },
+            Kind::Panic => What::Panic { task },
             Kind::Late => What::Late { task, nanos: lengthen(extra) },
         };
         lane.records += 1;

@@ -127,6 +127,11 @@ impl Export<'_> {
                 late.notes = self.notes(task);
                 late
             }
+            Doing::Panic(task) => {
+                let mut panic = event(Kind::Instant, "event", "panic".into());
+                panic.notes = self.notes(task);
+                panic
+            }
         }
     }
 

@@ -34,6 +34,8 @@ pub struct Task {
     pub spawned: Option<(u64, Cause)>,
     /// When it ended.
     pub ended: Option<u64>,
+    /// Whether it has panicked.
+    pub panicked: bool,
     /// Polls that are recorded.
     pub polls: usize,
     /// The time in them up to the end, in nanoseconds, without polls on top of them.
@@ -140,6 +142,8 @@ pub(super) enum Doing {
         task: usize,
         nanos: u64,
     },
+    /// The task panics, in its last poll.
+    Panic(usize),
 }
 
 impl Story {

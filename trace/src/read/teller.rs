@@ -120,6 +120,11 @@ impl Teller {
                 let task = self.task(task);
                 self.log(worker, time, Doing::Late { task, nanos });
             }
+            What::Panic { task } => {
+                let task = self.task(task);
+                self.story.tasks[task].panicked = true;
+                self.log(worker, time, Doing::Panic(task));
+            }
             What::Deadline { .. } => {}
         }
         if let Some((_, just_now)) = &mut self.ring(worker).last {

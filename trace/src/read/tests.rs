@@ -71,6 +71,20 @@ fn a_story_is_put_together() {
 }
 
 #[test]
+fn a_panic_is_told() {
+    let recorder = recorder(64);
+    let events = [Event::PollStart(16), Event::Panic(16), Event::PollEnd(16), Event::End(16)];
+    events.into_iter().for_each(|event| recorder.record(worker(0), event, || 100));
+    let trace = Trace::read(&dump(&recorder, 200)).unwrap();
+    let story = trace.story();
+    assert!(story.tasks[0].panicked && story.tasks[0].ended.is_some());
+    let mut chrome = Vec::new();
+    trace.chrome(&mut chrome).unwrap();
+    assert!(trace.summary().to_string().contains("panic: "));
+    assert!(String::from_utf8(chrome).unwrap().contains(r#""name":"panic""#));
+}
+
+#[test]
 fn what_was_overwritten_is_missing() {
     let recorder = recorder(8);
     (0..100).for_each(|i| recorder.record(worker(0), Event::PollStart(16 * i), || i as u64));

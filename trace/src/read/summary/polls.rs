@@ -53,7 +53,7 @@ fn lengths(view: &View<'_>) -> Section {
     Section::new("Times", polls.into_iter().chain(delays))
 }
 
-/// What the scheduler said of long polls and deadlines.
+/// What the scheduler said of long polls, deadlines and panics.
 fn reports(view: &View<'_>) -> Section {
     let mut polling: HashMap<_, Vec<_>> = HashMap::new();
     let mut lines = Vec::new();
@@ -80,6 +80,7 @@ fn reports(view: &View<'_>) -> Section {
             Doing::Late { task, nanos } => {
                 format!("{} later than its deadline: {}", Nanos(nanos), view.task(task))
             }
+            Doing::Panic(task) => format!("panic: {}", view.task(task)),
             Doing::Wait(_) | Doing::Steal { .. } => continue,
         };
         all += 1;
@@ -87,7 +88,7 @@ fn reports(view: &View<'_>) -> Section {
             lines.push(format!("{:>9}  {report}", view.since_begin(done.time)));
         }
     }
-    Section::first("Reports of long polls and missed deadlines", all, lines)
+    Section::first("Reports of long polls, missed deadlines and panics", all, lines)
 }
 
 fn long_poll(view: &View<'_>, worker: u16, nanos: u64, poll: Option<usize>) -> String {
