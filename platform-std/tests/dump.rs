@@ -103,13 +103,15 @@ fn one_dump_at_a_time() {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let handle = *runtime.handle();
         runtime.block_on(async {
+            // The one worker is busy, so that the first dump must wait.
+            let (tell, told) = mpsc::channel::<()>();
+            let stuck = runtime.spawn(async move { told.recv().unwrap() });
             let mut first = core::pin::pin!(handle.dump_tasks(PATIENCE));
-            let waits = runtime.spawn(pending::<()>());
             assert!(futures_util::poll!(&mut first).is_pending());
             let error = handle.dump_tasks(PATIENCE).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ResourceBusy);
-            waits.abort();
-            assert!(waits.await.unwrap_err().is_cancelled());
+            tell.send(()).unwrap();
+            stuck.await.unwrap();
         });
         let dump = runtime.block_on(handle.dump_tasks(PATIENCE)).unwrap();
         assert!(dump.iter().all(|dump| dump.waiting));
