@@ -39,6 +39,9 @@
 #[cfg(any(feature = "alloc", all(test, filch_loom)))]
 extern crate alloc;
 
+#[cfg(feature = "std")]
+extern crate std;
+
 pub mod atomic;
 mod bits;
 #[cfg_attr(

@@ -1,14 +1,21 @@
 //! A set of tasks whose outputs are taken as the tasks end.
 
-use core::future::{Future, poll_fn};
+use core::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::{Context, Poll},
+};
 
-use filch::{JoinError, JoinHandle, TaskOptions};
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use filch::{AbortHandle, JoinError, JoinHandle, TaskOptions};
+use futures_util::{
+    FutureExt,
+    stream::{FuturesUnordered, Stream, StreamExt},
+};
 
-use crate::{context::Handle, error::SpawnError};
+use crate::{context::Handle, error::SpawnError, panics::resume};
 
 /// Tasks whose outputs are taken in the order in which the tasks end. Dropping the set aborts the
-/// tasks that are left.
+/// tasks that are left. It is a [`Stream`] of outputs, too, which ends when the set is empty.
 ///
 /// ```
 /// let runtime = filch_std::Runtime::new().unwrap();
@@ -59,6 +66,50 @@ impl<T> JoinSet<T> {
         poll_fn(|cx| self.tasks.poll_next_unpin(cx)).await
     }
 
+    /// The output of a task that has ended; `None` if none has, or the set is empty. Does not wait.
+    ///
+    /// ```
+    /// let runtime = filch_std::Runtime::new().unwrap();
+    /// runtime.block_on(async {
+    ///     let mut set = filch_std::JoinSet::new();
+    ///     set.spawn(core::future::pending::<()>());
+    ///     assert!(set.try_join_next().is_none());
+    /// });
+    /// ```
+    pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
+        // An empty budget would make a task that has ended look like one that has not.
+        crate::unconstrained(self.tasks.next()).now_or_never().flatten()
+    }
+
+    /// Waits for all tasks; their outputs, in the order in which the tasks ended.
+    ///
+    /// # Panics
+    /// With the first panic of a task, or if a task was cancelled; the rest is aborted.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the set, and what was joined.
+    ///
+    /// ```
+    /// let runtime = filch_std::Runtime::new().unwrap();
+    /// let mut outputs = runtime.block_on(async {
+    ///     let set: filch_std::JoinSet<_> = (0..3).map(|i| filch_std::spawn(async move { i })).collect();
+    ///     set.join_all().await
+    /// });
+    /// outputs.sort();
+    /// assert_eq!(outputs, [0, 1, 2]);
+    /// ```
+    pub async fn join_all(mut self) -> Vec<T> {
+        let mut outputs = Vec::with_capacity(self.len());
+        while let Some(output) = self.join_next().await {
+            match output.map_err(JoinError::into_panic) {
+                Ok(output) => outputs.push(output),
+                Err(Ok(panic)) => resume(panic),
+                Err(Err(error)) => panic!("a task of the set: {error}"),
+            }
+        }
+        outputs
+    }
+
     /// Aborts all tasks. They stay in the set until they are joined.
     pub fn abort_all(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
@@ -77,6 +128,26 @@ impl<T> JoinSet<T> {
     pub fn detach_all(&mut self) {
         core::mem::take(&mut self.tasks).into_iter().for_each(JoinHandle::detach);
     }
+
+    /// Adds a task that was spawned just now: there is room for one more reference.
+    fn add(&mut self, task: JoinHandle<T>) -> AbortHandle {
+        let Ok(abort) = task.abort_handle() else { unreachable!("a new task has few references") };
+        self.insert(task);
+        abort
+    }
+}
+
+impl<T: 'static> JoinSet<T> {
+    /// Spawns a task that need not be `Send` on the worker of the calling one, into the set.
+    ///
+    /// # Errors
+    /// As [`spawn_local`](crate::spawn_local), with the future.
+    pub fn spawn_local<F>(&mut self, future: F) -> Result<AbortHandle, SpawnError<F>>
+    where
+        F: Future<Output = T> + 'static,
+    {
+        Ok(self.add(crate::spawn_local(future)?))
+    }
 }
 
 impl<T: Send + 'static> JoinSet<T> {
@@ -85,34 +156,77 @@ impl<T: Send + 'static> JoinSet<T> {
     /// # Panics
     /// As [`spawn`](crate::spawn).
     #[track_caller]
-    pub fn spawn(&mut self, future: impl Future<Output = T> + Send + 'static) {
-        self.insert(crate::spawn(future));
+    pub fn spawn(&mut self, future: impl Future<Output = T> + Send + 'static) -> AbortHandle {
+        self.add(crate::spawn(future))
     }
 
     /// Spawns a task as the options say, on the current runtime, into the set.
     ///
     /// # Errors
     /// As [`spawn_with`](crate::spawn_with), with the future.
-    pub fn spawn_with<F>(&mut self, options: TaskOptions, future: F) -> Result<(), SpawnError<F>>
+    pub fn spawn_with<F>(
+        &mut self,
+        options: TaskOptions,
+        future: F,
+    ) -> Result<AbortHandle, SpawnError<F>>
     where
         F: Future<Output = T> + Send + 'static,
     {
-        self.insert(crate::spawn_with(options, future)?);
-        Ok(())
+        Ok(self.add(crate::spawn_with(options, future)?))
     }
 
     /// Spawns a task on a runtime, into the set.
     ///
     /// # Panics
     /// As [`Handle::spawn`].
-    pub fn spawn_on(&mut self, runtime: &Handle, future: impl Future<Output = T> + Send + 'static) {
-        self.insert(runtime.spawn(future));
+    #[track_caller]
+    pub fn spawn_on(
+        &mut self,
+        runtime: &Handle,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> AbortHandle {
+        self.add(runtime.spawn(future))
+    }
+
+    /// Runs a closure that blocks, on the current runtime, into the set. Once it has begun an abort does not end it.
+    ///
+    /// # Panics
+    /// As [`spawn_blocking`](crate::spawn_blocking).
+    #[track_caller]
+    pub fn spawn_blocking(&mut self, f: impl FnOnce() -> T + Send + 'static) -> AbortHandle {
+        self.add(crate::spawn_blocking(f))
     }
 }
 
 impl<T> Default for JoinSet<T> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl<T> Extend<JoinHandle<T>> for JoinSet<T> {
+    fn extend<I: IntoIterator<Item = JoinHandle<T>>>(&mut self, tasks: I) {
+        tasks.into_iter().for_each(|task| self.insert(task));
+    }
+}
+
+impl<T> FromIterator<JoinHandle<T>> for JoinSet<T> {
+    fn from_iter<I: IntoIterator<Item = JoinHandle<T>>>(tasks: I) -> Self {
+        let mut set = Self::new();
+        set.extend(tasks);
+        set
+    }
+}
+
+impl<T> Stream for JoinSet<T> {
+    type Item = Result<T, JoinError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.tasks.poll_next_unpin(cx)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.len(), Some(self.len()))
     }
 }
 

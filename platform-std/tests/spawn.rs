@@ -87,17 +87,17 @@ fn a_join_set_aborts_what_is_left() {
     };
     rt.block_on(async {
         let mut set = JoinSet::new();
-        (0..10).for_each(|_| set.spawn(endless()));
+        (0..10).for_each(|_| _ = set.spawn(endless()));
         set.abort_all();
         while let Some(result) = set.join_next().await {
             assert!(result.unwrap_err().is_cancelled());
         }
         assert_eq!(drops.count(), 10);
-        (0..10).for_each(|_| set.spawn_on(&Handle::current().unwrap(), endless()));
+        (0..10).for_each(|_| _ = set.spawn_on(&Handle::current().unwrap(), endless()));
         set.shutdown().await;
         assert!(set.is_empty());
         assert_eq!(drops.count(), 20);
-        (0..10).for_each(|_| set.spawn(endless()));
+        (0..10).for_each(|_| _ = set.spawn(endless()));
         set.insert(filch_std::spawn(endless()));
         drop(set);
         while drops.count() < 31 {
@@ -122,6 +122,94 @@ fn a_join_set_aborts_what_is_left() {
             yield_now().await;
         }
     });
+}
+
+#[test]
+fn a_join_set_takes_what_has_ended_without_a_wait() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    rt.block_on(async {
+        let mut set = JoinSet::new();
+        assert!(set.try_join_next().is_none());
+        let flag = Flag::new();
+        let waits = flag.wait();
+        // More than are polled in a row, and more than a budget has.
+        let aborts: Vec<_> = (0..300).map(|_| set.spawn(pending())).collect();
+        set.spawn(async move {
+            waits.await;
+            7
+        });
+        assert!(set.try_join_next().is_none());
+        flag.set();
+        until(|| rt.metrics().totals().live == 300);
+        assert_eq!(set.try_join_next().unwrap().unwrap(), 7);
+        assert!(set.try_join_next().is_none());
+        // One is aborted by its own handle.
+        aborts[150].abort();
+        assert!(set.join_next().await.unwrap().unwrap_err().is_cancelled());
+        assert_eq!(
+            (set.len(), aborts.iter().filter(|abort| abort.is_finished()).count()),
+            (299, 1)
+        );
+    });
+}
+
+#[test]
+fn a_join_set_is_joined_whole() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    rt.block_on(async {
+        let mut set: JoinSet<_> = (0..5).map(|i| filch_std::spawn(async move { i })).collect();
+        set.spawn_blocking(|| 5);
+        let mut outputs = set.join_all().await;
+        outputs.sort_unstable();
+        assert_eq!(outputs, [0, 1, 2, 3, 4, 5]);
+
+        // As a stream, with what any stream has.
+        let set: JoinSet<_> = (0..5).map(|i| filch_std::spawn(async move { i })).collect();
+        let outputs: Vec<_> = futures_util::TryStreamExt::try_collect(set).await.unwrap();
+        assert_eq!(outputs.iter().sum::<i32>(), 10);
+    });
+    let panics =
+        || rt.block_on(JoinSet::from_iter([rt.spawn(async { panic!("on purpose") })]).join_all());
+    let panic = catch_unwind(AssertUnwindSafe(panics)).unwrap_err();
+    assert_eq!(message(&*panic), "on purpose");
+}
+
+#[test]
+fn a_join_set_has_local_tasks() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    let pinned = rt.handle().spawn_pinned(WorkerId::new(0), async {
+        let mut set = JoinSet::new();
+        let local = async {
+            let shared = Rc::new(7);
+            yield_now().await;
+            *shared
+        };
+        set.spawn_local(local).unwrap();
+        set.join_next().await.unwrap().unwrap()
+    });
+    assert_eq!(rt.block_on(pinned.unwrap()).unwrap(), 7);
+    let refused = rt.block_on(async { JoinSet::new().spawn_local(async {}).err().map(|e| e.kind) });
+    assert_eq!(refused, Some(SpawnErrorKind::Core(filch::SpawnErrorKind::NotPinned)));
+}
+
+#[test]
+fn errors_are_those_of_io_too() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let result: std::io::Result<()> = rt.block_on(async {
+        let never = pending::<std::io::Result<()>>();
+        filch_std::timeout(core::time::Duration::from_millis(1), never).await?
+    });
+    assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    let result: std::io::Result<()> = rt.block_on(async {
+        filch_std::spawn(async { panic!("on purpose") }).await?;
+        Ok(())
+    });
+    let error = result.unwrap_err();
+    assert!(error.to_string().contains("on purpose"), "{error}");
 }
 
 #[test]
@@ -273,7 +361,7 @@ fn without_a_runtime_the_free_functions_say_so() {
     told(&|| filch_std::spawn(async {}).detach());
     told(&|| filch_std::spawn_blocking(|| ()).detach());
     told(&|| filch_std::block_on(async {}));
-    told(&|| JoinSet::new().spawn(async {}));
+    told(&|| _ = JoinSet::new().spawn(async {}));
 }
 
 #[test]

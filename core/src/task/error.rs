@@ -126,6 +126,14 @@ impl JoinError {
     }
 }
 
+/// Of the kind `Other`, as tokio's: `Interrupted` would make callers try again.
+#[cfg(feature = "std")]
+impl From<JoinError> for std::io::Error {
+    fn from(error: JoinError) -> Self {
+        Self::other(error)
+    }
+}
+
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

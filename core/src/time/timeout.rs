@@ -38,6 +38,14 @@ impl fmt::Display for Elapsed {
 
 impl core::error::Error for Elapsed {}
 
+/// Of the kind `TimedOut`.
+#[cfg(feature = "std")]
+impl From<Elapsed> for std::io::Error {
+    fn from(elapsed: Elapsed) -> Self {
+        Self::new(std::io::ErrorKind::TimedOut, elapsed)
+    }
+}
+
 impl<F: Future> Timeout<F> {
     pub(super) fn new(sleep: Sleep, future: F) -> Self {
         Self { sleep, future }
