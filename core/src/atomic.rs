@@ -33,10 +33,10 @@ impl Setting {
 }
 
 /// A static that refers to a value that was ready before, or to none. As `Setting`, it is no part of a protocol that models see.
-#[cfg(feature = "task-dump")]
+#[cfg(any(feature = "task-dump", feature = "waker-events"))]
 pub(crate) struct Global<T: 'static>(core::sync::atomic::AtomicPtr<T>);
 
-#[cfg(feature = "task-dump")]
+#[cfg(any(feature = "task-dump", feature = "waker-events"))]
 impl<T: Sync> Global<T> {
     pub(crate) const fn new() -> Self {
         Self(core::sync::atomic::AtomicPtr::new(core::ptr::null_mut()))
@@ -53,6 +53,29 @@ impl<T: Sync> Global<T> {
         // Ordering: Acquire pairs with the Release in `set`.
         // SAFETY: null, or `set` had it as a reference for ever, which is shared with any context: it is `Sync`.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+}
+
+/// A number that an observer puts on a task, or none. As `Setting`, it is no part of a protocol that models see.
+#[cfg(feature = "waker-events")]
+pub(crate) struct Mark(core::sync::atomic::AtomicUsize);
+
+#[cfg(feature = "waker-events")]
+impl Mark {
+    pub(crate) const fn none() -> Self {
+        Self(core::sync::atomic::AtomicUsize::new(0))
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<core::num::NonZeroUsize> {
+        // Ordering: Relaxed, here and below: a number alone. A context that has a waker of the task sees what was there as the waker
+        // was made, by way of what gave it the waker.
+        core::num::NonZeroUsize::new(self.0.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, mark: Option<core::num::NonZeroUsize>) {
+        self.0.store(mark.map_or(0, core::num::NonZeroUsize::get), Ordering::Relaxed);
     }
 }
 

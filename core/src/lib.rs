@@ -63,6 +63,8 @@ mod sleep;
 mod task;
 #[cfg(feature = "task-dump")]
 pub use task::dump;
+#[cfg(feature = "waker-events")]
+pub use task::waker_events;
 pub mod time;
 mod trace;
 mod watchdog;

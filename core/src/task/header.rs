@@ -5,6 +5,8 @@ use core::{cell::Cell, mem::ManuallyDrop, panic::Location, ptr::NonNull, task::C
 #[cfg(feature = "classes")]
 use super::due::Due;
 use super::{error::JoinError, join_slot::JoinSlot, owner::Owner, state::State};
+#[cfg(feature = "waker-events")]
+use crate::atomic::Mark;
 use crate::{
     atomic::{AtomicPtr, UnsafeCell, maybe_const},
     class::Class,
@@ -13,7 +15,7 @@ use crate::{
     platform::{WorkerId, WorkerSet},
 };
 
-/// The type-erased head of a task: four words.
+/// The type-erased head of a task: four words, with the feature `waker-events` five.
 ///
 /// Access:
 ///
@@ -23,16 +25,20 @@ use crate::{
 /// | `link` | the holder of the `Ready`; the queue it is in; the free slots of its slab |
 /// | `vtable` | written by the spawner before `publish`; read by holders of a reference |
 /// | `owner` | written by the context that takes the slot first; read by holders of a reference, and by the slot's holder |
+/// | `mark` | as `vtable`; and written in polls |
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) state: State,
     pub(crate) link: AtomicPtr<Header>,
     vtable: UnsafeCell<Option<&'static Vtable>>,
     owner: UnsafeCell<*mut Owner>,
+    #[cfg(feature = "waker-events")]
+    pub(super) mark: Mark,
 }
 
 const _: () = assert!(
-    cfg!(any(filch_loom, filch_shuttle, filch_weakmem)) || size_of::<Header>() <= 32,
+    cfg!(any(filch_loom, filch_shuttle, filch_weakmem))
+        || size_of::<Header>() <= 32 + if cfg!(feature = "waker-events") { 8 } else { 0 },
     "a header is four words: 32 bytes on 64-bit targets, 16 on 32-bit ones"
 );
 
@@ -77,6 +83,8 @@ impl Header {
                 link: AtomicPtr::new(core::ptr::null_mut()),
                 vtable: UnsafeCell::new(None),
                 owner: UnsafeCell::new(core::ptr::null_mut()),
+                #[cfg(feature = "waker-events")]
+                mark: Mark::none(),
             }
         }
     }
@@ -99,6 +107,8 @@ impl Header {
     pub(crate) unsafe fn set_vtable(&self, vtable: &'static Vtable) {
         // SAFETY: INV-SLAB-SLOT: the caller owns the slot, and no context has a reference by which to read this.
         self.vtable.with_mut(|p| unsafe { *p = Some(vtable) });
+        #[cfg(feature = "waker-events")]
+        self.mark.set(None);
     }
 
     /// # Safety

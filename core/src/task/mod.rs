@@ -41,3 +41,5 @@ pub(crate) mod run;
 pub(crate) mod spawn;
 pub(crate) mod state;
 pub(crate) mod waker;
+#[cfg(feature = "waker-events")]
+pub mod waker_events;

@@ -86,6 +86,22 @@ impl TaskOptions {
         self
     }
 
+    /// The name, if there is one.
+    ///
+    /// ```
+    /// let options = filch::TaskOptions::new().name("control");
+    /// assert_eq!(options.given_name(), Some("control"));
+    /// assert_eq!(options.location().map(|place| place.line()), Some(line!() - 2));
+    /// ```
+    pub const fn given_name(&self) -> Option<&'static str> {
+        self.tag.name
+    }
+
+    /// The place of the call to [`new`](Self::new).
+    pub const fn location(&self) -> Option<&'static Location<'static>> {
+        self.tag.location
+    }
+
     /// The last of the workers that it names.
     pub(crate) fn worker(&self) -> Option<WorkerId> {
         #[cfg(feature = "classes")]

@@ -13,6 +13,8 @@ use core::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
+#[cfg(feature = "waker-events")]
+use super::waker_events::{WakerEvent, tell};
 use super::{
     executor_ref::ExecutorRef,
     header::{Header, Ready, Slot},
@@ -86,11 +88,21 @@ pub(super) fn cast(data: *const ()) -> NonNull<Header> {
 
 pub(super) unsafe fn clone(data: *const ()) -> RawWaker {
     // SAFETY: INV-WAKER.
+    #[cfg(feature = "waker-events")]
+    unsafe {
+        tell(cast(data), WakerEvent::Clone);
+    }
+    // SAFETY: INV-WAKER.
     unsafe { cast(data).as_ref() }.state.apply(Snapshot::clone_ref);
     RawWaker::new(data, &VTABLE)
 }
 
 pub(super) unsafe fn wake(data: *const ()) {
+    // SAFETY: INV-WAKER.
+    #[cfg(feature = "waker-events")]
+    unsafe {
+        tell(cast(data), WakerEvent::Wake);
+    }
     // SAFETY: INV-WAKER; the transition consumes the waker's reference.
     unsafe {
         let action = cast(data).as_ref().state.apply(Snapshot::wake_by_value);
@@ -100,6 +112,11 @@ pub(super) unsafe fn wake(data: *const ()) {
 
 pub(super) unsafe fn wake_by_ref(data: *const ()) {
     // SAFETY: INV-WAKER.
+    #[cfg(feature = "waker-events")]
+    unsafe {
+        tell(cast(data), WakerEvent::WakeByRef);
+    }
+    // SAFETY: INV-WAKER.
     unsafe {
         let action = cast(data).as_ref().state.apply(Snapshot::wake);
         carry_out(action, cast(data));
@@ -107,6 +124,11 @@ pub(super) unsafe fn wake_by_ref(data: *const ()) {
 }
 
 pub(super) unsafe fn drop_waker(data: *const ()) {
+    // SAFETY: INV-WAKER.
+    #[cfg(feature = "waker-events")]
+    unsafe {
+        tell(cast(data), WakerEvent::Drop);
+    }
     // SAFETY: INV-WAKER.
     unsafe { drop_ref(cast(data)) }
 }
