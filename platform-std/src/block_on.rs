@@ -214,6 +214,8 @@ impl Handle {
             panic!("{kind}");
         }
         let _entered = Entered::new(*self);
+        #[cfg(feature = "tracing")]
+        let future = crate::tracing::root(future);
         let signal = signal(*self);
         let watch = self.0.fall.watch(&signal);
         let waker = Arc::clone(&signal).into();

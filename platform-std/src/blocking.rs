@@ -207,7 +207,40 @@ impl Handle {
         if let Err(kind) = self.check() {
             panic!("{kind}");
         }
-        self.spawn(unblock(*self, f))
+        let task = self.unblock(&TaskOptions::new(), f);
+        self.spawn_carrier(task).unwrap_or_else(|error| self.cancelled(error))
+    }
+
+    /// Spawns the task of a closure. A subscriber of `tracing` sees the closure in its place.
+    #[track_caller]
+    fn spawn_carrier<F, T>(
+        &self,
+        task: Unblock<F, T>,
+    ) -> Result<JoinHandle<T>, filch::SpawnError<Unblock<F, T>>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        #[cfg(feature = "tracing")]
+        return self.0.spawner.plain().spawn_with(TaskOptions::new(), self.0.heap, task);
+        #[cfg(not(feature = "tracing"))]
+        self.spawn_here(task)
+    }
+
+    /// Runs the closure on a thread of the pool.
+    fn unblock<F, T>(&self, options: &TaskOptions, f: F) -> Unblock<F, T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        #[cfg(not(feature = "tracing"))]
+        let _ = options;
+        let job = Arc::new(Closure {
+            stage: Mutex::new(Stage::New(f)),
+            #[cfg(feature = "tracing")]
+            span: Mutex::new(crate::tracing::blocking::<F>(options)),
+        });
+        Unblock { handle: *self, job, class: Class::Background, _hold: Hold::new(*self) }
     }
 
     /// As [`spawn_blocking`](Self::spawn_blocking), as the options say. Closures that wait for a
@@ -238,8 +271,15 @@ impl Handle {
         if let Err(kind) = self.check() {
             return Err(SpawnError { kind, future: f });
         }
-        self.spawn_with(options, unblock(*self, f))
-            .map_err(|SpawnError { kind, future }| SpawnError { kind, future: future.give_back() })
+        let task = self.unblock(&options, f);
+        #[cfg(feature = "tracing")]
+        let spawner = self.0.spawner.plain();
+        #[cfg(not(feature = "tracing"))]
+        let spawner = self.0.spawner;
+        spawner.spawn_with(options, self.0.heap, task).map_err(|error| {
+            let SpawnError { kind, future } = self.refused(error);
+            SpawnError { kind, future: future.give_back() }
+        })
     }
 
     /// A snapshot of the runtime's blocking pool; all zeros in a forked child.
@@ -251,17 +291,7 @@ impl Handle {
     }
 }
 
-/// Runs the closure on a thread of the pool.
-fn unblock<F, T>(handle: Handle, f: F) -> Unblock<F, T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    let job = Arc::new(Closure(Mutex::new(Stage::New(f))));
-    Unblock { handle, job, class: Class::Background, _hold: Hold::new(handle) }
-}
-
-/// The future of [`unblock`]. If it is dropped before the closure has begun, the closure never
+/// The future of `unblock`. If it is dropped before the closure has begun, the closure never
 /// runs.
 struct Unblock<F, T> {
     handle: Handle,
@@ -275,14 +305,19 @@ struct Unblock<F, T> {
 impl<F, T> Unblock<F, T> {
     /// The closure, of a future that was never polled.
     fn give_back(self) -> F {
-        match core::mem::replace(&mut *lock(&self.job.0), Stage::Gone) {
+        match core::mem::replace(&mut *lock(&self.job.stage), Stage::Gone) {
             Stage::New(f) | Stage::Queued(f, _) => f,
             _ => unreachable!("it has not run"),
         }
     }
 }
 
-struct Closure<F, T>(Mutex<Stage<F, T>>);
+struct Closure<F, T> {
+    stage: Mutex<Stage<F, T>>,
+    /// Until it has run.
+    #[cfg(feature = "tracing")]
+    span: Mutex<::tracing::Span>,
+}
 
 enum Stage<F, T> {
     New(F),
@@ -299,7 +334,7 @@ where
     T: Send,
 {
     fn run(&self) {
-        let mut stage = lock(&self.0);
+        let mut stage = lock(&self.stage);
         let f = match core::mem::replace(&mut *stage, Stage::Gone) {
             Stage::Queued(f, waker) => {
                 *stage = Stage::Running(waker);
@@ -311,8 +346,10 @@ where
             }
         };
         drop(stage);
+        #[cfg(feature = "tracing")]
+        let f = || core::mem::replace(&mut *lock(&self.span), ::tracing::Span::none()).in_scope(f);
         let result = catch_unwind(AssertUnwindSafe(f));
-        let mut stage = lock(&self.0);
+        let mut stage = lock(&self.stage);
         let waker = match core::mem::replace(&mut *stage, Stage::Gone) {
             Stage::Running(waker) => waker,
             gone => {
@@ -338,7 +375,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let this = self.get_mut();
         let class = this.handle.0.spawner.class().unwrap_or_default();
-        let mut stage = lock(&this.job.0);
+        let mut stage = lock(&this.job.stage);
         let (next, submit) = match core::mem::replace(&mut *stage, Stage::Gone) {
             Stage::New(f) => (Stage::Queued(f, cx.waker().clone()), true),
             // The task was lent a class: the closure waits in the queue for that one too. Its first
@@ -374,7 +411,7 @@ where
 impl<F, T> Drop for Unblock<F, T> {
     fn drop(&mut self) {
         // What the stage holds is dropped outside of the lock.
-        let stage = core::mem::replace(&mut *lock(&self.job.0), Stage::Gone);
+        let stage = core::mem::replace(&mut *lock(&self.job.stage), Stage::Gone);
         drop(stage);
     }
 }

@@ -9,13 +9,17 @@ use core::{
 };
 use std::sync::Arc;
 
+#[cfg(not(feature = "tracing"))]
+use filch::Spawner;
 use filch::{
-    Class, Fork, ForkOptions, Heap, Instant, JoinHandle, Metrics, Spawner, TaskInfo, TaskOptions,
-    Timers, WorkerId, atomic::AtomicU32,
+    Class, Fork, ForkOptions, Heap, Instant, JoinHandle, Metrics, TaskInfo, TaskOptions, Timers,
+    WorkerId, atomic::AtomicU32,
 };
 
 #[cfg(feature = "class-metrics")]
 use crate::class_metrics::ClassMetrics;
+#[cfg(feature = "tracing")]
+use crate::tracing::Spawner;
 use crate::{
     blocking::Pool,
     clock::Clock,
@@ -210,6 +214,7 @@ impl Handle {
     ///
     /// # Errors
     /// [`SpawnError`], with the future; also if there is no such worker.
+    #[cfg_attr(feature = "tracing", track_caller)]
     pub fn spawn_pinned<F>(
         &self,
         worker: WorkerId,
@@ -231,6 +236,7 @@ impl Handle {
     /// # Errors
     /// [`SpawnError`], with the future; also if the caller is neither: a task that is not pinned
     /// may move to another thread.
+    #[cfg_attr(feature = "tracing", track_caller)]
     pub fn spawn_local<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
     where
         F: Future + 'static,
@@ -351,6 +357,7 @@ where
 ///
 /// # Errors
 /// [`SpawnError`], with the future.
+#[cfg_attr(feature = "tracing", track_caller)]
 pub fn spawn_pinned<F>(worker: WorkerId, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
 where
     F: Future + Send + 'static,
@@ -382,6 +389,7 @@ where
 /// });
 /// assert_eq!(runtime.block_on(parent.unwrap()).unwrap().unwrap(), 7);
 /// ```
+#[cfg_attr(feature = "tracing", track_caller)]
 pub fn spawn_local<F>(future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
 where
     F: Future + 'static,

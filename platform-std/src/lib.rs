@@ -66,6 +66,8 @@ mod task;
 mod task_hooks;
 mod thread_hooks;
 pub mod time;
+#[cfg(feature = "tracing")]
+mod tracing;
 mod unhandled;
 
 pub use filch::{

@@ -66,7 +66,10 @@ impl<H: Host> Shared<H> {
         Handle(self.inner.get_or_init(|| Inner {
             core: self,
             heap: self.heap,
+            #[cfg(not(feature = "tracing"))]
             spawner: self.executor.spawner(),
+            #[cfg(feature = "tracing")]
+            spawner: crate::tracing::Spawner::new(self.executor.spawner()),
             timers: self.executor.timers(),
             clock: self.executor.platform().host.clock(),
             process: fork::generation(),
