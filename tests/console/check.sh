@@ -3,5 +3,5 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 target=../../target/console
-cargo clippy --locked --tests --target-dir "$target" -- -D warnings
+cargo clippy --locked --all-targets --target-dir "$target" -- -D warnings
 cargo test --locked --target-dir "$target"

@@ -199,6 +199,22 @@ fn a_root_future_has_polls_and_wakers() {
 }
 
 #[test]
+fn a_waker_of_a_root_future_outlives_it() {
+    let _watchdog = watchdog();
+    let runtime = runtime(1);
+    let waker = runtime.block_on(poll_fn(|cx| Poll::Ready(cx.waker().clone())));
+    let other = waker.clone();
+    assert!(waker.will_wake(&other));
+    waker.wake_by_ref();
+    waker.wake();
+    drop(other);
+    // Those of the next one tell of that.
+    let line = line!() + 1;
+    runtime.block_on(yield_now());
+    assert_eq!(spawned_at(line).wakers(), [0, 0, 0, 1, 1]);
+}
+
+#[test]
 fn a_poll_that_panics_leaves_the_span() {
     let _watchdog = watchdog();
     let runtime = runtime(1);

@@ -1,0 +1,1 @@
+//! Nothing: see tests/ and examples/.
