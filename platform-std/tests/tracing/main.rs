@@ -27,6 +27,13 @@ async fn yields(times: usize) {
     }
 }
 
+/// Waits for the end of the first poll of the task of that name.
+fn until_polled(runtime: &Runtime, name: &str) {
+    while named(name).exits == 0 {
+        runtime.block_on(yield_now());
+    }
+}
+
 /// Ready in the second poll; the first one leaves a clone of the waker for nobody.
 fn loses_its_waker() -> impl Future<Output = ()> + Send {
     let mut polled = false;
@@ -60,9 +67,7 @@ fn a_wake_from_elsewhere_is_no_self_wake() {
     let runtime = runtime(1);
     let flag = Flag::new();
     let task = runtime.handle().spawn_with(options("waits"), flag.wait()).unwrap();
-    while !flag.is_awaited() {
-        runtime.block_on(yield_now());
-    }
+    until_polled(&runtime, "waits");
     let waits = named("waits");
     assert_eq!((waits.polls, waits.closed), (1, false));
     assert_eq!(waits.wakers(), [1, 0, 0, 0, 0]);
@@ -79,8 +84,7 @@ fn a_lost_waker_shows_in_the_counts() {
     let runtime = runtime(1);
     // Without its handle the task would end: nothing could wake it.
     let task = runtime.handle().spawn_with(options("loses"), loses_its_waker()).unwrap();
-    // Behind it, as there is one worker.
-    runtime.block_on(runtime.spawn(yields(2))).unwrap();
+    until_polled(&runtime, "loses");
     let lost = named("loses");
     assert_eq!((lost.polls, lost.exits, lost.closed), (1, 1, false));
     assert_eq!(lost.wakers(), [1, 1, 0, 0, 0]);
@@ -188,7 +192,13 @@ fn a_root_future_has_polls_and_wakers() {
     let line = line!() + 1;
     runtime.block_on(async {
         yield_now().await;
-        filch_std::spawn(async move { sets.set() }).detach();
+        let sets = async move {
+            while !sets.is_awaited() {
+                yield_now().await;
+            }
+            sets.set();
+        };
+        filch_std::spawn(sets).detach();
         flag.wait().await;
         drop(poll_fn(|cx| Poll::Ready(cx.waker().clone())).await);
     });
@@ -265,11 +275,12 @@ fn what_knows_a_tasks_waker_knows_that_of_a_traced_one() {
     let waits = flag.wait();
     let task = runtime.handle().spawn_with(options("shielded"), async { shield(waits).await });
     let task = task.unwrap();
-    while !flag.is_awaited() {
+    until_polled(&runtime, "shielded");
+    task.abort();
+    // The abort has it polled.
+    while named("shielded").exits == 1 {
         runtime.block_on(yield_now());
     }
-    task.abort();
-    runtime.block_on(runtime.spawn(yields(2))).unwrap();
     assert!(!named("shielded").closed);
     flag.set();
     runtime.block_on(task).unwrap();
@@ -281,7 +292,7 @@ fn what_knows_a_tasks_waker_knows_that_of_a_traced_one() {
     let abort = bulk.abort_handle().unwrap();
     let urgent = options("urgent").class(Class::Urgent);
     let urgent = runtime.handle().spawn_with(urgent, async { drop(bulk.await) }).unwrap();
-    runtime.block_on(runtime.spawn(yields(2))).unwrap();
+    until_polled(&runtime, "urgent");
     let class = |handle: &Handle| handle.tasks().iter().find(|task| task.id == id).unwrap().class;
     assert_eq!(class(runtime.handle()), Class::Urgent);
     assert_eq!(named("bulk").wakers(), [0; 5]);
