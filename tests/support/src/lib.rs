@@ -26,10 +26,15 @@ pub struct Watchdog {
 
 /// A watchdog of two minutes, for the test in the calling thread.
 pub fn watchdog() -> Watchdog {
+    watchdog_of(Duration::from_secs(120))
+}
+
+/// A watchdog of this time, for the test in the calling thread.
+pub fn watchdog_of(limit: Duration) -> Watchdog {
     let (alive, dead) = mpsc::channel();
     let name = thread::current().name().unwrap_or("a test").to_owned();
     thread::spawn(move || {
-        if dead.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if dead.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
             eprintln!("{name} hangs");
             process::abort();
         }
