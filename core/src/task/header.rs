@@ -70,6 +70,17 @@ pub(crate) struct Vtable {
     pub(crate) join_offset: usize,
 }
 
+impl Vtable {
+    /// The name of the future's type, with the feature `type-names`.
+    #[inline(always)]
+    pub(crate) fn type_name(&self) -> Option<&'static str> {
+        #[cfg(feature = "type-names")]
+        return Some((self.type_name)());
+        #[cfg(not(feature = "type-names"))]
+        None
+    }
+}
+
 // INV-TASK-POLL: the caller holds the `Ready` of a live task; no other context touches its stage.
 // INV-TASK-OUTPUT: the task is complete, and the output belongs to the caller: to the join handle, or, if the join
 // interest was gone before completion, to the holder of the `Ready`.

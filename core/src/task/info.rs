@@ -84,23 +84,18 @@ impl TaskInfo {
     /// The caller holds a reference.
     pub(crate) unsafe fn of(header: NonNull<Header>) -> Self {
         // SAFETY: the caller's reference.
-        let (state, tag) = unsafe {
-            let h = header.as_ref();
-            (h.state.load(), (h.vtable().meta)(header))
-        };
+        let (state, vtable) = unsafe { (header.as_ref().state.load(), header.as_ref().vtable()) };
+        // SAFETY: as above; the table is that of the task's type.
+        let tag = unsafe { (vtable.meta)(header) };
         Self {
             id: TaskId::of(header),
             name: tag.name,
-            #[cfg(feature = "type-names")]
-            // SAFETY: the caller's reference.
-            type_name: Some(unsafe { (header.as_ref().vtable().type_name)() }),
-            #[cfg(not(feature = "type-names"))]
-            type_name: None,
+            type_name: vtable.type_name(),
             location: tag.location,
             worker: tag.worker,
-            // SAFETY: the caller's reference.
+            // SAFETY: as above.
             #[cfg(feature = "classes")]
-            workers: unsafe { (header.as_ref().vtable().workers)(header) },
+            workers: unsafe { (vtable.workers)(header) },
             #[cfg(feature = "classes")]
             class: state.class(),
             scheduled: state.wakes() > 0,
@@ -125,10 +120,7 @@ impl Describe for Ready {
         let tag = unsafe { (vtable.meta)(self.as_ptr()) };
         SpawnInfo {
             name: tag.name,
-            #[cfg(feature = "type-names")]
-            type_name: Some((vtable.type_name)()),
-            #[cfg(not(feature = "type-names"))]
-            type_name: None,
+            type_name: vtable.type_name(),
             location: tag.location,
             #[cfg(feature = "classes")]
             class: header.state.load().class(),
