@@ -8,7 +8,7 @@ use core::{
 use std::{fs, io, path::Path, thread};
 
 use filch::{Event, Instant, TaskInfo, WorkerId, atomic::AtomicU32};
-use filch_trace::{Lane, NameSlot, Recorder, Slot};
+use filch_trace::Recorder;
 
 use crate::{context::Handle, host::Host};
 
@@ -38,14 +38,8 @@ pub(crate) struct Recording {
 impl Recording {
     /// With room for so many records for each worker. The memory is that of a platform, which is never freed.
     pub(crate) fn new(workers: usize, records: usize) -> Self {
-        let lanes = workers + 1;
-        let recorder = Recorder::new(
-            (0..lanes).map(|_| Lane::new()).collect::<Vec<_>>().leak(),
-            (0..lanes * records).map(|_| Slot::new()).collect::<Vec<_>>().leak(),
-            (0..NAMES).map(|_| NameSlot::new()).collect::<Vec<_>>().leak(),
-        );
         Self {
-            recorder: recorder.resolution(RESOLUTION),
+            recorder: Recorder::leaked(workers, records, NAMES).resolution(RESOLUTION),
             ticker: AtomicU32::new(ENDS),
             lives: AtomicBool::new(false),
         }

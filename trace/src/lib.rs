@@ -19,6 +19,8 @@
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(any(test, feature = "alloc"))]
+extern crate alloc;
 #[cfg(any(test, feature = "read"))]
 extern crate std;
 

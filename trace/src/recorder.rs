@@ -55,6 +55,30 @@ impl Recorder {
         Self { lanes, slots, names, shift, resolution: 0 }
     }
 
+    /// A recorder with memory from the allocator, which is never freed: for so many workers, so many records of 16 bytes each and as many for all
+    /// other contexts, and so many kinds of tasks.
+    ///
+    /// # Panics
+    /// If that is more memory than any program can have.
+    ///
+    /// ```
+    /// let recorder = filch_trace::Recorder::leaked(2, 256, 16);
+    /// assert_eq!(recorder.capacity(), 256);
+    /// ```
+    #[cfg(any(test, feature = "alloc"))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "alloc")))]
+    pub fn leaked(workers: usize, records: usize, names: usize) -> Self {
+        fn many<T>(number: usize, new: fn() -> T) -> &'static [T] {
+            (0..number).map(|_| new()).collect::<alloc::vec::Vec<_>>().leak()
+        }
+        let lanes = workers.saturating_add(1);
+        Self::new(
+            many(lanes, Lane::new),
+            many(lanes.saturating_mul(records), Slot::new),
+            many(names, NameSlot::new),
+        )
+    }
+
     /// Where reading the clock takes longer than a short poll: polls, wakes, spawns and ends that come within about so many nanoseconds, 32 at
     /// most, have one time, that of the first. A worker reads the clock as often as that takes by the events before; always when it parks,
     /// unparks or steals; and for the first event after a [`tick`](Self::tick).

@@ -3,7 +3,7 @@
 use std::fs;
 
 use filch::{Event, TaskInfo, WorkerId};
-use filch_trace::{Lane, NameSlot, Recorder, Slot};
+use filch_trace::Recorder;
 
 /// Records for each worker.
 const RECORDS: usize = 1 << 14;
@@ -17,12 +17,7 @@ pub(super) struct Recording {
 impl Recording {
     /// The memory stays: one episode is recorded, and perhaps a smaller one.
     pub(super) fn new(workers: usize, file: String) -> Self {
-        let recorder = Recorder::new(
-            (0..=workers).map(|_| Lane::new()).collect::<Vec<_>>().leak(),
-            (0..(workers + 1) * RECORDS).map(|_| Slot::new()).collect::<Vec<_>>().leak(),
-            (0..64).map(|_| NameSlot::new()).collect::<Vec<_>>().leak(),
-        );
-        Self { recorder, file }
+        Self { recorder: Recorder::leaked(workers, RECORDS, 64), file }
     }
 
     pub(super) fn event(&self, worker: Option<WorkerId>, event: Event<'_>, now: u64) {

@@ -3,14 +3,10 @@ use std::{boxed::Box, string::ToString, vec, vec::Vec};
 use filch::{Event, WorkerId};
 
 use super::*;
-use crate::{NameSlot, Recorder, Slot};
+use crate::Recorder;
 
 fn recorder(records: usize) -> Recorder {
-    Recorder::new(
-        (0..3).map(|_| crate::Lane::new()).collect::<Vec<_>>().leak(),
-        (0..3 * records).map(|_| Slot::new()).collect::<Vec<_>>().leak(),
-        (0..8).map(|_| NameSlot::new()).collect::<Vec<_>>().leak(),
-    )
+    Recorder::leaked(2, records, 8)
 }
 
 fn dump(recorder: &Recorder, now: u64) -> Vec<u8> {

@@ -4,7 +4,7 @@ use filch::WorkerId;
 use prost::Message;
 
 use super::*;
-use crate::{Lane, NameSlot, Recorder, Slot, read::What};
+use crate::{Recorder, read::What};
 
 /// `Trace`.
 #[derive(Clone, PartialEq, Message)]
@@ -15,11 +15,7 @@ struct File {
 
 /// A trace of these events, `(worker, time, event)`; worker 9 is none.
 fn trace(events: &[(u16, u64, filch::Event<'_>)]) -> Trace {
-    let recorder = Recorder::new(
-        (0..4).map(|_| Lane::new()).collect::<Vec<_>>().leak(),
-        (0..4 * 64).map(|_| Slot::new()).collect::<Vec<_>>().leak(),
-        Vec::<NameSlot>::new().leak(),
-    );
+    let recorder = Recorder::leaked(3, 64, 0);
     for (worker, time, event) in events {
         let worker = Some(*worker).filter(|worker| *worker < 9).map(WorkerId::new);
         recorder.record(worker, *event, || *time);
