@@ -147,16 +147,11 @@ impl Recorder {
     ) {
         let Some((lane, slots, alone)) = self.ring(worker) else { return };
         let subject = kind::subject(task);
-        let time = if !alone {
-            now()
-        } else if lane.has_time() {
-            if mark != 0 && lane.mark(slots, open, subject, mark) {
-                return;
-            }
-            lane.use_time()
-        } else {
-            lane.read_time(self.resolution, now)
-        };
+        let again = alone && lane.has_time();
+        if again && mark != 0 && lane.mark(slots, open, subject, mark) {
+            return;
+        }
+        let time = self.time(lane, alone, again, now);
         lane.write(slots, Packed { code: kind as u8, subject, time, extra: 0 }, alone);
     }
 
@@ -165,16 +160,20 @@ impl Recorder {
         let Some((lane, slots, alone)) = self.ring(worker) else { return };
         let Some(mut packed) = kind::of(&event) else { return };
         let must = matches!(event, Event::Park | Event::Unpark | Event::Steal { .. });
-        packed.time = if !alone {
-            now()
-        } else if !must && lane.has_time() {
-            lane.use_time()
-        } else {
-            lane.read_time(self.resolution, now)
-        };
+        packed.time = self.time(lane, alone, alone && !must && lane.has_time(), now);
         match event {
             Event::Spawn(task) => self.spawn(lane, slots, alone, packed, task.info()),
             _ => lane.write(slots, packed, alone),
+        }
+    }
+
+    /// The time of an event: of the events before it if it is to have that `again`; else the clock's, which a worker keeps for the events to come.
+    #[inline(always)]
+    fn time(&self, lane: &Lane, alone: bool, again: bool, now: impl FnOnce() -> u64) -> u64 {
+        match (alone, again) {
+            (false, _) => now(),
+            (true, true) => lane.use_time(),
+            (true, false) => lane.read_time(self.resolution, now),
         }
     }
 
