@@ -91,10 +91,11 @@ impl Recording {
                 continue;
             }
             idle = 0;
-            // Ordering: Release pairs with nothing but keeps the order: the tick comes after it, so that the next event's time is read anew,
-            // which ends the rest.
-            let (set, load) = (Ordering::AcqRel, Ordering::Relaxed);
-            let _ = self.ticker.compare_exchange(TICKS, RESTS, set, load);
+            // Ordering: Relaxed, as in `set`: nothing is published by the word. A worker that still sees `TICKS` looks again when it next reads
+            // the clock; after a pause it does so for each of its first events.
+            let order = Ordering::Relaxed;
+            let _ = self.ticker.compare_exchange(TICKS, RESTS, order, order);
+            // The next event's time is read anew, which ends the rest.
             self.recorder.tick();
             while self.ticker.load(Ordering::Relaxed) == RESTS {
                 host.block(&self.ticker, RESTS, None);
