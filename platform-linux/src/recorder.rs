@@ -49,11 +49,7 @@ pub fn save_on(
     kind: SignalKind,
     path: impl Into<PathBuf>,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
-    let no_runtime = |error: NoRuntime| io::Error::new(ErrorKind::NotConnected, error);
-    let handle = Handle::current().map_err(no_runtime)?;
-    if !handle.is_recorded() {
-        return Err(no_recorder());
-    }
+    let handle = current_recorded()?;
     let mut signals = signal(kind)?;
     let path = path.into();
     Ok(handle.spawn(async move {
@@ -85,7 +81,7 @@ pub fn save_long_poll(path: impl Into<PathBuf>) -> impl Fn(LongPoll) + Send + Sy
     move |poll| {
         // It must not panic, as `eprintln` does when the standard error is closed.
         let say = |what: &dyn fmt::Display| drop(writeln!(io::stderr(), "filch: {what}"));
-        let handle = Handle::current().ok().filter(Handle::is_recorded);
+        let handle = current_recorded().ok();
         let Some(handle) = handle.filter(|_| !writes.swap(true, ORDER)) else {
             return say(&poll);
         };
@@ -108,7 +104,17 @@ fn save(handle: Handle, path: &Path) -> io::Result<()> {
     handle.snapshot().ok_or_else(no_recorder)?.save(path)
 }
 
-pub(crate) fn no_recorder() -> io::Error {
+/// The current runtime, which has a recorder.
+pub(crate) fn current_recorded() -> io::Result<Handle> {
+    let no_runtime = |error: NoRuntime| io::Error::new(ErrorKind::NotConnected, error);
+    recorded(Handle::current().map_err(no_runtime)?)
+}
+
+fn recorded(handle: Handle) -> io::Result<Handle> {
+    if handle.is_recorded() { Ok(handle) } else { Err(no_recorder()) }
+}
+
+fn no_recorder() -> io::Error {
     io::Error::new(ErrorKind::Unsupported, "the runtime has no recorder (`Builder::recorder`)")
 }
 
@@ -152,9 +158,7 @@ const FATAL: [(c_int, &str); 6] = [
 /// # Errors
 /// `AlreadyExists` after a first call; `Unsupported` if the runtime has no recorder; those of the file system, of threads and of `sigaction`.
 pub fn save_on_crash(handle: Handle, path: impl AsRef<Path>) -> io::Result<()> {
-    if !handle.is_recorded() {
-        return Err(no_recorder());
-    }
+    let handle = recorded(handle)?;
     if CRASH.get().is_some() {
         return Err(ErrorKind::AlreadyExists.into());
     }

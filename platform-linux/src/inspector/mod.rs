@@ -42,7 +42,7 @@ mod route;
 use core::{future::Future, net::SocketAddr};
 use std::io;
 
-use filch_std::{Class, Handle, JoinHandle, JoinSet, NoRuntime, TaskOptions};
+use filch_std::{Class, Handle, JoinHandle, JoinSet, SpawnError, TaskOptions};
 
 use crate::net::{TcpListener, TcpSocket};
 
@@ -90,11 +90,7 @@ impl Inspector {
 /// `NotConnected` if the calling thread is in no runtime; `Unsupported` if that has no recorder; `AddrInUse` and other errors of the operating
 /// system; the runtime has shut down.
 pub fn serve(addr: impl Into<SocketAddr>) -> io::Result<Inspector> {
-    let no_runtime = |error: NoRuntime| io::Error::new(io::ErrorKind::NotConnected, error);
-    let handle = Handle::current().map_err(no_runtime)?;
-    if !handle.is_recorded() {
-        return Err(crate::recorder::no_recorder());
-    }
+    let handle = crate::recorder::current_recorded()?;
     let listener = listen(addr.into())?;
     let addr = listener.local_addr()?;
     let task = spawn(&handle, "filch inspector", accept(listener, handle))?;
@@ -108,16 +104,22 @@ fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// In the background, if the runtime has classes.
+/// Spawns something in the background, if the runtime has classes; else without a class.
+fn in_background<F, T>(
+    name: &'static str,
+    what: F,
+    spawn: impl Fn(TaskOptions, F) -> Result<JoinHandle<T>, SpawnError<F>>,
+) -> Result<JoinHandle<T>, SpawnError<F>> {
+    let options = TaskOptions::new().name(name);
+    spawn(options.class(Class::Background), what).or_else(|refused| spawn(options, refused.future))
+}
+
 fn spawn<F>(handle: &Handle, name: &'static str, future: F) -> io::Result<JoinHandle<F::Output>>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let options = TaskOptions::new().name(name);
-    handle
-        .spawn_with(options.class(Class::Background), future)
-        .or_else(|refused| handle.spawn_with(options, refused.future))
+    in_background(name, future, |options, future| handle.spawn_with(options, future))
         .map_err(|refused| io::Error::other(refused.kind.to_string()))
 }
 

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use filch_std::{Class, Handle, TaskOptions};
+use filch_std::Handle;
 use filch_trace::read::Trace;
 
 use super::{
-    data,
+    data, in_background,
     request::{FAILED, NOT_FOUND, Status, UNAVAILABLE},
 };
 
@@ -70,10 +70,7 @@ pub(super) async fn answer(path: &str, handle: &Handle) -> Result<Body, Status> 
         Some(snapshot) => make(&runtime, snapshot.as_bytes()).ok_or(FAILED),
         None => Err(UNAVAILABLE),
     };
-    let options = TaskOptions::new().name("filch inspector: data");
-    let task = handle
-        .spawn_blocking_with(options.class(Class::Background), work)
-        .or_else(|refused| handle.spawn_blocking_with(options, refused.future))
-        .map_err(|_| UNAVAILABLE)?;
+    let spawn = |options, work| handle.spawn_blocking_with(options, work);
+    let task = in_background("filch inspector: data", work, spawn).map_err(|_| UNAVAILABLE)?;
     task.await.map_err(|_| FAILED)?
 }
