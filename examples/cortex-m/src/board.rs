@@ -91,7 +91,7 @@ unsafe impl Platform for Board {
 
     fn event(&self, _worker: Option<WorkerId>, event: Event) {
         #[cfg(feature = "recorder")]
-        crate::flight::on_event(_worker, event);
+        crate::FLIGHT.on_event(_worker, event);
         SUITE.on_event(event);
     }
 }

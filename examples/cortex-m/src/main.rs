@@ -7,13 +7,13 @@
 mod board;
 mod boot;
 mod devices;
-#[cfg(feature = "recorder")]
-mod flight;
 
 use board::Board;
 use filch::{Config, Executor, TaskPool, WorkerId};
 use filch_conformance::{Port, Suite};
 use filch_kernel::{Console, Kernel, Serial, Urgent};
+#[cfg(feature = "recorder")]
+use filch_kernel::{Flight, FlightMemory};
 
 #[cfg(not(feature = "hostile"))]
 type Machine = Board;
@@ -57,12 +57,20 @@ const PORT: Port = Port {
 /// Bytes of a task. Where there is a flight recorder, tasks keep the place of their spawn.
 const SLOT: usize = if cfg!(feature = "recorder") { 240 } else { 224 };
 
+/// So many records of 16 bytes for the worker; all other contexts together have as many. A core without compare-and-swap is a small one.
+#[cfg(feature = "recorder")]
+const RECORDS: usize = if cfg!(target_has_atomic = "ptr") { 128 } else { 64 };
+
 static EXECUTOR: Executor<Machine, 1, RING> = Executor::with_config(machine(), CONFIG);
 static SUITE: Suite<Machine, 1, RING> = Suite::new(&EXECUTOR, PORT);
 static TASKS: TaskPool<SLOT, 12> = TaskPool::new();
 static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
 static URGENT: Urgent<board::Preempts> = Urgent::new(board::Preempts);
+#[cfg(feature = "recorder")]
+static FLIGHT_MEMORY: FlightMemory<2, { 2 * RECORDS }, 32> = FlightMemory::new();
+#[cfg(feature = "recorder")]
+static FLIGHT: Flight<Machine, 1, RING> = Flight::new(&FLIGHT_MEMORY, &EXECUTOR, &CONSOLE);
 static KERNEL: Kernel<Machine, TaskPool<SLOT, 12>, 1, RING> = Kernel {
     executor: &EXECUTOR,
     suite: &SUITE,
@@ -73,7 +81,7 @@ static KERNEL: Kernel<Machine, TaskPool<SLOT, 12>, 1, RING> = Kernel {
     urgent: Some(|| URGENT.start(SUITE.cell(), || SUITE.struck_at())),
     stack: Some(boot::stack_used),
     #[cfg(feature = "recorder")]
-    trace: Some(flight::dump),
+    trace: Some(|note| FLIGHT.dump(note)),
     #[cfg(not(feature = "recorder"))]
     trace: None,
     exit: devices::exit,
@@ -105,7 +113,7 @@ fn kernel_main() -> ! {
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     CONSOLE.force(format_args!("{info}"));
     #[cfg(feature = "recorder")]
-    flight::on_panic(info);
+    FLIGHT.on_panic(info);
     CONSOLE.force(format_args!("0 passed, 1 failed"));
     devices::exit(101)
 }

@@ -10,13 +10,13 @@ mod cores;
 #[cfg_attr(target_arch = "arm", path = "arm.rs")]
 mod cpu;
 mod devices;
-#[cfg(feature = "recorder")]
-mod flight;
 
 use board::Board;
 use filch::{Config, Executor, TaskPool, WorkerId};
 use filch_conformance::{Port, Suite};
 use filch_kernel::{Console, Kernel, Mailbox, Serial};
+#[cfg(feature = "recorder")]
+use filch_kernel::{Flight, FlightMemory};
 
 /// The cores that have workers.
 const CORES: usize = 4;
@@ -62,6 +62,10 @@ const PORT: Port = Port {
 /// Bytes of a task. Where there is a flight recorder, tasks keep the place of their spawn.
 const SLOT: usize = if cfg!(feature = "recorder") { 288 } else { 256 };
 
+/// So many records of 16 bytes each: for each core that is a worker, and for all other contexts together.
+#[cfg(feature = "recorder")]
+const RECORDS: usize = 512;
+
 static EXECUTOR: Executor<Machine, CORES> = Executor::with_config(machine(), CONFIG);
 static SUITE: Suite<Machine, CORES> = Suite::new(&EXECUTOR, PORT);
 static TASKS: TaskPool<SLOT, 72> = TaskPool::new();
@@ -69,6 +73,10 @@ static MAIN: TaskPool<2_048, 1> = TaskPool::new();
 static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
 static MAILBOX: Mailbox = Mailbox::new();
+#[cfg(feature = "recorder")]
+static FLIGHT_MEMORY: FlightMemory<{ CORES + 1 }, { (CORES + 1) * RECORDS }, 64> = FlightMemory::new();
+#[cfg(feature = "recorder")]
+static FLIGHT: Flight<Machine, CORES> = Flight::new(&FLIGHT_MEMORY, &EXECUTOR, &CONSOLE);
 static KERNEL: Kernel<Machine, TaskPool<SLOT, 72>, CORES> = Kernel {
     executor: &EXECUTOR,
     suite: &SUITE,
@@ -79,7 +87,7 @@ static KERNEL: Kernel<Machine, TaskPool<SLOT, 72>, CORES> = Kernel {
     urgent: None,
     stack: None,
     #[cfg(feature = "recorder")]
-    trace: Some(flight::dump),
+    trace: Some(|note| FLIGHT.dump(note)),
     #[cfg(not(feature = "recorder"))]
     trace: None,
     exit: devices::exit,
@@ -118,7 +126,7 @@ fn start_workers() {
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     CONSOLE.force(format_args!("{info}"));
     #[cfg(feature = "recorder")]
-    flight::on_panic(info);
+    FLIGHT.on_panic(info);
     CONSOLE.force(format_args!("0 passed, 1 failed"));
     devices::exit(101)
 }

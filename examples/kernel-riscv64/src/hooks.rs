@@ -12,7 +12,7 @@ const SPARE: WorkerId = WorkerId::new(HARTS as u16);
 
 pub fn on_event(_worker: Option<WorkerId>, event: Event) {
     #[cfg(feature = "recorder")]
-    crate::flight::on_event(_worker, event);
+    crate::FLIGHT.on_event(_worker, event);
     SUITE.on_event(event);
 }
 

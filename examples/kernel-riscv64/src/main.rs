@@ -12,8 +12,6 @@ mod mode;
 mod board;
 mod boot;
 mod devices;
-#[cfg(feature = "recorder")]
-mod flight;
 mod hooks;
 #[cfg(feature = "hypervisor")]
 mod hypervisor;
@@ -22,6 +20,8 @@ use board::Board;
 use filch::{Config, Executor, TaskPool, WorkerId};
 use filch_conformance::{Port, Suite};
 use filch_kernel::{Console, Kernel, Mailbox, Serial, Urgent};
+#[cfg(feature = "recorder")]
+use filch_kernel::{Flight, FlightMemory};
 
 /// The harts that have workers: one, if atomics mask interrupts.
 const HARTS: usize = if cfg!(target_has_atomic = "ptr") { 4 } else { 1 };
@@ -67,6 +67,10 @@ const PORT: Port = Port {
 /// Bytes of a task. Where there is a flight recorder, tasks keep the place of their spawn.
 const SLOT: usize = if cfg!(feature = "recorder") { 288 } else { 256 };
 
+/// So many records of 16 bytes each: for each hart that is a worker, and for all other contexts together.
+#[cfg(feature = "recorder")]
+const RECORDS: usize = 512;
+
 static EXECUTOR: Executor<Machine, HARTS> = Executor::with_config(machine(), CONFIG);
 static SUITE: Suite<Machine, HARTS> = Suite::new(&EXECUTOR, PORT);
 static TASKS: TaskPool<SLOT, 72> = TaskPool::new();
@@ -74,6 +78,10 @@ static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
 static MAILBOX: Mailbox = Mailbox::new();
 static URGENT: Urgent<board::Preempts> = Urgent::new(board::Preempts);
+#[cfg(feature = "recorder")]
+static FLIGHT_MEMORY: FlightMemory<{ HARTS + 1 }, { (HARTS + 1) * RECORDS }, 64> = FlightMemory::new();
+#[cfg(feature = "recorder")]
+static FLIGHT: Flight<Machine, HARTS> = Flight::new(&FLIGHT_MEMORY, &EXECUTOR, &CONSOLE);
 static KERNEL: Kernel<Machine, TaskPool<SLOT, 72>, HARTS> = Kernel {
     executor: &EXECUTOR,
     suite: &SUITE,
@@ -84,7 +92,7 @@ static KERNEL: Kernel<Machine, TaskPool<SLOT, 72>, HARTS> = Kernel {
     urgent: Some(|| URGENT.start(SUITE.cell(), || SUITE.struck_at())),
     stack: None,
     #[cfg(feature = "recorder")]
-    trace: Some(flight::dump),
+    trace: Some(|note| FLIGHT.dump(note)),
     #[cfg(not(feature = "recorder"))]
     trace: None,
     exit: devices::exit,
@@ -135,7 +143,7 @@ extern "C" fn hart_main(id: usize) {
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     CONSOLE.force(format_args!("{info}"));
     #[cfg(feature = "recorder")]
-    flight::on_panic(info);
+    FLIGHT.on_panic(info);
     CONSOLE.force(format_args!("0 passed, 1 failed"));
     devices::exit(101)
 }

@@ -20,7 +20,7 @@ use filch::{Executor, Memory, Platform};
 use filch_conformance::Suite;
 
 #[cfg(feature = "recorder")]
-pub use crate::flight::{dump, dump_panic};
+pub use crate::flight::{Flight, FlightMemory};
 pub use crate::{
     console::{Console, Serial},
     handlers::Handlers,
