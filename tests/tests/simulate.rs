@@ -1,9 +1,13 @@
 //! The simulation: programs under all faults, the same trace from the same seed, and bugs that it
 //! must find.
 
-use std::thread;
+use std::{fs, path::Path, thread};
 
-use filch_tests::simulate::{Counts, Fault, Faults, Options, Program, record, replay, run, shrink};
+use filch_tests::simulate::{
+    Counts, Failure, Fault, Faults, Options, Program, record, replay, run, shrink,
+};
+use filch_trace::read::Trace;
+use serde_json::Value;
 
 /// Runs episodes of every program. A failure prints the command that replays it.
 fn simulate(seeds: core::ops::Range<u64>, steps: u64, faults: Faults) -> Counts {
@@ -121,6 +125,63 @@ fn a_lost_wake_is_seen() {
         }
     }
     assert!(seen >= 10, "only {seen} of 20 episodes with lost wakes have failed");
+}
+
+/// An episode that fails, of a platform that loses wakes.
+fn failing() -> (Options, Failure) {
+    let faults = Faults::none().with(Fault::Lose).with(Fault::Short);
+    let options = |seed| Options { steps: 20_000, faults, ..Options::new(seed) };
+    let failing = (0..20).map(options).find_map(|options| Some((run(&options).err()?, options)));
+    let (failure, options) = failing.expect("lost wakes are seen");
+    (options, failure)
+}
+
+/// The file of a seed that fails is one of the flight recorder: its reader, its summary and its exports take it whole.
+#[test]
+fn the_file_of_a_failing_seed_opens() {
+    let (options, failure) = failing();
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failing.trace");
+    let file = Some(path.to_str().expect("the path is text").to_owned());
+    let again = run(&Options { file, ..options.clone() }).expect_err("it has failed before");
+    assert_eq!(again.hash, failure.hash, "the file has changed the episode");
+
+    let trace = Trace::read(&fs::read(&path).unwrap()).unwrap();
+    fs::remove_file(&path).unwrap();
+    assert!(trace.complete && trace.damaged == 0, "simulate {options}");
+    assert_eq!(trace.notes, [failure.what.as_str()]);
+    assert!(
+        trace.lanes.iter().all(|lane| lane.lost == 0 && lane.entries.len() as u64 == lane.records)
+    );
+    let story = trace.story();
+    let polls = story.polls.len();
+    assert!(polls > 10 && !story.sleeps.is_empty(), "{polls} polls, simulate {options}");
+    // It ends with tasks that nobody woke.
+    assert!(!trace.tasks.is_empty() && story.tasks.iter().any(|task| task.alive));
+
+    let summary = trace.summary().to_string();
+    assert!(summary.contains(&failure.what), "{summary}");
+    let mut json = Vec::new();
+    trace.chrome(&mut json).unwrap();
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    assert_eq!(events.iter().filter(|event| event["cat"] == "poll").count(), polls);
+    // Two for each poll, and the tracks.
+    let packets = packets(&trace.perfetto());
+    assert!(packets > 2 * polls, "{packets} packets for {polls} polls");
+}
+
+/// How many messages there are in a file of Perfetto's: each is a field 1 of bytes.
+fn packets(mut file: &[u8]) -> usize {
+    let mut packets = 0;
+    while let Some((tag, rest)) = file.split_first() {
+        assert_eq!(*tag, 1 << 3 | 2);
+        let digits = 1 + rest.iter().take_while(|byte| **byte >= 0x80).count();
+        let digit = |length, byte: &u8| length << 7 | usize::from(byte & 0x7f);
+        let length = rest[..digits].iter().rev().fold(0, digit);
+        file = &rest[digits + length..];
+        packets += 1;
+    }
+    packets
 }
 
 /// Fibers repeat what threads did, call by call.
