@@ -10,6 +10,8 @@ Measure filch and its peers, and say where filch stands.
 
   --only WORKLOAD   this workload only; may be given again
   --peer NAME       this peer only, and filch; may be given again
+  --program NAME=FILE  measure this peer too, by another build of this program: filch-off,
+                    filch-recorder, tokio-dial9 or tokio-console; see flight-recorder
   --workers N       with N workers only; may be given again (default: 1 and 2)
   --alloc NAME      malloc, mimalloc or both (default: both)
   --rounds N        how often each peer is measured (default: 7, quick: 3)
@@ -38,6 +40,8 @@ pub(crate) enum Task {
 pub(crate) struct Args {
     pub(crate) only: Vec<String>,
     pub(crate) peers: Vec<String>,
+    /// Peers that another build of this program has, and its file.
+    pub(crate) programs: Vec<(&'static str, PathBuf)>,
     pub(crate) workers: Vec<usize>,
     pub(crate) allocators: Vec<Allocator>,
     pub(crate) rounds: usize,
@@ -75,6 +79,7 @@ pub(crate) fn read(from: impl IntoIterator<Item = OsString>) -> Result<Task, lex
             Arg::Long("list") => return Ok(Task::List),
             Arg::Long("only") => args.only.push(parser.value()?.string()?),
             Arg::Long("peer") => args.peers.push(parser.value()?.string()?),
+            Arg::Long("program") => args.programs.push(program(&parser.value()?.string()?)?),
             Arg::Long("workers") => args.workers.push(parser.value()?.parse()?),
             Arg::Long("rounds") => rounds = Some(parser.value()?.parse()?),
             Arg::Long("quick") => args.quick = true,
@@ -117,6 +122,13 @@ type Ask = fn(Order) -> Task;
 /// The names of a workload and of a peer.
 fn names(parser: &mut Parser) -> Result<(String, String), lexopt::Error> {
     Ok((parser.value()?.string()?, parser.value()?.string()?))
+}
+
+/// `NAME=FILE`.
+fn program(text: &str) -> Result<(&'static str, PathBuf), lexopt::Error> {
+    let (name, file) = text.split_once('=').ok_or("--program wants NAME=FILE")?;
+    let peer = crate::peers::OBSERVED.iter().find(|peer| **peer == name);
+    Ok((peer.ok_or_else(|| format!("no peer of another program: {name}"))?, file.into()))
 }
 
 fn check(args: &Args) -> Result<(), lexopt::Error> {

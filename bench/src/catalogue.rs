@@ -59,10 +59,11 @@ const NO_MEMORY: &[&str] = &[
     "mixed_1ms",
 ];
 
-/// Whether a figure is a peer's: neither filch's nor that of a bare thread or the plain
-/// computation.
+/// Whether a figure is a peer's: neither filch's nor that of a bare thread, the plain
+/// computation, or an executor that is observed.
 pub(crate) fn is_rival(peer: &str) -> bool {
-    ![peers::FILCH, peers::FILCH_STD, workloads::BARE_THREAD, fork::SEQUENTIAL].contains(&peer)
+    let others = [peers::FILCH, peers::FILCH_STD, workloads::BARE_THREAD, fork::SEQUENTIAL];
+    !others.contains(&peer) && !peers::OBSERVED.contains(&peer)
 }
 
 fn executors(workload: &str, workers: usize) -> Vec<&'static str> {
@@ -91,6 +92,8 @@ pub(crate) fn rows(args: &Args) -> Vec<Row> {
                     || args.peers.iter().any(|name| name == peer)
             };
             peers.retain(wanted);
+            // Those that cannot run it are left out later.
+            peers.extend(args.programs.iter().map(|(peer, _)| peer));
             if !peers.is_empty() {
                 let allocates = !NO_MEMORY.contains(&workload);
                 rows.push(Row { workload, workers, peers, allocates });

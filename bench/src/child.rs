@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use crate::{
     alloc,
-    args::{Allocator, Order},
+    args::{Allocator, Args, Order},
     catalogue, limits,
     meter::{Effort, Figure},
     workloads::Run,
@@ -35,10 +35,15 @@ pub(crate) fn measure(order: &Order) -> ExitCode {
 
 /// Has another process measure. `None` if the peer cannot run it.
 pub(crate) fn ask(
+    args: &Args,
     order: &Order,
     allocator: Allocator,
 ) -> Result<Option<Vec<Figure>>, Box<dyn core::error::Error>> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let program = args.programs.iter().find(|(peer, _)| *peer == order.peer);
+    let mut command = Command::new(match program {
+        Some((_, file)) => file.clone(),
+        None => std::env::current_exe()?,
+    });
     command.args(["--measure", &order.workload, &order.peer]);
     command.args(["--workers", &order.workers.to_string()]);
     if order.quick {

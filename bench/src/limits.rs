@@ -15,7 +15,7 @@ use std::{
 };
 
 use crate::{
-    args::{Allocator, Order},
+    args::{Allocator, Args, Order},
     catalogue::Row,
     child,
     meter::{Effort, Figure, percentile},
@@ -48,7 +48,9 @@ impl Limits {
     pub(crate) fn ask(quick: bool) -> Result<Self, Box<dyn core::error::Error>> {
         let order = Order { workload: NAME.into(), peer: "machine".into(), workers: 1, quick };
         let rounds: Vec<Vec<Figure>> = (0..ROUNDS)
-            .map(|_| Ok(child::ask(&order, Allocator::Malloc)?.unwrap_or_default()))
+            .map(|_| {
+                Ok(child::ask(&Args::default(), &order, Allocator::Malloc)?.unwrap_or_default())
+            })
             .collect::<Result<_, Box<dyn core::error::Error>>>()?;
         let limit = |at: usize| {
             let mut values: Vec<f64> = rounds.iter().map(|round| round[at].value).collect();

@@ -54,7 +54,7 @@ pub(crate) fn row(args: &Args, row: &Row) -> Result<Vec<Summary>, Box<dyn core::
                 workers: row.workers,
                 quick: args.quick,
             };
-            match child::ask(&order, contender.allocator) {
+            match child::ask(args, &order, contender.allocator) {
                 Ok(Some(figures)) => {
                     contender.rounds.push(figures);
                     rest.push(contender);

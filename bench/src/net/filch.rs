@@ -10,8 +10,8 @@ use hyper::{server::conn::http1, service::service_fn};
 
 use super::hello;
 
-pub(crate) fn echo(listener: net::TcpListener, workers: usize) {
-    serve(listener, workers, |stream| async move {
+pub(crate) fn echo(listener: net::TcpListener, runtime: Runtime) {
+    serve(listener, runtime, |stream| async move {
         // A broken connection is reported by the client.
         drop(back(stream).await);
     });
@@ -32,19 +32,17 @@ pub(super) async fn accept_echo(listener: net::TcpListener) {
     accept(listener, |stream| async move { drop(back(stream).await) }).await;
 }
 
-pub(crate) fn hello(listener: net::TcpListener, workers: usize) {
-    serve(listener, workers, |stream| async move {
+pub(crate) fn hello(listener: net::TcpListener, runtime: Runtime) {
+    serve(listener, runtime, |stream| async move {
         let http = http1::Builder::new();
         drop(http.serve_connection(stream, service_fn(hello::hello)).await);
     });
 }
 
-fn serve<F>(listener: net::TcpListener, workers: usize, serve: fn(TcpStream) -> F)
+fn serve<F>(listener: net::TcpListener, runtime: Runtime, serve: fn(TcpStream) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let runtime =
-        crate::peers::filch::builder().workers(workers).build().expect("the runtime starts");
     runtime.spawn(accept(listener, serve)).detach();
     // It serves until the process ends.
     core::mem::forget::<Runtime>(runtime);

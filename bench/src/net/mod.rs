@@ -20,7 +20,7 @@ use std::{
 use crate::{
     args::Order,
     meter::{Figure, Usage, latencies},
-    peers::FILCH,
+    peers::{self, FILCH},
     workloads::Run,
 };
 
@@ -51,8 +51,18 @@ fn start(order: &Order, listener: TcpListener) {
         return mixed::start(&order.workload, &order.peer, workers, listener);
     }
     match (order.peer.as_str(), http) {
-        (FILCH, false) => filch::echo(listener, workers),
-        (FILCH, true) => filch::hello(listener, workers),
+        (FILCH, false) => filch::echo(listener, peers::filch::start(workers, 0)),
+        (FILCH, true) => filch::hello(listener, peers::filch::start(workers, 0)),
+        #[cfg(feature = "recorder")]
+        (peers::FILCH_OFF, false) => filch::echo(listener, peers::filch::start(workers, 0)),
+        #[cfg(feature = "recorder")]
+        (peers::FILCH_RECORDER, false) => {
+            filch::echo(listener, peers::filch::start(workers, peers::filch::RECORDS));
+        }
+        #[cfg(feature = "dial9")]
+        (peers::TOKIO_DIAL9, false) => tokio::echo_dial9(workers, listener),
+        #[cfg(feature = "console")]
+        (peers::TOKIO_CONSOLE, false) => tokio::echo(tokio::console(workers), listener),
         ("tokio", false) => tokio::echo(tokio::multi_thread(workers), listener),
         ("tokio", true) => tokio::hello(tokio::multi_thread(workers), listener),
         ("tokio-ct", false) => tokio::echo(tokio::current_thread(), listener),
@@ -125,6 +135,7 @@ impl Drop for Server {
 
 pub(crate) fn run(workload: &str, peer: &str, run: Run) -> Option<Vec<Figure>> {
     let connections = match workload {
+        HTTP if peers::OBSERVED.contains(&peer) => return None,
         HTTP => 64,
         mixed if mixed::is_mixed(mixed) => mixed::CONNECTIONS,
         echo => echo.rsplit('_').next()?.parse().ok()?,

@@ -8,7 +8,7 @@ use core::{
 };
 
 use filch_linux::Linux;
-use filch_std::{Futex, JoinHandle, Runtime, time::Sleep};
+use filch_std::{Futex, Host, JoinHandle, Runtime, time::Sleep};
 
 use super::{Join, Peer, Timers};
 
@@ -25,14 +25,14 @@ impl<T> Future for Task<T> {
 
 /// A peer by a crate, which gives the builder and the functions; the types are the same.
 macro_rules! peer {
-    ($Name:ident, $Host:ident, $krate:ident, $builder:expr) => {
+    ($Name:ident, $Host:ident, $krate:ident, $records:expr) => {
         pub(crate) struct $Name(Runtime<$Host>);
 
         impl Peer for $Name {
             type Here = ();
 
             fn start(workers: usize) -> Self {
-                Self($builder.workers(workers).build().expect("the runtime starts"))
+                Self(start(workers, $records))
             }
 
             fn detach((): &(), future: impl Future<Output = ()> + Send + 'static) {
@@ -83,26 +83,21 @@ macro_rules! peer {
     };
 }
 
-/// A runtime with I/O, as all rows have it.
-pub(crate) fn builder() -> filch_linux::Builder {
-    let builder = filch_linux::builder();
+/// A runtime whose flight recorder keeps so many records for each worker, where this program is built with it.
+pub(crate) fn start<H: Host>(workers: usize, records: usize) -> Runtime<H> {
+    let builder = Runtime::builder().workers(workers);
     #[cfg(feature = "recorder")]
-    let builder = builder.recorder(records());
-    builder
+    let builder = builder.recorder(records);
+    #[cfg(not(feature = "recorder"))]
+    assert_eq!(records, 0, "this program is built without the recorder");
+    builder.build_on().expect("the runtime starts")
 }
 
-fn builder_std() -> filch_std::Builder {
-    let builder = Runtime::<Futex>::builder();
-    #[cfg(feature = "recorder")]
-    let builder = builder.recorder(records());
-    builder
-}
-
-/// Records of a worker that the runtime keeps; none without the variable.
+/// Records of each worker where the recorder is on.
 #[cfg(feature = "recorder")]
-fn records() -> usize {
-    std::env::var("FILCH_RECORDS").ok().and_then(|records| records.parse().ok()).unwrap_or(0)
-}
+pub(crate) const RECORDS: usize = 4096;
 
-peer!(Filch, Linux, filch_linux, builder());
-peer!(FilchStd, Futex, filch_std, builder_std());
+peer!(Filch, Linux, filch_linux, 0);
+peer!(FilchStd, Futex, filch_std, 0);
+#[cfg(feature = "recorder")]
+peer!(Recorded, Linux, filch_linux, RECORDS);

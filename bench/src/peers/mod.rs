@@ -6,6 +6,7 @@ pub(crate) mod edge;
 pub(crate) mod embassy;
 pub(crate) mod filch;
 pub(crate) mod nexosim;
+pub(crate) mod observed;
 pub(crate) mod smol;
 pub(crate) mod tokio;
 
@@ -74,6 +75,15 @@ pub(crate) const FILCH: &str = "filch";
 /// filch without I/O.
 pub(crate) const FILCH_STD: &str = "filch-std";
 
+/// filch in a program that is built with the flight recorder, which is off; and on.
+pub(crate) const FILCH_OFF: &str = "filch-off";
+pub(crate) const FILCH_RECORDER: &str = "filch-recorder";
+/// tokio with dial9's flight recorder, and with tokio-console's.
+pub(crate) const TOKIO_DIAL9: &str = "tokio-dial9";
+pub(crate) const TOKIO_CONSOLE: &str = "tokio-console";
+/// The peers that are not in every build of this program: `--program` says in which.
+pub(crate) const OBSERVED: &[&str] = &[FILCH_OFF, FILCH_RECORDER, TOKIO_DIAL9, TOKIO_CONSOLE];
+
 /// The names of the executors that support so many workers.
 pub(crate) fn names(workers: usize) -> Vec<&'static str> {
     let mut names = vec![FILCH, FILCH_STD, "tokio", "smol", "smol-static", "nexosim"];
@@ -88,6 +98,14 @@ pub(crate) fn visit<V: Visit>(name: &str, visitor: V) -> Option<V::Output> {
     Some(match name {
         FILCH => visitor.timers::<filch::Filch>(),
         FILCH_STD => visitor.timers::<filch::FilchStd>(),
+        #[cfg(feature = "recorder")]
+        FILCH_OFF => visitor.timers::<filch::Filch>(),
+        #[cfg(feature = "recorder")]
+        FILCH_RECORDER => visitor.timers::<filch::Recorded>(),
+        #[cfg(feature = "dial9")]
+        TOKIO_DIAL9 => visitor.timers::<tokio::Dial9>(),
+        #[cfg(feature = "console")]
+        TOKIO_CONSOLE => visitor.timers::<tokio::Console>(),
         "tokio" => visitor.timers::<tokio::MultiThread>(),
         "tokio-ct" => visitor.timers::<tokio::CurrentThread>(),
         "smol" => visitor.timers::<smol::Smol>(),

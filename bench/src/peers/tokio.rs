@@ -9,7 +9,7 @@ use core::{
 use std::thread;
 
 use tokio::{
-    runtime::{Builder, Handle},
+    runtime::{Builder, Handle, Runtime},
     task::JoinHandle,
     time::{Instant, Sleep, sleep},
 };
@@ -17,6 +17,12 @@ use tokio::{
 use super::{Join, Peer, Timers};
 
 pub(crate) struct MultiThread(Handle);
+
+#[cfg(feature = "dial9")]
+pub(crate) struct Dial9(Handle);
+
+#[cfg(feature = "console")]
+pub(crate) struct Console(Handle);
 
 /// Runs on a separate thread, so that other threads can spawn from outside.
 pub(crate) struct CurrentThread(Handle);
@@ -32,13 +38,31 @@ impl<T> Future for Task<T> {
     }
 }
 
-fn multi_thread(workers: usize) -> Handle {
-    let runtime = Builder::new_multi_thread().worker_threads(workers).enable_time().build();
-    let runtime = runtime.expect("the runtime starts");
+fn builder(workers: usize) -> Builder {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(workers).enable_time();
+    builder
+}
+
+/// A runtime that serves until the process ends.
+pub(crate) fn forever(runtime: Runtime) -> Handle {
     let handle = runtime.handle().clone();
-    // It serves until the process ends.
     core::mem::forget(runtime);
     handle
+}
+
+fn multi_thread(workers: usize) -> Handle {
+    forever(builder(workers).build().expect("the runtime starts"))
+}
+
+#[cfg(feature = "dial9")]
+fn dial9(workers: usize) -> Handle {
+    forever(super::observed::dial9(builder(workers)))
+}
+
+#[cfg(feature = "console")]
+fn console(workers: usize) -> Handle {
+    forever(super::observed::console(&mut builder(workers)))
 }
 
 fn current_thread(_: usize) -> Handle {
@@ -50,7 +74,7 @@ fn current_thread(_: usize) -> Handle {
 }
 
 macro_rules! peer {
-    ($name:ident, $start:ident) => {
+    ($name:ident, $start:ident, $spawn:path, $spawn_in:path) => {
         impl Peer for $name {
             type Here = ();
 
@@ -59,11 +83,11 @@ macro_rules! peer {
             }
 
             fn detach((): &(), future: impl Future<Output = ()> + Send + 'static) {
-                drop(tokio::spawn(future));
+                drop($spawn(future));
             }
 
             fn submit(&self, future: impl Future<Output = ()> + Send + 'static) {
-                drop(self.0.spawn(future));
+                drop($spawn_in(&self.0, future));
             }
 
             fn within(&mut self, job: impl FnOnce(&()) + Send + 'static) {
@@ -77,14 +101,14 @@ macro_rules! peer {
             fn spawn<T: Send + 'static>(
                 future: impl Future<Output = T> + Send + 'static,
             ) -> Task<T> {
-                Task(tokio::spawn(future))
+                Task($spawn(future))
             }
 
             fn spawn_from_outside<T: Send + 'static>(
                 &self,
                 future: impl Future<Output = T> + Send + 'static,
             ) -> Task<T> {
-                Task(self.0.spawn(future))
+                Task($spawn_in(&self.0, future))
             }
 
             fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
@@ -106,5 +130,9 @@ macro_rules! peer {
     };
 }
 
-peer!(MultiThread, multi_thread);
-peer!(CurrentThread, current_thread);
+peer!(MultiThread, multi_thread, tokio::spawn, Handle::spawn);
+peer!(CurrentThread, current_thread, tokio::spawn, Handle::spawn);
+#[cfg(feature = "dial9")]
+peer!(Dial9, dial9, dial9_tokio_telemetry::spawn, dial9_tokio_telemetry::spawn_in);
+#[cfg(feature = "console")]
+peer!(Console, console, tokio::spawn, Handle::spawn);
