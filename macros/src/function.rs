@@ -23,11 +23,11 @@ impl Parse for Function {
         let attrs = input.call(Attribute::parse_outer)?;
         let vis = input.parse()?;
         if !is_function(input)? {
-            return Err(input.error("`task` is for an `async fn`"));
+            return Err(input.error("the attribute is for an `async fn`"));
         }
         let sig = input.parse()?;
         if !input.peek(token::Brace) {
-            return Err(input.error("a task needs a body"));
+            return Err(input.error("the function needs a body"));
         }
         Ok(Self { attrs, vis, sig, body: input.parse()? })
     }

@@ -1,6 +1,9 @@
-//! `#[filch::task]`: static tasks whose memory has exactly the right size.
+//! `#[filch::task]`: static tasks whose memory has exactly the right size. `main` and `test` of the runtimes.
 //!
-//! The attribute is re-exported by `filch` under its feature `macros`; a program needs no dependency on this crate.
+//! The attributes are re-exported under the features `macros`, by `filch`, `filch-std` and `filch-linux`; a program needs no dependency on this
+//! crate.
+//!
+//! # Tasks
 //!
 //! A task needs memory for its future, but the future of an `async fn` has a type without a name, whose size only the compiler
 //! knows. The other ways to get memory are a guess, [`TaskPool<256, 32>`](https://docs.rs/filch/latest/filch/struct.TaskPool.html),
@@ -57,6 +60,7 @@
 //! - A task has an output, which its `JoinHandle` returns.
 //! - The future must be `Send`, since another core may steal the task; `local` lifts that.
 
+mod entry;
 mod expand;
 mod function;
 mod options;
@@ -123,3 +127,67 @@ use proc_macro::TokenStream;
 pub fn task(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::task(options.into(), item.into()).into()
 }
+
+macro_rules! entries {
+    ($main:ident $test:ident $krate:literal) => {
+        /// Makes an `async fn main` the program's: on a runtime of its own, whose workers help while it waits.
+        ///
+        /// ```
+        #[doc = concat!("#[", $krate, "::main]")]
+        /// async fn main() -> std::io::Result<()> {
+        #[doc = concat!("    Ok(", $krate, "::spawn(async { println!(\"hello\") }).await?)")]
+        /// }
+        /// ```
+        ///
+        /// # Options
+        ///
+        /// | option | |
+        /// |---|---|
+        /// | `workers = N` | how many workers: an expression of type `usize`. Without it, one for each processor that the process may use |
+        /// | `crate = path` | where the runtime's crate is, if its name in `Cargo.toml` is another one |
+        ///
+        /// All else is said by `Builder`, in a `fn main` that calls `block_on`. Other attributes stay with the function, which may have any name.
+        ///
+        /// Idea: tokio's attribute of the same name.
+        ///
+        /// # Panics
+        /// If the runtime cannot be built; with the function's own panics.
+        #[proc_macro_attribute]
+        pub fn $main(options: TokenStream, item: TokenStream) -> TokenStream {
+            entry::entry(entry::Kind::Main, $krate, options.into(), item.into()).into()
+        }
+
+        /// Makes an `async fn` a test, on a runtime of its own.
+        ///
+        /// ```
+        #[doc = concat!("#[", $krate, "::test(workers = 2)]")]
+        /// async fn sums_are_right() {
+        #[doc = concat!("    assert_eq!(", $krate, "::spawn(async { 1 + 1 }).await.unwrap(), 2);")]
+        /// }
+        ///
+        #[doc = concat!("#[", $krate, "::test(paused)]")]
+        /// #[should_panic(expected = "the next day")]
+        /// async fn a_day_passes() {
+        #[doc = concat!("    ", $krate, "::sleep(core::time::Duration::from_secs(86_400)).await;")]
+        ///     panic!("the next day");
+        /// }
+        /// ```
+        ///
+        /// # Options
+        ///
+        /// | option | |
+        /// |---|---|
+        /// | `workers = N` | how many workers: an expression of type `usize`. Without it, one for each processor that the process may use |
+        /// | `paused` | the clock stands still, and goes to the next deadline when nothing is runnable: see `time::pause` |
+        /// | `crate = path` | where the runtime's crate is, if its name in `Cargo.toml` is another one |
+        ///
+        /// `#[should_panic]` and `#[ignore]` are as in any test, and so is a `Result` as output.
+        #[proc_macro_attribute]
+        pub fn $test(options: TokenStream, item: TokenStream) -> TokenStream {
+            entry::entry(entry::Kind::Test, $krate, options.into(), item.into()).into()
+        }
+    };
+}
+
+entries!(std_main std_test "filch_std");
+entries!(linux_main linux_test "filch_linux");

@@ -81,7 +81,7 @@ impl Choice {
     }
 }
 
-fn value<T: Parse>(name: &Ident, what: &str, input: ParseStream<'_>) -> syn::Result<T> {
+pub(crate) fn value<T: Parse>(name: &Ident, what: &str, input: ParseStream<'_>) -> syn::Result<T> {
     if !input.peek(Token![=]) {
         return Err(Error::new(name.span(), format!("`{name}` needs {what}: `{name} = ...`")));
     }

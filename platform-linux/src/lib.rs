@@ -30,6 +30,9 @@
 
 #![cfg(target_os = "linux")]
 
+#[doc(hidden)]
+#[path = "macros.rs"]
+pub mod __macros;
 mod alarm;
 mod async_fd;
 mod async_io;
@@ -39,7 +42,6 @@ pub mod hyper;
 #[cfg(feature = "inspector")]
 pub mod inspector;
 mod linux;
-mod macros;
 pub mod net;
 pub mod pipe;
 mod poller;
@@ -51,6 +53,8 @@ mod slab;
 mod source;
 pub mod stdio;
 
+#[cfg(feature = "macros")]
+pub use filch_macros::{linux_main as main, linux_test as test};
 #[cfg(feature = "class-metrics")]
 pub use filch_std::ClassMetrics;
 #[cfg(feature = "recorder")]

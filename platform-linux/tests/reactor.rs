@@ -481,14 +481,12 @@ fn a_stopped_clock_waits_for_io_that_is_ready() {
     }
 }
 
-filch_linux::test! {
-    #[clock(paused)]
-    async fn a_test_may_begin_on_a_stopped_clock() {
-        let ((a, b), hour) = (pair(), Duration::from_secs(3_600));
-        assert!(filch_linux::timeout(hour, read_byte(&b)).await.is_err());
-        write_byte(&a, 7).await.unwrap();
-        assert_eq!(read_byte(&b).await.unwrap(), 7);
-    }
+#[filch_linux::test(paused)]
+async fn a_test_may_begin_on_a_stopped_clock() {
+    let ((a, b), hour) = (pair(), Duration::from_secs(3_600));
+    assert!(filch_linux::timeout(hour, read_byte(&b)).await.is_err());
+    write_byte(&a, 7).await.unwrap();
+    assert_eq!(read_byte(&b).await.unwrap(), 7);
 }
 
 /// A child drops the sources that it has inherited, while threads of the parent were using them.

@@ -26,6 +26,9 @@
 //! - Channels and locks come from other crates; any that is runtime-agnostic works: `async-channel`, `async-lock`,
 //!   `futures`.
 
+#[doc(hidden)]
+#[path = "macros.rs"]
+pub mod __macros;
 #[cfg(feature = "task-metrics")]
 mod activity;
 mod bare;
@@ -47,7 +50,6 @@ mod join_set;
 #[doc(hidden)]
 pub mod latch;
 mod long_poll;
-mod macros;
 #[cfg(feature = "orx-parallel")]
 mod orx;
 mod panics;
@@ -75,6 +77,8 @@ pub use filch::{
     TaskId, TaskInfo, TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, WorkerSet, shield,
     yield_now,
 };
+#[cfg(feature = "macros")]
+pub use filch_macros::{std_main as main, std_test as test};
 
 #[cfg(feature = "class-metrics")]
 pub use crate::class_metrics::ClassMetrics;

@@ -388,48 +388,44 @@ fn the_current_runtime_is_the_innermost() {
     assert!(Handle::current().is_err());
 }
 
-filch_std::test! {
-    async fn the_test_macro_gives_a_runtime() {
-        assert_eq!(filch_std::spawn(async { 2 }).await.unwrap(), 2);
-    }
+#[filch_std::test]
+async fn the_test_attribute_gives_a_runtime() {
+    assert_eq!(filch_std::spawn(async { 2 }).await.unwrap(), 2);
 }
 
-filch_std::test! {
-    #[workers(3)]
-    async fn the_test_macro_sets_the_number_of_workers() -> Result<(), filch_std::JoinError> {
-        let handle = Handle::current().unwrap();
-        // Spare slots come last, and none is online yet.
-        let online = || handle.metrics().workers().filter(|(_, w)| w.online).count();
-        while online() < 3 {
-            filch_std::spawn(async {}).await?;
-        }
-        assert_eq!(online(), 3);
-        Ok(())
+#[filch_std::test(workers = 3)]
+async fn the_test_attribute_sets_the_number_of_workers() -> Result<(), filch_std::JoinError> {
+    let handle = Handle::current().unwrap();
+    // Spare slots come last, and none is online yet.
+    let online = || handle.metrics().workers().filter(|(_, w)| w.online).count();
+    while online() < 3 {
+        filch_std::spawn(async {}).await?;
     }
+    assert_eq!(online(), 3);
+    Ok(())
 }
 
-filch_std::test! {
-    #[workers(1)]
-    #[should_panic(expected = "this is expected")]
-    async fn the_test_macro_lets_a_test_panic() {
-        panic!("this is expected");
-    }
+#[filch_std::test(workers = 1)]
+#[should_panic(expected = "this is expected")]
+async fn the_test_attribute_lets_a_test_panic() {
+    panic!("this is expected");
 }
 
 static RAN: AtomicUsize = AtomicUsize::new(0);
 
 mod program {
-    filch_std::main! {
-        #[workers(2)]
-        pub(crate) async fn main() -> Result<(), filch_std::JoinError> {
-            super::RAN.fetch_add(filch_std::spawn(async { 7 }).await?, super::SeqCst);
-            Ok(())
-        }
+    use filch_std as elsewhere;
+
+    #[filch_std::main(workers = 1 + 1, crate = elsewhere)]
+    #[allow(clippy::unused_async)]
+    pub(crate) async fn main() -> Result<(), filch_std::JoinError> {
+        super::RAN.fetch_add(filch_std::spawn(async { 7 }).await?, super::SeqCst);
+        Ok(())
     }
 }
 
 #[test]
-fn the_main_macro_makes_a_main() {
+fn the_main_attribute_makes_a_main() {
     program::main().unwrap();
     assert_eq!(RAN.load(SeqCst), 7);
 }

@@ -100,14 +100,11 @@ fn the_clock_of_the_operating_system_is_not_stopped() {
     });
 }
 
-filch_std::test! {
-    #[workers(2)]
-    #[clock(paused)]
-    async fn a_test_may_begin_on_a_stopped_clock() {
-        let (begin, host) = (now(), time::Instant::now());
-        spawn(sleep(HOUR)).await.unwrap();
-        assert!(now() - begin >= HOUR && host.elapsed() < HOUR);
-    }
+#[filch_std::test(workers = 2, paused)]
+async fn a_test_may_begin_on_a_stopped_clock() {
+    let (begin, host) = (now(), time::Instant::now());
+    spawn(sleep(HOUR)).await.unwrap();
+    assert!(now() - begin >= HOUR && host.elapsed() < HOUR);
 }
 
 #[test]

@@ -74,7 +74,8 @@ static CONSOLE: Console = Console::new(devices::put);
 static SERIAL: Serial = Serial::new();
 static MAILBOX: Mailbox = Mailbox::new();
 #[cfg(feature = "recorder")]
-static FLIGHT_MEMORY: FlightMemory<{ CORES + 1 }, { (CORES + 1) * RECORDS }, 64> = FlightMemory::new();
+static FLIGHT_MEMORY: FlightMemory<{ CORES + 1 }, { (CORES + 1) * RECORDS }, 64> =
+    FlightMemory::new();
 #[cfg(feature = "recorder")]
 static FLIGHT: Flight<Machine, CORES> = Flight::new(&FLIGHT_MEMORY, &EXECUTOR, &CONSOLE);
 static KERNEL: Kernel<Machine, TaskPool<SLOT, 72>, CORES> = Kernel {

@@ -79,7 +79,8 @@ static SERIAL: Serial = Serial::new();
 static MAILBOX: Mailbox = Mailbox::new();
 static URGENT: Urgent<board::Preempts> = Urgent::new(board::Preempts);
 #[cfg(feature = "recorder")]
-static FLIGHT_MEMORY: FlightMemory<{ HARTS + 1 }, { (HARTS + 1) * RECORDS }, 64> = FlightMemory::new();
+static FLIGHT_MEMORY: FlightMemory<{ HARTS + 1 }, { (HARTS + 1) * RECORDS }, 64> =
+    FlightMemory::new();
 #[cfg(feature = "recorder")]
 static FLIGHT: Flight<Machine, HARTS> = Flight::new(&FLIGHT_MEMORY, &EXECUTOR, &CONSOLE);
 static KERNEL: Kernel<Machine, TaskPool<SLOT, 72>, HARTS> = Kernel {
