@@ -7,7 +7,7 @@ use core::time::Duration;
 use filch_trace::read::{Entry, Lane, Trace, What};
 
 /// Records of each ring.
-const MANY: u64 = 80_000;
+const MANY: u64 = 50_000;
 
 /// A record by its place in the ring.
 type Record = fn(u64) -> (u64, What);
