@@ -9,7 +9,7 @@ use crate::{
     parts::{Parts, Switch},
     platform::{Platform, WorkerId},
     task::{
-        coop::exhaust,
+        coop::{counts, exhaust},
         executor_ref::{Caller, Current, TaskExecutor, Waiter},
         header::{Ready, Slot},
     },
@@ -77,6 +77,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
                 Some(NonNull::from(&slot.local.budget))
             }
             _ => self.platform.budget(),
+        }
+    }
+
+    fn count_forced_yield(&'static self) {
+        if !<S::Parts as Parts>::Metrics::ON {
+            return;
+        }
+        if let Some((_, slot)) = self.current() {
+            // As in `budget`: otherwise it was that of a thread.
+            if !slot.local.frame.get().is_null() && counts(&slot.local.budget) {
+                slot.counters.forced_yields.add(1);
+            }
         }
     }
 

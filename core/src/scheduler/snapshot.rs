@@ -150,6 +150,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Source for Scheduler<P, S, 
         let c = &slot.counters;
         Some(WorkerMetrics {
             polls: c.polls.get(),
+            forced_yields: c.forced_yields.get(),
             lifo_hits: c.lifo_hits.get(),
             steals: c.steals.get(),
             stolen: c.stolen.get(),

@@ -104,6 +104,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
         coop::spend(waker, self.erased())
     }
 
+    fn force_yield(&'static self, waker: &Waker) {
+        coop::force_yield(waker, Some(self.erased()));
+    }
+
     #[cfg(feature = "task-dump")]
     fn sleeps(&self, waker: &Waker, until: Instant) {
         dump::waits(waker, || dump::Wait::Sleep(until));

@@ -23,6 +23,8 @@ pub const BUDGET: u32 = 128;
 const UNCONSTRAINED: u32 = u32::MAX;
 /// Set in a budget that is used up. The lower half then counts its refusals.
 const REFUSED: u32 = 1 << 16;
+/// Set in a budget with a refusal that counts as a forced yield.
+const COUNTED: u32 = 1 << 17;
 
 /// The budget that an operation spends: that of the poll that the calling context is in. The waker tells which executor
 /// polls. A foreign waker (of a combinator that polls with wakers of its own) does not; then the poll is that of the
@@ -55,15 +57,16 @@ impl Budget {
     fn grants(&self) -> bool {
         match self.cell().get() {
             1..REFUSED | UNCONSTRAINED => true,
-            spent => self.foreign && self.refuses(spent % REFUSED),
+            spent => self.foreign && self.refuses(spent),
         }
     }
 
     /// Counts a refusal. True if the budget is renewed instead.
     #[cold]
-    fn refuses(&self, before: u32) -> bool {
+    fn refuses(&self, spent: u32) -> bool {
+        let before = spent % REFUSED;
         let renewed = before >= BUDGET;
-        self.cell().set(if renewed { BUDGET } else { REFUSED | (before + 1) });
+        self.cell().set(if renewed { BUDGET } else { spent & COUNTED | REFUSED | (before + 1) });
         renewed
     }
 
@@ -86,15 +89,42 @@ impl Budget {
     }
 }
 
+/// The executor of the waker's task.
+#[inline]
+fn executor_of(waker: &Waker) -> Option<ExecutorRef> {
+    // SAFETY: INV-WAKER: the waker holds a reference.
+    header_of(waker).map(|task| unsafe { ExecutorRef::of(task) })
+}
+
 /// Spends one unit of the poll that the calling context is in, on this executor. False if there was none left.
 #[inline]
 pub(crate) fn spend_at(executor: ExecutorRef) -> bool {
-    executor.budget().is_none_or(|cell| Budget { cell, foreign: false }.spend())
+    let granted = executor.budget().is_none_or(|cell| Budget { cell, foreign: false }.spend());
+    if !granted {
+        executor.count_forced_yield();
+    }
+    granted
 }
 
-/// Spends one unit for an operation of this executor. False if there was none left.
+/// Spends one unit for an operation of this executor. False if there was none left: then `force_yield`.
 pub(crate) fn spend(waker: &Waker, executor: ExecutorRef) -> bool {
     Budget::of_caller(waker, Some(executor)).is_none_or(|budget| budget.spend())
+}
+
+/// An operation was refused, of this executor if the waker is foreign: its task gives way.
+///
+/// Apart from the refusal, or each operation that is granted would keep for it what it needs.
+#[cold]
+pub(crate) fn force_yield(waker: &Waker, own: Option<ExecutorRef>) {
+    if let Some(executor) = executor_of(waker).or(own) {
+        executor.count_forced_yield();
+    }
+    waker.wake_by_ref();
+}
+
+/// Whether the refusal under way is the first of this budget to be counted.
+pub(crate) fn counts(budget: &Cell<u32>) -> bool {
+    budget.replace(budget.get() | COUNTED) & COUNTED == 0
 }
 
 /// Takes what is left of the budget of a poll that gives way, unless it has no limit. One unit must have been spent, or a task that is
@@ -187,7 +217,7 @@ impl Future for ConsumeBudget {
         if budget.is_none_or(|budget| budget.spend()) {
             return Poll::Ready(());
         }
-        cx.waker().wake_by_ref();
+        force_yield(cx.waker(), self.0);
         Poll::Pending
     }
 }
@@ -221,7 +251,7 @@ pub(super) fn budgeted_by<T>(
 ) -> Poll<T> {
     let budget = Budget::of_caller(cx.waker(), own);
     if budget.as_ref().is_some_and(|budget| !budget.grants()) {
-        cx.waker().wake_by_ref();
+        force_yield(cx.waker(), own);
         return Poll::Pending;
     }
     let polled = op(cx);

@@ -291,7 +291,8 @@ impl<T> Future for JoinHandle<T> {
         }
         // SAFETY: INV-HANDLE: our reference.
         if !coop::spend(cx.waker(), unsafe { ExecutorRef::of(task) }) {
-            cx.waker().wake_by_ref();
+            // SAFETY: as above.
+            coop::force_yield(cx.waker(), Some(unsafe { ExecutorRef::of(task) }));
             return Poll::Pending;
         }
         Poll::Ready(self.take(task))

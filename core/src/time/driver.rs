@@ -29,6 +29,8 @@ pub(crate) trait Wheels: Sync {
     fn tell(&self, index: u16);
     /// Spends a unit of the budget of the task that the waker wakes. False if there was none left.
     fn spend(&'static self, waker: &Waker) -> bool;
+    /// There was none left: wakes the task, which gives way.
+    fn force_yield(&'static self, waker: &Waker);
     /// The task of this waker sleeps: for a dump.
     #[cfg(feature = "task-dump")]
     fn sleeps(&self, waker: &Waker, until: Instant);
@@ -38,6 +40,7 @@ pub(crate) trait Wheels: Sync {
 pub(crate) trait Driver: Sync {
     fn now(&self) -> Instant;
     fn spend(&'static self, waker: &Waker) -> bool;
+    fn force_yield(&'static self, waker: &Waker);
     #[cfg(feature = "task-dump")]
     fn sleeps(&self, waker: &Waker, until: Instant);
 
@@ -70,6 +73,10 @@ impl<W: Wheels> Driver for W {
 
     fn spend(&'static self, waker: &Waker) -> bool {
         Wheels::spend(self, waker)
+    }
+
+    fn force_yield(&'static self, waker: &Waker) {
+        Wheels::force_yield(self, waker);
     }
 
     #[cfg(feature = "task-dump")]

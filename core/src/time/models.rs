@@ -56,6 +56,8 @@ impl Wheels for Board {
     fn spend(&'static self, _: &Waker) -> bool {
         true
     }
+
+    fn force_yield(&'static self, _: &Waker) {}
 }
 
 impl Board {

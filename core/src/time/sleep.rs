@@ -153,7 +153,7 @@ impl Future for Sleep {
             return Poll::Pending;
         }
         if !self.timers.0.spend(cx.waker()) {
-            cx.waker().wake_by_ref();
+            self.timers.0.force_yield(cx.waker());
             return Poll::Pending;
         }
         Poll::Ready(())
