@@ -37,6 +37,7 @@ mod alarm;
 mod async_fd;
 mod async_io;
 mod builder;
+mod counts;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 #[cfg(feature = "inspector")]
@@ -55,20 +56,20 @@ pub mod stdio;
 
 #[cfg(feature = "macros")]
 pub use filch_macros::{linux_main as main, linux_test as test};
-#[cfg(feature = "class-metrics")]
-pub use filch_std::ClassMetrics;
 #[cfg(feature = "recorder")]
 pub use filch_std::Snapshot;
 pub use filch_std::{
     AbortHandle, Activity, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host, Instant,
-    JoinError, JoinHandle, JoinSet, LastWake, LongPoll, Metrics, NoRuntime, Panic, Pausable,
-    SpawnError, SpawnErrorKind, SpawnInfo, Survivors, Task, TaskId, TaskInfo, TaskOptions, Timers,
-    Totals, UnhandledPanic, WokenBy, WorkerId, WorkerMetrics, WorkerSet, available_workers,
-    block_on, budgeted, class, consume_budget, give_way, interval, parallel, payload, resume,
-    set_class, set_deadline, shield, should_yield, sleep, sleep_until, spawn, spawn_blocking,
-    spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout, try_spawn,
-    unconstrained, yield_now,
+    IoMetrics, JoinError, JoinHandle, JoinSet, LastWake, LongPoll, Metrics, NoRuntime, Panic,
+    Pausable, SpawnError, SpawnErrorKind, SpawnInfo, Survivors, Task, TaskId, TaskInfo,
+    TaskOptions, Timers, Totals, UnhandledPanic, WokenBy, WorkerId, WorkerMetrics, WorkerSet,
+    available_workers, block_on, budgeted, class, consume_budget, give_way, interval, parallel,
+    payload, resume, set_class, set_deadline, shield, should_yield, sleep, sleep_until, spawn,
+    spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout,
+    try_spawn, unconstrained, yield_now,
 };
+#[cfg(feature = "class-metrics")]
+pub use filch_std::{ClassMetrics, Histogram};
 
 pub use crate::{
     async_fd::Async,

@@ -10,10 +10,11 @@ use filch::{
     Instant, Reactor, WorkerId,
     atomic::{AtomicU32, Ordering, fence},
 };
-use filch_std::{Futex, Host};
+use filch_std::{Futex, Host, IoMetrics};
 use rustix::io::Errno;
 
 use crate::{
+    counts,
     poller::{Events, Poller},
     slab::{Key, Slab},
 };
@@ -35,6 +36,7 @@ pub struct Linux {
     workers: AtomicU32,
     /// Counts the runtimes that have ended on this host: see `Source`.
     lives: AtomicU32,
+    pub(crate) counts: counts::All,
     /// A forked child shares the epoll, and must not change it.
     process: u32,
 }
@@ -58,6 +60,7 @@ unsafe impl Host for Linux {
             sources: Slab::new(),
             workers: AtomicU32::new(0),
             lives: AtomicU32::new(0),
+            counts: counts::All::default(),
             process: filch_std::fork::generation(),
         })
     }
@@ -71,9 +74,10 @@ unsafe impl Host for Linux {
     }
 
     unsafe fn set_worker(&self, worker: Option<WorkerId>) {
-        if worker.is_some() {
+        if let Some(worker) = worker {
             // Room for events is there from the start: which worker listens first, and when, is chance.
-            let _ = self.with_heard(|_| ());
+            let counts = self.counts.of(worker);
+            let _ = self.with_heard(|events| events.count_in(counts));
             // Ordering: Relaxed; a count, see below.
             self.workers.fetch_add(1, Ordering::Relaxed);
             return;
@@ -106,6 +110,10 @@ unsafe impl Host for Linux {
     #[inline(always)]
     fn reactor(&self) -> Option<&dyn Reactor> {
         Some(self)
+    }
+
+    fn io_metrics(&self) -> Option<IoMetrics> {
+        Some(self.counts.snapshot())
     }
 
     fn has_io(&self) -> bool {
@@ -220,7 +228,8 @@ impl Linux {
     fn end_life(&self) {
         // Ordering: Release pairs with the Acquire in `lives`; the edges of `wake_all` publish it
         // too.
-        self.lives.fetch_add(1, Ordering::Release);
+        let life = self.lives.fetch_add(1, Ordering::Release).wrapping_add(1);
+        self.counts.begin_life(life);
         self.sources.wake_all();
     }
 

@@ -3,7 +3,7 @@
 use std::{
     io,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
-    sync::{PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use core::{mem::MaybeUninit, sync::atomic::AtomicI32, time::Duration};
@@ -17,7 +17,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::alarm::Alarm;
+use crate::{alarm::Alarm, counts::Counts};
 
 /// Events that are taken in one call. More are left for the next, which goes round among the sources.
 ///
@@ -154,8 +154,12 @@ impl Poller {
     /// Waits for events, at most so long (`None`: for ever), and puts them into `events`, which is
     /// empty.
     pub(crate) fn wait(&self, events: &mut Events, longest: Option<Duration>) -> Result<(), Errno> {
+        events.counts.wait(longest);
         self.fill(events, longest)?;
         events.drop_alarm();
+        if events.rung {
+            events.counts.alarm();
+        }
         Ok(())
     }
 
@@ -227,11 +231,19 @@ pub(crate) struct Events {
     end: usize,
     next: usize,
     rung: bool,
+    /// Those of the worker that the thread is.
+    counts: Arc<Counts>,
 }
 
 impl Events {
     pub(crate) fn new() -> Self {
-        Self { buffer: [const { MaybeUninit::uninit() }; BATCH], end: 0, next: 0, rung: false }
+        let buffer = [const { MaybeUninit::uninit() }; BATCH];
+        Self { buffer, end: 0, next: 0, rung: false, counts: Arc::default() }
+    }
+
+    /// The thread is another worker from now on.
+    pub(crate) fn count_in(&mut self, counts: Arc<Counts>) {
+        self.counts = counts;
     }
 
     /// The alarm that came alone is no event.
@@ -262,6 +274,7 @@ impl Events {
             self.next += 1;
             let (key, flags) = (event.data.u64(), event.flags);
             if key != ALARM {
+                self.counts.event();
                 return Some((key, ready(flags)));
             }
         }

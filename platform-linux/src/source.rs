@@ -58,6 +58,7 @@ impl Source {
             linux.sources.remove(key, entry);
             return Err(explain(error));
         }
+        linux.counts.register(life);
         Ok(Self { linux, entry, key, life, write: AtomicBool::new(false) })
     }
 
@@ -69,6 +70,7 @@ impl Source {
         }
         // If other code closed the file, epoll has forgotten it.
         let _ = self.linux.poller.delete(fd);
+        self.linux.counts.deregister(self.life);
         self.linux.sources.remove(self.key, self.entry);
     }
 

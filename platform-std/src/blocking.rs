@@ -8,6 +8,7 @@ use core::{
     future::Future,
     panic::AssertUnwindSafe,
     pin::Pin,
+    sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -43,12 +44,16 @@ pub struct BlockingMetrics {
     pub idle: usize,
     /// Closures that wait for a thread.
     pub queued: usize,
+    /// Closures that were called and have returned or panicked, since the runtime began.
+    pub done: usize,
 }
 
 /// A runtime's pool, from the build of the runtime to its end.
 pub(crate) struct Pool {
     state: Mutex<State>,
     news: Condvar,
+    /// Closures that have run.
+    done: AtomicUsize,
     limit: usize,
     /// How its threads are made; without the hook for long polls.
     dress: Dress,
@@ -95,19 +100,26 @@ impl Queue {
 }
 
 trait Job: Send + Sync {
-    /// Runs the closure, unless it has been taken back. Never unwinds.
-    fn run(&self);
+    /// Runs the closure and counts it, unless it has been taken back. Never unwinds.
+    fn run(&self, done: &AtomicUsize);
 }
 
 impl Pool {
     pub(crate) fn new(limit: usize, dress: Dress) -> Arc<Self> {
         let limit = limit.max(1);
-        Arc::new(Self { state: Mutex::default(), news: Condvar::new(), limit, dress })
+        let (state, news, done) = (Mutex::default(), Condvar::new(), AtomicUsize::new(0));
+        Arc::new(Self { state, news, done, limit, dress })
     }
 
     pub(crate) fn metrics(&self) -> BlockingMetrics {
         let state = lock(&self.state);
-        BlockingMetrics { threads: state.threads, idle: state.idle, queued: state.queue.len() }
+        BlockingMetrics {
+            threads: state.threads,
+            idle: state.idle,
+            queued: state.queue.len(),
+            // Ordering: Relaxed; a count. The stage's lock shows it to the task that has seen its output.
+            done: self.done.load(Ordering::Relaxed),
+        }
     }
 
     /// Has a thread run the job. Returns the jobs that the caller must run itself: there is no
@@ -155,7 +167,7 @@ impl Pool {
         loop {
             if let Some(job) = state.queue.pop() {
                 drop(state);
-                job.run();
+                job.run(&self.done);
                 quietly(|| drop(job));
                 state = lock(&self.state);
                 continue;
@@ -333,7 +345,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    fn run(&self) {
+    fn run(&self, done: &AtomicUsize) {
         let mut stage = lock(&self.stage);
         let f = match core::mem::replace(&mut *stage, Stage::Gone) {
             Stage::Queued(f, waker) => {
@@ -349,6 +361,8 @@ where
         #[cfg(feature = "tracing")]
         let f = || core::mem::replace(&mut *lock(&self.span), ::tracing::Span::none()).in_scope(f);
         let result = catch_unwind(AssertUnwindSafe(f));
+        // Ordering: as in `Pool::metrics`.
+        done.fetch_add(1, Ordering::Relaxed);
         let mut stage = lock(&self.stage);
         let waker = match core::mem::replace(&mut *stage, Stage::Gone) {
             Stage::Running(waker) => waker,
@@ -399,7 +413,7 @@ where
             let mut mine = pool.submit(this.handle, class, job);
             // Runs them on this worker, since no thread could be started. Each wakes its task.
             while let Some(job) = mine.pop() {
-                job.run();
+                job.run(&pool.done);
             }
         }
         #[cfg(feature = "task-dump")]

@@ -303,7 +303,7 @@ impl Builder {
     }
 
     /// Whether tasks are timed (default: not): see [`Handle::class_metrics`](crate::Handle::class_metrics). Cost: two reads of the clock for
-    /// each poll and one for each wake, and 12 KiB for each worker and class.
+    /// each poll and one for each wake, and 8 KiB for each worker and class.
     #[cfg(feature = "class-metrics")]
     pub fn class_metrics(mut self, on: bool) -> Self {
         self.class_metrics = on;
@@ -435,6 +435,7 @@ impl Builder {
     /// Reopens an executor that has shut down. False if it cannot be used yet: a helper in a spare
     /// slot may not have left.
     fn use_again<H: Host>(&self, shared: &'static Shared<H>) -> Result<bool, BuildError> {
+        shared.count_from_here();
         let host = &shared.executor.platform().host;
         // SAFETY: the last runtime here has ended, and this one has no worker yet.
         let opened = unsafe { host.open() }.map_err(BuildError::Host).and_then(|()| {

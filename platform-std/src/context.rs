@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[cfg(not(feature = "tracing"))]
 use filch::Spawner;
 use filch::{
-    Class, Fork, ForkOptions, Heap, Instant, JoinHandle, Metrics, TaskInfo, TaskOptions, Timers,
+    Class, Fork, ForkOptions, Heap, Instant, JoinHandle, TaskInfo, TaskOptions, Timers, Totals,
     WorkerId, atomic::AtomicU32,
 };
 
@@ -26,6 +26,7 @@ use crate::{
     error::{NoRuntime, SpawnError, SpawnErrorKind},
     fork,
     host::Host,
+    metrics::Metrics,
     pausable::Pausable,
     unhandled::Fall,
 };
@@ -42,7 +43,8 @@ pub(crate) trait Core: Sync {
     fn unpark(&self, worker: WorkerId);
     fn block(&self, word: &AtomicU32, expected: u32);
     fn unblock(&self, word: &AtomicU32);
-    fn metrics(&self) -> Metrics<'_>;
+    fn metrics(&self) -> Metrics;
+    fn totals(&self) -> Totals;
     #[cfg(feature = "class-metrics")]
     fn class_metrics(&self, class: Class) -> ClassMetrics;
     #[cfg(all(feature = "stacks", target_os = "linux"))]
@@ -278,11 +280,6 @@ impl Handle {
         self.0.core.give_way()
     }
 
-    /// The runtime's counters.
-    pub fn metrics(&self) -> Metrics<'_> {
-        self.0.core.metrics()
-    }
-
     /// The runtime's clock and timers.
     pub fn timers(&self) -> Timers {
         self.0.timers
@@ -298,7 +295,7 @@ impl Handle {
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("totals", &self.metrics().totals()).finish()
+        f.debug_struct("Handle").field("totals", &self.0.core.totals()).finish()
     }
 }
 

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use filch::{Instant, Reactor, WorkerId, atomic::AtomicU32};
 
-use crate::clock::Clock;
+use crate::{clock::Clock, metrics::IoMetrics};
 
 /// The part of a [`filch::Platform`] that differs between runtimes on an operating system with threads: how to sleep, how
 /// to wake, and where I/O comes from. Threads, thread locals and panics are the runtime's own.
@@ -74,6 +74,11 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// Whether I/O is ready of which no worker has been told: asked before a stopped clock moves.
     fn has_io(&self) -> bool {
         false
+    }
+
+    /// What the host counts of its I/O, since it was made. The runtime subtracts what there was when it began.
+    fn io_metrics(&self) -> Option<IoMetrics> {
+        None
     }
 
     /// The clock, if tests can stop it: that of a [`Pausable`](crate::Pausable) alone.

@@ -44,12 +44,15 @@ mod coop;
 pub mod dump;
 mod error;
 pub mod fork;
+#[cfg(feature = "class-metrics")]
+mod histogram;
 mod host;
 mod hosted;
 mod join_set;
 #[doc(hidden)]
 pub mod latch;
 mod long_poll;
+mod metrics;
 #[cfg(feature = "orx-parallel")]
 mod orx;
 mod panics;
@@ -73,15 +76,12 @@ mod tracing;
 mod unhandled;
 
 pub use filch::{
-    AbortHandle, Class, ForkOptions, Instant, JoinError, JoinHandle, Metrics, Panic, SpawnInfo,
-    TaskId, TaskInfo, TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, WorkerSet, shield,
-    yield_now,
+    AbortHandle, Class, ForkOptions, Instant, JoinError, JoinHandle, Panic, SpawnInfo, TaskId,
+    TaskInfo, TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, WorkerSet, shield, yield_now,
 };
 #[cfg(feature = "macros")]
 pub use filch_macros::{std_main as main, std_test as test};
 
-#[cfg(feature = "class-metrics")]
-pub use crate::class_metrics::ClassMetrics;
 #[cfg(feature = "recorder")]
 pub use crate::recording::Snapshot;
 pub use crate::{
@@ -97,6 +97,7 @@ pub use crate::{
     host::{Futex, Host},
     join_set::JoinSet,
     long_poll::LongPoll,
+    metrics::{IoMetrics, Metrics},
     panics::{contain, payload, resume},
     pausable::Pausable,
     runtime::{Runtime, Survivors},
@@ -104,3 +105,5 @@ pub use crate::{
     time::{interval, sleep, sleep_until, timeout},
     unhandled::UnhandledPanic,
 };
+#[cfg(feature = "class-metrics")]
+pub use crate::{class_metrics::ClassMetrics, histogram::Histogram};

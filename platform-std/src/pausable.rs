@@ -22,6 +22,7 @@ use crate::{
     context::Handle,
     fork,
     host::{Futex, Host},
+    metrics::IoMetrics,
     panics::lock,
 };
 
@@ -351,6 +352,10 @@ unsafe impl<H: Host> Host for Pausable<H> {
 
     fn has_io(&self) -> bool {
         self.host.has_io()
+    }
+
+    fn io_metrics(&self) -> Option<IoMetrics> {
+        self.host.io_metrics()
     }
 
     fn clock(&self) -> Option<&dyn Clock> {

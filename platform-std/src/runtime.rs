@@ -7,9 +7,12 @@ use core::{
     panic::{RefUnwindSafe, UnwindSafe},
     time::Duration,
 };
-use std::{sync::OnceLock, thread};
+use std::{
+    sync::{Mutex, OnceLock},
+    thread,
+};
 
-use filch::{Heap, JoinHandle, Metrics, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlot};
+use filch::{Heap, JoinHandle, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlot};
 
 #[cfg(feature = "task-hooks")]
 use crate::task_hooks::TaskHooks;
@@ -20,6 +23,7 @@ use crate::{
     fork,
     host::{Futex, Host},
     hosted::{Dress, Hosted},
+    metrics::Begin,
     panics::lock,
     stable::{self, Kind},
     task::Task,
@@ -33,6 +37,8 @@ pub(crate) struct Shared<H: Host> {
     pub(crate) executor: Executor<H>,
     heap: &'static Heap,
     pub(crate) kind: Kind,
+    /// Where the counters stood when the runtime began.
+    pub(crate) begin: Mutex<Begin>,
     inner: OnceLock<Inner>,
 }
 
@@ -51,8 +57,13 @@ impl<H: Host> Shared<H> {
     /// Puts it into memory that is never freed.
     pub(crate) fn leak(executor: Executor<H>, kind: Kind) -> &'static Self {
         let heap = Box::leak(Heap::boxed());
-        let shared: &'static Self =
-            Box::leak(Box::new(Self { executor, heap, kind, inner: OnceLock::new() }));
+        let shared: &'static Self = Box::leak(Box::new(Self {
+            executor,
+            heap,
+            kind,
+            begin: Mutex::default(),
+            inner: OnceLock::new(),
+        }));
         let handle = shared.handle();
         // No other thread has it yet.
         let _ = shared.executor.platform().handle.set(handle);
@@ -154,11 +165,6 @@ impl<H: Host> Runtime<H> {
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.handle.block_on(future)
-    }
-
-    /// The counters.
-    pub fn metrics(&self) -> Metrics<'_> {
-        self.shared.executor.metrics()
     }
 
     /// [`Handle::tasks`].

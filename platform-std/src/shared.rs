@@ -8,7 +8,7 @@ use filch::Class;
 #[cfg(feature = "task-metrics")]
 use filch::TaskId;
 use filch::{
-    Fork, ForkOptions, Metrics, Platform, TaskInfo, WorkerId,
+    Fork, ForkOptions, Platform, TaskInfo, Totals, WorkerId,
     atomic::{AtomicU32, Ordering},
 };
 
@@ -16,7 +16,28 @@ use filch::{
 use crate::class_metrics::{ClassMetrics, Times};
 #[cfg(feature = "task-metrics")]
 use crate::task::Activity;
-use crate::{blocking::Pool, context::Core, host::Host, runtime::Shared};
+use crate::{
+    blocking::Pool,
+    context::Core,
+    host::Host,
+    metrics::{Begin, Metrics},
+    panics::lock,
+    runtime::Shared,
+};
+
+impl<H: Host> Shared<H> {
+    /// A runtime begins here: its counters count from now on. Its executor is still closed, so that no spawn is between them.
+    pub(crate) fn count_from_here(&self) {
+        let io = self.executor.platform().host.io_metrics();
+        *lock(&self.begin) = Begin::of(&self.executor.metrics(), io);
+    }
+
+    /// The times of tasks, if they are taken.
+    #[cfg(feature = "class-metrics")]
+    fn times(&self) -> Option<&Times> {
+        self.executor.platform().sinks.times.get().filter(|times| times.is_on())
+    }
+}
 
 impl<H: Host> Core for Shared<H> {
     fn help_patiently(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
@@ -43,15 +64,30 @@ impl<H: Host> Core for Shared<H> {
         self.executor.platform().host.unblock(word);
     }
 
-    fn metrics(&self) -> Metrics<'_> {
-        self.executor.metrics()
+    fn metrics(&self) -> Metrics {
+        let platform = self.executor.platform();
+        let counters = self.executor.metrics();
+        let mut metrics = lock(&self.begin).since(&counters, platform.host.io_metrics());
+        metrics.blocking = platform.pool().metrics();
+        #[cfg(feature = "class-metrics")]
+        if let Some(times) = self.times() {
+            let mut queued = [0; 3];
+            self.executor.tasks(|task| queued[task.class as usize] += usize::from(task.scheduled));
+            let of = |class| times.snapshot(class, queued[class as usize]);
+            metrics.classes = Some([Class::Urgent, Class::Normal, Class::Background].map(of));
+        }
+        metrics
+    }
+
+    fn totals(&self) -> Totals {
+        lock(&self.begin).totals(&self.executor.metrics())
     }
 
     #[cfg(feature = "class-metrics")]
     fn class_metrics(&self, class: Class) -> ClassMetrics {
         let mut queued = 0;
         self.executor.tasks(|task| queued += usize::from(task.scheduled && task.class == class));
-        match self.executor.platform().sinks.times.get() {
+        match self.times() {
             Some(times) => times.snapshot(class, queued),
             None => Times::new(0).snapshot(class, queued),
         }
