@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write as _};
 
-use filch::{Metrics, WorkerMetrics};
 use filch_examples::names::{quote, reason};
+use filch_std::{Metrics, WorkerMetrics};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Both outputs. Neither may write into the line of the progress bar.

@@ -11,8 +11,7 @@ use axum::{
     response::IntoResponse,
     routing::{get, post},
 };
-use filch_examples::exposition;
-use filch_linux::{Handle, parallel, time};
+use filch_linux::{Handle, parallel, prometheus, time};
 
 /// The longest sleep that can be requested, in milliseconds.
 const LONGEST: u64 = 60_000;
@@ -48,8 +47,7 @@ async fn sum() -> String {
 async fn metrics() -> impl IntoResponse {
     match Handle::current() {
         Ok(runtime) => {
-            let text = exposition::text(&runtime.metrics());
-            ([(CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response()
+            ([(CONTENT_TYPE, prometheus::CONTENT_TYPE)], runtime.prometheus_text()).into_response()
         }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }

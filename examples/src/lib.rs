@@ -1,8 +1,6 @@
-//! Helpers of the examples: command lines, file names, a walk over folders, the text of metrics,
-//! and the common part of the servers.
+//! Helpers of the examples: command lines, file names, a walk over folders, and the common part of the servers.
 
 pub mod args;
-pub mod exposition;
 pub mod names;
 pub mod options;
 #[cfg(target_os = "linux")]

@@ -125,7 +125,7 @@ fn hypers_client_is_served() -> Result<(), Error> {
     Ok(())
 }
 
-/// A unit test checks the format; this test checks that the figures are those of the server.
+/// The library's tests check the format; this test checks that the figures are those of the server.
 #[test]
 fn metrics_are_those_of_the_server() {
     let _watchdog = watchdog();

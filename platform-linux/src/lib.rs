@@ -58,6 +58,8 @@ pub mod stdio;
 pub use filch_macros::{linux_main as main, linux_test as test};
 #[cfg(feature = "recorder")]
 pub use filch_std::Snapshot;
+#[cfg(feature = "prometheus")]
+pub use filch_std::prometheus;
 pub use filch_std::{
     AbortHandle, Activity, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host, Instant,
     IoMetrics, JoinError, JoinHandle, JoinSet, LastWake, LongPoll, Metrics, NoRuntime, Panic,

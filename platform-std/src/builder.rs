@@ -419,6 +419,10 @@ impl Builder {
         let of_pool = Dress { on_long_poll: None, ..dress.clone() };
         platform.new_pool(Pool::new(self.blocking, of_pool));
         platform.dress(dress);
+        #[cfg(feature = "metrics")]
+        {
+            *lock(&platform.publishers) = Some(Vec::new());
+        }
         #[cfg(feature = "class-metrics")]
         platform.sinks.time(slots, self.class_metrics);
         #[cfg(feature = "task-metrics")]

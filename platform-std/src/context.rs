@@ -8,6 +8,8 @@ use core::{
     panic::{RefUnwindSafe, UnwindSafe},
 };
 use std::sync::Arc;
+#[cfg(feature = "metrics")]
+use std::sync::Mutex;
 
 #[cfg(not(feature = "tracing"))]
 use filch::Spawner;
@@ -60,6 +62,8 @@ pub(crate) trait Core: Sync {
     #[cfg(feature = "recorder")]
     fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool;
     fn pool(&self) -> Arc<Pool>;
+    #[cfg(feature = "metrics")]
+    fn publishers(&self) -> &Mutex<Option<Vec<filch::AbortHandle>>>;
     fn host(&'static self) -> &'static (dyn Any + Send + Sync);
     /// Calls `f` once if the calling thread is a worker that may begin the run; otherwise returns
     /// false.

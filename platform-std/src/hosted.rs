@@ -51,6 +51,9 @@ pub(crate) struct Hosted<H> {
     pub(crate) threads: Mutex<Vec<thread::JoinHandle<()>>>,
     /// Where events go.
     pub(crate) sinks: Sinks,
+    /// The tasks that publish the runtime's metrics. They end before it waits for its tasks; `None` from then on.
+    #[cfg(feature = "metrics")]
+    pub(crate) publishers: Mutex<Option<Vec<filch::AbortHandle>>>,
     /// Why the last thread could not be started.
     pub(crate) refused: Mutex<Option<io::Error>>,
 }
@@ -76,6 +79,8 @@ impl<H: Host> Hosted<H> {
             seats: (0..slots).map(|_| Seat::new()).collect(),
             threads: Mutex::new(Vec::new()),
             sinks: Sinks::default(),
+            #[cfg(feature = "metrics")]
+            publishers: Mutex::default(),
             refused: Mutex::new(None),
         }
     }

@@ -43,6 +43,8 @@ mod coop;
 #[cfg(feature = "task-dump")]
 pub mod dump;
 mod error;
+#[cfg(any(feature = "metrics", feature = "prometheus"))]
+mod figures;
 pub mod fork;
 #[cfg(feature = "class-metrics")]
 mod histogram;
@@ -58,6 +60,10 @@ mod orx;
 mod panics;
 pub mod parallel;
 mod pausable;
+#[cfg(feature = "prometheus")]
+pub mod prometheus;
+#[cfg(feature = "metrics")]
+mod publish;
 #[cfg(feature = "recorder")]
 mod recording;
 mod runtime;

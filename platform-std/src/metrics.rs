@@ -20,8 +20,8 @@ pub struct Metrics {
     /// How long tasks wait and are polled, by class, urgent ones first: with [`Builder::class_metrics`](crate::Builder::class_metrics).
     #[cfg(feature = "class-metrics")]
     pub classes: Option<[ClassMetrics; 3]>,
-    totals: Totals,
-    workers: Vec<WorkerMetrics>,
+    pub(crate) totals: Totals,
+    pub(crate) workers: Vec<WorkerMetrics>,
 }
 
 impl Metrics {

@@ -203,6 +203,10 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         // The patience is in real time.
         clock.resume();
     }
+    #[cfg(feature = "metrics")]
+    for publisher in lock(&executor.platform().publishers).take().into_iter().flatten() {
+        publisher.abort();
+    }
     let mut survivors = Survivors::new();
     let deadline = executor.platform().now() + patience;
     if executor.shutdown(deadline, |task| survivors.push(task)).is_err() {

@@ -1,6 +1,8 @@
 //! A runtime's core and threads, as its handles use them.
 
 use core::any::Any;
+#[cfg(feature = "metrics")]
+use std::sync::Mutex;
 use std::{sync::Arc, thread};
 
 #[cfg(feature = "class-metrics")]
@@ -124,6 +126,11 @@ impl<H: Host> Core for Shared<H> {
 
     fn pool(&self) -> Arc<Pool> {
         self.executor.platform().pool()
+    }
+
+    #[cfg(feature = "metrics")]
+    fn publishers(&self) -> &Mutex<Option<Vec<filch::AbortHandle>>> {
+        &self.executor.platform().publishers
     }
 
     fn host(&'static self) -> &'static (dyn Any + Send + Sync) {
