@@ -152,6 +152,9 @@ fn metrics_are_those_of_the_server() {
     assert!(timers + figure("filch_worker_timers_total{worker=\"1\"}") >= 10.0);
     // The task that accepts, and that of this connection.
     assert!(figure("filch_tasks_live") >= 2.0);
+    // The listener and this connection; a request at least is an event of each connection.
+    assert!(figure("filch_io_sources") >= 2.0);
+    assert!(figure("filch_io_events_total") >= 11.0);
     drop(client);
     server.end();
 }

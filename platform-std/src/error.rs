@@ -31,6 +31,8 @@ pub enum SpawnErrorKind {
     Core(filch::SpawnErrorKind),
 }
 
+impl core::error::Error for SpawnErrorKind {}
+
 impl fmt::Display for SpawnErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -170,9 +170,9 @@ impl Handle {
     /// What the runtime has done since it began; all 0 in a forked child. Of a runtime that has ended: what it had done, until another one uses
     /// its memory.
     ///
-    /// Cost: an allocation, 20 loads for each worker and two locks, some microseconds, meant for once a second; with
-    /// [`Builder::class_metrics`](crate::Builder::class_metrics) a look at each task that lives and 3,000 loads for each worker, about 20 us a worker.
-    /// Nothing is counted for it that is not counted anyway. Not for signal handlers.
+    /// Cost: a few allocations, 20 loads for each worker and three locks, 0.5 us with two workers; with
+    /// [`Builder::class_metrics`](crate::Builder::class_metrics) 0.1 ms, and 20 ns for each task that lives. Meant for once a second. Not for
+    /// signal handlers.
     ///
     /// ```
     /// let runtime = filch_std::Runtime::builder().workers(2).build()?;

@@ -41,7 +41,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Two runtimes in one registry are told apart by `Registry::sub_registry_with_label`.
+/// Two runtimes in one registry are told apart by a label each: see the registry's own documentation on registries below it.
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeCollector(Handle);
 
@@ -109,10 +109,10 @@ fn coarse(times: &[(Duration, u64)]) -> Vec<(f64, u64)> {
 }
 
 impl Handle {
-    /// The runtime's figures in the text format of OpenMetrics and Prometheus: [`CONTENT_TYPE`]. Names begin with `filch_`; those of workers
-    /// have a label `worker`, those of classes a label `class`. The page `docs/observing.md` lists them.
+    /// The runtime's figures in the text format of OpenMetrics and Prometheus: [`CONTENT_TYPE`]. All names begin with "filch"; figures of workers
+    /// have a label "worker", those of classes a label "class". The page `docs/observing.md` lists them.
     ///
-    /// Cost: [`metrics`](Self::metrics), and some 10 us for each worker; meant for a scrape a second.
+    /// Cost: with two workers 6 us, with [`Builder::class_metrics`](crate::Builder::class_metrics) 0.2 ms; meant for a scrape a second.
     pub fn prometheus_text(&self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(RuntimeCollector::new(*self)));

@@ -18,7 +18,7 @@ const METADATA: Metadata<'static> = Metadata::new("filch", Level::INFO, Some(mod
 impl Handle {
     /// Publishes the runtime's figures each `period`, the first time at once, to the recorder that the program has installed for the crate
     /// `metrics`. The names are those of the page `docs/observing.md`. Counters and histograms get what has come since the last time, so that
-    /// they count on when another runtime follows; install the recorder first. A time that adds up, as `filch_worker_busy_seconds_total`, is a gauge
+    /// they count on when another runtime follows; install the recorder first. A time that adds up (the seconds that a worker was busy) is a gauge
     /// there, as the facade's counters are whole numbers.
     ///
     /// The work is that of a task of the runtime, of the class `Background`, named `filch metrics`, among those that it counts. It ends when the runtime is
@@ -46,7 +46,8 @@ impl Handle {
         let publishes = async move {
             let mut ticks = runtime.timers().interval(period);
             let mut before = Metrics::default();
-            runtime.metrics().families(&runtime.metrics()).iter().for_each(describe);
+            let first = runtime.metrics();
+            first.families(&first).iter().for_each(describe);
             loop {
                 ticks.tick().await;
                 let now = runtime.metrics();

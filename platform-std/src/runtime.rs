@@ -204,8 +204,9 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         clock.resume();
     }
     #[cfg(feature = "metrics")]
-    for publisher in lock(&executor.platform().publishers).take().into_iter().flatten() {
-        publisher.abort();
+    {
+        let publishers = lock(&executor.platform().publishers).take();
+        publishers.iter().flatten().for_each(filch::AbortHandle::abort);
     }
     let mut survivors = Survivors::new();
     let deadline = executor.platform().now() + patience;
