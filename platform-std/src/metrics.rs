@@ -17,7 +17,7 @@ pub struct Metrics {
     pub blocking: BlockingMetrics,
     /// Sources of I/O and the waits for them, if the host counts them: that of `filch-linux` does.
     pub io: Option<IoMetrics>,
-    /// How long tasks wait and are polled, by class, urgent ones first: with [`Builder::class_metrics`](crate::Builder::class_metrics).
+    /// How long tasks wait and are polled, by class, urgent ones first: with `Builder::class_metrics`.
     #[cfg(feature = "class-metrics")]
     pub classes: Option<[ClassMetrics; 3]>,
     pub(crate) totals: Totals,
@@ -171,7 +171,7 @@ impl Handle {
     /// its memory.
     ///
     /// Cost: a few allocations, 20 loads for each worker and three locks, 0.5 us with two workers; with
-    /// [`Builder::class_metrics`](crate::Builder::class_metrics) 0.1 ms, and 20 ns for each task that lives. Meant for once a second. Not for
+    /// `Builder::class_metrics` 0.1 ms, and 20 ns for each task that lives. Meant for once a second. Not for
     /// signal handlers.
     ///
     /// ```
