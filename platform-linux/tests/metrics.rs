@@ -63,8 +63,9 @@ fn events_waits_and_sources_add_up() {
     echo(&runtime, 10);
     let between = io(&runtime).since(&before);
     assert_eq!((between.sources, between.registered), (0, 1));
-    assert_eq!(between.events, 10, "{between:?}");
-    assert!(between.waits >= 10 && between.waits >= between.looks + between.timed, "{between:?}");
+    // One for each byte; the first may come before the source is registered. One more says that it can be written to, one that its peer is gone.
+    assert!((9..=12).contains(&between.events), "{between:?}");
+    assert!(between.waits >= 9 && between.waits >= between.looks + between.timed, "{between:?}");
     // The spawn woke the worker.
     assert!(between.alarms >= 1, "{between:?}");
 }
