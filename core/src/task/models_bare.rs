@@ -21,7 +21,7 @@ use loom::{
 use super::{
     error::JoinError,
     executor_ref::{Anchor, Caller, ExecutorRef, TaskExecutor, Waiter},
-    header::{Ready, Slot},
+    header::{Header, Ready, Slot},
     join::JoinHandle,
     run::{self, Guard, Polled},
     spawn::Spawner,
