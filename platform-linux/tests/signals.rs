@@ -21,6 +21,7 @@ use filch_linux::{
     process::Command,
     signal::{SignalKind, ctrl_c, restore, signal},
 };
+use futures::StreamExt as _;
 use os_common::{alone, once, part, play, run, until, watchdog};
 
 fn send(kind: SignalKind) {
@@ -47,6 +48,11 @@ fn every_listener_hears_of_every_signal() {
                     listener.recv().await.unwrap();
                     assert!(!listener.try_recv(), "told once");
                 }
+            }
+            // As a stream, too.
+            raise(kind);
+            for listener in &mut listeners {
+                assert!(listener.next().await.unwrap().is_ok());
             }
             // Signals coalesce.
             (0..10).for_each(|_| raise(kind));

@@ -21,6 +21,59 @@ use futures::{AsyncReadExt as _, AsyncWriteExt as _, join, poll};
 use tcp_common::{foreign_pair, listen, local, pair, read_to_end, run, write_all};
 
 #[test]
+fn an_attempt_does_not_wait() {
+    run(1, async {
+        let (one, other) = pair().await;
+        let mut buf = [0; 16];
+        let would_block = |result: io::Result<usize>| {
+            result.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        };
+        assert!(would_block(one.try_read(&mut buf)));
+        assert_eq!(one.try_read(&mut []).unwrap(), 0);
+        assert!(poll!(core::pin::pin!(one.readable())).is_pending());
+        other.writable().await.unwrap();
+        assert_eq!(other.try_write(b"ping").unwrap(), 4);
+        one.readable().await.unwrap();
+        assert_eq!(one.try_read(&mut buf).unwrap(), 4);
+        assert!(would_block(one.try_read(&mut buf)));
+        // Full, and empty again.
+        let block = vec![1; 1 << 20];
+        let mut written = 0;
+        while let Ok(n) = other.try_write(&block) {
+            written += n;
+        }
+        assert!(poll!(core::pin::pin!(other.writable())).is_pending());
+        let mut read = 0;
+        while read < written {
+            one.readable().await.unwrap();
+            match one.try_read(&mut vec![0; 1 << 20]) {
+                Ok(n) => read += n,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+        }
+        other.writable().await.unwrap();
+        drop(other);
+        one.readable().await.unwrap();
+        assert_eq!(one.try_read(&mut buf).unwrap(), 0);
+    });
+}
+
+#[test]
+fn connections_are_a_stream() {
+    run(1, async {
+        let (listener, addr) = listen().await;
+        let accepts = filch_linux::spawn(async move {
+            let three = futures::StreamExt::take(listener.incoming().into_stream(), 3);
+            futures::TryStreamExt::try_collect::<Vec<_>>(three).await.unwrap().len()
+        });
+        for _ in 0..3 {
+            TcpStream::connect(addr).await.unwrap();
+        }
+        assert_eq!(accepts.await.unwrap(), 3);
+    });
+}
+
+#[test]
 fn bytes_go_both_ways() {
     run(2, async {
         let (one, other) = pair().await;

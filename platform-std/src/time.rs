@@ -14,6 +14,8 @@
 
 use core::{future::Future, time::Duration};
 
+use futures_util::stream::{Stream, unfold};
+
 use crate::context::expect_current;
 
 pub use filch::{Elapsed, Instant, Interval, MissedTick, Sleep, Tick, Timeout, Timers};
@@ -25,6 +27,57 @@ pub use filch::{Elapsed, Instant, Interval, MissedTick, Sleep, Tick, Timeout, Ti
 #[track_caller]
 pub fn now() -> Instant {
     expect_current().timers().now()
+}
+
+/// The time on the current runtime's clock when the standard library's shows `at`, if both go on from now: for a deadline that other
+/// code gives. Right to some 100 ns.
+///
+/// # Panics
+/// If the calling thread is in no runtime.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// runtime.block_on(async {
+///     let deadline = Instant::now() + Duration::from_millis(1);
+///     filch_std::sleep_until(filch_std::time::from_std(deadline)).await;
+///     assert!(Instant::now() + Duration::from_micros(100) >= deadline);
+/// });
+/// ```
+#[track_caller]
+pub fn from_std(at: std::time::Instant) -> Instant {
+    let (now, std_now) = (now(), std::time::Instant::now());
+    match at.checked_duration_since(std_now) {
+        Some(later) => now + later,
+        None => Instant::ZERO + (now - Instant::ZERO).saturating_sub(std_now - at),
+    }
+}
+
+/// What the standard library's clock shows at this time of the current runtime's, if both go on from now: see [`from_std`]. `None` if that
+/// clock has no such time.
+///
+/// # Panics
+/// If the calling thread is in no runtime.
+#[track_caller]
+pub fn to_std(at: Instant) -> Option<std::time::Instant> {
+    let (now, std_now) = (now(), std::time::Instant::now());
+    if at >= now { std_now.checked_add(at - now) } else { std_now.checked_sub(now - at) }
+}
+
+/// The ticks of an interval as a [`Stream`], which has no end.
+///
+/// ```
+/// use core::time::Duration;
+/// use futures_util::StreamExt;
+/// use filch_std::time::{interval, ticks};
+/// let runtime = filch_std::Runtime::new().unwrap();
+/// let three = runtime.block_on(async {
+///     ticks(interval(Duration::from_millis(1))).take(3).collect::<Vec<_>>().await
+/// });
+/// assert_eq!(three.len(), 3);
+/// ```
+pub fn ticks(interval: Interval) -> impl Stream<Item = Instant> + Send {
+    unfold(interval, |mut interval| async { Some((interval.tick().await, interval)) })
 }
 
 /// Sleeps for `duration` from now on: [`Timers::sleep`]. The runtime's workers end it. A sleep that

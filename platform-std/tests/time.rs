@@ -100,6 +100,30 @@ fn the_clock_of_the_operating_system_is_not_stopped() {
     });
 }
 
+/// With the clock of the standard library, and back.
+#[filch_std::test(workers = 1)]
+async fn the_standard_librarys_times_are_converted() {
+    use filch_std::time::{from_std, to_std};
+    let (before, here, after) = (time::Instant::now(), now(), time::Instant::now());
+    let there = to_std(here).unwrap();
+    let slack = ms(1_000);
+    assert!(there + slack >= before && there <= after + slack);
+    let back = from_std(there + HOUR);
+    assert!(back + slack >= here + HOUR && back <= here + HOUR + slack);
+    // A time before the clock's origin is that.
+    let Some(old) = time::Instant::now().checked_sub(now() - filch_std::Instant::ZERO + HOUR)
+    else {
+        return;
+    };
+    assert_eq!(from_std(old), filch_std::Instant::ZERO);
+}
+
+#[filch_std::test(workers = 1, paused)]
+async fn ticks_are_a_stream() {
+    let ticks = filch_std::time::ticks(interval(HOUR)).take(3).collect::<Vec<_>>().await;
+    assert_eq!((ticks.len(), ticks[2] - ticks[0]), (3, 2 * HOUR));
+}
+
 #[filch_std::test(workers = 2, paused)]
 async fn a_test_may_begin_on_a_stopped_clock() {
     let (begin, host) = (now(), time::Instant::now());

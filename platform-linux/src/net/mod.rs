@@ -5,6 +5,7 @@ mod failures;
 mod halves;
 mod mmsg;
 mod pause;
+mod ready;
 mod tcp;
 mod transfer;
 mod udp;

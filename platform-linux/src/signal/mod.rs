@@ -36,12 +36,15 @@ mod kind;
 
 use core::{
     fmt,
+    pin::Pin,
     task::{Context, Poll},
 };
 use std::{
     io::{self, ErrorKind},
     os::fd::OwnedFd,
 };
+
+use futures_util::stream::Stream;
 
 pub use self::kind::SignalKind;
 
@@ -110,6 +113,15 @@ pub struct Signal {
     /// The count of signals at the last `recv`.
     seen: u32,
     kind: SignalKind,
+}
+
+/// As [`Signal::recv`], without end.
+impl Stream for Signal {
+    type Item = io::Result<()>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll_recv(cx).map(Some)
+    }
 }
 
 impl Signal {

@@ -33,7 +33,7 @@ use crate::{
 /// No write raises `SIGPIPE`. An operation that is ready at once spends the task's budget, see
 /// [`filch_std::consume_budget`].
 pub struct TcpStream {
-    pub(super) io: Async<net::TcpStream>,
+    pub(in crate::net) io: Async<net::TcpStream>,
 }
 
 impl TcpStream {

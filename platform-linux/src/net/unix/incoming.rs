@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::{io, os::unix::net::SocketAddr};
 
+use futures_util::stream::{Stream, unfold};
 use rustix::io::Errno;
 
 use super::{listener::UnixListener, stream::UnixStream};
@@ -50,6 +51,25 @@ impl<'a> Incoming<'a> {
                 }
             }
         }
+    }
+
+    /// The sequence as a [`Stream`], which has no end.
+    ///
+    /// # Cancel safety
+    /// Dropping the stream loses no connection.
+    ///
+    /// ```no_run
+    /// use futures_util::{StreamExt, TryStreamExt};
+    /// # async fn serve(listener: filch_linux::net::UnixListener) -> std::io::Result<()> {
+    /// let mut first = listener.incoming().into_stream().take(10).boxed();
+    /// while let Some((stream, _)) = first.try_next().await? {
+    ///     stream.write_all(b"hello").await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_stream(self) -> impl Stream<Item = io::Result<(UnixStream, SocketAddr)>> + 'a {
+        unfold(self, |mut incoming| async { Some((incoming.next().await, incoming)) })
     }
 }
 

@@ -43,7 +43,7 @@ use crate::{
 /// No write raises `SIGPIPE`. An operation that is ready at once spends the task's budget, see
 /// [`filch_std::consume_budget`].
 pub struct UnixStream {
-    pub(super) io: Async<net::UnixStream>,
+    pub(in crate::net) io: Async<net::UnixStream>,
 }
 
 impl UnixStream {
