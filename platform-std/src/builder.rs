@@ -1,7 +1,7 @@
 //! The options of a runtime, and how it is built.
 
-use core::{any::TypeId, fmt, time::Duration};
-use std::{io, sync::Arc, thread};
+use core::{any::TypeId, time::Duration};
+use std::{env, io, sync::Arc, thread};
 
 use filch::{Config, Scheduler, WorkerId, WorkerSlot};
 #[cfg(feature = "task-hooks")]
@@ -11,6 +11,7 @@ use filch::{SpawnInfo, TaskId};
 use crate::task_hooks::TaskHooks;
 use crate::{
     blocking::{LIMIT, Pool},
+    error::BuildError,
     fork,
     host::Host,
     hosted::{Dress, Hosted},
@@ -27,57 +28,23 @@ use crate::{
 /// workers.
 const SPARES: u16 = 8;
 
-/// Why a runtime could not be built.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// A runtime needs at least one worker.
-    ZeroWorkers,
-    /// More workers than are supported; the largest number supported.
-    TooManyWorkers(usize),
-    /// [`Builder::watchdog`] with a timeout of zero, which would keep a core busy.
-    WatchdogNeverSleeps,
-    /// The operating system refused a thread.
-    Thread(io::Error),
-    /// The operating system refused what the host needs.
-    Host(io::Error),
-}
+/// The environment variable of the number of workers.
+const WORKERS: &str = "FILCH_WORKERS";
 
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ZeroWorkers => f.write_str("a runtime needs at least one worker"),
-            Self::TooManyWorkers(max) => write!(f, "a runtime has at most {max} workers"),
-            Self::WatchdogNeverSleeps => f.write_str("a timeout of the watchdog is zero"),
-            Self::Thread(error) => write!(f, "a worker's thread could not be started: {error}"),
-            Self::Host(error) => write!(f, "the operating system refused the runtime: {error}"),
-        }
-    }
-}
-
-impl core::error::Error for BuildError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Thread(error) | Self::Host(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<filch::BuildError> for BuildError {
-    fn from(error: filch::BuildError) -> Self {
-        match error {
-            filch::BuildError::TooManyWorkers(most) => Self::TooManyWorkers(most),
-            filch::BuildError::WatchdogNeverSleeps => Self::WatchdogNeverSleeps,
-            _ => Self::ZeroWorkers,
-        }
-    }
-}
-
-/// The default number of workers: the processors that this process may use, by its affinity and its
-/// cgroup's quota, as the standard library finds them. One if that is unknown.
+/// The processors that this process may use, by its affinity and its cgroup's quota, as the standard library finds them. One if that is unknown.
 pub fn available_workers() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The number of workers if the program does not say one: the variable, or as many as there are processors; `most` at most.
+fn default_workers(most: usize) -> Result<usize, BuildError> {
+    match env::var_os(WORKERS) {
+        None => Ok(available_workers().min(most)),
+        Some(value) => match value.to_str().and_then(|n| n.parse().ok()) {
+            Some(n) => Ok(n),
+            None => Err(BuildError::Variable(value)),
+        },
+    }
 }
 
 /// The options of a runtime.
@@ -131,7 +98,7 @@ impl Builder {
         }
     }
 
-    /// The number of workers (default: [`available_workers`]).
+    /// The number of workers. Without it, the number in the environment variable `FILCH_WORKERS`; without that, [`available_workers`].
     pub fn workers(mut self, n: usize) -> Self {
         self.workers = Some(n);
         self
@@ -389,7 +356,7 @@ impl Builder {
         }
         fork::watch();
         let most = usize::from(WorkerId::MAX) + 1 - usize::from(SPARES);
-        let workers = match self.workers.unwrap_or_else(|| available_workers().min(most)) {
+        let workers = match self.workers.map_or_else(|| default_workers(most), Ok)? {
             0 => return Err(BuildError::ZeroWorkers),
             n if n > most => return Err(BuildError::TooManyWorkers(most)),
             n => n,

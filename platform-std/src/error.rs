@@ -1,6 +1,7 @@
-//! Why a task could not be spawned.
+//! Why a task could not be spawned, and a runtime not built.
 
 use core::fmt;
+use std::{ffi::OsString, io};
 
 /// The calling thread is in no runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,56 @@ impl fmt::Display for NoRuntime {
 }
 
 impl core::error::Error for NoRuntime {}
+
+/// Why a runtime could not be built.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A runtime needs at least one worker.
+    ZeroWorkers,
+    /// More workers than are supported; the largest number supported.
+    TooManyWorkers(usize),
+    /// The environment variable `FILCH_WORKERS` is no number.
+    Variable(OsString),
+    /// [`Builder::watchdog`](crate::Builder::watchdog) with a timeout of zero, which would keep a core busy.
+    WatchdogNeverSleeps,
+    /// The operating system refused a thread.
+    Thread(io::Error),
+    /// The operating system refused what the host needs.
+    Host(io::Error),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroWorkers => f.write_str("a runtime needs at least one worker"),
+            Self::TooManyWorkers(max) => write!(f, "a runtime has at most {max} workers"),
+            Self::Variable(value) => write!(f, "`FILCH_WORKERS` is no number: {value:?}"),
+            Self::WatchdogNeverSleeps => f.write_str("a timeout of the watchdog is zero"),
+            Self::Thread(error) => write!(f, "a worker's thread could not be started: {error}"),
+            Self::Host(error) => write!(f, "the operating system refused the runtime: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Thread(error) | Self::Host(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<filch::BuildError> for BuildError {
+    fn from(error: filch::BuildError) -> Self {
+        match error {
+            filch::BuildError::TooManyWorkers(most) => Self::TooManyWorkers(most),
+            filch::BuildError::WatchdogNeverSleeps => Self::WatchdogNeverSleeps,
+            _ => Self::ZeroWorkers,
+        }
+    }
+}
 
 /// Why a task could not be spawned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -93,13 +93,13 @@ pub use crate::recording::Snapshot;
 pub use crate::{
     block_on::block_on,
     blocking::BlockingMetrics,
-    builder::{BuildError, Builder, available_workers},
+    builder::{Builder, available_workers},
     context::{
         Handle, class, give_way, set_class, set_deadline, should_yield, spawn, spawn_blocking,
         spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, try_spawn,
     },
     coop::{budgeted, consume_budget, unconstrained},
-    error::{NoRuntime, SpawnError, SpawnErrorKind},
+    error::{BuildError, NoRuntime, SpawnError, SpawnErrorKind},
     host::{Futex, Host},
     join_set::JoinSet,
     long_poll::LongPoll,

@@ -17,9 +17,9 @@ use filch::{Heap, JoinHandle, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlo
 #[cfg(feature = "task-hooks")]
 use crate::task_hooks::TaskHooks;
 use crate::{
-    builder::{BuildError, Builder},
+    builder::Builder,
     context::{Handle, Inner},
-    error::SpawnError,
+    error::{BuildError, SpawnError},
     fork,
     host::{Futex, Host},
     hosted::{Dress, Hosted},

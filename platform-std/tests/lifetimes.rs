@@ -50,6 +50,32 @@ fn a_fair_number_of_workers_is_needed() {
 }
 
 #[test]
+fn a_variable_says_the_number_of_workers() {
+    const TEST: &str = "a_variable_says_the_number_of_workers";
+    let _watchdog = watchdog();
+    if let Some(expected) = filch_test_support::part() {
+        match Runtime::new() {
+            Ok(rt) => {
+                let workers = expected.parse::<usize>().unwrap();
+                until(|| rt.metrics().workers().filter(|(_, w)| w.online).count() == workers);
+                // What the program says goes before.
+                let rt = Runtime::builder().workers(1).build().unwrap();
+                assert!(rt.metrics().workers().count() < 3 + 8);
+            }
+            Err(error) => assert!(error.to_string().contains(&expected), "{error}"),
+        }
+        return;
+    }
+    let cases =
+        [("3", "3"), ("0", "at least one"), ("many", "FILCH_WORKERS"), ("", "FILCH_WORKERS")];
+    for (value, expected) in cases {
+        let child = filch_test_support::play(TEST, expected).env("FILCH_WORKERS", value).output();
+        let child = child.unwrap();
+        assert!(child.status.success(), "{value}: {child:?}");
+    }
+}
+
+#[test]
 fn the_default_number_of_workers_is_what_there_is() {
     shared!();
     let rt = Runtime::new().unwrap();
