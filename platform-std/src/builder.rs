@@ -29,7 +29,7 @@ use crate::{
 const SPARES: u16 = 8;
 
 /// The environment variable of the number of workers.
-const WORKERS: &str = "FILCH_WORKERS";
+const FILCH_WORKERS: &str = "FILCH_WORKERS";
 
 /// The processors that this process may use, by its affinity and its cgroup's quota, as the standard library finds them. One if that is unknown.
 pub fn available_workers() -> usize {
@@ -38,7 +38,7 @@ pub fn available_workers() -> usize {
 
 /// The number of workers if the program does not say one: the variable, or as many as there are processors; `most` at most.
 fn default_workers(most: usize) -> Result<usize, BuildError> {
-    match env::var_os(WORKERS) {
+    match env::var_os(FILCH_WORKERS) {
         None => Ok(available_workers().min(most)),
         Some(value) => match value.to_str().and_then(|n| n.parse().ok()) {
             Some(n) => Ok(n),
