@@ -24,16 +24,29 @@ const FRAMES: usize = 128;
 const STEP: Duration = Duration::from_micros(500);
 
 /// What the tasks that were polled have shown, by task. Of all runtimes.
-static SEEN: Mutex<Option<HashMap<TaskId, Vec<WaitPoint>>>> = Mutex::new(None);
+static SEEN: Mutex<Option<HashMap<TaskId, Seen>>> = Mutex::new(None);
 static SINK: Sink = Sink::new(take);
+
+/// What a task has shown.
+#[derive(Default)]
+struct Seen {
+    /// Its polls that have begun.
+    polls: usize,
+    /// In the last of them.
+    points: Vec<WaitPoint>,
+}
 
 fn take(task: TaskId, step: Step) {
     // Before the lock, as it takes long.
     let stack = if step == Step::Begin { Vec::new() } else { stack() };
     let mut seen = lock(&SEEN);
-    let Some(points) = seen.as_mut().map(|seen| seen.entry(task).or_default()) else { return };
+    let Some(seen) = seen.as_mut() else { return };
+    let Seen { polls, points } = seen.entry(task).or_default();
     match (step, points.last_mut()) {
-        (Step::Begin, _) => points.clear(),
+        (Step::Begin, _) => {
+            *polls += 1;
+            points.clear();
+        }
         (Step::On(wait), Some(last)) if last.on.is_none() => last.on = Some(wait),
         (Step::On(wait), _) => points.push(WaitPoint { on: Some(wait), stack }),
         _ => points.push(WaitPoint { on: None, stack }),
@@ -172,7 +185,7 @@ impl Handle {
     /// Where each task of the runtime waits: what for, and by which calls its futures got there. For a program that hangs.
     ///
     /// All tasks are woken and polled once, which a future must bear at any time, and wait on. A future shows itself as it clones its waker, so those of
-    /// any library are found. Ends when all tasks were polled, or after `patience`. The task that calls is in the list too, in the wait for that.
+    /// any library are found. Ends when all tasks were polled, or after `patience`. The task that calls is in the list too, as one in a poll.
     ///
     /// Cost: a poll and some 20 us for each task, on all workers. Names and lines, some milliseconds each, are looked for when they are printed.
     ///
@@ -199,9 +212,11 @@ impl Handle {
         let _dump = Dump::begin().ok_or(ErrorKind::ResourceBusy)?;
         let deadline = self.timers().now() + patience;
         self.0.core.wake_tasks();
-        let was_polled = |task: &Task| {
-            !task.scheduled && lock(&SEEN).as_ref().is_some_and(|seen| seen.contains_key(&task.id))
+        let polls = |task: &Task| {
+            lock(&SEEN).as_ref().and_then(|seen| seen.get(&task.id)).map_or(0, |seen| seen.polls)
         };
+        // One that is queued, or in a poll, as the caller and those that always yield are: the poll before that has ended.
+        let was_polled = |task: &Task| polls(task) > usize::from(task.scheduled);
         while self.timers().now() < deadline && !self.tasks().iter().all(was_polled) {
             self.timers().sleep(STEP).await;
         }
@@ -209,9 +224,9 @@ impl Handle {
         let mut dumps = self.tasks();
         dumps.sort_by_key(|task| task.id);
         let dump = |task: Task| {
-            let waiting = was_polled(&task);
-            let points = lock(&SEEN).as_mut().and_then(|seen| seen.remove(&task.id));
-            TaskDump { task, waits: points.unwrap_or_default(), waiting }
+            let waiting = !task.scheduled && polls(&task) > 0;
+            let seen = lock(&SEEN).as_mut().and_then(|seen| seen.remove(&task.id));
+            TaskDump { task, waits: seen.unwrap_or_default().points, waiting }
         };
         Ok(dumps.into_iter().map(dump).collect())
     }

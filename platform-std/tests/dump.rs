@@ -7,7 +7,7 @@ use core::{
 };
 use std::{io::ErrorKind, sync::mpsc};
 
-use filch_std::{Runtime, TaskId, dump::TaskDump, sleep, spawn_blocking};
+use filch_std::{Runtime, TaskId, dump::TaskDump, sleep, spawn_blocking, yield_now};
 use filch_test_support::{Flag, watchdog};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -93,6 +93,28 @@ fn a_task_in_a_poll_is_told_from_one_that_waits() {
         assert!(stuck_dump.to_string().contains("in a poll"));
         tell.send(()).unwrap();
         runtime.block_on(stuck).unwrap();
+    });
+}
+
+#[test]
+fn a_dump_by_a_task_ends_when_all_were_polled() {
+    let _watchdog = watchdog();
+    filch_test_support::alone("a_dump_by_a_task_ends_when_all_were_polled", || {
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        let handle = *runtime.handle();
+        let waits = runtime.spawn(pending::<()>());
+        // Always queued, or in a poll.
+        let yields = runtime.spawn(async {
+            loop {
+                yield_now().await;
+            }
+        });
+        let calls = runtime.spawn(async move { handle.dump_tasks(PATIENCE * 60).await.unwrap() });
+        let ids = [waits.id(), yields.id(), calls.id()];
+        let dump = runtime.block_on(calls).unwrap();
+        assert!(find(&dump, ids[0]).waiting);
+        assert!(!find(&dump, ids[2]).waiting, "it runs");
+        assert!(dump.iter().any(|dump| Some(dump.task.id) == ids[1]));
     });
 }
 
