@@ -165,10 +165,10 @@ impl Activities {
             }
             (Event::PollEnd(task), Some(mine)) => {
                 let now = now();
-                let (life, took) = mine.end_poll(now);
+                let (life, begun, took) = mine.end_poll(now);
                 let entry = self.find(task).filter(|entry| entry.life.load(LOOSE) == life);
                 if let Some(entry) = entry {
-                    entry.end_poll(took);
+                    entry.end_poll(begun, took);
                 }
                 mine.ended.store(task, LOOSE);
                 return;
@@ -235,10 +235,11 @@ impl Entry {
         self.life.load(LOOSE)
     }
 
-    fn end_poll(&self, took: u64) {
+    fn end_poll(&self, begun: u64, took: u64) {
         self.busy.fetch_add(took, LOOSE);
         self.longest.fetch_max(took, LOOSE);
-        self.polled.store(0, LOOSE);
+        // Another worker may poll it already: `Event` says that their events cross.
+        let _ = self.polled.compare_exchange(begun, 0, LOOSE, LOOSE);
     }
 
     fn read(&self, now: u64) -> Activity {
@@ -279,16 +280,17 @@ impl Worker {
         self.depth.store(depth + 1, LOOSE);
     }
 
-    /// Which task it polled, and how long.
-    fn end_poll(&self, now: u64) -> (usize, u64) {
+    /// Which task it polled, since when, and how long.
+    fn end_poll(&self, now: u64) -> (usize, u64, u64) {
         let top = self.depth.load(LOOSE).saturating_sub(1);
         self.depth.store(top, LOOSE);
-        let Some(poll) = self.polls.get(top) else { return (0, 0) };
-        let whole = now.saturating_sub(poll.begun.load(LOOSE));
+        let Some(poll) = self.polls.get(top) else { return (0, 0, 0) };
+        let begun = poll.begun.load(LOOSE);
+        let whole = now.saturating_sub(begun);
         if let Some(below) = top.checked_sub(1).and_then(|below| self.polls.get(below)) {
             below.above.fetch_add(whole, LOOSE);
         }
-        (poll.life.load(LOOSE), whole.saturating_sub(poll.above.load(LOOSE)))
+        (poll.life.load(LOOSE), begun, whole.saturating_sub(poll.above.load(LOOSE)))
     }
 }
 
@@ -310,6 +312,23 @@ mod tests {
             assert_eq!(WokenBy::unpack(by.pack()), Some(by));
         }
         assert_eq!(WokenBy::unpack(0), None);
+    }
+
+    #[test]
+    fn a_poll_may_begin_before_the_end_of_the_last_is_told() {
+        let all = Activities::new(2, 1);
+        all.turn(true);
+        let task = 64;
+        assert!(all.claim(task).is_some());
+        let [first, second] = [0, 1].map(|worker| Some(WorkerId::new(worker)));
+        let at = |nanos| move || Instant::from_nanos(nanos);
+        all.event(first, Event::PollStart(task), at(10));
+        all.event(second, Event::PollStart(task), at(20));
+        all.event(first, Event::PollEnd(task), at(21));
+        let its = || all.of(TaskId::of_event(task), Instant::from_nanos(50)).unwrap();
+        assert_eq!(its().polled.map(|polled| polled.as_nanos()), Some(30));
+        all.event(second, Event::PollEnd(task), at(40));
+        assert_eq!((its().polled, its().busy.as_nanos()), (None, 11 + 20));
     }
 
     #[test]
