@@ -235,7 +235,7 @@ impl Builder {
     }
 
     /// Calls `f` on the worker that has ended a task: it is complete, was cancelled, or has panicked. As
-    /// [`on_task_spawn`](Self::on_task_spawn). A join may return before.
+    /// [`on_task_spawn`](Self::on_task_spawn). Before that a join may return, and a new task be spawned that has the id of this one.
     #[cfg(feature = "task-hooks")]
     pub fn on_task_end(mut self, f: impl Fn(TaskId) + Send + Sync + 'static) -> Self {
         self.task_hooks.end = Some(Arc::new(f));
