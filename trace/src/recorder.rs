@@ -56,13 +56,13 @@ impl Recorder {
     }
 
     /// A recorder with memory from the allocator, which is never freed: for so many workers, so many records of 16 bytes each and as many for all
-    /// other contexts, and so many kinds of tasks.
+    /// other contexts, rounded up to a power of two, and so many kinds of tasks.
     ///
     /// # Panics
     /// If that is more memory than any program can have.
     ///
     /// ```
-    /// let recorder = filch_trace::Recorder::leaked(2, 256, 16);
+    /// let recorder = filch_trace::Recorder::leaked(2, 200, 16);
     /// assert_eq!(recorder.capacity(), 256);
     /// ```
     #[cfg(any(test, feature = "alloc"))]
@@ -72,9 +72,13 @@ impl Recorder {
             (0..number).map(|_| new()).collect::<alloc::vec::Vec<_>>().leak()
         }
         let lanes = workers.saturating_add(1);
+        let each = match records {
+            0 => 0,
+            _ => records.checked_next_power_of_two().unwrap_or(usize::MAX),
+        };
         Self::new(
             many(lanes, Lane::new),
-            many(lanes.saturating_mul(records), Slot::new),
+            many(lanes.saturating_mul(each), Slot::new),
             many(names, NameSlot::new),
         )
     }
