@@ -359,7 +359,9 @@ where
         };
         drop(stage);
         #[cfg(feature = "tracing")]
-        let f = || core::mem::replace(&mut *lock(&self.span), ::tracing::Span::none()).in_scope(f);
+        let span = core::mem::replace(&mut *lock(&self.span), ::tracing::Span::none());
+        #[cfg(feature = "tracing")]
+        let f = move || span.in_scope(f);
         let result = catch_unwind(AssertUnwindSafe(f));
         // Ordering: as in `Pool::metrics`.
         done.fetch_add(1, Ordering::Relaxed);
