@@ -157,7 +157,8 @@ pub struct Name {
 }
 
 impl Name {
-    /// The name; of a type, the path to where it is written, without parameters and closures.
+    /// The name; of a type, the path to where it is written, without parameters and closures. Of a future that is wrapped for tokio-console, that of
+    /// the future.
     ///
     /// ```
     /// let name = "app::serve<app::Http>::{{closure}}::{{closure}}".to_string();
@@ -165,12 +166,12 @@ impl Name {
     /// assert_eq!(name.short(), "app::serve");
     /// ```
     pub fn short(&self) -> String {
+        let name = unwrapped(&self.name);
         let mut depth = 0_usize;
-        let path: String = match self.name.starts_with('<') {
+        let path: String = match name.starts_with('<') {
             // A method of a trait: its type is what tells most.
-            true => self.name.clone(),
-            false => self
-                .name
+            true => name.into(),
+            false => name
                 .chars()
                 .filter(|char| {
                     depth += usize::from(*char == '<');
@@ -326,6 +327,13 @@ fn buffered<'a>(chunk: &[u8], buffer: &'a mut [u8; LONGEST]) -> &'a mut [u8] {
     buffer[..length].copy_from_slice(&chunk[..length]);
     buffer[length] = 0;
     &mut buffer[..=length]
+}
+
+/// The type of a task's future, of which `filch-std` makes another one with its feature `tracing`. A long name has lost its beginning.
+fn unwrapped(name: &str) -> &str {
+    let name = name.strip_prefix("filch_std::tracing::Traced<").unwrap_or(name);
+    let is_whole = name.matches('>').count() <= name.matches('<').count();
+    name.strip_suffix('>').filter(|_| !is_whole).unwrap_or(name)
 }
 
 /// The text without what a terminal may take for commands.

@@ -81,6 +81,18 @@ fn a_panic_is_told() {
 }
 
 #[test]
+fn a_future_that_is_wrapped_has_its_own_name() {
+    let short = |name: &str| Name { name: name.into(), ..Name::default() }.short();
+    for (name, expected) in [
+        ("filch_std::tracing::Traced<app::serve<app::Http>::{{closure}}>", "app::serve"),
+        ("pp::serve<app::Http>::{{closure}}>", "pp::serve"),
+        ("app::Timed<app::Job>", "app::Timed"),
+    ] {
+        assert_eq!(short(name), expected);
+    }
+}
+
+#[test]
 fn what_was_overwritten_is_missing() {
     let recorder = recorder(8);
     (0..100).for_each(|i| recorder.record(worker(0), Event::PollStart(16 * i), || i as u64));
