@@ -111,6 +111,33 @@ fn each_path_has_its_answer() {
     assert_eq!(send(addr, "GET", "/../page.json").status, 404);
 }
 
+#[cfg(feature = "task-metrics")]
+#[test]
+fn a_wake_that_is_overwritten_is_known_still() {
+    let _watchdog = watchdog();
+    // The workers' rings are full soon; that with the spawn is not.
+    let runtime = filch_linux::builder().workers(1).recorder(16).task_metrics(64).build().unwrap();
+    let addr = runtime.block_on(async { inspector::serve(([127, 0, 0, 1], 0)) });
+    let addr = addr.unwrap().local_addr();
+    let options = TaskOptions::new().name("rests");
+    let rests = async {
+        time::sleep(Duration::from_millis(1)).await;
+        core::future::pending::<()>().await;
+    };
+    let rests = runtime.handle().spawn_with(options, rests).unwrap();
+    let id = format!("{:#x}", rests.id().unwrap().get());
+    let row = || {
+        let tasks = get(addr, "/tasks.json").json();
+        let tasks = tasks.as_array().unwrap();
+        tasks.iter().find(|task| task["id"] == *id).unwrap().clone()
+    };
+    filch_test_support::until(|| row()["polls"] == 2);
+    // Each look is some events more.
+    let rests = (0..20).map(|_| row()).last().unwrap();
+    assert_eq!(rests["polls"], 2, "{rests}");
+    assert!(rests["woken_by"].as_str().unwrap().starts_with("worker "), "{rests}");
+}
+
 #[test]
 fn the_tasks_are_those_of_the_program() {
     let _watchdog = watchdog();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use filch_std::{Class, Handle, Task};
+use filch_std::{Class, Handle, Task, WokenBy};
 use filch_trace::read::{Cause, Lane, Name, Poll, Story, Trace, What};
 use serde_json::{Value, json};
 
@@ -201,10 +201,25 @@ fn describe(info: &Task, told: Option<(&Trace, &Story, usize)>, last: Option<&Po
     if let Some(activity) = info.activity {
         row["polls"] = activity.polls.into();
         row["busy_ns"] = (activity.busy.as_nanos() as u64).into();
-        if let Some(wake) = activity.last_wake.filter(|_| row.get("woken_by").is_none()) {
-            row["woken_ns_ago"] = (wake.ago.as_nanos() as u64).into();
-            row["woken_by"] = format!("{:?}", wake.by).into();
+        if let Some(wake) = activity.last_wake {
+            let ago = wake.ago.as_nanos() as u64;
+            // The record of it may be overwritten, where that of an earlier one, or of the spawn, is not.
+            if row["woken_ns_ago"].as_u64().is_none_or(|told| ago < told) {
+                row["woken_ns_ago"] = ago.into();
+                row["woken_by"] = by(wake.by).into();
+            }
         }
     }
     row
+}
+
+/// As [`Trace::by`], of a wake that is not recorded.
+fn by(by: WokenBy) -> String {
+    match by {
+        WokenBy::Task(task) => format!("task {}", hex(task.get() as u64)),
+        WokenBy::Itself => "its own poll".into(),
+        WokenBy::Worker(worker) => format!("worker {}, outside of polls", worker.index()),
+        // Outside.
+        _ => "a context that is no worker".into(),
+    }
 }
