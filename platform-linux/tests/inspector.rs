@@ -133,7 +133,8 @@ fn a_wake_that_is_overwritten_is_known_still() {
     };
     filch_test_support::until(|| row()["polls"] == 2);
     // Each look is some events more.
-    let rests = (0..20).map(|_| row()).last().unwrap();
+    (0..20).for_each(|_| drop(row()));
+    let rests = row();
     assert_eq!(rests["polls"], 2, "{rests}");
     assert!(rests["woken_by"].as_str().unwrap().starts_with("worker "), "{rests}");
 }
