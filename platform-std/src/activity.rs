@@ -4,7 +4,7 @@
 //! own, in a table by the task's address.
 
 use core::{
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     time::Duration,
 };
 
@@ -53,7 +53,7 @@ pub(crate) struct Activities {
 #[repr(align(128))]
 struct Entry {
     task: AtomicUsize,
-    /// Which task at this address it is.
+    /// Twice the number of the task at this address; odd while a new one begins.
     life: AtomicUsize,
     spawned: AtomicU64,
     /// Since when it is ready; 0: it is not.
@@ -186,10 +186,13 @@ impl Activities {
             return None;
         }
         let entry = self.find(task.get())?;
-        let life = entry.life.load(LOOSE);
+        // Ordering: Acquire pairs with the Release at the end of `begin`.
+        let life = entry.life.load(Ordering::Acquire);
         let activity = entry.read(now.as_nanos());
+        // Ordering: Acquire pairs with the fence in `begin`.
+        fence(Ordering::Acquire);
         // Otherwise some of it may be another task's.
-        (entry.life.load(LOOSE) == life).then_some(activity)
+        (life % 2 == 0 && entry.life.load(LOOSE) == life).then_some(activity)
     }
 }
 
@@ -206,12 +209,16 @@ fn waker(worker: Option<WorkerId>, mine: Option<&Worker>, task: usize) -> WokenB
 impl Entry {
     fn begin(&self, now: u64) {
         self.life.fetch_add(1, LOOSE);
+        // Ordering: Release pairs with the fence in `of`: a look that sees any of the stores sees that the life changes.
+        fence(Ordering::Release);
         let none = [&self.polled, &self.polls, &self.busy, &self.longest, &self.waited];
         let none = none.into_iter().chain([&self.wakes, &self.self_wakes, &self.woken]);
         none.for_each(|count| count.store(0, LOOSE));
         self.woken_by.store(0, LOOSE);
         self.spawned.store(now, LOOSE);
         self.ready.store(now, LOOSE);
+        // Ordering: Release pairs with the Acquire in `of`: a look that sees the new life sees all its values.
+        self.life.fetch_add(1, Ordering::Release);
     }
 
     fn wake(&self, now: u64, by: WokenBy) {

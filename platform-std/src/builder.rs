@@ -28,6 +28,12 @@ use crate::{
 /// workers.
 const SPARES: u16 = 8;
 
+/// The most of each that a table has room for: gigabytes.
+#[cfg(feature = "recorder")]
+const MOST_RECORDS: usize = 1 << 26;
+#[cfg(feature = "task-metrics")]
+const MOST_TASKS: usize = 1 << 22;
+
 /// The environment variable of the number of workers.
 const FILCH_WORKERS: &str = "FILCH_WORKERS";
 
@@ -260,12 +266,13 @@ impl Builder {
         self
     }
 
-    /// Counts and times what each task does, with room for so many that live at once (default: 0, nothing): see
+    /// Counts and times what each task does, with room for so many, 2^22 at most (default: 0, nothing). A place stays that of a task's address, which
+    /// later tasks of its size use again; a few tasks may find no place before all are taken. See
     /// [`Handle::tasks`](crate::Handle::tasks). Cost: two reads of the clock and some ten read-modify-writes for each poll, one and four for
     /// each wake, and 256 bytes for each task of the number.
     #[cfg(feature = "task-metrics")]
     pub fn task_metrics(mut self, tasks: usize) -> Self {
-        self.tasks = tasks;
+        self.tasks = tasks.min(MOST_TASKS);
         self
     }
 
@@ -278,7 +285,7 @@ impl Builder {
     }
 
     /// Records what the runtime does, for ever: the last `records` events of each worker, and as many of all other threads, rounded up to a
-    /// power of two (default: 0, nothing). Each takes 16 bytes. See [`Handle::snapshot`](crate::Handle::snapshot).
+    /// power of two, 2^26 at most (default: 0, nothing). Each takes 16 bytes. See [`Handle::snapshot`](crate::Handle::snapshot).
     ///
     /// Each task keeps the place of its spawn, 32 bytes or more, as with [`TaskOptions`](crate::TaskOptions); so
     /// [`set_deadline`](crate::set_deadline) is true in all of them. Records are known to be in order for nine hours.
@@ -286,7 +293,7 @@ impl Builder {
     /// Cost: see bench/README.md, "The flight recorder"; and a thread, which wakes up each millisecond while there are events.
     #[cfg(feature = "recorder")]
     pub fn recorder(mut self, records: usize) -> Self {
-        self.records = if records == 0 { 0 } else { records.next_power_of_two() };
+        self.records = if records == 0 { 0 } else { records.min(MOST_RECORDS).next_power_of_two() };
         self
     }
 

@@ -66,7 +66,7 @@ pub struct LastWake {
 pub enum WokenBy {
     /// Another task, in a poll. That may be over, and its id be used again.
     Task(TaskId),
-    /// The task itself, or another context during its poll.
+    /// The task itself, another context during its poll, or its worker right after that.
     Itself,
     /// A worker between two polls: a timer, or I/O.
     Worker(WorkerId),

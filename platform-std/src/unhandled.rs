@@ -17,7 +17,8 @@ pub enum UnhandledPanic {
     /// Nothing: the other tasks go on.
     #[default]
     Continue,
-    /// It ends the runtime: all tasks are cancelled, spawns are refused, and each [`block_on`](crate::block_on) of the runtime panics.
+    /// It ends the runtime: all tasks are cancelled, spawns are refused, and each [`block_on`](crate::block_on) of the runtime panics. One in a
+    /// destructor, of a thread that unwinds from there, then aborts the program, as any second panic does.
     ShutDown,
 }
 

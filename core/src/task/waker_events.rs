@@ -31,7 +31,7 @@ pub struct Sink(fn(NonZeroUsize, WakerEvent));
 
 impl Sink {
     /// The function is called with the mark of the task, in any context that uses a waker: from then on a wake is fit for interrupt handlers
-    /// and signal handlers only if the function is. It must not panic.
+    /// and signal handlers only if the function is. It must not panic, nor wake a marked task: that would be told to it again, without end.
     pub const fn new(take: fn(NonZeroUsize, WakerEvent)) -> Self {
         Self(take)
     }
