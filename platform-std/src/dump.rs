@@ -1,7 +1,7 @@
 //! Where each task waits: all are polled, and say so.
 
 use core::{
-    fmt,
+    fmt, ptr,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -16,15 +16,25 @@ use filch::{
     dump::{Sink, Step, Wait, watch},
 };
 
-use crate::{context::Handle, panics::lock, task::Task};
+use crate::{context::Handle, fork::Own, panics::lock, task::Task};
 
 /// Frames that are kept of a stack; the innermost ones.
 const FRAMES: usize = 128;
+/// Places that are kept of a task.
+const PLACES: usize = 4096;
 /// How often a dump looks whether all tasks were polled.
 const STEP: Duration = Duration::from_micros(500);
 
-/// What the tasks that were polled have shown, by task. Of all runtimes.
-static SEEN: Mutex<Option<HashMap<TaskId, Seen>>> = Mutex::new(None);
+/// The dumps of a process.
+#[derive(Default)]
+struct Dumps {
+    /// One is under way.
+    on: AtomicBool,
+    /// What the tasks that were polled have shown, by task. Of all runtimes.
+    seen: Mutex<Option<HashMap<TaskId, Seen>>>,
+}
+
+static DUMPS: Own<Dumps> = Own::new();
 static SINK: Sink = Sink::new(take);
 
 /// What a task has shown.
@@ -39,14 +49,16 @@ struct Seen {
 fn take(task: TaskId, step: Step) {
     // Before the lock, as it takes long.
     let stack = if step == Step::Begin { Vec::new() } else { stack() };
-    let mut seen = lock(&SEEN);
+    let mut seen = lock(&DUMPS.get().seen);
     let Some(seen) = seen.as_mut() else { return };
     let Seen { polls, points } = seen.entry(task).or_default();
+    let is_full = points.len() >= PLACES;
     match (step, points.last_mut()) {
         (Step::Begin, _) => {
             *polls += 1;
             points.clear();
         }
+        _ if is_full => {}
         (Step::On(wait), Some(last)) if last.on.is_none() => last.on = Some(wait),
         (Step::On(wait), _) => points.push(WaitPoint { on: Some(wait), stack }),
         _ => points.push(WaitPoint { on: None, stack }),
@@ -56,10 +68,18 @@ fn take(task: TaskId, step: Step) {
 /// The addresses of the frames below, the innermost first.
 fn stack() -> Vec<usize> {
     let mut stack = Vec::with_capacity(32);
-    backtrace::trace(|frame| {
+    let keep = |frame: &backtrace::Frame| {
         stack.push(frame.ip().addr());
         stack.len() < FRAMES
-    });
+    };
+    // Not by the crate's lock where there is another way: in a forked child it may be held for ever.
+    #[cfg(unix)]
+    // SAFETY: unwinders of Unix may be called by several threads at a time; the lock is for Windows' library.
+    unsafe {
+        backtrace::trace_unsynchronized(keep);
+    }
+    #[cfg(not(unix))]
+    backtrace::trace(keep);
     stack
 }
 
@@ -72,7 +92,7 @@ pub struct TaskDump {
     /// The task.
     pub task: Task,
     /// What it waits for. More than one for a task that waits for the first of several, or for all. None: it did not wait, or waits for what polls its parts
-    /// by wakers of its own (`FuturesUnordered`), and for that was not polled.
+    /// by wakers of its own (`FuturesUnordered`), and for that was not polled. 4,096 at most.
     pub waits: Vec<WaitPoint>,
     /// Whether it was polled for the dump, and waits since. If not, it is queued or in a poll: see
     /// [`Builder::on_long_poll`](crate::Builder::on_long_poll).
@@ -95,7 +115,7 @@ impl WaitPoint {
     pub fn stack(&self) -> String {
         let mut lines: Vec<String> = Vec::new();
         for address in &self.stack {
-            backtrace::resolve(core::ptr::without_provenance_mut(*address), |symbol| {
+            backtrace::resolve(ptr::without_provenance_mut(*address), |symbol| {
                 let Some(name) = symbol.name() else { return };
                 lines.push(match (symbol.filename(), symbol.lineno()) {
                     (Some(file), Some(line)) => format!("{name:#} ({}:{line})", file.display()),
@@ -155,29 +175,33 @@ impl fmt::Debug for WaitPoint {
 }
 
 /// The dump under way; its end.
-struct Dump;
+struct Dump(&'static Dumps);
 
 impl Dump {
     fn begin() -> Option<Self> {
+        let dumps = DUMPS.get();
         // Ordering: Acquire pairs with the Release in `drop`: the last dump has taken its sink away.
-        if DUMPS.swap(true, Ordering::Acquire) {
+        if dumps.on.swap(true, Ordering::Acquire) {
             return None;
         }
-        *lock(&SEEN) = Some(HashMap::new());
+        *lock(&dumps.seen) = Some(HashMap::new());
         watch(Some(&SINK));
-        Some(Self)
+        Some(Self(dumps))
     }
 }
 
-static DUMPS: AtomicBool = AtomicBool::new(false);
-
 impl Drop for Dump {
     fn drop(&mut self) {
+        let Self(dumps) = *self;
+        if !ptr::eq(dumps, DUMPS.get()) {
+            // In a forked child: the dump is the parent's, and its lock may be held.
+            return;
+        }
         watch(None);
-        let seen = lock(&SEEN).take();
+        let seen = lock(&dumps.seen).take();
         drop(seen);
         // Ordering: Release pairs with the Acquire in `begin`.
-        DUMPS.store(false, Ordering::Release);
+        dumps.on.store(false, Ordering::Release);
     }
 }
 
@@ -209,11 +233,12 @@ impl Handle {
     /// ```
     pub async fn dump_tasks(&self, patience: Duration) -> io::Result<Vec<TaskDump>> {
         self.check().map_err(|_| ErrorKind::Unsupported)?;
-        let _dump = Dump::begin().ok_or(ErrorKind::ResourceBusy)?;
+        let under_way = Dump::begin().ok_or(ErrorKind::ResourceBusy)?;
+        let seen = &under_way.0.seen;
         let deadline = self.timers().now() + patience;
         self.0.core.wake_tasks();
         let polls = |task: &Task| {
-            lock(&SEEN).as_ref().and_then(|seen| seen.get(&task.id)).map_or(0, |seen| seen.polls)
+            lock(seen).as_ref().and_then(|seen| seen.get(&task.id)).map_or(0, |seen| seen.polls)
         };
         // One that is queued, or in a poll, as the caller and those that always yield are: the poll before that has ended.
         let was_polled = |task: &Task| polls(task) > usize::from(task.scheduled);
@@ -221,13 +246,13 @@ impl Handle {
             self.timers().sleep(STEP).await;
         }
         watch(None);
-        let mut dumps = self.tasks();
-        dumps.sort_by_key(|task| task.id);
+        let mut tasks = self.tasks();
+        tasks.sort_by_key(|task| task.id);
         let dump = |task: Task| {
             let waiting = !task.scheduled && polls(&task) > 0;
-            let seen = lock(&SEEN).as_mut().and_then(|seen| seen.remove(&task.id));
-            TaskDump { task, waits: seen.unwrap_or_default().points, waiting }
+            let shown = lock(seen).as_mut().and_then(|seen| seen.remove(&task.id));
+            TaskDump { task, waits: shown.unwrap_or_default().points, waiting }
         };
-        Ok(dumps.into_iter().map(dump).collect())
+        Ok(tasks.into_iter().map(dump).collect())
     }
 }

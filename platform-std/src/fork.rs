@@ -1,6 +1,9 @@
 //! Forks: a child process has none of the parent's threads.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::{
+    ptr::null_mut,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering},
+};
 
 /// The number of forks between this process and the one that called [`watch`] first.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -22,7 +25,7 @@ pub(crate) fn watch() {
         return;
     }
     #[cfg(unix)]
-    // SAFETY: the handler only counts, which is allowed between fork and exec. If it cannot be
+    // SAFETY: the handler only counts and stores, which is allowed between fork and exec. If it cannot be
     // registered for want of memory, forks go unnoticed; nothing else is affected.
     unsafe {
         libc::pthread_atfork(None, None, Some(count));
@@ -33,4 +36,34 @@ pub(crate) fn watch() {
 #[cfg(unix)]
 extern "C" fn count() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    // A dump that is under way is the parent's.
+    #[cfg(feature = "task-dump")]
+    filch::dump::watch(None);
+}
+
+/// A value of this process. A forked child makes its own: a thread of the parent may have been changing this one.
+/// INV-OWN: null, or leaked.
+pub(crate) struct Own<T>(AtomicPtr<(u32, T)>);
+
+impl<T: Default + Send + Sync + 'static> Own<T> {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()))
+    }
+
+    pub(crate) fn get(&self) -> &'static T {
+        let process = generation();
+        loop {
+            // Ordering: Acquire pairs with the Release of the exchange.
+            let seen = self.0.load(Ordering::Acquire);
+            // SAFETY: INV-OWN.
+            if let Some((_, own)) = unsafe { seen.as_ref() }.filter(|(its, _)| *its == process) {
+                return own;
+            }
+            let new = Box::into_raw(Box::new((process, T::default())));
+            if self.0.compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed).is_err() {
+                // SAFETY: from `into_raw`, and no other thread has seen it.
+                drop(unsafe { Box::from_raw(new) });
+            }
+        }
+    }
 }

@@ -4,14 +4,10 @@
 //! that always stays an executor limits the harm to a spurious unpark. Only what such a waker may
 //! touch stays: between two uses the host is closed.
 
-use core::{
-    any::{Any, TypeId},
-    ptr::null_mut,
-    sync::atomic::{AtomicPtr, Ordering},
-};
+use core::any::{Any, TypeId};
 use std::sync::{Mutex, MutexGuard};
 
-use crate::{fork, panics::lock};
+use crate::{fork::Own, panics::lock};
 
 /// What two executors must have in common so that one can reuse the other's memory. The process is
 /// one of these: a forked child shares the system's resources with its parent, and must not use
@@ -28,31 +24,10 @@ pub(crate) struct Kind {
 
 type Kept = (Kind, &'static (dyn Any + Send + Sync));
 
-/// The list of one process.
-struct List {
-    process: u32,
-    kept: Mutex<Vec<Kept>>,
-}
-
-/// The list of the process that used it last. A forked child makes its own: a thread of the parent
-/// may have been changing this one. INV-LIST: null, or leaked.
-static LIST: AtomicPtr<List> = AtomicPtr::new(null_mut());
+static LIST: Own<Mutex<Vec<Kept>>> = Own::new();
 
 fn list() -> MutexGuard<'static, Vec<Kept>> {
-    let process = fork::generation();
-    loop {
-        // Ordering: Acquire pairs with the Release of the exchange.
-        let seen = LIST.load(Ordering::Acquire);
-        // SAFETY: INV-LIST.
-        if let Some(list) = unsafe { seen.as_ref() }.filter(|list| list.process == process) {
-            return lock(&list.kept);
-        }
-        let new = Box::into_raw(Box::new(List { process, kept: Mutex::default() }));
-        if LIST.compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed).is_err() {
-            // SAFETY: from `into_raw`, and no other thread has seen it.
-            drop(unsafe { Box::from_raw(new) });
-        }
-    }
+    lock(LIST.get())
 }
 
 /// Takes an executor of this kind that was given back, if there is one.

@@ -129,6 +129,39 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
     }
     drop(sleeps);
 
+    #[cfg(feature = "task-dump")]
+    {
+        use core::{future::Future, time::Duration};
+        // A dump is under way, and workers tell what they poll: the child has dumps of its own.
+        let patience = Duration::from_secs(10);
+        let clones = || {
+            core::future::poll_fn(|cx| {
+                drop(cx.waker().clone());
+                cx.waker().wake_by_ref();
+                core::task::Poll::<()>::Pending
+            })
+        };
+        let busy = [clones(), clones()].map(|task| rt.spawn(task));
+        let mut dump = Box::pin(handle.dump_tasks(patience));
+        let mut cx = core::task::Context::from_waker(core::task::Waker::noop());
+        assert!(dump.as_mut().poll(&mut cx).is_pending());
+        for _ in 0..50 {
+            let status = in_child(|| {
+                alarm();
+                // SAFETY: the child never uses the original again: it leaves by `_exit`.
+                drop(unsafe { core::ptr::read(&raw const dump) });
+                let own = runtime(1);
+                let waits = own.spawn(core::future::pending::<()>());
+                let dump = own.block_on(own.handle().dump_tasks(patience));
+                drop(waits);
+                if dump.is_ok_and(|tasks| tasks.len() == 1) { 22 } else { 1 }
+            });
+            assert_eq!(status, 22);
+        }
+        drop(dump);
+        busy.iter().for_each(filch_std::JoinHandle::abort);
+    }
+
     // The child drops it without waiting for the missing threads, and builds its own.
     let status = in_child(|| {
         alarm();
