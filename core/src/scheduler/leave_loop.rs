@@ -132,9 +132,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
         // INV-ACCEPTING: duties change only while it is down.
         let was = lifo.replace_accept(false);
-        // While none watches it puts off nothing more: what it wakes may wait for a waker that blocks.
+        // While none watches it puts off nothing: what it wakes may not wait for a waker that blocks.
         let batching = duties.is_batching();
-        duties.batches(batching || self.executor.has_watcher());
+        let batches = batching || self.executor.has_watcher();
+        if !batches {
+            // Nor does what an earlier batch has put off.
+            self.executor.flush_notify(self.slot());
+        }
+        duties.batches(batches);
         let began = lifo.begin_as_poll();
         lifo.accept(true);
         let guard = || while self.executor.platform.guard(wake).is_err() {};
