@@ -82,6 +82,7 @@ duty_search      simulation
 duty_watch       simulation
 duty_heard       simulation
 duty_notify      simulation
+duty_unwatched   simulation
 timer_deaf       time::models::models_timer_fires_against_another_waker
 timer_tell       scheduler::models_whole::a_timer_from_outside_against_sleep
 timer_orphan     scheduler::models_whole::a_worker_that_leaves_its_timers

@@ -16,7 +16,7 @@ steps=${STEPS:-40000000}
 # What is left out are orderings, and what needs two threads between two calls of the platform: see core/mutants.sh.
 known=(
     none idle_recheck idle_gap idle_lapse timer_tell timer_orphan pending_seen join_keep ring_half io_clear
-    duty_search duty_watch duty_heard duty_notify listen_kept urgent_skip
+    duty_search duty_watch duty_heard duty_notify duty_unwatched listen_kept urgent_skip
     share_half share_never share_rest urgent_order
 )
 
