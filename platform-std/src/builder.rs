@@ -217,7 +217,8 @@ impl Builder {
     }
 
     /// Calls `f` as a task is spawned, in the context that spawns it, before the task is queued: its id, name, place and class, as far as
-    /// its spawn said. Short, as each spawn waits for it; a panic in it is printed and does nothing else. Tasks that `f` spawns come here, too.
+    /// its spawn said. Short, as each spawn waits for it; it
+    /// must not wait for the runtime's end, which waits for the task. A panic in it is printed and does nothing else. Tasks that `f` spawns come here, too.
     ///
     /// ```
     /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};

@@ -119,6 +119,31 @@ fn a_dump_by_a_task_ends_when_all_were_polled() {
 }
 
 #[test]
+fn a_stopped_clock_does_not_stop_a_dump() {
+    let _watchdog = watchdog();
+    filch_test_support::alone("a_stopped_clock_does_not_stop_a_dump", || {
+        let runtime = Runtime::builder().workers(1).build_pausable().unwrap();
+        let (tell, told) = mpsc::channel::<()>();
+        let (begins, begun) = mpsc::channel::<()>();
+        runtime.block_on(async { filch_std::time::pause() });
+        let sleeps = runtime.spawn(async {
+            filch_std::sleep(Duration::from_secs(3_600)).await;
+        });
+        let stuck = runtime.spawn(async move {
+            begins.send(()).unwrap();
+            told.recv().unwrap();
+        });
+        begun.recv().unwrap();
+        let dump = runtime.handle().dump_tasks(Duration::from_millis(20));
+        let dump = runtime.block_on(dump).unwrap();
+        assert!(!find(&dump, stuck.id()).waiting);
+        assert!(!sleeps.is_finished(), "the clock has moved");
+        tell.send(()).unwrap();
+        runtime.block_on(stuck).unwrap();
+    });
+}
+
+#[test]
 fn one_dump_at_a_time() {
     let _watchdog = watchdog();
     filch_test_support::alone("one_dump_at_a_time", || {

@@ -63,7 +63,7 @@ impl<'a> Incoming<'a> {
     /// # async fn serve(listener: filch_linux::net::UnixListener) -> std::io::Result<()> {
     /// let mut first = listener.incoming().into_stream().take(10).boxed();
     /// while let Some((stream, _)) = first.try_next().await? {
-    ///     stream.write_all(b"hello").await?;
+    ///     stream.write(b"hello").await?;
     /// }
     /// # Ok(())
     /// # }
