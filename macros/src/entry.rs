@@ -2,13 +2,12 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
-use syn::{
-    Error, Expr, Path, Token,
-    ext::IdentExt,
-    parse::{ParseStream, Parser},
-};
+use syn::{Error, Expr, Path, Token, parse::ParseStream};
 
-use crate::{function::Function, options::value};
+use crate::{
+    function::Function,
+    options::{each, value},
+};
 
 /// What the function becomes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,27 +44,7 @@ impl Options {
     fn read(kind: Kind, krate: &str, tokens: TokenStream, errors: &mut Vec<Error>) -> Self {
         let krate = Ident::new(krate, proc_macro2::Span::call_site());
         let mut options = Self { workers: None, paused: None, krate: quote!(::#krate) };
-        let mut seen: Vec<Ident> = Vec::new();
-        let read = |input: ParseStream<'_>| {
-            while !input.is_empty() {
-                if !input.peek(Ident::peek_any) {
-                    return Err(input.error(format!("an option is expected: {}", kind.known())));
-                }
-                let name = input.call(Ident::parse_any)?;
-                if seen.contains(&name) {
-                    errors.push(Error::new(name.span(), format!("`{name}` is set twice")));
-                }
-                options.take(kind, &name, input)?;
-                seen.push(name);
-                if !input.is_empty() {
-                    input.parse::<Token![,]>()?;
-                }
-            }
-            Ok(())
-        };
-        if let Err(error) = read.parse2(tokens) {
-            errors.push(error);
-        }
+        each(tokens, kind.known(), errors, |name, input, _| options.take(kind, name, input));
         options
     }
 

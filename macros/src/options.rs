@@ -31,35 +31,48 @@ impl Options {
     /// Reads the options, and adds what is wrong with them to `errors`.
     pub(crate) fn read(tokens: TokenStream, errors: &mut Vec<Error>) -> Self {
         let mut options = Self { pool_size: quote!(1), local: false, krate: quote!(::filch) };
-        let mut seen: Vec<Ident> = Vec::new();
-        let read = |input: ParseStream<'_>| {
-            while !input.is_empty() {
-                if !input.peek(Ident::peek_any) {
-                    return Err(input.error(format!("an option is expected: {KNOWN}")));
-                }
-                let name = input.call(Ident::parse_any)?;
-                if seen.contains(&name) {
-                    errors.push(Error::new(name.span(), format!("`{name}` is set twice")));
-                }
-                match Choice::of(&name, input)? {
-                    Choice::PoolSize(size) => match not_a_size(&size) {
-                        Some(error) => errors.push(error),
-                        None => options.pool_size = size.into_token_stream(),
-                    },
-                    Choice::Local => options.local = true,
-                    Choice::Crate(path) => options.krate = path.into_token_stream(),
-                }
-                seen.push(name);
-                if !input.is_empty() {
-                    input.parse::<Token![,]>()?;
-                }
+        each(tokens, KNOWN, errors, |name, input, errors| {
+            match Choice::of(name, input)? {
+                Choice::PoolSize(size) => match not_a_size(&size) {
+                    Some(error) => errors.push(error),
+                    None => options.pool_size = size.into_token_stream(),
+                },
+                Choice::Local => options.local = true,
+                Choice::Crate(path) => options.krate = path.into_token_stream(),
             }
             Ok(())
-        };
-        if let Err(error) = read.parse2(tokens) {
-            errors.push(error);
-        }
+        });
         options
+    }
+}
+
+/// Reads options with commas between them: `take` takes what follows the name of one. Adds what is wrong to `errors`.
+pub(crate) fn each(
+    tokens: TokenStream,
+    known: &str,
+    errors: &mut Vec<Error>,
+    mut take: impl FnMut(&Ident, ParseStream<'_>, &mut Vec<Error>) -> syn::Result<()>,
+) {
+    let mut seen: Vec<Ident> = Vec::new();
+    let read = |input: ParseStream<'_>| {
+        while !input.is_empty() {
+            if !input.peek(Ident::peek_any) {
+                return Err(input.error(format!("an option is expected: {known}")));
+            }
+            let name = input.call(Ident::parse_any)?;
+            if seen.contains(&name) {
+                errors.push(Error::new(name.span(), format!("`{name}` is set twice")));
+            }
+            take(&name, input, errors)?;
+            seen.push(name);
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(())
+    };
+    if let Err(error) = read.parse2(tokens) {
+        errors.push(error);
     }
 }
 

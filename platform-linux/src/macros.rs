@@ -2,7 +2,7 @@
 
 use core::future::Future;
 
-use filch_std::__macros::run_on;
+use filch_std::__macros::{paused, run_on};
 
 use crate::Builder;
 
@@ -25,8 +25,5 @@ pub fn run<F: Future>(builder: Builder, future: F) -> F::Output {
 /// As [`run`].
 #[track_caller]
 pub fn run_paused<F: Future>(builder: Builder, future: F) -> F::Output {
-    run_on(builder.build_pausable(), async {
-        crate::time::pause();
-        future.await
-    })
+    run_on(builder.build_pausable(), paused(future))
 }

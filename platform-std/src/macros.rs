@@ -23,10 +23,13 @@ pub fn run<F: Future>(builder: Builder, future: F) -> F::Output {
 /// As [`run`].
 #[track_caller]
 pub fn run_paused<F: Future>(builder: Builder, future: F) -> F::Output {
-    run_on(builder.build_pausable(), async {
-        crate::time::pause();
-        future.await
-    })
+    run_on(builder.build_pausable(), paused(future))
+}
+
+/// Stops the clock, and goes on with the function's future.
+pub async fn paused<F: Future>(future: F) -> F::Output {
+    crate::time::pause();
+    future.await
 }
 
 /// # Panics
