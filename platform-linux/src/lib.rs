@@ -53,6 +53,7 @@ pub mod signal;
 mod slab;
 mod source;
 pub mod stdio;
+mod whole;
 
 #[cfg(feature = "macros")]
 pub use filch_macros::{linux_main as main, linux_test as test};

@@ -29,7 +29,10 @@ use rustix::{
     pipe::PipeFlags,
 };
 
-use crate::Async;
+use crate::{
+    Async,
+    whole::{read_exact, write_all},
+};
 
 /// Makes a pipe: what is written to the sender is read from the receiver. Child processes inherit
 /// neither.
@@ -61,6 +64,9 @@ pub struct Receiver {
     /// does not mean an empty pipe.
     plain: bool,
 }
+
+read_exact!(Receiver, self: &Self);
+write_all!(Sender, self: &Self);
 
 impl Sender {
     /// Writes as much as there is room for, at least one byte unless `buf` is empty; returns the

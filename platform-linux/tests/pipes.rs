@@ -18,6 +18,20 @@ use os_common::{once, rng, run, watchdog};
 use rustix::{fs::OFlags, pipe::PipeFlags};
 
 #[test]
+fn whole_buffers_are_read_and_written() {
+    run(2, async {
+        let (sender, receiver) = pipe().unwrap();
+        let writing = filch_linux::spawn(async move { sender.write_all(&[7; 300_000]).await });
+        let mut received = vec![0; 300_000];
+        receiver.read_exact(&mut received).await.unwrap();
+        assert!(received.iter().all(|&byte| byte == 7));
+        writing.await.unwrap().unwrap();
+        let error = receiver.read_exact(&mut [0; 1]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    });
+}
+
+#[test]
 fn bytes_arrive_in_order() {
     let mut rng = rng();
     run(2, async {

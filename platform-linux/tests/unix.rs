@@ -39,6 +39,27 @@ async fn read_to_end(stream: &UnixStream) -> Vec<u8> {
 }
 
 #[test]
+fn whole_buffers_are_read_and_written() {
+    let mut rng = rng();
+    run(2, async {
+        let (one, other) = UnixStream::pair().unwrap();
+        // More than a socket's buffer takes at once.
+        let sent: Vec<u8> = (0..500_000).map(|_| rng.u8(..)).collect();
+        let expected = sent.clone();
+        let (_reader, mut writer) = one.into_split();
+        let writing = filch_linux::spawn(async move { writer.write_all(&sent).await });
+        let mut received = vec![0; expected.len()];
+        other.read_exact(&mut received).await.unwrap();
+        assert!(received == expected);
+        writing.await.unwrap().unwrap();
+        // The dropped half has ended the stream.
+        let error = other.read_exact(&mut [0; 1]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        other.read_exact(&mut []).await.unwrap();
+    });
+}
+
+#[test]
 fn connections_by_path_carry_every_byte() {
     let mut rng = rng();
     let scratch = scratch("connections_by_path");

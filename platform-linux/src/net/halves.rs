@@ -17,6 +17,8 @@ use std::{
 
 use futures_io::{AsyncRead, AsyncWrite};
 
+use crate::whole::{read_exact, write_all};
+
 /// Halves that borrow a connection.
 macro_rules! borrowed {
     ($stream:ident) => {
@@ -178,6 +180,7 @@ macro_rules! read_half {
             }
         }
 
+        read_exact!($half, self: &mut Self);
         async_read!($half, half => half.as_ref());
     };
 }
@@ -224,6 +227,7 @@ macro_rules! write_half {
             }
         }
 
+        write_all!($half, self: &mut Self);
         async_write!($half, half => half.as_ref());
     };
 }
@@ -288,9 +292,11 @@ macro_rules! async_write {
     };
 }
 
-/// Both traits, for a whole connection and for references to it.
+/// All of a buffer, for a whole connection, and both traits, for references to it too.
 macro_rules! whole {
     ($stream:ident) => {
+        read_exact!($stream, self: &Self);
+        write_all!($stream, self: &Self);
         async_read!($stream, stream => stream);
         async_write!($stream, stream => stream);
         async_read!(&$stream, stream => stream);

@@ -144,39 +144,6 @@ impl TcpStream {
         self.io.write_with(|socket| send_vectored(socket, bufs)).await
     }
 
-    /// Reads until the buffer is full.
-    ///
-    /// # Errors
-    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the stream ends before; otherwise as
-    /// [`read`](Self::read).
-    ///
-    /// # Cancel safety
-    /// Not cancel safe: if it is dropped before it is ready, it may have read some of the bytes.
-    pub async fn read_exact(&self, mut buf: &mut [u8]) -> io::Result<()> {
-        while !buf.is_empty() {
-            match self.read(buf).await? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                n => buf = buf.get_mut(n..).unwrap_or_default(),
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes all of the buffer.
-    ///
-    /// # Errors
-    /// As [`write`](Self::write).
-    ///
-    /// # Cancel safety
-    /// Not cancel safe: if it is dropped before it is ready, it may have written some of the bytes.
-    pub async fn write_all(&self, mut buf: &[u8]) -> io::Result<()> {
-        while !buf.is_empty() {
-            let n = self.write(buf).await?;
-            buf = buf.get(n..).unwrap_or_default();
-        }
-        Ok(())
-    }
-
     pub(in crate::net) fn poll_receive(
         &self,
         cx: &mut Context<'_>,
