@@ -93,6 +93,13 @@ impl Driver {
         self.sources.deliver(key, ready)
     }
 
+    /// As [`deliver`](Self::deliver), for the source that has this [index](Key::index) now: for systems whose events have no room
+    /// for a key. After the source has gone, its event may reach another; readiness is a hint.
+    #[inline]
+    pub fn deliver_at(&self, index: usize, ready: Ready) -> bool {
+        self.sources.deliver_at(index, ready)
+    }
+
     /// No worker waits for events any more: operations that would block fail from now on, also those that wait already.
     pub fn end_life(&self) {
         // Ordering: Release pairs with the Acquire in `lives`; the edges of `wake_all` publish it

@@ -58,7 +58,9 @@ impl Key {
         (self.0 >> 32) as u32
     }
 
-    fn index(self) -> usize {
+    /// The place of the source in its host: below two million, and used again when the source has gone.
+    #[inline]
+    pub fn index(self) -> usize {
         self.0 as u32 as usize
     }
 }
@@ -150,6 +152,16 @@ impl Slab {
         let entry = self
             .get(key.index())
             .filter(|entry| entry.generation.load(Ordering::Acquire) == key.generation());
+        if let Some(entry) = entry {
+            entry.readiness.set(ready);
+        }
+        entry.is_some()
+    }
+
+    /// Tells the source at this index what it is ready for; false if there has never been one.
+    #[inline]
+    pub(crate) fn deliver_at(&self, index: usize, ready: Ready) -> bool {
+        let entry = self.get(index);
         if let Some(entry) = entry {
             entry.readiness.set(ready);
         }

@@ -17,7 +17,9 @@ use filch::{
 use filch_std::{Handle, budgeted};
 #[cfg(feature = "task-dump")]
 use rustix::fd::AsRawFd;
-use rustix::{fd::BorrowedFd, io::Errno};
+use rustix::fd::BorrowedFd;
+#[cfg(target_os = "linux")]
+use rustix::io::Errno;
 
 use crate::{
     driver::Driver,
@@ -217,7 +219,8 @@ pub(crate) fn show<T>(
 ) {
     #[cfg(feature = "task-dump")]
     if polled.is_pending() {
-        let fd = fd.as_raw_fd();
+        // A socket of Windows is a small number too.
+        let fd = fd.as_raw_fd() as i32;
         filch::dump::waits(cx.waker(), || match direction {
             Direction::Read => Wait::Read(fd),
             Direction::Write => Wait::Write(fd),
@@ -227,20 +230,23 @@ pub(crate) fn show<T>(
     let _ = (polled, cx, fd, direction);
 }
 
-/// Translates epoll's errors.
+/// Translates the errors of those that watch files.
 #[cold]
 fn explain(error: io::Error) -> io::Error {
-    match Errno::from_io_error(&error) {
-        Some(Errno::PERM) => io::Error::new(
+    #[cfg(target_os = "linux")]
+    if Errno::from_io_error(&error) == Some(Errno::PERM) {
+        return io::Error::new(
             ErrorKind::Unsupported,
             "epoll takes no file of this kind (a regular file, a folder): use `spawn_blocking`",
-        ),
-        Some(Errno::EXIST) => io::Error::new(
+        );
+    }
+    if error.kind() == ErrorKind::AlreadyExists {
+        return io::Error::new(
             ErrorKind::AlreadyExists,
             "this file descriptor is registered with the runtime already",
-        ),
-        _ => error,
+        );
     }
+    error
 }
 
 #[cfg(test)]

@@ -323,6 +323,7 @@ pub(super) mod tcp {
     }
 }
 
+#[cfg(unix)]
 pub(super) mod unix {
     use super::*;
     use crate::net::UnixStream;

@@ -4,7 +4,9 @@ use std::io;
 
 use rustix::net::RecvFlags;
 
-use super::{TcpStream, UnixStream, transfer};
+#[cfg(unix)]
+use super::UnixStream;
+use super::{TcpStream, transfer};
 
 macro_rules! ready {
     ($($stream:ident)*) => {$(
@@ -68,4 +70,6 @@ macro_rules! ready {
     )*};
 }
 
-ready!(TcpStream UnixStream);
+ready!(TcpStream);
+#[cfg(unix)]
+ready!(UnixStream);

@@ -3,7 +3,9 @@
 use std::io::{self, IoSlice, IoSliceMut};
 
 use rustix::fd::AsFd;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::RecvFlags;
+
+use super::sys::NO_SIGNAL;
 
 /// The most buffers that the system takes at once. rustix's `readv` uses only this many too.
 const IOV_MAX: usize = 1_024;
@@ -18,7 +20,10 @@ pub(super) fn receive_vectored(
     socket: impl AsFd,
     bufs: &mut [IoSliceMut<'_>],
 ) -> io::Result<usize> {
-    Ok(rustix::io::readv(socket, bufs)?)
+    #[cfg(not(windows))]
+    return Ok(rustix::io::readv(socket, bufs)?);
+    #[cfg(windows)]
+    io::Read::read_vectored(&mut &*socket2::SockRef::from(&socket.as_fd()), bufs)
 }
 
 /// How much [`receive_vectored`] reads at most: the system takes a limited number of buffers.
@@ -27,12 +32,14 @@ pub(super) fn room(bufs: &[IoSliceMut<'_>]) -> usize {
 }
 
 pub(super) fn send(socket: impl AsFd, buf: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(socket, buf, SendFlags::NOSIGNAL)?)
+    Ok(rustix::net::send(socket, buf, NO_SIGNAL)?)
 }
 
 pub(super) fn send_vectored(socket: impl AsFd, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
     // More would be an error, and not a short write.
     let bufs = &bufs[..bufs.len().min(IOV_MAX)];
-    let mut no_control = SendAncillaryBuffer::default();
-    Ok(rustix::net::sendmsg(socket, bufs, &mut no_control, SendFlags::NOSIGNAL)?)
+    #[cfg(not(windows))]
+    return Ok(rustix::net::sendmsg(socket, bufs, &mut Default::default(), NO_SIGNAL)?);
+    #[cfg(windows)]
+    socket2::SockRef::from(&socket.as_fd()).send_vectored(bufs)
 }

@@ -7,11 +7,9 @@ use core::{
 };
 use std::{io, net};
 
-use super::{
-    addrs::ToSocketAddrs,
-    failures::Failures,
-    mmsg::{self, Inbound, Outbound},
-};
+#[cfg(target_os = "linux")]
+use super::mmsg::{self, Inbound, Outbound};
+use super::{addrs::ToSocketAddrs, failures::Failures};
 use crate::{Async, shown::shows_file};
 
 /// A UDP socket. Dropping it closes it.
@@ -139,7 +137,7 @@ impl UdpSocket {
         self.io.read_with(|socket| socket.peek_from(buf)).await
     }
 
-    /// Sends several datagrams with one system call: at least one, at most the first 32; returns
+    /// Sends several datagrams with one system call (Linux alone has it): at least one, at most the first 32; returns
     /// how many. Call it again with the rest. (0 if there are none.)
     ///
     /// # Errors
@@ -167,6 +165,7 @@ impl UdpSocket {
     /// # Ok::<(), std::io::Error>(())
     /// # }).unwrap();
     /// ```
+    #[cfg(target_os = "linux")]
     pub async fn send_many(&self, datagrams: &[Outbound<'_>]) -> io::Result<usize> {
         if datagrams.is_empty() {
             return Ok(0);
@@ -174,7 +173,7 @@ impl UdpSocket {
         self.io.write_with(|socket| mmsg::send(socket, datagrams)).await
     }
 
-    /// Receives several datagrams with one system call: as many as there are, at least one and at
+    /// Receives several datagrams with one system call (Linux alone has it): as many as there are, at least one and at
     /// most 32; returns how many. They fill the first entries. (0 if there are no entries.)
     ///
     /// # Errors
@@ -183,6 +182,7 @@ impl UdpSocket {
     ///
     /// # Cancel safety
     /// Loses no datagram.
+    #[cfg(target_os = "linux")]
     pub async fn recv_many(&self, datagrams: &mut [Inbound<'_>]) -> io::Result<usize> {
         if datagrams.is_empty() {
             return Ok(0);

@@ -90,6 +90,8 @@ impl Connecting {
         match rustix::net::connect(&socket, &addr) {
             // A connect that a signal interrupts goes on.
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
+            #[cfg(windows)]
+            Err(Errno::WOULDBLOCK) => {}
             Err(error) => return Err(error.into()),
         }
         // Not before `connect`: until then a socket counts as hung up, and that would stay.

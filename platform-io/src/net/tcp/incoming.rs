@@ -86,10 +86,21 @@ impl<'a> Incoming<'a> {
 }
 
 fn is_lost(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::CONNABORTED | Errno::PERM))
+    #[cfg(not(windows))]
+    const REFUSED: Errno = Errno::PERM;
+    #[cfg(windows)]
+    const REFUSED: Errno = Errno::ACCESS;
+    Errno::from_io_error(error).is_some_and(|error| error == Errno::CONNABORTED || error == REFUSED)
+}
+
+/// A resource ran out that may come back: sockets, buffers.
+#[cfg(windows)]
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NOBUFS))
 }
 
 /// A resource ran out that may come back: descriptors, memory, a user's watches.
+#[cfg(not(windows))]
 fn is_shortage(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

@@ -7,12 +7,12 @@ use core::{
 };
 use std::{io, net};
 
-use rustix::{io::Errno, net::SocketFlags};
+use rustix::io::Errno;
 
 use super::{incoming::Incoming, socket::TcpSocket, stream::TcpStream};
 use crate::{
     async_fd::Async,
-    net::{addrs::ToSocketAddrs, failures::Failures},
+    net::{addrs::ToSocketAddrs, failures::Failures, sys},
     shown::shows_file,
 };
 
@@ -42,7 +42,7 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens on the first of the addresses that can be bound, with `SO_REUSEADDR` and a backlog
+    /// Listens on the first of the addresses that can be bound, with `SO_REUSEADDR` (not on Windows) and a backlog
     /// of 4,096 (or what the system allows). For other options see [`TcpSocket`].
     ///
     /// # Errors
@@ -136,6 +136,8 @@ impl TcpListener {
 
 fn listen_on(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = TcpSocket::for_addr(&addr)?;
+    // On Windows it would take the address away from another program.
+    #[cfg(not(windows))]
     socket.set_reuse_address(true)?;
     socket.bind(addr)?;
     socket.listen(BACKLOG)
@@ -144,7 +146,7 @@ fn listen_on(addr: SocketAddr) -> io::Result<TcpListener> {
 fn accept_on(socket: &net::TcpListener) -> io::Result<(net::TcpStream, SocketAddr)> {
     let mut patience = 64;
     loop {
-        match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        match sys::accept(socket) {
             Ok((fd, peer)) => {
                 let stream = net::TcpStream::from(fd);
                 let peer = match peer {
@@ -161,20 +163,22 @@ fn accept_on(socket: &net::TcpListener) -> io::Result<(net::TcpStream, SocketAdd
     }
 }
 
-/// Errors that were pending on the new connection: only Linux's accept(2) returns them.
+/// Errors that were pending on the new connection. Most are returned by Linux's accept(2) alone.
 fn is_connections_own(error: Errno) -> bool {
-    matches!(
+    #[cfg(target_os = "linux")]
+    if matches!(
         error,
-        Errno::CONNABORTED
-            | Errno::CONNRESET
-            | Errno::PROTO
+        Errno::PROTO
             | Errno::NOPROTOOPT
             | Errno::NETDOWN
             | Errno::NETUNREACH
             | Errno::HOSTDOWN
             | Errno::HOSTUNREACH
             | Errno::NONET
-    )
+    ) {
+        return true;
+    }
+    matches!(error, Errno::CONNABORTED | Errno::CONNRESET)
 }
 
 fn watched((stream, peer): (net::TcpStream, SocketAddr)) -> io::Result<(TcpStream, SocketAddr)> {

@@ -4,7 +4,7 @@ use core::{fmt, net::SocketAddr, time::Duration};
 use std::{io, net};
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{AddressFamily, SocketType, ipproto, sockopt};
 
 use super::{
     connect::Connecting,
@@ -12,7 +12,7 @@ use super::{
     listener::TcpListener,
     stream::TcpStream,
 };
-use crate::shown::shows_file;
+use crate::{net::sys, shown::shows_file};
 
 /// A TCP socket that neither listens nor is connected yet: for options that must be set before.
 ///
@@ -56,12 +56,11 @@ impl TcpSocket {
     }
 
     fn new(family: AddressFamily) -> io::Result<Self> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
-        Ok(Self { fd })
+        Ok(Self { fd: sys::socket(family, SocketType::STREAM, Some(ipproto::TCP))? })
     }
 
-    /// `SO_REUSEADDR`: an address with old connections in `TIME_WAIT` can be bound again.
+    /// `SO_REUSEADDR`: an address with old connections in `TIME_WAIT` can be bound again. On Windows that needs no option, and this one
+    /// takes an address away from another program: do not set it there.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -69,10 +68,11 @@ impl TcpSocket {
         Ok(sockopt::set_socket_reuseaddr(&self.fd, on)?)
     }
 
-    /// `SO_REUSEPORT`: several sockets of one user listen on one address; the system spreads connections over them.
+    /// `SO_REUSEPORT` (not on Windows): several sockets of one user listen on one address; the system spreads connections over them.
     ///
     /// # Errors
     /// Errors of the operating system.
+    #[cfg(not(windows))]
     pub fn set_reuse_port(&self, on: bool) -> io::Result<()> {
         Ok(sockopt::set_socket_reuseport(&self.fd, on)?)
     }
@@ -88,7 +88,7 @@ impl TcpSocket {
     /// How many hops packets live: `IP_TTL`, or `IPV6_UNICAST_HOPS`. Accepted connections inherit it.
     ///
     /// # Errors
-    /// Errors of the operating system; not 1 to 255.
+    /// Errors of the operating system; not 1 to 255; on Windows, a socket that is not bound yet.
     pub fn set_ttl(&self, hops: u32) -> io::Result<()> {
         set_ttl(self.fd.as_fd(), hops)
     }
@@ -176,9 +176,21 @@ impl TcpSocket {
     }
 }
 
+/// The family of a socket.
+#[cfg(not(any(windows, target_vendor = "apple", target_os = "dragonfly", target_os = "netbsd")))]
+fn family(fd: BorrowedFd<'_>) -> io::Result<AddressFamily> {
+    Ok(sockopt::socket_domain(fd)?)
+}
+
+/// The family of a socket. On Windows only one with an address has one.
+#[cfg(any(windows, target_vendor = "apple", target_os = "dragonfly", target_os = "netbsd"))]
+fn family(fd: BorrowedFd<'_>) -> io::Result<AddressFamily> {
+    Ok(rustix::net::getsockname(fd)?.address_family())
+}
+
 /// Each family has its own option.
 pub(super) fn set_ttl(fd: BorrowedFd<'_>, hops: u32) -> io::Result<()> {
-    if sockopt::socket_domain(fd)? == AddressFamily::INET {
+    if family(fd)? == AddressFamily::INET {
         return Ok(sockopt::set_ip_ttl(fd, hops)?);
     }
     let hops = u8::try_from(hops).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -186,7 +198,7 @@ pub(super) fn set_ttl(fd: BorrowedFd<'_>, hops: u32) -> io::Result<()> {
 }
 
 pub(super) fn ttl(fd: BorrowedFd<'_>) -> io::Result<u32> {
-    if sockopt::socket_domain(fd)? == AddressFamily::INET {
+    if family(fd)? == AddressFamily::INET {
         return Ok(sockopt::ip_ttl(fd)?);
     }
     Ok(sockopt::ipv6_unicast_hops(fd)?.into())

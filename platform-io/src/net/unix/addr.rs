@@ -1,22 +1,23 @@
 //! Addresses, converted from the standard library's type to the system's, and errors that name
 //! them.
 
+#[cfg(target_os = "linux")]
+use std::os::linux::net::SocketAddrExt as _;
 use std::{
     io,
-    os::{linux::net::SocketAddrExt as _, unix::net::SocketAddr},
+    os::unix::net::{self, SocketAddr},
 };
 
 use rustix::{
     fd::OwnedFd,
-    net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType},
+    net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketType},
 };
 
-use crate::net::failures::Failure;
+use crate::net::{failures::Failure, sys};
 
 /// A new non-blocking socket.
 pub(super) fn socket(kind: SocketType) -> io::Result<OwnedFd> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    Ok(rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?)
+    sys::socket(AddressFamily::UNIX, kind, None)
 }
 
 /// Converts it for the system. Unnamed addresses are an error.
@@ -24,6 +25,7 @@ pub(super) fn for_system(addr: &SocketAddr) -> io::Result<SocketAddrUnix> {
     if let Some(path) = addr.as_pathname() {
         return Ok(SocketAddrUnix::new(path)?);
     }
+    #[cfg(target_os = "linux")]
     if let Some(name) = addr.as_abstract_name() {
         return Ok(SocketAddrUnix::new_abstract_name(name)?);
     }
@@ -35,10 +37,27 @@ pub(super) fn unnamed() -> io::Result<SocketAddr> {
     SocketAddr::from_pathname("")
 }
 
-/// Whether the system returned an address without a name. (rustix turns it into an abstract name,
-/// and panics on a path of full length, which the system allows. The standard library reads both
-/// correctly.)
-pub(super) fn is_unnamed(addr: Option<&SocketAddrAny>) -> bool {
+/// The address of the peer that a new connection came with. (rustix turns an address without a name into an abstract name, and
+/// panics on a path of full length, which the system allows. The standard library reads both correctly.)
+#[cfg(target_os = "linux")]
+pub(super) fn of_peer(
+    stream: &net::UnixStream,
+    addr: Option<&SocketAddrAny>,
+) -> io::Result<SocketAddr> {
+    if is_unnamed(addr) { unnamed() } else { stream.peer_addr() }
+}
+
+/// The address of the peer of a new connection. It has none if the peer has gone.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn of_peer(
+    stream: &net::UnixStream,
+    _: Option<&SocketAddrAny>,
+) -> io::Result<SocketAddr> {
+    stream.peer_addr().or_else(|_| unnamed())
+}
+
+#[cfg(target_os = "linux")]
+fn is_unnamed(addr: Option<&SocketAddrAny>) -> bool {
     addr.is_none_or(|addr| addr.addr_len() as usize <= size_of::<libc::sa_family_t>())
 }
 
@@ -74,14 +93,15 @@ impl core::fmt::Display for Name<'_> {
         if let Some(path) = self.0.as_pathname() {
             return path.display().fmt(f);
         }
-        match self.0.as_abstract_name() {
-            Some(name) => write!(f, "@{}", name.escape_ascii()),
-            None => f.write_str("no address"),
+        #[cfg(target_os = "linux")]
+        if let Some(name) = self.0.as_abstract_name() {
+            return write!(f, "@{}", name.escape_ascii());
         }
+        f.write_str("no address")
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 

@@ -1,5 +1,6 @@
 //! The credentials of the peer.
 
+#[cfg(target_os = "linux")]
 use core::mem;
 use std::{
     io,
@@ -14,12 +15,13 @@ pub struct PeerCred {
     pub uid: u32,
     /// Effective group.
     pub gid: u32,
-    /// Process; `None` if it is in a namespace that this process does not see. The process may have
+    /// Process; `None` on other systems than Linux, and if it is in a namespace that this process does not see. The process may have
     /// ended, and the number may be reused: do not base permissions on it.
     pub pid: Option<u32>,
 }
 
 /// `SO_PEERCRED`. (rustix assumes that there is a process id.)
+#[cfg(target_os = "linux")]
 pub(super) fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
     // SAFETY: three numbers, for which zeros are valid.
     let mut cred: libc::ucred = unsafe { mem::zeroed() };
@@ -39,4 +41,15 @@ pub(super) fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
     }
     let pid = u32::try_from(cred.pid).ok().filter(|pid| *pid != 0);
     Ok(PeerCred { uid: cred.uid, gid: cred.gid, pid })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
+    let (mut uid, mut gid) = (0, 0);
+    // SAFETY: two places on this stack.
+    let result = unsafe { libc::getpeereid(socket.as_fd().as_raw_fd(), &mut uid, &mut gid) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(PeerCred { uid, gid, pid: None })
 }

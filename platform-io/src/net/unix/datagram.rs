@@ -14,16 +14,23 @@ use std::{
 
 use rustix::{
     io::Errno,
-    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, socketpair},
+    net::{RecvFlags, SocketType},
 };
 
 use super::addr;
-use crate::{Async, net::pause, shown::shows_file};
+use crate::{
+    Async,
+    net::{
+        pause,
+        sys::{self, NO_SIGNAL},
+    },
+    shown::shows_file,
+};
 
 /// A Unix socket for datagrams. Dropping it closes it; the file of its path, if it has one, stays: see [the module](super).
 ///
-/// Unlike UDP it is reliable: a sender waits while the receiver's queue is full, and datagrams
-/// arrive in order. But a datagram is received whole: bytes that there is no room for are lost.
+/// Unlike UDP it is reliable: a sender waits while the receiver's queue is full (on macOS and the BSDs [`send`](Self::send) fails
+/// instead, as no event would end the wait), and datagrams arrive in order. But a datagram is received whole: bytes that there is no room for are lost.
 ///
 /// The methods take `&self`, so that tasks may share one socket: any number of them may wait to
 /// send and to receive. An operation that is ready at once spends the task's budget, see
@@ -78,8 +85,7 @@ impl UnixDatagram {
     /// # Errors
     /// Errors of the operating system; the calling thread is in no runtime.
     pub fn pair() -> io::Result<(Self, Self)> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (one, other) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+        let (one, other) = sys::pair(SocketType::DGRAM)?;
         let watched = |fd: rustix::fd::OwnedFd| Async::from_nonblocking(fd.into());
         Ok((Self { io: watched(one)? }, Self { io: watched(other)? }))
     }
@@ -146,10 +152,10 @@ impl UnixDatagram {
             // Before the attempt: after it there must be no wait at which the future could be
             // dropped.
             filch_std::consume_budget().await;
-            match rustix::net::sendto(&self.io, payload, SendFlags::NOSIGNAL, &to) {
+            match rustix::net::sendto(&self.io, payload, NO_SIGNAL, &to) {
                 // Epoll does not help: it reports only this socket's own buffer, and every failed
                 // attempt is an edge of it.
-                Err(Errno::AGAIN) => {
+                Err(error) if is_full(error) => {
                     pause::sleep(rest).await?;
                     rest = (rest * 2).min(Duration::from_millis(100));
                 }
@@ -239,8 +245,13 @@ impl UnixDatagram {
     }
 }
 
+/// The receiver's queue is full, as the system says it.
+fn is_full(error: Errno) -> bool {
+    error == Errno::AGAIN || cfg!(not(target_os = "linux")) && error == Errno::NOBUFS
+}
+
 fn send(socket: &net::UnixDatagram, payload: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(socket, payload, SendFlags::NOSIGNAL)?)
+    Ok(rustix::net::send(socket, payload, NO_SIGNAL)?)
 }
 
 fn receive(socket: &net::UnixDatagram, buf: &mut [u8]) -> io::Result<usize> {

@@ -10,10 +10,10 @@ use std::{
     path::Path,
 };
 
-use rustix::net::{SocketFlags, SocketType};
+use rustix::net::SocketType;
 
 use super::{addr, incoming::Incoming, stream::UnixStream};
-use crate::{Async, shown::shows_file};
+use crate::{Async, net::sys, shown::shows_file};
 
 /// How many connections may wait to be accepted; the system limits it to `net.core.somaxconn`,
 /// 4,096 by default.
@@ -131,13 +131,9 @@ impl UnixListener {
 }
 
 fn accept_on(socket: &net::UnixListener) -> io::Result<(net::UnixStream, SocketAddr)> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let (fd, peer) = rustix::net::acceptfrom_with(socket, flags)?;
+    let (fd, peer) = sys::accept(socket)?;
     let stream = net::UnixStream::from(fd);
-    let peer = match addr::is_unnamed(peer.as_ref()) {
-        true => addr::unnamed()?,
-        false => stream.peer_addr()?,
-    };
+    let peer = addr::of_peer(&stream, peer.as_ref())?;
     Ok((stream, peer))
 }
 

@@ -1,6 +1,6 @@
 //! Unix sockets: streams and datagrams between processes of one machine.
 //!
-//! An address is a path in the file system, or an abstract name, which vanishes with its socket.
+//! An address is a path in the file system, or an abstract name, which vanishes with its socket (on Linux alone).
 //! Binding creates the file of a path, and the file stays when the socket is closed: this crate
 //! cannot know whether another socket has taken its place. So a server that starts again finds the
 //! file (`AddrInUse`), and removes it if it knows that no other instance is running: for instance

@@ -14,7 +14,7 @@ use std::{
 
 use rustix::{
     io::Errno,
-    net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair},
+    net::{RecvFlags, SocketType},
 };
 
 use super::{
@@ -25,7 +25,7 @@ use crate::{
     Async,
     net::{
         halves::unix::{self as halves, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf},
-        pause,
+        pause, sys,
         transfer::{self, room, send, send_vectored},
     },
     shown::shows_file,
@@ -90,8 +90,7 @@ impl UnixStream {
     /// # Errors
     /// Errors of the operating system; the calling thread is in no runtime.
     pub fn pair() -> io::Result<(Self, Self)> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (one, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let (one, other) = sys::pair(SocketType::STREAM)?;
         Ok((Self::from_nonblocking(one.into())?, Self::from_nonblocking(other.into())?))
     }
 
