@@ -486,7 +486,7 @@ fn a_stopped_clock_waits_for_io_that_is_ready() {
     }
 }
 
-#[filch_linux::test(paused)]
+#[filch_linux::test(paused, crate = filch_linux)]
 async fn a_test_may_begin_on_a_stopped_clock() {
     let ((a, b), hour) = (pair(), Duration::from_secs(3_600));
     assert!(filch_linux::timeout(hour, read_byte(&b)).await.is_err());

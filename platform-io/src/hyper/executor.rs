@@ -74,7 +74,7 @@ pub(super) fn current() -> Handle {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "polling"))]
 mod tests {
     use filch_std::{Class, TaskOptions, class};
     use hyper::rt::Executor as _;

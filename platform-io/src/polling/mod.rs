@@ -237,3 +237,6 @@ impl fmt::Debug for Polling {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
