@@ -1,6 +1,6 @@
 //! `#[filch::task]`: static tasks whose memory has exactly the right size. `main` and `test` of the runtimes.
 //!
-//! The attributes are re-exported under the features `macros`, by `filch`, `filch-std` and `filch-linux`; a program needs no dependency on this
+//! The attributes are re-exported under the features `macros`, by `filch`, `filch-std`, `filch-io` and `filch-linux`; a program needs no dependency on this
 //! crate.
 //!
 //! # Tasks
@@ -190,4 +190,5 @@ macro_rules! entries {
 }
 
 entries!(std_main std_test "filch_std");
+entries!(io_main io_test "filch_io");
 entries!(linux_main linux_test "filch_linux");

@@ -30,31 +30,21 @@
 
 #![cfg(target_os = "linux")]
 
-#[doc(hidden)]
-#[path = "macros.rs"]
-pub mod __macros;
 mod alarm;
-mod async_fd;
-mod async_io;
-mod builder;
-mod counts;
-#[cfg(feature = "hyper")]
-pub mod hyper;
 #[cfg(feature = "inspector")]
 pub mod inspector;
 mod linux;
-pub mod net;
 pub mod pipe;
 mod poller;
 pub mod process;
 #[cfg(feature = "recorder")]
 pub mod recorder;
 pub mod signal;
-mod slab;
-mod source;
 pub mod stdio;
-mod whole;
 
+#[cfg(feature = "hyper")]
+pub use filch_io::hyper;
+pub use filch_io::{Async, net};
 #[cfg(feature = "macros")]
 pub use filch_macros::{linux_main as main, linux_test as test};
 #[cfg(feature = "recorder")]
@@ -74,11 +64,23 @@ pub use filch_std::{
 #[cfg(feature = "class-metrics")]
 pub use filch_std::{ClassMetrics, Histogram};
 
-pub use crate::{
-    async_fd::Async,
-    builder::{Builder, builder},
-    linux::Linux,
-};
+pub use crate::linux::Linux;
+
+/// The options of a runtime. Made by [`builder`].
+pub type Builder = filch_io::Builder<Linux>;
+
+/// The options of a runtime, at the defaults of `filch-std`.
+pub fn builder() -> Builder {
+    Builder::default()
+}
+
+/// What the code of the attributes `main` and `test` calls.
+#[doc(hidden)]
+pub mod __macros {
+    pub use filch_io::__macros::{run, run_paused};
+
+    pub use crate::builder;
+}
 
 /// A runtime whose workers sleep in epoll. Made by [`builder`].
 pub type Runtime = filch_std::Runtime<Linux>;

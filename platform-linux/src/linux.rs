@@ -1,8 +1,9 @@
 //! The host: a worker listens in epoll, the others sleep on their words.
 
-use core::{cell::RefCell, fmt, time::Duration};
+use core::{any::Any, cell::RefCell, fmt, time::Duration};
 use std::{
     io::{self, Write},
+    sync::Arc,
     thread,
 };
 
@@ -10,14 +11,11 @@ use filch::{
     Instant, Reactor, WorkerId,
     atomic::{AtomicU32, Ordering, fence},
 };
+use filch_io::driver::{Driver, Key, Mode};
 use filch_std::{Futex, Host, IoMetrics};
 use rustix::io::Errno;
 
-use crate::{
-    counts,
-    poller::{Events, Poller},
-    slab::{Key, Slab},
-};
+use crate::poller::{Events, Poller};
 
 /// Timeouts have an end; spurious returns are allowed.
 const LONGEST: Duration = Duration::from_secs(3_600);
@@ -31,14 +29,9 @@ const ROUGH: Duration = Duration::from_millis(20);
 pub struct Linux {
     /// Time, and sleep on a word.
     futex: Futex,
-    pub(crate) poller: Poller,
-    pub(crate) sources: Slab,
+    poller: Arc<Poller>,
+    driver: Driver,
     workers: AtomicU32,
-    /// Counts the runtimes that have ended on this host: see `Source`.
-    lives: AtomicU32,
-    pub(crate) counts: counts::All,
-    /// A forked child shares the epoll, and must not change it.
-    process: u32,
 }
 
 thread_local! {
@@ -54,15 +47,9 @@ thread_local! {
 // - Clock: that of `Futex`.
 unsafe impl Host for Linux {
     fn new() -> io::Result<Self> {
-        Ok(Self {
-            futex: Futex::new()?,
-            poller: Poller::new()?,
-            sources: Slab::new(),
-            workers: AtomicU32::new(0),
-            lives: AtomicU32::new(0),
-            counts: counts::All::default(),
-            process: filch_std::fork::generation(),
-        })
+        let poller = Arc::new(Poller::new()?);
+        let driver = Driver::new(Arc::clone(&poller) as _, Mode::Edge);
+        Ok(Self { futex: Futex::new()?, poller, driver, workers: AtomicU32::new(0) })
     }
 
     unsafe fn open(&self) -> io::Result<()> {
@@ -76,7 +63,7 @@ unsafe impl Host for Linux {
     unsafe fn set_worker(&self, worker: Option<WorkerId>) {
         if let Some(worker) = worker {
             // Room for events is there from the start: which worker listens first, and when, is chance.
-            let counts = self.counts.of(worker);
+            let counts = self.driver.counts(worker);
             let _ = self.with_heard(|events| events.count_in(counts));
             // Ordering: Relaxed; a count, see below.
             self.workers.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +71,7 @@ unsafe impl Host for Linux {
         }
         // Ordering: AcqRel makes the last one see the others gone.
         if self.workers.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.end_life();
+            self.driver.end_life();
         }
     }
 
@@ -113,7 +100,11 @@ unsafe impl Host for Linux {
     }
 
     fn io_metrics(&self) -> Option<IoMetrics> {
-        Some(self.counts.snapshot())
+        Some(self.driver.metrics())
+    }
+
+    fn io(&self) -> Option<&(dyn Any + Send + Sync)> {
+        Some(&self.driver)
     }
 
     fn has_io(&self) -> bool {
@@ -163,7 +154,7 @@ unsafe impl Reactor for Linux {
         let mut n = 0;
         // A waker may do anything, also come here again, and leave nothing to be done.
         while let Some(Some((key, ready))) = self.with_heard(Events::pop) {
-            n += usize::from(self.sources.deliver(Key(key), ready));
+            n += usize::from(self.driver.deliver(Key::from_bits(key), ready));
         }
         n
     }
@@ -221,27 +212,7 @@ impl Linux {
             io::stderr(),
             "filch-linux: epoll_wait fails ({error}): a descriptor of the runtime was closed behind its back. Its I/O is over."
         );
-        self.end_life();
-    }
-
-    /// No worker polls epoll any more: operations that wait for a source fail.
-    fn end_life(&self) {
-        // Ordering: Release pairs with the Acquire in `lives`; the edges of `wake_all` publish it
-        // too.
-        let life = self.lives.fetch_add(1, Ordering::Release).wrapping_add(1);
-        self.counts.begin_life(life);
-        self.sources.wake_all();
-    }
-
-    /// Whether the calling process is the one that made the runtime.
-    pub(crate) fn is_ours(&self) -> bool {
-        self.process == filch_std::fork::generation()
-    }
-
-    /// How many runtimes have ended on this host.
-    pub(crate) fn lives(&self) -> u32 {
-        // Ordering: Acquire pairs with the Release in `end_life`.
-        self.lives.load(Ordering::Acquire)
+        self.driver.end_life();
     }
 }
 
@@ -263,8 +234,8 @@ mod tests {
         const ME: WorkerId = WorkerId::new(0);
         let (one, other) = (Linux::new().unwrap(), Linux::new().unwrap());
         let (fd, mut peer) = UnixStream::pair().unwrap();
-        let (key, entry) = one.sources.insert().unwrap();
-        one.poller.add(fd.as_fd(), key.0, false).unwrap();
+        let key = one.driver.key().unwrap();
+        one.poller.watch(fd.as_fd(), key.bits(), false).unwrap();
         peer.write_all(b"!").unwrap();
         let (awake, at_once) = (AtomicU32::new(0), Some(Instant::ZERO));
         // SAFETY: this thread alone plays worker 0 of either host.
@@ -275,7 +246,5 @@ mod tests {
             assert_eq!(one.deliver(ME), 1);
             assert_eq!(one.deliver(ME), 0);
         }
-        one.poller.delete(fd.as_fd()).unwrap();
-        one.sources.remove(key, entry);
     }
 }

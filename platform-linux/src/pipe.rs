@@ -29,10 +29,9 @@ use rustix::{
     pipe::PipeFlags,
 };
 
-use crate::{
-    Async,
-    whole::{read_exact, write_all},
-};
+use filch_io::{read_exact, write_all};
+
+use crate::Async;
 
 /// Makes a pipe: what is written to the sender is read from the receiver. Child processes inherit
 /// neither.

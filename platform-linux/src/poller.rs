@@ -10,14 +10,15 @@ use core::{mem::MaybeUninit, sync::atomic::AtomicI32, time::Duration};
 
 use filch::{
     atomic::{AtomicBool, Ordering},
-    io::Ready,
+    io::{Direction, Readiness, Ready},
 };
+use filch_io::driver::{Counts, Key, Watch};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll},
     io::Errno,
 };
 
-use crate::{alarm::Alarm, counts::Counts};
+use crate::alarm::Alarm;
 
 /// Events that are taken in one call. More are left for the next, which goes round among the sources.
 ///
@@ -117,20 +118,15 @@ impl Poller {
 
     /// From now on events of the file come with this key: those for reads and the end of the
     /// stream, and those for writes if `write`.
-    pub(crate) fn add(&self, fd: BorrowedFd<'_>, key: u64, write: bool) -> io::Result<()> {
+    pub(crate) fn watch(&self, fd: BorrowedFd<'_>, key: u64, write: bool) -> io::Result<()> {
         let _open = self.stay_open();
         Ok(epoll::add(self.epoll()?, fd, epoll::EventData::new_u64(key), interest(write))?)
     }
 
     /// Changes which events are wanted; readiness is reported again.
-    pub(crate) fn modify(&self, fd: BorrowedFd<'_>, key: u64, write: bool) -> io::Result<()> {
+    fn modify(&self, fd: BorrowedFd<'_>, key: u64, write: bool) -> io::Result<()> {
         let _open = self.stay_open();
         Ok(epoll::modify(self.epoll()?, fd, epoll::EventData::new_u64(key), interest(write))?)
-    }
-
-    pub(crate) fn delete(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        let _open = self.stay_open();
-        Ok(epoll::delete(self.epoll()?, fd)?)
     }
 
     /// Ends the wait under way, or the next. For any context, signal handlers included: one system call, which leaves `errno` alone.
@@ -179,6 +175,24 @@ impl Poller {
         let (found, _) = epoll::wait(self.epoll()?, &mut events.buffer, timeout.as_ref())?;
         (events.next, events.end) = (0, found.len());
         Ok(())
+    }
+}
+
+impl Watch for Poller {
+    fn add(&self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()> {
+        self.watch(fd, key.bits(), false)
+    }
+
+    fn arm(&self, fd: BorrowedFd<'_>, key: Key, _: Direction, _: &Readiness) -> io::Result<()> {
+        self.modify(fd, key.bits(), true)
+    }
+
+    fn delete(&self, fd: BorrowedFd<'_>) {
+        let _open = self.stay_open();
+        if let Ok(epoll) = self.epoll() {
+            // If other code closed the file, epoll has forgotten it.
+            let _ = epoll::delete(epoll, fd);
+        }
     }
 }
 
@@ -374,7 +388,7 @@ mod tests {
             };
             let now = Some(Duration::ZERO);
             let (a, mut b) = UnixStream::pair().unwrap();
-            poller.add(a.as_fd(), 7, false).unwrap();
+            poller.watch(a.as_fd(), 7, false).unwrap();
             assert_eq!(next(now), [], "that it can be written to is not asked");
             b.write_all(b"!").unwrap();
             assert_eq!(next(None), [(7, Ready::READABLE)]);
@@ -386,7 +400,7 @@ mod tests {
             assert_eq!(next(None), [(8, both)]);
             drop(b);
             assert_eq!(next(None), [(8, both | Ready::ERROR)]);
-            poller.delete(a.as_fd()).unwrap();
+            poller.delete(a.as_fd());
             assert_eq!(next(now), []);
         }
     }
@@ -411,7 +425,7 @@ mod tests {
         let mut events = Events::new();
         let pairs: Vec<_> = (0..BATCH + 10).map(|_| UnixStream::pair().unwrap()).collect();
         for (key, (a, b)) in pairs.iter().enumerate() {
-            poller.add(a.as_fd(), key as u64, false).unwrap();
+            poller.watch(a.as_fd(), key as u64, false).unwrap();
             let mut b = b;
             b.write_all(b"!").unwrap();
         }

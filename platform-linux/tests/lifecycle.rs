@@ -104,7 +104,9 @@ fn close_an_epoll() {
         rt.handle().spawn_pinned(WorkerId::new(worker), async {}).unwrap().join().unwrap();
     }
     let error = rt.block_on(reads).unwrap().unwrap_err();
-    assert!(error.to_string().contains("has shut down"), "{error}");
+    // Where each wait is asked for, this one may have been refused.
+    let is_refused = error.raw_os_error() == Some(libc::EBADF);
+    assert!(is_refused || error.to_string().contains("has shut down"), "{error}");
     // Its tasks and timers go on, and no worker spins.
     let parks = || rt.metrics().workers().map(|(_, worker)| worker.parks).sum::<usize>();
     let before = parks();

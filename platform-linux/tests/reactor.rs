@@ -18,7 +18,7 @@ use std::{
 };
 
 use common::{Flag, pausable, runtime, until, watchdog};
-use filch_linux::{Async, Handle, Linux, Runtime, WorkerId, spawn};
+use filch_linux::{Async, Handle, Host, Runtime, WorkerId, spawn};
 
 fn pair() -> (Async<UnixStream>, Async<UnixStream>) {
     let (a, b) = UnixStream::pair().unwrap();
@@ -34,8 +34,13 @@ async fn write_byte(io: &Async<UnixStream>, byte: u8) -> io::Result<()> {
     io.write_with(|mut io| io.write(&[byte])).await.map(drop)
 }
 
-fn host(rt: &Runtime) -> &'static Linux {
-    rt.handle().host::<Linux>().unwrap()
+fn host<H: Host>(rt: &filch_std::Runtime<H>) -> &'static H {
+    rt.handle().host().unwrap()
+}
+
+/// Whether the current runtime has a host of the type of this one's.
+fn is_found<H: Host>(_: &filch_std::Runtime<H>) -> bool {
+    Handle::current().unwrap().host::<H>().is_some()
 }
 
 #[test]
@@ -421,7 +426,7 @@ fn signal_handlers_wake_whoever_sleeps_in_epoll() {
 fn handles_find_the_host() {
     let _watchdog = watchdog();
     let rt = runtime(1);
-    let found = rt.block_on(async { Handle::current().unwrap().host::<Linux>().is_some() });
+    let found = rt.block_on(async { is_found(&rt) });
     assert!(found);
     assert!(core::ptr::eq(host(&rt), rt.host()));
     drop(rt.spawn(pending::<()>()));
@@ -481,7 +486,7 @@ fn a_stopped_clock_waits_for_io_that_is_ready() {
     }
 }
 
-#[filch_linux::test(paused)]
+#[filch_linux::test(paused, crate = filch_linux)]
 async fn a_test_may_begin_on_a_stopped_clock() {
     let ((a, b), hour) = (pair(), Duration::from_secs(3_600));
     assert!(filch_linux::timeout(hour, read_byte(&b)).await.is_err());

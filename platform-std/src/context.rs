@@ -65,6 +65,8 @@ pub(crate) trait Core: Sync {
     #[cfg(feature = "metrics")]
     fn publishers(&self) -> &Mutex<Option<Vec<filch::AbortHandle>>>;
     fn host(&'static self) -> &'static (dyn Any + Send + Sync);
+    /// [`Host::io`].
+    fn io(&'static self) -> Option<&'static (dyn Any + Send + Sync)>;
     /// Calls `f` once if the calling thread is a worker that may begin the run; otherwise returns
     /// false.
     fn fork(&'static self, options: Option<ForkOptions>, f: &mut dyn FnMut(Fork<'_>)) -> bool;
@@ -294,6 +296,11 @@ impl Handle {
     pub fn host<H: Host>(&self) -> Option<&'static H> {
         let host = self.0.core.host();
         host.downcast_ref().or_else(|| host.downcast_ref().map(Pausable::inner))
+    }
+
+    /// What the host under the runtime has for types of I/O ([`Host::io`]), if it has this type.
+    pub fn io<T: 'static>(&self) -> Option<&'static T> {
+        self.0.core.io()?.downcast_ref()
     }
 }
 

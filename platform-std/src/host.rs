@@ -1,6 +1,6 @@
 //! What a runtime needs of the operating system below its threads: time, and sleep on a word.
 
-use core::time::Duration;
+use core::{any::Any, time::Duration};
 
 use filch::{Instant, Reactor, WorkerId, atomic::AtomicU32};
 
@@ -74,6 +74,11 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// Whether I/O is ready of which no worker has been told: asked before a stopped clock moves.
     fn has_io(&self) -> bool {
         false
+    }
+
+    /// What types of I/O need of the host, whichever host it is: [`Handle::io`](crate::Handle::io) finds it by its type.
+    fn io(&self) -> Option<&(dyn Any + Send + Sync)> {
+        None
     }
 
     /// What the host counts of its I/O, since it was made. The runtime subtracts what there was when it began.

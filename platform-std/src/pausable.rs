@@ -6,6 +6,7 @@
 //! because the scheduler lets no worker sleep while a task is queued.
 
 use core::{
+    any::Any,
     ptr::NonNull,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
@@ -352,6 +353,10 @@ unsafe impl<H: Host> Host for Pausable<H> {
 
     fn has_io(&self) -> bool {
         self.host.has_io()
+    }
+
+    fn io(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.host.io()
     }
 
     fn io_metrics(&self) -> Option<IoMetrics> {

@@ -137,6 +137,10 @@ impl<H: Host> Core for Shared<H> {
         &self.executor.platform().host
     }
 
+    fn io(&'static self) -> Option<&'static (dyn Any + Send + Sync)> {
+        self.executor.platform().host.io()
+    }
+
     fn fork(&'static self, options: Option<ForkOptions>, f: &mut dyn FnMut(Fork<'_>)) -> bool {
         match options {
             None => self.executor.fork(f).is_ok(),

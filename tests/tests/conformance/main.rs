@@ -113,3 +113,21 @@ fn the_linux_host_conforms_with_the_default_configuration() {
 fn the_linux_host_conforms_when_it_is_hostile() {
     hostile::<filch_linux::Linux>();
 }
+
+// Of its locks a signal handler takes one for reading, which is written while no worker is online: so signals may be the
+// interrupts here, on Linux.
+
+#[test]
+fn the_polling_host_conforms() {
+    conforms(Threads::<filch_io::Polling>::new(), port(), NO_NETS);
+}
+
+#[test]
+fn the_polling_host_conforms_with_the_default_configuration() {
+    default_configuration::<filch_io::Polling>();
+}
+
+#[test]
+fn the_polling_host_conforms_when_it_is_hostile() {
+    hostile::<filch_io::Polling>();
+}

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Folders whose comments are read. What their comments name is there too: a test may outlive what it names.
-const CHECKED: &[&str] = &["core/src", "platform-std/src", "platform-linux/src"];
+const CHECKED: &[&str] = &["core/src", "platform-std/src", "platform-io/src", "platform-linux/src"];
 
 /// Names that no source has as a token: constants of the operating system (`*` stands for any end), items of the standard
 /// library, names and paths of other crates, and what a macro of ours defines.

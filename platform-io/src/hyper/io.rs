@@ -1,0 +1,203 @@
+//! This crate's streams as hyper's, and other streams between hyper's traits and those of
+//! `futures-io`.
+
+use core::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+use std::io::{self, IoSlice, IoSliceMut};
+
+use futures_io::{AsyncRead, AsyncWrite};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use rustix::{fd::AsFd, net::RecvFlags};
+
+/// Implements hyper's traits for a type and for references to it, with its methods `poll_fill`,
+/// `poll_send`, `poll_send_vectored` and `shutdown`.
+macro_rules! streams {
+    ($($type:ty),+) => {$(
+        /// Reads with one system call into the uninitialised buffer. One task waits at a time: the
+        /// last caller.
+        impl ::hyper::rt::Read for $type {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: ::hyper::rt::ReadBufCursor<'_>,
+            ) -> Poll<io::Result<()>> {
+                self.poll_fill(cx, buf)
+            }
+        }
+
+        /// Shutting down ends this direction without waiting. There is nothing to flush.
+        impl ::hyper::rt::Write for $type {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                self.poll_send(cx, buf)
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(self.shutdown(::std::net::Shutdown::Write))
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bufs: &[::std::io::IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                self.poll_send_vectored(cx, bufs)
+            }
+        }
+    )+};
+}
+
+pub(crate) use streams;
+
+/// Receives into the uninitialised buffer; returns the number of bytes.
+pub(crate) fn receive(socket: impl AsFd, buf: &mut ReadBufCursor<'_>) -> io::Result<usize> {
+    // SAFETY: the system only writes to it, and this function does not read it.
+    let room = unsafe { buf.as_mut() };
+    let ((filled, _), _) = rustix::net::recv(socket, room, RecvFlags::empty())?;
+    let n = filled.len();
+    // SAFETY: the system has written that many bytes.
+    unsafe { buf.advance(n) };
+    Ok(n)
+}
+
+/// Converts a stream between the two sets of traits: a stream with those of `futures-io` becomes
+/// one of hyper's, and the reverse.
+///
+/// For streams of other crates: TLS, a stream of a test, hyper's own `Upgraded`. A read for hyper
+/// initialises the buffer first; streams of this crate avoid that.
+///
+/// ```
+/// use filch_io::hyper::Io;
+/// fn is_for_hyper<S: hyper::rt::Read + hyper::rt::Write>(_: &S) {}
+/// is_for_hyper(&Io::new(futures::io::Cursor::new(vec![0; 16])));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Io<S>(S);
+
+impl<S> Io<S> {
+    /// Wraps a stream.
+    pub fn new(stream: S) -> Self {
+        Self(stream)
+    }
+
+    /// The stream.
+    pub fn get_ref(&self) -> &S {
+        &self.0
+    }
+
+    /// The stream.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.0
+    }
+
+    /// Returns the stream. Nothing is buffered in between.
+    pub fn into_inner(self) -> S {
+        self.0
+    }
+
+    fn project(self: Pin<&mut Self>) -> Pin<&mut S> {
+        // SAFETY: the only field; it is pinned with the whole, which has no `Drop` and is `Unpin` only if the field is.
+        unsafe { self.map_unchecked_mut(|io| &mut io.0) }
+    }
+}
+
+impl<S: AsyncRead> Read for Io<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let room = buf.initialize_unfilled();
+        let n = ready!(self.project().poll_read(cx, room))?;
+        let n = n.min(room.len());
+        // SAFETY: all of the room is initialised, and `n` is at most its length.
+        unsafe { buf.advance(n) };
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite> Write for Io<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.project().poll_write(cx, buf)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().poll_close(cx)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.project().poll_write_vectored(cx, bufs)
+    }
+}
+
+impl<S: Read> AsyncRead for Io<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut buf = hyper::rt::ReadBuf::new(buf);
+        ready!(self.project().poll_read(cx, buf.unfilled()))?;
+        Poll::Ready(Ok(buf.filled().len()))
+    }
+
+    fn poll_read_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let first = bufs.iter_mut().find(|buf| !buf.is_empty());
+        self.poll_read(cx, first.map_or(&mut [][..], |buf| &mut **buf))
+    }
+}
+
+impl<S: Write> AsyncWrite for Io<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.project().poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.project().poll_write_vectored(cx, bufs)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().poll_flush(cx)
+    }
+
+    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,65 @@
+//! [hyper](https://docs.rs/hyper) on this runtime (feature `hyper`): its traits of I/O, tasks and time.
+//!
+//! - [`TcpStream`](crate::net::TcpStream) and [`UnixStream`](crate::net::UnixStream), owned or by
+//!   reference, implement hyper's traits directly: reads go straight into hyper's buffer, writes
+//!   are vectored, and no wrapper is needed. [`Io`] is for other streams, of TLS for instance.
+//! - [`Executor`] spawns hyper's tasks, which HTTP/2 needs; [`Timer`] is for its timeouts.
+//!
+//! A server, and a client that talks to it:
+//!
+//! ```
+//! use core::convert::Infallible;
+//! use filch_io::{hyper::{Executor, Timer}, net::{TcpListener, TcpStream}};
+//! use http_body_util::{BodyExt, Empty, Full};
+//! use hyper::{Request, Response, body::{Bytes, Incoming}, client, server, service::service_fn};
+//!
+//! async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+//!     Ok(Response::new(Full::from("hello")))
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn core::error::Error + Send + Sync>> {
+//! let runtime = filch_io::builder().workers(2).build()?;
+//! let body = runtime.block_on(async {
+//!     let listener = TcpListener::bind("127.0.0.1:0").await?;
+//!     let addr = listener.local_addr()?;
+//!     filch_io::spawn(async move {
+//!         let (stream, _from) = listener.accept().await?;
+//!         let mut http = server::conn::http1::Builder::new();
+//!         let connection = http.timer(Timer::new()).serve_connection(stream, service_fn(hello));
+//!         connection.await.map_err(std::io::Error::other)
+//!     })
+//!     .detach();
+//!
+//!     let stream = TcpStream::connect(addr).await?;
+//!     let (mut sender, connection) = client::conn::http1::handshake(stream).await?;
+//!     filch_io::spawn(connection).detach();
+//!     let request = Request::get("/").header("host", "localhost").body(Empty::<Bytes>::new())?;
+//!     let response = sender.send_request(request).await?;
+//!     Ok::<_, Box<dyn core::error::Error + Send + Sync>>(response.into_body().collect().await?.to_bytes())
+//! })?;
+//! assert_eq!(body, "hello");
+//! # Ok(()) }
+//! ```
+//!
+//! With HTTP/2 the builders take [`Executor::new()`](Executor::new):
+//! `server::conn::http2::Builder::new(Executor::new())`, and the same for the client. `hyper-util`
+//! takes it too; its `server::conn::auto` detects the version.
+//!
+//! # axum
+//!
+//! A `Router` is a service, which hyper serves as `service_fn(move |request|
+//! router.clone().call(request))` (`call` is of the trait `tower_service::Service`). Do not use
+//! axum's feature `tokio`, and so not `axum::serve`: it spawns onto tokio's runtime, and there is
+//! none. The program `examples/httpd` shows the same with timeouts and an orderly shutdown.
+
+mod executor;
+mod io;
+mod timer;
+
+pub use self::{
+    executor::Executor,
+    io::Io,
+    timer::{Sleep, Timer},
+};
+
+pub(crate) use self::io::{receive, streams};

@@ -1,0 +1,354 @@
+//! The halves of a connection, and the traits of `futures-io`: one waiter for each direction.
+//!
+//! Those of TCP and Unix differ only in the stream. The types are concrete nevertheless: an alias
+//! of a generic type is not a constructor, and `ReuniteError` must be one.
+
+use core::{
+    error::Error,
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    net::Shutdown,
+    sync::Arc,
+};
+
+use futures_io::{AsyncRead, AsyncWrite};
+
+use crate::{read_exact, write_all};
+
+/// Halves that borrow a connection.
+macro_rules! borrowed {
+    ($stream:ident) => {
+        pub(in crate::net) fn split(stream: &mut $stream) -> (ReadHalf<'_>, WriteHalf<'_>) {
+            (ReadHalf(stream), WriteHalf(stream))
+        }
+
+        #[doc = concat!("The half to read from, borrowed: [`", stringify!($stream), "::split`].")]
+        #[derive(Debug)]
+        pub struct ReadHalf<'a>(&'a $stream);
+
+        #[doc = concat!("The half to write to, borrowed: [`", stringify!($stream), "::split`]. Dropping it does nothing.")]
+        #[derive(Debug)]
+        pub struct WriteHalf<'a>(&'a $stream);
+
+        read_half!(ReadHalf<'_>, $stream);
+        write_half!(WriteHalf<'_>, $stream);
+    };
+}
+
+/// Halves that own a connection together. The first comes with an example.
+macro_rules! owned {
+    ($(#[$example:meta])* $stream:ident) => {
+        pub(in crate::net) fn into_split(stream: $stream) -> (OwnedReadHalf, OwnedWriteHalf) {
+            let stream = Arc::new(stream);
+            (OwnedReadHalf(Arc::clone(&stream)), OwnedWriteHalf(stream, OnDrop::ShutDown))
+        }
+
+        #[doc = concat!("The half to read from, owned: [`", stringify!($stream), "::into_split`].")]
+        ///
+        $(#[$example])*
+        #[derive(Debug)]
+        pub struct OwnedReadHalf(Arc<$stream>);
+
+        #[doc = concat!("The half to write to, owned: [`", stringify!($stream), "::into_split`]. Dropping it shuts its")]
+        /// direction down, so that the peer reads the end of the stream; [`forget`](Self::forget) does not.
+        #[derive(Debug)]
+        pub struct OwnedWriteHalf(Arc<$stream>, OnDrop);
+
+        reunite!($stream);
+
+        impl OwnedWriteHalf {
+            /// Drops the half and leaves its direction open, until the read half is dropped too.
+            pub fn forget(mut self) {
+                self.1 = OnDrop::Nothing;
+            }
+        }
+
+        impl Drop for OwnedWriteHalf {
+            fn drop(&mut self) {
+                if self.1 == OnDrop::ShutDown {
+                    // No caller is left to receive an error.
+                    drop(self.0.shutdown(Shutdown::Write));
+                }
+            }
+        }
+
+        read_half!(OwnedReadHalf, $stream);
+        write_half!(OwnedWriteHalf, $stream);
+    };
+}
+
+/// What happens to the direction when an owned write half is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnDrop {
+    ShutDown,
+    Nothing,
+}
+
+/// A connection from its owned halves.
+macro_rules! reunite {
+    ($stream:ident) => {
+        impl OwnedReadHalf {
+            /// Puts a connection together again.
+            ///
+            /// # Errors
+            /// The halves, if they are of two connections.
+            pub fn reunite(self, writer: OwnedWriteHalf) -> Result<$stream, ReuniteError> {
+                if !Arc::ptr_eq(&self.0, &writer.0) {
+                    return Err(ReuniteError(self, writer));
+                }
+                writer.forget();
+                match Arc::try_unwrap(self.0) {
+                    Ok(stream) => Ok(stream),
+                    Err(_) => unreachable!("there are two halves, and both are here"),
+                }
+            }
+        }
+
+        impl OwnedWriteHalf {
+            /// Puts a connection together again.
+            ///
+            /// # Errors
+            /// The halves, if they are of two connections.
+            pub fn reunite(self, reader: OwnedReadHalf) -> Result<$stream, ReuniteError> {
+                reader.reunite(self)
+            }
+        }
+
+        /// The halves belong to different connections; returns them.
+        #[derive(Debug)]
+        pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
+
+        impl fmt::Display for ReuniteError {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the halves are not of one connection")
+            }
+        }
+
+        impl Error for ReuniteError {}
+    };
+}
+
+/// The methods of every read half; the rest is behind `as_ref`.
+macro_rules! read_half {
+    ($half:ty, $stream:ident) => {
+        impl $half {
+            #[doc = concat!("[`", stringify!($stream), "::read`].")]
+            ///
+            /// # Errors
+            /// As there.
+            ///
+            /// # Cancel safety
+            /// As there.
+            pub async fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                self.0.read(buf).await
+            }
+
+            #[doc = concat!("[`", stringify!($stream), "::read_vectored`].")]
+            ///
+            /// # Errors
+            /// As there.
+            ///
+            /// # Cancel safety
+            /// As there.
+            pub async fn read_vectored(
+                &mut self,
+                bufs: &mut [IoSliceMut<'_>],
+            ) -> io::Result<usize> {
+                self.0.read_vectored(bufs).await
+            }
+
+            #[doc = concat!("[`", stringify!($stream), "::peek`].")]
+            ///
+            /// # Errors
+            /// As there.
+            ///
+            /// # Cancel safety
+            /// As there.
+            pub async fn peek(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                self.0.peek(buf).await
+            }
+        }
+
+        /// The whole connection: its addresses and options.
+        impl AsRef<$stream> for $half {
+            fn as_ref(&self) -> &$stream {
+                &self.0
+            }
+        }
+
+        read_exact!($half, self: &mut Self);
+        async_read!($half, half => half.as_ref());
+    };
+}
+
+/// The methods of every write half; the rest is behind `as_ref`.
+macro_rules! write_half {
+    ($half:ty, $stream:ident) => {
+        impl $half {
+            #[doc = concat!("[`", stringify!($stream), "::write`].")]
+            ///
+            /// # Errors
+            /// As there.
+            ///
+            /// # Cancel safety
+            /// As there.
+            pub async fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+                self.0.write(buf).await
+            }
+
+            #[doc = concat!("[`", stringify!($stream), "::write_vectored`].")]
+            ///
+            /// # Errors
+            /// As there.
+            ///
+            /// # Cancel safety
+            /// As there.
+            pub async fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+                self.0.write_vectored(bufs).await
+            }
+
+            /// Shuts this direction down: the peer reads the end of the stream.
+            ///
+            /// # Errors
+            #[doc = concat!("As [`", stringify!($stream), "::shutdown`].")]
+            pub fn shutdown(&mut self) -> io::Result<()> {
+                self.0.shutdown(Shutdown::Write)
+            }
+        }
+
+        /// The whole connection: its addresses and options.
+        impl AsRef<$stream> for $half {
+            fn as_ref(&self) -> &$stream {
+                &self.0
+            }
+        }
+
+        write_all!($half, self: &mut Self);
+        async_write!($half, half => half.as_ref());
+    };
+}
+
+/// The trait to read by, for a type that has a stream.
+macro_rules! async_read {
+    ($type:ty, $this:ident => $stream:expr) => {
+        impl AsyncRead for $type {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &mut [u8],
+            ) -> Poll<io::Result<usize>> {
+                let $this = &*self;
+                $stream.poll_receive(cx, buf)
+            }
+
+            fn poll_read_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bufs: &mut [IoSliceMut<'_>],
+            ) -> Poll<io::Result<usize>> {
+                let $this = &*self;
+                $stream.poll_receive_vectored(cx, bufs)
+            }
+        }
+    };
+}
+
+/// The trait to write by, for a type that has a stream.
+macro_rules! async_write {
+    ($type:ty, $this:ident => $stream:expr) => {
+        /// Closing shuts this direction down without waiting. There is nothing to flush.
+        impl AsyncWrite for $type {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                let $this = &*self;
+                $stream.poll_send(cx, buf)
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bufs: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                let $this = &*self;
+                $stream.poll_send_vectored(cx, bufs)
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                let $this = &*self;
+                Poll::Ready($stream.shutdown(Shutdown::Write))
+            }
+        }
+    };
+}
+
+/// All of a buffer, for a whole connection, and both traits, for references to it too.
+macro_rules! whole {
+    ($stream:ident) => {
+        read_exact!($stream, self: &Self);
+        write_all!($stream, self: &Self);
+        async_read!($stream, stream => stream);
+        async_write!($stream, stream => stream);
+        async_read!(&$stream, stream => stream);
+        async_write!(&$stream, stream => stream);
+    };
+}
+
+pub(super) mod tcp {
+    use super::*;
+    use crate::net::TcpStream;
+
+    whole!(TcpStream);
+    borrowed!(TcpStream);
+    owned! {
+        /// ```
+        /// # filch_io::builder().build().unwrap().block_on(async {
+        /// # use filch_io::net::{TcpListener, TcpStream};
+        /// # let listener = TcpListener::bind("127.0.0.1:0").await?;
+        /// # let addr = listener.local_addr()?;
+        /// let (mut reader, writer) = TcpStream::connect(addr).await?.into_split();
+        /// let (peer, _) = listener.accept().await?;
+        /// drop(writer);
+        /// assert_eq!(peer.read(&mut [0; 8]).await?, 0, "its end of the stream");
+        /// peer.write(b"still heard").await?;
+        /// assert_eq!(reader.read(&mut [0; 16]).await?, 11);
+        /// # Ok::<(), std::io::Error>(())
+        /// # }).unwrap();
+        /// ```
+        TcpStream
+    }
+}
+
+#[cfg(unix)]
+pub(super) mod unix {
+    use super::*;
+    use crate::net::UnixStream;
+
+    whole!(UnixStream);
+    borrowed!(UnixStream);
+    owned! {
+        /// ```
+        /// # filch_io::builder().build().unwrap().block_on(async {
+        /// # use filch_io::net::UnixStream;
+        /// let (one, peer) = UnixStream::pair()?;
+        /// let (mut reader, writer) = one.into_split();
+        /// drop(writer);
+        /// assert_eq!(peer.read(&mut [0; 8]).await?, 0, "its end of the stream");
+        /// peer.write(b"still heard").await?;
+        /// assert_eq!(reader.read(&mut [0; 16]).await?, 11);
+        /// # Ok::<(), std::io::Error>(())
+        /// # }).unwrap();
+        /// ```
+        UnixStream
+    }
+}

@@ -1,0 +1,26 @@
+//! Sockets, addresses and name lookup.
+
+mod addrs;
+mod failures;
+mod halves;
+#[cfg(target_os = "linux")]
+mod mmsg;
+mod pause;
+mod ready;
+mod sys;
+mod tcp;
+mod transfer;
+mod udp;
+#[cfg(unix)]
+pub mod unix;
+
+pub use addrs::{Addrs, ToSocketAddrs, lookup};
+#[cfg(target_os = "linux")]
+pub use mmsg::{Inbound, Outbound};
+pub use tcp::{
+    Incoming, Keepalive, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpListener,
+    TcpSocket, TcpStream, WriteHalf,
+};
+pub use udp::UdpSocket;
+#[cfg(unix)]
+pub use unix::{UnixDatagram, UnixListener, UnixStream};

@@ -1,0 +1,45 @@
+//! The system calls that move the bytes of a connection.
+
+use std::io::{self, IoSlice, IoSliceMut};
+
+use rustix::fd::AsFd;
+use rustix::net::RecvFlags;
+
+use super::sys::NO_SIGNAL;
+
+/// The most buffers that the system takes at once. rustix's `readv` uses only this many too.
+const IOV_MAX: usize = 1_024;
+
+/// `buf` must not be empty: otherwise the system would wait for a byte, and leave it.
+pub(super) fn receive(socket: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+    Ok(rustix::net::recv(socket, buf, flags)?.0)
+}
+
+/// There must be [`room`].
+pub(super) fn receive_vectored(
+    socket: impl AsFd,
+    bufs: &mut [IoSliceMut<'_>],
+) -> io::Result<usize> {
+    #[cfg(not(windows))]
+    return Ok(rustix::io::readv(socket, bufs)?);
+    #[cfg(windows)]
+    io::Read::read_vectored(&mut &*socket2::SockRef::from(&socket.as_fd()), bufs)
+}
+
+/// How much [`receive_vectored`] reads at most: the system takes a limited number of buffers.
+pub(super) fn room(bufs: &[IoSliceMut<'_>]) -> usize {
+    bufs.iter().take(IOV_MAX).map(|buf| buf.len()).sum()
+}
+
+pub(super) fn send(socket: impl AsFd, buf: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, buf, NO_SIGNAL)?)
+}
+
+pub(super) fn send_vectored(socket: impl AsFd, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    // More would be an error, and not a short write.
+    let bufs = &bufs[..bufs.len().min(IOV_MAX)];
+    #[cfg(not(windows))]
+    return Ok(rustix::net::sendmsg(socket, bufs, &mut Default::default(), NO_SIGNAL)?);
+    #[cfg(windows)]
+    socket2::SockRef::from(&socket.as_fd()).send_vectored(bufs)
+}

@@ -1,0 +1,305 @@
+//! UDP.
+
+use core::{
+    fmt,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    task::{Context, Poll},
+};
+use std::{io, net};
+
+#[cfg(target_os = "linux")]
+use super::mmsg::{self, Inbound, Outbound};
+use super::{addrs::ToSocketAddrs, failures::Failures};
+use crate::{Async, shown::shows_file};
+
+/// A UDP socket. Dropping it closes it.
+///
+/// The methods take `&self`, so that tasks may share one socket: any number of them may wait to
+/// send and to receive. An operation that is ready at once spends the task's budget, see
+/// [`filch_std::consume_budget`].
+///
+/// A datagram is received whole: bytes that there is no room for are lost. If a connected socket
+/// sends to an address without a listener, its next operation fails with `ConnectionRefused`.
+///
+/// Options that have no method here can be set before, on a socket of the standard library (or any
+/// other), which `TryFrom` converts.
+///
+/// ```
+/// # filch_io::builder().workers(1).build().unwrap().block_on(async {
+/// use filch_io::net::UdpSocket;
+/// let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
+/// a.send_to(b"hello", b.local_addr()?).await?;
+/// let mut buffer = [0; 1500];
+/// let (len, from) = b.recv_from(&mut buffer).await?;
+/// assert_eq!((&buffer[..len], from), (&b"hello"[..], a.local_addr()?));
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
+pub struct UdpSocket {
+    io: Async<net::UdpSocket>,
+}
+
+impl UdpSocket {
+    /// Binds a socket to the first of the addresses that can be bound.
+    ///
+    /// # Errors
+    /// `AddrInUse` and other errors of the operating system, with each address in the text; a name
+    /// that cannot be looked up; the calling thread is in no runtime.
+    ///
+    /// # Cancel safety
+    /// Dropping it closes what it has opened.
+    pub async fn bind(addrs: impl ToSocketAddrs) -> io::Result<Self> {
+        let mut failures = Failures::default();
+        for addr in addrs.to_addrs().resolve().await? {
+            match net::UdpSocket::bind(addr).and_then(Self::try_from) {
+                Ok(socket) => return Ok(socket),
+                Err(error) => failures.push(addr, error),
+            }
+        }
+        Err(failures.into_error("cannot bind to"))
+    }
+
+    /// From now on the socket sends to this peer, and receives only from it. Uses the first of the
+    /// addresses that the system has a route to. Sends nothing, so it does not check that a peer
+    /// exists.
+    ///
+    /// # Errors
+    /// The system's, with each address in the text; a name that cannot be looked up.
+    ///
+    /// # Cancel safety
+    /// Dropping it leaves the socket as it was.
+    pub async fn connect(&self, addrs: impl ToSocketAddrs) -> io::Result<()> {
+        let mut failures = Failures::default();
+        for addr in addrs.to_addrs().resolve().await? {
+            match self.io.get_ref().connect(addr) {
+                Ok(()) => return Ok(()),
+                Err(error) => failures.push(addr, error),
+            }
+        }
+        Err(failures.into_error("cannot connect to"))
+    }
+
+    /// Sends a datagram to the peer that it is connected to; returns its length. Cost: one system
+    /// call.
+    ///
+    /// # Errors
+    /// Errors of the operating system: the datagram is too long, the peer refuses, there is no
+    /// peer.
+    ///
+    /// # Cancel safety
+    /// If it is dropped before it is ready, it has sent nothing.
+    pub async fn send(&self, payload: &[u8]) -> io::Result<usize> {
+        self.io.write_with(|socket| socket.send(payload)).await
+    }
+
+    /// Receives a datagram from the peer that it is connected to; returns its length. Cost: one
+    /// system call.
+    ///
+    /// # Errors
+    /// Errors of the operating system: the peer refuses.
+    ///
+    /// # Cancel safety
+    /// Loses no datagram.
+    pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.io.read_with(|socket| socket.recv(buf)).await
+    }
+
+    /// Sends a datagram to an address; returns its length. Cost: one system call.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    ///
+    /// # Cancel safety
+    /// As [`send`](Self::send).
+    pub async fn send_to(&self, payload: &[u8], to: SocketAddr) -> io::Result<usize> {
+        self.io.write_with(|socket| socket.send_to(payload, to)).await
+    }
+
+    /// Receives a datagram; returns its length and the sender's address. Cost: one system call.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    ///
+    /// # Cancel safety
+    /// Loses no datagram.
+    pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io.read_with(|socket| socket.recv_from(buf)).await
+    }
+
+    /// As [`recv_from`](Self::recv_from), but leaves the datagram in the queue.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// Loses no datagram.
+    pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io.read_with(|socket| socket.peek_from(buf)).await
+    }
+
+    /// Sends several datagrams with one system call (Linux alone has it): at least one, at most the first 32; returns
+    /// how many. Call it again with the rest. (0 if there are none.)
+    ///
+    /// # Errors
+    /// Why the first one could not be sent. The error of a later one is returned by the next call,
+    /// which begins with it.
+    ///
+    /// # Cancel safety
+    /// As [`send`](Self::send).
+    ///
+    /// ```
+    /// # filch_io::builder().workers(1).build().unwrap().block_on(async {
+    /// # use filch_io::net::UdpSocket;
+    /// use filch_io::net::{Inbound, Outbound};
+    /// # let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
+    /// let to = b.local_addr()?;
+    /// assert_eq!(a.send_many(&[Outbound::to(b"one", to), Outbound::to(b"two", to)]).await?, 2);
+    ///
+    /// let mut buffers = [[0; 1500]; 8];
+    /// let mut datagrams = buffers.each_mut().map(|buffer| Inbound::new(buffer));
+    /// let n = b.recv_many(&mut datagrams).await?;
+    /// for datagram in &datagrams[..n] {
+    ///     println!("{:?} from {:?}", datagram.payload(), datagram.from());
+    /// }
+    /// # assert_eq!(datagrams[0].payload(), b"one");
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// ```
+    #[cfg(target_os = "linux")]
+    pub async fn send_many(&self, datagrams: &[Outbound<'_>]) -> io::Result<usize> {
+        if datagrams.is_empty() {
+            return Ok(0);
+        }
+        self.io.write_with(|socket| mmsg::send(socket, datagrams)).await
+    }
+
+    /// Receives several datagrams with one system call (Linux alone has it): as many as there are, at least one and at
+    /// most 32; returns how many. They fill the first entries. (0 if there are no entries.)
+    ///
+    /// # Errors
+    /// Errors of the operating system. An error that comes after a datagram is returned by the next
+    /// call.
+    ///
+    /// # Cancel safety
+    /// Loses no datagram.
+    #[cfg(target_os = "linux")]
+    pub async fn recv_many(&self, datagrams: &mut [Inbound<'_>]) -> io::Result<usize> {
+        if datagrams.is_empty() {
+            return Ok(0);
+        }
+        self.io.read_with(|socket| mmsg::receive(socket, datagrams)).await
+    }
+
+    /// As [`send_to`](Self::send_to), for one caller at a time: a later caller replaces an earlier
+    /// one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_send_to(
+        &self,
+        cx: &mut Context<'_>,
+        payload: &[u8],
+        to: SocketAddr,
+    ) -> Poll<io::Result<usize>> {
+        self.io.poll_write_with(cx, |socket| socket.send_to(payload, to))
+    }
+
+    /// As [`recv_from`](Self::recv_from), for one caller at a time: a later caller replaces an
+    /// earlier one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_recv_from(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<(usize, SocketAddr)>> {
+        self.io.poll_read_with(cx, |socket| socket.recv_from(buf))
+    }
+
+    /// Takes the socket's pending error (`SO_ERROR`), if there is one.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.get_ref().take_error()
+    }
+
+    /// Converts it to the socket of the standard library, which stays non-blocking.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn into_std(self) -> io::Result<net::UdpSocket> {
+        self.io.into_inner()
+    }
+}
+
+/// Methods of the standard library's socket, under the same names.
+macro_rules! options {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) -> $out:ty;)+) => {
+        impl UdpSocket {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// Errors of the operating system.
+                pub fn $name(&self, $($arg: $type),*) -> io::Result<$out> {
+                    self.io.get_ref().$name($($arg),*)
+                }
+            )+
+        }
+    };
+}
+
+options! {
+    /// The socket's own address.
+    local_addr() -> SocketAddr;
+    /// The address of the peer that it is connected to.
+    peer_addr() -> SocketAddr;
+    /// Whether it may send to broadcast addresses (`SO_BROADCAST`).
+    broadcast() -> bool;
+    /// Lets it send to broadcast addresses, or not.
+    set_broadcast(on: bool) -> ();
+    /// The most routers that a datagram passes (`IP_TTL`).
+    ttl() -> u32;
+    /// Sets the most routers that a datagram passes.
+    set_ttl(hops: u32) -> ();
+    /// Joins this group, on the interface with that address (`0.0.0.0`: one that the system
+    /// chooses).
+    join_multicast_v4(group: &Ipv4Addr, interface: &Ipv4Addr) -> ();
+    /// As `join_multicast_v4`, for IPv6, by the interface's index (0: one that the system chooses).
+    join_multicast_v6(group: &Ipv6Addr, interface: u32) -> ();
+    /// Undoes `join_multicast_v4`.
+    leave_multicast_v4(group: &Ipv4Addr, interface: &Ipv4Addr) -> ();
+    /// Undoes `join_multicast_v6`.
+    leave_multicast_v6(group: &Ipv6Addr, interface: u32) -> ();
+    /// Whether this host receives what it sends to a group (`IP_MULTICAST_LOOP`).
+    multicast_loop_v4() -> bool;
+    /// Sets whether this host receives what it sends to a group.
+    set_multicast_loop_v4(on: bool) -> ();
+    /// Whether this host receives what it sends to an IPv6 group (`IPV6_MULTICAST_LOOP`).
+    multicast_loop_v6() -> bool;
+    /// Sets whether this host receives what it sends to an IPv6 group.
+    set_multicast_loop_v6(on: bool) -> ();
+    /// The most routers that a datagram to a group passes (`IP_MULTICAST_TTL`).
+    multicast_ttl_v4() -> u32;
+    /// Sets the most routers that a datagram to a group passes.
+    set_multicast_ttl_v4(hops: u32) -> ();
+}
+
+impl TryFrom<net::UdpSocket> for UdpSocket {
+    type Error = io::Error;
+
+    /// Makes the socket non-blocking, and registers it with the current runtime.
+    fn try_from(socket: net::UdpSocket) -> io::Result<Self> {
+        Ok(Self { io: Async::new(socket)? })
+    }
+}
+
+shows_file!([] UdpSocket, io);
+
+impl fmt::Debug for UdpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.io.get_ref().fmt(f)
+    }
+}

@@ -1,0 +1,242 @@
+//! The host over the crate `polling`: a worker listens there, the others sleep on their words.
+
+mod watcher;
+
+use core::{any::Any, fmt, time::Duration};
+use std::{
+    collections::VecDeque,
+    io::{self, Write},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use filch::{
+    Instant, Reactor, WorkerId,
+    atomic::{AtomicU32, Ordering, fence},
+    io::Ready,
+};
+use filch_std::{Futex, Host, IoMetrics};
+use polling::Events;
+
+use self::watcher::Watcher;
+use crate::driver::{Driver, Mode};
+
+/// Timeouts have an end; spurious returns are allowed.
+const LONGEST: Duration = Duration::from_secs(3_600);
+
+/// What every event tells: see [`Polling::hear`].
+const BOTH: Ready = Ready::READABLE.union(Ready::WRITABLE);
+
+/// The host of a runtime with I/O on any system: one poller of the crate [`polling`], which the core has one worker ask at a time.
+///
+/// It asks for one event at a time (`PollMode::Oneshot`), the only mode that all systems have, and asks again whenever an operation
+/// would have blocked. That costs a system call for each wait, which epoll with edges does without.
+pub struct Polling {
+    /// Time, and sleep on a word.
+    futex: Futex,
+    watcher: Arc<Watcher>,
+    driver: Driver,
+    workers: AtomicU32,
+    /// Where the system puts what it tells the worker that listens.
+    events: Mutex<Events>,
+    /// The sources that have events, by their indices. Any worker delivers them.
+    heard: Mutex<VecDeque<usize>>,
+}
+
+// SAFETY:
+// - Sticky wake: on the word, the futex's contract; in the poller, a notification ends the wait under way or the next one: see
+//   `interrupt`.
+// - Wake from anywhere but signal handlers, as the documentation of this crate says.
+// - Clock: that of `Futex`.
+unsafe impl Host for Polling {
+    fn new() -> io::Result<Self> {
+        let watcher = Arc::new(Watcher::new()?);
+        let events = Events::new();
+        Ok(Self {
+            futex: Futex::new()?,
+            driver: Driver::new(Arc::clone(&watcher) as _, Mode::Oneshot),
+            watcher,
+            workers: AtomicU32::new(0),
+            heard: Mutex::new(VecDeque::with_capacity(events.capacity().get())),
+            events: Mutex::new(events),
+        })
+    }
+
+    unsafe fn open(&self) -> io::Result<()> {
+        self.watcher.open()
+    }
+
+    unsafe fn close(&self) {
+        self.watcher.close();
+        lock(&self.heard).clear();
+    }
+
+    unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        if let Some(worker) = worker {
+            // The counters are there from the start: which worker listens first, and when, is chance.
+            drop(self.driver.counts(worker));
+            // Ordering: Relaxed; a count, see below.
+            self.workers.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        // Ordering: AcqRel makes the last one see the others gone.
+        if self.workers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.driver.end_life();
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.futex.now()
+    }
+
+    unsafe fn wait(
+        &self,
+        me: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) {
+        // SAFETY: the caller's.
+        unsafe { self.futex.wait(me, word, expected, deadline) };
+    }
+
+    fn wake(&self, worker: WorkerId, word: &AtomicU32) {
+        self.futex.wake(worker, word);
+    }
+
+    #[inline(always)]
+    fn reactor(&self) -> Option<&dyn Reactor> {
+        Some(self)
+    }
+
+    fn has_io(&self) -> bool {
+        !lock(&self.heard).is_empty() || self.watcher.has_events()
+    }
+
+    fn io(&self) -> Option<&(dyn Any + Send + Sync)> {
+        Some(&self.driver)
+    }
+
+    fn io_metrics(&self) -> Option<IoMetrics> {
+        Some(self.driver.metrics())
+    }
+
+    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        self.futex.block(word, expected, deadline);
+    }
+
+    fn unblock(&self, word: &AtomicU32) {
+        self.futex.unblock(word);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Reactor for Polling {
+    unsafe fn listen(
+        &self,
+        me: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) -> bool {
+        if self.watcher.is_broken() {
+            // Ordering: pairs with the second fence in `interrupt`: either that one sees that the poller is broken, or the futex
+            // sees the changed word.
+            fence(Ordering::SeqCst);
+            // SAFETY: the caller's.
+            unsafe { self.wait(me, word, expected, deadline) };
+            return false;
+        }
+        if lock(&self.heard).is_empty() {
+            self.hear(me, word, expected, deadline);
+        }
+        !lock(&self.heard).is_empty()
+    }
+
+    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
+        // Ordering: pairs with the fence in `hear`. A poller that was notified, and whose wait has not ended, is not notified
+        // again. Either we see that the wait has ended, and notify; or the worker sees the changed word after the wait.
+        fence(Ordering::SeqCst);
+        self.watcher.notify();
+        // Ordering: see `listen`.
+        fence(Ordering::SeqCst);
+        if self.watcher.is_broken() {
+            self.futex.wake(worker, word);
+        }
+    }
+
+    unsafe fn deliver(&self, _: WorkerId) -> usize {
+        let mut n = 0;
+        loop {
+            // A waker may do anything, also come here again: it runs without the lock.
+            let next = lock(&self.heard).pop_front();
+            let Some(source) = next else { return n };
+            n += usize::from(self.driver.deliver_at(source, BOTH));
+        }
+    }
+}
+
+impl Polling {
+    /// Asks the poller once, and waits until there is an event, a notification comes or the deadline has come.
+    ///
+    /// The system stops watching a source that has an event, in both directions on some systems. So the event is told to both: the
+    /// task that waits for the other direction tries in vain, and asks again.
+    fn hear(&self, me: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+        let counts = self.driver.counts(me);
+        // Ordering: a look; a change after it notifies.
+        let left = if word.load(Ordering::Relaxed) == expected {
+            deadline.map(|end| (end - self.now()).min(LONGEST))
+        } else {
+            Some(Duration::ZERO)
+        };
+        counts.wait(left);
+        // No other worker is here.
+        let mut events = lock(&self.events);
+        events.clear();
+        let asked = self.watcher.wait(&mut events, left);
+        // Ordering: see `interrupt`.
+        fence(Ordering::SeqCst);
+        if let Err(error) = asked {
+            if self.watcher.is_broken_by(&error) {
+                self.lament(&error);
+            }
+            return;
+        }
+        let mut heard = lock(&self.heard);
+        for event in events.iter() {
+            counts.event();
+            heard.push_back(event.key);
+        }
+        if heard.is_empty()
+            && left != Some(Duration::ZERO)
+            && deadline.is_none_or(|end| self.now() < end)
+        {
+            counts.alarm();
+        }
+    }
+
+    /// Other code has closed what the poller waits on. Workers sleep on their words from now on, and
+    /// operations that wait for I/O fail.
+    #[cold]
+    fn lament(&self, error: &io::Error) {
+        // It must not panic, as `eprintln` does when the standard error is closed.
+        let _ = writeln!(
+            io::stderr(),
+            "filch-io: waiting for I/O fails ({error}): a descriptor of the runtime was closed behind its back. Its I/O is over."
+        );
+        self.driver.end_life();
+    }
+}
+
+impl fmt::Debug for Polling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Polling").field("watcher", &self.watcher).finish_non_exhaustive()
+    }
+}
+
+/// The code under these locks does not panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

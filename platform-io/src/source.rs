@@ -1,0 +1,254 @@
+//! A registered file, and one attempt at an operation on it.
+
+use core::{
+    future::Future,
+    task::{Context, Poll},
+};
+#[cfg(feature = "task-dump")]
+use core::{future::poll_fn, pin::pin};
+use std::io::{self, ErrorKind};
+
+#[cfg(feature = "task-dump")]
+use filch::dump::Wait;
+use filch::{
+    atomic::{AtomicBool, Ordering},
+    io::{Direction, Event, Readiness, Ready},
+};
+use filch_std::{Handle, budgeted};
+#[cfg(feature = "task-dump")]
+use rustix::fd::AsRawFd;
+use rustix::fd::BorrowedFd;
+#[cfg(target_os = "linux")]
+use rustix::io::Errno;
+
+use crate::{
+    driver::Driver,
+    slab::{Entry, Key},
+};
+
+/// A file that a runtime watches, until `deregister`.
+#[derive(Debug)]
+pub(crate) struct Source {
+    driver: &'static Driver,
+    entry: &'static Entry,
+    key: Key,
+    /// Which of the runtimes on this host it belongs to, so that no task waits for ever when that
+    /// one has ended.
+    life: u32,
+    /// Whether events for writes are wanted. They are from the first write that would block. Most
+    /// sources never have one, and so save an event when they are made and, for Unix sockets, one
+    /// for each read of the peer.
+    write: AtomicBool,
+}
+
+impl Source {
+    /// Registers the file with the current runtime.
+    pub(crate) fn register(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        let driver = Handle::current()
+            .map_err(io::Error::other)?
+            .io::<Driver>()
+            .ok_or_else(|| io::Error::other("this thread is in a runtime without I/O"))?;
+        if !driver.is_ours() {
+            return Err(io::Error::other("the runtime belongs to the parent process"));
+        }
+        let life = driver.lives();
+        let (key, entry) = driver.sources().insert()?;
+        if let Err(error) = driver.watch().add(fd, key) {
+            driver.sources().remove(key, entry);
+            return Err(explain(error));
+        }
+        driver.all_counts().register(life);
+        Ok(Self { driver, entry, key, life, write: AtomicBool::new(false) })
+    }
+
+    /// Watches the file no more, and wakes the tasks that wait. Once.
+    pub(crate) fn deregister(&self, fd: BorrowedFd<'_>) {
+        if !self.driver.is_ours() {
+            // Threads that do not exist in the child may hold the locks.
+            return;
+        }
+        self.driver.watch().delete(fd);
+        self.driver.all_counts().deregister(self.life);
+        self.driver.sources().remove(self.key, self.entry);
+    }
+
+    pub(crate) fn readiness(&self) -> &'static Readiness {
+        &self.entry.readiness
+    }
+
+    /// An error if no event will ever come to wake a waiting task.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        if self.driver.lives() == self.life && self.driver.is_ours() {
+            return Ok(());
+        }
+        Err(io::Error::other(
+            "the runtime of this source of I/O has shut down, or is the parent process's",
+        ))
+    }
+
+    /// One attempt, on the task's budget, after `event`. `Ready(None)` if it would have blocked:
+    /// wait for the next event. Pending if the budget is spent: the task has been woken.
+    #[inline]
+    pub(crate) fn attempt<R>(
+        &self,
+        cx: &mut Context<'_>,
+        fd: BorrowedFd<'_>,
+        event: Event,
+        direction: Direction,
+        op: impl FnMut() -> io::Result<R>,
+    ) -> Poll<Option<io::Result<R>>> {
+        let mut blocked = false;
+        let polled = budgeted(cx, |_| match self.once(fd, event, direction, op) {
+            Some(result) => Poll::Ready(Some(result)),
+            None => {
+                blocked = true;
+                Poll::Pending
+            }
+        });
+        if blocked { Poll::Ready(None) } else { polled }
+    }
+
+    /// One attempt; `None` if it would have blocked.
+    #[inline]
+    pub(crate) fn once<R>(
+        &self,
+        fd: BorrowedFd<'_>,
+        event: Event,
+        direction: Direction,
+        mut op: impl FnMut() -> io::Result<R>,
+    ) -> Option<io::Result<R>> {
+        loop {
+            match op() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return self.blocked(fd, event, direction).err().map(Err);
+                }
+                result => return Some(result),
+            }
+        }
+    }
+
+    /// The operation would have blocked: uses the event up.
+    fn blocked(&self, fd: BorrowedFd<'_>, event: Event, direction: Direction) -> io::Result<()> {
+        // This check comes first, so that a source whose runtime has ended stays ready, and its
+        // operations fail. If the runtime ends after the check, its edge is later than the event,
+        // and stays.
+        self.check()?;
+        self.readiness().clear(event.only(side(direction)));
+        if direction == Direction::Write || self.driver.is_oneshot() {
+            self.arm(fd, direction)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Asks for an event of this direction. If the operation would no longer block, it comes at once. With edges this is needed for
+    /// writes alone, and once.
+    fn arm(&self, fd: BorrowedFd<'_>, direction: Direction) -> io::Result<()> {
+        // Ordering: Relaxed; a flag. A caller that finds it set waits for events that come in any
+        // case.
+        if !self.driver.is_oneshot()
+            && (self.write.load(Ordering::Relaxed) || self.write.swap(true, Ordering::Relaxed))
+        {
+            return Ok(());
+        }
+        let result = self.driver.watch().arm(fd, self.key, direction, self.readiness());
+        if result.is_err() {
+            // The next attempt calls this again. A caller that relied on this one makes its attempt
+            // now.
+            self.write.store(false, Ordering::Relaxed);
+            self.readiness().set(side(direction));
+        }
+        result
+    }
+
+    /// A read has taken fewer bytes of a stream than it asked for: the stream is empty, and the
+    /// next bytes are an edge. But the end of the stream or an error may have come already,
+    /// together with the bytes; it will not come again as an event.
+    ///
+    /// Without edges nothing is known of the next bytes before the next attempt.
+    pub(crate) fn drained(&self, event: Event) {
+        if self.driver.is_oneshot() {
+            return;
+        }
+        let now = self.readiness().get();
+        if !now.ready.intersects(Ready::ERROR | Ready::PRIORITY) {
+            // An end or an error that comes after this check is an edge later than the event.
+            self.readiness().clear(event.only(side(Direction::Read)));
+        }
+    }
+}
+
+/// What an operation in this direction waits for, and uses up.
+pub(crate) fn side(direction: Direction) -> Ready {
+    match direction {
+        Direction::Read => Ready::READABLE,
+        Direction::Write => Ready::WRITABLE,
+    }
+}
+
+/// The future, which shows itself in a dump as one that waits for the file.
+#[cfg(not(feature = "task-dump"))]
+#[inline(always)]
+pub(crate) fn shown<F: Future>(future: F, _: BorrowedFd<'_>, _: Direction) -> F {
+    future
+}
+
+#[cfg(feature = "task-dump")]
+pub(crate) async fn shown<F: Future>(
+    future: F,
+    fd: BorrowedFd<'_>,
+    direction: Direction,
+) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx);
+        show(&polled, cx, fd, direction);
+        polled
+    })
+    .await
+}
+
+/// As `shown`, of one poll.
+#[inline(always)]
+pub(crate) fn show<T>(
+    polled: &Poll<T>,
+    cx: &Context<'_>,
+    fd: BorrowedFd<'_>,
+    direction: Direction,
+) {
+    #[cfg(feature = "task-dump")]
+    if polled.is_pending() {
+        // A socket of Windows is a small number too.
+        let fd = fd.as_raw_fd() as i32;
+        filch::dump::waits(cx.waker(), || match direction {
+            Direction::Read => Wait::Read(fd),
+            Direction::Write => Wait::Write(fd),
+        });
+    }
+    #[cfg(not(feature = "task-dump"))]
+    let _ = (polled, cx, fd, direction);
+}
+
+/// Translates the errors of those that watch files.
+#[cold]
+fn explain(error: io::Error) -> io::Error {
+    #[cfg(target_os = "linux")]
+    if Errno::from_io_error(&error) == Some(Errno::PERM) {
+        return io::Error::new(
+            ErrorKind::Unsupported,
+            "epoll takes no file of this kind (a regular file, a folder): use `spawn_blocking`",
+        );
+    }
+    if error.kind() == ErrorKind::AlreadyExists {
+        return io::Error::new(
+            ErrorKind::AlreadyExists,
+            "this file descriptor is registered with the runtime already",
+        );
+    }
+    error
+}
+
+#[cfg(all(test, target_os = "linux", feature = "polling"))]
+#[path = "source_tests.rs"]
+mod tests;
