@@ -10,10 +10,13 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
 };
 
+use socket2::SockRef;
+
 use super::{
     addrs::ToSocketAddrs,
     failures::Failures,
     mmsg::{self, Inbound, Outbound},
+    tcp::options,
 };
 use crate::Async;
 
@@ -26,8 +29,9 @@ use crate::Async;
 /// A datagram is received whole: bytes that there is no room for are lost. If a connected socket
 /// sends to an address without a listener, its next operation fails with `ConnectionRefused`.
 ///
-/// Options that have no method here can be set before, on a socket of the standard library (or any
-/// other), which `TryFrom` converts.
+/// Options that have no method here have one in the crate `socket2`: `SockRef::from(&socket).set_mark(7)`. Those that must be set before the socket
+/// is bound, such as `SO_REUSEPORT`, are set on its `Socket`, which then is converted by way of the standard library:
+/// `UdpSocket::try_from(std::net::UdpSocket::from(socket))`.
 ///
 /// ```
 /// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
@@ -288,6 +292,65 @@ options! {
     multicast_ttl_v4() -> u32;
     /// Sets the most routers that a datagram to a group passes.
     set_multicast_ttl_v4(hops: u32) -> ();
+}
+
+/// Options that the standard library's socket has no methods for.
+impl UdpSocket {
+    /// `SO_RCVBUF` in bytes, as the system counts.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn recv_buffer_size(&self) -> io::Result<usize> {
+        SockRef::from(self).recv_buffer_size()
+    }
+
+    /// `SO_RCVBUF` in bytes; the system doubles it, and limits it (`net.core.rmem_max`). Datagrams that there is no room for are lost.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
+        SockRef::from(self).set_recv_buffer_size(bytes)
+    }
+
+    /// `SO_SNDBUF` in bytes, as the system counts.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn send_buffer_size(&self) -> io::Result<usize> {
+        SockRef::from(self).send_buffer_size()
+    }
+
+    /// `SO_SNDBUF` in bytes; the system doubles it, and limits it (`net.core.wmem_max`).
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
+        SockRef::from(self).set_send_buffer_size(bytes)
+    }
+
+    /// The traffic class of datagrams, 0 to 255: `IP_TOS`, or `IPV6_TCLASS`.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn traffic_class(&self) -> io::Result<u32> {
+        options::traffic_class(&SockRef::from(self))
+    }
+
+    /// Sets the traffic class: the upper six bits are the DSCP, the lower two are for congestion (ECN).
+    ///
+    /// # Errors
+    /// Errors of the operating system; more than 255.
+    pub fn set_traffic_class(&self, class: u32) -> io::Result<()> {
+        options::set_traffic_class(&SockRef::from(self), class)
+    }
+
+    /// `SO_BINDTODEVICE`: datagrams go and come through the interface of this name alone, such as `eth0`; `None`: through any.
+    ///
+    /// # Errors
+    /// There is no such interface; the socket is bound to another, and the process lacks the capability to change that.
+    pub fn bind_device(&self, name: Option<&str>) -> io::Result<()> {
+        SockRef::from(self).bind_device(name.map(str::as_bytes))
+    }
 }
 
 impl TryFrom<net::UdpSocket> for UdpSocket {
