@@ -4,6 +4,8 @@ mod addrs;
 mod failures;
 mod halves;
 mod mmsg;
+#[cfg(feature = "udp-offload")]
+mod offload;
 mod pause;
 mod ready;
 mod tcp;
@@ -13,6 +15,8 @@ pub mod unix;
 
 pub use addrs::{Addrs, ToSocketAddrs, lookup};
 pub use mmsg::{Inbound, Outbound};
+#[cfg(feature = "udp-offload")]
+pub use offload::{Ecn, Received, Transmit, UdpOffload};
 pub use tcp::{
     Incoming, Keepalive, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpListener,
     TcpSocket, TcpStream, WriteHalf,

@@ -232,6 +232,11 @@ impl UdpSocket {
         self.io.get_ref().take_error()
     }
 
+    #[cfg(feature = "udp-offload")]
+    pub(super) fn into_async(self) -> Async<net::UdpSocket> {
+        self.io
+    }
+
     /// Converts it to the socket of the standard library, which stays non-blocking.
     ///
     /// # Errors
