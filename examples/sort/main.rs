@@ -19,6 +19,7 @@ use std::{
 };
 
 use filch_std::{Runtime, parallel::Fork};
+use lexopt::{Arg, Parser, ValueExt as _};
 
 /// With fewer lines a fork costs more than it gains.
 const ALONE: usize = 2_048;
@@ -84,17 +85,19 @@ fn run() -> Result<(), Failure> {
 
 type Arguments = (Option<NonZero<usize>>, Vec<OsString>);
 
-fn arguments(mut args: impl Iterator<Item = OsString>) -> Result<Arguments, Failure> {
+fn arguments(args: impl Iterator<Item = OsString>) -> Result<Arguments, Failure> {
     let (mut workers, mut paths) = (None, Vec::new());
-    while let Some(arg) = args.next() {
-        if arg == "--workers" {
-            let n = args.next().and_then(|n| n.to_str()?.parse().ok());
-            let usage = || Failure::Usage("--workers takes a number of workers".into());
-            workers = Some(n.ok_or_else(usage)?);
-        } else if arg != "-" && arg.as_encoded_bytes().starts_with(b"-") {
-            return Err(Failure::Usage(format!("no such option: {}", arg.display())));
-        } else {
-            paths.push(arg);
+    let usage = |error: lexopt::Error| Failure::Usage(error.to_string());
+    let mut parser = Parser::from_args(args);
+    while let Some(arg) = parser.next().map_err(usage)? {
+        match arg {
+            Arg::Long("workers") => {
+                let n = parser.value().ok().and_then(|n| n.parse().ok());
+                let wanted = || Failure::Usage("--workers takes a number of workers".into());
+                workers = Some(n.ok_or_else(wanted)?);
+            }
+            Arg::Value(path) => paths.push(path),
+            option => return Err(usage(option.unexpected())),
         }
     }
     if paths.is_empty() {

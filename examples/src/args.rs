@@ -5,7 +5,12 @@ use core::fmt::{self, Display, Formatter};
 use core::num::NonZero;
 use std::ffi::{OsStr, OsString};
 
-use crate::names::quote;
+use lexopt::{Arg, Parser};
+
+use crate::{
+    names::quote,
+    options::{dashed, written},
+};
 
 /// The answer to `--help`.
 pub const HELP: &str = "\
@@ -54,31 +59,46 @@ pub enum UsageError {
 /// Reads the arguments, without the name of the program. As with the GNU tools, options may
 /// follow paths, and the last of several values counts.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, UsageError> {
-    let mut args = args.into_iter();
+    let mut parser = Parser::from_args(args);
+    parser.set_short_equals(false);
     let mut workers = None;
     let mut paths = Vec::new();
-    while let Some(arg) = args.next() {
-        let bytes = arg.as_encoded_bytes();
-        if let Some(value) = bytes.strip_prefix(b"--workers=") {
-            workers = Some(parse_workers(value)?);
-            continue;
+    loop {
+        // To the parser both are paths.
+        if let Some(raw) = parser.try_raw_args() {
+            match raw.peek().map(OsStr::as_encoded_bytes) {
+                Some(b"-") => return Err(UsageError::StandardInput),
+                Some(b"--") => paths.extend(raw.skip(1)),
+                _ => {}
+            }
         }
-        match bytes {
-            b"--" => paths.extend(args.by_ref()),
-            b"--help" => return Ok(Command::Help),
-            b"--workers" => {
-                let value = args.next().ok_or(UsageError::MissingWorkers)?;
+        match parser.next() {
+            Ok(None) => break,
+            Ok(Some(Arg::Value(path))) => paths.push(path),
+            Ok(Some(Arg::Long("workers"))) => {
+                let value = parser.value().map_err(|_| UsageError::MissingWorkers)?;
                 workers = Some(parse_workers(value.as_encoded_bytes())?);
             }
-            b"-" => return Err(UsageError::StandardInput),
-            [b'-', ..] => return Err(UsageError::UnknownOption(arg)),
-            _ => paths.push(arg),
+            Ok(Some(Arg::Long("help"))) => match parser.optional_value() {
+                None => return Ok(Command::Help),
+                value => return Err(unknown("--help".into(), value)),
+            },
+            Ok(Some(option)) => {
+                let option = dashed(&option);
+                return Err(unknown(option, parser.optional_value()));
+            }
+            // Of a value that no option has taken; all are.
+            Err(error) => return Err(UsageError::UnknownOption(error.to_string().into())),
         }
     }
     if paths.is_empty() {
         paths.push(OsString::from("."));
     }
     Ok(Command::Sum { workers, paths })
+}
+
+fn unknown(option: OsString, value: Option<OsString>) -> UsageError {
+    UsageError::UnknownOption(written(option, value))
 }
 
 fn parse_workers(value: &[u8]) -> Result<NonZero<usize>, UsageError> {
@@ -122,6 +142,10 @@ mod tests {
         assert_eq!(parse_all(&["--workers=2", "--workers=4"]), sum(4, &["."]));
         assert_eq!(parse_all(&["--", "--help", "-", "--"]), sum(0, &["--help", "-", "--"]));
         assert_eq!(parse_all(&["a", "--help"]), Ok(Command::Help));
+        assert_eq!(
+            parse_all(&["a", "--", "-b", "--", "--workers"]),
+            sum(0, &["a", "-b", "--", "--workers"])
+        );
     }
 
     #[test]
@@ -133,6 +157,10 @@ mod tests {
         }
         assert_eq!(parse_all(&["--workers"]), Err(UsageError::MissingWorkers));
         assert_eq!(parse_all(&["-"]), Err(UsageError::StandardInput));
-        assert_eq!(parse_all(&["--work"]), Err(UsageError::UnknownOption("--work".into())));
+        assert_eq!(parse_all(&["a", "-", "b"]), Err(UsageError::StandardInput));
+        for option in ["--work", "--work=3", "--work=", "-x", "-xyz", "-x=3", "--help=3"] {
+            let error = UsageError::UnknownOption(option.into());
+            assert_eq!(parse_all(&["a", option, "3"]), Err(error));
+        }
     }
 }

@@ -14,6 +14,9 @@ use std::{
     process::ExitCode,
 };
 
+use lexopt::{Arg, Parser};
+
+use self::UsageError::{Invalid, MissingValue, Unknown};
 use crate::names::quote;
 
 /// The value of an option.
@@ -81,30 +84,47 @@ pub fn parse(
     args: impl IntoIterator<Item = OsString>,
     options: &mut [(&str, &mut dyn Slot)],
 ) -> Result<Request, UsageError> {
-    let mut args = args.into_iter();
-    while let Some(arg) = args.next() {
-        let text = arg.to_string_lossy();
-        let (name, value) = match text.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (&*text, None),
+    let mut parser = Parser::from_args(args);
+    parser.set_short_equals(false);
+    // An error would be of a value that no option has taken; all are.
+    while let Some(arg) = parser.next().map_err(|error| Unknown(error.to_string().into()))? {
+        let name = match &arg {
+            Arg::Long(name) => (*name).to_owned(),
+            Arg::Short(_) => String::new(),
+            Arg::Value(value) => return Err(Unknown(value.clone())),
         };
-        if text == "--help" {
-            return Ok(Request::Help);
-        }
-        let known = |(option, _): &&mut (&str, _)| name.strip_prefix("--") == Some(*option);
-        let Some((_, slot)) = options.iter_mut().find(known) else {
-            return Err(UsageError::Unknown(arg));
+        let option = dashed(&arg);
+        let Some((_, slot)) = options.iter_mut().find(|(known, _)| *known == name) else {
+            return match parser.optional_value() {
+                None if name == "help" => Ok(Request::Help),
+                value => Err(Unknown(written(option, value))),
+            };
         };
-        let name = name.to_owned();
-        let value = match value.or_else(|| Some(args.next()?.to_string_lossy().into_owned())) {
-            Some(value) => value,
-            None => return Err(UsageError::MissingValue(name)),
-        };
+        let value = parser.value().map_err(|_| MissingValue(format!("--{name}")))?;
+        let value = value.to_string_lossy();
         if let Err(must_be) = slot.set(&value) {
-            return Err(UsageError::Invalid(name, value, must_be));
+            return Err(Invalid(format!("--{name}"), value.into_owned(), must_be));
         }
     }
     Ok(Request::Run)
+}
+
+/// An option as it is written, without its value.
+pub(crate) fn dashed(option: &Arg<'_>) -> OsString {
+    match option {
+        Arg::Short(letter) => format!("-{letter}").into(),
+        Arg::Long(name) => format!("--{name}").into(),
+        Arg::Value(value) => value.clone(),
+    }
+}
+
+/// An option as it is written, with what follows in the same argument.
+pub(crate) fn written(mut option: OsString, value: Option<OsString>) -> OsString {
+    if let Some(value) = value {
+        option.push(if option.as_encoded_bytes().starts_with(b"--") { "=" } else { "" });
+        option.push(value);
+    }
+    option
 }
 
 impl<T: Value> Slot for T {
@@ -229,6 +249,14 @@ mod tests {
             (&["--gr=1"], "unknown option '--gr=1'"),
             (&["there"], "unknown option there"),
             (&["addr", "a:1"], "unknown option addr"),
+            (&["--gr", "1"], "unknown option --gr"),
+            (&["-g=1"], "unknown option '-g=1'"),
+            (&["-grace"], "unknown option -grace"),
+            (&["--help=1"], "unknown option '--help=1'"),
+            (
+                &["--grace", "--help"],
+                "invalid value --help for --grace: must be a number of seconds above 0, at most 86400",
+            ),
         ] {
             assert_eq!(read(args).unwrap_err().to_string(), message);
         }

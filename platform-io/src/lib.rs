@@ -56,6 +56,8 @@
 //! the other one tries once in vain. The cost is a system call for each wait, and two or three of `polling`'s own for each time that
 //! a worker goes to sleep.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[doc(hidden)]
 #[path = "macros.rs"]
 pub mod __macros;

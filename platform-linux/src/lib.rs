@@ -29,6 +29,7 @@
 //! - An idle runtime makes no system call, however many sockets it holds.
 
 #![cfg(target_os = "linux")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alarm;
 #[cfg(feature = "inspector")]

@@ -223,6 +223,83 @@ fn handlers_from_before_are_still_called() {
 }
 
 #[test]
+fn others_that_listen_to_the_same_signal_are_not_disturbed() {
+    alone("others_that_listen_to_the_same_signal_are_not_disturbed", || {
+        run(1, async {
+            let other = |kind: SignalKind| {
+                let heard = Arc::new(AtomicBool::new(false));
+                let id = signal_hook::flag::register(kind.as_raw(), Arc::clone(&heard)).unwrap();
+                (id, move || heard.swap(false, Ordering::SeqCst))
+            };
+            // One was here first, the other comes later.
+            let (first, first_heard) = other(SignalKind::user_defined1());
+            let mut one = signal(SignalKind::user_defined1()).unwrap();
+            let mut two = signal(SignalKind::user_defined2()).unwrap();
+            let (later, later_heard) = other(SignalKind::user_defined2());
+            for _ in 0..3 {
+                raise(one.kind());
+                one.recv().await.unwrap();
+                assert!(first_heard() && !later_heard());
+                raise(two.kind());
+                two.recv().await.unwrap();
+                assert!(!first_heard() && later_heard());
+            }
+            // Before us there was the other, not the default action.
+            restore(one.kind()).unwrap();
+            raise(one.kind());
+            assert!(first_heard() && !one.try_recv());
+            // Neither the end of a listener nor the end of the other ends more than itself.
+            let mut again = signal(one.kind()).unwrap();
+            signal_hook::low_level::unregister(first);
+            raise(again.kind());
+            again.recv().await.unwrap();
+            assert!(!first_heard());
+            drop(two);
+            raise(SignalKind::user_defined2());
+            assert!(later_heard());
+            signal_hook::low_level::unregister(later);
+            raise(SignalKind::user_defined2());
+            assert!(!later_heard());
+        });
+    });
+}
+
+#[test]
+fn a_default_action_that_does_nothing_is_restored_as_well() {
+    alone("a_default_action_that_does_nothing_is_restored_as_well", || {
+        run(1, async {
+            let mut size = signal(SignalKind::window_change()).unwrap();
+            for _ in 0..2 {
+                restore(size.kind()).unwrap();
+                restore(size.kind()).unwrap();
+                raise(size.kind());
+                assert!(!size.try_recv());
+                let _again = signal(size.kind()).unwrap();
+                raise(size.kind());
+                assert!(size.try_recv());
+            }
+        });
+    });
+}
+
+#[test]
+fn a_real_time_signal_that_is_restored_ends_the_process() {
+    const TEST: &str = "a_real_time_signal_that_is_restored_ends_the_process";
+    let _watchdog = watchdog();
+    let kind = SignalKind::from_raw(libc::SIGRTMIN());
+    if part().is_some() {
+        return run(1, async {
+            let _listener = signal(kind).unwrap();
+            raise(kind);
+            restore(kind).unwrap();
+            raise(kind);
+        });
+    }
+    let status = play(TEST, "restored").stdout(Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), Some(128 + libc::SIGRTMIN()));
+}
+
+#[test]
 fn the_second_ctrl_c_ends_the_program_if_it_is_to() {
     const TEST: &str = "the_second_ctrl_c_ends_the_program_if_it_is_to";
     let _watchdog = watchdog();

@@ -12,7 +12,7 @@ use core::{
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _},
     net::{self, Shutdown},
-    os::fd::AsRawFd,
+    os::fd::{AsRawFd, OwnedFd},
     sync::Arc,
 };
 
@@ -412,14 +412,30 @@ fn options_are_kept() {
         assert_eq!(one.keepalive().unwrap(), None);
         let out_of_range = Keepalive::new().count(1_000);
         assert!(one.set_keepalive(Some(&out_of_range)).is_err());
+        let short = Keepalive::new().idle(Duration::from_millis(1_001));
+        one.set_keepalive(Some(&short)).unwrap();
+        let rounded = one.keepalive().unwrap().unwrap();
+        assert_eq!(rounded.clone().idle(Duration::from_secs(2)), rounded, "rounded up");
 
         one.set_linger(Some(Duration::ZERO)).unwrap();
         assert_eq!(one.linger().unwrap(), Some(Duration::ZERO));
+        one.set_linger(Some(Duration::from_millis(1))).unwrap();
+        assert_eq!(one.linger().unwrap(), Some(Duration::from_secs(1)), "zero would be a reset");
         one.set_linger(None).unwrap();
         assert_eq!(one.linger().unwrap(), None);
         one.set_ttl(33).unwrap();
         assert_eq!(one.ttl().unwrap(), 33);
         assert!(one.set_ttl(0).is_err());
+        one.set_traffic_class(0x88).unwrap();
+        assert_eq!(one.traffic_class().unwrap(), 0x88);
+        assert_eq!(one.set_traffic_class(256).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(one.user_timeout().unwrap(), None);
+        for (set, kept) in [(Duration::from_nanos(1), 1), (Duration::from_micros(1_500), 2)] {
+            one.set_user_timeout(Some(set)).unwrap();
+            assert_eq!(one.user_timeout().unwrap(), Some(Duration::from_millis(kept)));
+        }
+        one.set_user_timeout(None).unwrap();
+        assert_eq!(one.user_timeout().unwrap(), None);
         one.set_recv_buffer_size(10_000).unwrap();
         assert!(one.recv_buffer_size().unwrap() >= 10_000);
         one.set_send_buffer_size(20_000).unwrap();
@@ -439,6 +455,9 @@ fn options_before_the_connection() {
         socket.set_recv_buffer_size(30_000).unwrap();
         socket.set_send_buffer_size(30_000).unwrap();
         socket.set_linger(Some(Duration::ZERO)).unwrap();
+        socket.set_user_timeout(Some(Duration::from_secs(8))).unwrap();
+        socket.set_traffic_class(0x20).unwrap();
+        assert!(socket.bind_device(Some("no such device")).is_err());
         assert!(socket.set_only_v6(true).is_err(), "not a socket for IPv6");
         socket.bind(local()).unwrap();
         let addr = socket.local_addr().unwrap();
@@ -456,6 +475,35 @@ fn options_before_the_connection() {
         assert!(served.keepalive().unwrap().is_some());
         assert!((30_000..).contains(&served.recv_buffer_size().unwrap()));
         assert_eq!(served.linger().unwrap(), Some(Duration::ZERO));
+        assert_eq!(served.user_timeout().unwrap(), Some(Duration::from_secs(8)));
+        assert_eq!(served.traffic_class().unwrap(), 0x20);
+    });
+}
+
+#[test]
+fn sockets_of_socket2_become_ours() {
+    use socket2::{Domain, SockRef, Socket, Type};
+    run(1, async {
+        let new = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        // One that is new, one that listens, one that is connected.
+        let listening = new();
+        listening.bind(&local().into()).unwrap();
+        listening.listen(8).unwrap();
+        let listener = TcpListener::try_from(net::TcpListener::from(listening)).unwrap();
+        SockRef::from(&listener).set_ttl_v4(9).unwrap();
+        let addr = listener.local_addr().unwrap();
+
+        let ours = TcpSocket::try_from(OwnedFd::from(new())).unwrap();
+        let first = ours.connect(addr).await.unwrap();
+        let connected = new();
+        connected.connect(&addr.into()).unwrap();
+        let second = TcpStream::try_from(net::TcpStream::from(connected)).unwrap();
+        for client in [first, second] {
+            let (served, _) = listener.accept().await.unwrap();
+            assert_eq!(served.ttl().unwrap(), 9);
+            assert_eq!(served.write(b"hello").await.unwrap(), 5);
+            assert_eq!(client.read(&mut [0; 9]).await.unwrap(), 5);
+        }
     });
 }
 
@@ -471,13 +519,17 @@ fn ipv6() {
         socket.set_only_v6(true).unwrap();
         socket.set_ttl(55).unwrap();
         assert!(socket.set_ttl(256).is_err());
+        assert!(socket.set_ttl(u32::MAX).is_err(), "it would be the default");
+        socket.set_traffic_class(0x28).unwrap();
+        assert!(socket.set_traffic_class(u32::MAX).is_err());
         if socket.bind(addr).is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable) {
             return;
         }
         let listener = socket.listen(8).unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         assert!(client.peer_addr().unwrap().is_ipv6());
-        assert_eq!(listener.accept().await.unwrap().0.ttl().unwrap(), 55);
+        let served = listener.accept().await.unwrap().0;
+        assert_eq!((served.ttl().unwrap(), served.traffic_class().unwrap()), (55, 0x28));
         client.set_ttl(66).unwrap();
         assert_eq!(client.ttl().unwrap(), 66);
     });

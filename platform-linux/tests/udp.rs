@@ -256,6 +256,15 @@ fn options_are_kept() {
         assert_eq!((socket.ttl().unwrap(), socket.multicast_ttl_v4().unwrap()), (7, 8));
         socket.set_multicast_loop_v4(false).unwrap();
         assert!(!socket.multicast_loop_v4().unwrap());
+        socket.set_traffic_class(0xb8).unwrap();
+        assert_eq!(socket.traffic_class().unwrap(), 0xb8);
+        assert!(socket.set_traffic_class(256).is_err());
+        socket.set_recv_buffer_size(30_000).unwrap();
+        socket.set_send_buffer_size(20_000).unwrap();
+        assert!(socket.recv_buffer_size().unwrap() >= 30_000);
+        assert!((20_000..100_000).contains(&socket.send_buffer_size().unwrap()));
+        assert!(socket.bind_device(Some("no such device")).is_err());
+        socket.bind_device(Some("lo")).unwrap();
         let text = format!("{socket:?}");
         assert!(text.contains(&at.to_string()), "{text}");
         let std = socket.into_std().unwrap();

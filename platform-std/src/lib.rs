@@ -25,6 +25,7 @@
 //! - A panic in a task ends that task, and its [`JoinHandle`] returns the panic.
 //! - Channels and locks come from other crates; any that is runtime-agnostic works: `async-channel`, `async-lock`,
 //!   `futures`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[doc(hidden)]
 #[path = "macros.rs"]

@@ -9,6 +9,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 
 use futures_io::{AsyncRead, AsyncWrite};
 use hyper::rt::{Read, ReadBufCursor, Write};
+use pin_project_lite::pin_project;
 use rustix::{fd::AsFd, net::RecvFlags};
 
 /// Implements hyper's traits for a type and for references to it, with its methods `poll_fill`,
@@ -73,44 +74,44 @@ pub(crate) fn receive(socket: impl AsFd, buf: &mut ReadBufCursor<'_>) -> io::Res
     Ok(n)
 }
 
-/// Converts a stream between the two sets of traits: a stream with those of `futures-io` becomes
-/// one of hyper's, and the reverse.
-///
-/// For streams of other crates: TLS, a stream of a test, hyper's own `Upgraded`. A read for hyper
-/// initialises the buffer first; streams of this crate avoid that.
-///
-/// ```
-/// use filch_io::hyper::Io;
-/// fn is_for_hyper<S: hyper::rt::Read + hyper::rt::Write>(_: &S) {}
-/// is_for_hyper(&Io::new(futures::io::Cursor::new(vec![0; 16])));
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Io<S>(S);
+pin_project! {
+    /// Converts a stream between the two sets of traits: a stream with those of `futures-io` becomes
+    /// one of hyper's, and the reverse.
+    ///
+    /// For streams of other crates: TLS, a stream of a test, hyper's own `Upgraded`. A read for hyper
+    /// initialises the buffer first; streams of this crate avoid that.
+    ///
+    /// ```
+    /// use filch_io::hyper::Io;
+    /// fn is_for_hyper<S: hyper::rt::Read + hyper::rt::Write>(_: &S) {}
+    /// is_for_hyper(&Io::new(futures::io::Cursor::new(vec![0; 16])));
+    /// ```
+    #[derive(Clone, Copy, Debug)]
+    pub struct Io<S> {
+        #[pin]
+        stream: S,
+    }
+}
 
 impl<S> Io<S> {
     /// Wraps a stream.
     pub fn new(stream: S) -> Self {
-        Self(stream)
+        Self { stream }
     }
 
     /// The stream.
     pub fn get_ref(&self) -> &S {
-        &self.0
+        &self.stream
     }
 
     /// The stream.
     pub fn get_mut(&mut self) -> &mut S {
-        &mut self.0
+        &mut self.stream
     }
 
     /// Returns the stream. Nothing is buffered in between.
     pub fn into_inner(self) -> S {
-        self.0
-    }
-
-    fn project(self: Pin<&mut Self>) -> Pin<&mut S> {
-        // SAFETY: the only field; it is pinned with the whole, which has no `Drop` and is `Unpin` only if the field is.
-        unsafe { self.map_unchecked_mut(|io| &mut io.0) }
+        self.stream
     }
 }
 
@@ -121,7 +122,7 @@ impl<S: AsyncRead> Read for Io<S> {
         mut buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let room = buf.initialize_unfilled();
-        let n = ready!(self.project().poll_read(cx, room))?;
+        let n = ready!(self.project().stream.poll_read(cx, room))?;
         let n = n.min(room.len());
         // SAFETY: all of the room is initialised, and `n` is at most its length.
         unsafe { buf.advance(n) };
@@ -135,15 +136,15 @@ impl<S: AsyncWrite> Write for Io<S> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.project().poll_write(cx, buf)
+        self.project().stream.poll_write(cx, buf)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.project().poll_flush(cx)
+        self.project().stream.poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.project().poll_close(cx)
+        self.project().stream.poll_close(cx)
     }
 
     fn poll_write_vectored(
@@ -151,7 +152,7 @@ impl<S: AsyncWrite> Write for Io<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.project().poll_write_vectored(cx, bufs)
+        self.project().stream.poll_write_vectored(cx, bufs)
     }
 }
 
@@ -162,7 +163,7 @@ impl<S: Read> AsyncRead for Io<S> {
         buf: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         let mut buf = hyper::rt::ReadBuf::new(buf);
-        ready!(self.project().poll_read(cx, buf.unfilled()))?;
+        ready!(self.project().stream.poll_read(cx, buf.unfilled()))?;
         Poll::Ready(Ok(buf.filled().len()))
     }
 
@@ -182,7 +183,7 @@ impl<S: Write> AsyncWrite for Io<S> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.project().poll_write(cx, buf)
+        self.project().stream.poll_write(cx, buf)
     }
 
     fn poll_write_vectored(
@@ -190,14 +191,14 @@ impl<S: Write> AsyncWrite for Io<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.project().poll_write_vectored(cx, bufs)
+        self.project().stream.poll_write_vectored(cx, bufs)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.project().poll_flush(cx)
+        self.project().stream.poll_flush(cx)
     }
 
     fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.project().poll_shutdown(cx)
+        self.project().stream.poll_shutdown(cx)
     }
 }

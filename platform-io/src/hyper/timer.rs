@@ -10,6 +10,8 @@ use std::time;
 
 use filch_std::{Handle, Instant, time::Timers};
 
+use pin_project_lite::pin_project;
+
 use super::executor::current;
 
 /// hyper's clock and sleeps, on the timers of a runtime.
@@ -55,11 +57,11 @@ impl From<Handle> for Timer {
 
 impl hyper::rt::Timer for Timer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        Box::pin(Sleep(self.timers.sleep(duration)))
+        Box::pin(Sleep { sleep: self.timers.sleep(duration) })
     }
 
     fn sleep_until(&self, deadline: time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        Box::pin(Sleep(self.timers.sleep_until(self.deadline(deadline))))
+        Box::pin(Sleep { sleep: self.timers.sleep_until(self.deadline(deadline)) })
     }
 
     fn now(&self) -> time::Instant {
@@ -68,20 +70,18 @@ impl hyper::rt::Timer for Timer {
 
     fn reset(&self, sleep: &mut Pin<Box<dyn hyper::rt::Sleep>>, deadline: time::Instant) {
         match sleep.as_mut().downcast_mut_pin::<Sleep>() {
-            Some(ours) => ours.project().reset(self.deadline(deadline)),
+            Some(ours) => ours.project().sleep.reset(self.deadline(deadline)),
             None => *sleep = self.sleep_until(deadline),
         }
     }
 }
 
-/// The sleep that [`Timer`] gives to hyper: [`filch_std::time::Sleep`].
-#[derive(Debug)]
-pub struct Sleep(filch_std::time::Sleep);
-
-impl Sleep {
-    fn project(self: Pin<&mut Self>) -> Pin<&mut filch_std::time::Sleep> {
-        // SAFETY: the only field; it is pinned with the whole, which moves nothing out and has no `Drop` of its own.
-        unsafe { self.map_unchecked_mut(|sleep| &mut sleep.0) }
+pin_project! {
+    /// The sleep that [`Timer`] gives to hyper: [`filch_std::time::Sleep`].
+    #[derive(Debug)]
+    pub struct Sleep {
+        #[pin]
+        sleep: filch_std::time::Sleep,
     }
 }
 
@@ -89,7 +89,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.project().poll(cx)
+        self.project().sleep.poll(cx)
     }
 }
 

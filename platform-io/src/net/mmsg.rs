@@ -1,4 +1,8 @@
 //! Several datagrams with one system call.
+//!
+//! Not by quinn-udp, as `UdpOffload` is: that sends to one address with a call, does not tell that a datagram was cut, and changes
+//! the socket. Per datagram of 1,200 bytes over the loopback interface, in batches of 32: sent here 14.8 us, one by one by quinn-udp
+//! 18.8 us, to one address by its segmentation offload 1.2 us; received here 1.5 us, by quinn-udp 1.6 us, merged 0.4 us.
 
 use core::{array, mem, net::SocketAddr, ptr::null_mut};
 use std::{

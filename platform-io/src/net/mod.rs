@@ -5,6 +5,8 @@ mod failures;
 mod halves;
 #[cfg(target_os = "linux")]
 mod mmsg;
+#[cfg(feature = "udp-offload")]
+mod offload;
 mod pause;
 mod ready;
 mod sys;
@@ -17,6 +19,8 @@ pub mod unix;
 pub use addrs::{Addrs, ToSocketAddrs, lookup};
 #[cfg(target_os = "linux")]
 pub use mmsg::{Inbound, Outbound};
+#[cfg(feature = "udp-offload")]
+pub use offload::{Ecn, Received, Transmit, UdpOffload};
 pub use tcp::{
     Incoming, Keepalive, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpListener,
     TcpSocket, TcpStream, WriteHalf,

@@ -7,8 +7,12 @@ use core::{
 };
 use std::{io, net};
 
+use socket2::SockRef;
+
 #[cfg(target_os = "linux")]
 use super::mmsg::{self, Inbound, Outbound};
+#[cfg(not(windows))]
+use super::tcp::options;
 use super::{addrs::ToSocketAddrs, failures::Failures};
 use crate::{Async, shown::shows_file};
 
@@ -21,8 +25,9 @@ use crate::{Async, shown::shows_file};
 /// A datagram is received whole: bytes that there is no room for are lost. If a connected socket
 /// sends to an address without a listener, its next operation fails with `ConnectionRefused`.
 ///
-/// Options that have no method here can be set before, on a socket of the standard library (or any
-/// other), which `TryFrom` converts.
+/// Options that have no method here have one in the crate `socket2`: `SockRef::from(&socket).set_mark(7)`. Those that must be set before the socket
+/// is bound, such as `SO_REUSEPORT`, are set on its `Socket`, which then is converted by way of the standard library:
+/// `UdpSocket::try_from(std::net::UdpSocket::from(socket))`.
 ///
 /// ```
 /// # filch_io::builder().workers(1).build().unwrap().block_on(async {
@@ -225,6 +230,11 @@ impl UdpSocket {
         self.io.get_ref().take_error()
     }
 
+    #[cfg(feature = "udp-offload")]
+    pub(super) fn into_async(self) -> Async<net::UdpSocket> {
+        self.io
+    }
+
     /// Converts it to the socket of the standard library, which stays non-blocking.
     ///
     /// # Errors
@@ -285,6 +295,68 @@ options! {
     multicast_ttl_v4() -> u32;
     /// Sets the most routers that a datagram to a group passes.
     set_multicast_ttl_v4(hops: u32) -> ();
+}
+
+/// Options that the standard library's socket has no methods for.
+impl UdpSocket {
+    /// `SO_RCVBUF` in bytes, as the system counts.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn recv_buffer_size(&self) -> io::Result<usize> {
+        SockRef::from(self).recv_buffer_size()
+    }
+
+    /// `SO_RCVBUF` in bytes; the system doubles it, and limits it (`net.core.rmem_max`). Datagrams that there is no room for are lost.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
+        SockRef::from(self).set_recv_buffer_size(bytes)
+    }
+
+    /// `SO_SNDBUF` in bytes, as the system counts.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn send_buffer_size(&self) -> io::Result<usize> {
+        SockRef::from(self).send_buffer_size()
+    }
+
+    /// `SO_SNDBUF` in bytes; the system doubles it, and limits it (`net.core.wmem_max`).
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
+        SockRef::from(self).set_send_buffer_size(bytes)
+    }
+
+    /// The traffic class of datagrams (not on Windows), 0 to 255: `IP_TOS`, or `IPV6_TCLASS`.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    #[cfg(not(windows))]
+    pub fn traffic_class(&self) -> io::Result<u32> {
+        options::traffic_class(&SockRef::from(self))
+    }
+
+    /// Sets the traffic class: the upper six bits are the DSCP, the lower two are for congestion (ECN).
+    ///
+    /// # Errors
+    /// Errors of the operating system; more than 255.
+    #[cfg(not(windows))]
+    pub fn set_traffic_class(&self, class: u32) -> io::Result<()> {
+        options::set_traffic_class(&SockRef::from(self), class)
+    }
+
+    /// `SO_BINDTODEVICE` (Linux alone): datagrams go and come through the interface of this name alone, such as `eth0`; `None`: through any.
+    ///
+    /// # Errors
+    /// There is no such interface; the socket is bound to another, and the process lacks the capability to change that.
+    #[cfg(target_os = "linux")]
+    pub fn bind_device(&self, name: Option<&str>) -> io::Result<()> {
+        SockRef::from(self).bind_device(name.map(str::as_bytes))
+    }
 }
 
 impl TryFrom<net::UdpSocket> for UdpSocket {

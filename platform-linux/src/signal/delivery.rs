@@ -1,58 +1,38 @@
-//! The handler, and what it shares with the listeners.
+//! What a signal does, and what it shares with the listeners.
+//!
+//! The handler is that of the crate signal-hook-registry, which has one for all its users in the process, calls the program's
+//! own from before, and runs each user's action.
 
 use core::{
-    ffi::{c_int, c_void},
-    mem,
-    ptr::{self, null_mut},
-    sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering},
+    ffi::c_int,
+    mem::MaybeUninit,
+    ptr,
+    sync::atomic::{AtomicU32, Ordering},
 };
 use std::{
+    collections::BTreeMap,
     io,
-    os::fd::{BorrowedFd, IntoRawFd, OwnedFd},
-    sync::{Mutex, MutexGuard, PoisonError},
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use rustix::event::{EventfdFlags, eventfd};
+use signal_hook::{SigId, low_level};
 
-/// Signals are numbered from 1.
-const SIGNALS: usize = 65;
-
-/// The state of one signal. The handler reads and counts; the rest is written under the lock of
-/// [`INSTALLED`].
-///
-/// - INV-BELL: once it is not [`NO_BELL`] it is an eventfd, which is never closed and never
-///   replaced: a handler may be about to write to it at any time. A forked child shares it with its
-///   parent; a write may then be spurious, which is harmless.
-/// - INV-BEFORE: null, or an action whose handler is a function, never freed, as a handler may be
-///   about to call it.
+/// What the handler changes when a signal comes.
 #[derive(Debug)]
 pub(super) struct Line {
     count: AtomicU32,
-    bell: AtomicI32,
-    before: AtomicPtr<Before>,
+    /// An eventfd. A forked child shares it with its parent; a write may then be spurious, which is harmless.
+    bell: OwnedFd,
 }
-
-/// A previous action, which the handler calls.
-struct Before {
-    action: libc::sigaction,
-    /// The action that was called before this one, kept so that leak checkers see it.
-    _older: *mut Before,
-}
-
-const NO_BELL: i32 = -1;
-
-static LINES: [Line; SIGNALS] = [const {
-    Line {
-        count: AtomicU32::new(0),
-        bell: AtomicI32::new(NO_BELL),
-        before: AtomicPtr::new(null_mut()),
-    }
-}; SIGNALS];
-
-/// For each signal that has our handler, the action that it had before.
-static INSTALLED: Mutex<[Option<libc::sigaction>; SIGNALS]> = Mutex::new([None; SIGNALS]);
 
 impl Line {
+    fn new() -> io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { count: AtomicU32::new(0), bell })
+    }
+
     /// How often the signal has come, modulo 2^32.
     pub(super) fn count(&self) -> u32 {
         // Ordering: Acquire pairs with the Release in `strike`: the listener sees what the sender
@@ -65,55 +45,85 @@ impl Line {
         // Ordering: Release pairs with the Acquire in `count`. It comes before the write to the
         // eventfd: a system call orders both.
         self.count.fetch_add(1, Ordering::Release);
-        // Ordering: Relaxed; only the number is used, and the file existed before it.
-        let bell = self.bell.load(Ordering::Relaxed);
-        let one = 1_u64;
-        // SAFETY: INV-BELL; eight bytes on this stack. `write` is async-signal-safe. It cannot fail
-        // before 2^64 signals have come; every write is an edge for epoll, read or not.
-        unsafe { libc::write(bell, ptr::from_ref(&one).cast(), mem::size_of::<u64>()) };
+        // It cannot fail before 2^64 signals have come; every write is an edge for epoll, read or not.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+}
+
+/// A signal that has been listened to.
+struct Entry {
+    line: Arc<Line>,
+    /// The action had been the default one. The handler stays for the life of the process, as other users may rely on it; so the
+    /// default action is emulated.
+    was_default: bool,
+    /// What tells the listeners, unless it is restored.
+    strike: Option<SigId>,
+    /// What emulates the default action, if it is restored.
+    default: Option<SigId>,
+}
+
+/// By number.
+static ENTRIES: Mutex<BTreeMap<c_int, Entry>> = Mutex::new(BTreeMap::new());
+
+impl Entry {
+    fn new(signal: c_int) -> io::Result<Self> {
+        let (line, was_default) = (Arc::new(Line::new()?), is_default(signal)?);
+        Ok(Self { line, was_default, strike: None, default: None })
     }
 
-    /// The eventfd; made if there is none.
-    fn bell(&self) -> io::Result<BorrowedFd<'static>> {
-        // Ordering: Relaxed; written under the lock that the caller holds.
-        let mut bell = self.bell.load(Ordering::Relaxed);
-        if bell == NO_BELL {
-            bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?.into_raw_fd();
-            // Ordering: Relaxed; as above. For the handler it is written before the handler is
-            // installed.
-            self.bell.store(bell, Ordering::Relaxed);
+    fn listen(&mut self, signal: c_int) -> io::Result<()> {
+        if self.strike.is_none() {
+            let line = Arc::clone(&self.line);
+            // SAFETY: async-signal-safe: an atomic, and one system call. It does not panic.
+            self.strike = Some(unsafe { low_level::register(signal, move || line.strike())? });
         }
-        // SAFETY: INV-BELL.
-        Ok(unsafe { BorrowedFd::borrow_raw(bell) })
+        // Until here the default action holds.
+        self.default.take().map(low_level::unregister);
+        Ok(())
+    }
+
+    fn restore(&mut self, signal: c_int) -> io::Result<()> {
+        if self.strike.is_none() {
+            return Ok(());
+        }
+        if self.was_default {
+            // SAFETY: async-signal-safe, both functions say so.
+            self.default = Some(unsafe { low_level::register(signal, move || end(signal))? });
+        }
+        // No signal is lost between the two.
+        self.strike.take().map(low_level::unregister);
+        Ok(())
     }
 }
 
-/// Ensures that the handler is installed. Returns the signal's line, and a descriptor of its
-/// eventfd for the caller (epoll needs a separate descriptor for each listener of a runtime).
-pub(super) fn listen(signal: c_int) -> io::Result<(&'static Line, OwnedFd)> {
-    let line = line(signal)?;
-    let mut installed = lock();
-    let bell = line.bell()?.try_clone_to_owned()?;
-    let slot = &mut installed[signal as usize];
-    if slot.is_none() {
-        *slot = Some(install(signal, line)?);
+/// Does in the handler what the system does by default.
+fn end(signal: c_int) {
+    // It knows the standard signals. Of others the default is to end the process, here with a shell's status for it.
+    if low_level::emulate_default_handler(signal).is_err() {
+        low_level::exit(128 + signal);
     }
-    Ok((line, bell))
 }
 
-/// Restores the action from before.
+/// Ensures that the signal is delivered. Returns its line, and a descriptor of its eventfd for the caller (epoll needs a separate
+/// descriptor for each listener of a runtime).
+pub(super) fn listen(signal: c_int) -> io::Result<(Arc<Line>, OwnedFd)> {
+    check(signal)?;
+    let mut entries = lock();
+    if !entries.contains_key(&signal) {
+        entries.insert(signal, Entry::new(signal)?);
+    }
+    let entry = entries.get_mut(&signal).expect("there is one now");
+    let bell = entry.line.bell.try_clone()?;
+    entry.listen(signal)?;
+    Ok((Arc::clone(&entry.line), bell))
+}
+
+/// Restores what a signal did before it was listened to.
 pub(super) fn restore(signal: c_int) -> io::Result<()> {
-    let Ok(_) = line(signal) else { return Ok(()) };
-    let slot = &mut lock()[signal as usize];
-    if let Some(before) = *slot {
-        // SAFETY: an action that came from the system.
-        unsafe { exchange(signal, Some(&before))? };
-        *slot = None;
-    }
-    Ok(())
+    lock().get_mut(&signal).map_or(Ok(()), |entry| entry.restore(signal))
 }
 
-fn line(signal: c_int) -> io::Result<&'static Line> {
+fn check(signal: c_int) -> io::Result<()> {
     // The C library's own signals are between the standard signals and the real-time ones.
     let standard = 1..32;
     let refused =
@@ -121,7 +131,7 @@ fn line(signal: c_int) -> io::Result<&'static Line> {
     if (standard.contains(&signal) || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signal))
         && !refused.contains(&signal)
     {
-        return Ok(&LINES[signal as usize]);
+        return Ok(());
     }
     Err(io::Error::new(
         io::ErrorKind::InvalidInput,
@@ -129,85 +139,18 @@ fn line(signal: c_int) -> io::Result<&'static Line> {
     ))
 }
 
-fn lock() -> MutexGuard<'static, [Option<libc::sigaction>; SIGNALS]> {
-    // A poisoned lock only means that a thread panicked; the table stays valid.
-    INSTALLED.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock() -> MutexGuard<'static, BTreeMap<c_int, Entry>> {
+    // A poisoned lock only means that a thread panicked; the entries stay valid.
+    ENTRIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Installs the handler; returns the action before.
-fn install(signal: c_int, line: &Line) -> io::Result<libc::sigaction> {
-    // SAFETY: only asks.
-    let before = unsafe { exchange(signal, None)? };
-    let ours = on_signal as *const () as libc::sighandler_t;
-    // (This handler may be there already, if other code has restored it: it must not call itself.)
-    let calls_on = ![libc::SIG_DFL, libc::SIG_IGN, ours].contains(&before.sa_sigaction);
-    // Ordering: Relaxed; written under the lock that the caller holds.
-    let older = line.before.load(Ordering::Relaxed);
-    let calls_on = match calls_on {
-        true => Box::into_raw(Box::new(Before { action: before, _older: older })),
-        false => null_mut(),
-    };
-    // Written before the handler is installed, which must find it. (It stays when the action is
-    // restored: a handler may be running.)
-    // Ordering: Release pairs with the Acquire in `on_signal`.
-    line.before.store(calls_on, Ordering::Release);
-    // SAFETY: an action is plain data.
-    let mut action: libc::sigaction = unsafe { mem::zeroed() };
-    action.sa_sigaction = ours;
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-    // SAFETY: of the type that its flags name, and async-signal-safe, see there. Its mask is empty.
-    unsafe { exchange(signal, Some(&action)) }
-}
-
-/// Sets the action, if one is given; returns the action before.
-///
-/// # Safety
-/// The action's handler is of the type that its flags name, and may run wherever a signal
-/// interrupts.
-unsafe fn exchange(signal: c_int, action: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
-    // SAFETY: plain data.
-    let mut before = unsafe { mem::zeroed() };
-    let action = action.map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: null or a reference, and a place on this stack. The rest is the caller's contract.
-    if unsafe { libc::sigaction(signal, action, &raw mut before) } != 0 {
+/// Whether the signal has the system's default action now.
+fn is_default(signal: c_int) -> io::Result<bool> {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: it only asks: no new action, and a place on this stack for the one that is there.
+    if unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(before)
-}
-
-/// The handler. Async-signal-safe: atomics, and one system call.
-extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the thread's own; the interrupted code may be about to read it.
-    let errno = unsafe { *libc::__errno_location() };
-    let line = &LINES[signal as usize];
-    line.strike();
-    // Ordering: Acquire pairs with the Release in `install`.
-    // SAFETY: INV-BEFORE.
-    if let Some(before) = unsafe { line.before.load(Ordering::Acquire).as_ref() } {
-        // SAFETY: the program's own handler for this signal, called as the system would.
-        unsafe { call(&before.action, signal, info, context) };
-    }
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
-}
-
-/// # Safety
-/// INV-BEFORE; in a handler of this signal, with what it was given.
-unsafe fn call(
-    action: &libc::sigaction,
-    signal: c_int,
-    info: *mut libc::siginfo_t,
-    context: *mut c_void,
-) {
-    type WithInfo = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
-    type Plain = extern "C" fn(c_int);
-    if action.sa_flags & libc::SA_SIGINFO != 0 {
-        // SAFETY: the flag means that the function is of this type.
-        let handler: WithInfo = unsafe { mem::transmute(action.sa_sigaction) };
-        handler(signal, info, context);
-    } else {
-        // SAFETY: without the flag it is of this type.
-        let handler: Plain = unsafe { mem::transmute(action.sa_sigaction) };
-        handler(signal);
-    }
+    // SAFETY: the system has written it.
+    Ok(unsafe { action.assume_init() }.sa_sigaction == libc::SIG_DFL)
 }

@@ -17,14 +17,16 @@
 //!
 //! signalfd(2) reports only signals that are blocked in every thread, and a library cannot ensure
 //! that: running threads keep their masks. Child processes inherit the masks through `exec`, and
-//! `SIGTERM` can then no longer stop their programs. So there is a handler, as in the crate
-//! `signal-hook` and in tokio. It counts the signal, and writes to an eventfd that epoll watches;
+//! `SIGTERM` can then no longer stop their programs. So there is a handler, that of the crate
+//! `signal-hook-registry`, as in tokio. It counts the signal, and writes to an eventfd that epoll watches;
 //! both are allowed in a handler at any point. The handler wakes no task itself, since a waker of
 //! another executor may take a lock that the interrupted code holds. No thread's mask is changed,
 //! and `exec` resets handlers, so child processes are not affected.
 //!
-//! - A handler that the program had for a signal is called after this crate's. System calls that it
-//!   interrupts are restarted (`SA_RESTART`).
+//! - Others in the process may listen to the same signal by that crate, such as tokio: each gets it. A handler that the program had before is
+//!   called first. One that is installed later, without that crate, takes the signal from all of them, unless it calls the handler from before.
+//! - System calls that a signal interrupts are restarted (`SA_RESTART`). The handler runs on the stack that it interrupts: a program with
+//!   stacks of its own needs some hundred bytes of room there.
 //! - After the first [`signal`] for a kind, the signal's default action is disabled, even when no
 //!   listener is left: otherwise a signal would end a program that makes new listeners in a loop,
 //!   if it came between two of them. [`restore`] brings the default back, for instance so that a
@@ -42,6 +44,7 @@ use core::{
 use std::{
     io::{self, ErrorKind},
     os::fd::OwnedFd,
+    sync::Arc,
 };
 
 use futures_util::stream::Stream;
@@ -61,7 +64,7 @@ use crate::Async;
 /// calling thread is in no runtime; other errors of the operating system.
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     let (line, bell) = delivery::listen(kind.as_raw())?;
-    Ok(Signal { bell: Async::from_nonblocking(bell)?, line, seen: line.count(), kind })
+    Ok(Signal { bell: Async::from_nonblocking(bell)?, seen: line.count(), line, kind })
 }
 
 /// Waits for Ctrl-C (`SIGINT`), from its first poll on.
@@ -92,7 +95,11 @@ pub async fn ctrl_c() -> io::Result<()> {
 /// action.
 ///
 /// Listeners get no more signals until [`signal`] is called for it again. Does nothing if
-/// [`signal`] was never called for it.
+/// [`signal`] was never called for it. Others in the process that listen to it by `signal-hook-registry` go on; but where the default
+/// action ends the process, it does so for all.
+///
+/// The handler stays, and does what the system would: if the default action is to stop the process, it does so by `SIGSTOP`; if a real-time signal
+/// ends the process, its status is 128 and the signal's number.
 ///
 /// # Errors
 /// Errors of the operating system.
@@ -109,7 +116,7 @@ pub struct Signal {
     /// The listener's own descriptor for the eventfd of the signal. Every write to it is an event
     /// in the listener's runtime.
     bell: Async<OwnedFd>,
-    line: &'static Line,
+    line: Arc<Line>,
     /// The count of signals at the last `recv`.
     seen: u32,
     kind: SignalKind,
@@ -149,7 +156,7 @@ impl Signal {
 
     /// Whether the signal has come since the last call. Does not wait; one load.
     pub fn try_recv(&mut self) -> bool {
-        news(self.line, &mut self.seen).is_ok()
+        news(&self.line, &mut self.seen).is_ok()
     }
 
     /// What it listens for.

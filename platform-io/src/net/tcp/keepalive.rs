@@ -3,7 +3,10 @@
 use core::time::Duration;
 use std::io;
 
-use rustix::{fd::BorrowedFd, net::sockopt};
+use rustix::net::sockopt;
+use socket2::{SockRef, TcpKeepalive};
+
+use super::options::whole_seconds;
 
 /// When an idle connection is probed, and when it is closed. Times are whole seconds, rounded up. A
 /// value that is not set stays as it was (a new socket has the system's defaults,
@@ -47,31 +50,32 @@ impl Keepalive {
     }
 }
 
-/// Switches probes on, with these values, or off.
-pub(super) fn set(fd: BorrowedFd<'_>, keepalive: Option<&Keepalive>) -> io::Result<()> {
+/// Switches probes on, with these values, or off. If it fails, probes may be on.
+pub(super) fn set(socket: SockRef<'_>, keepalive: Option<&Keepalive>) -> io::Result<()> {
     let Some(Keepalive { idle, interval, count }) = keepalive else {
-        return Ok(sockopt::set_socket_keepalive(fd, false)?);
+        return socket.set_keepalive(false);
     };
+    let mut params = TcpKeepalive::new();
     if let Some(time) = idle {
-        sockopt::set_tcp_keepidle(fd, *time)?;
+        params = params.with_time(whole_seconds(*time));
     }
     if let Some(time) = interval {
-        sockopt::set_tcp_keepintvl(fd, *time)?;
+        params = params.with_interval(whole_seconds(*time));
     }
     if let Some(probes) = count {
-        sockopt::set_tcp_keepcnt(fd, *probes)?;
+        params = params.with_retries(*probes);
     }
-    Ok(sockopt::set_socket_keepalive(fd, true)?)
+    socket.set_tcp_keepalive(&params)
 }
 
-/// The values in force, all three; `None` if probes are off.
-pub(super) fn get(fd: BorrowedFd<'_>) -> io::Result<Option<Keepalive>> {
-    if !sockopt::socket_keepalive(fd)? {
+/// The values in force, all three; `None` if probes are off. By rustix, as socket2 reads them on some systems alone.
+pub(super) fn get(socket: SockRef<'_>) -> io::Result<Option<Keepalive>> {
+    if !socket.keepalive()? {
         return Ok(None);
     }
     Ok(Some(Keepalive {
-        idle: Some(sockopt::tcp_keepidle(fd)?),
-        interval: Some(sockopt::tcp_keepintvl(fd)?),
-        count: Some(sockopt::tcp_keepcnt(fd)?),
+        idle: Some(sockopt::tcp_keepidle(&*socket)?),
+        interval: Some(sockopt::tcp_keepintvl(&*socket)?),
+        count: Some(sockopt::tcp_keepcnt(&*socket)?),
     }))
 }

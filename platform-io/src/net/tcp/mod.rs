@@ -6,7 +6,7 @@ mod hyper;
 mod incoming;
 mod keepalive;
 mod listener;
-mod options;
+pub(super) mod options;
 mod socket;
 mod stream;
 

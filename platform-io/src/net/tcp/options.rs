@@ -1,13 +1,12 @@
 //! The options of a connection.
 
-use core::time::Duration;
+use core::{net::SocketAddr, time::Duration};
 use std::io;
 
-use rustix::{fd::AsFd, net::sockopt};
+use socket2::{SockAddr, SockRef, Socket};
 
 use super::{
     keepalive::{self, Keepalive},
-    socket,
     stream::TcpStream,
 };
 
@@ -18,7 +17,7 @@ impl TcpStream {
     /// # Errors
     /// Errors of the operating system.
     pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
-        Ok(sockopt::set_tcp_nodelay(self, on)?)
+        SockRef::from(self).set_tcp_nodelay(on)
     }
 
     /// Whether small writes are sent at once.
@@ -26,15 +25,15 @@ impl TcpStream {
     /// # Errors
     /// Errors of the operating system.
     pub fn nodelay(&self) -> io::Result<bool> {
-        Ok(sockopt::tcp_nodelay(self)?)
+        SockRef::from(self).tcp_nodelay()
     }
 
     /// Probes a silent connection, as given; `None` switches the probes off.
     ///
     /// # Errors
-    /// Errors of the operating system, also for values out of range.
+    /// Errors of the operating system, also for values out of range; probes may be on then.
     pub fn set_keepalive(&self, keepalive: Option<&Keepalive>) -> io::Result<()> {
-        keepalive::set(self.as_fd(), keepalive)
+        keepalive::set(SockRef::from(self), keepalive)
     }
 
     /// How a silent connection is probed, all values filled in; `None` if it is not.
@@ -42,7 +41,7 @@ impl TcpStream {
     /// # Errors
     /// Errors of the operating system.
     pub fn keepalive(&self) -> io::Result<Option<Keepalive>> {
-        keepalive::get(self.as_fd())
+        keepalive::get(SockRef::from(self))
     }
 
     /// `SO_LINGER`: what closing does with bytes that the peer has not acknowledged. `None`: they
@@ -53,7 +52,7 @@ impl TcpStream {
     /// # Errors
     /// Errors of the operating system.
     pub fn set_linger(&self, time: Option<Duration>) -> io::Result<()> {
-        Ok(sockopt::set_socket_linger(self, time)?)
+        SockRef::from(self).set_linger(time.map(whole_seconds))
     }
 
     /// What closing does, see [`set_linger`](Self::set_linger).
@@ -61,7 +60,7 @@ impl TcpStream {
     /// # Errors
     /// Errors of the operating system.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
-        Ok(sockopt::socket_linger(self)?)
+        SockRef::from(self).linger()
     }
 
     /// How many hops packets live: `IP_TTL`, or `IPV6_UNICAST_HOPS`.
@@ -69,7 +68,7 @@ impl TcpStream {
     /// # Errors
     /// Errors of the operating system; not 1 to 255.
     pub fn set_ttl(&self, hops: u32) -> io::Result<()> {
-        socket::set_ttl(self.as_fd(), hops)
+        set_ttl(&SockRef::from(self), hops)
     }
 
     /// How many hops packets live.
@@ -77,7 +76,7 @@ impl TcpStream {
     /// # Errors
     /// Errors of the operating system.
     pub fn ttl(&self) -> io::Result<u32> {
-        socket::ttl(self.as_fd())
+        ttl(&SockRef::from(self))
     }
 
     /// `SO_RCVBUF` in bytes; the system doubles it, limits it, and no longer tunes the buffer
@@ -86,7 +85,7 @@ impl TcpStream {
     /// # Errors
     /// Errors of the operating system.
     pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        Ok(sockopt::set_socket_recv_buffer_size(self, bytes)?)
+        SockRef::from(self).set_recv_buffer_size(bytes)
     }
 
     /// `SO_RCVBUF` in bytes, as the system counts.
@@ -94,7 +93,7 @@ impl TcpStream {
     /// # Errors
     /// Errors of the operating system.
     pub fn recv_buffer_size(&self) -> io::Result<usize> {
-        Ok(sockopt::socket_recv_buffer_size(self)?)
+        SockRef::from(self).recv_buffer_size()
     }
 
     /// `SO_SNDBUF` in bytes; the system doubles it, limits it, and no longer tunes the buffer
@@ -103,7 +102,7 @@ impl TcpStream {
     /// # Errors
     /// Errors of the operating system.
     pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        Ok(sockopt::set_socket_send_buffer_size(self, bytes)?)
+        SockRef::from(self).set_send_buffer_size(bytes)
     }
 
     /// `SO_SNDBUF` in bytes, as the system counts.
@@ -111,6 +110,97 @@ impl TcpStream {
     /// # Errors
     /// Errors of the operating system.
     pub fn send_buffer_size(&self) -> io::Result<usize> {
-        Ok(sockopt::socket_send_buffer_size(self)?)
+        SockRef::from(self).send_buffer_size()
     }
+
+    /// The traffic class of packets (not on Windows), 0 to 255: `IP_TOS`, or `IPV6_TCLASS`. The upper six bits are the DSCP; the system keeps the
+    /// lower two for itself.
+    ///
+    /// # Errors
+    /// Errors of the operating system; more than 255.
+    #[cfg(not(windows))]
+    pub fn set_traffic_class(&self, class: u32) -> io::Result<()> {
+        set_traffic_class(&SockRef::from(self), class)
+    }
+
+    /// The traffic class of packets.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    #[cfg(not(windows))]
+    pub fn traffic_class(&self) -> io::Result<u32> {
+        traffic_class(&SockRef::from(self))
+    }
+
+    /// `TCP_USER_TIMEOUT` (Linux alone), in milliseconds, rounded up: sent bytes that stay unacknowledged for this time end the connection. `None`: the system
+    /// chooses, usually about a quarter of an hour.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    #[cfg(target_os = "linux")]
+    pub fn set_user_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        set_user_timeout(SockRef::from(self), time)
+    }
+
+    /// How long sent bytes may stay unacknowledged.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    #[cfg(target_os = "linux")]
+    pub fn user_timeout(&self) -> io::Result<Option<Duration>> {
+        SockRef::from(self).tcp_user_timeout()
+    }
+}
+
+/// The system counts in seconds, and socket2 rounds down: half a second of linger would be a reset.
+pub(super) fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0)))
+}
+
+/// In milliseconds; zero stands for the system's choice, so a time is never rounded to it.
+#[cfg(target_os = "linux")]
+pub(super) fn set_user_timeout(socket: SockRef<'_>, time: Option<Duration>) -> io::Result<()> {
+    let rounded_up = |time: Duration| {
+        let millis = time.as_nanos().div_ceil(1_000_000).max(1);
+        Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+    };
+    socket.set_tcp_user_timeout(time.map(rounded_up))
+}
+
+/// Whether the socket's family is IPv4. On Windows only a socket with an address has one.
+fn is_v4(socket: &Socket) -> io::Result<bool> {
+    Ok(socket.local_addr()?.is_ipv4())
+}
+
+/// Each family has its own option.
+pub(super) fn set_ttl(socket: &Socket, hops: u32) -> io::Result<()> {
+    if is_v4(socket)? {
+        return socket.set_ttl_v4(hops);
+    }
+    // There -1 would be the default.
+    let hops = u8::try_from(hops).map_err(|_| io::ErrorKind::InvalidInput)?;
+    socket.set_unicast_hops_v6(hops.into())
+}
+
+fn ttl(socket: &Socket) -> io::Result<u32> {
+    if is_v4(socket)? { socket.ttl_v4() } else { socket.unicast_hops_v6() }
+}
+
+#[cfg(not(windows))]
+pub(in crate::net) fn set_traffic_class(socket: &Socket, class: u32) -> io::Result<()> {
+    // The system takes the lower eight bits for IPv4, and -1 as the default for IPv6.
+    let class = u32::from(u8::try_from(class).map_err(|_| io::ErrorKind::InvalidInput)?);
+    if is_v4(socket)? {
+        return socket.set_tos_v4(class);
+    }
+    socket.set_tclass_v6(class)
+}
+
+#[cfg(not(windows))]
+pub(in crate::net) fn traffic_class(socket: &Socket) -> io::Result<u32> {
+    if is_v4(socket)? { socket.tos_v4() } else { socket.tclass_v6() }
+}
+
+pub(super) fn inet(addr: SockAddr) -> io::Result<SocketAddr> {
+    addr.as_socket().ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }

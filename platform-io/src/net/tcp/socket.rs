@@ -1,20 +1,26 @@
 //! A socket before it listens or connects.
 
 use core::{fmt, net::SocketAddr, time::Duration};
-use std::{io, net};
+use std::io;
 
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::net::{AddressFamily, SocketType, ipproto, sockopt};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::net::{AddressFamily, SocketType, ipproto};
+use socket2::{SockRef, Socket};
 
 use super::{
     connect::Connecting,
     keepalive::{self, Keepalive},
     listener::TcpListener,
+    options::{self, whole_seconds},
     stream::TcpStream,
 };
 use crate::{net::sys, shown::shows_file};
 
 /// A TCP socket that neither listens nor is connected yet: for options that must be set before.
+///
+/// Options that have no method here, of this type and of the others, have one in the crate `socket2`: `SockRef::from(&socket).set_mark(7)`. Its
+/// own `Socket` becomes one of these by `TcpSocket::try_from(OwnedFd::from(socket))`, one that listens or is connected by way of
+/// the standard library: `TcpListener::try_from(std::net::TcpListener::from(socket))`.
 ///
 /// ```
 /// # filch_io::builder().build().unwrap().block_on(async {
@@ -29,7 +35,7 @@ use crate::{net::sys, shown::shows_file};
 /// # }).unwrap();
 /// ```
 pub struct TcpSocket {
-    fd: OwnedFd,
+    socket: Socket,
 }
 
 impl TcpSocket {
@@ -56,7 +62,8 @@ impl TcpSocket {
     }
 
     fn new(family: AddressFamily) -> io::Result<Self> {
-        Ok(Self { fd: sys::socket(family, SocketType::STREAM, Some(ipproto::TCP))? })
+        let socket = sys::socket(family, SocketType::STREAM, Some(ipproto::TCP))?;
+        Ok(Self { socket: socket.into() })
     }
 
     /// `SO_REUSEADDR`: an address with old connections in `TIME_WAIT` can be bound again. On Windows that needs no option, and this one
@@ -65,7 +72,7 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system.
     pub fn set_reuse_address(&self, on: bool) -> io::Result<()> {
-        Ok(sockopt::set_socket_reuseaddr(&self.fd, on)?)
+        self.socket.set_reuse_address(on)
     }
 
     /// `SO_REUSEPORT` (not on Windows): several sockets of one user listen on one address; the system spreads connections over them.
@@ -74,7 +81,7 @@ impl TcpSocket {
     /// Errors of the operating system.
     #[cfg(not(windows))]
     pub fn set_reuse_port(&self, on: bool) -> io::Result<()> {
-        Ok(sockopt::set_socket_reuseport(&self.fd, on)?)
+        self.socket.set_reuse_port(on)
     }
 
     /// `IPV6_V6ONLY`: a socket for IPv6 does not accept IPv4.
@@ -82,7 +89,7 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system; the socket is for IPv4.
     pub fn set_only_v6(&self, on: bool) -> io::Result<()> {
-        Ok(sockopt::set_ipv6_v6only(&self.fd, on)?)
+        self.socket.set_only_v6(on)
     }
 
     /// How many hops packets live: `IP_TTL`, or `IPV6_UNICAST_HOPS`. Accepted connections inherit it.
@@ -90,7 +97,34 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system; not 1 to 255; on Windows, a socket that is not bound yet.
     pub fn set_ttl(&self, hops: u32) -> io::Result<()> {
-        set_ttl(self.fd.as_fd(), hops)
+        options::set_ttl(&self.socket, hops)
+    }
+
+    /// The traffic class of packets, see [`TcpStream::set_traffic_class`]. Accepted connections inherit it.
+    ///
+    /// # Errors
+    /// Errors of the operating system; more than 255.
+    #[cfg(not(windows))]
+    pub fn set_traffic_class(&self, class: u32) -> io::Result<()> {
+        options::set_traffic_class(&self.socket, class)
+    }
+
+    /// `SO_BINDTODEVICE` (Linux alone): packets go and come through the interface of this name alone, such as `eth0`; `None`: through any.
+    ///
+    /// # Errors
+    /// There is no such interface; the socket is bound to another, and the process lacks the capability to change that.
+    #[cfg(target_os = "linux")]
+    pub fn bind_device(&self, name: Option<&str>) -> io::Result<()> {
+        self.socket.bind_device(name.map(str::as_bytes))
+    }
+
+    /// See [`TcpStream::set_user_timeout`]. Accepted connections inherit it.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    #[cfg(target_os = "linux")]
+    pub fn set_user_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        options::set_user_timeout(SockRef::from(&self.socket), time)
     }
 
     /// `TCP_NODELAY`, see [`TcpStream::set_nodelay`]. Accepted connections inherit it.
@@ -98,15 +132,15 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system.
     pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
-        Ok(sockopt::set_tcp_nodelay(&self.fd, on)?)
+        self.socket.set_tcp_nodelay(on)
     }
 
     /// See [`TcpStream::set_keepalive`]. Accepted connections inherit it.
     ///
     /// # Errors
-    /// Errors of the operating system, also for values out of range.
+    /// Errors of the operating system, also for values out of range; probes may be on then.
     pub fn set_keepalive(&self, keepalive: Option<&Keepalive>) -> io::Result<()> {
-        keepalive::set(self.fd.as_fd(), keepalive)
+        keepalive::set(SockRef::from(&self.socket), keepalive)
     }
 
     /// See [`TcpStream::set_linger`]. Accepted connections inherit it.
@@ -114,7 +148,7 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system.
     pub fn set_linger(&self, time: Option<Duration>) -> io::Result<()> {
-        Ok(sockopt::set_socket_linger(&self.fd, time)?)
+        self.socket.set_linger(time.map(whole_seconds))
     }
 
     /// `SO_RCVBUF` in bytes; the system doubles it, and limits it. Before the connection it also
@@ -123,7 +157,7 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system.
     pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        Ok(sockopt::set_socket_recv_buffer_size(&self.fd, bytes)?)
+        self.socket.set_recv_buffer_size(bytes)
     }
 
     /// `SO_SNDBUF` in bytes; the system doubles it, and limits it.
@@ -131,7 +165,7 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system.
     pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        Ok(sockopt::set_socket_send_buffer_size(&self.fd, bytes)?)
+        self.socket.set_send_buffer_size(bytes)
     }
 
     /// Binds the socket to a local address; port 0 stands for any free port.
@@ -139,7 +173,7 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system, such as `AddrInUse`.
     pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {
-        Ok(rustix::net::bind(&self.fd, &addr)?)
+        self.socket.bind(&addr.into())
     }
 
     /// The local address.
@@ -147,7 +181,7 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(rustix::net::getsockname(&self.fd)?.try_into()?)
+        options::inet(self.socket.local_addr()?)
     }
 
     /// Listens. At most `backlog` connections wait to be accepted; the system limits it
@@ -156,8 +190,8 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system; the calling thread is in no runtime.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
-        rustix::net::listen(&self.fd, i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        TcpListener::from_nonblocking(self.fd.into())
+        self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        TcpListener::from_nonblocking(self.socket.into())
     }
 
     /// Connects.
@@ -172,54 +206,25 @@ impl TcpSocket {
     }
 
     pub(super) fn start(self, addr: SocketAddr) -> io::Result<Connecting> {
-        Connecting::start(self.fd.into(), addr)
+        Connecting::start(self.socket.into(), addr)
     }
 }
 
-/// The family of a socket.
-#[cfg(not(any(windows, target_vendor = "apple", target_os = "dragonfly", target_os = "netbsd")))]
-fn family(fd: BorrowedFd<'_>) -> io::Result<AddressFamily> {
-    Ok(sockopt::socket_domain(fd)?)
-}
-
-/// The family of a socket. On Windows only one with an address has one.
-#[cfg(any(windows, target_vendor = "apple", target_os = "dragonfly", target_os = "netbsd"))]
-fn family(fd: BorrowedFd<'_>) -> io::Result<AddressFamily> {
-    Ok(rustix::net::getsockname(fd)?.address_family())
-}
-
-/// Each family has its own option.
-pub(super) fn set_ttl(fd: BorrowedFd<'_>, hops: u32) -> io::Result<()> {
-    if family(fd)? == AddressFamily::INET {
-        return Ok(sockopt::set_ip_ttl(fd, hops)?);
-    }
-    let hops = u8::try_from(hops).map_err(|_| io::ErrorKind::InvalidInput)?;
-    Ok(sockopt::set_ipv6_unicast_hops(fd, Some(hops))?)
-}
-
-pub(super) fn ttl(fd: BorrowedFd<'_>) -> io::Result<u32> {
-    if family(fd)? == AddressFamily::INET {
-        return Ok(sockopt::ip_ttl(fd)?);
-    }
-    Ok(sockopt::ipv6_unicast_hops(fd)?.into())
-}
-
-/// For options that have no method here: through [`net::TcpStream`] and other crates. The socket
-/// must be a TCP socket; it is made non-blocking.
+/// A socket of another crate, such as `socket2`. It must be a TCP socket, and is made non-blocking.
 impl TryFrom<OwnedFd> for TcpSocket {
     type Error = io::Error;
 
     fn try_from(fd: OwnedFd) -> io::Result<Self> {
-        let socket = net::TcpStream::from(fd);
+        let socket = Socket::from(fd);
         socket.set_nonblocking(true)?;
-        Ok(Self { fd: socket.into() })
+        Ok(Self { socket })
     }
 }
 
-shows_file!([] TcpSocket, fd);
+shows_file!([] TcpSocket, socket);
 
 impl fmt::Debug for TcpSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpSocket").field("fd", &self.fd.as_raw_fd()).finish()
+        f.debug_struct("TcpSocket").field("fd", &self.socket.as_raw_fd()).finish()
     }
 }

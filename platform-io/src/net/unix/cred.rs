@@ -1,7 +1,5 @@
 //! The credentials of the peer.
 
-#[cfg(target_os = "linux")]
-use core::mem;
 use std::{
     io,
     os::fd::{AsFd, AsRawFd},
@@ -20,11 +18,10 @@ pub struct PeerCred {
     pub pid: Option<u32>,
 }
 
-/// `SO_PEERCRED`. (rustix assumes that there is a process id.)
+/// `SO_PEERCRED`. Not by rustix, which assumes that there is a process id, nor by socket2, which has no such option.
 #[cfg(target_os = "linux")]
 pub(super) fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
-    // SAFETY: three numbers, for which zeros are valid.
-    let mut cred: libc::ucred = unsafe { mem::zeroed() };
+    let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: a place on this stack, and its length.
     let result = unsafe {
