@@ -219,8 +219,10 @@ pub(crate) fn show<T>(
 ) {
     #[cfg(feature = "task-dump")]
     if polled.is_pending() {
+        let fd = fd.as_raw_fd();
         // A socket of Windows is a small number too.
-        let fd = fd.as_raw_fd() as i32;
+        #[cfg(windows)]
+        let fd = fd as i32;
         filch::dump::waits(cx.waker(), || match direction {
             Direction::Read => Wait::Read(fd),
             Direction::Write => Wait::Write(fd),
