@@ -1,4 +1,4 @@
-//! `Async`: any file descriptor that epoll supports.
+//! `Async`: any file that the system watches.
 
 use core::{
     fmt,
@@ -32,6 +32,7 @@ use crate::{
 /// - Register a socket after `connect` has been called on it: before that, it counts as hung up.
 /// - If other code closes the file, later operations fail; an operation that already waits is not
 ///   woken.
+/// - On Windows it takes sockets alone: `AsFd` is rustix's there, which every `AsSocket` has.
 ///
 /// Cost: two or three system calls to make one, one to drop it besides `close`; 64 bytes in the
 /// runtime.
@@ -57,7 +58,7 @@ impl<T: AsFd> Async<T> {
     /// Sets the file's `O_NONBLOCK`, and registers it with the current runtime.
     ///
     /// # Errors
-    /// Outside a runtime of this crate; for files that epoll does not support, such as regular ones
+    /// Outside a runtime of this crate; for files that the system does not watch, such as regular ones
     /// ([`Unsupported`](io::ErrorKind::Unsupported)); for a file descriptor that is registered
     /// already ([`AlreadyExists`](io::ErrorKind::AlreadyExists)); and other errors of the operating
     /// system.

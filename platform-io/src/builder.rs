@@ -1,33 +1,34 @@
 //! The options of a runtime with I/O.
 
-use core::{fmt, marker::PhantomData, time::Duration};
+use core::time::Duration;
 
-use filch_std::{BuildError, Host, LongPoll, Pausable, Runtime, UnhandledPanic};
+use filch_std::{BuildError, LongPoll, UnhandledPanic};
 #[cfg(feature = "task-hooks")]
 use filch_std::{SpawnInfo, TaskId};
 
-/// The options of a runtime over the host `H`: those of [`filch_std::Builder`], by the same names.
+use crate::{PausableRuntime, Runtime};
+
+/// The options of a runtime: those of [`filch_std::Builder`], by the same names.
 ///
 /// ```
 /// let runtime = filch_io::builder().workers(2).name("server").build()?;
 /// # Ok::<(), filch_io::BuildError>(())
 /// ```
-pub struct Builder<H>(filch_std::Builder, PhantomData<fn() -> H>);
+#[derive(Clone, Debug)]
+pub struct Builder(filch_std::Builder);
 
-/// The defaults of `filch-std`.
-impl<H: Host> Default for Builder<H> {
-    fn default() -> Self {
-        Self(Runtime::builder(), PhantomData)
-    }
+/// The options of a runtime, at the defaults of `filch-std`.
+pub fn builder() -> Builder {
+    Builder(filch_std::Runtime::builder())
 }
 
 macro_rules! knobs {
     ($($name:ident($($arg:ident: $type:ty),*);)*) => {
-        impl<H: Host> Builder<H> {
+        impl Builder {
             $(
                 #[doc = concat!("As [`filch_std::Builder::", stringify!($name), "`].")]
                 pub fn $name(self, $($arg: $type),*) -> Self {
-                    Self(self.0.$name($($arg),*), PhantomData)
+                    Self(self.0.$name($($arg),*))
                 }
             )*
         }
@@ -77,33 +78,21 @@ knobs! {
     recorder(records: usize);
 }
 
-impl<H: Host> Builder<H> {
-    /// Builds the runtime, with a host of its own.
+impl Builder {
+    /// Builds the runtime, with a poller of its own.
     ///
     /// # Errors
     /// [`BuildError`]; threads that were started have ended by then.
-    pub fn build(self) -> Result<Runtime<H>, BuildError> {
+    pub fn build(self) -> Result<Runtime, BuildError> {
         self.0.build_on()
     }
 
     /// As [`build`](Self::build), with a clock that tests can stop:
-    /// [`time::pause`](filch_std::time::pause). It goes at first.
+    /// [`time::pause`](crate::time::pause). It goes at first.
     ///
     /// # Errors
     /// As [`build`](Self::build).
-    pub fn build_pausable(self) -> Result<Runtime<Pausable<H>>, BuildError> {
+    pub fn build_pausable(self) -> Result<PausableRuntime, BuildError> {
         self.0.build_on()
-    }
-}
-
-impl<H> Clone for Builder<H> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone(), PhantomData)
-    }
-}
-
-impl<H> fmt::Debug for Builder<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Builder").field(&self.0).finish()
     }
 }

@@ -58,11 +58,13 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "polling")]
 #[doc(hidden)]
 #[path = "macros.rs"]
 pub mod __macros;
 mod async_fd;
 mod async_io;
+#[cfg(feature = "polling")]
 mod builder;
 mod counts;
 pub mod driver;
@@ -93,9 +95,12 @@ pub use filch_std::{
 #[cfg(feature = "class-metrics")]
 pub use filch_std::{ClassMetrics, Histogram};
 
+pub use crate::async_fd::Async;
 #[cfg(feature = "polling")]
-pub use crate::polling::Polling;
-pub use crate::{async_fd::Async, builder::Builder};
+pub use crate::{
+    builder::{Builder, builder},
+    polling::Polling,
+};
 
 /// A runtime whose workers sleep in a poller. Made by [`builder`].
 #[cfg(feature = "polling")]
@@ -104,9 +109,3 @@ pub type Runtime = filch_std::Runtime<Polling>;
 /// A runtime with a clock that tests can stop. Made by [`Builder::build_pausable`].
 #[cfg(feature = "polling")]
 pub type PausableRuntime = filch_std::Runtime<Pausable<Polling>>;
-
-/// The options of a runtime, at the defaults of `filch-std`.
-#[cfg(feature = "polling")]
-pub fn builder() -> Builder<Polling> {
-    Builder::default()
-}

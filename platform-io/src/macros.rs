@@ -2,15 +2,11 @@
 
 use core::future::Future;
 
-use filch_std::{
-    __macros::{paused, run_on},
-    Host,
-};
+use filch_std::__macros::{paused, run_on};
 
 use crate::Builder;
 
-#[cfg(feature = "polling")]
-pub fn builder() -> Builder<crate::Polling> {
+pub fn builder() -> Builder {
     crate::builder()
 }
 
@@ -19,7 +15,7 @@ pub fn builder() -> Builder<crate::Polling> {
 /// # Panics
 /// If the runtime cannot be built, and with the future's own panics.
 #[track_caller]
-pub fn run<H: Host, F: Future>(builder: Builder<H>, future: F) -> F::Output {
+pub fn run<F: Future>(builder: Builder, future: F) -> F::Output {
     run_on(builder.build(), future)
 }
 
@@ -28,6 +24,6 @@ pub fn run<H: Host, F: Future>(builder: Builder<H>, future: F) -> F::Output {
 /// # Panics
 /// As [`run`].
 #[track_caller]
-pub fn run_paused<H: Host, F: Future>(builder: Builder<H>, future: F) -> F::Output {
+pub fn run_paused<F: Future>(builder: Builder, future: F) -> F::Output {
     run_on(builder.build_pausable(), paused(future))
 }

@@ -31,7 +31,11 @@
 #![cfg(target_os = "linux")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[doc(hidden)]
+#[path = "macros.rs"]
+pub mod __macros;
 mod alarm;
+mod builder;
 #[cfg(feature = "inspector")]
 pub mod inspector;
 mod linux;
@@ -65,23 +69,10 @@ pub use filch_std::{
 #[cfg(feature = "class-metrics")]
 pub use filch_std::{ClassMetrics, Histogram};
 
-pub use crate::linux::Linux;
-
-/// The options of a runtime. Made by [`builder`].
-pub type Builder = filch_io::Builder<Linux>;
-
-/// The options of a runtime, at the defaults of `filch-std`.
-pub fn builder() -> Builder {
-    Builder::default()
-}
-
-/// What the code of the attributes `main` and `test` calls.
-#[doc(hidden)]
-pub mod __macros {
-    pub use filch_io::__macros::{run, run_paused};
-
-    pub use crate::builder;
-}
+pub use crate::{
+    builder::{Builder, builder},
+    linux::Linux,
+};
 
 /// A runtime whose workers sleep in epoll. Made by [`builder`].
 pub type Runtime = filch_std::Runtime<Linux>;

@@ -73,7 +73,7 @@ impl UnixStream {
         loop {
             match rustix::net::connect(&socket, &to) {
                 Ok(()) => return Self::from_nonblocking(socket.into()),
-                // The backlog is full. A connection is made at once or not at all, so epoll has no
+                // The backlog is full. A connection is made at once or not at all, so there is no
                 // event for it.
                 Err(Errno::AGAIN) => {
                     pause::sleep(rest).await?;

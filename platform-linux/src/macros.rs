@@ -1,0 +1,29 @@
+//! What the code of the attributes `main` and `test` calls.
+
+use core::future::Future;
+
+use filch_std::__macros::{paused, run_on};
+
+use crate::Builder;
+
+pub fn builder() -> Builder {
+    crate::builder()
+}
+
+/// Runs the function's future on a runtime of its own.
+///
+/// # Panics
+/// If the runtime cannot be built, and with the future's own panics.
+#[track_caller]
+pub fn run<F: Future>(builder: Builder, future: F) -> F::Output {
+    run_on(builder.build(), future)
+}
+
+/// As [`run`], on a clock that stands still.
+///
+/// # Panics
+/// As [`run`].
+#[track_caller]
+pub fn run_paused<F: Future>(builder: Builder, future: F) -> F::Output {
+    run_on(builder.build_pausable(), paused(future))
+}
