@@ -62,7 +62,7 @@
 //!   `block_in_place` or `spawn_blocking`: tokio's budget for its task is not renewed inside, so a future that uses tokio could wait for ever.
 //! - A stopped clock ([`time::pause`](crate::time::pause)) stops this runtime's timers, not tokio's, and does not wait for what tokio waits for.
 //! - In a forked child, tokio's thread is missing as all others are: build a runtime there.
-//! - tokio's guards (`Handle::enter`) must be dropped in the reverse order, within a poll. One that is kept is forgotten as the thread ends.
+//! - A guard of a tokio handle must be dropped within the poll that took it. One that is kept is forgotten as the thread ends.
 //!
 //! # Cost
 //!
