@@ -76,6 +76,9 @@ mod polling;
 mod shown;
 mod slab;
 mod source;
+#[cfg(feature = "tokio")]
+#[doc(hidden)]
+pub mod tokio;
 mod whole;
 
 #[cfg(all(feature = "macros", feature = "polling"))]

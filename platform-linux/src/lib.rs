@@ -46,6 +46,8 @@ pub mod process;
 pub mod recorder;
 pub mod signal;
 pub mod stdio;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 
 #[cfg(feature = "hyper")]
 pub use filch_io::hyper;

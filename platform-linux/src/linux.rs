@@ -32,6 +32,9 @@ pub struct Linux {
     poller: Arc<Poller>,
     driver: Driver,
     workers: AtomicU32,
+    /// The tokio runtime that the threads are in.
+    #[cfg(feature = "tokio")]
+    pub(crate) tokio: crate::tokio::Companion,
 }
 
 thread_local! {
@@ -49,7 +52,14 @@ unsafe impl Host for Linux {
     fn new() -> io::Result<Self> {
         let poller = Arc::new(Poller::new()?);
         let driver = Driver::new(Arc::clone(&poller) as _, Mode::Edge);
-        Ok(Self { futex: Futex::new()?, poller, driver, workers: AtomicU32::new(0) })
+        Ok(Self {
+            futex: Futex::new()?,
+            poller,
+            driver,
+            workers: AtomicU32::new(0),
+            #[cfg(feature = "tokio")]
+            tokio: crate::tokio::Companion::default(),
+        })
     }
 
     unsafe fn open(&self) -> io::Result<()> {
@@ -57,6 +67,9 @@ unsafe impl Host for Linux {
     }
 
     unsafe fn close(&self) {
+        // First, as its tasks may have sources of this host.
+        #[cfg(feature = "tokio")]
+        self.tokio.stop();
         self.poller.close(thread::yield_now);
     }
 
@@ -105,6 +118,11 @@ unsafe impl Host for Linux {
 
     fn io(&self) -> Option<&(dyn Any + Send + Sync)> {
         Some(&self.driver)
+    }
+
+    #[cfg(feature = "tokio")]
+    fn entry(&self) -> Option<&dyn filch_std::Entry> {
+        Some(&self.tokio)
     }
 
     fn has_io(&self) -> bool {

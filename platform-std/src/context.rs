@@ -25,9 +25,11 @@ use crate::tracing::Spawner;
 use crate::{
     blocking::Pool,
     clock::Clock,
+    entry::Entry,
     error::{NoRuntime, SpawnError, SpawnErrorKind},
     fork,
     host::Host,
+    hosted::Dress,
     metrics::Metrics,
     pausable::Pausable,
     unhandled::Fall,
@@ -84,6 +86,8 @@ pub(crate) trait Core: Sync {
     /// Makes the calling thread that worker for ever; it runs work only while it waits.
     fn stay_worker(&'static self, worker: WorkerId) -> bool;
     fn begin_shutdown(&self);
+    /// How the runtime wants its threads made.
+    fn dressed(&self) -> Dress;
 }
 
 /// A copyable handle to a runtime, to spawn tasks with. It may outlive the runtime.
@@ -104,6 +108,8 @@ pub(crate) struct Inner {
     pub(crate) heap: &'static Heap,
     pub(crate) spawner: Spawner,
     pub(crate) timers: Timers,
+    /// What else is done in each thread that enters the runtime.
+    pub(crate) entry: Option<&'static dyn Entry>,
     /// The clock, if tests can stop it.
     pub(crate) clock: Option<&'static dyn Clock>,
     /// The process in which the runtime has its threads.

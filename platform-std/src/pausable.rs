@@ -21,6 +21,7 @@ use filch::{Instant, Reactor, WorkerId, atomic::AtomicU32};
 use crate::{
     clock::Clock,
     context::Handle,
+    entry::Entry,
     fork,
     host::{Futex, Host},
     metrics::IoMetrics,
@@ -365,6 +366,10 @@ unsafe impl<H: Host> Host for Pausable<H> {
 
     fn clock(&self) -> Option<&dyn Clock> {
         Some(self)
+    }
+
+    fn entry(&self) -> Option<&dyn Entry> {
+        self.host.entry()
     }
 
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
