@@ -2,10 +2,12 @@
 
 use core::time::Duration;
 
-use filch_std::{BuildError, LongPoll, UnhandledPanic};
+use filch_std::{BuildError, Host, LongPoll, UnhandledPanic};
 #[cfg(feature = "task-hooks")]
 use filch_std::{SpawnInfo, TaskId};
 
+#[cfg(feature = "tokio")]
+use crate::Linux;
 use crate::{PausableRuntime, Runtime};
 
 /// The options of a runtime: those of [`filch_std::Builder`], by the same names.
@@ -15,11 +17,19 @@ use crate::{PausableRuntime, Runtime};
 /// # Ok::<(), filch_linux::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Builder(filch_std::Builder);
+pub struct Builder {
+    inner: filch_std::Builder,
+    #[cfg(feature = "tokio")]
+    tokio: bool,
+}
 
 /// The options of a runtime, at the defaults of `filch-std`.
 pub fn builder() -> Builder {
-    Builder(filch_std::Runtime::builder())
+    Builder {
+        inner: filch_std::Runtime::builder(),
+        #[cfg(feature = "tokio")]
+        tokio: true,
+    }
 }
 
 macro_rules! knobs {
@@ -27,8 +37,9 @@ macro_rules! knobs {
         impl Builder {
             $(
                 #[doc = concat!("As [`filch_std::Builder::", stringify!($name), "`].")]
-                pub fn $name(self, $($arg: $type),*) -> Self {
-                    Self(self.0.$name($($arg),*))
+                pub fn $name(mut self, $($arg: $type),*) -> Self {
+                    self.inner = self.inner.$name($($arg),*);
+                    self
                 }
             )*
         }
@@ -79,12 +90,19 @@ knobs! {
 }
 
 impl Builder {
+    /// Whether the runtime's threads are in a tokio runtime too (default: they are): see [`tokio`](crate::tokio), also for what it costs.
+    #[cfg(feature = "tokio")]
+    pub fn tokio(mut self, on: bool) -> Self {
+        self.tokio = on;
+        self
+    }
+
     /// Builds the runtime, with an epoll of its own.
     ///
     /// # Errors
     /// [`BuildError`]; threads that were started have ended by then.
     pub fn build(self) -> Result<Runtime, BuildError> {
-        self.0.build_on()
+        self.build_on()
     }
 
     /// As [`build`](Self::build), with a clock that tests can stop:
@@ -93,6 +111,17 @@ impl Builder {
     /// # Errors
     /// As [`build`](Self::build).
     pub fn build_pausable(self) -> Result<PausableRuntime, BuildError> {
-        self.0.build_on()
+        self.build_on()
+    }
+
+    fn build_on<H: Host>(self) -> Result<filch_std::Runtime<H>, BuildError> {
+        #[cfg(feature = "tokio")]
+        if self.tokio {
+            return self.inner.build_with(|runtime: &filch_std::Runtime<H>| {
+                let here = *runtime.handle();
+                here.host::<Linux>().map_or(Ok(()), |host| host.tokio.start(here))
+            });
+        }
+        self.inner.build_on()
     }
 }

@@ -53,6 +53,8 @@ pub mod signal;
 mod slab;
 mod source;
 pub mod stdio;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 
 #[cfg(feature = "macros")]
 pub use filch_macros::{linux_main as main, linux_test as test};

@@ -37,6 +37,9 @@ pub struct Linux {
     /// Counts the runtimes that have ended on this host: see `Source`.
     lives: AtomicU32,
     pub(crate) counts: counts::All,
+    /// The tokio runtime that the threads are in.
+    #[cfg(feature = "tokio")]
+    pub(crate) tokio: crate::tokio::Companion,
     /// A forked child shares the epoll, and must not change it.
     process: u32,
 }
@@ -61,6 +64,8 @@ unsafe impl Host for Linux {
             workers: AtomicU32::new(0),
             lives: AtomicU32::new(0),
             counts: counts::All::default(),
+            #[cfg(feature = "tokio")]
+            tokio: crate::tokio::Companion::default(),
             process: filch_std::fork::generation(),
         })
     }
@@ -70,6 +75,9 @@ unsafe impl Host for Linux {
     }
 
     unsafe fn close(&self) {
+        // First, as its tasks may have sources of this host.
+        #[cfg(feature = "tokio")]
+        self.tokio.stop();
         self.poller.close(thread::yield_now);
     }
 
@@ -114,6 +122,11 @@ unsafe impl Host for Linux {
 
     fn io_metrics(&self) -> Option<IoMetrics> {
         Some(self.counts.snapshot())
+    }
+
+    #[cfg(feature = "tokio")]
+    fn entry(&self) -> Option<&dyn filch_std::Entry> {
+        Some(&self.tokio)
     }
 
     fn has_io(&self) -> bool {

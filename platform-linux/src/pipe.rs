@@ -12,6 +12,9 @@
 //! # }).unwrap();
 //! ```
 
+#[cfg(feature = "tokio")]
+mod tokio;
+
 use core::{
     pin::Pin,
     task::{Context, Poll},

@@ -1,9 +1,12 @@
 //! For crates that present a runtime's workers under another API, such as rayon's: the worker that
-//! a thread is, and how a worker waits. Hidden, and outside the stability promise.
+//! a thread is, and how a worker waits. For hosts with threads of their own: how these are in the runtime.
+//! Hidden, and outside the stability promise.
+
+use std::{io, thread};
 
 use filch::WorkerId;
 
-use crate::context::Handle;
+use crate::context::{Handle, Within, enter};
 
 #[doc(hidden)]
 impl Handle {
@@ -54,6 +57,33 @@ impl Handle {
     /// runtime. The runtime must then never be dropped: the drop would wait for this worker.
     pub fn stay_worker(&self, worker: WorkerId) -> bool {
         self.0.core.stay_worker(worker)
+    }
+
+    /// Starts a thread that is in the runtime, made as its workers are. Its name is the runtime's, followed by `name`.
+    ///
+    /// # Errors
+    /// The operating system has no thread.
+    pub fn start_thread(
+        &self,
+        name: &str,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<thread::JoinHandle<()>> {
+        let (dress, here) = (self.0.core.dressed(), *self);
+        let mut builder = thread::Builder::new().name(format!("{}-{name}", dress.name));
+        if let Some(bytes) = dress.stack {
+            builder = builder.stack_size(bytes);
+        }
+        builder.spawn(move || {
+            dress.hooks.around(|| {
+                let _within = Within::new(here);
+                body();
+            });
+        })
+    }
+
+    /// The calling thread is in the runtime from now on, for a thread of other code that has its own beginning and end.
+    pub fn settle_thread(&self) {
+        enter(Some(*self));
     }
 
     /// Cancels every task and ends the workers. Waits for neither.

@@ -16,7 +16,7 @@ use filch::{
 
 use crate::{
     clock::Busy,
-    context::{self, Handle},
+    context::{Handle, Within},
 };
 
 /// Runs a future on the calling thread, in the current runtime.
@@ -173,21 +173,15 @@ impl Drop for Root {
     }
 }
 
-/// The thread is in a runtime until this is dropped.
+/// The thread is in a runtime until this is dropped, and a stopped clock waits for it.
 struct Entered {
-    before: Option<Handle>,
+    _within: Within,
     _busy: Busy,
 }
 
 impl Entered {
     fn new(handle: Handle) -> Self {
-        Self { _busy: Busy::new(handle), before: context::enter(Some(handle)) }
-    }
-}
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        context::enter(self.before);
+        Self { _busy: Busy::new(handle), _within: Within::new(handle) }
     }
 }
 

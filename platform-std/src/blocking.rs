@@ -23,7 +23,7 @@ use filch::{Class, JoinHandle, TaskOptions};
 
 use crate::{
     clock::Hold,
-    context::{self, Handle},
+    context::{Handle, Within},
     error::SpawnError,
     hosted::Dress,
     panics::{lock, quietly},
@@ -162,7 +162,7 @@ impl Pool {
 
     /// The loop of a thread of the pool.
     fn work(&self, handle: Handle) {
-        context::enter(Some(handle));
+        let _within = Within::new(handle);
         let mut state = lock(&self.state);
         loop {
             if let Some(job) = state.queue.pop() {

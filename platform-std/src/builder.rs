@@ -338,7 +338,20 @@ impl Builder {
     /// # Errors
     /// As [`build`](Self::build).
     pub fn build_on<H: Host>(self) -> Result<Runtime<H>, BuildError> {
+        self.build_with(|_| Ok(()))
+    }
+
+    /// As `build_on`; calls `prepare` with the runtime before its first worker starts.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build); [`BuildError::Host`] with the error of `prepare`.
+    #[doc(hidden)]
+    pub fn build_with<H: Host>(
+        self,
+        prepare: impl FnOnce(&Runtime<H>) -> io::Result<()>,
+    ) -> Result<Runtime<H>, BuildError> {
         let runtime = self.build_bare()?;
+        prepare(&runtime).map_err(BuildError::Host)?;
         let executor = &runtime.shared().executor;
         for worker in 0..executor.workers() {
             if let Err(refused) = executor.start(WorkerId::new(worker as u16)) {

@@ -5,6 +5,7 @@ use core::{
     cell::Cell,
     fmt,
     future::Future,
+    marker::PhantomData,
     panic::{RefUnwindSafe, UnwindSafe},
 };
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::{
     error::{NoRuntime, SpawnError, SpawnErrorKind},
     fork,
     host::Host,
+    hosted::Dress,
     metrics::Metrics,
     pausable::Pausable,
     unhandled::Fall,
@@ -82,6 +84,8 @@ pub(crate) trait Core: Sync {
     /// Makes the calling thread that worker for ever; it runs work only while it waits.
     fn stay_worker(&'static self, worker: WorkerId) -> bool;
     fn begin_shutdown(&self);
+    /// How the runtime wants its threads made.
+    fn dressed(&self) -> Dress;
 }
 
 /// A copyable handle to a runtime, to spawn tasks with. It may outlive the runtime.
@@ -102,6 +106,8 @@ pub(crate) struct Inner {
     pub(crate) heap: &'static Heap,
     pub(crate) spawner: Spawner,
     pub(crate) timers: Timers,
+    /// What else is done in each thread that enters the runtime.
+    pub(crate) entry: Option<&'static dyn Entry>,
     /// The clock, if tests can stop it.
     pub(crate) clock: Option<&'static dyn Clock>,
     /// The process in which the runtime has its threads.
@@ -127,6 +133,45 @@ pub(crate) fn enter(handle: Option<Handle>) -> Option<Handle> {
 /// The runtime that the calling thread is in.
 pub(crate) fn current() -> Option<Handle> {
     CURRENT.get()
+}
+
+/// What else is done in each thread that is in a runtime: its workers, also the threads that help it for a while; those of its blocking
+/// pool; callers of [`Handle::block_on`]. The calls of a thread pair like brackets, also those of several runtimes. Neither unwinds.
+pub trait Entry: Sync {
+    /// The calling thread is in the runtime from now on.
+    fn enter(&self);
+
+    /// The end of the last [`enter`](Self::enter) of the calling thread.
+    fn leave(&self);
+}
+
+/// The calling thread is in a runtime until this is dropped. Stays on its thread.
+pub(crate) struct Within {
+    entry: Option<&'static dyn Entry>,
+    before: Option<Handle>,
+    _on_its_thread: PhantomData<*const ()>,
+}
+
+impl Within {
+    #[inline]
+    pub(crate) fn new(handle: Handle) -> Self {
+        let before = enter(Some(handle));
+        let entry = handle.0.entry;
+        if let Some(entry) = entry {
+            entry.enter();
+        }
+        Self { entry, before, _on_its_thread: PhantomData }
+    }
+}
+
+impl Drop for Within {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry {
+            entry.leave();
+        }
+        enter(self.before);
+    }
 }
 
 impl Handle {

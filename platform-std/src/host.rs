@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use filch::{Instant, Reactor, WorkerId, atomic::AtomicU32};
 
-use crate::{clock::Clock, metrics::IoMetrics};
+use crate::{clock::Clock, context::Entry, metrics::IoMetrics};
 
 /// The part of a [`filch::Platform`] that differs between runtimes on an operating system with threads: how to sleep, how
 /// to wake, and where I/O comes from. Threads, thread locals and panics are the runtime's own.
@@ -84,6 +84,12 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// The clock, if tests can stop it: that of a [`Pausable`](crate::Pausable) alone.
     #[doc(hidden)]
     fn clock(&self) -> Option<&dyn Clock> {
+        None
+    }
+
+    /// What else is done in each thread that enters the runtime, and leaves it.
+    #[doc(hidden)]
+    fn entry(&self) -> Option<&dyn Entry> {
         None
     }
 

@@ -374,11 +374,17 @@ impl<H: Host> Hosted<H> {
         }
         // SAFETY: the caller's contract.
         unsafe { self.host.set_worker(Some(worker)) };
+        if let Some(entry) = self.host.entry() {
+            entry.enter();
+        }
     }
 
     /// # Safety
     /// As [`Platform::set_worker`], with `None`.
     unsafe fn leave(&self) {
+        if let Some(entry) = self.host.entry() {
+            entry.leave();
+        }
         // SAFETY: the caller's contract.
         unsafe { self.host.set_worker(None) };
         // Not always the seat on top: a thread may stay a worker of one runtime as it stops being a

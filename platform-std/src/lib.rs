@@ -88,6 +88,8 @@ pub use filch::{
 #[cfg(feature = "macros")]
 pub use filch_macros::{std_main as main, std_test as test};
 
+#[doc(hidden)]
+pub use crate::context::Entry;
 #[cfg(feature = "recorder")]
 pub use crate::recording::Snapshot;
 pub use crate::{

@@ -19,7 +19,7 @@ use filch::{Instant, Reactor, WorkerId, atomic::AtomicU32};
 
 use crate::{
     clock::Clock,
-    context::Handle,
+    context::{Entry, Handle},
     fork,
     host::{Futex, Host},
     metrics::IoMetrics,
@@ -360,6 +360,10 @@ unsafe impl<H: Host> Host for Pausable<H> {
 
     fn clock(&self) -> Option<&dyn Clock> {
         Some(self)
+    }
+
+    fn entry(&self) -> Option<&dyn Entry> {
+        self.host.entry()
     }
 
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {

@@ -22,6 +22,7 @@ use crate::{
     blocking::Pool,
     context::Core,
     host::Host,
+    hosted::Dress,
     metrics::{Begin, Metrics},
     panics::lock,
     runtime::Shared,
@@ -178,6 +179,10 @@ impl<H: Host> Core for Shared<H> {
 
     fn stay_worker(&'static self, worker: WorkerId) -> bool {
         self.executor.worker(worker).map(core::mem::forget).is_ok()
+    }
+
+    fn dressed(&self) -> Dress {
+        self.executor.platform().dressed()
     }
 
     fn begin_shutdown(&self) {

@@ -47,8 +47,8 @@
 //! # hyper-util
 //!
 //! [hyper-util](https://docs.rs/hyper-util) takes these types too, without its feature `tokio`. Its `server::conn::auto` detects
-//! the version of HTTP, its `server::graceful` ends connections in an orderly way. Its pooled client is [`client`] (feature
-//! `hyper-util`).
+//! the version of HTTP, its `server::graceful` ends connections in an orderly way. Its pooled client is `filch_linux::hyper::client()`
+//! (feature `hyper-util`).
 //!
 #![cfg_attr(feature = "hyper-util", doc = "```")]
 #![cfg_attr(not(feature = "hyper-util"), doc = "```ignore")]
@@ -89,9 +89,9 @@
 //! # axum
 //!
 //! A `Router` is a service, which hyper serves as `service_fn(move |request|
-//! router.clone().call(request))` (`call` is of the trait `tower_service::Service`). Do not use
-//! axum's feature `tokio`, and so not `axum::serve`: it spawns onto tokio's runtime, and there is
-//! none. The program `examples/httpd` shows the same with timeouts and an orderly shutdown.
+//! router.clone().call(request))` (`call` is of the trait `tower_service::Service`). The connections are
+//! then tasks on all workers. `axum::serve`, of axum's feature `tokio`, needs this crate's feature `tokio`
+//! too, and runs all connections on tokio's one thread: `filch_linux::tokio` says more. The program `examples/httpd` shows the same with timeouts and an orderly shutdown.
 
 #[cfg(feature = "hyper-util")]
 mod connector;

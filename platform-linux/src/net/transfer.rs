@@ -15,6 +15,18 @@ pub(super) fn receive(socket: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> io
     Ok(rustix::net::recv(socket, buf, flags)?.0)
 }
 
+/// As [`receive`], into the part of the buffer that is not filled, which must not be empty.
+#[cfg(feature = "tokio")]
+pub(super) fn receive_buf(
+    socket: impl AsFd,
+    buf: &mut tokio::io::ReadBuf<'_>,
+) -> io::Result<usize> {
+    crate::tokio::fill(buf, |room| {
+        let ((filled, _), _) = rustix::net::recv(socket, room, RecvFlags::empty())?;
+        Ok(filled.len())
+    })
+}
+
 /// There must be [`room`].
 pub(super) fn receive_vectored(
     socket: impl AsFd,

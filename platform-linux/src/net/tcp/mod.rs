@@ -9,6 +9,8 @@ mod listener;
 mod options;
 mod socket;
 mod stream;
+#[cfg(feature = "tokio")]
+mod tokio;
 
 pub use self::{
     incoming::Incoming, keepalive::Keepalive, listener::TcpListener, socket::TcpSocket,

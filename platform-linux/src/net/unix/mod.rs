@@ -14,6 +14,8 @@ mod hyper;
 mod incoming;
 mod listener;
 mod stream;
+#[cfg(feature = "tokio")]
+mod tokio;
 
 pub use self::{
     cred::PeerCred, datagram::UnixDatagram, incoming::Incoming, listener::UnixListener,

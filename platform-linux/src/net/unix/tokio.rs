@@ -1,0 +1,38 @@
+//! tokio's traits for a connection and its halves.
+
+use core::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+use std::io;
+
+use tokio::io::ReadBuf;
+
+use super::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf, stream::UnixStream};
+use crate::{
+    net::transfer::receive_buf,
+    tokio::{reads, writes},
+};
+
+reads! {
+    UnixStream, stream => stream;
+    &UnixStream, stream => stream;
+    ReadHalf<'_>, half => half.as_ref();
+    OwnedReadHalf, half => half.as_ref();
+}
+
+writes! {
+    UnixStream, stream => stream;
+    &UnixStream, stream => stream;
+    WriteHalf<'_>, half => half.as_ref();
+    OwnedWriteHalf, half => half.as_ref();
+}
+
+impl UnixStream {
+    fn poll_fill_buf(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if buf.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        self.io.poll_read_with(cx, |socket| receive_buf(socket, buf)).map_ok(drop)
+    }
+}

@@ -1,0 +1,55 @@
+//! tokio's traits for pipes.
+
+use core::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+use std::{
+    io::{self, IoSlice},
+    net::Shutdown,
+};
+
+use tokio::io::ReadBuf;
+
+use super::{Receiver, Sender};
+use crate::tokio::{fill, reads, writes};
+
+reads! {
+    Receiver, pipe => pipe;
+    &Receiver, pipe => pipe;
+}
+
+writes! {
+    Sender, pipe => pipe;
+    &Sender, pipe => pipe;
+}
+
+impl Receiver {
+    fn poll_fill_buf(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if buf.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let room = self.room(buf.remaining());
+        let read = |fd: &_| fill(buf, |room| Ok(rustix::io::read(fd, room)?.0.len()));
+        self.io.poll_read_stream_with(cx, room, read).map_ok(drop)
+    }
+}
+
+impl Sender {
+    fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.io.poll_write_with(cx, |fd| Ok(rustix::io::write(fd, buf)?))
+    }
+
+    fn poll_send_vectored(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.io.poll_write_with(cx, |fd| Ok(rustix::io::writev(fd, bufs)?))
+    }
+
+    /// A pipe is closed when it is dropped.
+    fn shutdown(&self, _: Shutdown) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! The tokio runtime beside a runtime: its driver has a thread of its own, and all other threads have its handle.
+
+use core::{cell::RefCell, future::pending, mem::ManuallyDrop, panic::AssertUnwindSafe};
+use std::{
+    io,
+    panic::catch_unwind,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use filch_std::Entry;
+use futures_util::future::{AbortHandle, abortable};
+use tokio::runtime::{self, EnterGuard, Handle};
+
+/// The tokio runtime beside the runtime on a host, while there is one.
+#[derive(Default)]
+pub(crate) struct Companion(Mutex<Option<Running>>);
+
+struct Running {
+    handle: Arc<Handle>,
+    stop: AbortHandle,
+    thread: thread::JoinHandle<()>,
+}
+
+thread_local! {
+    /// What the calling thread is in, the innermost last; `None` for a runtime without a companion. What is still there as the thread
+    /// ends is leaked, as tokio's own value of the thread may be gone by then.
+    static ENTERED: RefCell<Vec<ManuallyDrop<Option<Entered>>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Companion {
+    /// Builds it, and starts the thread of its driver. Called before the first worker starts.
+    pub(crate) fn start(&self, here: filch_std::Handle) -> io::Result<()> {
+        let mut builder = runtime::Builder::new_current_thread();
+        // The threads of its blocking pool.
+        let tokio = builder.enable_all().on_thread_start(move || here.settle_thread()).build()?;
+        let handle = Arc::new(tokio.handle().clone());
+        let tokio = Owned(Some(tokio));
+        let (forever, stop) = abortable(pending::<()>());
+        let thread = here.start_thread("tokio", move || tokio.block_on(forever))?;
+        *self.running() = Some(Running { handle, stop, thread });
+        Ok(())
+    }
+
+    /// Ends it: its tasks are dropped on its thread, which has ended by the return, unless that is the caller.
+    pub(crate) fn stop(&self) {
+        let Some(running) = self.running().take() else { return };
+        running.stop.abort();
+        if running.thread.thread().id() != thread::current().id() {
+            // A panic of its driver has been printed.
+            drop(running.thread.join());
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry for Companion {
+    fn enter(&self) {
+        let handle = self.running().as_ref().map(|running| Arc::clone(&running.handle));
+        let entered = ManuallyDrop::new(handle.and_then(Entered::new));
+        // A thread that is about to end has no place for it.
+        let _ = ENTERED.try_with(|all| all.borrow_mut().push(entered));
+    }
+
+    fn leave(&self) {
+        let Ok(Some(last)) = ENTERED.try_with(|all| all.borrow_mut().pop()) else { return };
+        // It panics, and has printed why, if the program has kept a guard of its own on this thread.
+        drop(catch_unwind(AssertUnwindSafe(|| drop(ManuallyDrop::into_inner(last)))));
+    }
+}
+
+/// The calling thread is in a tokio runtime until this is dropped.
+///
+/// INV-ENTERED: the guard borrows what the `Arc` points to. It is the first field, so it is dropped first.
+struct Entered {
+    _guard: EnterGuard<'static>,
+    _handle: Arc<Handle>,
+}
+
+impl Entered {
+    fn new(handle: Arc<Handle>) -> Option<Self> {
+        if Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {
+            return None;
+        }
+        let guard = handle.enter();
+        // SAFETY: INV-ENTERED: the handle lives as long as the guard, and stays in its place when the `Arc` moves.
+        let guard = unsafe { core::mem::transmute::<EnterGuard<'_>, EnterGuard<'static>>(guard) };
+        Some(Self { _guard: guard, _handle: handle })
+    }
+}
+
+/// Does not wait when it is dropped: as in the pool of `filch-std`, closures that block go on to their ends.
+struct Owned(Option<runtime::Runtime>);
+
+impl Owned {
+    fn block_on<F: Future>(&self, future: F) {
+        if let Some(tokio) = &self.0 {
+            tokio.block_on(future);
+        }
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if let Some(tokio) = self.0.take() {
+            tokio.shutdown_background();
+        }
+    }
+}
