@@ -97,10 +97,15 @@
 mod connector;
 mod executor;
 mod io;
+#[cfg(feature = "hyper-util")]
+mod server;
 mod timer;
 
 #[cfg(feature = "hyper-util")]
-pub use self::connector::{ConnectInfo, Connector, client, client_builder};
+pub use self::{
+    connector::{ConnectInfo, Connector, client, client_builder},
+    server::{serve, serve_until},
+};
 pub use self::{
     executor::Executor,
     io::Io,
