@@ -8,12 +8,9 @@ use axum::{
     },
     response::{Html, Response},
     routing::get,
-    serve::ListenerExt,
 };
-use tokio::{
-    net::TcpListener,
-    sync::broadcast::{self, Sender, error::RecvError},
-};
+use filch_linux::{hyper::serve, net::TcpListener};
+use tokio::sync::broadcast::{self, Sender, error::RecvError};
 
 type Room = Sender<Utf8Bytes>;
 
@@ -22,16 +19,15 @@ async fn main() -> std::io::Result<()> {
     let addr = std::env::args().nth(1).unwrap_or("127.0.0.1:8080".into());
     let listener = TcpListener::bind(addr).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    // Small messages do not wait for each other.
-    let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
     let room: Room = broadcast::channel(1_024).0;
     let page = get(async || Html(include_str!("page.html")));
     let app = Router::new().route("/", page).route("/chat", get(enter)).with_state(room);
-    axum::serve(listener, app).await
+    serve(listener, app).await
 }
 
 async fn enter(request: WebSocketUpgrade, State(room): State<Room>) -> Response {
-    request.on_upgrade(async |socket| drop(talk(socket, room).await))
+    // axum's own task would run on tokio's one thread.
+    request.on_upgrade(async |socket| drop(filch_linux::spawn(talk(socket, room)).await))
 }
 
 /// Until the client leaves.

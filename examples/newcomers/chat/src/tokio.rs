@@ -31,6 +31,7 @@ async fn main() -> std::io::Result<()> {
 }
 
 async fn enter(request: WebSocketUpgrade, State(room): State<Room>) -> Response {
+    // In a task of axum's own, on any worker.
     request.on_upgrade(async |socket| drop(talk(socket, room).await))
 }
 

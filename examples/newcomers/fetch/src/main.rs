@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use axum::{Router, routing::get};
+use filch_linux::{hyper::serve, net::TcpListener, spawn};
 use futures_util::{StreamExt, stream};
 use reqwest::Client;
-use tokio::net::TcpListener;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -16,12 +16,12 @@ const AT_A_TIME: usize = 64;
 async fn main() -> Result<(), Error> {
     let url = match std::env::args().nth(1) {
         Some(url) => url,
-        None => serve().await?,
+        None => server().await?,
     };
     let client = Client::new();
     let begin = Instant::now();
     let (mut times, mut bytes, mut errors) = (Vec::new(), 0, Vec::new());
-    let start = || filch_linux::spawn(fetch(client.clone(), url.clone()));
+    let start = || spawn(fetch(client.clone(), url.clone()));
     let mut answers = stream::repeat_with(start).take(REQUESTS).buffer_unordered(AT_A_TIME);
     while let Some(answer) = answers.next().await {
         match answer? {
@@ -51,10 +51,10 @@ async fn fetch(client: Client, url: String) -> reqwest::Result<(Duration, usize)
     Ok((begin.elapsed(), answer.len()))
 }
 
-async fn serve() -> std::io::Result<String> {
+async fn server() -> std::io::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
     let app = Router::new().route("/", get("hello"));
-    filch_linux::spawn(async { axum::serve(listener, app).await }).detach();
+    spawn(serve(listener, app)).detach();
     Ok(url)
 }
