@@ -1,12 +1,12 @@
 //! A connection, from its first byte to an orderly shutdown.
 
-use core::{convert::Infallible, pin::pin, time::Duration};
+use core::{convert::Infallible, future::Future, pin::pin, time::Duration};
 use std::sync::Arc;
 
 use axum::{
     Router,
     body::Body,
-    http::{HeaderValue, Request, Response, Version as HttpVersion, header::CONNECTION},
+    http::{HeaderValue, Request, Response, Version, header::CONNECTION},
 };
 use filch_examples::server::Closing;
 use filch_linux::{
@@ -15,16 +15,13 @@ use filch_linux::{
     time,
 };
 use futures_util::future::{Either, select};
-use hyper::{
-    body::Incoming,
-    server::conn::{http1, http2},
-    service::service_fn,
-};
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::server::conn::auto;
 use tower_service::Service;
 
-use crate::tracked::{Tracked, Version};
+use crate::tracked::{Track, Tracked};
 
-/// How long an HTTP/1 connection must be idle before it is closed at shutdown.
+/// How long a connection must be idle before it is closed at shutdown, unless it is one of HTTP/2.
 ///
 /// The client's next request may be in transit, and the server cannot know. So the server does not
 /// close the connection at once: it answers requests that come in this time with `connection:
@@ -46,81 +43,63 @@ impl Http {
     /// Serves until the client or the server ends the connection. Errors of the connection are
     /// ignored.
     pub(crate) async fn serve(self: Arc<Self>, stream: TcpStream, closing: Closing) {
-        let mut stream = Tracked::new(stream);
-        match self.version(&mut stream, &closing).await {
-            Some(Version::Http1) => self.serve_http1(stream, closing).await,
-            Some(Version::Http2) => self.serve_http2(stream, closing).await,
-            None => {}
-        }
-    }
-
-    /// The version, if the client sends something in time.
-    async fn version(&self, stream: &mut Tracked, closing: &Closing) -> Option<Version> {
+        let stream = Tracked::new(stream);
         let track = stream.track();
-        let mut sniff = pin!(time::timeout(self.header_timeout, stream.sniff()));
-        let sniffed = match select(sniff.as_mut(), pin!(closing.begun())).await {
-            Either::Left((sniffed, _)) => sniffed,
-            Either::Right(_) => loop {
-                match time::timeout(QUIET, sniff.as_mut()).await {
-                    Ok(sniffed) => break sniffed,
-                    Err(_) if track.is_idle() => return None,
-                    Err(_) => {}
-                }
-            },
-        };
-        sniffed.ok()?.ok()?
-    }
-
-    async fn serve_http1(&self, stream: Tracked, closing: Closing) {
-        let track = stream.track();
-        let service = service_fn(|request| respond(self.router.clone(), &closing, request));
-        let mut http = http1::Builder::new();
-        http.timer(Timer::new()).header_read_timeout(self.header_timeout);
-        // A client may shut down its direction after its last request, and still wait for the
-        // answer.
-        http.half_close(true);
-        let mut connection = pin!(http.serve_connection(stream, service));
-        if let Either::Left(_) = select(connection.as_mut(), pin!(closing.begun())).await {
-            return;
-        }
-        // If the connection is not idle, there are two cases. A response in progress is the last
-        // one, see `respond`. Or the head of a request is incomplete, for which there is the
-        // timeout.
-        while time::timeout(QUIET, connection.as_mut()).await.is_err() {
-            if track.is_idle() {
-                connection.as_mut().graceful_shutdown();
-                drop(connection.await);
-                return;
-            }
-        }
-    }
-
-    /// HTTP/2 has an orderly shutdown of its own: the server tells the client the last request that
-    /// it serves.
-    async fn serve_http2(&self, stream: Tracked, closing: Closing) {
         let service = service_fn({
-            let (router, closing) = (self.router.clone(), closing.clone());
-            move |request| {
-                let (router, closing) = (router.clone(), closing.clone());
-                async move { respond(router, &closing, request).await }
+            let (http, closing, track) = (Arc::clone(&self), closing.clone(), stream.track());
+            move |request: Request<Incoming>| {
+                track.asked(request.version());
+                respond(http.router.clone(), closing.clone(), request)
             }
         });
-        let mut http = http2::Builder::new(Executor::new());
-        http.timer(Timer::new()).keep_alive_interval(PING).keep_alive_timeout(PING);
+        let mut http = auto::Builder::new(Executor::new());
+        http.http1().timer(Timer::new()).header_read_timeout(self.header_timeout);
+        // A client may shut down its direction after its last request, and still wait for the
+        // answer.
+        http.http1().half_close(true);
+        http.http2().timer(Timer::new()).keep_alive_interval(PING).keep_alive_timeout(PING);
         let mut connection = pin!(http.serve_connection(stream, service));
-        if let Either::Right(_) = select(connection.as_mut(), pin!(closing.begun())).await {
+        if !ends_by_itself(self.first(connection.as_mut(), &track), &closing, &track).await {
             connection.as_mut().graceful_shutdown();
             drop(connection.await);
         }
     }
+
+    /// Serves, if there is a request in time: hyper has a limit for the heads of HTTP/1 alone.
+    async fn first(&self, mut connection: impl Future + Unpin, track: &Track) {
+        let in_time = time::timeout(self.header_timeout, &mut connection).await;
+        if in_time.is_err() && track.version().is_some() {
+            connection.await;
+        }
+    }
+}
+
+/// Waits for the end of a connection, or until the server is closing and has to end it.
+async fn ends_by_itself(served: impl Future, closing: &Closing, track: &Track) -> bool {
+    let mut served = pin!(served);
+    if let Either::Left(_) = select(served.as_mut(), pin!(closing.begun())).await {
+        return true;
+    }
+    // HTTP/2 has an orderly shutdown of its own: the server tells the client the last request that
+    // it serves. If another connection is not idle, there are two cases. A response in progress is
+    // the last one, see `respond`. Or the head of a request is incomplete, for which there is the
+    // timeout.
+    while track.version() != Some(Version::HTTP_2) {
+        match time::timeout(QUIET, served.as_mut()).await {
+            Ok(_) => return true,
+            Err(_) if track.is_idle() => return false,
+            Err(_) => {}
+        }
+    }
+    false
 }
 
 async fn respond(
     mut router: Router,
-    closing: &Closing,
+    closing: Closing,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
-    let can_be_told = request.version() < HttpVersion::HTTP_2;
+    let can_be_told = request.version() < Version::HTTP_2;
     let mut response = router.call(request).await?;
     if can_be_told && closing.has_begun() {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -7,70 +7,48 @@ use core::{
 };
 use std::{
     io::{self, IoSlice},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
+use axum::http::Version;
 use filch_linux::net::TcpStream;
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-/// The first bytes of an HTTP/2 connection: RFC 9113, section 3.4.
-const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
 /// A stream for hyper; [`Track`] holds its state.
-pub(crate) struct Tracked {
-    track: Arc<Track>,
-    /// The bytes that [`Tracked::sniff`] has read, for hyper to read again.
-    head: Head,
-}
+pub(crate) struct Tracked(Arc<Track>);
 
 /// The state of a connection, to decide whether to close it.
 pub(crate) struct Track {
     stream: TcpStream,
     /// A part of a request has come since the last part of a response was sent.
     heard: AtomicBool,
-}
-
-#[derive(Default)]
-struct Head {
-    bytes: [u8; PREFACE.len()],
-    len: usize,
-}
-
-/// The versions of HTTP that differ on the wire.
-pub(crate) enum Version {
-    Http1,
-    Http2,
+    /// That of the first request.
+    version: OnceLock<Version>,
 }
 
 impl Tracked {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        let track = Arc::new(Track { stream, heard: AtomicBool::new(false) });
-        Self { track, head: Head::default() }
+        let (heard, version) = (AtomicBool::new(false), OnceLock::new());
+        Self(Arc::new(Track { stream, heard, version }))
     }
 
     pub(crate) fn track(&self) -> Arc<Track> {
-        Arc::clone(&self.track)
-    }
-
-    /// The version that the client uses, from as few bytes as possible; `None` if it sends nothing.
-    pub(crate) async fn sniff(&mut self) -> io::Result<Option<Version>> {
-        let Head { bytes, len } = &mut self.head;
-        while *len < bytes.len() {
-            let n = self.track.stream.read(&mut bytes[*len..]).await?;
-            if n == 0 {
-                return Ok((*len > 0).then_some(Version::Http1));
-            }
-            *len += n;
-            self.track.heard();
-            if !PREFACE.starts_with(&bytes[..*len]) {
-                return Ok(Some(Version::Http1));
-            }
-        }
-        Ok(Some(Version::Http2))
+        Arc::clone(&self.0)
     }
 }
 
 impl Track {
+    /// A request of this version has come.
+    pub(crate) fn asked(&self, version: Version) {
+        // It stays the same for all requests of a connection, but for the two that are HTTP/1.
+        self.version.get_or_init(|| version);
+    }
+
+    /// The version, if there was a request.
+    pub(crate) fn version(&self) -> Option<Version> {
+        self.version.get().copied()
+    }
+
     /// Whether no byte of another request has come, neither to hyper nor to the system.
     pub(crate) fn is_idle(&self) -> bool {
         // Ordering: Relaxed; the connection is one task, which also calls this.
@@ -92,20 +70,12 @@ impl Track {
 
 impl Read for Tracked {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        mut buf: ReadBufCursor<'_>,
+        buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let Head { bytes, len } = &mut self.head;
-        if *len > 0 {
-            let n = buf.remaining().min(*len);
-            buf.put_slice(&bytes[..n]);
-            bytes.copy_within(n.., 0);
-            *len -= n;
-            return Poll::Ready(Ok(()));
-        }
-        ready!(Pin::new(&mut &self.track.stream).poll_read(cx, buf))?;
-        self.track.heard();
+        ready!(Pin::new(&mut &self.0.stream).poll_read(cx, buf))?;
+        self.0.heard();
         Poll::Ready(Ok(()))
     }
 }
@@ -116,15 +86,15 @@ impl Write for Tracked {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut &self.track.stream).poll_write(cx, buf).map(|n| self.track.told(n))
+        Pin::new(&mut &self.0.stream).poll_write(cx, buf).map(|n| self.0.told(n))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut &self.track.stream).poll_flush(cx)
+        Pin::new(&mut &self.0.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut &self.track.stream).poll_shutdown(cx)
+        Pin::new(&mut &self.0.stream).poll_shutdown(cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -136,6 +106,6 @@ impl Write for Tracked {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut &self.track.stream).poll_write_vectored(cx, bufs).map(|n| self.track.told(n))
+        Pin::new(&mut &self.0.stream).poll_write_vectored(cx, bufs).map(|n| self.0.told(n))
     }
 }

@@ -192,6 +192,19 @@ fn half_open_peers_are_cut_off() {
     server.end();
 }
 
+/// The limit is for heads of requests, not for answers.
+#[test]
+fn a_slow_answer_is_waited_for() {
+    let _watchdog = watchdog();
+    let server = Server::start("httpd", &["--workers", "2", "--header-timeout", "0.2"]);
+    let mut client = server.connect();
+    for _ in 0..2 {
+        assert_eq!(client.expect("/sleep/500").body, "slept 500 ms\n");
+    }
+    drop(client);
+    server.end();
+}
+
 #[test]
 fn running_out_of_descriptors_is_no_end() {
     let _watchdog = watchdog();

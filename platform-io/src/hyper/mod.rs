@@ -42,8 +42,49 @@
 //! ```
 //!
 //! With HTTP/2 the builders take [`Executor::new()`](Executor::new):
-//! `server::conn::http2::Builder::new(Executor::new())`, and the same for the client. `hyper-util`
-//! takes it too; its `server::conn::auto` detects the version.
+//! `server::conn::http2::Builder::new(Executor::new())`, and the same for the client.
+//!
+//! # hyper-util
+//!
+//! [hyper-util](https://docs.rs/hyper-util) takes these types too, without its feature `tokio`. Its `server::conn::auto` detects
+//! the version of HTTP, its `server::graceful` ends connections in an orderly way. Its pooled client is `filch_io::hyper::client()`
+//! (feature `hyper-util`).
+//!
+#![cfg_attr(feature = "hyper-util", doc = "```")]
+#![cfg_attr(not(feature = "hyper-util"), doc = "```ignore")]
+//! use filch_io::{hyper::{Executor, Timer}, net::TcpListener, spawn};
+//! use http_body_util::{BodyExt, Empty, Full};
+//! use hyper::{Request, Response, body::{Bytes, Incoming}, service::service_fn};
+//! use hyper_util::server::{conn::auto, graceful::GracefulShutdown};
+//!
+//! type Error = Box<dyn core::error::Error + Send + Sync>;
+//!
+//! async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Error> {
+//!     Ok(Response::new(Full::from("hello")))
+//! }
+//!
+//! # fn main() -> Result<(), Error> {
+//! # filch_io::builder().workers(2).build()?.block_on(async {
+//! let listener = TcpListener::bind("127.0.0.1:0").await?;
+//! let uri = format!("http://{}/", listener.local_addr()?).parse()?;
+//! let answer = spawn(async move {
+//!     let client = filch_io::hyper::client::<Empty<Bytes>>();
+//!     Ok::<_, Error>(client.get(uri).await?.into_body().collect().await?.to_bytes())
+//! });
+//!
+//! let connections = GracefulShutdown::new();
+//! let mut http = auto::Builder::new(Executor::new());
+//! http.http1().timer(Timer::new());
+//! http.http2().timer(Timer::new());
+//! let (stream, _from) = listener.accept().await?;
+//! let connection = http.serve_connection(stream, service_fn(hello)).into_owned();
+//! spawn(connections.watch(connection)).detach();
+//! assert_eq!(answer.await??, "hello");
+//!
+//! drop(listener);
+//! connections.shutdown().await;
+//! # Ok(()) }) }
+//! ```
 //!
 //! # axum
 //!
@@ -52,10 +93,19 @@
 //! then tasks on all workers. `axum::serve`, of axum's feature `tokio`, needs this crate's feature `tokio`
 //! too, and runs all connections on tokio's one thread: `filch_linux::tokio` says more. The program `examples/httpd` shows the same with timeouts and an orderly shutdown.
 
+#[cfg(feature = "hyper-util")]
+mod connector;
 mod executor;
 mod io;
+#[cfg(feature = "hyper-util")]
+mod server;
 mod timer;
 
+#[cfg(feature = "hyper-util")]
+pub use self::{
+    connector::{ConnectInfo, Connector, client, client_builder},
+    server::{serve, serve_until},
+};
 pub use self::{
     executor::Executor,
     io::Io,
