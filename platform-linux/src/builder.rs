@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use filch_std::{BuildError, LongPoll, UnhandledPanic};
+use filch_std::{BuildError, Handle, LongPoll, UnhandledPanic};
 #[cfg(feature = "task-hooks")]
 use filch_std::{SpawnInfo, TaskId};
 
@@ -15,11 +15,19 @@ use crate::{PausableRuntime, Runtime};
 /// # Ok::<(), filch_linux::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Builder(filch_std::Builder);
+pub struct Builder {
+    std: filch_std::Builder,
+    #[cfg(feature = "io-uring")]
+    rings: bool,
+}
 
 /// The options of a runtime, at the defaults of `filch-std`.
 pub fn builder() -> Builder {
-    Builder(filch_std::Runtime::builder())
+    Builder {
+        std: filch_std::Runtime::builder(),
+        #[cfg(feature = "io-uring")]
+        rings: true,
+    }
 }
 
 macro_rules! knobs {
@@ -28,7 +36,7 @@ macro_rules! knobs {
             $(
                 #[doc = concat!("As [`filch_std::Builder::", stringify!($name), "`].")]
                 pub fn $name(self, $($arg: $type),*) -> Self {
-                    Self(self.0.$name($($arg),*))
+                    Self { std: self.std.$name($($arg),*), ..self }
                 }
             )*
         }
@@ -78,13 +86,23 @@ knobs! {
     recorder(records: usize);
 }
 
+#[cfg(feature = "io-uring")]
+impl Builder {
+    /// Whether [`fs`](crate::fs) may use io_uring, where the kernel has it (default: true).
+    pub fn io_uring(self, on: bool) -> Self {
+        Self { rings: on, ..self }
+    }
+}
+
 impl Builder {
     /// Builds the runtime, with an epoll of its own.
     ///
     /// # Errors
     /// [`BuildError`]; threads that were started have ended by then.
     pub fn build(self) -> Result<Runtime, BuildError> {
-        self.0.build_on()
+        let runtime: Runtime = self.std.clone().build_on()?;
+        self.begin(runtime.handle());
+        Ok(runtime)
     }
 
     /// As [`build`](Self::build), with a clock that tests can stop:
@@ -93,6 +111,18 @@ impl Builder {
     /// # Errors
     /// As [`build`](Self::build).
     pub fn build_pausable(self) -> Result<PausableRuntime, BuildError> {
-        self.0.build_on()
+        let runtime: PausableRuntime = self.std.clone().build_on()?;
+        self.begin(runtime.handle());
+        Ok(runtime)
+    }
+
+    /// What the host has to know.
+    fn begin(&self, runtime: &Handle) {
+        #[cfg(feature = "io-uring")]
+        if let Some(linux) = runtime.host::<crate::Linux>() {
+            linux.rings.allow(self.rings);
+        }
+        #[cfg(not(feature = "io-uring"))]
+        let _ = runtime;
     }
 }

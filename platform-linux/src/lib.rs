@@ -38,6 +38,7 @@ mod async_fd;
 mod async_io;
 mod builder;
 mod counts;
+pub mod fs;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 #[cfg(feature = "inspector")]

@@ -33,6 +33,8 @@ pub struct Linux {
     futex: Futex,
     pub(crate) poller: Poller,
     pub(crate) sources: Slab,
+    #[cfg(feature = "io-uring")]
+    pub(crate) rings: crate::fs::ring::Rings,
     workers: AtomicU32,
     /// Counts the runtimes that have ended on this host: see `Source`.
     lives: AtomicU32,
@@ -58,6 +60,8 @@ unsafe impl Host for Linux {
             futex: Futex::new()?,
             poller: Poller::new()?,
             sources: Slab::new(),
+            #[cfg(feature = "io-uring")]
+            rings: crate::fs::ring::Rings::new(),
             workers: AtomicU32::new(0),
             lives: AtomicU32::new(0),
             counts: counts::All::default(),
@@ -66,7 +70,10 @@ unsafe impl Host for Linux {
     }
 
     unsafe fn open(&self) -> io::Result<()> {
-        self.poller.open()
+        self.poller.open()?;
+        #[cfg(feature = "io-uring")]
+        self.rings.begin();
+        Ok(())
     }
 
     unsafe fn close(&self) {
@@ -117,6 +124,10 @@ unsafe impl Host for Linux {
     }
 
     fn has_io(&self) -> bool {
+        #[cfg(feature = "io-uring")]
+        if self.rings.are_busy() {
+            return true;
+        }
         self.poller.has_events()
     }
 
@@ -163,6 +174,11 @@ unsafe impl Reactor for Linux {
         let mut n = 0;
         // A waker may do anything, also come here again, and leave nothing to be done.
         while let Some(Some((key, ready))) = self.with_heard(Events::pop) {
+            #[cfg(feature = "io-uring")]
+            if let Some(ring) = crate::poller::ring_of(key) {
+                n += self.rings.deliver(self, ring);
+                continue;
+            }
             n += usize::from(self.sources.deliver(Key(key), ready));
         }
         n
@@ -231,6 +247,8 @@ impl Linux {
         let life = self.lives.fetch_add(1, Ordering::Release).wrapping_add(1);
         self.counts.begin_life(life);
         self.sources.wake_all();
+        #[cfg(feature = "io-uring")]
+        self.rings.end();
     }
 
     /// Whether the calling process is the one that made the runtime.
