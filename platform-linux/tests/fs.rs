@@ -292,7 +292,7 @@ async fn at_the_position(dir: &Path) {
                 theirs.read_exact(&mut expected).unwrap();
                 assert!(buf[..n] == expected, "step {step}");
                 let at = theirs.stream_position().unwrap();
-                assert!(n > 0 || shorter == 0 || at == theirs.metadata().unwrap().len());
+                assert!(n > 0 || shorter == 0 || at >= theirs.metadata().unwrap().len());
             }
             2 => {
                 let data = vec![rng.u8(..); rng.usize(..100_000)];
@@ -305,7 +305,7 @@ async fn at_the_position(dir: &Path) {
             _ => {
                 let to = match rng.u8(..3) {
                     0 => SeekFrom::Start(rng.u64(..400_000)),
-                    1 => SeekFrom::End(-rng.i64(..300_000)),
+                    1 => SeekFrom::End(-rng.i64(0..300_000)),
                     _ => SeekFrom::Current(rng.i64(-1_000..100_000)),
                 };
                 if !matches!(to, SeekFrom::Current(_)) && rng.bool() {

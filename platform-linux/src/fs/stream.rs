@@ -185,6 +185,7 @@ impl AsyncWrite for File {
         let n = ready!(budgeted(cx, |_| {
             let piece = &buf[..buf.len().min(PIECE)];
             let mut buffer = stream.take_buffer();
+            buffer.clear();
             buffer.extend_from_slice(piece);
             let write = write_all(Arc::clone(file), handle, buffer);
             *stream.work() = Some(Work::Write(Box::pin(write)));
