@@ -402,3 +402,83 @@ fn fd(uring: &IoUring) -> BorrowedFd<'_> {
     // SAFETY: the ring owns it, and is borrowed.
     unsafe { BorrowedFd::borrow_raw(uring.as_raw_fd()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::{
+        future::{Future, poll_fn},
+        pin::pin,
+        task::Poll,
+    };
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::fs::operation::Read;
+
+    fn read(file: &Arc<std::fs::File>, len: usize) -> Read {
+        Read { file: Arc::clone(file), buf: vec![0; len], from: 0, at: Some(0), whole: false }
+    }
+
+    fn linux() -> &'static Linux {
+        Handle::current().unwrap().host::<Linux>().unwrap()
+    }
+
+    /// What the kernel has not taken for want of memory is still in the queue.
+    #[test]
+    fn a_full_submission_queue_is_handed_over_first() {
+        let _watchdog = filch_test_support::watchdog();
+        let file = Arc::new(std::fs::File::open("/proc/self/exe").unwrap());
+        crate::builder().workers(1).build().unwrap().block_on(async {
+            let (linux, ring) = (linux(), linux().rings.ring());
+            {
+                let mut state = ring.state();
+                let open = state.open(linux, ring.at).unwrap();
+                let nothing = opcode::Nop::new().build().user_data(1 << 40);
+                // SAFETY: it leads to no memory.
+                while unsafe { open.uring.submission().push(&nothing) }.is_ok() {}
+                assert!(open.uring.submission().is_full());
+            }
+            let (n, buf) = Perform::new(linux, read(&file, 4)).await.ok().unwrap();
+            assert_eq!((n.unwrap(), &buf[..]), (4, &b"\x7fELF"[..]));
+        });
+    }
+
+    /// More than there is room for, at the same time, without a look at the completions.
+    #[test]
+    fn no_completion_overflows() {
+        let _watchdog = filch_test_support::watchdog();
+        let file = Arc::new(std::fs::File::open("/proc/self/exe").unwrap());
+        crate::builder().workers(1).build().unwrap().block_on(async {
+            let (linux, ring) = (linux(), linux().rings.ring());
+            // Each in a thread of the kernel, some of them dropped.
+            let started = |_| Perform::new(linux, read(&file, LONG_READ));
+            let mut flights: Vec<_> = (0..ROOM + 50).map(started).map(Box::pin).collect();
+            let mut refused = 0;
+            poll_fn(|cx| {
+                for flight in &mut flights {
+                    filch_std::unconstrained(async {}); // Budgets are for tasks.
+                    if let Poll::Ready(Err(_)) = flight.as_mut().poll(cx) {
+                        refused += 1;
+                    }
+                }
+                Poll::Ready(())
+            })
+            .await;
+            flights.truncate(ROOM / 2);
+            if let State::Open(open) = &mut *ring.state() {
+                assert_eq!(open.uring.completion().overflow(), 0);
+                assert!(!open.uring.submission().cq_overflow());
+            }
+            drop(flights);
+            let mut last = pin!(Perform::new(linux, read(&file, 4)));
+            let _ = last.as_mut().await;
+            filch_test_support::until(|| {
+                linux.rings.deliver(linux, ring.at);
+                !linux.rings.are_busy()
+            });
+            println!("{refused} were refused");
+        });
+    }
+
+    const LONG_READ: usize = 1 << 20;
+}
