@@ -24,7 +24,7 @@
 //! | writes, [`File::sync_all`] | as reads | the kernel may use a thread of its own |
 //! | anything else | as reads | on the pool |
 //!
-//! If the kernel refuses io_uring (an older one, a sandbox, `kernel.io_uring_disabled`), or more than 512 operations are under way
+//! If the kernel refuses io_uring (an older one, a sandbox, a setting of the system), or more than 512 operations are under way
 //! in one ring, the pool does the work, and nothing else is different.
 //!
 //! All functions belong to the runtime that the calling thread is in, and fail outside of one. If the runtime ends, operations on the

@@ -93,7 +93,7 @@ pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -
     on_thread(handle()?, move || fs::set_permissions(path, permissions)).await?
 }
 
-/// Whether there is such a file; a symbolic link is followed: [`std::fs::exists`], on a thread.
+/// Whether there is such a file; a symbolic link is followed: [`Path::try_exists`], on a thread.
 ///
 /// # Errors
 /// As there, where it cannot be known; outside of a runtime of this crate, or if it has ended.
