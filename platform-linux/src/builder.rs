@@ -35,8 +35,9 @@ macro_rules! knobs {
         impl Builder {
             $(
                 #[doc = concat!("As [`filch_std::Builder::", stringify!($name), "`].")]
-                pub fn $name(self, $($arg: $type),*) -> Self {
-                    Self { std: self.std.$name($($arg),*), ..self }
+                pub fn $name(mut self, $($arg: $type),*) -> Self {
+                    self.std = self.std.$name($($arg),*);
+                    self
                 }
             )*
         }

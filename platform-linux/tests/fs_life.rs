@@ -8,7 +8,7 @@ use core::task::Poll;
 use core::{future::poll_fn, pin::pin};
 use std::{
     fs as std_fs,
-    io::{self, Write as _},
+    io::Write as _,
     path::{Path, PathBuf},
     thread,
 };
@@ -260,7 +260,7 @@ fn forbid_io_uring() {
     }
     // SAFETY: the filter refuses it before it looks at anything.
     let result = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, core::ptr::null::<u8>()) };
-    assert_eq!((result, io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EPERM)));
+    assert_eq!((result, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EPERM)));
 }
 
 #[cfg(not(feature = "io-uring"))]

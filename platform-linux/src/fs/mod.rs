@@ -49,9 +49,9 @@ pub use self::{
     file::File,
     options::OpenOptions,
     paths::{
-        canonicalize, copy, create_dir, create_dir_all, hard_link, metadata, read_link,
-        read_to_string, remove_dir, remove_dir_all, remove_file, rename, set_permissions, symlink,
-        symlink_metadata, try_exists, write,
+        canonicalize, copy, create_dir, create_dir_all, hard_link, metadata, read_link, remove_dir,
+        remove_dir_all, remove_file, rename, set_permissions, symlink, symlink_metadata,
+        try_exists, write,
     },
 };
 
@@ -107,8 +107,10 @@ pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut buf = vec![0; file.size_hint().saturating_add(1).max(4096)];
     let mut len = 0;
     loop {
+        // Pieces that are copied here, without a thread; other tasks have their turn in between.
+        let to = buf.len().min(len + operation::LONG - 1);
         let n;
-        (n, buf) = file.fill(buf, len).await;
+        (n, buf) = file.fill(buf, len, to).await;
         match n? {
             0 => break,
             n => len += n,
@@ -116,7 +118,22 @@ pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
         if len == buf.len() {
             buf.resize(len.saturating_mul(2), 0);
         }
+        if len == to {
+            filch_std::yield_now().await;
+        }
     }
     buf.truncate(len);
     Ok(buf)
+}
+
+/// The whole of a file, as text: [`std::fs::read_to_string`].
+///
+/// # Errors
+/// As there; outside of a runtime of this crate, or if it has ended.
+///
+/// # Cancel safety
+/// Dropping it loses nothing.
+pub async fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
+    let no_text = |_| io::Error::new(io::ErrorKind::InvalidData, "the file is not UTF-8");
+    String::from_utf8(read(path).await?).map_err(no_text)
 }

@@ -18,8 +18,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 /// From so many bytes on, the kernel copies in a thread of its own: a copy of that length takes as long as to hand it over, some
 /// tens of microseconds, and longer ones would hold the worker up.
-#[cfg(feature = "io-uring")]
-const LONG: usize = 256 * 1024;
+pub(super) const LONG: usize = 256 * 1024;
 
 /// A system call that may block, with all that it needs.
 ///
@@ -76,11 +75,13 @@ impl<T> Drop for Call<T> {
 /// The buffer, and what became of it.
 pub(super) type Moved = (io::Result<usize>, Vec<u8>);
 
-/// Reads into `buf[from..]`, once or (if `whole`) until it is full or the file ends.
+/// Reads into `buf[from..to]`, once or (if `whole`) until it is full or the file ends.
 pub(super) struct Read {
     pub(super) file: Arc<fs::File>,
     pub(super) buf: Vec<u8>,
     pub(super) from: usize,
+    /// At most `buf.len()`.
+    pub(super) to: usize,
     /// `None`: at the file's position, which moves.
     pub(super) at: Option<u64>,
     pub(super) whole: bool,
@@ -120,7 +121,7 @@ unsafe impl Operation for Read {
     type Output = Moved;
 
     fn block(mut self) -> Moved {
-        let buf = &mut self.buf[self.from..];
+        let buf = &mut self.buf[self.from..self.to];
         let result = steps(buf.len(), self.whole, |done| match self.at {
             Some(at) => self.file.read_at(&mut buf[done..], at.saturating_add(done as u64)),
             None => (&*self.file).read(&mut buf[done..]),
@@ -134,7 +135,7 @@ unsafe impl Operation for Read {
 
     #[cfg(feature = "io-uring")]
     fn entry(&mut self) -> Option<squeue::Entry> {
-        let buf = &mut self.buf[self.from..];
+        let buf = &mut self.buf[self.from..self.to];
         let read = opcode::Read::new(Fd(self.file.as_raw_fd()), buf.as_mut_ptr(), count(buf.len()));
         Some(flagged(read.offset(offset(self.at)?).build(), buf.len()))
     }

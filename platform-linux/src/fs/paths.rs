@@ -37,8 +37,6 @@ of_one_path! {
     canonicalize -> PathBuf, "Dropping it loses nothing.";
     /// Where a symbolic link leads
     read_link -> PathBuf, "Dropping it loses nothing.";
-    /// The whole of a file, as text
-    read_to_string -> String, "Dropping it loses nothing.";
     /// Creates a folder
     create_dir -> (), "If it is dropped, it may happen or not.";
     /// Creates a folder, and those that it is in

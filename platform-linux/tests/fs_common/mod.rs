@@ -21,7 +21,10 @@ pub(crate) fn builder(way: Way) -> Builder {
     #[cfg(feature = "io-uring")]
     return builder.io_uring(way == Way::Ring);
     #[cfg(not(feature = "io-uring"))]
-    builder
+    {
+        assert_eq!(way, Way::Pool);
+        builder
+    }
 }
 
 /// Runs a test on a runtime that reads files this way, with a folder.

@@ -416,7 +416,8 @@ mod tests {
     use crate::fs::operation::Read;
 
     fn read(file: &Arc<std::fs::File>, len: usize) -> Read {
-        Read { file: Arc::clone(file), buf: vec![0; len], from: 0, at: Some(0), whole: false }
+        let (file, buf) = (Arc::clone(file), vec![0; len]);
+        Read { file, buf, from: 0, to: len, at: Some(0), whole: false }
     }
 
     fn linux() -> &'static Linux {
