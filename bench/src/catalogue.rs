@@ -2,7 +2,7 @@
 
 use crate::{
     args::Args,
-    fork,
+    files, fork,
     meter::Figure,
     net, peers, queues,
     workloads::{self, Run},
@@ -30,6 +30,7 @@ const FAMILIES: &[Family] = &[
     Family { workloads: queues::NAMES, peers: queues::peers, run: queues::run },
     Family { workloads: fork::NAMES, peers: fork::peers, run: fork::run },
     Family { workloads: net::NAMES, peers: net::peers, run: net::run },
+    Family { workloads: files::NAMES, peers: files::peers, run: files::run },
 ];
 
 /// Workloads that are not measured with a second allocator: memory has no part in them, or a small
@@ -57,12 +58,18 @@ const NO_MEMORY: &[&str] = &[
     "http_hello",
     "mixed_100us",
     "mixed_1ms",
+    "file_read_1",
+    "file_read_64",
+    "file_write_1",
+    "file_whole",
+    "file_small",
 ];
 
 /// Whether a figure is a peer's: neither filch's nor that of a bare thread, the plain
 /// computation, or an executor that is observed.
 pub(crate) fn is_rival(peer: &str) -> bool {
-    let others = [peers::FILCH, peers::FILCH_STD, workloads::BARE_THREAD, fork::SEQUENTIAL];
+    let others =
+        [peers::FILCH, peers::FILCH_STD, files::POOL, workloads::BARE_THREAD, fork::SEQUENTIAL];
     !others.contains(&peer) && !peers::OBSERVED.contains(&peer)
 }
 

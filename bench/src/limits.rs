@@ -75,6 +75,7 @@ impl Limits {
             | "idle_cost" | "fork_uneven" => {
                 return None;
             }
+            name if crate::files::NAMES.contains(&name) => return None,
             _ => RMW,
         };
         self.0.iter().find(|limit| limit.name == name)

@@ -6,6 +6,7 @@ mod catalogue;
 mod charts;
 mod child;
 mod counters;
+mod files;
 mod fork;
 mod futex;
 mod goals;

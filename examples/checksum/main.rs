@@ -7,8 +7,10 @@
 //!
 //! Memory is bounded except for the sorted list of paths: a window of tasks is in flight, each with
 //! a buffer of fixed size, and the sums are printed in order as they come. Reading a file blocks
-//! its worker, since the kernel has no other way to read most files. The tasks yield between
-//! chunks, so that a huge file does not block a worker's other tasks.
+//! its worker: there is nothing else for the workers to do, and no other way costs less. With
+//! `filch_linux::fs` a small file takes half as much processor time again over io_uring, and three
+//! times as much on the blocking pool. The tasks yield between chunks, so that a huge file does not block a
+//! worker's other tasks.
 
 extern crate alloc;
 

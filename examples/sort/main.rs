@@ -4,9 +4,10 @@
 //! cargo run --release --example sort -- [--workers N] [FILE]...
 //! ```
 //!
-//! The files are read whole, and lines are slices of them. The sort works on pairs of a line's
-//! first bytes, as a number, and its slice. It is a merge sort that forks for the halves and for
-//! the merges. With no FILE it reads standard input.
+//! The files are read whole, by the main thread, before there is any task that it could hold up, and
+//! lines are slices of them. The sort works on pairs of a line's first bytes, as a number, and its
+//! slice. It is a merge sort that forks for the halves and for the merges. With no FILE it reads
+//! standard input.
 
 use core::{cmp::Ordering, num::NonZero};
 use std::{

@@ -120,7 +120,7 @@ impl Driver {
     }
 
     /// Whether the calling process is the one that made the driver.
-    pub(crate) fn is_ours(&self) -> bool {
+    pub fn is_ours(&self) -> bool {
         self.process == filch_std::fork::generation()
     }
 

@@ -6,7 +6,7 @@ use filch_std::{BuildError, Host, LongPoll, UnhandledPanic};
 #[cfg(feature = "task-hooks")]
 use filch_std::{SpawnInfo, TaskId};
 
-#[cfg(feature = "tokio")]
+#[cfg(any(feature = "tokio", feature = "io-uring"))]
 use crate::Linux;
 use crate::{PausableRuntime, Runtime};
 
@@ -21,6 +21,8 @@ pub struct Builder {
     inner: filch_std::Builder,
     #[cfg(feature = "tokio")]
     tokio: bool,
+    #[cfg(feature = "io-uring")]
+    rings: bool,
 }
 
 /// The options of a runtime, at the defaults of `filch-std`.
@@ -29,6 +31,8 @@ pub fn builder() -> Builder {
         inner: filch_std::Runtime::builder(),
         #[cfg(feature = "tokio")]
         tokio: true,
+        #[cfg(feature = "io-uring")]
+        rings: true,
     }
 }
 
@@ -89,6 +93,14 @@ knobs! {
     recorder(records: usize);
 }
 
+#[cfg(feature = "io-uring")]
+impl Builder {
+    /// Whether [`fs`](crate::fs) may use io_uring, where the kernel has it (default: true).
+    pub fn io_uring(self, on: bool) -> Self {
+        Self { rings: on, ..self }
+    }
+}
+
 impl Builder {
     /// Whether the runtime's threads are in a tokio runtime too (default: they are): see [`tokio`](crate::tokio), also for what it costs.
     #[cfg(feature = "tokio")]
@@ -115,13 +127,19 @@ impl Builder {
     }
 
     fn build_on<H: Host>(self) -> Result<filch_std::Runtime<H>, BuildError> {
-        #[cfg(feature = "tokio")]
-        if self.tokio {
-            return self.inner.build_with(|runtime: &filch_std::Runtime<H>| {
-                let here = *runtime.handle();
-                here.host::<Linux>().map_or(Ok(()), |host| host.tokio.start(here))
-            });
-        }
+        #[cfg(any(feature = "tokio", feature = "io-uring"))]
+        return self.inner.build_with(|runtime: &filch_std::Runtime<H>| {
+            let here = *runtime.handle();
+            let Some(host) = here.host::<Linux>() else { return Ok(()) };
+            #[cfg(feature = "io-uring")]
+            host.rings.allow(self.rings);
+            #[cfg(feature = "tokio")]
+            if self.tokio {
+                host.tokio.start(here)?;
+            }
+            Ok(())
+        });
+        #[cfg(not(any(feature = "tokio", feature = "io-uring")))]
         self.inner.build_on()
     }
 }

@@ -36,6 +36,7 @@
 pub mod __macros;
 mod alarm;
 mod builder;
+pub mod fs;
 #[cfg(feature = "inspector")]
 pub mod inspector;
 mod linux;

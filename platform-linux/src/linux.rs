@@ -29,8 +29,10 @@ const ROUGH: Duration = Duration::from_millis(20);
 pub struct Linux {
     /// Time, and sleep on a word.
     futex: Futex,
-    poller: Arc<Poller>,
+    pub(crate) poller: Arc<Poller>,
     driver: Driver,
+    #[cfg(feature = "io-uring")]
+    pub(crate) rings: crate::fs::ring::Rings,
     workers: AtomicU32,
     /// The tokio runtime that the threads are in.
     #[cfg(feature = "tokio")]
@@ -56,6 +58,8 @@ unsafe impl Host for Linux {
             futex: Futex::new()?,
             poller,
             driver,
+            #[cfg(feature = "io-uring")]
+            rings: crate::fs::ring::Rings::new(),
             workers: AtomicU32::new(0),
             #[cfg(feature = "tokio")]
             tokio: crate::tokio::Companion::default(),
@@ -63,7 +67,10 @@ unsafe impl Host for Linux {
     }
 
     unsafe fn open(&self) -> io::Result<()> {
-        self.poller.open()
+        self.poller.open()?;
+        #[cfg(feature = "io-uring")]
+        self.rings.begin();
+        Ok(())
     }
 
     unsafe fn close(&self) {
@@ -84,7 +91,7 @@ unsafe impl Host for Linux {
         }
         // Ordering: AcqRel makes the last one see the others gone.
         if self.workers.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.driver.end_life();
+            self.end_life();
         }
     }
 
@@ -126,6 +133,10 @@ unsafe impl Host for Linux {
     }
 
     fn has_io(&self) -> bool {
+        #[cfg(feature = "io-uring")]
+        if self.rings.are_busy() {
+            return true;
+        }
         self.poller.has_events()
     }
 
@@ -172,6 +183,11 @@ unsafe impl Reactor for Linux {
         let mut n = 0;
         // A waker may do anything, also come here again, and leave nothing to be done.
         while let Some(Some((key, ready))) = self.with_heard(Events::pop) {
+            #[cfg(feature = "io-uring")]
+            if let Some(ring) = crate::poller::ring_of(key) {
+                n += self.rings.deliver(self, ring);
+                continue;
+            }
             n += usize::from(self.driver.deliver(Key::from_bits(key), ready));
         }
         n
@@ -230,7 +246,20 @@ impl Linux {
             io::stderr(),
             "filch-linux: epoll_wait fails ({error}): a descriptor of the runtime was closed behind its back. Its I/O is over."
         );
+        self.end_life();
+    }
+
+    /// No worker polls epoll any more: operations that wait for a source fail.
+    fn end_life(&self) {
         self.driver.end_life();
+        #[cfg(feature = "io-uring")]
+        self.rings.end();
+    }
+
+    /// Whether the calling process is the one that made the runtime.
+    #[cfg(feature = "io-uring")]
+    pub(crate) fn is_ours(&self) -> bool {
+        self.driver.is_ours()
     }
 }
 

@@ -32,6 +32,17 @@ const CLOSED: i32 = -1;
 /// The key of the alarm; no source has it.
 const ALARM: u64 = u64::MAX;
 
+/// The most rings. Their keys are those below the alarm's; no source has them.
+#[cfg(feature = "io-uring")]
+pub(crate) const RINGS: usize = 8;
+
+/// Which of the rings has this key.
+#[cfg(feature = "io-uring")]
+pub(crate) fn ring_of(key: u64) -> Option<usize> {
+    let at = (ALARM - 1 - key.min(ALARM - 1)) as usize;
+    (at < RINGS).then_some(at)
+}
+
 /// One epoll and its alarm, while the runtime lives.
 ///
 /// INV-OPEN: the descriptors are open, unless they are `CLOSED`, for a worker that is online; for a thread that holds `changes`; for
@@ -127,6 +138,23 @@ impl Poller {
     fn modify(&self, fd: BorrowedFd<'_>, key: u64, write: bool) -> io::Result<()> {
         let _open = self.stay_open();
         Ok(epoll::modify(self.epoll()?, fd, epoll::EventData::new_u64(key), interest(write))?)
+    }
+
+    /// Adds a ring, of which no event comes until it is armed.
+    #[cfg(feature = "io-uring")]
+    pub(crate) fn add_ring(&self, fd: BorrowedFd<'_>, at: usize) -> io::Result<()> {
+        let _open = self.stay_open();
+        let key = epoll::EventData::new_u64(ALARM - 1 - at as u64);
+        Ok(epoll::add(self.epoll()?, fd, key, epoll::EventFlags::ONESHOT)?)
+    }
+
+    /// Asks for one event of a ring: at once if it has a completion, otherwise with the next one.
+    #[cfg(feature = "io-uring")]
+    pub(crate) fn arm_ring(&self, fd: BorrowedFd<'_>, at: usize) -> io::Result<()> {
+        let _open = self.stay_open();
+        let key = epoll::EventData::new_u64(ALARM - 1 - at as u64);
+        let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        Ok(epoll::modify(self.epoll()?, fd, key, once)?)
     }
 
     /// Ends the wait under way, or the next. For any context, signal handlers included: one system call, which leaves `errno` alone.

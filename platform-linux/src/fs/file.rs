@@ -1,0 +1,315 @@
+//! A file that is open.
+
+use core::fmt;
+use std::{
+    fs::{self, Metadata, Permissions},
+    io::{self, ErrorKind},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+    path::Path,
+    sync::Arc,
+};
+
+use filch_std::Handle;
+
+use super::{
+    handle,
+    operation::{Moved, Read, Sync, Write, on_thread, perform},
+    options::OpenOptions,
+    stream::Stream,
+};
+
+/// A file that is open.
+///
+/// - [`read_at`](Self::read_at) and [`write_at`](Self::write_at) have an offset each. Any number of them may be under way.
+///   The buffer travels with the operation, so that dropping it is sound; it comes back with the result, also of an error.
+/// - As [`AsyncRead`](futures_io::AsyncRead), [`AsyncWrite`](futures_io::AsyncWrite) and [`AsyncSeek`](futures_io::AsyncSeek) it
+///   reads and writes at its position, in pieces of 64 KiB at most. A piece that is being written may fail after the write has
+///   said that it is done: flush at the end, which tells.
+///
+/// It may be used from any thread and under any executor, while the runtime in which it was made lives. Dropping it closes the
+/// file in the calling thread, after the operations that are under way; a piece that is being written is written first.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("filch-doc-file-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("data");
+/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// use filch_linux::fs;
+/// fs::write(&path, "some bytes").await?;
+/// let file = fs::File::open(&path).await?;
+/// let (n, buffer) = file.read_at(vec![0; 16], 5).await;
+/// assert_eq!(&buffer[..n?], b"bytes");
+/// # Ok::<_, std::io::Error>(()) }).unwrap();
+/// # std::fs::remove_dir_all(folder)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct File {
+    file: Arc<fs::File>,
+    handle: Handle,
+    pub(super) stream: Stream,
+}
+
+impl File {
+    pub(super) fn new(file: fs::File, handle: Handle) -> Self {
+        Self { file: Arc::new(file), handle, stream: Stream::default() }
+    }
+
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().read(true).open(path).await
+    }
+
+    /// Opens a file for writing, creates it if it does not exist, and empties it.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::open`].
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().write(true).create(true).truncate(true).open(path).await
+    }
+
+    /// All options off.
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
+    }
+
+    /// A file of the standard library, from now on in the current runtime.
+    ///
+    /// # Errors
+    /// Outside of a runtime of this crate.
+    pub fn from_std(file: fs::File) -> io::Result<Self> {
+        Ok(Self::new(file, handle()?))
+    }
+
+    /// The file for the standard library, after what [`flush`](futures_io::AsyncWrite::poll_flush) does; its position is after what
+    /// was read. If an operation that was dropped is still under way, the descriptor is another one, of the same open file.
+    ///
+    /// # Errors
+    /// That of a write whose result is not known yet; of the operating system.
+    ///
+    /// # Cancel safety
+    /// If it is dropped, the file is closed.
+    pub async fn into_std(mut self) -> io::Result<fs::File> {
+        core::future::poll_fn(|cx| self.poll_settle(cx)).await?;
+        let file = Arc::clone(&self.file);
+        drop(self);
+        Arc::try_unwrap(file).or_else(|file| file.try_clone())
+    }
+
+    /// Reads at most `buf.len()` bytes, from this offset on, to the start of the buffer. Returns how many, 0 at the end of the
+    /// file, and the buffer as long as it was.
+    ///
+    /// # Errors
+    /// Those of the operating system; if the runtime has ended, and then the buffer may come back empty.
+    ///
+    /// # Cancel safety
+    /// If it is dropped, the buffer is lost, and nothing else: the file is as it was.
+    pub async fn read_at(&self, buf: Vec<u8>, offset: u64) -> Moved {
+        self.read(buf, offset, false).await
+    }
+
+    /// Fills the buffer, from this offset of the file on.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at); [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the file ends first.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn read_exact_at(&self, mut buf: Vec<u8>, offset: u64) -> (io::Result<()>, Vec<u8>) {
+        let len = buf.len();
+        let result;
+        (result, buf) = self.read(buf, offset, true).await;
+        let result = result.and_then(|n| match n == len {
+            true => Ok(()),
+            false => Err(ErrorKind::UnexpectedEof.into()),
+        });
+        (result, buf)
+    }
+
+    /// The size as far as it is known without a wait; 0 if it is not. What `read` begins with.
+    pub(super) fn size_hint(&self) -> usize {
+        use rustix::fs::{AtFlags, StatxFlags, statx};
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let size =
+            statx(&self.file, c"", flags, StatxFlags::SIZE).map_or(0, |found| found.stx_size);
+        // A file with holes may claim anything.
+        usize::try_from(size).unwrap_or(0).min(1 << 30)
+    }
+
+    /// Reads once into `buf[from..to]`, from there in the file.
+    pub(super) async fn fill(&self, buf: Vec<u8>, from: usize, to: usize) -> Moved {
+        let (file, at) = (Arc::clone(&self.file), Some(from as u64));
+        perform(self.handle, Read { file, buf, from, to, at, whole: false }).await
+    }
+
+    async fn read(&self, mut buf: Vec<u8>, offset: u64, whole: bool) -> Moved {
+        let (mut from, len) = (0, buf.len());
+        loop {
+            let at = Some(offset.saturating_add(from as u64));
+            let result;
+            let read = Read { file: Arc::clone(&self.file), buf, from, to: len, at, whole };
+            (result, buf) = perform(self.handle, read).await;
+            let n = match result {
+                Ok(n) => n,
+                Err(error) => return (Err(error), buf),
+            };
+            from += n;
+            // A ring reads once.
+            if !whole || from == len || n == 0 {
+                return (Ok(from), buf);
+            }
+        }
+    }
+
+    /// Writes at most all of the buffer, from this offset on. Returns how many bytes, and the buffer. With
+    /// [`append`](OpenOptions::append) the offset means nothing.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    ///
+    /// # Cancel safety
+    /// If it is dropped, all, a part or nothing is written, at once or a little later.
+    pub async fn write_at(&self, buf: Vec<u8>, offset: u64) -> Moved {
+        self.write(buf, offset, false).await
+    }
+
+    /// Writes all of the buffer, from this offset on.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at); [`WriteZero`](ErrorKind::WriteZero) if the file takes no more bytes. A part may be written.
+    ///
+    /// # Cancel safety
+    /// As [`write_at`](Self::write_at).
+    pub async fn write_all_at(&self, mut buf: Vec<u8>, offset: u64) -> (io::Result<()>, Vec<u8>) {
+        let len = buf.len();
+        let result;
+        (result, buf) = self.write(buf, offset, true).await;
+        let result = result.and_then(|n| match n == len {
+            true => Ok(()),
+            false => Err(ErrorKind::WriteZero.into()),
+        });
+        (result, buf)
+    }
+
+    async fn write(&self, mut buf: Vec<u8>, offset: u64, whole: bool) -> Moved {
+        let (mut from, len) = (0, buf.len());
+        loop {
+            let at = Some(offset.saturating_add(from as u64));
+            let result;
+            let write = Write { file: Arc::clone(&self.file), buf, from, at, whole };
+            (result, buf) = perform(self.handle, write).await;
+            let n = match result {
+                Ok(n) => n,
+                Err(error) => return (Err(error), buf),
+            };
+            from += n;
+            if !whole || from == len || n == 0 {
+                return (Ok(from), buf);
+            }
+        }
+    }
+
+    /// Waits until the disk has all that was written, and what the file system knows of the file.
+    ///
+    /// # Errors
+    /// Those of the operating system; if the runtime has ended. After an error, what was written before may be lost.
+    ///
+    /// # Cancel safety
+    /// Dropping it loses nothing but the result.
+    pub async fn sync_all(&self) -> io::Result<()> {
+        perform(self.handle, Sync { file: Arc::clone(&self.file), data: false }).await
+    }
+
+    /// As [`sync_all`](Self::sync_all), without what is not needed to read the data again, such as the times of the file.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn sync_data(&self) -> io::Result<()> {
+        perform(self.handle, Sync { file: Arc::clone(&self.file), data: true }).await
+    }
+
+    /// Cuts the file off, or adds zeros.
+    ///
+    /// # Errors
+    /// Those of the operating system; if the runtime has ended.
+    ///
+    /// # Cancel safety
+    /// If it is dropped, it may happen or not.
+    pub async fn set_len(&self, len: u64) -> io::Result<()> {
+        self.with(move |file| file.set_len(len)).await
+    }
+
+    /// What the file system knows of the file.
+    ///
+    /// # Errors
+    /// Those of the operating system; if the runtime has ended.
+    ///
+    /// # Cancel safety
+    /// Dropping it loses nothing.
+    pub async fn metadata(&self) -> io::Result<Metadata> {
+        self.with(|file| file.metadata()).await
+    }
+
+    /// Sets the file's permissions.
+    ///
+    /// # Errors
+    /// Those of the operating system; if the runtime has ended.
+    ///
+    /// # Cancel safety
+    /// If it is dropped, it may happen or not.
+    pub async fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
+        self.with(move |file| file.set_permissions(permissions)).await
+    }
+
+    /// Another descriptor of the same open file: both have one position. What this one has read and not returned yet, the other one
+    /// does not see.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub async fn try_clone(&self) -> io::Result<Self> {
+        // This call does not block.
+        Ok(Self::new(self.file.try_clone()?, self.handle))
+    }
+
+    async fn with<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&fs::File) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let file = Arc::clone(&self.file);
+        on_thread(self.handle, move || f(&file)).await?
+    }
+
+    /// What the adapter in `stream` needs.
+    pub(super) fn parts(&mut self) -> (&mut Stream, &Arc<fs::File>, Handle) {
+        (&mut self.stream, &self.file, self.handle)
+    }
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl AsRawFd for File {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.file.fmt(f)
+    }
+}
