@@ -1,5 +1,5 @@
-//! filch with I/O on any system that std has sockets for: the runtime of `filch-std` over the crate [`polling`], and sockets that
-//! use it.
+//! filch with I/O on any system that std has sockets for: the runtime of `filch-std` over the crate
+//! [`polling`](https://docs.rs/polling), and sockets that use it.
 //!
 //! ```
 //! use filch_io::{net::TcpListener, net::TcpStream};

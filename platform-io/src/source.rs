@@ -454,6 +454,36 @@ mod tests {
         }
     }
 
+    /// Four futures wait on two sockets, all at once and again and again: each asks for its own direction, and takes nothing away.
+    #[test]
+    fn each_direction_of_a_source_is_waited_for_beside_the_other() {
+        const ALL: usize = 4 << 20;
+        async fn send(io: &Async<UnixStream>) {
+            let mut left = ALL;
+            while left > 0 {
+                let chunk = vec![7; left.min(100_000)];
+                left -= io.write_with(|mut io| io.write(&chunk)).await.unwrap();
+            }
+        }
+        async fn receive(io: &Async<UnixStream>) {
+            let (mut left, mut buffer) = (ALL, vec![0; 60_000]);
+            while left > 0 {
+                left -= io.read_with(|mut io| io.read(&mut buffer)).await.unwrap();
+            }
+        }
+        let _watchdog = filch_test_support::watchdog();
+        on_runtime(async {
+            let (a, b) = pair();
+            let (a, b) = (Arc::new(a), Arc::new(b));
+            let (one, other) = (Arc::clone(&a), Arc::clone(&b));
+            // Also on several workers.
+            let sends = filch_std::spawn(async move { futures::join!(send(&one), send(&other)) });
+            futures::join!(receive(&a), receive(&b));
+            sends.await.unwrap();
+            futures::join!(send(&a), receive(&a), send(&b), receive(&b));
+        });
+    }
+
     #[test]
     fn a_refusal_is_explained() {
         let error = |errno: Errno| explain(errno.into());

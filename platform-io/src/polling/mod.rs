@@ -26,9 +26,9 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 /// What every event tells: see [`Polling::hear`].
 const BOTH: Ready = Ready::READABLE.union(Ready::WRITABLE);
 
-/// The host of a runtime with I/O on any system: one poller of the crate [`polling`], which the core has one worker ask at a time.
+/// The host of a runtime with I/O on any system: one poller of the crate `polling`, which the core has one worker ask at a time.
 ///
-/// It asks for one event at a time (`PollMode::Oneshot`), the only mode that all systems have, and asks again whenever an operation
+/// It asks for one event at a time (oneshot, as it is called), the only mode that all systems have, and asks again whenever an operation
 /// would have blocked. That costs a system call for each wait, which epoll with edges does without.
 pub struct Polling {
     /// Time, and sleep on a word.
