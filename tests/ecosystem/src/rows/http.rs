@@ -38,6 +38,7 @@ pub(super) fn rows() -> Vec<Row> {
             lettre,
             "its `SmtpTransport` in `spawn_blocking`"
         ),
+        row!("lettre", "mail by `SmtpTransport`, in the blocking pool", lettre_blocking, ""),
     ]
 }
 
