@@ -9,6 +9,7 @@ use std::{fs, panic::catch_unwind, sync::mpsc, thread, time::Instant};
 use filch_linux::{Runtime, WorkerId, spawn, spawn_blocking, spawn_local, time};
 use filch_test_support::{Drops, Flag, until};
 use os::{alone, watchdog};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -307,6 +308,34 @@ fn a_thousand_runtimes_leave_no_descriptor_and_no_thread() {
 
 fn spawn_blocking_in(rt: &Runtime) -> filch_linux::JoinHandle<usize> {
     rt.handle().spawn_blocking(|| filch_linux::block_on(uses_tokio()))
+}
+
+#[test]
+fn a_want_of_descriptors_is_an_error_and_leaks_none() {
+    alone("a_want_of_descriptors_is_an_error_and_leaks_none", || {
+        drop(runtime(1));
+        let before = held();
+        let limit = rustix::process::getrlimit(Resource::Nofile);
+        let set = |limit| setrlimit(Resource::Nofile, limit).unwrap();
+        // The least room in which a runtime can be built.
+        let least = |tokio: bool| {
+            let builds = |room: &usize| {
+                set(Rlimit { current: Some((before.0 - 1 + room) as u64), ..limit });
+                let built = filch_linux::builder().workers(1).tokio(tokio).build();
+                set(limit);
+                if let Err(error) = &built {
+                    assert!(matches!(error, filch_linux::BuildError::Host(_)), "{error}");
+                }
+                let is_built = built.is_ok();
+                drop(built);
+                until(|| held() == before);
+                is_built
+            };
+            (0..16).find(builds).unwrap()
+        };
+        let (plain, with) = (least(false), least(true));
+        assert!(with >= plain + 3, "{plain} and {with}");
+    });
 }
 
 #[test]
