@@ -9,6 +9,7 @@ use std::{fs, panic::catch_unwind, sync::mpsc, thread, time::Instant};
 use filch_linux::{Runtime, WorkerId, spawn, spawn_blocking, spawn_local, time};
 use filch_test_support::{Drops, Flag, until};
 use os::{alone, watchdog};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -255,6 +256,25 @@ fn a_task_of_tokio_may_drop_the_runtime() {
     assert_eq!(drops.count(), 1);
 }
 
+#[test]
+fn the_end_waits_for_no_closure_of_tokios_pool() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let (begun, go, over) = (Flag::new(), Flag::new(), Flag::new());
+    let (tell, wait, end) = (begun.clone(), go.clone(), over.clone());
+    let blocks = move || {
+        tell.set();
+        wait.block();
+        end.set();
+    };
+    rt.block_on(async { drop(tokio::task::spawn_blocking(blocks)) });
+    begun.block();
+    drop(rt);
+    assert!(!over.is_set());
+    go.set();
+    over.block();
+}
+
 /// Descriptors, and threads of this process.
 fn held() -> (usize, usize) {
     let count = |path| fs::read_dir(path).unwrap().count();
@@ -288,6 +308,34 @@ fn a_thousand_runtimes_leave_no_descriptor_and_no_thread() {
 
 fn spawn_blocking_in(rt: &Runtime) -> filch_linux::JoinHandle<usize> {
     rt.handle().spawn_blocking(|| filch_linux::block_on(uses_tokio()))
+}
+
+#[test]
+fn a_want_of_descriptors_is_an_error_and_leaks_none() {
+    alone("a_want_of_descriptors_is_an_error_and_leaks_none", || {
+        drop(runtime(1));
+        let before = held();
+        let limit = rustix::process::getrlimit(Resource::Nofile);
+        let set = |limit| setrlimit(Resource::Nofile, limit).unwrap();
+        // The least room in which a runtime can be built.
+        let least = |tokio: bool| {
+            let builds = |room: &usize| {
+                set(Rlimit { current: Some((before.0 - 1 + room) as u64), ..limit });
+                let built = filch_linux::builder().workers(1).tokio(tokio).build();
+                set(limit);
+                if let Err(error) = &built {
+                    assert!(matches!(error, filch_linux::BuildError::Host(_)), "{error}");
+                }
+                let is_built = built.is_ok();
+                drop(built);
+                until(|| held() == before);
+                is_built
+            };
+            (0..16).find(builds).unwrap()
+        };
+        let (plain, with) = (least(false), least(true));
+        assert!(with >= plain + 3, "{plain} and {with}");
+    });
 }
 
 #[test]

@@ -11,8 +11,12 @@ install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" > /dev/null
 }
 # The folder of PostgreSQL's programs: Debian keeps them out of the path.
-postgres() { dirname "$(command -v initdb || ls /usr/lib/postgresql/*/bin/initdb | tail -n 1)"; }
-postgres > /dev/null 2>&1 || install postgresql
+postgres() {
+    local initdb
+    initdb=$(command -v initdb || ls /usr/lib/postgresql/*/bin/initdb 2> /dev/null | tail -n 1)
+    [[ -n $initdb ]] && dirname "$initdb"
+}
+postgres > /dev/null || install postgresql
 command -v redis-server > /dev/null || install redis-server
 programs=$(postgres)
 

@@ -36,7 +36,7 @@ impl Row {
         let asks = i32::from(ASKS_FOR_TOKIO);
         match (status(&plain), status(&tokio), self.refuses) {
             (0, 0, None) => Ok("works"),
-            (plain, 0, None) if plain == asks => Ok("with `tokio`"),
+            (plain, 0, None) if plain == asks => Ok("with feature `tokio`"),
             (_, failed, Some(words)) if failed != 0 && text(&tokio).contains(words) => {
                 Ok("does not")
             }
@@ -52,8 +52,11 @@ impl Row {
     /// The version that the lock file has.
     fn version(&self) -> &'static str {
         let package = format!("\nname = \"{}\"\nversion = \"", self.name);
-        let after = LOCK.split(&package).nth(1).unwrap_or_else(|| panic!("{package} is locked"));
-        after.split('"').next().expect("a version ends")
+        let mut after = LOCK.split(&package).skip(1).map(|after| after.split('"').next());
+        match (after.next().flatten(), after.next()) {
+            (Some(version), None) => version,
+            other => panic!("not one version of {}: {other:?}", self.name),
+        }
     }
 }
 

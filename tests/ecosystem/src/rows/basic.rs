@@ -61,8 +61,14 @@ pub(super) fn rows() -> Vec<Row> {
             tracing,
             "the runtime's own spans: feature `tracing`"
         ),
-        row!("deadpool", "pool, with a timeout", deadpool, "without timeouts of its own: works"),
-        row!("bb8", "pool", bb8, "deadpool without timeouts works"),
+        row!("deadpool", "pool", deadpool_plain, ""),
+        row!(
+            "deadpool",
+            "pool, with a timeout of its own",
+            deadpool,
+            "`filch_linux::timeout` around `get`"
+        ),
+        row!("bb8", "pool", bb8, "deadpool"),
     ]
 }
 
@@ -436,12 +442,19 @@ impl deadpool::managed::Manager for Makes {
     }
 }
 
+async fn deadpool_plain() -> Done {
+    let pool = deadpool::managed::Pool::<Makes>::builder(Makes(AtomicUsize::new(0)));
+    takes_turns(pool.max_size(1).build()?).await
+}
+
 async fn deadpool() -> Done {
-    let pool = deadpool::managed::Pool::<Makes>::builder(Makes(AtomicUsize::new(0)))
-        .max_size(1)
-        .wait_timeout(Some(Duration::from_secs(10)))
-        .runtime(deadpool::Runtime::Tokio1)
-        .build()?;
+    let pool = deadpool::managed::Pool::<Makes>::builder(Makes(AtomicUsize::new(0)));
+    let pool = pool.max_size(1).wait_timeout(Some(Duration::from_secs(10)));
+    takes_turns(pool.runtime(deadpool::Runtime::Tokio1).build()?).await
+}
+
+/// Two tasks, and one object.
+async fn takes_turns(pool: deadpool::managed::Pool<Makes>) -> Done {
     let first = pool.get().await?;
     let other = pool.clone();
     let waits = spawn(async move { other.get().await.map(|object| *object) });

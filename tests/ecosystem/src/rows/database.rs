@@ -9,7 +9,7 @@ use crate::{Done, Row, equal};
 
 pub(super) fn rows() -> Vec<Row> {
     vec![
-        row!("redis", "client of a real server", redis, "its feature `smol-comp`"),
+        row!("redis", "client of a real server", redis, ""),
         row!("rusqlite", "in the blocking pool", rusqlite, ""),
         row!("sqlx", "SQLite", sqlx_sqlite, "rusqlite in `spawn_blocking`"),
         row!("sqlx", "PostgreSQL, a real server", sqlx_postgres, ""),

@@ -38,6 +38,7 @@ pub(super) fn rows() -> Vec<Row> {
             lettre,
             "its `SmtpTransport` in `spawn_blocking`"
         ),
+        row!("lettre", "mail by `SmtpTransport`, in the blocking pool", lettre_blocking, ""),
     ]
 }
 
@@ -114,17 +115,32 @@ async fn hickory() -> Done {
     equal(found, vec!["192.0.2.7".to_owned()])
 }
 
-async fn lettre() -> Done {
-    use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
-    let (addr, mail) = servers::smtp().await?;
-    let message = Message::builder()
+/// A mail, and where a server waits for it; with what the server has got.
+type Mail = (lettre::Message, u16, filch_linux::JoinHandle<std::io::Result<String>>);
+
+async fn mail() -> Result<Mail, Box<dyn core::error::Error + Send + Sync>> {
+    let (addr, got) = servers::smtp().await?;
+    let message = lettre::Message::builder()
         .from("one@example.org".parse()?)
         .to("other@example.org".parse()?)
         .subject("greeting")
         .body("hello\n".to_owned())?;
-    let transport = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous("127.0.0.1")
-        .port(addr.port())
-        .build();
+    Ok((message, addr.port(), got))
+}
+
+async fn lettre() -> Done {
+    use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
+    let (message, port, got) = mail().await?;
+    let transport = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous("127.0.0.1");
+    let transport = transport.port(port).build();
     spawn(async move { transport.send(message).await }).await??;
-    equal(mail.await??.contains("\nhello"), true)
+    equal(got.await??.contains("\nhello"), true)
+}
+
+async fn lettre_blocking() -> Done {
+    use lettre::{SmtpTransport, Transport};
+    let (message, port, got) = mail().await?;
+    let transport = SmtpTransport::builder_dangerous("127.0.0.1").port(port).build();
+    spawn_blocking(move || transport.send(&message)).await??;
+    equal(got.await??.contains("\nhello"), true)
 }

@@ -46,6 +46,6 @@ pub(crate) fn all() -> Vec<Row> {
     rows.extend(web::rows());
     rows.extend(rpc::rows());
     rows.extend(database::rows());
-    rows.sort_by_key(Row::id);
+    rows.sort_by_key(|row| (row.name, row.what));
     rows
 }

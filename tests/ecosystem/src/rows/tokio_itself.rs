@@ -35,9 +35,15 @@ pub(super) fn rows() -> Vec<Row> {
         row!("tokio-stream", "stream of a channel", stream, ""),
         row!(
             "actix-rt",
+            "a `System`, in the blocking pool",
+            actix_system,
+            "it takes a thread for itself"
+        ),
+        row!(
+            "actix-rt",
             "`spawn`, so actix-web",
             actix,
-            "axum; or its `System` on a thread of its own",
+            "axum; or a `System`",
             refuses "called from outside of a `task::LocalSet`"
         ),
     ]
@@ -162,6 +168,11 @@ async fn stream() -> Done {
     let sum = spawn(ReceiverStream::new(receiver).map(|i| 2 * i).fold(0, |sum, i| sum + i)).await?;
     sends.await??;
     equal(sum, 9_900)
+}
+
+async fn actix_system() -> Done {
+    let system = || actix_rt::System::new().block_on(async { actix_rt::spawn(async { 7 }).await });
+    equal(filch_linux::spawn_blocking(system).await??, 7)
 }
 
 async fn actix() -> Done {
