@@ -255,6 +255,25 @@ fn a_task_of_tokio_may_drop_the_runtime() {
     assert_eq!(drops.count(), 1);
 }
 
+#[test]
+fn the_end_waits_for_no_closure_of_tokios_pool() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let (begun, go, over) = (Flag::new(), Flag::new(), Flag::new());
+    let (tell, wait, end) = (begun.clone(), go.clone(), over.clone());
+    let blocks = move || {
+        tell.set();
+        wait.block();
+        end.set();
+    };
+    rt.block_on(async { drop(tokio::task::spawn_blocking(blocks)) });
+    begun.block();
+    drop(rt);
+    assert!(!over.is_set());
+    go.set();
+    over.block();
+}
+
 /// Descriptors, and threads of this process.
 fn held() -> (usize, usize) {
     let count = |path| fs::read_dir(path).unwrap().count();

@@ -6,7 +6,10 @@ use std::{io, thread};
 
 use filch::WorkerId;
 
-use crate::context::{Handle, Within, enter};
+use crate::{
+    context::{Handle, enter},
+    entry::Within,
+};
 
 #[doc(hidden)]
 impl Handle {

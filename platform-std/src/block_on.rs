@@ -14,10 +14,7 @@ use filch::{
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::{
-    clock::Busy,
-    context::{Handle, Within},
-};
+use crate::{clock::Busy, context::Handle, entry::Within};
 
 /// Runs a future on the calling thread, in the current runtime.
 ///

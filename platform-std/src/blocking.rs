@@ -23,7 +23,8 @@ use filch::{Class, JoinHandle, TaskOptions};
 
 use crate::{
     clock::Hold,
-    context::{Handle, Within},
+    context::Handle,
+    entry::Within,
     error::SpawnError,
     hosted::Dress,
     panics::{lock, quietly},

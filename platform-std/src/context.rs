@@ -5,7 +5,6 @@ use core::{
     cell::Cell,
     fmt,
     future::Future,
-    marker::PhantomData,
     panic::{RefUnwindSafe, UnwindSafe},
 };
 use std::sync::Arc;
@@ -26,6 +25,7 @@ use crate::tracing::Spawner;
 use crate::{
     blocking::Pool,
     clock::Clock,
+    entry::Entry,
     error::{NoRuntime, SpawnError, SpawnErrorKind},
     fork,
     host::Host,
@@ -133,45 +133,6 @@ pub(crate) fn enter(handle: Option<Handle>) -> Option<Handle> {
 /// The runtime that the calling thread is in.
 pub(crate) fn current() -> Option<Handle> {
     CURRENT.get()
-}
-
-/// What else is done in each thread that is in a runtime: its workers, also the threads that help it for a while; those of its blocking
-/// pool; callers of [`Handle::block_on`]. The calls of a thread pair like brackets, also those of several runtimes. Neither unwinds.
-pub trait Entry: Sync {
-    /// The calling thread is in the runtime from now on.
-    fn enter(&self);
-
-    /// The end of the last [`enter`](Self::enter) of the calling thread.
-    fn leave(&self);
-}
-
-/// The calling thread is in a runtime until this is dropped. Stays on its thread.
-pub(crate) struct Within {
-    entry: Option<&'static dyn Entry>,
-    before: Option<Handle>,
-    _on_its_thread: PhantomData<*const ()>,
-}
-
-impl Within {
-    #[inline]
-    pub(crate) fn new(handle: Handle) -> Self {
-        let before = enter(Some(handle));
-        let entry = handle.0.entry;
-        if let Some(entry) = entry {
-            entry.enter();
-        }
-        Self { entry, before, _on_its_thread: PhantomData }
-    }
-}
-
-impl Drop for Within {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(entry) = self.entry {
-            entry.leave();
-        }
-        enter(self.before);
-    }
 }
 
 impl Handle {

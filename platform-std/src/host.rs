@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use filch::{Instant, Reactor, WorkerId, atomic::AtomicU32};
 
-use crate::{clock::Clock, context::Entry, metrics::IoMetrics};
+use crate::{clock::Clock, entry::Entry, metrics::IoMetrics};
 
 /// The part of a [`filch::Platform`] that differs between runtimes on an operating system with threads: how to sleep, how
 /// to wake, and where I/O comes from. Threads, thread locals and panics are the runtime's own.

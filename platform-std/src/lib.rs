@@ -42,6 +42,7 @@ mod context;
 mod coop;
 #[cfg(feature = "task-dump")]
 pub mod dump;
+mod entry;
 mod error;
 #[cfg(any(feature = "metrics", feature = "prometheus"))]
 mod figures;
@@ -89,7 +90,7 @@ pub use filch::{
 pub use filch_macros::{std_main as main, std_test as test};
 
 #[doc(hidden)]
-pub use crate::context::Entry;
+pub use crate::entry::Entry;
 #[cfg(feature = "recorder")]
 pub use crate::recording::Snapshot;
 pub use crate::{

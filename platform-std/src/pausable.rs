@@ -19,7 +19,8 @@ use filch::{Instant, Reactor, WorkerId, atomic::AtomicU32};
 
 use crate::{
     clock::Clock,
-    context::{Entry, Handle},
+    context::Handle,
+    entry::Entry,
     fork,
     host::{Futex, Host},
     metrics::IoMetrics,
