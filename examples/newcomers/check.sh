@@ -11,6 +11,8 @@ for program in chat fetch store; do
     ((ours <= theirs)) || { echo "$program is longer than its version on tokio" >&2; exit 1; }
 done
 cargo clippy --locked --release --all-targets --target-dir "$target" -- -D warnings
-timeout --kill-after=10 600 ./with-postgres cargo test --locked --release --target-dir "$target"
+cargo test --locked --release --target-dir "$target" --no-run
+timeout --kill-after=10 300 ./with-postgres cargo test --locked --release --target-dir "$target"
+cargo build --locked --release --target-dir "$target" -p measure
 # A short run, which fails if a program does not answer.
 timeout --kill-after=10 120 ./with-postgres "$target/release/measure" --rounds 1 --seconds 0.5

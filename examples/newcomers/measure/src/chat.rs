@@ -19,7 +19,7 @@ pub(crate) async fn measure(name: &str, time: Duration) -> Result<Figures, Error
     let elapsed = begin.elapsed();
     let requests = clients.iter().map(|(heard, _)| heard).sum();
     let mut times: Vec<_> = clients.into_iter().flat_map(|(_, times)| times).collect();
-    Ok(Figures { requests, elapsed, p99: p99(&mut times), cpu: server.end()? })
+    Ok(Figures { requests, elapsed, p99: p99(&mut times), cost: server.end()? })
 }
 
 /// How many messages it has heard, and how long each of its own took.

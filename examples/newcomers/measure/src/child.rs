@@ -36,12 +36,12 @@ impl Server {
         }
     }
 
-    /// Ends it; returns the CPU time that it took.
-    pub(crate) fn end(mut self) -> Result<Duration, Error> {
-        let before = of_ended()?;
+    /// Ends it; returns what it took.
+    pub(crate) fn end(mut self) -> Result<Cost, Error> {
+        let before = Cost::of_ended()?;
         self.child.kill()?;
         self.child.wait()?;
-        Ok(of_ended()? - before)
+        before.until_now()
     }
 }
 
@@ -53,9 +53,25 @@ impl Drop for Server {
     }
 }
 
-/// The CPU time of all programs that have ended.
-pub(crate) fn of_ended() -> Result<Duration, Error> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    let micros = |time: TimeVal| time.tv_sec() as u64 * 1_000_000 + time.tv_usec() as u64;
-    Ok(Duration::from_micros(micros(usage.user_time()) + micros(usage.system_time())))
+/// What a program took from its start to its end, with all its threads.
+pub(crate) struct Cost {
+    pub(crate) cpu: Duration,
+    /// How often a thread went to sleep.
+    pub(crate) sleeps: i64,
+}
+
+impl Cost {
+    /// Of all programs that have ended.
+    pub(crate) fn of_ended() -> Result<Self, Error> {
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+        let micros = |time: TimeVal| time.tv_sec() as u64 * 1_000_000 + time.tv_usec() as u64;
+        let cpu = Duration::from_micros(micros(usage.user_time()) + micros(usage.system_time()));
+        Ok(Self { cpu, sleeps: usage.voluntary_context_switches() })
+    }
+
+    /// Of those that have ended since.
+    pub(crate) fn until_now(self) -> Result<Self, Error> {
+        let now = Self::of_ended()?;
+        Ok(Self { cpu: now.cpu - self.cpu, sleeps: now.sleeps - self.sleeps })
+    }
 }

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     Error, Figures,
-    child::{command, of_ended},
+    child::{Cost, command},
 };
 
 /// What a run of the program makes.
@@ -22,7 +22,7 @@ pub(crate) async fn measure(name: &str, time: Duration) -> Result<Figures, Error
     let url = format!("http://{}/", listener.local_addr()?);
     let app = Router::new().route("/", get("hello"));
     let serving = tokio::spawn(async { axum::serve(listener, app).await });
-    let (before, begin) = (of_ended()?, Instant::now());
+    let (before, begin) = (Cost::of_ended()?, Instant::now());
     let (mut requests, mut seconds, mut p99) = (0, 0.0, Vec::new());
     while begin.elapsed() < time || requests == 0 {
         let program = tokio::process::Command::from(command(name)?)
@@ -45,5 +45,5 @@ pub(crate) async fn measure(name: &str, time: Duration) -> Result<Figures, Error
     serving.abort();
     p99.sort_unstable();
     let (elapsed, p99) = (Duration::from_secs_f64(seconds), p99[p99.len() / 2]);
-    Ok(Figures { requests, elapsed, p99, cpu: of_ended()? - before })
+    Ok(Figures { requests, elapsed, p99, cost: before.until_now()? })
 }

@@ -12,24 +12,31 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 const HELP: &str = "Usage: measure [--rounds N] [--seconds S] [chat] [fetch] [store]
 Measure the programs beside this one; `store` needs DATABASE_URL.";
 
+const ROWS: [&str; 4] = [
+    "requests a second",
+    "p99, us",
+    "CPU time of a request, us",
+    "a thread goes to sleep, for a request",
+];
+
 /// What a program did in one run.
 struct Figures {
     /// Requests; of the chat, messages that reached a client.
     requests: usize,
     elapsed: Duration,
     p99: Duration,
-    /// Of all its threads, from its start to its end.
-    cpu: Duration,
+    cost: child::Cost,
 }
 
 impl Figures {
-    /// Requests a second; p99 in microseconds; CPU time of a request in microseconds.
-    fn columns(&self) -> [f64; 3] {
+    /// As the rows of the table.
+    fn rows(&self) -> [f64; ROWS.len()] {
         let requests = self.requests as f64;
         [
             requests / self.elapsed.as_secs_f64(),
             self.p99.as_secs_f64() * 1e6,
-            self.cpu.as_secs_f64() * 1e6 / requests,
+            self.cost.cpu.as_secs_f64() * 1e6 / requests,
+            self.cost.sleeps as f64 / requests,
         ]
     }
 }
@@ -53,22 +60,24 @@ async fn main() -> Result<(), Error> {
     println!("| program | | filch | tokio | filch / tokio, of each pair |\n|---|---|---|---|---|");
     for program in programs {
         let pairs = pairs(&program, rounds, Duration::from_secs_f64(seconds)).await?;
-        for (column, what) in
-            ["requests a second", "p99, us", "CPU of a request, us"].iter().enumerate()
-        {
-            let of = |run: usize| median(pairs.iter().map(|pair| pair[run][column]));
-            let ratio = median(pairs.iter().map(|pair| pair[0][column] / pair[1][column]));
-            println!("| {program} | {what} | {:.1} | {:.1} | x {ratio:.2} |", of(0), of(1));
+        for (row, what) in ROWS.iter().enumerate() {
+            let of = |run: usize| median(pairs.iter().map(|pair| pair[run][row]));
+            let ratio = median(pairs.iter().map(|pair| pair[0][row] / pair[1][row]));
+            println!("| {program} | {what} | {:.2} | {:.2} | x {ratio:.2} |", of(0), of(1));
         }
     }
     Ok(())
 }
 
 /// Runs of both versions, one after the other; which is first alternates.
-async fn pairs(program: &str, rounds: usize, time: Duration) -> Result<Vec<[[f64; 3]; 2]>, Error> {
+async fn pairs(
+    program: &str,
+    rounds: usize,
+    time: Duration,
+) -> Result<Vec<[[f64; ROWS.len()]; 2]>, Error> {
     let mut pairs = Vec::new();
     for round in 0..rounds {
-        let mut pair = [[0.0; 3]; 2];
+        let mut pair = [[0.0; ROWS.len()]; 2];
         for run in [round % 2, 1 - round % 2] {
             let name = [program.to_owned(), format!("{program}-tokio")][run].clone();
             let figures = match program {
@@ -76,7 +85,7 @@ async fn pairs(program: &str, rounds: usize, time: Duration) -> Result<Vec<[[f64
                 "fetch" => fetch::measure(&name, time).await?,
                 _ => store::measure(&name, time).await?,
             };
-            pair[run] = figures.columns();
+            pair[run] = figures.rows();
         }
         pairs.push(pair);
     }

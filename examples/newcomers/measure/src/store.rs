@@ -20,7 +20,7 @@ pub(crate) async fn measure(name: &str, time: Duration) -> Result<Figures, Error
     let asking = asking.enumerate().map(|(i, client)| ask(i, client, begin + time));
     let mut times = try_join_all(asking).await?.concat();
     let elapsed = begin.elapsed();
-    Ok(Figures { requests: times.len(), elapsed, p99: p99(&mut times), cpu: server.end()? })
+    Ok(Figures { requests: times.len(), elapsed, p99: p99(&mut times), cost: server.end()? })
 }
 
 async fn ask(
