@@ -25,9 +25,8 @@ use crate::{Async, shown::shows_file};
 /// A datagram is received whole: bytes that there is no room for are lost. If a connected socket
 /// sends to an address without a listener, its next operation fails with `ConnectionRefused`.
 ///
-/// Options that have no method here have one in the crate `socket2`: `SockRef::from(&socket).set_mark(7)`. Those that must be set before the socket
-/// is bound, such as `SO_REUSEPORT`, are set on its `Socket`, which then is converted by way of the standard library:
-/// `UdpSocket::try_from(std::net::UdpSocket::from(socket))`.
+/// Options that have no method here have one in the crate `socket2`, by its `SockRef`. Those that must be set before the socket is bound, such as
+/// `SO_REUSEPORT`, are set on its `Socket`, which `TryFrom` then converts by way of the standard library's socket.
 ///
 /// ```
 /// # filch_io::builder().workers(1).build().unwrap().block_on(async {
@@ -307,7 +306,7 @@ impl UdpSocket {
         SockRef::from(self).recv_buffer_size()
     }
 
-    /// `SO_RCVBUF` in bytes; the system doubles it, and limits it (`net.core.rmem_max`). Datagrams that there is no room for are lost.
+    /// `SO_RCVBUF` in bytes; the system doubles it, and limits it (net.core.rmem_max). Datagrams that there is no room for are lost.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -323,7 +322,7 @@ impl UdpSocket {
         SockRef::from(self).send_buffer_size()
     }
 
-    /// `SO_SNDBUF` in bytes; the system doubles it, and limits it (`net.core.wmem_max`).
+    /// `SO_SNDBUF` in bytes; the system doubles it, and limits it (net.core.wmem_max).
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -349,7 +348,7 @@ impl UdpSocket {
         options::set_traffic_class(&SockRef::from(self), class)
     }
 
-    /// `SO_BINDTODEVICE` (Linux alone): datagrams go and come through the interface of this name alone, such as `eth0`; `None`: through any.
+    /// `SO_BINDTODEVICE` (Linux alone): datagrams go and come through the interface of this name alone, such as "eth0"; `None`: through any.
     ///
     /// # Errors
     /// There is no such interface; the socket is bound to another, and the process lacks the capability to change that.

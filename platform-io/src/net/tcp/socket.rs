@@ -18,9 +18,8 @@ use crate::{net::sys, shown::shows_file};
 
 /// A TCP socket that neither listens nor is connected yet: for options that must be set before.
 ///
-/// Options that have no method here, of this type and of the others, have one in the crate `socket2`: `SockRef::from(&socket).set_mark(7)`. Its
-/// own `Socket` becomes one of these by `TcpSocket::try_from(OwnedFd::from(socket))`, one that listens or is connected by way of
-/// the standard library: `TcpListener::try_from(std::net::TcpListener::from(socket))`.
+/// Options that have no method here, of this type and of the others, have one in the crate `socket2`, by its `SockRef`. Its own `Socket` becomes
+/// one of these by way of an [`OwnedFd`], and one that listens or is connected by way of the standard library's type.
 ///
 /// ```
 /// # filch_io::builder().build().unwrap().block_on(async {
@@ -109,7 +108,7 @@ impl TcpSocket {
         options::set_traffic_class(&self.socket, class)
     }
 
-    /// `SO_BINDTODEVICE` (Linux alone): packets go and come through the interface of this name alone, such as `eth0`; `None`: through any.
+    /// `SO_BINDTODEVICE` (Linux alone): packets go and come through the interface of this name alone, such as "eth0"; `None`: through any.
     ///
     /// # Errors
     /// There is no such interface; the socket is bound to another, and the process lacks the capability to change that.
