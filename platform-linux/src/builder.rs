@@ -6,7 +6,7 @@ use filch_std::{BuildError, LongPoll, UnhandledPanic};
 #[cfg(feature = "task-hooks")]
 use filch_std::{SpawnInfo, TaskId};
 
-use crate::{PausableRuntime, Runtime};
+use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
 
 /// The options of a runtime: those of [`filch_std::Builder`], by the same names.
 ///
@@ -52,6 +52,7 @@ knobs! {
     job_workers(most: u16);
     blocking_threads(most: usize);
     on_long_poll(f: impl Fn(LongPoll) + Send + Sync + 'static);
+    on_wake(f: impl Fn() + Send + Sync + 'static);
     on_thread_start(f: impl Fn() + Send + Sync + 'static);
     on_thread_stop(f: impl Fn() + Send + Sync + 'static);
     unhandled_panic(policy: UnhandledPanic);
@@ -94,5 +95,21 @@ impl Builder {
     /// As [`build`](Self::build).
     pub fn build_pausable(self) -> Result<PausableRuntime, BuildError> {
         self.0.build_on()
+    }
+
+    /// Builds a runtime of one thread, the calling one, with an epoll of its own: [`filch_std::Builder::build_local`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn build_local(self) -> Result<LocalRuntime, BuildError> {
+        self.0.build_local_on()
+    }
+
+    /// As [`build_local`](Self::build_local), with a clock that tests can stop.
+    ///
+    /// # Errors
+    /// As [`build_local`](Self::build_local).
+    pub fn build_local_pausable(self) -> Result<PausableLocalRuntime, BuildError> {
+        self.0.build_local_on()
     }
 }

@@ -3,6 +3,7 @@
 use core::{cell::RefCell, fmt, time::Duration};
 use std::{
     io::{self, Write},
+    os::fd::RawFd,
     thread,
 };
 
@@ -10,7 +11,7 @@ use filch::{
     Instant, Reactor, WorkerId,
     atomic::{AtomicU32, Ordering, fence},
 };
-use filch_std::{Futex, Host, IoMetrics};
+use filch_std::{Futex, Host, IoMetrics, Pollable};
 use rustix::io::Errno;
 
 use crate::{
@@ -107,6 +108,10 @@ unsafe impl Host for Linux {
         self.futex.wake(worker, word);
     }
 
+    fn alert(&self) {
+        self.poller.ring();
+    }
+
     #[inline(always)]
     fn reactor(&self) -> Option<&dyn Reactor> {
         Some(self)
@@ -126,6 +131,13 @@ unsafe impl Host for Linux {
 
     fn unblock(&self, word: &AtomicU32) {
         self.futex.unblock(word);
+    }
+}
+
+// SAFETY: INV-OPEN of the poller.
+unsafe impl Pollable for Linux {
+    fn raw_fd(&self) -> RawFd {
+        self.poller.raw_fd()
     }
 }
 

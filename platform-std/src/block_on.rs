@@ -174,13 +174,13 @@ impl Drop for Root {
 }
 
 /// The thread is in a runtime until this is dropped.
-struct Entered {
+pub(crate) struct Entered {
     before: Option<Handle>,
     _busy: Busy,
 }
 
 impl Entered {
-    fn new(handle: Handle) -> Self {
+    pub(crate) fn new(handle: Handle) -> Self {
         Self { _busy: Busy::new(handle), before: context::enter(Some(handle)) }
     }
 }

@@ -1,6 +1,6 @@
 //! The options of a runtime, and how it is built.
 
-use core::{any::TypeId, time::Duration};
+use core::{any::TypeId, fmt, time::Duration};
 use std::{env, io, sync::Arc, thread};
 
 use filch::{Config, Scheduler, WorkerId, WorkerSlot};
@@ -14,7 +14,8 @@ use crate::{
     error::BuildError,
     fork,
     host::Host,
-    hosted::{Dress, Hosted},
+    hosted::{Dress, Hosted, OnWake},
+    local::LocalRuntime,
     long_poll::{Hook, LongPoll},
     panics::lock,
     pausable::Pausable,
@@ -53,6 +54,16 @@ fn default_workers(most: usize) -> Result<usize, BuildError> {
     }
 }
 
+/// See [`Builder::on_wake`].
+#[derive(Clone)]
+struct WakeFn(OnWake);
+
+impl fmt::Debug for WakeFn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("on_wake")
+    }
+}
+
 /// The options of a runtime.
 ///
 /// ```
@@ -73,6 +84,7 @@ pub struct Builder {
     on_long_poll: Option<Hook>,
     hooks: ThreadHooks,
     blocking: usize,
+    on_wake: Option<WakeFn>,
     #[cfg(feature = "class-metrics")]
     class_metrics: bool,
     /// Records by worker; 0: there is no recorder.
@@ -94,6 +106,7 @@ impl Builder {
             on_long_poll: None,
             hooks: ThreadHooks::default(),
             blocking: LIMIT,
+            on_wake: None,
             #[cfg(feature = "class-metrics")]
             class_metrics: false,
             records: 0,
@@ -213,6 +226,30 @@ impl Builder {
     /// Calls `f` in each thread of the runtime as it ends: see [`on_thread_start`](Self::on_thread_start).
     pub fn on_thread_stop(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.stop = Some(Arc::new(f));
+        self
+    }
+
+    /// Calls `f` as there is something to do for a [`LocalRuntime`] that rests between two of its turns
+    /// ([`LocalRuntime::turn`]); only for such a runtime, and once for each rest. Any thread may call it, and a signal handler that wakes a
+    /// task. It is also called while [`LocalRuntime::block_on`] sleeps, on systems without a reactor.
+    ///
+    /// `f` posts an event to the loop that drives the runtime. It returns soon, does not wait for that loop, and must not end the runtime. A panic
+    /// in it is printed and does nothing else.
+    ///
+    /// ```
+    /// # use std::sync::mpsc;
+    /// let (events, post) = mpsc::channel();
+    /// let runtime = filch_std::Runtime::builder().on_wake(move || events.send(()).unwrap_or_default()).build_local()?;
+    /// assert!(matches!(runtime.turn(64), filch_std::Turn::Rests(None)));
+    /// let handle = *runtime.handle();
+    /// std::thread::spawn(move || handle.spawn(async {}).detach());
+    /// // The loop sleeps until there is an event.
+    /// assert!(post.recv().is_ok());
+    /// assert!(matches!(runtime.turn(64), filch_std::Turn::Rests(None)));
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    pub fn on_wake(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_wake = Some(WakeFn(Arc::new(f)));
         self
     }
 
@@ -351,30 +388,68 @@ impl Builder {
         Ok(runtime)
     }
 
-    /// As `build_on`, without threads: the caller makes them, and each calls [`Handle::be_worker`].
+    /// Builds a runtime of one thread, the calling one, over futexes (condition variables where there are none).
     ///
     /// # Errors
-    /// As [`build`](Self::build).
-    #[doc(hidden)]
-    pub fn build_bare<H: Host>(self) -> Result<Runtime<H>, BuildError> {
+    /// [`BuildError`]; [`TooManyWorkers`](BuildError::TooManyWorkers) if [`workers`](Self::workers) says more than one. The
+    /// environment variable `FILCH_WORKERS` is of no account.
+    pub fn build_local(self) -> Result<LocalRuntime, BuildError> {
+        self.build_local_on()
+    }
+
+    /// As [`build_local`](Self::build_local), with a clock that tests can stop.
+    ///
+    /// # Errors
+    /// As [`build_local`](Self::build_local).
+    pub fn build_local_pausable(self) -> Result<LocalRuntime<Pausable>, BuildError> {
+        self.build_local_on()
+    }
+
+    /// Builds a runtime of one thread over another host.
+    ///
+    /// # Errors
+    /// As [`build_local`](Self::build_local).
+    pub fn build_local_on<H: Host>(mut self) -> Result<LocalRuntime<H>, BuildError> {
+        match self.workers {
+            None | Some(1) => {}
+            Some(0) => return Err(BuildError::ZeroWorkers),
+            Some(_) => return Err(BuildError::TooManyWorkers(1)),
+        }
+        self.begin()?;
+        self.config = self.config.spares(0);
+        let on_wake = self.on_wake.take().map(|WakeFn(f)| f);
+        LocalRuntime::enter(self.prepare(1)?, on_wake)
+    }
+
+    /// What comes first, whatever is built.
+    fn begin(&self) -> Result<(), BuildError> {
         if self.name.contains('\0') {
             // The standard library would panic.
             let error = io::Error::new(io::ErrorKind::InvalidInput, "a name with a zero in it");
             return Err(BuildError::Thread(error));
         }
         fork::watch();
+        Ok(())
+    }
+
+    /// As `build_on`, without threads: the caller makes them, and each calls [`Handle::be_worker`].
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    #[doc(hidden)]
+    pub fn build_bare<H: Host>(self) -> Result<Runtime<H>, BuildError> {
+        self.begin()?;
         let most = usize::from(WorkerId::MAX) + 1 - usize::from(SPARES);
         let workers = match self.workers.map_or_else(|| default_workers(most), Ok)? {
             0 => return Err(BuildError::ZeroWorkers),
             n if n > most => return Err(BuildError::TooManyWorkers(most)),
             n => n,
         };
-        self.prepare(workers)
+        self.prepare(workers + usize::from(SPARES))
     }
 
     /// An executor without threads.
-    fn prepare<H: Host>(self, workers: usize) -> Result<Runtime<H>, BuildError> {
-        let slots = workers + usize::from(SPARES);
+    fn prepare<H: Host>(self, slots: usize) -> Result<Runtime<H>, BuildError> {
         let kind =
             Kind { host: TypeId::of::<H>(), slots, records: self.records, tasks: self.tasks };
         let shared = match stable::take::<Shared<H>>(&kind) {

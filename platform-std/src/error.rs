@@ -78,6 +78,10 @@ pub enum SpawnErrorKind {
     Forked,
     /// The runtime has shut down, or is about to.
     Shutdown,
+    /// The calling thread is no worker of the runtime, and a local task stays on a worker: as a thread in `block_on`, which helps at
+    /// most, or one of the blocking pool. The thread of a [`LocalRuntime`](crate::LocalRuntime) is its worker; on another runtime a
+    /// task of [`spawn_pinned`](crate::spawn_pinned) spawns local ones.
+    NoWorker,
     /// Any other error of the core.
     Core(filch::SpawnErrorKind),
 }
@@ -93,6 +97,10 @@ impl fmt::Display for SpawnErrorKind {
                  one in the child",
             ),
             Self::Shutdown => f.write_str("the runtime has shut down"),
+            Self::NoWorker => f.write_str(
+                "the calling thread is no worker of the runtime, and a local task stays on one: use a `LocalRuntime`, or spawn it from a \
+                 task of `spawn_pinned`",
+            ),
             Self::Core(kind) => kind.fmt(f),
         }
     }

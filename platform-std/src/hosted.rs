@@ -33,7 +33,11 @@ use crate::{
     panics::{self, lock, quietly},
     sinks::Sinks,
     thread_hooks::ThreadHooks,
+    wake_hook::WakeHook,
 };
+
+/// See `Builder::on_wake`.
+pub(crate) type OnWake = Arc<dyn Fn() + Send + Sync>;
 
 /// A host, and the threads on it.
 pub(crate) struct Hosted<H> {
@@ -56,6 +60,8 @@ pub(crate) struct Hosted<H> {
     pub(crate) publishers: Mutex<Option<Vec<filch::AbortHandle>>>,
     /// Why the last thread could not be started.
     pub(crate) refused: Mutex<Option<io::Error>>,
+    /// What the wake of a worker calls, in a runtime of one thread.
+    pub(crate) on_wake: WakeHook<OnWake>,
 }
 
 #[derive(Clone, Default)]
@@ -82,6 +88,7 @@ impl<H: Host> Hosted<H> {
             #[cfg(feature = "metrics")]
             publishers: Mutex::default(),
             refused: Mutex::new(None),
+            on_wake: WakeHook::none(),
         }
     }
 
@@ -131,6 +138,11 @@ impl<H: Host> Hosted<H> {
 
     pub(crate) fn dressed(&self) -> Dress {
         lock(&self.dress).clone()
+    }
+
+    /// Whether it is of a runtime of one thread, which has no spare slots.
+    pub(crate) fn is_local(&self) -> bool {
+        self.seats.len() == 1
     }
 
     fn id(&self) -> *const () {
@@ -268,6 +280,10 @@ unsafe impl<H: Host> Platform for Hosted<H> {
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
         self.host.wake(worker, word);
+        if self.is_local() {
+            self.host.alert();
+            self.on_wake.visit(|hook| quietly(|| hook()));
+        }
     }
 
     #[inline]
@@ -445,7 +461,7 @@ pub(crate) fn relax(round: u32) {
 
 /// Makes the thread's timeouts end when they are due. By default Linux delays them by up to 50 us
 /// to save power; a worker that sleeps until its next deadline gains nothing by that.
-fn be_punctual() {
+pub(crate) fn be_punctual() {
     #[cfg(target_os = "linux")]
     // SAFETY: it takes a number, and concerns this thread alone.
     unsafe {

@@ -53,6 +53,7 @@ mod hosted;
 mod join_set;
 #[doc(hidden)]
 pub mod latch;
+mod local;
 mod long_poll;
 mod metrics;
 #[cfg(feature = "orx-parallel")]
@@ -80,6 +81,7 @@ pub mod time;
 #[cfg(feature = "tracing")]
 mod tracing;
 mod unhandled;
+mod wake_hook;
 
 pub use filch::{
     AbortHandle, Class, ForkOptions, Instant, JoinError, JoinHandle, Panic, SpawnInfo, TaskId,
@@ -88,6 +90,8 @@ pub use filch::{
 #[cfg(feature = "macros")]
 pub use filch_macros::{std_main as main, std_test as test};
 
+#[cfg(unix)]
+pub use crate::host::Pollable;
 #[cfg(feature = "recorder")]
 pub use crate::recording::Snapshot;
 pub use crate::{
@@ -102,6 +106,7 @@ pub use crate::{
     error::{BuildError, NoRuntime, SpawnError, SpawnErrorKind},
     host::{Futex, Host},
     join_set::JoinSet,
+    local::{LocalRuntime, Turn},
     long_poll::LongPoll,
     metrics::{IoMetrics, Metrics},
     panics::{contain, payload, resume},

@@ -169,6 +169,10 @@ impl<H: Host> Core for Shared<H> {
         self.kind.slots
     }
 
+    fn as_poll(&'static self, f: &mut dyn FnMut()) {
+        self.executor.as_poll(f);
+    }
+
     fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool {
         let Ok(worker) = self.executor.worker(worker) else { return false };
         begin();
