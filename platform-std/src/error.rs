@@ -114,6 +114,13 @@ pub struct SpawnError<F> {
     pub future: F,
 }
 
+impl<F> SpawnError<F> {
+    /// The same error with what `f` makes of the future.
+    pub(crate) fn map<G>(self, f: impl FnOnce(F) -> G) -> SpawnError<G> {
+        SpawnError { kind: self.kind, future: f(self.future) }
+    }
+}
+
 impl<F> fmt::Debug for SpawnError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SpawnError").field("kind", &self.kind).finish_non_exhaustive()

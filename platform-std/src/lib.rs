@@ -68,6 +68,7 @@ mod publish;
 #[cfg(feature = "recorder")]
 mod recording;
 mod runtime;
+mod scope;
 mod shared;
 mod sinks;
 mod stable;
@@ -80,6 +81,7 @@ mod thread_hooks;
 pub mod time;
 #[cfg(feature = "tracing")]
 mod tracing;
+mod tracker;
 mod unhandled;
 mod wake_hook;
 
@@ -112,8 +114,10 @@ pub use crate::{
     panics::{contain, payload, resume},
     pausable::Pausable,
     runtime::{Runtime, Survivors},
+    scope::{ScopedHandle, TaskScope, scope},
     task::{Activity, LastWake, Task, WokenBy},
     time::{interval, sleep, sleep_until, timeout},
+    tracker::{TaskTracker, Tracked},
     unhandled::UnhandledPanic,
 };
 #[cfg(feature = "class-metrics")]
