@@ -82,7 +82,7 @@ fn models_a_hook_is_not_visited_when_it_has_gone() {
 
 /// A thread that finds the worker at rest sees the hook that was set before the rest.
 ///
-/// Seen to catch: `set` and `visit` without fences.
+/// Seen to catch: `set` without its fence, and `visit` without its fence.
 #[test]
 fn models_a_wake_of_a_worker_at_rest_sees_the_hook() {
     loom::model(|| {
