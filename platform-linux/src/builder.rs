@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use filch_std::{BuildError, LongPoll, UnhandledPanic};
+use filch_std::{Affinity, BuildError, LongPoll, ThreadRole, UnhandledPanic};
 #[cfg(feature = "task-hooks")]
 use filch_std::{SpawnInfo, TaskId};
 
@@ -38,6 +38,9 @@ macro_rules! knobs {
 knobs! {
     workers(n: usize);
     name(name: impl Into<String>);
+    name_fn(f: impl Fn(ThreadRole) -> String + Send + Sync + 'static);
+    affinity(affinity: Affinity);
+    seed(seed: u64);
     stack_size(bytes: usize);
     stealing(on: bool);
     classes(on: bool);
@@ -51,6 +54,7 @@ knobs! {
     job_slice(slice: Duration);
     job_workers(most: u16);
     blocking_threads(most: usize);
+    blocking_keep_alive(time: Duration);
     on_long_poll(f: impl Fn(LongPoll) + Send + Sync + 'static);
     on_wake(f: impl Fn() + Send + Sync + 'static);
     on_thread_start(f: impl Fn() + Send + Sync + 'static);

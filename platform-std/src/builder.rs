@@ -10,7 +10,7 @@ use filch::{SpawnInfo, TaskId};
 #[cfg(feature = "task-hooks")]
 use crate::task_hooks::TaskHooks;
 use crate::{
-    blocking::{LIMIT, Pool},
+    blocking::{KEEP_ALIVE, LIMIT, Pool},
     error::BuildError,
     fork,
     host::Host,
@@ -21,6 +21,7 @@ use crate::{
     pausable::Pausable,
     runtime::{Runtime, Shared},
     stable::{self, Kind},
+    thread_config::{self, Affinity, Namer, Places, ThreadRole},
     thread_hooks::ThreadHooks,
     unhandled::UnhandledPanic,
 };
@@ -79,11 +80,14 @@ impl fmt::Debug for WakeFn {
 pub struct Builder {
     workers: Option<usize>,
     name: String,
+    namer: Option<Namer>,
+    affinity: Affinity,
     stack: Option<usize>,
     config: Config,
     on_long_poll: Option<Hook>,
     hooks: ThreadHooks,
     blocking: usize,
+    keep_alive: Duration,
     on_wake: Option<WakeFn>,
     #[cfg(feature = "class-metrics")]
     class_metrics: bool,
@@ -101,11 +105,14 @@ impl Builder {
         Self {
             workers: None,
             name: "filch".into(),
+            namer: None,
+            affinity: Affinity::Free,
             stack: None,
             config: Config::new().spares(SPARES),
             on_long_poll: None,
             hooks: ThreadHooks::default(),
             blocking: LIMIT,
+            keep_alive: KEEP_ALIVE,
             on_wake: None,
             #[cfg(feature = "class-metrics")]
             class_metrics: false,
@@ -129,6 +136,50 @@ impl Builder {
         self
     }
 
+    /// Names the threads by a function, in place of [`name`](Self::name). A thread that is to be started waits for it. A name with a zero in it
+    /// is as a thread that the system refuses: an error of the build, or no replacement, or no thread of the pool. If the function panics the
+    /// name is the default.
+    ///
+    /// ```
+    /// use filch_std::ThreadRole;
+    /// let runtime = filch_std::Runtime::builder()
+    ///     .workers(1)
+    ///     .name_fn(|role| match role {
+    ///         ThreadRole::Worker(worker) => format!("net/{}", worker.index()),
+    ///         _ => "files".into(),
+    ///     })
+    ///     .build()?;
+    /// let name = runtime.spawn(async { std::thread::current().name().map(str::to_owned) });
+    /// assert_eq!(runtime.block_on(name)?.as_deref(), Some("net/0"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn name_fn(mut self, f: impl Fn(ThreadRole) -> String + Send + Sync + 'static) -> Self {
+        self.namer = Some(Namer(Arc::new(f)));
+        self
+    }
+
+    /// Binds each worker's thread to a processor, on Linux (default: [`Affinity::Free`]). Good for a server that has its processors for
+    /// itself, and bad where others use them: a bound worker waits for its processor while another is idle. Replacement workers and the blocking pool
+    /// are free among the processors that the calling thread may use, and so is the thread of a [`LocalRuntime`].
+    ///
+    /// On other systems a build fails that binds: [`BuildError::Thread`].
+    ///
+    /// ```
+    /// use filch_std::Affinity;
+    /// let runtime = filch_std::Runtime::builder().affinity(Affinity::Each).build()?;
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    pub fn affinity(mut self, affinity: Affinity) -> Self {
+        self.affinity = affinity;
+        self
+    }
+
+    /// As [`Config::seed`].
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.config = self.config.seed(seed);
+        self
+    }
+
     /// The stack size of the threads, in bytes (default: the standard library's).
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack = Some(bytes);
@@ -139,6 +190,12 @@ impl Builder {
     /// [`Handle::spawn_blocking`](crate::Handle::spawn_blocking).
     pub fn blocking_threads(mut self, most: usize) -> Self {
         self.blocking = most;
+        self
+    }
+
+    /// How long a thread of the blocking pool waits for a closure before it ends (default: 10 seconds; a year at most).
+    pub fn blocking_keep_alive(mut self, time: Duration) -> Self {
+        self.keep_alive = time;
         self
     }
 
@@ -423,11 +480,7 @@ impl Builder {
 
     /// What comes first, whatever is built.
     fn begin(&self) -> Result<(), BuildError> {
-        if self.name.contains('\0') {
-            // The standard library would panic.
-            let error = io::Error::new(io::ErrorKind::InvalidInput, "a name with a zero in it");
-            return Err(BuildError::Thread(error));
-        }
+        thread_config::check(&self.name).map_err(BuildError::Thread)?;
         fork::watch();
         Ok(())
     }
@@ -450,6 +503,7 @@ impl Builder {
 
     /// An executor without threads.
     fn prepare<H: Host>(self, slots: usize) -> Result<Runtime<H>, BuildError> {
+        let places = Places::new(&self.affinity, slots.saturating_sub(usize::from(SPARES)))?;
         let kind =
             Kind { host: TypeId::of::<H>(), slots, records: self.records, tasks: self.tasks };
         let shared = match stable::take::<Shared<H>>(&kind) {
@@ -462,12 +516,14 @@ impl Builder {
         let platform = shared.executor.platform();
         let dress = Dress {
             name: self.name,
+            namer: self.namer,
+            places,
             stack: self.stack,
             on_long_poll: self.on_long_poll,
             hooks: self.hooks,
         };
         let of_pool = Dress { on_long_poll: None, ..dress.clone() };
-        platform.new_pool(Pool::new(self.blocking, of_pool));
+        platform.new_pool(Pool::new(self.blocking, self.keep_alive, of_pool));
         platform.dress(dress);
         #[cfg(feature = "metrics")]
         {

@@ -30,6 +30,8 @@ pub enum BuildError {
     Variable(OsString),
     /// [`Builder::watchdog`](crate::Builder::watchdog) with a timeout of zero, which would keep a core busy.
     WatchdogNeverSleeps,
+    /// [`Builder::affinity`](crate::Builder::affinity) names a processor that does not exist, or that the calling thread may not use.
+    Core(usize),
     /// The operating system refused a thread.
     Thread(io::Error),
     /// The operating system refused what the host needs.
@@ -43,6 +45,9 @@ impl fmt::Display for BuildError {
             Self::TooManyWorkers(max) => write!(f, "a runtime has at most {max} workers"),
             Self::Variable(value) => write!(f, "`FILCH_WORKERS` is no number: {value:?}"),
             Self::WatchdogNeverSleeps => f.write_str("a timeout of the watchdog is zero"),
+            Self::Core(core) => {
+                write!(f, "the thread that builds the runtime may not use processor {core}")
+            }
             Self::Thread(error) => write!(f, "a worker's thread could not be started: {error}"),
             Self::Host(error) => write!(f, "the operating system refused the runtime: {error}"),
         }

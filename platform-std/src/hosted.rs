@@ -24,7 +24,7 @@ use filch::{
 use crate::recording::Recording;
 use crate::{
     block_on,
-    blocking::Pool,
+    blocking::{KEEP_ALIVE, Pool},
     clock::{Busy, Hold},
     context::{self, Handle},
     fork,
@@ -32,6 +32,7 @@ use crate::{
     long_poll::{Hook, LongPoll},
     panics::{self, lock, quietly},
     sinks::Sinks,
+    thread_config::{self, Namer, Places, ThreadRole},
     thread_hooks::ThreadHooks,
     wake_hook::WakeHook,
 };
@@ -67,9 +68,30 @@ pub(crate) struct Hosted<H> {
 #[derive(Clone, Default)]
 pub(crate) struct Dress {
     pub(crate) name: String,
+    pub(crate) namer: Option<Namer>,
+    pub(crate) places: Option<Places>,
     pub(crate) stack: Option<usize>,
     pub(crate) on_long_poll: Option<Hook>,
     pub(crate) hooks: ThreadHooks,
+}
+
+impl Dress {
+    /// For a thread of the runtime.
+    pub(crate) fn builder(&self, role: ThreadRole) -> io::Result<thread::Builder> {
+        let name = thread_config::name(self.namer.as_ref(), role, &self.name)?;
+        let builder = thread::Builder::new().name(name);
+        Ok(match self.stack {
+            Some(bytes) => builder.stack_size(bytes),
+            None => builder,
+        })
+    }
+
+    /// The calling thread, which was made for that, goes to its processor.
+    pub(crate) fn bind(&self, role: ThreadRole) {
+        if let Some(places) = &self.places {
+            places.bind(role);
+        }
+    }
 }
 
 impl<H: Host> Hosted<H> {
@@ -81,7 +103,7 @@ impl<H: Host> Hosted<H> {
             dress: Mutex::default(),
             handle: OnceLock::new(),
             process: fork::generation(),
-            pool: Mutex::new(Pool::new(1, Dress::default())),
+            pool: Mutex::new(Pool::new(1, KEEP_ALIVE, Dress::default())),
             seats: (0..slots).map(|_| Seat::new()).collect(),
             threads: Mutex::new(Vec::new()),
             sinks: Sinks::default(),
@@ -130,7 +152,7 @@ impl<H: Host> Hosted<H> {
 
     /// The runtime has ended: what comes is refused, and what the hooks hold is given back as the last thread ends.
     pub(crate) fn close_pool(&self) {
-        let none = Pool::new(1, Dress::default());
+        let none = Pool::new(1, KEEP_ALIVE, Dress::default());
         none.close();
         self.pool().close();
         self.new_pool(none);
@@ -151,11 +173,8 @@ impl<H: Host> Hosted<H> {
 
     fn start_thread(&self, entry: WorkerEntry) -> io::Result<thread::JoinHandle<()>> {
         let dress = self.dressed();
-        let mut builder =
-            thread::Builder::new().name(format!("{}-{}", dress.name, entry.worker().index()));
-        if let Some(bytes) = dress.stack {
-            builder = builder.stack_size(bytes);
-        }
+        let role = ThreadRole::Worker(entry.worker());
+        let builder = dress.builder(role)?;
         let handle = self.handle.get().copied();
         // A thread that is about to become a worker may have work to do.
         let hold = handle.map(Hold::new);
@@ -167,6 +186,7 @@ impl<H: Host> Hosted<H> {
             let _busy = handle.map(Busy::new);
             drop(hold);
             STARTING.set(true);
+            dress.bind(role);
             dress.hooks.around(|| entry.run());
             if STARTING.replace(false) {
                 // The start was refused, and the thread never entered.

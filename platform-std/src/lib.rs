@@ -77,6 +77,7 @@ mod stacks;
 mod task;
 #[cfg(feature = "task-hooks")]
 mod task_hooks;
+mod thread_config;
 mod thread_hooks;
 pub mod time;
 #[cfg(feature = "tracing")]
@@ -116,6 +117,7 @@ pub use crate::{
     runtime::{Runtime, Survivors},
     scope::{ScopedHandle, TaskScope, scope},
     task::{Activity, LastWake, Task, WokenBy},
+    thread_config::{Affinity, ThreadRole},
     time::{interval, sleep, sleep_until, timeout},
     tracker::{TaskTracker, Tracked},
     unhandled::UnhandledPanic,
