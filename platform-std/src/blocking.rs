@@ -25,9 +25,8 @@ use crate::{
     clock::Hold,
     context::{self, Handle},
     error::SpawnError,
-    hosted::Dress,
     panics::{lock, quietly},
-    thread_config::ThreadRole,
+    thread_config::{Dress, ThreadRole},
 };
 
 /// How long a thread waits for work before it ends, unless the builder says another time.

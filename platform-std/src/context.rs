@@ -257,31 +257,6 @@ impl Handle {
         spawned.or_else(|error| self.spawn_between(error)).map_err(|error| self.refused(error))
     }
 
-    /// Spawns a local task that the core has refused, if the caller is the thread of a runtime of one thread, between its polls.
-    #[cold]
-    #[cfg_attr(feature = "tracing", track_caller)]
-    fn spawn_between<F>(
-        &self,
-        error: filch::SpawnError<F>,
-    ) -> Result<JoinHandle<F::Output>, filch::SpawnError<F>>
-    where
-        F: Future + 'static,
-        F::Output: 'static,
-    {
-        let core = self.0.core;
-        let is_between =
-            core.slots() == 1 && core.current_worker().is_some() && self.check().is_ok();
-        if !is_between || error.kind != filch::SpawnErrorKind::NotPinned {
-            return Err(error);
-        }
-        let (mut future, mut spawned) = (Some(error.future), None);
-        core.as_poll(&mut || {
-            spawned = future.take().map(|f| self.0.spawner.spawn_local(self.0.heap, f));
-        });
-        let Some(spawned) = spawned else { unreachable!("it is called once") };
-        spawned
-    }
-
     /// Spawns a task as the options say: its name, which is shown in
     /// [`Runtime::tasks`](crate::Runtime::tasks) and among the survivors of a shutdown, its worker,
     /// its class, its deadline.

@@ -29,11 +29,10 @@ use crate::{
     context::{self, Handle},
     fork,
     host::Host,
-    long_poll::{Hook, LongPoll},
+    long_poll::LongPoll,
     panics::{self, lock, quietly},
     sinks::Sinks,
-    thread_config::{self, Namer, Places, ThreadRole},
-    thread_hooks::ThreadHooks,
+    thread_config::{Dress, ThreadRole},
     wake_hook::WakeHook,
 };
 
@@ -63,35 +62,6 @@ pub(crate) struct Hosted<H> {
     pub(crate) refused: Mutex<Option<io::Error>>,
     /// What the wake of a worker calls, in a runtime of one thread.
     pub(crate) on_wake: WakeHook<OnWake>,
-}
-
-#[derive(Clone, Default)]
-pub(crate) struct Dress {
-    pub(crate) name: String,
-    pub(crate) namer: Option<Namer>,
-    pub(crate) places: Option<Places>,
-    pub(crate) stack: Option<usize>,
-    pub(crate) on_long_poll: Option<Hook>,
-    pub(crate) hooks: ThreadHooks,
-}
-
-impl Dress {
-    /// For a thread of the runtime.
-    pub(crate) fn builder(&self, role: ThreadRole) -> io::Result<thread::Builder> {
-        let name = thread_config::name(self.namer.as_ref(), role, &self.name)?;
-        let builder = thread::Builder::new().name(name);
-        Ok(match self.stack {
-            Some(bytes) => builder.stack_size(bytes),
-            None => builder,
-        })
-    }
-
-    /// The calling thread, which was made for that, goes to its processor.
-    pub(crate) fn bind(&self, role: ThreadRole) {
-        if let Some(places) = &self.places {
-            places.bind(role);
-        }
-    }
 }
 
 impl<H: Host> Hosted<H> {

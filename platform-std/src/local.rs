@@ -296,6 +296,33 @@ impl<H: Host> Drop for LocalRuntime<H> {
     }
 }
 
+impl Handle {
+    /// Spawns a local task that the core has refused, if the caller is the thread of a runtime of one thread, between its polls.
+    #[cold]
+    #[cfg_attr(feature = "tracing", track_caller)]
+    pub(crate) fn spawn_between<F>(
+        &self,
+        error: filch::SpawnError<F>,
+    ) -> Result<JoinHandle<F::Output>, filch::SpawnError<F>>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let core = self.0.core;
+        let is_between =
+            core.slots() == 1 && core.current_worker().is_some() && self.check().is_ok();
+        if !is_between || error.kind != filch::SpawnErrorKind::NotPinned {
+            return Err(error);
+        }
+        let (mut future, mut spawned) = (Some(error.future), None);
+        core.as_poll(&mut || {
+            spawned = future.take().map(|f| self.0.spawner.spawn_local(self.0.heap, f));
+        });
+        let Some(spawned) = spawned else { unreachable!("it is called once") };
+        spawned
+    }
+}
+
 /// The descriptor for a loop that sleeps in `poll` or its like between two turns ([`LocalRuntime::turn`]): readable as soon as there is
 /// I/O for the runtime, or a wake. For reading alone: nothing else may be done with it.
 #[cfg(unix)]

@@ -1,11 +1,11 @@
-//! Names of a runtime's threads, and the processors that they are bound to.
+//! How a runtime's threads are made: their names, stacks and hooks, and the processors that they are bound to.
 
 use core::{cell::Cell, fmt};
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, thread};
 
 use filch::WorkerId;
 
-use crate::{error::BuildError, panics::quietly};
+use crate::{error::BuildError, long_poll::Hook, panics::quietly, thread_hooks::ThreadHooks};
 
 /// What a thread of a runtime is for: see [`Builder::name_fn`](crate::Builder::name_fn).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl fmt::Debug for Namer {
 }
 
 /// The name of a thread: the namer's, or the default if there is none or it panics.
-pub(crate) fn name(namer: Option<&Namer>, role: ThreadRole, prefix: &str) -> io::Result<String> {
+fn name(namer: Option<&Namer>, role: ThreadRole, prefix: &str) -> io::Result<String> {
     let own = Cell::new(None);
     if let Some(Namer(name)) = namer {
         quietly(|| own.set(Some(name(role))));
@@ -61,6 +61,36 @@ pub(crate) fn check(name: &str) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a name with a zero in it"));
     }
     Ok(())
+}
+
+/// How a runtime wants its threads made.
+#[derive(Clone, Default)]
+pub(crate) struct Dress {
+    pub(crate) name: String,
+    pub(crate) namer: Option<Namer>,
+    pub(crate) places: Option<Places>,
+    pub(crate) stack: Option<usize>,
+    pub(crate) on_long_poll: Option<Hook>,
+    pub(crate) hooks: ThreadHooks,
+}
+
+impl Dress {
+    /// For a thread of the runtime.
+    pub(crate) fn builder(&self, role: ThreadRole) -> io::Result<thread::Builder> {
+        let name = name(self.namer.as_ref(), role, &self.name)?;
+        let builder = thread::Builder::new().name(name);
+        Ok(match self.stack {
+            Some(bytes) => builder.stack_size(bytes),
+            None => builder,
+        })
+    }
+
+    /// The calling thread, which was made for that, goes to its processor.
+    pub(crate) fn bind(&self, role: ThreadRole) {
+        if let Some(places) = &self.places {
+            places.bind(role);
+        }
+    }
 }
 
 /// The processors of a runtime's threads, if its workers are bound.
