@@ -84,7 +84,7 @@ pub enum Turn {
     /// The turn was too short for all there is to do: give it another one soon.
     Again,
     /// There is nothing to do. The next turn comes when [`Builder::on_wake`]'s closure is called, when the descriptor of the runtime
-    /// is readable (`filch_linux`), or after this time if there is one.
+    /// is readable, if it has one (on filch-linux), or after this time if there is one.
     Rests(Option<Duration>),
     /// The runtime has shut down, since a task has panicked (`UnhandledPanic::ShutDown`). There will be nothing to do.
     Stopped,

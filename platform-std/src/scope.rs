@@ -69,7 +69,7 @@ impl Handle {
     /// A task runs on another thread until it ends or its future is dropped there. So a borrow is sound only if the borrowed value cannot go before that. This call keeps
     /// it by its own stack frame, which no safe code takes away before the call returns or unwinds, and both wait. A future has no such
     /// frame: its owner may drop it at any `await`, and then its drop could wait, but its owner may also leak it (`mem::forget`, a
-    /// cycle of `Rc`), and then end the borrow, while tasks still use it. No code of the scope would run in between:
+    /// cycle of counted references), and then end the borrow, while tasks still use it. No code of the scope would run in between:
     ///
     /// ```text
     /// let mut future = Box::pin(scope_async(|scope| scope.spawn(async { use_for_long(&value) })));
