@@ -98,7 +98,7 @@ impl<T> JoinSet<T> {
     ///     assert_eq!((id, output.unwrap()), (Some(ids[0]), 7));
     /// });
     /// ```
-    pub async fn join_next_with_id(&mut self) -> Option<(Option<TaskId>, Result<T, JoinError>)> {
+    pub async fn join_next_with_id(&mut self) -> Option<WithId<T>> {
         poll_fn(|cx| self.poll_join_next_with_id(cx)).await
     }
 
@@ -108,10 +108,7 @@ impl<T> JoinSet<T> {
     }
 
     /// As [`join_next_with_id`](Self::join_next_with_id), in a `poll` of one's own.
-    pub fn poll_join_next_with_id(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<(Option<TaskId>, Result<T, JoinError>)>> {
+    pub fn poll_join_next_with_id(&mut self, cx: &mut Context<'_>) -> Poll<Option<WithId<T>>> {
         self.tasks.poll_next_unpin(cx)
     }
 
@@ -135,7 +132,7 @@ impl<T> JoinSet<T> {
     }
 
     /// As [`try_join_next`](Self::try_join_next), with the task's id: [`join_next_with_id`](Self::join_next_with_id).
-    pub fn try_join_next_with_id(&mut self) -> Option<(Option<TaskId>, Result<T, JoinError>)> {
+    pub fn try_join_next_with_id(&mut self) -> Option<WithId<T>> {
         // An empty budget would make a task that has ended look like one that has not.
         crate::unconstrained(self.tasks.next()).now_or_never().flatten()
     }
