@@ -5,6 +5,7 @@ mod common;
 
 use core::{
     future::Future,
+    panic::AssertUnwindSafe,
     pin::pin,
     sync::atomic::{
         AtomicBool,
@@ -13,14 +14,18 @@ use core::{
     task::{Context, Waker},
     time::Duration,
 };
-use std::sync::{Arc, Mutex};
+use std::{
+    panic::catch_unwind,
+    rc::Rc,
+    sync::{Arc, Mutex},
+};
 
 use common::{
     ManualExecutor, Room, Sim, Sleeps, ThreadExecutor, id, parked, pool, shared, slots, stop,
     until, watchdog,
 };
 use filch::{
-    Config, Scheduler, Step, Turn, Worker,
+    Config, Scheduler, SpawnErrorKind, Step, Turn, Worker,
     parts::{Cores, Parts},
 };
 
@@ -225,4 +230,74 @@ fn a_turn_says_what_comes_next() {
     assert!(task.is_finished());
     sim.on(0, |_| sim.executor.begin_shutdown());
     assert_eq!(turn(64), Turn::Stopped);
+}
+
+/// On an only worker each task may spawn local ones, and so may the code between its steps.
+#[test]
+fn an_only_worker_takes_local_tasks_from_all_its_code() {
+    let sim = Sim::new(1);
+    let (spawner, pool, log) = (sim.executor.spawner(), pool(), common::Log::new());
+    let local = |name: usize| {
+        let (seen, not_send) = (log.clone(), Rc::new(name));
+        async move { seen.push(*not_send) }
+    };
+    // A thread that is no worker, and the loop that drives the worker, are not in a poll.
+    assert_eq!(spawner.spawn_local(pool, local(0)).unwrap_err().kind, SpawnErrorKind::NotPinned);
+    let refused = sim.on(0, |_| spawner.spawn_local(pool, local(0)).unwrap_err());
+    assert_eq!(refused.kind, SpawnErrorKind::NotPinned);
+    sim.on(0, |_| sim.executor.as_poll(|| spawner.spawn_local(pool, local(1)).unwrap().detach()));
+    let seen = log.clone();
+    let free = async move {
+        let not_send = async move { seen.push(*Rc::new(2)) };
+        spawner.spawn_local(pool, not_send).unwrap().detach();
+    };
+    spawner.spawn(pool, free).unwrap().detach();
+    assert_eq!(sim.run(0), 3);
+    assert_eq!(log.take(), [1, 2]);
+    // Another worker may run the next poll of a task, if there is one.
+    let sim = Sim::new(2);
+    let refused = sim.on(0, |_| {
+        sim.executor.as_poll(|| sim.executor.spawner().spawn_local(pool, async {}).unwrap_err())
+    });
+    assert_eq!(refused.kind, SpawnErrorKind::NotPinned);
+}
+
+#[test]
+fn code_as_a_poll_leaves_the_worker_as_it_was() {
+    let sim = Sim::new(1);
+    assert_eq!(sim.on(0, |worker| worker.turn(8)), Turn::Rests(None));
+    let ran = Arc::new(AtomicBool::new(false));
+    let runs = Arc::clone(&ran);
+    let code = || {
+        sim.executor.as_poll(|| {
+            assert!(!sim.executor.owes_something());
+            sim.executor.spawn(pool(), async move { runs.store(true, Relaxed) }).unwrap().detach();
+            // Once more is a part of this.
+            sim.executor.as_poll(|| panic!("on purpose"))
+        })
+    };
+    let outcome = sim.on(0, |worker| {
+        assert!(!worker.is_at_work());
+        sim.executor.as_poll(|| assert!(worker.is_at_work()));
+        assert_eq!(sim.executor.platform().woken(), [0], "it rests no more");
+        let outcome = catch_unwind(AssertUnwindSafe(code));
+        assert!(!worker.is_at_work());
+        outcome
+    });
+    assert!(outcome.is_err());
+    assert!(!ran.load(Relaxed));
+    assert_eq!(sim.on(0, |worker| worker.turn(8)), Turn::Rests(None));
+    assert!(ran.load(Relaxed));
+}
+
+#[test]
+fn a_task_of_code_as_a_poll_is_taken() {
+    let _watchdog = watchdog();
+    let executor = beside_threads(2);
+    let worker = executor.worker(id(0)).unwrap();
+    let ran = executor.as_poll(|| spawn(executor));
+    // The next step does not come.
+    until(|| ran.load(SeqCst));
+    drop(worker);
+    stop(executor);
 }

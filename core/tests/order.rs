@@ -511,3 +511,40 @@ fn a_thief_takes_half() {
     assert_eq!((workers[1].steals, workers[1].stolen), (1, 5));
     assert_eq!((workers[0].queue_depth, workers[1].queue_depth), (6, 5));
 }
+
+/// The victims of worker 0 in eight searches, each with a task in every ring.
+fn victims(sim: &Sim) -> Vec<u16> {
+    let (spawner, pool, log) = (sim.executor.spawner(), pool(), Log::new());
+    let search = |_| {
+        for worker in 1..8 {
+            let seen = log.clone();
+            let spawns = async move {
+                // The first goes to the ring, as the second takes the LIFO slot.
+                log_task(spawner, pool, &seen, worker);
+                log_task(spawner, pool, &seen, worker);
+            };
+            spawner.spawn_pinned(pool, id(worker), spawns).unwrap().detach();
+            assert_eq!(sim.step(worker), Step::Polled);
+        }
+        assert_eq!(sim.step(0), Step::Polled);
+        let victim = log.take()[0];
+        sim.settle();
+        log.take();
+        victim
+    };
+    (0..8).map(search).collect()
+}
+
+#[test]
+fn a_seed_makes_the_same_choices_also_when_it_comes_with_a_later_use() {
+    let with = |seed| Sim::with(8, quiet().seed(seed));
+    let (one, other) = (victims(&with(1)), victims(&with(2 << 32)));
+    assert_eq!(victims(&with(1)), one);
+    assert_ne!(one, other, "both halves of a seed count");
+    let sim = with(1);
+    let executor = sim.executor;
+    sim.close();
+    assert_eq!(executor.reopen_with(&quiet().seed(2 << 32)), Ok(true));
+    (0..8).for_each(|worker| sim.attach(worker));
+    assert_eq!(victims(&sim), other);
+}

@@ -20,14 +20,15 @@ pub(crate) enum Kind {
 struct Options {
     workers: Option<Expr>,
     paused: Option<Ident>,
+    local: Option<Ident>,
     krate: TokenStream,
 }
 
 impl Kind {
     fn known(self) -> &'static str {
         match self {
-            Self::Main => "there are `workers = ...` and `crate = ...`",
-            Self::Test => "there are `workers = ...`, `paused` and `crate = ...`",
+            Self::Main => "there are `workers = ...`, `local` and `crate = ...`",
+            Self::Test => "there are `workers = ...`, `local`, `paused` and `crate = ...`",
         }
     }
 
@@ -43,8 +44,13 @@ impl Options {
     /// Reads the options, and adds what is wrong with them to `errors`. `krate` is where the runtime is.
     fn read(kind: Kind, krate: &str, tokens: TokenStream, errors: &mut Vec<Error>) -> Self {
         let krate = Ident::new(krate, proc_macro2::Span::call_site());
-        let mut options = Self { workers: None, paused: None, krate: quote!(::#krate) };
+        let mut options =
+            Self { workers: None, paused: None, local: None, krate: quote!(::#krate) };
         each(tokens, kind.known(), errors, |name, input, _| options.take(kind, name, input));
+        if let Some(local) = options.local.as_ref().filter(|_| options.workers.is_some()) {
+            let message = "`local` is one thread, which has no other `workers`";
+            errors.push(Error::new(local.span(), message));
+        }
         options
     }
 
@@ -54,6 +60,11 @@ impl Options {
         } else if name == "crate" {
             let path: Path = value(name, "the path of the runtime's crate", input)?;
             self.krate = path.into_token_stream();
+        } else if name == "local" {
+            if input.peek(Token![=]) {
+                return Err(input.error("`local` has no value"));
+            }
+            self.local = Some(name.clone());
         } else if name == "paused" && kind == Kind::Test {
             if input.peek(Token![=]) {
                 return Err(input.error("`paused` has no value"));
@@ -66,7 +77,9 @@ impl Options {
                 }
                 (_, "worker_threads") => "it is `workers = ...` here".into(),
                 (_, "start_paused") => "it is `paused` here".into(),
-                (_, "flavor") => "one worker is `workers = 1` here".into(),
+                (_, "flavor") => {
+                    "one worker is `workers = 1` here, and `local` is one thread".into()
+                }
                 _ => format!("`{name}` is no option: {}", kind.known()),
             };
             return Err(Error::new(name.span(), message));
@@ -119,9 +132,11 @@ fn write(kind: Kind, function: &Function, options: &Options) -> TokenStream {
     let own = quote!(#krate::__macros);
     let test = (kind == Kind::Test).then(|| quote!(#[::core::prelude::v1::test]));
     let workers = options.workers.iter();
-    let run = match options.paused {
-        Some(_) => quote!(run_paused),
-        None => quote!(run),
+    let run = match (&options.local, &options.paused) {
+        (None, None) => quote!(run),
+        (None, Some(_)) => quote!(run_paused),
+        (Some(_), None) => quote!(run_local),
+        (Some(_), Some(_)) => quote!(run_local_paused),
     };
     // The `async fn` as it was, within the other: what is wrong in it is said of that.
     quote! {
@@ -156,6 +171,9 @@ mod tests {
             (Kind::Main, quote!(workers = 1, workers = 2), right(), "set twice"),
             (Kind::Main, quote!(paused), right(), "is for tests"),
             (Kind::Test, quote!(paused = true), right(), "has no value"),
+            (Kind::Main, quote!(local = true), right(), "has no value"),
+            (Kind::Main, quote!(local, workers = 2), right(), "which has no other"),
+            (Kind::Main, quote!(flavor = "current_thread"), right(), "`local` is one thread"),
             (
                 Kind::Test,
                 quote!(),

@@ -144,6 +144,7 @@ macro_rules! entries {
         /// | option | |
         /// |---|---|
         /// | `workers = N` | how many workers: an expression of type `usize`. Without it, one for each processor that the process may use |
+        /// | `local` | a `LocalRuntime`: all tasks run on this thread, and need not be `Send` |
         /// | `crate = path` | where the runtime's crate is, if its name in `Cargo.toml` is another one |
         ///
         /// All else is said by `Builder`, in a `fn main` that calls `block_on`. Other attributes stay with the function, which may have any name.
@@ -178,6 +179,7 @@ macro_rules! entries {
         /// | option | |
         /// |---|---|
         /// | `workers = N` | how many workers: an expression of type `usize`. Without it, one for each processor that the process may use |
+        /// | `local` | a `LocalRuntime`: all tasks run on this thread, and need not be `Send` |
         /// | `paused` | the clock stands still, and goes to the next deadline when nothing is runnable: see `time::pause` |
         /// | `crate = path` | where the runtime's crate is, if its name in `Cargo.toml` is another one |
         ///

@@ -1,14 +1,15 @@
 //! The options of a runtime with I/O.
 
 use core::time::Duration;
+use std::io;
 
-use filch_std::{BuildError, Host, LongPoll, UnhandledPanic};
+use filch_std::{Affinity, BuildError, Host, LongPoll, ThreadRole, UnhandledPanic};
 #[cfg(feature = "task-hooks")]
 use filch_std::{SpawnInfo, TaskId};
 
 #[cfg(any(feature = "tokio", feature = "io-uring"))]
 use crate::Linux;
-use crate::{PausableRuntime, Runtime};
+use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
 
 /// The options of a runtime: those of [`filch_std::Builder`], by the same names.
 ///
@@ -53,6 +54,9 @@ macro_rules! knobs {
 knobs! {
     workers(n: usize);
     name(name: impl Into<String>);
+    name_fn(f: impl Fn(ThreadRole) -> String + Send + Sync + 'static);
+    affinity(affinity: Affinity);
+    seed(seed: u64);
     stack_size(bytes: usize);
     stealing(on: bool);
     classes(on: bool);
@@ -66,7 +70,9 @@ knobs! {
     job_slice(slice: Duration);
     job_workers(most: u16);
     blocking_threads(most: usize);
+    blocking_keep_alive(time: Duration);
     on_long_poll(f: impl Fn(LongPoll) + Send + Sync + 'static);
+    on_wake(f: impl Fn() + Send + Sync + 'static);
     on_thread_start(f: impl Fn() + Send + Sync + 'static);
     on_thread_stop(f: impl Fn() + Send + Sync + 'static);
     unhandled_panic(policy: UnhandledPanic);
@@ -126,20 +132,42 @@ impl Builder {
         self.build_on()
     }
 
+    /// Builds a runtime of one thread, the calling one, with an epoll of its own: [`filch_std::Builder::build_local`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn build_local(self) -> Result<LocalRuntime, BuildError> {
+        self.build_local_on()
+    }
+
+    /// As [`build_local`](Self::build_local), with a clock that tests can stop.
+    ///
+    /// # Errors
+    /// As [`build_local`](Self::build_local).
+    pub fn build_local_pausable(self) -> Result<PausableLocalRuntime, BuildError> {
+        self.build_local_on()
+    }
+
     fn build_on<H: Host>(self) -> Result<filch_std::Runtime<H>, BuildError> {
+        self.inner.clone().build_with(|runtime| self.prepare(runtime))
+    }
+
+    fn build_local_on<H: Host>(self) -> Result<filch_std::LocalRuntime<H>, BuildError> {
+        self.inner.clone().build_local_with(|runtime| self.prepare(runtime))
+    }
+
+    /// What the host of a new runtime has to know.
+    fn prepare<H: Host>(&self, runtime: &filch_std::Runtime<H>) -> io::Result<()> {
         #[cfg(any(feature = "tokio", feature = "io-uring"))]
-        return self.inner.build_with(|runtime: &filch_std::Runtime<H>| {
-            let here = *runtime.handle();
-            let Some(host) = here.host::<Linux>() else { return Ok(()) };
+        if let Some(host) = runtime.handle().host::<Linux>() {
             #[cfg(feature = "io-uring")]
             host.rings.allow(self.rings);
             #[cfg(feature = "tokio")]
             if self.tokio {
-                host.tokio.start(here)?;
+                host.tokio.start(*runtime.handle())?;
             }
-            Ok(())
-        });
-        #[cfg(not(any(feature = "tokio", feature = "io-uring")))]
-        self.inner.build_on()
+        }
+        let _ = runtime;
+        Ok(())
     }
 }

@@ -60,14 +60,15 @@ pub use filch_std::Snapshot;
 #[cfg(feature = "prometheus")]
 pub use filch_std::prometheus;
 pub use filch_std::{
-    AbortHandle, Activity, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host, Instant,
-    IoMetrics, JoinError, JoinHandle, JoinSet, LastWake, LongPoll, Metrics, NoRuntime, Panic,
-    Pausable, SpawnError, SpawnErrorKind, SpawnInfo, Survivors, Task, TaskId, TaskInfo,
-    TaskOptions, Timers, Totals, UnhandledPanic, WokenBy, WorkerId, WorkerMetrics, WorkerSet,
-    available_workers, block_on, budgeted, class, consume_budget, give_way, interval, parallel,
-    payload, resume, set_class, set_deadline, shield, should_yield, sleep, sleep_until, spawn,
-    spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout,
-    try_spawn, unconstrained, yield_now,
+    AbortHandle, Activity, Affinity, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host,
+    Instant, IoMetrics, JoinError, JoinHandle, JoinSet, LastWake, LongPoll, Metrics, NoRuntime,
+    Panic, Pausable, ScopedHandle, SpawnError, SpawnErrorKind, SpawnInfo, Survivors, Task, TaskId,
+    TaskInfo, TaskOptions, TaskScope, TaskTracker, ThreadRole, Timers, Totals, Tracked, Turn,
+    UnhandledPanic, WokenBy, WorkerId, WorkerMetrics, WorkerSet, available_workers, block_on,
+    budgeted, class, consume_budget, give_way, interval, parallel, payload, resume, scope,
+    set_class, set_deadline, shield, should_yield, sleep, sleep_until, spawn, spawn_blocking,
+    spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout, try_spawn,
+    unconstrained, yield_now,
 };
 #[cfg(feature = "class-metrics")]
 pub use filch_std::{ClassMetrics, Histogram};
@@ -82,6 +83,34 @@ pub type Runtime = filch_std::Runtime<Linux>;
 
 /// A runtime with a clock that tests can stop. Made by [`Builder::build_pausable`].
 pub type PausableRuntime = filch_std::Runtime<Pausable<Linux>>;
+
+/// A runtime of one thread, the one that makes it, which sleeps in epoll. Made by [`Builder::build_local`].
+///
+/// A loop that is not its own gives it turns ([`turn`](filch_std::LocalRuntime::turn)), and sleeps meanwhile on its descriptor: the epoll,
+/// which is readable when there is I/O or a wake.
+///
+/// ```
+/// use filch_linux::Turn;
+/// use rustix::event::{PollFd, PollFlags, Timespec, poll};
+///
+/// let runtime = filch_linux::builder().build_local()?;
+/// let handle = *runtime.handle();
+/// let task = runtime.spawn_local(async { filch_linux::spawn_blocking(|| 7).await })?;
+/// loop {
+///     let turn = runtime.turn(64);
+///     if task.is_finished() {
+///         break;
+///     }
+///     let time = turn.timeout().map(|time| Timespec::try_from(time).expect("it is short"));
+///     poll(&mut [PollFd::new(&runtime, PollFlags::IN)], time.as_ref())?;
+/// }
+/// assert_eq!(runtime.block_on(task)??, 7);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub type LocalRuntime = filch_std::LocalRuntime<Linux>;
+
+/// A runtime of one thread with a clock that tests can stop. Made by [`Builder::build_local_pausable`].
+pub type PausableLocalRuntime = filch_std::LocalRuntime<Pausable<Linux>>;
 
 /// The README's code compiles.
 #[cfg(doctest)]

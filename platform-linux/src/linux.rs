@@ -3,6 +3,7 @@
 use core::{any::Any, cell::RefCell, fmt, time::Duration};
 use std::{
     io::{self, Write},
+    os::fd::RawFd,
     sync::Arc,
     thread,
 };
@@ -12,7 +13,7 @@ use filch::{
     atomic::{AtomicU32, Ordering, fence},
 };
 use filch_io::driver::{Driver, Key, Mode};
-use filch_std::{Futex, Host, IoMetrics};
+use filch_std::{Futex, Host, IoMetrics, Pollable};
 use rustix::io::Errno;
 
 use crate::poller::{Events, Poller};
@@ -114,6 +115,10 @@ unsafe impl Host for Linux {
         self.futex.wake(worker, word);
     }
 
+    fn alert(&self) {
+        self.poller.ring();
+    }
+
     #[inline(always)]
     fn reactor(&self) -> Option<&dyn Reactor> {
         Some(self)
@@ -146,6 +151,13 @@ unsafe impl Host for Linux {
 
     fn unblock(&self, word: &AtomicU32) {
         self.futex.unblock(word);
+    }
+}
+
+// SAFETY: INV-OPEN of the poller.
+unsafe impl Pollable for Linux {
+    fn raw_fd(&self) -> RawFd {
+        self.poller.raw_fd()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::future::Future;
 
-use filch_std::__macros::{paused, run_on};
+use filch_std::__macros::{paused, run_local_on, run_on};
 
 use crate::Builder;
 
@@ -26,4 +26,22 @@ pub fn run<F: Future>(builder: Builder, future: F) -> F::Output {
 #[track_caller]
 pub fn run_paused<F: Future>(builder: Builder, future: F) -> F::Output {
     run_on(builder.build_pausable(), paused(future))
+}
+
+/// Runs the function's future on a runtime of this thread alone.
+///
+/// # Panics
+/// As [`run`].
+#[track_caller]
+pub fn run_local<F: Future>(builder: Builder, future: F) -> F::Output {
+    run_local_on(builder.build_local(), future)
+}
+
+/// As [`run_local`], on a clock that stands still.
+///
+/// # Panics
+/// As [`run`].
+#[track_caller]
+pub fn run_local_paused<F: Future>(builder: Builder, future: F) -> F::Output {
+    run_local_on(builder.build_local_pausable(), paused(future))
 }

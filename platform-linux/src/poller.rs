@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
@@ -108,6 +108,12 @@ impl Poller {
             // SAFETY: INV-OPEN.
             fd => Ok(unsafe { BorrowedFd::borrow_raw(fd) }),
         }
+    }
+
+    /// The epoll's number.
+    pub(crate) fn raw_fd(&self) -> RawFd {
+        // Ordering: as in `epoll`.
+        self.epoll.load(Ordering::Relaxed)
     }
 
     /// Keeps the epoll open.

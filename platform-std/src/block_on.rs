@@ -171,13 +171,13 @@ impl Drop for Root {
 }
 
 /// The thread is in a runtime until this is dropped, and a stopped clock waits for it.
-struct Entered {
+pub(crate) struct Entered {
     _within: Within,
     _busy: Busy,
 }
 
 impl Entered {
-    fn new(handle: Handle) -> Self {
+    pub(crate) fn new(handle: Handle) -> Self {
         Self { _busy: Busy::new(handle), _within: Within::new(handle) }
     }
 }

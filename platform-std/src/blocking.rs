@@ -26,12 +26,14 @@ use crate::{
     context::Handle,
     entry::Within,
     error::SpawnError,
-    hosted::Dress,
     panics::{lock, quietly},
+    thread_config::{Dress, ThreadRole},
 };
 
-/// How long a thread waits for work before it ends.
-const IDLE: Duration = Duration::from_secs(10);
+/// How long a thread waits for work before it ends, unless the builder says another time.
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// The longest such time: a year. Some systems cannot wait for ever by a time.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);
 /// The largest number of threads, unless the builder sets another.
 pub(crate) const LIMIT: usize = 512;
 
@@ -41,7 +43,7 @@ pub(crate) const LIMIT: usize = 512;
 pub struct BlockingMetrics {
     /// All threads, the idle ones included.
     pub threads: usize,
-    /// Threads without work. A thread ends after ten idle seconds.
+    /// Threads without work. A thread ends after ten idle seconds, or [`Builder::blocking_keep_alive`](crate::Builder::blocking_keep_alive).
     pub idle: usize,
     /// Closures that wait for a thread.
     pub queued: usize,
@@ -56,6 +58,7 @@ pub(crate) struct Pool {
     /// Closures that have run.
     done: AtomicUsize,
     limit: usize,
+    keep_alive: Duration,
     /// How its threads are made; without the hook for long polls.
     dress: Dress,
 }
@@ -106,10 +109,10 @@ trait Job: Send + Sync {
 }
 
 impl Pool {
-    pub(crate) fn new(limit: usize, dress: Dress) -> Arc<Self> {
-        let limit = limit.max(1);
+    pub(crate) fn new(limit: usize, keep_alive: Duration, dress: Dress) -> Arc<Self> {
+        let (limit, keep_alive) = (limit.max(1), keep_alive.min(LONGEST));
         let (state, news, done) = (Mutex::default(), Condvar::new(), AtomicUsize::new(0));
-        Arc::new(Self { state, news, done, limit, dress })
+        Arc::new(Self { state, news, done, limit, keep_alive, dress })
     }
 
     pub(crate) fn metrics(&self) -> BlockingMetrics {
@@ -140,9 +143,9 @@ impl Pool {
         }
         state.threads += 1;
         state.started += 1;
-        let number = state.started;
+        let role = ThreadRole::Blocking(state.started - 1);
         drop(state);
-        if self.start(handle, number).is_ok() {
+        if self.start(handle, role).is_ok() {
             return Queue::default();
         }
         let mut state = lock(&self.state);
@@ -151,14 +154,14 @@ impl Pool {
         if state.threads == 0 { core::mem::take(&mut state.queue) } else { Queue::default() }
     }
 
-    fn start(self: &Arc<Self>, handle: Handle, number: usize) -> std::io::Result<()> {
-        let mut builder =
-            thread::Builder::new().name(format!("{}-blocking-{number}", self.dress.name));
-        if let Some(bytes) = self.dress.stack {
-            builder = builder.stack_size(bytes);
-        }
+    fn start(self: &Arc<Self>, handle: Handle, role: ThreadRole) -> std::io::Result<()> {
+        let builder = self.dress.builder(role)?;
         let pool = Arc::clone(self);
-        builder.spawn(move || pool.dress.hooks.around(|| pool.work(handle))).map(drop)
+        let body = move || {
+            pool.dress.bind(role);
+            pool.dress.hooks.around(|| pool.work(handle));
+        };
+        builder.spawn(body).map(drop)
     }
 
     /// The loop of a thread of the pool.
@@ -177,8 +180,10 @@ impl Pool {
                 break;
             }
             state.idle += 1;
-            let (woken, slept) =
-                self.news.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+            let (woken, slept) = self
+                .news
+                .wait_timeout(state, self.keep_alive)
+                .unwrap_or_else(PoisonError::into_inner);
             state = woken;
             state.idle -= 1;
             if slept.timed_out() && state.queue.len() == 0 {

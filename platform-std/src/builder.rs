@@ -1,28 +1,25 @@
-//! The options of a runtime, and how it is built.
+//! The options of a runtime.
 
-use core::{any::TypeId, time::Duration};
-use std::{env, io, sync::Arc, thread};
+use core::{fmt, time::Duration};
+use std::{env, sync::Arc, thread};
 
-use filch::{Config, Scheduler, WorkerId, WorkerSlot};
+use filch::Config;
 #[cfg(feature = "task-hooks")]
 use filch::{SpawnInfo, TaskId};
 
 #[cfg(feature = "task-hooks")]
 use crate::task_hooks::TaskHooks;
 use crate::{
-    blocking::{LIMIT, Pool},
+    blocking::{KEEP_ALIVE, LIMIT},
     error::BuildError,
-    fork,
-    host::Host,
-    hosted::{Dress, Hosted},
+    hosted::OnWake,
     long_poll::{Hook, LongPoll},
-    panics::lock,
-    pausable::Pausable,
-    runtime::{Runtime, Shared},
-    stable::{self, Kind},
+    thread_config::{Affinity, Namer, ThreadRole},
     thread_hooks::ThreadHooks,
     unhandled::UnhandledPanic,
 };
+
+mod build;
 
 /// Spare slots: for threads that help while they wait, and for the replacement workers of blocked
 /// workers.
@@ -53,6 +50,16 @@ fn default_workers(most: usize) -> Result<usize, BuildError> {
     }
 }
 
+/// See [`Builder::on_wake`].
+#[derive(Clone)]
+struct WakeFn(OnWake);
+
+impl fmt::Debug for WakeFn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("on_wake")
+    }
+}
+
 /// The options of a runtime.
 ///
 /// ```
@@ -68,11 +75,15 @@ fn default_workers(most: usize) -> Result<usize, BuildError> {
 pub struct Builder {
     workers: Option<usize>,
     name: String,
+    namer: Option<Namer>,
+    affinity: Affinity,
     stack: Option<usize>,
     config: Config,
     on_long_poll: Option<Hook>,
     hooks: ThreadHooks,
     blocking: usize,
+    keep_alive: Duration,
+    on_wake: Option<WakeFn>,
     #[cfg(feature = "class-metrics")]
     class_metrics: bool,
     /// Records by worker; 0: there is no recorder.
@@ -89,11 +100,15 @@ impl Builder {
         Self {
             workers: None,
             name: "filch".into(),
+            namer: None,
+            affinity: Affinity::Free,
             stack: None,
             config: Config::new().spares(SPARES),
             on_long_poll: None,
             hooks: ThreadHooks::default(),
             blocking: LIMIT,
+            keep_alive: KEEP_ALIVE,
+            on_wake: None,
             #[cfg(feature = "class-metrics")]
             class_metrics: false,
             records: 0,
@@ -116,6 +131,50 @@ impl Builder {
         self
     }
 
+    /// Names the threads by a function, in place of [`name`](Self::name). A thread that is to be started waits for it. A name with a zero in it
+    /// is as a thread that the system refuses: an error of the build, or no replacement, or no thread of the pool. If the function panics the
+    /// name is the default.
+    ///
+    /// ```
+    /// use filch_std::ThreadRole;
+    /// let runtime = filch_std::Runtime::builder()
+    ///     .workers(1)
+    ///     .name_fn(|role| match role {
+    ///         ThreadRole::Worker(worker) => format!("net/{}", worker.index()),
+    ///         _ => "files".into(),
+    ///     })
+    ///     .build()?;
+    /// let name = runtime.spawn(async { std::thread::current().name().map(str::to_owned) });
+    /// assert_eq!(runtime.block_on(name)?.as_deref(), Some("net/0"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn name_fn(mut self, f: impl Fn(ThreadRole) -> String + Send + Sync + 'static) -> Self {
+        self.namer = Some(Namer(Arc::new(f)));
+        self
+    }
+
+    /// Binds each worker's thread to a processor, on Linux (default: [`Affinity::Free`]). Good for a server that has its processors for
+    /// itself, and bad where others use them: a bound worker waits for its processor while another is idle. Replacement workers and the blocking pool
+    /// are free among the processors that the calling thread may use, and so is the thread of a [`LocalRuntime`].
+    ///
+    /// On other systems a build fails that binds: [`BuildError::Thread`].
+    ///
+    /// ```
+    /// use filch_std::Affinity;
+    /// let runtime = filch_std::Runtime::builder().affinity(Affinity::Each).build()?;
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    pub fn affinity(mut self, affinity: Affinity) -> Self {
+        self.affinity = affinity;
+        self
+    }
+
+    /// As [`Config::seed`].
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.config = self.config.seed(seed);
+        self
+    }
+
     /// The stack size of the threads, in bytes (default: the standard library's).
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack = Some(bytes);
@@ -126,6 +185,12 @@ impl Builder {
     /// [`Handle::spawn_blocking`](crate::Handle::spawn_blocking).
     pub fn blocking_threads(mut self, most: usize) -> Self {
         self.blocking = most;
+        self
+    }
+
+    /// How long a thread of the blocking pool waits for a closure before it ends (default: 10 seconds; a year at most).
+    pub fn blocking_keep_alive(mut self, time: Duration) -> Self {
+        self.keep_alive = time;
         self
     }
 
@@ -213,6 +278,30 @@ impl Builder {
     /// Calls `f` in each thread of the runtime as it ends: see [`on_thread_start`](Self::on_thread_start).
     pub fn on_thread_stop(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.stop = Some(Arc::new(f));
+        self
+    }
+
+    /// Calls `f` as there is something to do for a [`LocalRuntime`] that rests between two of its turns
+    /// ([`LocalRuntime::turn`]); only for such a runtime, and once for each rest. Any thread may call it, and a signal handler that wakes a
+    /// task. It is also called while [`LocalRuntime::block_on`] sleeps, on systems without a reactor.
+    ///
+    /// `f` posts an event to the loop that drives the runtime. It returns soon, does not wait for that loop, and must not end the runtime. A panic
+    /// in it is printed and does nothing else.
+    ///
+    /// ```
+    /// # use std::sync::mpsc;
+    /// let (events, post) = mpsc::channel();
+    /// let runtime = filch_std::Runtime::builder().on_wake(move || events.send(()).unwrap_or_default()).build_local()?;
+    /// assert!(matches!(runtime.turn(64), filch_std::Turn::Rests(None)));
+    /// let handle = *runtime.handle();
+    /// std::thread::spawn(move || handle.spawn(async {}).detach());
+    /// // The loop sleeps until there is an event.
+    /// assert!(post.recv().is_ok());
+    /// assert!(matches!(runtime.turn(64), filch_std::Turn::Rests(None)));
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    pub fn on_wake(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_wake = Some(WakeFn(Arc::new(f)));
         self
     }
 
@@ -314,140 +403,5 @@ impl Builder {
     pub fn job_workers(mut self, most: u16) -> Self {
         self.config = self.config.job_workers(most);
         self
-    }
-
-    /// Builds the runtime over futexes (condition variables where there are none).
-    ///
-    /// # Errors
-    /// [`BuildError`]. Threads that were started have ended by the return.
-    pub fn build(self) -> Result<Runtime, BuildError> {
-        self.build_on()
-    }
-
-    /// As [`build`](Self::build), with a clock that tests can stop:
-    /// [`time::pause`](crate::time::pause). It goes at first.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build).
-    pub fn build_pausable(self) -> Result<Runtime<Pausable>, BuildError> {
-        self.build_on()
-    }
-
-    /// Builds the runtime over another host.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build).
-    pub fn build_on<H: Host>(self) -> Result<Runtime<H>, BuildError> {
-        self.build_with(|_| Ok(()))
-    }
-
-    /// As `build_on`; calls `prepare` with the runtime before its first worker starts.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build); [`BuildError::Host`] with the error of `prepare`.
-    #[doc(hidden)]
-    pub fn build_with<H: Host>(
-        self,
-        prepare: impl FnOnce(&Runtime<H>) -> io::Result<()>,
-    ) -> Result<Runtime<H>, BuildError> {
-        let runtime = self.build_bare()?;
-        prepare(&runtime).map_err(BuildError::Host)?;
-        let executor = &runtime.shared().executor;
-        for worker in 0..executor.workers() {
-            if let Err(refused) = executor.start(WorkerId::new(worker as u16)) {
-                let error = lock(&executor.platform().refused).take();
-                return Err(BuildError::Thread(
-                    error.unwrap_or_else(|| io::Error::other(refused.to_string())),
-                ));
-            }
-        }
-        Ok(runtime)
-    }
-
-    /// As `build_on`, without threads: the caller makes them, and each calls [`Handle::be_worker`].
-    ///
-    /// # Errors
-    /// As [`build`](Self::build).
-    #[doc(hidden)]
-    pub fn build_bare<H: Host>(self) -> Result<Runtime<H>, BuildError> {
-        if self.name.contains('\0') {
-            // The standard library would panic.
-            let error = io::Error::new(io::ErrorKind::InvalidInput, "a name with a zero in it");
-            return Err(BuildError::Thread(error));
-        }
-        fork::watch();
-        let most = usize::from(WorkerId::MAX) + 1 - usize::from(SPARES);
-        let workers = match self.workers.map_or_else(|| default_workers(most), Ok)? {
-            0 => return Err(BuildError::ZeroWorkers),
-            n if n > most => return Err(BuildError::TooManyWorkers(most)),
-            n => n,
-        };
-        self.prepare(workers)
-    }
-
-    /// An executor without threads.
-    fn prepare<H: Host>(self, workers: usize) -> Result<Runtime<H>, BuildError> {
-        let slots = workers + usize::from(SPARES);
-        let kind =
-            Kind { host: TypeId::of::<H>(), slots, records: self.records, tasks: self.tasks };
-        let shared = match stable::take::<Shared<H>>(&kind) {
-            Some(shared) => match self.use_again(shared)? {
-                true => shared,
-                false => self.make(kind)?,
-            },
-            None => self.make(kind)?,
-        };
-        let platform = shared.executor.platform();
-        let dress = Dress {
-            name: self.name,
-            stack: self.stack,
-            on_long_poll: self.on_long_poll,
-            hooks: self.hooks,
-        };
-        let of_pool = Dress { on_long_poll: None, ..dress.clone() };
-        platform.new_pool(Pool::new(self.blocking, of_pool));
-        platform.dress(dress);
-        #[cfg(feature = "metrics")]
-        {
-            *lock(&platform.publishers) = Some(Vec::new());
-        }
-        #[cfg(feature = "class-metrics")]
-        platform.sinks.time(slots, self.class_metrics);
-        #[cfg(feature = "task-metrics")]
-        platform.sinks.follow(slots, self.tasks);
-        #[cfg(feature = "task-hooks")]
-        platform.sinks.hooked.set(self.task_hooks);
-        let runtime = Runtime::over(shared);
-        runtime.handle().0.fall.begin(self.unhandled);
-        #[cfg(feature = "recorder")]
-        platform.record(runtime.shared().kind.records).map_err(BuildError::Thread)?;
-        Ok(runtime)
-    }
-
-    /// Reopens an executor that has shut down. False if it cannot be used yet: a helper in a spare
-    /// slot may not have left.
-    fn use_again<H: Host>(&self, shared: &'static Shared<H>) -> Result<bool, BuildError> {
-        shared.count_from_here();
-        let host = &shared.executor.platform().host;
-        // SAFETY: the last runtime here has ended, and this one has no worker yet.
-        let opened = unsafe { host.open() }.map_err(BuildError::Host).and_then(|()| {
-            let opened = shared.executor.reopen_with(&self.config).map_err(BuildError::from);
-            if !matches!(opened, Ok(true)) {
-                // SAFETY: as above.
-                unsafe { host.close() };
-            }
-            opened
-        });
-        if !matches!(opened, Ok(true)) {
-            stable::give(shared.kind, shared);
-        }
-        opened
-    }
-
-    fn make<H: Host>(&self, kind: Kind) -> Result<&'static Shared<H>, BuildError> {
-        let host = H::new().map_err(BuildError::Host)?;
-        let slots = (0..kind.slots).map(|_| WorkerSlot::new()).collect();
-        let executor = Scheduler::over(Hosted::new(host, kind.slots), self.config, slots)?;
-        Ok(Shared::leak(executor, kind))
     }
 }

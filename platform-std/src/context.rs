@@ -29,9 +29,9 @@ use crate::{
     error::{NoRuntime, SpawnError, SpawnErrorKind},
     fork,
     host::Host,
-    hosted::Dress,
     metrics::Metrics,
     pausable::Pausable,
+    thread_config::Dress,
     unhandled::Fall,
 };
 #[cfg(feature = "task-metrics")]
@@ -80,6 +80,8 @@ pub(crate) trait Core: Sync {
     fn workers(&self) -> usize;
     /// The number of slots, with the spare ones.
     fn slots(&self) -> usize;
+    /// [`filch::Scheduler::as_poll`].
+    fn as_poll(&'static self, f: &mut dyn FnMut());
     /// Makes the calling thread that worker until the executor has shut down; calls `begin` first.
     /// Returns false, and does nothing, if that is not possible.
     fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool;
@@ -198,8 +200,10 @@ impl Handle {
     /// Why the core refused a spawn.
     #[cold]
     pub(crate) fn refused<F>(&self, error: filch::SpawnError<F>) -> SpawnError<F> {
+        let is_outside = || self.0.core.current_worker().is_none();
         let kind = match (self.check(), error.kind) {
             (Err(forked), _) => forked,
+            (Ok(()), filch::SpawnErrorKind::NotPinned) if is_outside() => SpawnErrorKind::NoWorker,
             (Ok(()), filch::SpawnErrorKind::Shutdown) => SpawnErrorKind::Shutdown,
             (Ok(()), other) => SpawnErrorKind::Core(other),
         };
@@ -245,18 +249,20 @@ impl Handle {
     }
 
     /// Spawns a task that need not be `Send`. The caller is a pinned task or another local one, and
-    /// the new task shares its worker.
+    /// the new task shares its worker. In a [`LocalRuntime`](crate::LocalRuntime) the caller is any code of its thread.
     ///
     /// # Errors
     /// [`SpawnError`], with the future; also if the caller is neither: a task that is not pinned
-    /// may move to another thread.
+    /// may move to another thread ([`filch::SpawnErrorKind::NotPinned`]), and the thread of a [`block_on`](Self::block_on) or of
+    /// the blocking pool is no worker ([`SpawnErrorKind::NoWorker`]).
     #[cfg_attr(feature = "tracing", track_caller)]
     pub fn spawn_local<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
     where
         F: Future + 'static,
         F::Output: 'static,
     {
-        self.0.spawner.spawn_local(self.0.heap, future).map_err(|error| self.refused(error))
+        let spawned = self.0.spawner.spawn_local(self.0.heap, future);
+        spawned.or_else(|error| self.spawn_between(error)).map_err(|error| self.refused(error))
     }
 
     /// Spawns a task as the options say: its name, which is shown in
@@ -384,10 +390,10 @@ where
 }
 
 /// Spawns a task that need not be `Send`. The caller is a pinned task or another local one, and the
-/// new task shares its worker.
+/// new task shares its worker; or it is any code of the thread of a [`LocalRuntime`](crate::LocalRuntime).
 ///
 /// # Errors
-/// [`SpawnError`], with the future; also if the caller is neither.
+/// [`SpawnError`], with the future; also if the caller is neither: [`Handle::spawn_local`].
 ///
 /// ```
 /// # use std::rc::Rc;

@@ -30,6 +30,8 @@ pub enum BuildError {
     Variable(OsString),
     /// [`Builder::watchdog`](crate::Builder::watchdog) with a timeout of zero, which would keep a core busy.
     WatchdogNeverSleeps,
+    /// [`Builder::affinity`](crate::Builder::affinity) names a processor that does not exist, or that the calling thread may not use.
+    Core(usize),
     /// The operating system refused a thread.
     Thread(io::Error),
     /// The operating system refused what the host needs.
@@ -43,6 +45,9 @@ impl fmt::Display for BuildError {
             Self::TooManyWorkers(max) => write!(f, "a runtime has at most {max} workers"),
             Self::Variable(value) => write!(f, "`FILCH_WORKERS` is no number: {value:?}"),
             Self::WatchdogNeverSleeps => f.write_str("a timeout of the watchdog is zero"),
+            Self::Core(core) => {
+                write!(f, "the thread that builds the runtime may not use processor {core}")
+            }
             Self::Thread(error) => write!(f, "a worker's thread could not be started: {error}"),
             Self::Host(error) => write!(f, "the operating system refused the runtime: {error}"),
         }
@@ -78,6 +83,10 @@ pub enum SpawnErrorKind {
     Forked,
     /// The runtime has shut down, or is about to.
     Shutdown,
+    /// The calling thread is no worker of the runtime, and a local task stays on a worker: as a thread in `block_on`, which helps at
+    /// most, or one of the blocking pool. The thread of a [`LocalRuntime`](crate::LocalRuntime) is its worker; on another runtime a
+    /// task of [`spawn_pinned`](crate::spawn_pinned) spawns local ones.
+    NoWorker,
     /// Any other error of the core.
     Core(filch::SpawnErrorKind),
 }
@@ -93,6 +102,10 @@ impl fmt::Display for SpawnErrorKind {
                  one in the child",
             ),
             Self::Shutdown => f.write_str("the runtime has shut down"),
+            Self::NoWorker => f.write_str(
+                "the calling thread is no worker of the runtime, and a local task stays on one: use a `LocalRuntime`, or spawn it from a \
+                 task of `spawn_pinned`",
+            ),
             Self::Core(kind) => kind.fmt(f),
         }
     }
@@ -104,6 +117,13 @@ pub struct SpawnError<F> {
     pub kind: SpawnErrorKind,
     /// The future, as it was.
     pub future: F,
+}
+
+impl<F> SpawnError<F> {
+    /// The same error with what `f` makes of the future.
+    pub(crate) fn map<G>(self, f: impl FnOnce(F) -> G) -> SpawnError<G> {
+        SpawnError { kind: self.kind, future: f(self.future) }
+    }
 }
 
 impl<F> fmt::Debug for SpawnError<F> {

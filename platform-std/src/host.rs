@@ -65,6 +65,10 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// As [`filch::Platform::wake`].
     fn wake(&self, worker: WorkerId, word: &AtomicU32);
 
+    /// The worker of a runtime of one thread, which another loop drives, was woken: a loop that waits for the host's I/O learns of it
+    /// ([`LocalRuntime::turn`](crate::LocalRuntime::turn)). Any context may call it, as [`wake`](Self::wake).
+    fn alert(&self) {}
+
     /// As [`filch::Platform::reactor`].
     #[inline(always)]
     fn reactor(&self) -> Option<&dyn Reactor> {
@@ -103,6 +107,17 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
 
     /// As [`filch::Platform::unblock`].
     fn unblock(&self, word: &AtomicU32);
+}
+
+/// A host whose I/O a descriptor tells of: it is readable while there are events for the worker, and after [`Host::alert`] until the
+/// worker has looked. For [`LocalRuntime`](crate::LocalRuntime), which then is `AsFd`.
+///
+/// # Safety
+/// The descriptor is open, and the same, for as long as a thread is a worker.
+#[cfg(unix)]
+pub unsafe trait Pollable: Host {
+    /// The descriptor.
+    fn raw_fd(&self) -> std::os::fd::RawFd;
 }
 
 /// The plain host: a clock, and a futex on Linux or condition variables elsewhere. No I/O.

@@ -24,16 +24,20 @@ use filch::{
 use crate::recording::Recording;
 use crate::{
     block_on,
-    blocking::Pool,
+    blocking::{KEEP_ALIVE, Pool},
     clock::{Busy, Hold},
     context::{self, Handle},
     fork,
     host::Host,
-    long_poll::{Hook, LongPoll},
+    long_poll::LongPoll,
     panics::{self, lock, quietly},
     sinks::Sinks,
-    thread_hooks::ThreadHooks,
+    thread_config::{Dress, ThreadRole},
+    wake_hook::WakeHook,
 };
+
+/// See `Builder::on_wake`.
+pub(crate) type OnWake = Arc<dyn Fn() + Send + Sync>;
 
 /// A host, and the threads on it.
 pub(crate) struct Hosted<H> {
@@ -56,14 +60,8 @@ pub(crate) struct Hosted<H> {
     pub(crate) publishers: Mutex<Option<Vec<filch::AbortHandle>>>,
     /// Why the last thread could not be started.
     pub(crate) refused: Mutex<Option<io::Error>>,
-}
-
-#[derive(Clone, Default)]
-pub(crate) struct Dress {
-    pub(crate) name: String,
-    pub(crate) stack: Option<usize>,
-    pub(crate) on_long_poll: Option<Hook>,
-    pub(crate) hooks: ThreadHooks,
+    /// What the wake of a worker calls, in a runtime of one thread.
+    pub(crate) on_wake: WakeHook<OnWake>,
 }
 
 impl<H: Host> Hosted<H> {
@@ -75,13 +73,14 @@ impl<H: Host> Hosted<H> {
             dress: Mutex::default(),
             handle: OnceLock::new(),
             process: fork::generation(),
-            pool: Mutex::new(Pool::new(1, Dress::default())),
+            pool: Mutex::new(Pool::new(1, KEEP_ALIVE, Dress::default())),
             seats: (0..slots).map(|_| Seat::new()).collect(),
             threads: Mutex::new(Vec::new()),
             sinks: Sinks::default(),
             #[cfg(feature = "metrics")]
             publishers: Mutex::default(),
             refused: Mutex::new(None),
+            on_wake: WakeHook::none(),
         }
     }
 
@@ -123,7 +122,7 @@ impl<H: Host> Hosted<H> {
 
     /// The runtime has ended: what comes is refused, and what the hooks hold is given back as the last thread ends.
     pub(crate) fn close_pool(&self) {
-        let none = Pool::new(1, Dress::default());
+        let none = Pool::new(1, KEEP_ALIVE, Dress::default());
         none.close();
         self.pool().close();
         self.new_pool(none);
@@ -133,17 +132,19 @@ impl<H: Host> Hosted<H> {
         lock(&self.dress).clone()
     }
 
+    /// Whether it is of a runtime of one thread, which has no spare slots.
+    pub(crate) fn is_local(&self) -> bool {
+        self.seats.len() == 1
+    }
+
     fn id(&self) -> *const () {
         core::ptr::from_ref(self).cast()
     }
 
     fn start_thread(&self, entry: WorkerEntry) -> io::Result<thread::JoinHandle<()>> {
         let dress = self.dressed();
-        let mut builder =
-            thread::Builder::new().name(format!("{}-{}", dress.name, entry.worker().index()));
-        if let Some(bytes) = dress.stack {
-            builder = builder.stack_size(bytes);
-        }
+        let role = ThreadRole::Worker(entry.worker());
+        let builder = dress.builder(role)?;
         let handle = self.handle.get().copied();
         // A thread that is about to become a worker may have work to do.
         let hold = handle.map(Hold::new);
@@ -155,6 +156,7 @@ impl<H: Host> Hosted<H> {
             let _busy = handle.map(Busy::new);
             drop(hold);
             STARTING.set(true);
+            dress.bind(role);
             dress.hooks.around(|| entry.run());
             if STARTING.replace(false) {
                 // The start was refused, and the thread never entered.
@@ -268,6 +270,10 @@ unsafe impl<H: Host> Platform for Hosted<H> {
 
     fn wake(&self, worker: WorkerId, word: &AtomicU32) {
         self.host.wake(worker, word);
+        if self.is_local() {
+            self.host.alert();
+            self.on_wake.visit(|hook| quietly(|| hook()));
+        }
     }
 
     #[inline]
@@ -451,7 +457,7 @@ pub(crate) fn relax(round: u32) {
 
 /// Makes the thread's timeouts end when they are due. By default Linux delays them by up to 50 us
 /// to save power; a worker that sleeps until its next deadline gains nothing by that.
-fn be_punctual() {
+pub(crate) fn be_punctual() {
     #[cfg(target_os = "linux")]
     // SAFETY: it takes a number, and concerns this thread alone.
     unsafe {

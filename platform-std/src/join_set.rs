@@ -6,7 +6,7 @@ use core::{
     task::{Context, Poll},
 };
 
-use filch::{AbortHandle, JoinError, JoinHandle, TaskOptions};
+use filch::{AbortHandle, JoinError, JoinHandle, TaskId, TaskOptions};
 use futures_util::{
     FutureExt,
     stream::{FuturesUnordered, Stream, StreamExt},
@@ -34,7 +34,23 @@ use crate::{context::Handle, error::SpawnError, panics::resume};
 /// ```
 #[derive(Debug)]
 pub struct JoinSet<T> {
-    tasks: FuturesUnordered<JoinHandle<T>>,
+    tasks: FuturesUnordered<Member<T>>,
+}
+
+/// A task of a set, whose output comes with its id.
+#[derive(Debug)]
+struct Member<T>(JoinHandle<T>);
+
+/// `None` for a handle whose output was taken before it came into the set.
+type WithId<T> = (Option<TaskId>, Result<T, JoinError>);
+
+impl<T> Future for Member<T> {
+    type Output = WithId<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<WithId<T>> {
+        let id = self.0.id();
+        self.0.poll_unpin(cx).map(|output| (id, output))
+    }
 }
 
 impl<T> JoinSet<T> {
@@ -55,7 +71,7 @@ impl<T> JoinSet<T> {
 
     /// Adds a task that is already spawned.
     pub fn insert(&mut self, task: JoinHandle<T>) {
-        self.tasks.push(task);
+        self.tasks.push(Member(task));
     }
 
     /// Waits for the next task to end; `None` if the set is empty.
@@ -63,7 +79,42 @@ impl<T> JoinSet<T> {
     /// # Cancel safety
     /// Dropping the future loses no output.
     pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
-        poll_fn(|cx| self.tasks.poll_next_unpin(cx)).await
+        poll_fn(|cx| self.poll_join_next(cx)).await
+    }
+
+    /// As [`join_next`](Self::join_next), with the task's id: that of [`ids`](Self::ids) and of [`TaskInfo`](crate::TaskInfo), which a later task may
+    /// have again. `None` for the id of a handle whose output was taken before [`insert`](Self::insert).
+    ///
+    /// # Cancel safety
+    /// As [`join_next`](Self::join_next).
+    ///
+    /// ```
+    /// let runtime = filch_std::Runtime::new().unwrap();
+    /// runtime.block_on(async {
+    ///     let mut set = filch_std::JoinSet::new();
+    ///     set.spawn(async { 7 });
+    ///     let ids: Vec<_> = set.ids().collect();
+    ///     let (id, output) = set.join_next_with_id().await.unwrap();
+    ///     assert_eq!((id, output.unwrap()), (Some(ids[0]), 7));
+    /// });
+    /// ```
+    pub async fn join_next_with_id(&mut self) -> Option<WithId<T>> {
+        poll_fn(|cx| self.poll_join_next_with_id(cx)).await
+    }
+
+    /// As [`join_next`](Self::join_next), in a `poll` of one's own.
+    pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
+        self.poll_join_next_with_id(cx).map(|next| next.map(|(_, output)| output))
+    }
+
+    /// As [`join_next_with_id`](Self::join_next_with_id), in a `poll` of one's own.
+    pub fn poll_join_next_with_id(&mut self, cx: &mut Context<'_>) -> Poll<Option<WithId<T>>> {
+        self.tasks.poll_next_unpin(cx)
+    }
+
+    /// The ids of the tasks that have not been joined, in no order.
+    pub fn ids(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.tasks.iter().filter_map(|member| member.0.id())
     }
 
     /// The output of a task that has ended; `None` if none has, or the set is empty. Does not wait.
@@ -77,6 +128,11 @@ impl<T> JoinSet<T> {
     /// });
     /// ```
     pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
+        self.try_join_next_with_id().map(|(_, output)| output)
+    }
+
+    /// As [`try_join_next`](Self::try_join_next), with the task's id: [`join_next_with_id`](Self::join_next_with_id).
+    pub fn try_join_next_with_id(&mut self) -> Option<WithId<T>> {
         // An empty budget would make a task that has ended look like one that has not.
         crate::unconstrained(self.tasks.next()).now_or_never().flatten()
     }
@@ -112,7 +168,7 @@ impl<T> JoinSet<T> {
 
     /// Aborts all tasks. They stay in the set until they are joined.
     pub fn abort_all(&self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.tasks.iter().for_each(|member| member.0.abort());
     }
 
     /// Aborts all tasks, and waits until they have ended.
@@ -126,7 +182,7 @@ impl<T> JoinSet<T> {
 
     /// Detaches all tasks, and empties the set.
     pub fn detach_all(&mut self) {
-        core::mem::take(&mut self.tasks).into_iter().for_each(JoinHandle::detach);
+        core::mem::take(&mut self.tasks).into_iter().for_each(|Member(task)| task.detach());
     }
 
     /// Adds a task that was spawned just now: there is room for one more reference.
@@ -147,6 +203,22 @@ impl<T: 'static> JoinSet<T> {
         F: Future<Output = T> + 'static,
     {
         Ok(self.add(crate::spawn_local(future)?))
+    }
+
+    /// As [`spawn_local`](Self::spawn_local), on a runtime of which the calling thread is a worker: that of a
+    /// [`LocalRuntime`](crate::LocalRuntime), also outside of its tasks.
+    ///
+    /// # Errors
+    /// As [`Handle::spawn_local`], with the future.
+    pub fn spawn_local_on<F>(
+        &mut self,
+        runtime: &Handle,
+        future: F,
+    ) -> Result<AbortHandle, SpawnError<F>>
+    where
+        F: Future<Output = T> + 'static,
+    {
+        Ok(self.add(runtime.spawn_local(future)?))
     }
 }
 
@@ -196,6 +268,19 @@ impl<T: Send + 'static> JoinSet<T> {
     pub fn spawn_blocking(&mut self, f: impl FnOnce() -> T + Send + 'static) -> AbortHandle {
         self.add(crate::spawn_blocking(f))
     }
+
+    /// As [`spawn_blocking`](Self::spawn_blocking), on a runtime.
+    ///
+    /// # Panics
+    /// As [`Handle::spawn_blocking`].
+    #[track_caller]
+    pub fn spawn_blocking_on(
+        &mut self,
+        runtime: &Handle,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> AbortHandle {
+        self.add(runtime.spawn_blocking(f))
+    }
 }
 
 impl<T> Default for JoinSet<T> {
@@ -222,7 +307,7 @@ impl<T> Stream for JoinSet<T> {
     type Item = Result<T, JoinError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.tasks.poll_next_unpin(cx)
+        self.poll_join_next(cx)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

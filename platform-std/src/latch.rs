@@ -95,6 +95,16 @@ impl CountLatch {
         Self { count: AtomicUsize::new(count), latch: Latch::new() }
     }
 
+    /// One over that latch, which has not been set.
+    pub(crate) fn of(latch: Latch, count: usize) -> Self {
+        Self { count: AtomicUsize::new(count), latch }
+    }
+
+    /// Whether the count is zero.
+    pub(crate) fn is_set(&self) -> bool {
+        self.latch.is_set()
+    }
+
     /// Increases the count. Only for a caller that is counted already.
     pub fn up(&self, by: usize) {
         // Ordering: Relaxed; the count cannot reach zero meanwhile.

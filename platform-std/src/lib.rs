@@ -55,6 +55,7 @@ mod hosted;
 mod join_set;
 #[doc(hidden)]
 pub mod latch;
+mod local;
 mod long_poll;
 mod metrics;
 #[cfg(feature = "orx-parallel")]
@@ -69,6 +70,7 @@ mod publish;
 #[cfg(feature = "recorder")]
 mod recording;
 mod runtime;
+mod scope;
 mod shared;
 mod sinks;
 mod stable;
@@ -77,11 +79,14 @@ mod stacks;
 mod task;
 #[cfg(feature = "task-hooks")]
 mod task_hooks;
+mod thread_config;
 mod thread_hooks;
 pub mod time;
 #[cfg(feature = "tracing")]
 mod tracing;
+mod tracker;
 mod unhandled;
+mod wake_hook;
 
 pub use filch::{
     AbortHandle, Class, ForkOptions, Instant, JoinError, JoinHandle, Panic, SpawnInfo, TaskId,
@@ -92,6 +97,8 @@ pub use filch_macros::{std_main as main, std_test as test};
 
 #[doc(hidden)]
 pub use crate::entry::Entry;
+#[cfg(unix)]
+pub use crate::host::Pollable;
 #[cfg(feature = "recorder")]
 pub use crate::recording::Snapshot;
 pub use crate::{
@@ -106,13 +113,17 @@ pub use crate::{
     error::{BuildError, NoRuntime, SpawnError, SpawnErrorKind},
     host::{Futex, Host},
     join_set::JoinSet,
+    local::{LocalRuntime, Turn},
     long_poll::LongPoll,
     metrics::{IoMetrics, Metrics},
     panics::{contain, payload, resume},
     pausable::Pausable,
     runtime::{Runtime, Survivors},
+    scope::{ScopedHandle, TaskScope, scope},
     task::{Activity, LastWake, Task, WokenBy},
+    thread_config::{Affinity, ThreadRole},
     time::{interval, sleep, sleep_until, timeout},
+    tracker::{TaskTracker, Tracked},
     unhandled::UnhandledPanic,
 };
 #[cfg(feature = "class-metrics")]

@@ -2,7 +2,7 @@
 
 use core::future::Future;
 
-use crate::{Builder, Host, Runtime};
+use crate::{Builder, Host, LocalRuntime, Runtime};
 
 pub fn builder() -> Builder {
     Runtime::builder()
@@ -26,10 +26,41 @@ pub fn run_paused<F: Future>(builder: Builder, future: F) -> F::Output {
     run_on(builder.build_pausable(), paused(future))
 }
 
+/// Runs the function's future on a runtime of this thread alone.
+///
+/// # Panics
+/// As [`run`].
+#[track_caller]
+pub fn run_local<F: Future>(builder: Builder, future: F) -> F::Output {
+    run_local_on(builder.build_local(), future)
+}
+
+/// As [`run_local`], on a clock that stands still.
+///
+/// # Panics
+/// As [`run`].
+#[track_caller]
+pub fn run_local_paused<F: Future>(builder: Builder, future: F) -> F::Output {
+    run_local_on(builder.build_local_pausable(), paused(future))
+}
+
 /// Stops the clock, and goes on with the function's future.
 pub async fn paused<F: Future>(future: F) -> F::Output {
     crate::time::pause();
     future.await
+}
+
+/// # Panics
+/// As [`run`].
+#[track_caller]
+pub fn run_local_on<H: Host, F: Future>(
+    runtime: Result<LocalRuntime<H>, crate::BuildError>,
+    future: F,
+) -> F::Output {
+    match runtime {
+        Ok(runtime) => runtime.block_on(future),
+        Err(error) => panic!("the runtime could not be built: {error}"),
+    }
 }
 
 /// # Panics

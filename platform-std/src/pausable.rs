@@ -348,6 +348,10 @@ unsafe impl<H: Host> Host for Pausable<H> {
         self.host.wake(worker, word);
     }
 
+    fn alert(&self) {
+        self.host.alert();
+    }
+
     fn reactor(&self) -> Option<&dyn Reactor> {
         self.host.reactor().map(|_| self as &dyn Reactor)
     }
@@ -380,6 +384,14 @@ unsafe impl<H: Host> Host for Pausable<H> {
 
     fn unblock(&self, word: &AtomicU32) {
         self.host.unblock(word);
+    }
+}
+
+// SAFETY: as above.
+#[cfg(unix)]
+unsafe impl<H: crate::host::Pollable> crate::host::Pollable for Pausable<H> {
+    fn raw_fd(&self) -> std::os::fd::RawFd {
+        self.host.raw_fd()
     }
 }
 

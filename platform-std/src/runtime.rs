@@ -22,11 +22,12 @@ use crate::{
     error::{BuildError, SpawnError},
     fork,
     host::{Futex, Host},
-    hosted::{Dress, Hosted},
+    hosted::Hosted,
     metrics::Begin,
     panics::lock,
     stable::{self, Kind},
     task::Task,
+    thread_config::Dress,
     unhandled::Fall,
 };
 

@@ -22,10 +22,10 @@ use crate::{
     blocking::Pool,
     context::Core,
     host::Host,
-    hosted::Dress,
     metrics::{Begin, Metrics},
     panics::lock,
     runtime::Shared,
+    thread_config::Dress,
 };
 
 impl<H: Host> Shared<H> {
@@ -172,6 +172,10 @@ impl<H: Host> Core for Shared<H> {
 
     fn slots(&self) -> usize {
         self.kind.slots
+    }
+
+    fn as_poll(&'static self, f: &mut dyn FnMut()) {
+        self.executor.as_poll(f);
     }
 
     fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool {

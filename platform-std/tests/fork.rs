@@ -11,7 +11,7 @@ use std::{
 };
 
 use common::{runtime, until, watchdog};
-use filch_std::{JoinError, SpawnErrorKind, TaskOptions};
+use filch_std::{JoinError, LocalRuntime, SpawnErrorKind, TaskOptions};
 
 /// Runs `f` in a forked child; returns its exit status. The only test of its program, since the
 /// child has only one thread.
@@ -47,6 +47,25 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
         // SAFETY: only sets a timer.
         unsafe { libc::alarm(20) };
     };
+
+    let local = LocalRuntime::new().unwrap();
+    let waits = local.spawn_local(core::future::pending::<()>()).unwrap();
+    let status = in_child(|| {
+        alarm();
+        let turn = || local.turn(8);
+        let calls = [
+            catch_unwind(AssertUnwindSafe(|| local.block_on(async {}))).is_err(),
+            catch_unwind(AssertUnwindSafe(turn)).is_err(),
+            local.spawn_local(async {}).is_err(),
+        ];
+        // SAFETY: the child uses it no more, and leaves by `_exit`.
+        drop(unsafe { core::ptr::read(&raw const local) });
+        if calls == [true; 3] { 16 } else { 1 }
+    });
+    assert_eq!(status, 16);
+    assert_eq!(local.turn(8), filch_std::Turn::Rests(None));
+    assert!(!waits.is_finished());
+    drop(local);
 
     let status = in_child(|| {
         alarm();

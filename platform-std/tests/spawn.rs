@@ -192,7 +192,7 @@ fn a_join_set_has_local_tasks() {
     });
     assert_eq!(rt.block_on(pinned.unwrap()).unwrap(), 7);
     let refused = rt.block_on(async { JoinSet::new().spawn_local(async {}).err().map(|e| e.kind) });
-    assert_eq!(refused, Some(SpawnErrorKind::Core(filch::SpawnErrorKind::NotPinned)));
+    assert_eq!(refused, Some(SpawnErrorKind::NoWorker));
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn local_tasks_need_not_be_send() {
     let _watchdog = watchdog();
     let rt = runtime(2);
     let refused = rt.block_on(async { filch_std::spawn_local(async {}).unwrap_err() });
-    assert_eq!(refused.kind, SpawnErrorKind::Core(filch::SpawnErrorKind::NotPinned));
+    assert_eq!(refused.kind, SpawnErrorKind::NoWorker);
     let local = || async {
         let count = Rc::new(core::cell::Cell::new(0));
         let worker = thread::current().id();

@@ -134,9 +134,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
     }
 
-    /// Counts a new local task, if the calling context polls a task that is pinned to its worker. Returns the worker.
+    /// Counts a new local task, if the calling context polls a task that is pinned to its worker, or is any user code of an only
+    /// worker. Returns the worker.
+    ///
+    /// For the future's sake it is enough that the caller is a worker, which ends its local tasks before it leaves. The rest is
+    /// for the caller's: a task that moves would leave its local tasks behind.
     pub(super) fn admit_local(&self) -> Option<WorkerId> {
         let (worker, slot) = self.current().filter(|(_, slot)| slot.lifo.is_accepting())?;
+        if self.slots().len() == 1 {
+            return Self::count_local(slot, 1).then_some(worker);
+        }
         // SAFETY: the slot is the calling worker's, and the mark is up.
         let task = unsafe { slot.polled() }?;
         // It may be held to several workers.

@@ -211,7 +211,8 @@ pub(crate) struct Settings<F> {
     /// These never change: the layout of slots and wheels depends on them.
     pub(crate) spares: u16,
     pub(crate) tick: u32,
-    pub(crate) seed: u64,
+    /// The lower half and the upper.
+    seed: [Setting; 2],
     stealing: Setting,
     lifo_cap: Setting,
     spin_rounds: Setting,
@@ -257,7 +258,7 @@ impl<F: Parts> Settings<F> {
         Self {
             spares: config.spares,
             tick: config.tick,
-            seed: config.seed,
+            seed: [Setting::new(config.seed as u32), Setting::new((config.seed >> 32) as u32)],
             stealing: Setting::new(config.stealing as u32),
             lifo_cap: Setting::new(config.lifo_cap),
             spin_rounds: Setting::new(config.spin_rounds),
@@ -277,7 +278,7 @@ impl<F: Parts> Settings<F> {
     }
 
     /// The settings that may change.
-    fn each(&self) -> [&Setting; if cfg!(feature = "classes") { 12 } else { 10 }] {
+    fn each(&self) -> [&Setting; if cfg!(feature = "classes") { 14 } else { 12 }] {
         let Self { stealing, lifo_cap, spin_rounds, nesting, job_workers, .. } = self;
         let Self { shortest, longest, park_timeout, poll_limit, job_slice, .. } = self;
         [
@@ -291,6 +292,8 @@ impl<F: Parts> Settings<F> {
             park_timeout,
             poll_limit,
             job_slice,
+            &self.seed[0],
+            &self.seed[1],
             #[cfg(feature = "classes")]
             &self.classes,
             #[cfg(feature = "classes")]
@@ -304,6 +307,10 @@ impl<F: Parts> Settings<F> {
         }
     }
 
+    pub(crate) fn seed(&self) -> u64 {
+        let [low, high] = &self.seed;
+        u64::from(high.get()) << 32 | u64::from(low.get())
+    }
     #[inline(always)]
     pub(crate) fn stealing(&self) -> bool {
         F::Cores::ON && self.stealing.get() != 0

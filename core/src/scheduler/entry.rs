@@ -83,7 +83,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
         if let Some(rng) = slot.local.rng.get() {
             let number = id.index() as u64 + 1;
-            rng.seed(self.config.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            rng.seed(self.config.seed() ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         }
         Ok(Worker::new(self, id))
     }

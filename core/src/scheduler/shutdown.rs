@@ -98,7 +98,7 @@ where
         self.reopen_as(None)
     }
 
-    /// As [`reopen`](Self::reopen), with another configuration, whose [`spares`](Config::spares), [`seed`](Config::seed) and
+    /// As [`reopen`](Self::reopen), with another configuration, whose [`spares`](Config::spares) and
     /// [`timer_tick`](Config::timer_tick) are of no account: those stay. Its times are in microseconds, 71 minutes at most.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
-//! A worker's turn in another loop, which drives it.
+//! A worker's turn in another loop, which drives it; and that loop's code as code of the worker.
 
-use super::{context::Worker, slot::Slots, worker::Step};
+use core::mem::ManuallyDrop;
+
+use super::{context::Worker, executor::Scheduler, leave_loop::Away, slot::Slots, worker::Step};
 use crate::{instant::Instant, platform::Platform};
 
 /// What the loop that drives a worker does after [`Worker::turn`].
@@ -58,5 +60,78 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             }
         }
         Turn::Again
+    }
+}
+
+/// User code that is no poll, and counts as one until this is dropped.
+struct AsPoll<P: Platform, S: Slots<RING>, const RING: usize> {
+    worker: ManuallyDrop<Worker<P, S, RING>>,
+    began: bool,
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> AsPoll<P, S, RING> {
+    fn begin(worker: ManuallyDrop<Worker<P, S, RING>>, _: &Away<'_>) -> Self {
+        let lifo = &worker.slot().lifo;
+        let began = lifo.begin_as_poll();
+        lifo.accept(true);
+        Self { worker, began }
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for AsPoll<P, S, RING> {
+    fn drop(&mut self) {
+        let lifo = &self.worker.slot().lifo;
+        lifo.accept(false);
+        lifo.end_as_poll(self.began);
+        // The next step may come late.
+        let _ = self.worker.leave_for_long();
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    /// Calls `f` as a poll of the worker that the calling context is, between two of its steps: what `f` spawns and wakes goes to the
+    /// worker's own queues, and an executor of one slot takes its local tasks. In a poll of that worker, and in a context that is no
+    /// worker, it calls `f` and does nothing else.
+    ///
+    /// For a loop that drives a worker, and for a `block_on` on the worker's own thread. A worker that rests
+    /// ([`Turn::Rests`]) does so no more: [`Platform::wake`] is called for it.
+    ///
+    /// # Panics
+    /// With a panic of `f`.
+    ///
+    /// ```
+    /// # use filch::{Executor, Instant, Platform, TaskPool, WorkerId, atomic::AtomicU32};
+    /// # struct Gui;
+    /// # // SAFETY: there is one thread.
+    /// # unsafe impl Platform for Gui {
+    /// #     fn now(&self) -> Instant { Instant::ZERO }
+    /// #     fn current_worker(&self) -> Option<WorkerId> { Some(WorkerId::new(0)) }
+    /// #     unsafe fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
+    /// #     fn wake(&self, _: WorkerId, _: &AtomicU32) {}
+    /// # }
+    /// static EXECUTOR: Executor<Gui, 1> = Executor::new(Gui);
+    /// static TASKS: TaskPool<256, 4> = TaskPool::new();
+    /// let worker = EXECUTOR.worker(WorkerId::new(0))?;
+    /// let not_send = std::rc::Rc::new(7);
+    /// let local = EXECUTOR.as_poll(|| EXECUTOR.spawner().spawn_local(&TASKS, async move { *not_send })).unwrap();
+    /// assert_eq!(worker.run_for(8), 1);
+    /// assert!(local.is_finished());
+    /// # Ok::<(), filch::RunError>(())
+    /// ```
+    pub fn as_poll<R>(&'static self, f: impl FnOnce() -> R) -> R {
+        let Some((id, slot)) = self.working() else { return f() };
+        if slot.lifo.is_accepting() || slot.is_at_work() {
+            return f();
+        }
+        let _poll = AsPoll::begin(Worker::of(self, id), &Worker::of(self, id).leave_for_long());
+        f()
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
+    /// Whether the calling context is inside a poll of this worker, or a wait, a broadcast or a fork-join run of it: dropped now, the
+    /// worker goes offline at the end of that.
+    pub fn is_at_work(&self) -> bool {
+        self.slot().lifo.is_accepting() || self.slot().is_at_work()
     }
 }

@@ -30,7 +30,7 @@ pub enum SpawnErrorKind {
     Shutdown,
     /// The executor has no worker of that id.
     NoSuchWorker,
-    /// A local task can only be spawned by a pinned or a local task: any other task may continue on another worker.
+    /// A local task can only be spawned by a pinned or a local task: any other task may continue on another worker, if there is one.
     NotPinned,
     /// The executor has no classes: its type does not name the part [`Classes`](crate::parts::Classes).
     #[cfg(feature = "classes")]

@@ -96,7 +96,8 @@ impl Spawner {
     }
 
     /// Spawns a future that is not `Send`, from a pinned or a local task. It runs on that task's worker, and is
-    /// cancelled when the worker goes offline.
+    /// cancelled when the worker goes offline. On an executor of one worker slot the caller is any task, or code in
+    /// [`Scheduler::as_poll`](crate::Scheduler::as_poll).
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn), and [`SpawnErrorKind::NotPinned`].

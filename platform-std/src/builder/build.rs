@@ -1,0 +1,209 @@
+//! How a runtime is built.
+
+use core::any::TypeId;
+use std::io;
+
+use filch::{Scheduler, WorkerId, WorkerSlot};
+
+use super::{Builder, SPARES, WakeFn, default_workers};
+use crate::{
+    blocking::Pool,
+    error::BuildError,
+    fork,
+    host::Host,
+    hosted::Hosted,
+    local::LocalRuntime,
+    panics::lock,
+    pausable::Pausable,
+    runtime::{Runtime, Shared},
+    stable::{self, Kind},
+    thread_config::{self, Dress, Places},
+};
+
+impl Builder {
+    /// Builds the runtime over futexes (condition variables where there are none).
+    ///
+    /// # Errors
+    /// [`BuildError`]. Threads that were started have ended by the return.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        self.build_on()
+    }
+
+    /// As [`build`](Self::build), with a clock that tests can stop:
+    /// [`time::pause`](crate::time::pause). It goes at first.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_pausable(self) -> Result<Runtime<Pausable>, BuildError> {
+        self.build_on()
+    }
+
+    /// Builds the runtime over another host.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_on<H: Host>(self) -> Result<Runtime<H>, BuildError> {
+        self.build_with(|_| Ok(()))
+    }
+
+    /// As `build_on`; calls `prepare` with the runtime before its first worker starts.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build); [`BuildError::Host`] with the error of `prepare`.
+    #[doc(hidden)]
+    pub fn build_with<H: Host>(
+        self,
+        prepare: impl FnOnce(&Runtime<H>) -> io::Result<()>,
+    ) -> Result<Runtime<H>, BuildError> {
+        let runtime = self.build_bare()?;
+        prepare(&runtime).map_err(BuildError::Host)?;
+        let executor = &runtime.shared().executor;
+        for worker in 0..executor.workers() {
+            if let Err(refused) = executor.start(WorkerId::new(worker as u16)) {
+                let error = lock(&executor.platform().refused).take();
+                return Err(BuildError::Thread(
+                    error.unwrap_or_else(|| io::Error::other(refused.to_string())),
+                ));
+            }
+        }
+        Ok(runtime)
+    }
+
+    /// Builds a runtime of one thread, the calling one, over futexes (condition variables where there are none).
+    ///
+    /// # Errors
+    /// [`BuildError`]; [`TooManyWorkers`](BuildError::TooManyWorkers) if [`workers`](Self::workers) says more than one. The
+    /// environment variable `FILCH_WORKERS` is of no account.
+    pub fn build_local(self) -> Result<LocalRuntime, BuildError> {
+        self.build_local_on()
+    }
+
+    /// As [`build_local`](Self::build_local), with a clock that tests can stop.
+    ///
+    /// # Errors
+    /// As [`build_local`](Self::build_local).
+    pub fn build_local_pausable(self) -> Result<LocalRuntime<Pausable>, BuildError> {
+        self.build_local_on()
+    }
+
+    /// Builds a runtime of one thread over another host.
+    ///
+    /// # Errors
+    /// As [`build_local`](Self::build_local).
+    pub fn build_local_on<H: Host>(self) -> Result<LocalRuntime<H>, BuildError> {
+        self.build_local_with(|_| Ok(()))
+    }
+
+    /// As `build_local_on`; calls `prepare` with the runtime before its worker enters.
+    ///
+    /// # Errors
+    /// As [`build_local`](Self::build_local); [`BuildError::Host`] with the error of `prepare`.
+    #[doc(hidden)]
+    pub fn build_local_with<H: Host>(
+        mut self,
+        prepare: impl FnOnce(&Runtime<H>) -> io::Result<()>,
+    ) -> Result<LocalRuntime<H>, BuildError> {
+        match self.workers {
+            None | Some(1) => {}
+            Some(0) => return Err(BuildError::ZeroWorkers),
+            Some(_) => return Err(BuildError::TooManyWorkers(1)),
+        }
+        self.begin()?;
+        self.config = self.config.spares(0);
+        let on_wake = self.on_wake.take().map(|WakeFn(f)| f);
+        let runtime = self.prepare(1)?;
+        prepare(&runtime).map_err(BuildError::Host)?;
+        LocalRuntime::enter(runtime, on_wake)
+    }
+
+    /// What comes first, whatever is built.
+    fn begin(&self) -> Result<(), BuildError> {
+        thread_config::check(&self.name).map_err(BuildError::Thread)?;
+        fork::watch();
+        Ok(())
+    }
+
+    /// As `build_on`, without threads: the caller makes them, and each calls [`Handle::be_worker`].
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    #[doc(hidden)]
+    pub fn build_bare<H: Host>(self) -> Result<Runtime<H>, BuildError> {
+        self.begin()?;
+        let most = usize::from(WorkerId::MAX) + 1 - usize::from(SPARES);
+        let workers = match self.workers.map_or_else(|| default_workers(most), Ok)? {
+            0 => return Err(BuildError::ZeroWorkers),
+            n if n > most => return Err(BuildError::TooManyWorkers(most)),
+            n => n,
+        };
+        self.prepare(workers + usize::from(SPARES))
+    }
+
+    /// An executor without threads.
+    fn prepare<H: Host>(self, slots: usize) -> Result<Runtime<H>, BuildError> {
+        let places = Places::new(&self.affinity, slots.saturating_sub(usize::from(SPARES)))?;
+        let kind =
+            Kind { host: TypeId::of::<H>(), slots, records: self.records, tasks: self.tasks };
+        let shared = match stable::take::<Shared<H>>(&kind) {
+            Some(shared) => match self.use_again(shared)? {
+                true => shared,
+                false => self.make(kind)?,
+            },
+            None => self.make(kind)?,
+        };
+        let platform = shared.executor.platform();
+        let dress = Dress {
+            name: self.name,
+            namer: self.namer,
+            places,
+            stack: self.stack,
+            on_long_poll: self.on_long_poll,
+            hooks: self.hooks,
+        };
+        let of_pool = Dress { on_long_poll: None, ..dress.clone() };
+        platform.new_pool(Pool::new(self.blocking, self.keep_alive, of_pool));
+        platform.dress(dress);
+        #[cfg(feature = "metrics")]
+        {
+            *lock(&platform.publishers) = Some(Vec::new());
+        }
+        #[cfg(feature = "class-metrics")]
+        platform.sinks.time(slots, self.class_metrics);
+        #[cfg(feature = "task-metrics")]
+        platform.sinks.follow(slots, self.tasks);
+        #[cfg(feature = "task-hooks")]
+        platform.sinks.hooked.set(self.task_hooks);
+        let runtime = Runtime::over(shared);
+        runtime.handle().0.fall.begin(self.unhandled);
+        #[cfg(feature = "recorder")]
+        platform.record(runtime.shared().kind.records).map_err(BuildError::Thread)?;
+        Ok(runtime)
+    }
+
+    /// Reopens an executor that has shut down. False if it cannot be used yet: a helper in a spare
+    /// slot may not have left.
+    fn use_again<H: Host>(&self, shared: &'static Shared<H>) -> Result<bool, BuildError> {
+        shared.count_from_here();
+        let host = &shared.executor.platform().host;
+        // SAFETY: the last runtime here has ended, and this one has no worker yet.
+        let opened = unsafe { host.open() }.map_err(BuildError::Host).and_then(|()| {
+            let opened = shared.executor.reopen_with(&self.config).map_err(BuildError::from);
+            if !matches!(opened, Ok(true)) {
+                // SAFETY: as above.
+                unsafe { host.close() };
+            }
+            opened
+        });
+        if !matches!(opened, Ok(true)) {
+            stable::give(shared.kind, shared);
+        }
+        opened
+    }
+
+    fn make<H: Host>(&self, kind: Kind) -> Result<&'static Shared<H>, BuildError> {
+        let host = H::new().map_err(BuildError::Host)?;
+        let slots = (0..kind.slots).map(|_| WorkerSlot::new()).collect();
+        let executor = Scheduler::over(Hosted::new(host, kind.slots), self.config, slots)?;
+        Ok(Shared::leak(executor, kind))
+    }
+}

@@ -1,0 +1,287 @@
+//! Tasks that borrow from the stack of a caller that waits for them.
+
+use core::{
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    mem,
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    ptr::NonNull,
+    sync::atomic::{AtomicUsize, Ordering},
+    task::{Context, Poll, ready},
+};
+use std::{
+    panic::{catch_unwind, resume_unwind},
+    sync::{Arc, Mutex},
+};
+
+use filch::{JoinError, JoinHandle};
+
+use crate::{
+    block_on::Entered,
+    context::{Handle, expect_current},
+    latch::{CountLatch, Latch},
+    panics::lock,
+};
+
+/// Runs tasks that borrow, on the current runtime: [`Handle::scope`].
+///
+/// # Panics
+/// If the calling thread is in no runtime, and as that.
+#[track_caller]
+pub fn scope<'env, F, T>(f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope TaskScope<'scope, 'env>) -> T,
+{
+    expect_current().scope(f)
+}
+
+impl Handle {
+    /// Calls `f` with a scope, into which it spawns tasks that may borrow what lives longer than this call. Returns when `f` has returned
+    /// and all tasks of the scope have ended, however `f` ends. The thread runs tasks while it waits, as in
+    /// [`block_on`](Self::block_on), with the same warning on locks. In a task the call is one long poll.
+    ///
+    /// ```
+    /// let runtime = filch_std::Runtime::new()?;
+    /// let (words, mut sum) = (vec!["a".to_owned(), "few".into(), "words".into()], 0);
+    /// let lengths = runtime.handle().scope(|scope| {
+    ///     scope.spawn(async { sum = words.iter().map(String::len).sum::<usize>() });
+    ///     let tasks: Vec<_> = words.iter().map(|word| scope.spawn(async move { word.len() })).collect();
+    ///     tasks.into_iter().map(|task| task.join().unwrap()).collect::<Vec<_>>()
+    /// });
+    /// assert_eq!((lengths, sum), (vec![1, 3, 5], 9));
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
+    ///
+    /// What a task borrows lives longer than the scope:
+    ///
+    /// ```compile_fail,E0597
+    /// let runtime = filch_std::Runtime::new().unwrap();
+    /// runtime.handle().scope(|scope| {
+    ///     let too_short = String::from("of the closure");
+    ///     scope.spawn(async { println!("{too_short}") });
+    /// });
+    /// ```
+    ///
+    /// # Why there is no scope to `await`
+    ///
+    /// A task runs on another thread until it ends or its future is dropped there. So a borrow is sound only if the borrowed value cannot go before that. This call keeps
+    /// it by its own stack frame, which no safe code takes away before the call returns or unwinds, and both wait. A future has no such
+    /// frame: its owner may drop it at any `await`, and then its drop could wait, but its owner may also leak it (`mem::forget`, a
+    /// cycle of counted references), and then end the borrow, while tasks still use it. No code of the scope would run in between:
+    ///
+    /// ```text
+    /// let mut future = Box::pin(scope_async(|scope| scope.spawn(async { use_for_long(&value) })));
+    /// let _ = poll_once(future.as_mut());     // the task runs on another worker
+    /// mem::forget(future);                    // no drop, no wait
+    /// drop(value);                            // and the task uses it
+    /// ```
+    ///
+    /// To `await`, spawn tasks that own or share what they use, into a [`JoinSet`](crate::JoinSet); or poll several futures that borrow
+    /// in one task, as `futures::join!` does; or compute by [`parallel::for_each_async`](crate::parallel::for_each_async), which
+    /// leaves nothing behind between two polls.
+    ///
+    /// # Panics
+    /// With a panic of `f`; if a task panicked whose handle was not joined. In a forked child.
+    ///
+    /// Idea: `std::thread::scope`.
+    #[track_caller]
+    pub fn scope<'env, F, T>(&self, f: F) -> T
+    where
+        F: for<'scope> FnOnce(&'scope TaskScope<'scope, 'env>) -> T,
+    {
+        if let Err(kind) = self.check() {
+            panic!("{kind}");
+        }
+        let worker = self.worker();
+        let latch = match worker {
+            Some(worker) => CountLatch::of(Latch::of(*self, worker.index()), 1),
+            None => CountLatch::new(1),
+        };
+        let scope = TaskScope {
+            handle: *self,
+            latch,
+            panics: AtomicUsize::new(0),
+            scope: PhantomData,
+            env: PhantomData,
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+        // SAFETY: INV-SCOPE; the caller's own count, which ends here.
+        unsafe { CountLatch::down(NonNull::from(&scope.latch)) };
+        if worker.is_some() {
+            let _entered = Entered::new(*self);
+            scope.latch.wait();
+        } else {
+            // It helps if it may; whether that has ended the wait or not, the latch says.
+            let _ = self.0.core.help_patiently(&mut || scope.latch.is_set());
+            scope.latch.wait();
+        }
+        match outcome {
+            Err(panic) => resume_unwind(panic),
+            // Ordering: Relaxed: the latch orders it.
+            Ok(_) if scope.panics.load(Ordering::Relaxed) > 0 => {
+                panic!("a task of the scope panicked")
+            }
+            Ok(output) => output,
+        }
+    }
+}
+
+/// Where tasks are spawned that borrow. From [`Handle::scope`].
+///
+/// INV-SCOPE: it stays in place until its latch is set. The latch counts the call of `scope`, up to the end of the closure, and each task from
+/// before its spawn until its future has been dropped; a count is up by one that is counted already, and nothing of
+/// `'scope` is touched by a task after its count is down.
+pub struct TaskScope<'scope, 'env: 'scope> {
+    handle: Handle,
+    latch: CountLatch,
+    /// Panics of tasks that no handle has shown.
+    panics: AtomicUsize,
+    /// Invariant, as in `std::thread::Scope`: else a task could outlive what it borrows.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<'scope, 'env> TaskScope<'scope, 'env> {
+    /// Spawns a task that may borrow from outside of the scope. It may be called by tasks of the scope, too. Cost: two allocations.
+    ///
+    /// # Panics
+    /// As [`Handle::spawn`].
+    #[track_caller]
+    pub fn spawn<F>(&'scope self, future: F) -> ScopedHandle<'scope, F::Output>
+    where
+        F: Future + Send + 'scope,
+        F::Output: Send + 'scope,
+    {
+        let output = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&output);
+        let body: Body<'scope> = Box::pin(async move {
+            let output = future.await;
+            *lock(&place) = Some(output);
+        });
+        // SAFETY: the lifetime alone changes. The body, and all that it holds, is dropped before the task's count is down (the order of fields
+        // in `Scoped`, which nothing takes apart), and so before the scope ends (INV-SCOPE). A task that is leaked keeps its count.
+        let body = unsafe { mem::transmute::<Body<'scope>, Body<'static>>(body) };
+        self.latch.up(1);
+        let counted =
+            Counted { latch: NonNull::from(&self.latch), panics: NonNull::from(&self.panics) };
+        let task = self.handle.spawn(Scoped { body, counted });
+        ScopedHandle { task, output, panics: &self.panics }
+    }
+
+    /// The runtime of the tasks.
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+}
+
+impl fmt::Debug for TaskScope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskScope").finish_non_exhaustive()
+    }
+}
+
+type Body<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// A task of a scope.
+struct Scoped {
+    body: Body<'static>,
+    /// The last field: the body has been dropped before.
+    counted: Counted,
+}
+
+/// One count of a scope's latch. INV-SCOPE.
+struct Counted {
+    latch: NonNull<CountLatch>,
+    panics: NonNull<AtomicUsize>,
+}
+
+// SAFETY: both are shared by the tasks of the scope, which keeps them for as long as this counts.
+unsafe impl Send for Counted {}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        // SAFETY: INV-SCOPE; the last touch.
+        unsafe { CountLatch::down(self.latch) };
+    }
+}
+
+/// Counts a panic of the poll in which it is dropped.
+struct Unwinds<'a>(&'a AtomicUsize);
+
+impl Drop for Unwinds<'_> {
+    fn drop(&mut self) {
+        // Ordering: Relaxed: the latch and the task's output order it.
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Future for Scoped {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        // SAFETY: INV-SCOPE: the task counts.
+        let unwinds = Unwinds(unsafe { this.counted.panics.as_ref() });
+        let polled = this.body.as_mut().poll(cx);
+        mem::forget(unwinds);
+        polled
+    }
+}
+
+/// A task of a scope: `await` it in another task of the scope, or [`join`](Self::join) it. Dropped, the task goes on, and the scope waits for it.
+pub struct ScopedHandle<'scope, T> {
+    task: JoinHandle<()>,
+    output: Arc<Mutex<Option<T>>>,
+    panics: &'scope AtomicUsize,
+}
+
+impl<T> ScopedHandle<'_, T> {
+    /// Waits for the output in sync code, as [`JoinHandle::join`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn join(mut self) -> Result<T, JoinError> {
+        let ended = self.task.join();
+        self.take(ended)
+    }
+
+    /// As [`JoinHandle::abort`].
+    pub fn abort(&self) {
+        self.task.abort();
+    }
+
+    /// As [`JoinHandle::is_finished`].
+    pub fn is_finished(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    fn take(&self, ended: Result<(), JoinError>) -> Result<T, JoinError> {
+        match ended {
+            Ok(()) => lock(&self.output).take().ok_or(JoinError::Taken),
+            Err(error) => {
+                if error.is_panic() {
+                    // Ordering: as in `Unwinds`.
+                    self.panics.fetch_sub(1, Ordering::Relaxed);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<T> Future for ScopedHandle<'_, T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let ended = ready!(Pin::new(&mut self.task).poll(cx));
+        Poll::Ready(self.take(ended))
+    }
+}
+
+impl<T> fmt::Debug for ScopedHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ScopedHandle").field(&self.task).finish()
+    }
+}

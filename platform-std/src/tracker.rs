@@ -1,0 +1,315 @@
+//! Tasks that are spawned from many places, and awaited at one.
+
+use core::{
+    fmt,
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use filch::{AbortHandle, JoinHandle, TaskOptions};
+use pin_project_lite::pin_project;
+
+use crate::{context::Handle, error::SpawnError, panics::lock};
+
+/// Tasks that are spawned from many places, and awaited at one: for a shutdown that lets connections finish. Outputs go to the
+/// [`JoinHandle`]s, or nowhere; a [`JoinSet`](crate::JoinSet) collects them.
+///
+/// A clone is another handle of the same tracker. Dropping handles does nothing to the tasks. A task counts from its spawn until its
+/// future has been dropped. Cost: a lock for each spawn and each end.
+///
+/// ```
+/// # use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+/// # static DONE: AtomicUsize = AtomicUsize::new(0);
+/// let runtime = filch_std::Runtime::new()?;
+/// let tracker = filch_std::TaskTracker::new();
+/// runtime.block_on(async {
+///     for _ in 0..3 {
+///         let connections = tracker.clone();
+///         tracker.spawn(async move {
+///             // A task may spawn more.
+///             connections.spawn(async { _ = DONE.fetch_add(1, Relaxed) }).detach();
+///         }).detach();
+///     }
+///     tracker.close();
+///     tracker.wait().await;
+/// });
+/// assert_eq!(DONE.load(Relaxed), 3);
+/// # Ok::<(), filch_std::BuildError>(())
+/// ```
+///
+/// Idea: tokio-util's type of the same name.
+#[derive(Clone, Default)]
+pub struct TaskTracker(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    closed: bool,
+    /// How many have ever begun: gives each its number.
+    begun: u64,
+    live: HashMap<u64, Entry>,
+    waiting: Vec<Waker>,
+}
+
+/// What the tracker knows of a task.
+enum Entry {
+    /// It cannot be aborted from here: it is about to be spawned, or was aborted, or is a future in the code of another.
+    Alone,
+    /// As `Alone`; it is to be aborted as soon as it is spawned.
+    Doomed,
+    Task(AbortHandle),
+}
+
+impl TaskTracker {
+    /// A tracker without tasks, which is open.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets [`wait`](Self::wait) return once no task is left. Tasks may be spawned all the same.
+    pub fn close(&self) {
+        lock(&self.0).closed = true;
+        self.tell();
+    }
+
+    /// Takes [`close`](Self::close) back.
+    pub fn reopen(&self) {
+        lock(&self.0).closed = false;
+    }
+
+    /// Whether it is closed.
+    pub fn is_closed(&self) -> bool {
+        lock(&self.0).closed
+    }
+
+    /// The number of tasks that have not ended.
+    pub fn len(&self) -> usize {
+        lock(&self.0).live.len()
+    }
+
+    /// Whether all tasks have ended.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Waits until the tracker is closed and no task is left. Any number of tasks may wait.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn wait(&self) {
+        poll_fn(|cx| {
+            let mut state = lock(&self.0);
+            if state.is_over() {
+                return Poll::Ready(());
+            }
+            if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                state.waiting.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Aborts all tasks that there are, but not futures of [`track`](Self::track). Does not wait for their end.
+    pub fn abort_all(&self) {
+        let mut tasks = Vec::new();
+        for entry in lock(&self.0).live.values_mut() {
+            match core::mem::replace(entry, Entry::Alone) {
+                Entry::Task(task) => tasks.push(task),
+                Entry::Alone | Entry::Doomed => *entry = Entry::Doomed,
+            }
+        }
+        // Outside of the lock, as an abort may call a hook of the program.
+        tasks.iter().for_each(AbortHandle::abort);
+    }
+
+    /// Counts a future that is polled in the code of a task, for as long as it lives.
+    pub fn track<F: Future>(&self, future: F) -> Tracked<F> {
+        Tracked { future, _token: self.begin() }
+    }
+
+    /// Spawns a task on the current runtime.
+    ///
+    /// # Panics
+    /// As [`spawn`](crate::spawn).
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (future, number) = self.numbered(future);
+        self.keep(number, crate::spawn(future))
+    }
+
+    /// Spawns a task on a runtime.
+    ///
+    /// # Panics
+    /// As [`Handle::spawn`].
+    #[track_caller]
+    pub fn spawn_on<F>(&self, runtime: &Handle, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (future, number) = self.numbered(future);
+        self.keep(number, runtime.spawn(future))
+    }
+
+    /// Spawns a task as the options say, on the current runtime.
+    ///
+    /// # Errors
+    /// As [`spawn_with`](crate::spawn_with), with the future.
+    pub fn spawn_with<F>(
+        &self,
+        options: TaskOptions,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (future, number) = self.numbered(future);
+        match crate::spawn_with(options, future) {
+            Ok(task) => Ok(self.keep(number, task)),
+            Err(error) => Err(error.map(Tracked::into_inner)),
+        }
+    }
+
+    /// Spawns a task that need not be `Send`.
+    ///
+    /// # Errors
+    /// As [`spawn_local`](crate::spawn_local), with the future.
+    pub fn spawn_local<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let (future, number) = self.numbered(future);
+        match crate::spawn_local(future) {
+            Ok(task) => Ok(self.keep(number, task)),
+            Err(error) => Err(error.map(Tracked::into_inner)),
+        }
+    }
+
+    /// Runs a closure that blocks, on the current runtime. It counts until it has returned: once it has begun an abort does not end it.
+    ///
+    /// # Panics
+    /// As [`spawn_blocking`](crate::spawn_blocking).
+    #[track_caller]
+    pub fn spawn_blocking<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let token = self.begin();
+        let number = token.number;
+        let task = crate::spawn_blocking(move || {
+            let _token = token;
+            f()
+        });
+        self.keep(number, task)
+    }
+
+    fn begin(&self) -> Token {
+        let mut state = lock(&self.0);
+        state.begun += 1;
+        let number = state.begun;
+        state.live.insert(number, Entry::Alone);
+        Token { tracker: self.clone(), number }
+    }
+
+    fn numbered<F: Future>(&self, future: F) -> (Tracked<F>, u64) {
+        let future = self.track(future);
+        let number = future._token.number;
+        (future, number)
+    }
+
+    /// The task of this number was spawned, and may have ended.
+    fn keep<T>(&self, number: u64, task: JoinHandle<T>) -> JoinHandle<T> {
+        let Ok(abort) = task.abort_handle() else { unreachable!("a new task has few references") };
+        let mut state = lock(&self.0);
+        let abort = match state.live.get_mut(&number) {
+            Some(entry @ Entry::Alone) => {
+                *entry = Entry::Task(abort);
+                None
+            }
+            Some(Entry::Doomed) => Some(abort),
+            Some(Entry::Task(_)) | None => None,
+        };
+        drop(state);
+        abort.iter().for_each(AbortHandle::abort);
+        task
+    }
+
+    /// Wakes those that wait, if it is over.
+    fn tell(&self) {
+        let mut state = lock(&self.0);
+        let waiting =
+            if state.is_over() { core::mem::take(&mut state.waiting) } else { Vec::new() };
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl State {
+    fn is_over(&self) -> bool {
+        self.closed && self.live.is_empty()
+    }
+}
+
+impl fmt::Debug for TaskTracker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = lock(&self.0);
+        let (len, closed) = (state.live.len(), state.closed);
+        f.debug_struct("TaskTracker").field("len", &len).field("closed", &closed).finish()
+    }
+}
+
+/// One task of a tracker, until this is dropped.
+struct Token {
+    tracker: TaskTracker,
+    number: u64,
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        let entry = lock(&self.tracker.0).live.remove(&self.number);
+        self.tracker.tell();
+        drop(entry);
+    }
+}
+
+pin_project! {
+    /// A future that a [`TaskTracker`] counts for as long as it lives. From [`TaskTracker::track`].
+    pub struct Tracked<F> {
+        #[pin]
+        future: F,
+        // The last field: the future has been dropped before.
+        _token: Token,
+    }
+}
+
+impl<F> Tracked<F> {
+    /// The future alone, which counts no more.
+    pub fn into_inner(self) -> F {
+        self.future
+    }
+}
+
+impl<F: Future> Future for Tracked<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.project().future.poll(cx)
+    }
+}
+
+impl<F> fmt::Debug for Tracked<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracked").finish_non_exhaustive()
+    }
+}
