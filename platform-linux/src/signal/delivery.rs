@@ -10,7 +10,7 @@ use core::{
     sync::atomic::{AtomicU32, Ordering},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map},
     io,
     os::fd::OwnedFd,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -109,10 +109,10 @@ fn end(signal: c_int) {
 pub(super) fn listen(signal: c_int) -> io::Result<(Arc<Line>, OwnedFd)> {
     check(signal)?;
     let mut entries = lock();
-    if !entries.contains_key(&signal) {
-        entries.insert(signal, Entry::new(signal)?);
-    }
-    let entry = entries.get_mut(&signal).expect("there is one now");
+    let entry = match entries.entry(signal) {
+        btree_map::Entry::Occupied(entry) => entry.into_mut(),
+        btree_map::Entry::Vacant(place) => place.insert(Entry::new(signal)?),
+    };
     let bell = entry.line.bell.try_clone()?;
     entry.listen(signal)?;
     Ok((Arc::clone(&entry.line), bell))

@@ -1,7 +1,7 @@
 //! The options of a connection.
 
-use core::time::Duration;
-use std::{io, net::SocketAddr};
+use core::{net::SocketAddr, time::Duration};
+use std::io;
 
 use socket2::{Domain, SockAddr, SockRef, Socket};
 
