@@ -296,7 +296,14 @@ fn reading_and_writing_wait_apart_in_the_poll_style() {
         while read.0.load(Ordering::SeqCst) == 0 {
             filch_linux::yield_now().await;
         }
-        assert_eq!(write.0.load(Ordering::SeqCst), 0, "there is no room yet");
+        if env!("CARGO_PKG_NAME") == "filch-linux" {
+            assert_eq!(write.0.load(Ordering::SeqCst), 0, "there is no room yet");
+        } else {
+            // On filch-io an event is told to both directions, and the writer may be woken for nothing.
+            let mut cx = Context::from_waker(&waker_write);
+            assert!(a.poll_write_with(&mut cx, |mut io| io.write(b"!")).is_pending());
+            write.0.store(0, Ordering::SeqCst);
+        }
         let mut buffer = vec![0; 1 << 20];
         b.read_with(|mut io| io.read(&mut buffer)).await.unwrap();
         while write.0.load(Ordering::SeqCst) == 0 {
