@@ -82,6 +82,7 @@ impl<H: Host> Shared<H> {
             #[cfg(feature = "tracing")]
             spawner: crate::tracing::Spawner::new(self.executor.spawner()),
             timers: self.executor.timers(),
+            urgent: self.executor.urgent_count(),
             clock: self.executor.platform().host.clock(),
             process: fork::generation(),
             fall: Fall::default(),
