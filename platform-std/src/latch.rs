@@ -42,12 +42,6 @@ impl Latch {
         Self { set: AtomicBool::new(false), waiter }
     }
 
-    /// A latch of a thread that is known to be that worker.
-    pub fn of(handle: Handle, worker: usize) -> Self {
-        let waiter = Waiter::Worker(handle, WorkerId::new(worker as u16));
-        Self { set: AtomicBool::new(false), waiter }
-    }
-
     /// Sets the latch, and makes its waiter check.
     ///
     /// # Safety

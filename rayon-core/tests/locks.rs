@@ -3,10 +3,10 @@
 use core::{
     cell::RefCell,
     ops::Range,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 use std::{
-    sync::{Mutex, OnceLock, mpsc},
+    sync::{Arc, Mutex, OnceLock, mpsc},
     thread,
 };
 
@@ -15,7 +15,7 @@ use filch_test_support::{until, watchdog};
 use rayon_core::{ThreadPool, ThreadPoolBuilder, broadcast, join, scope, spawn};
 
 const THREADS: usize = 4;
-const ROUNDS: usize = 50;
+const ROUNDS: usize = 20;
 
 fn pool(threads: usize) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
@@ -68,6 +68,29 @@ fn a_value_that_many_items_want_is_made_in_parallel() {
                 assert_eq!(*once.get_or_init(compute), 120);
             });
         });
+    }
+}
+
+/// What wants the value is spawned while the value is made, on the thread that makes it and then waits in a join.
+#[test]
+fn a_value_is_not_wanted_on_top_of_what_makes_it() {
+    let _watchdog = watchdog();
+    let pool = pool(2);
+    for _ in 0..ROUNDS {
+        let once = Arc::new(OnceLock::new());
+        let (send, receive) = mpsc::channel();
+        let stolen = AtomicBool::new(false);
+        let make = || {
+            let (once, send) = (Arc::clone(&once), send.clone());
+            let first = || {
+                until(|| stolen.load(Ordering::Relaxed));
+                spawn(move || send.send(*once.get_or_init(|| 0)).unwrap());
+            };
+            join(first, || stolen.store(true, Ordering::Relaxed));
+            7
+        };
+        assert_eq!(pool.install(|| *once.get_or_init(make)), 7);
+        assert_eq!(receive.recv(), Ok(7));
     }
 }
 
