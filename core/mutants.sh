@@ -30,6 +30,7 @@ job_done         scheduler::models_jobs::a_stolen_job_against_its_owner
 job_asleep       scheduler::models_jobs::a_stolen_job_against_its_owner
 jobs_look        scheduler::models_jobs::jobs_become_public_against_sleep
 jobs_notify      scheduler::models_jobs::jobs_become_public_against_sleep
+jobs_open        scheduler::models_jobs::an_open_job_against_sleep
 jobs_unask       scheduler::models_jobs::who_goes_to_sleep_has_asked
 help_count       scheduler::models_jobs::who_sleeps_in_a_join_is_not_relied_on
 attach_unseen    scheduler::models_whole::a_spare_worker_and_a_poll_that_pushes
@@ -41,6 +42,7 @@ call_done        scheduler::models_broadcast::a_broadcast_against_a_sleeper
 call_leave       scheduler::models_broadcast::a_broadcast_against_a_worker_that_leaves
 deque_publish    queue::models_deque::models_deque_pushes_and_takes_against_a_thief
 deque_publish    queue::models_deque::models_deque_private_part_against_a_thief
+deque_open       queue::models_deque::models_deque_open_jobs_against_a_thief
 deque_lower      queue::models_deque::models_deque_takes_against_a_thief
 deque_take_fence queue::models_deque::models_deque_takes_against_a_thief
 deque_steal_fence queue::models_deque::models_deque_takes_against_a_thief

@@ -4,12 +4,24 @@
 
 use std::{io, thread};
 
+use std::sync::OnceLock;
+
 use filch::WorkerId;
 
 use crate::{
     context::{Handle, enter},
     entry::Within,
 };
+
+/// Finds what the calling worker is to run.
+type FindErrand = fn() -> Option<fn()>;
+
+static ERRANDS: OnceLock<FindErrand> = OnceLock::new();
+
+/// What the calling worker is to run in a wait for a job.
+pub(crate) fn errand() -> Option<fn()> {
+    ERRANDS.get().and_then(|find| find())
+}
 
 #[doc(hidden)]
 impl Handle {
@@ -92,5 +104,15 @@ impl Handle {
     /// Cancels every task and ends the workers. Waits for neither.
     pub fn begin_shutdown(&self) {
         self.0.core.begin_shutdown();
+    }
+
+    /// Has workers that wait for a fork-join job, in any runtime, call `find` in each round of the
+    /// wait, and what it returns: work of a broadcast, which only this worker can do, and which that
+    /// job may wait for. It must not unwind, and must take no lock that is held across a fork. The
+    /// caller of the broadcast has the worker look by [`Handle::unpark`].
+    ///
+    /// The first caller's stays.
+    pub fn set_errands(find: fn() -> Option<fn()>) {
+        ERRANDS.get_or_init(|| find);
     }
 }

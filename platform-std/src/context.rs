@@ -74,6 +74,8 @@ pub(crate) trait Core: Sync {
     fn fork(&'static self, options: Option<ForkOptions>, f: &mut dyn FnMut(Fork<'_>)) -> bool;
     /// [`filch::Scheduler::give_way`].
     fn give_way(&'static self) -> bool;
+    /// [`filch::Scheduler::give_way_and_look`].
+    fn give_way_and_look(&'static self) -> bool;
     /// [`filch::Scheduler::broadcast`]; false if the core refuses it.
     fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool;
     /// The number of workers, without replacement workers.
@@ -112,6 +114,8 @@ pub(crate) struct Inner {
     pub(crate) timers: Timers,
     /// What else is done in each thread that enters the runtime.
     pub(crate) entry: Option<&'static dyn Entry>,
+    /// [`filch::Scheduler::urgent_count`].
+    pub(crate) urgent: Option<&'static AtomicU32>,
     /// The clock, if tests can stop it.
     pub(crate) clock: Option<&'static dyn Clock>,
     /// The process in which the runtime has its threads.
@@ -135,6 +139,7 @@ pub(crate) fn enter(handle: Option<Handle>) -> Option<Handle> {
 }
 
 /// The runtime that the calling thread is in.
+#[inline]
 pub(crate) fn current() -> Option<Handle> {
     CURRENT.get()
 }
@@ -144,6 +149,7 @@ impl Handle {
     ///
     /// # Errors
     /// [`NoRuntime`].
+    #[inline]
     pub fn current() -> Result<Self, NoRuntime> {
         CURRENT.get().ok_or(NoRuntime)
     }

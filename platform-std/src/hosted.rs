@@ -23,7 +23,7 @@ use filch::{
 #[cfg(feature = "recorder")]
 use crate::recording::Recording;
 use crate::{
-    block_on,
+    bare, block_on,
     blocking::{KEEP_ALIVE, Pool},
     clock::{Busy, Hold},
     context::{self, Handle},
@@ -279,6 +279,10 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     #[inline]
     fn reactor(&self) -> Option<&dyn Reactor> {
         self.host.reactor()
+    }
+
+    fn errand(&self) -> Option<fn()> {
+        bare::errand()
     }
 
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {

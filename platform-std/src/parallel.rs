@@ -30,11 +30,15 @@ pub use filch::{Fork, ForkOptions, Scope};
 use filch::{WorkerId, WorkerSet, atomic::AtomicU32};
 
 use crate::{
-    context::{Core, Handle, expect_current},
+    context::{self, Core, Handle, expect_current},
     hosted::relax,
 };
 
+mod open;
 mod tasks;
+
+#[doc(hidden)]
+pub use self::open::{join_open, try_join_open};
 
 pub use tasks::{for_each_async, join_async, map_reduce_async, offload, offload_with, scope_async};
 
@@ -42,14 +46,22 @@ pub use tasks::{for_each_async, join_async, map_reduce_async, offload, offload_w
 pub use crate::orx::{OrxPool, OrxScope};
 
 thread_local! {
-    /// The handle of the fork-join run that the thread is in. INV-HERE: it is set only while that
-    /// run, or a job of it, is on this thread's stack.
-    static HERE: Cell<Option<Fork<'static>>> = const { Cell::new(None) };
+    /// The fork-join run that the thread is in. INV-HERE: it is set only while that run, or a job of
+    /// it, is on this thread's stack.
+    static HERE: Cell<Option<Run>> = const { Cell::new(None) };
+}
+
+/// A fork-join run, in the thread that is in it.
+#[derive(Clone, Copy)]
+struct Run {
+    fork: Fork<'static>,
+    /// The runtime that the thread was in when it came to the run.
+    runtime: Option<Handle>,
 }
 
 /// The thread is in a fork-join run until this is dropped.
 struct Here {
-    before: Option<Fork<'static>>,
+    before: Option<Run>,
 }
 
 impl Here {
@@ -58,7 +70,7 @@ impl Here {
         // keep this value on the stack of the closure that was given `fork`. It cannot leave the
         // thread.
         let fork: Fork<'static> = unsafe { core::mem::transmute(fork) };
-        Self { before: HERE.replace(Some(fork)) }
+        Self { before: HERE.replace(Some(Run { fork, runtime: context::current() })) }
     }
 }
 
@@ -287,7 +299,7 @@ where
     R: Send,
 {
     match HERE.get() {
-        Some(fork) => f(fork),
+        Some(run) => f(run.fork),
         None => expect_current().fork(f),
     }
 }

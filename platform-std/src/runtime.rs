@@ -84,6 +84,7 @@ impl<H: Host> Shared<H> {
             spawner: crate::tracing::Spawner::new(self.executor.spawner()),
             timers: self.executor.timers(),
             entry: self.executor.platform().host.entry(),
+            urgent: self.executor.urgent_count(),
             clock: self.executor.platform().host.clock(),
             process: fork::generation(),
             fall: Fall::default(),

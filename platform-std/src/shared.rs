@@ -153,6 +153,10 @@ impl<H: Host> Core for Shared<H> {
         self.executor.give_way()
     }
 
+    fn give_way_and_look(&'static self) -> bool {
+        self.executor.give_way_and_look()
+    }
+
     fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool {
         if self.executor.platform().current_worker().is_none() {
             return false;

@@ -66,6 +66,19 @@ pub(crate) fn with<R>(f: impl FnOnce(&Registry) -> R) -> R {
     }
 }
 
+/// Calls `f` with the current registry, if the thread is in a runtime that has one.
+pub(crate) fn known<R>(f: impl FnOnce(&Registry) -> R) -> Option<R> {
+    let handle = Handle::current().ok()?;
+    let identity = handle.identity();
+    if let Some(seat) = SEAT.get().filter(|seat| seat.registry.handle.identity() == identity) {
+        return Some(f(&seat.registry));
+    }
+    let all = lock(&OF_RUNTIMES);
+    let found = all.iter().find(|(other, _)| *other == identity).map(|(_, registry)| *registry);
+    drop(all);
+    found.map(f)
+}
+
 /// The registry of a runtime that was not made for a pool.
 fn of_runtime(handle: Handle) -> &'static Registry {
     let identity = handle.identity();

@@ -10,10 +10,11 @@
 //! in a task is spread over the threads that run the tasks, and there is no second pool. A thread in a [`ThreadPool`] uses
 //! that. All others use a global pool, which is made at first use, as rayon's is.
 //!
-//! **How.** What is spawned, and the second side of a [`join`], waits in a queue of the worker that made it; a task of the
-//! runtime goes out for it. Whoever runs that task takes something from the queue: the newest on the same worker, the oldest
-//! elsewhere. So the runtime's own queues, stealing and sleep spread the work, and the order is rayon's. A thread that waits in
-//! a pool works on whatever else waits there. What differs from rayon is in the crate's README.
+//! **How.** A [`join`] is filch's own, on the caller's stack; a thread that waits in it runs parts of what it waits for. What is
+//! spawned waits in a queue of the worker that made it; a task of the runtime goes out for it. The worker that runs that task takes
+//! something from the queue: the newest on the same worker, the oldest elsewhere. So the runtime's own queues, stealing and sleep spread
+//! the work, and the order is rayon's. A thread that waits in a scope works on whatever else waits in the pool. What differs from rayon,
+//! and across which calls a lock may be held, is in the crate's README.
 //!
 //! ```
 //! let pool = rayon_core::ThreadPoolBuilder::new().num_threads(2).build()?;

@@ -50,7 +50,11 @@ impl ThreadPool {
         OP: FnOnce() -> R + Send,
         R: Send,
     {
-        self.registry().in_worker(|_| op())
+        let registry = self.registry();
+        registry.in_worker(|moved| {
+            // One run for all joins to come, rather than one for each.
+            if moved { registry.handle.fork(|_| op()) } else { op() }
+        })
     }
 
     /// [`broadcast`](crate::broadcast()) in this pool.

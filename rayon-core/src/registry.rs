@@ -16,7 +16,7 @@ use std::{
 
 use filch_std::{Handle, WorkerId, latch::Latch};
 
-use crate::{builder::Handlers, job::Job, thread::Primed, yields::count_job};
+use crate::{builder::Handlers, current, job::Job, thread::Primed, yields::count_job};
 
 /// Worker ids, and some kept by the runtime for threads that help.
 pub(crate) const MOST: usize = WorkerId::MAX as usize + 1 - 8;
@@ -26,7 +26,7 @@ pub(crate) type Payload = Box<dyn Any + Send>;
 /// A pool's shared part.
 ///
 /// A job is put into the queue of the worker that makes it, or into the outsiders', and a ticket, a task of the runtime,
-/// goes out for it. Whoever runs a ticket takes a job from its queue: the newest on the queue's own worker, the oldest
+/// goes out for it. The worker that runs a ticket takes a job from its queue: the newest on the queue's own worker, the oldest
 /// elsewhere.
 pub(crate) struct Registry {
     pub(crate) handle: Handle,
@@ -45,10 +45,12 @@ struct Queue {
     waiting: Mutex<Waiting>,
     /// Those whose order is first in, first out; each has a job above that takes the oldest of them.
     fifo: Fifo,
+    /// Parts of broadcasts, for the queue's own worker. Each has a ticket that is pinned there.
+    mail: Fifo,
 }
 
 /// INV-TICKET: there are at least as many tickets that have not run as there are jobs. Some find nothing: a worker that takes
-/// its own job back, as a join does that nobody has helped, leaves the ticket to the next.
+/// its own job, in a yield or before its part of a broadcast, leaves the ticket to the next.
 #[derive(Default)]
 struct Waiting {
     jobs: VecDeque<Job>,
@@ -70,6 +72,10 @@ impl Fifo {
         if let Some(job) = job {
             job.run();
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        lock(&self.0).is_empty()
     }
 }
 
@@ -161,12 +167,29 @@ impl Registry {
         self.push_to(at, Job::new(move || this.queues[at].fifo.run_one()));
     }
 
-    /// Has each worker run its job, after what waits in its queue.
+    /// Has each worker run its job: after what waits in its queue, or while it waits in a join.
     pub(crate) fn push_to_all(&self, mut job: impl FnMut(usize) -> Job) {
+        Handle::set_errands(|| current::known(Registry::find_mail).flatten());
         for at in 0..self.num_threads() {
-            let mail = Mail { registry: self.refer(), at, job: Some(job(at)) };
+            let mail = Mail { registry: self.refer(), at };
+            let worker = WorkerId::new(at as u16);
+            self.queues[at].mail.push(job(at));
             // As in `push_to`.
-            drop(self.handle.spawn_pinned(WorkerId::new(at as u16), async move { drop(mail) }));
+            drop(self.handle.spawn_pinned(worker, async move { drop(mail) }));
+            self.handle.unpark(worker);
+        }
+    }
+
+    /// What runs a part of a broadcast, if there is one for the calling worker.
+    fn find_mail(&self) -> Option<fn()> {
+        let waits = self.worker().is_some_and(|at| !self.queues[at].mail.is_empty());
+        waits.then_some(|| current::known(Registry::run_mail).unwrap_or_default())
+    }
+
+    fn run_mail(&self) {
+        if let Some(at) = self.worker() {
+            count_job();
+            self.queues[at].mail.run_one();
         }
     }
 
@@ -253,11 +276,10 @@ impl Drop for Ticket {
     }
 }
 
-/// A job for one worker, as above.
+/// A ticket for a worker's mail, as above.
 struct Mail {
     registry: RegistryRef,
     at: usize,
-    job: Option<Job>,
 }
 
 impl Drop for Mail {
@@ -266,8 +288,6 @@ impl Drop for Mail {
         while let Some(before) = self.registry.take(self.at) {
             before.run();
         }
-        if let Some(job) = self.job.take() {
-            job.run();
-        }
+        self.registry.queues[self.at].mail.run_one();
     }
 }

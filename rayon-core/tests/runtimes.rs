@@ -1,6 +1,7 @@
 //! Beside filch's own tasks: the calling thread's runtime is the pool.
 
 use core::{
+    hint,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
@@ -10,7 +11,8 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use filch_std::Runtime;
+use filch_std::{Class, Runtime, TaskOptions, time};
+use filch_test_support::watchdog;
 use rayon_core::{
     ThreadPool, ThreadPoolBuilder, broadcast, current_num_threads, current_thread_index, join,
     scope, scope_fifo, spawn, spawn_broadcast,
@@ -193,6 +195,44 @@ fn tasks_run_while_a_worker_waits_for_a_pool() {
         })
     });
     assert_eq!(seven, 7);
+}
+
+/// On the only worker, between the sides of joins.
+#[test]
+fn urgent_tasks_run_between_two_pieces() {
+    let _watchdog = watchdog();
+    let runtime = runtime(1);
+    let handle = *runtime.handle();
+    in_task(&runtime, move || {
+        for pause in [None, Some(Duration::from_millis(1))] {
+            let (send, receive) = mpsc::channel();
+            let urgent = TaskOptions::new().class(Class::Urgent);
+            let task = async move {
+                if let Some(pause) = pause {
+                    time::sleep(pause).await;
+                }
+                send.send(7).unwrap();
+            };
+            drop(handle.spawn_with(urgent, task).unwrap());
+            let piece = || _ = hint::black_box(fib(1));
+            while receive.try_recv() != Ok(7) {
+                join(piece, piece);
+            }
+        }
+    });
+}
+
+/// The thread is in another runtime while it is in a job of the first.
+#[test]
+fn a_runtime_in_a_job_is_the_pool_there() {
+    let (outer, inner) = (runtime(2), runtime(3));
+    in_task(&outer, move || {
+        let sides = || {
+            let within = inner.block_on(async { join(current_num_threads, current_num_threads) });
+            (within, current_num_threads())
+        };
+        assert_eq!(join(sides, current_num_threads), (((3, 3), 2), 2));
+    });
 }
 
 #[test]

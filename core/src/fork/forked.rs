@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{atomic::UnsafeCell, platform::Panic};
 
-/// The second side of a fork, on the stack of the context that forks.
+/// The second side of a fork, on the stack of the context that forks. It is told whether it was stolen.
 ///
 /// INV-FORKED: `body` is the closure until it runs: on its owner, after it has taken the job back, or on its thief.
 /// Then it is the result, unless the closure has panicked. The context that has the job has the body (INV-JOB).
@@ -27,7 +27,7 @@ union Body<B, R> {
 
 impl<B, R> Forked<B, R>
 where
-    B: FnOnce(Fork<'_>) -> R + Send,
+    B: FnOnce(Fork<'_>, bool) -> R + Send,
     R: Send,
 {
     #[inline(always)]
@@ -75,7 +75,7 @@ where
         let this = unsafe { job.cast::<Self>().as_ref() };
         // SAFETY: INV-FORKED: by the contract of `run` the caller has the job, and runs it once.
         let closure = unsafe { this.closure() };
-        let outcome = ManuallyDrop::new(closure(Fork::of(worker)));
+        let outcome = ManuallyDrop::new(closure(Fork::of(worker), true));
         // SAFETY: INV-FORKED: the body is ours until the job is complete, and the closure has been moved out.
         this.body.with_mut(|p| unsafe { p.cast::<ManuallyDrop<R>>().write(outcome) });
     }

@@ -17,17 +17,42 @@ impl Fork<'_> {
     /// With the panic of `a`, else with that of `b`; both have ended by then, except on a handle made by
     /// [`alone`](Self::alone). Where a panic cannot be contained ([`Platform::guard`](crate::Platform::guard)), a panic of a
     /// stolen job ends the program.
-    // Not inlined: then small closures that recurse into their own caller are inlined into it, and none of them has
-    // this function's frame.
-    #[inline(never)]
+    #[inline(always)]
     pub fn join<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(Fork<'_>) -> RA + Send,
         B: FnOnce(Fork<'_>) -> RB + Send,
         RB: Send,
     {
+        self.join_as::<false, _, _, _, _>(a, |fork, _| b(fork))
+    }
+
+    /// As [`join`](Self::join), but a worker may take `b` at any time while `a` runs, unless several jobs of this worker wait that are
+    /// older. Costs a fence. `b` is told whether another worker has taken it.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn join_open<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(Fork<'_>) -> RA + Send,
+        B: FnOnce(Fork<'_>, bool) -> RB + Send,
+        RB: Send,
+    {
+        self.join_as::<true, _, _, _, _>(a, b)
+    }
+
+    // Not inlined: then small closures that recurse into their own caller are inlined into it, and none of them has
+    // this function's frame.
+    #[inline(never)]
+    fn join_as<const OPEN: bool, A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(Fork<'_>) -> RA + Send,
+        B: FnOnce(Fork<'_>, bool) -> RB + Send,
+        RB: Send,
+    {
         let useful = |&(worker, at): &(&ForkWorker, usize)| {
-            !worker.deque.is_deep(at) || worker.deque.is_asked()
+            let deque = &worker.deque;
+            let is_deep = if OPEN { deque.is_deep_now(at) } else { deque.is_deep(at) };
+            !is_deep || deque.is_asked()
         };
         let Some((worker, at)) = self.place().filter(useful) else {
             return self.join_in_place(a, b);
@@ -39,6 +64,10 @@ impl Fork<'_> {
             // SAFETY: INV-FORKED: the job was not pushed, so that no other context has it.
             return self.join_in_place_cold(a, unsafe { forked.closure() });
         }
+        if OPEN {
+            // SAFETY: INV-FORK-WORKER: we are the worker, and have just pushed the job.
+            unsafe { worker.deque.open(at) };
+        }
         worker.answer_if_asked();
         let forked = &forked;
         // By value, so that the worker and the index stay in registers.
@@ -48,13 +77,14 @@ impl Fork<'_> {
         // SAFETY: we pushed it at `at`. INV-DEQUE-ORDER: the jobs that `a` forked have been joined or stolen. A job
         // that a scope pushed meanwhile, and that does not end within `a`, is above ours only if ours was stolen
         // (INV-SCOPE-ORDER).
-        if !unsafe { worker.deque.take(at) } {
+        let ours = unsafe { worker.deque.take(at, !OPEN) };
+        if !ours {
             return (ra, finish(worker, forked));
         }
         worker.answer_if_asked();
         // SAFETY: INV-FORKED: the job was taken back, and only we have it.
         let b = unsafe { forked.closure() };
-        (ra, b(Fork::after(worker, at)))
+        (ra, b(Fork::after(worker, at), false))
     }
 
     /// As `join_in_place`, for callers that rarely need it.
@@ -63,7 +93,7 @@ impl Fork<'_> {
     fn join_in_place_cold<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(Fork<'_>) -> RA,
-        B: FnOnce(Fork<'_>) -> RB,
+        B: FnOnce(Fork<'_>, bool) -> RB,
     {
         self.join_in_place(a, b)
     }
@@ -73,7 +103,7 @@ impl Fork<'_> {
     fn join_in_place<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(Fork<'_>) -> RA,
-        B: FnOnce(Fork<'_>) -> RB,
+        B: FnOnce(Fork<'_>, bool) -> RB,
     {
         let mut b = Some(b);
         let pending = OnPanic(|| run_after_panic(self, b.take()));
@@ -83,7 +113,7 @@ impl Fork<'_> {
             worker.answer_if_asked();
         }
         match b {
-            Some(b) => (ra, b(self)),
+            Some(b) => (ra, b(self, false)),
             None => unreachable!("only a panic of `a` takes it"),
         }
     }
@@ -94,7 +124,7 @@ impl Fork<'_> {
 #[inline(never)]
 fn finish<B, R>(worker: &ForkWorker, forked: &Forked<B, R>) -> R
 where
-    B: FnOnce(Fork<'_>) -> R + Send,
+    B: FnOnce(Fork<'_>, bool) -> R + Send,
     R: Send,
 {
     worker.wait(&forked.job);
@@ -120,12 +150,12 @@ impl<F: FnMut()> Drop for OnPanic<F> {
 #[inline(never)]
 fn finish_after_panic<B, R>(worker: &ForkWorker, at: usize, forked: &Forked<B, R>)
 where
-    B: FnOnce(Fork<'_>) -> R + Send,
+    B: FnOnce(Fork<'_>, bool) -> R + Send,
     R: Send,
 {
     // SAFETY: INV-FORK-WORKER: we are the worker. `join` pushed the job at `at`, and has not taken it back. INV-DEQUE-ORDER: as
     // in `join`; the jobs that `a` forked have been joined, as it unwound, or stolen.
-    let ours = unsafe { worker.deque.take(at) };
+    let ours = unsafe { worker.deque.take(at, true) };
     if !ours {
         worker.wait(&forked.job);
     }
@@ -133,7 +163,7 @@ where
     drop(worker.guard(|| {
         if ours {
             // SAFETY: INV-FORKED: the job was taken back, and only we have it.
-            drop(unsafe { forked.closure() }(Fork::of(worker)));
+            drop(unsafe { forked.closure() }(Fork::of(worker), false));
         } else {
             // SAFETY: INV-FORKED: the job is complete, we are its owner, and take the outcome once.
             drop(unsafe { forked.outcome() });
@@ -145,9 +175,9 @@ where
 #[cold]
 fn run_after_panic<B, R>(fork: Fork<'_>, b: Option<B>)
 where
-    B: FnOnce(Fork<'_>) -> R,
+    B: FnOnce(Fork<'_>, bool) -> R,
 {
     // Without a worker, nothing would keep a second panic from ending the program.
     let Some(worker) = fork.worker() else { return };
-    drop(worker.guard(|| drop(b.map(|b| b(fork)))));
+    drop(worker.guard(|| drop(b.map(|b| b(fork, false)))));
 }

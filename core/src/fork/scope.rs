@@ -214,7 +214,7 @@ impl<'w, 'env> Scope<'w, 'env> {
         let slot = unsafe { self.slot(index).as_ref() };
         // SAFETY: INV-FORK-WORKER; INV-DEQUE-ORDER: it is the newest job of the scope, and the jobs that were forked after it
         // have been joined.
-        if unsafe { worker.deque.take(slot.at) } {
+        if unsafe { worker.deque.take(slot.at, true) } {
             let job = self.slot(index).cast();
             self.used.set(last);
             self.expect_bottom(worker);

@@ -5,10 +5,16 @@
 //! jobs public, and notifies as for a task (rule 1 in the scheduler's README). So the proof for tasks in a ring covers public
 //! jobs. Private jobs need no proof, since their owner runs them.
 //!
+//! **Open jobs.** A worker that becomes idle while the owner is in a long call, without forks, waits for the end of that call. Where
+//! this is not wanted (`Fork::join_open`) the oldest few jobs are public from the beginning. That costs a fence when the owner takes
+//! one back. It costs none at the fork: the owner notifies if it has seen a request. A worker that asks at that very moment may so
+//! overlook the job and sleep; then the owner sees the request at its next fork or join. Open jobs, as private ones, need no
+//! proof, since their owner runs them.
+//!
 //! **Locks.** A worker that waits for a job takes only pieces of that job, from the thief's deque: no tasks, and no other jobs.
 //! So on top of a call to `join` runs only what would run in it on one worker, and code that holds a lock across the call meets
-//! the lock again only where it would in a sequential program. The exception is the closure of a broadcast, which must take no
-//! such lock.
+//! the lock again only where it would in a sequential program. The exceptions are the closure of a broadcast and what
+//! `Platform::errand` returns, which must take no such lock.
 //!
 //! **Fairness.** A worker looks for tasks before each job that it steals: its own, the injector's and those of others. So a task
 //! waits for the end of one job at most, as it would for a poll. A piece of a loop (`each.rs`) gives back its rest after a time
@@ -52,8 +58,15 @@ impl ForkWorker {
         // Ordering: hints, read after the fence.
         let (crew, me) = self.link();
         let takers = crew.idle(me) + self.waiting.load(Ordering::Relaxed) as usize;
-        // A thief will take what is public already.
-        if takers == 0 || self.deque.is_public() || self.publish(takers) {
+        if takers == 0 {
+            return false;
+        }
+        if self.deque.is_public() {
+            // A thief will take what is public already. No worker was notified of an open job.
+            self.announce();
+            return false;
+        }
+        if self.publish(takers) {
             return false;
         }
         self.deque.ask();
@@ -66,6 +79,12 @@ impl ForkWorker {
         if unsafe { self.deque.publish(n) } == 0 {
             return false;
         }
+        self.announce();
+        true
+    }
+
+    /// Jobs are public: has other workers take them.
+    fn announce(&self) {
         let (crew, me) = self.link();
         // Its fence also orders `publish` before the look at `sleeper`.
         crew.notify(me);
@@ -76,7 +95,6 @@ impl ForkWorker {
                 crew.unpark(WorkerId::new(id as u16));
             }
         }
-        true
     }
 
     /// Publishes all jobs: the calling worker begins something that may take long, and others cannot see its private jobs.

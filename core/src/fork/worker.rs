@@ -151,7 +151,7 @@ pub(crate) trait Crew: Sync {
 pub(crate) trait OffLoop {
     /// Runs a stolen job, and contains its panic.
     fn run(&self, job: &mut dyn FnMut()) -> Result<(), Panic>;
-    /// Takes part in a broadcast: its caller may be the worker that this one waits for.
+    /// Takes part in a broadcast, or in what the platform has of that kind: its caller may be the worker that this one waits for.
     fn join_broadcast(&self);
     /// How many stolen jobs the worker's stack can hold.
     fn nesting(&self) -> u32;

@@ -194,6 +194,14 @@ pub unsafe trait Platform: Sync + 'static {
         let _ = word;
     }
 
+    /// What this worker, the caller, is to run at once although it waits for a fork-join job: a broadcast of the platform's own. Then
+    /// [`wake`](Self::wake) ends the wait. The function must not unwind, and must take no lock that is held across a fork.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn errand(&self) -> Option<fn()> {
+        None
+    }
+
     /// The event sink: what the scheduler does, as it does it. Called on hot paths; the default is nothing at all.
     #[inline(always)]
     fn event(&self, worker: Option<WorkerId>, event: Event<'_>) {

@@ -114,6 +114,11 @@ impl<P: Platform> Ward<P> {
         });
     }
 
+    #[inline(always)]
+    pub(crate) fn errand(&self) -> Option<fn()> {
+        returns(|| self.0.errand())
+    }
+
     pub(crate) fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
         returns(|| self.0.start(entry))
     }

@@ -168,7 +168,9 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         let top = self.top.0.load(Ordering::Acquire);
         let own = &self.own.0;
         own.limit.set(top.wrapping_add(Self::SHALLOW));
-        own.spills.set(own.spills.get().saturating_add(1));
+        if at_or_above(at, own.limit.get()) {
+            own.spills.set(own.spills.get().saturating_add(1));
+        }
         if own.spills.get() >= SPILLS {
             own.deep.set(own.limit.get());
         }
@@ -185,25 +187,46 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         at_or_above(at, self.own.0.deep.get())
     }
 
-    /// Takes the job at `at` back. False if it was stolen. Needs no fence if the job is private.
+    /// As `is_deep`, for a deque with open jobs: these also leave through `top` when their owner takes them.
+    #[inline(always)]
+    pub(crate) fn is_deep_now(&self, at: usize) -> bool {
+        // Ordering: a hint.
+        self.is_deep(at) && at.wrapping_sub(self.top.0.load(Ordering::Relaxed)) >= Self::SHALLOW
+    }
+
+    /// Makes the job at `at`, the newest, public with all older ones, while few wait: an *open* job. Without a fence: the caller need
+    /// not notify a thief.
+    ///
+    /// # Safety
+    /// The caller is the owner (INV-DEQUE-OWNER), and has just pushed the job at `at`.
+    #[inline(always)]
+    pub(crate) unsafe fn open(&self, at: usize) {
+        if !at_or_above(at, self.own.0.limit.get()) {
+            // Ordering: Release, as in `publish`.
+            self.public.0.split.store(at.wrapping_add(1), Ordering::Release);
+        }
+    }
+
+    /// Takes the job at `at` back. False if it was stolen. Needs no fence if the job is private. `asks`: a job is public only if a
+    /// thief has asked. It is not so of open jobs.
     ///
     /// # Safety
     /// The caller is the owner (INV-DEQUE-OWNER). The job was pushed at `at`, and has not been taken back.
     /// INV-DEQUE-ORDER holds.
     #[inline(always)]
-    pub(crate) unsafe fn take(&self, at: usize) -> bool {
+    pub(crate) unsafe fn take(&self, at: usize, asks: bool) -> bool {
         // Ordering: only the owner stores `split`.
         let split = self.public.0.split.load(Ordering::Relaxed);
         if at_or_above(at, split) {
             self.own.0.bottom.set(at);
             return true;
         }
-        self.take_public(at, split)
+        self.take_public(at, split, asks)
     }
 
     #[cold]
     #[inline(never)]
-    fn take_public(&self, at: usize, split: usize) -> bool {
+    fn take_public(&self, at: usize, split: usize, asks: bool) -> bool {
         // Ordering of the stores of `split` here: Release, as in `publish`: a thief that reads one of these also relies
         // on it for the older jobs.
         const LOWER: Ordering = Ordering::Release;
@@ -229,8 +252,8 @@ impl<T, const CAP: usize> Deque<T, CAP> {
             self.top.0.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         public.store(next, LOWER);
         // The bottom is `next`, or higher if jobs were pushed after ours was stolen.
-        if ours {
-            // The job was published for a thief that asked, and that thief still has none.
+        if ours && asks {
+            // That thief still has none.
             self.ask();
         }
         ours
@@ -371,7 +394,7 @@ mod tests {
         fn take(&mut self) {
             if let Some((at, _)) = self.model.pop_back() {
                 // SAFETY: one thread; the newest job.
-                assert!(unsafe { self.deque.take(at) });
+                assert!(unsafe { self.deque.take(at, true) });
                 self.public = self.public.min(self.model.len());
             }
         }
@@ -427,7 +450,7 @@ mod tests {
         pair.take();
         // SAFETY: one thread, newest first.
         unsafe {
-            assert!((0..3).rev().all(|at| !pair.deque.take(at)));
+            assert!((0..3).rev().all(|at| !pair.deque.take(at, true)));
             assert_eq!(pair.deque.bottom(), 3);
         }
         pair.push(4);
@@ -448,7 +471,7 @@ mod tests {
                 most += 1;
             }
             // SAFETY: as above, newest first.
-            assert!((0..most).rev().all(|at| unsafe { deque.take(at) }));
+            assert!((0..most).rev().all(|at| unsafe { deque.take(at, true) }));
             most
         };
         assert_eq!([fill(), fill(), fill()], [64; 3], "a few jobs all wait");

@@ -66,10 +66,30 @@ impl<const CAP: usize> Owner<CAP> {
         let _ = unsafe { self.deque.publish(n) };
     }
 
+    /// Pushes an open job, if there is room for it.
+    fn open(&mut self) {
+        let before = self.held.len();
+        self.push();
+        if self.held.len() > before {
+            // SAFETY: as above; the job was pushed there.
+            unsafe { self.deque.open(self.held[before].0) };
+        }
+    }
+
+    fn take_open(&mut self) {
+        let (at, job) = self.held.pop().expect("a script takes what it has pushed");
+        // SAFETY: as above; the newest job.
+        if unsafe { self.deque.take(at, false) } {
+            self.done.push(run(job));
+        } else {
+            self.lost += 1;
+        }
+    }
+
     fn take(&mut self) {
         let (at, job) = self.held.pop().expect("a script takes what it has pushed");
         // SAFETY: as above; the newest job.
-        if unsafe { self.deque.take(at) } {
+        if unsafe { self.deque.take(at, true) } {
             self.done.push(run(job));
         } else {
             self.lost += 1;
@@ -119,6 +139,31 @@ fn deque_model<const CAP: usize>(
 
 /// One below the last index before indices wrap.
 const NEAR_WRAP: usize = usize::MAX - 1;
+
+/// Open jobs, the last of which its owner takes through `top`, and a private one on top of them.
+///
+/// Seen to catch: `deque_open`.
+#[test]
+fn models_deque_open_jobs_against_a_thief() {
+    check(3, || {
+        deque_model::<4>(
+            NEAR_WRAP,
+            1,
+            2,
+            |_| {},
+            |owner| {
+                owner.open();
+                owner.take_open();
+                owner.open();
+                owner.open();
+                owner.push();
+                owner.take();
+                owner.take_open();
+                owner.take_open();
+            },
+        );
+    });
+}
 
 /// A plain Chase-Lev deque: every job is public at once.
 ///

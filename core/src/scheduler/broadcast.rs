@@ -147,20 +147,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             return false;
         };
         slot.local.in_broadcast.set(true);
-        // The closure may take as long as a poll.
-        let began = slot.lifo.begin_as_poll();
-        if began {
-            self.cover_poll();
-        }
-        let was = slot.lifo.replace_accept(true);
-        slot.foreign_work(true);
         // SAFETY: INV-BROADCAST: we took the mark down.
         let under_way = unsafe { broadcast.as_ref() };
-        let call = || executor.platform.guard(&mut || (under_way.closure)(me));
-        let outcome = slot.without_task(call);
-        slot.foreign_work(false);
-        slot.lifo.accept(was);
-        slot.lifo.end_as_poll(began);
+        let outcome = self.call_as_poll(&mut || (under_way.closure)(me));
         slot.local.in_broadcast.set(false);
         // Ordering: the count of `pending` passes it on.
         under_way.ran.fetch_add(1, Ordering::Relaxed);
@@ -174,5 +163,32 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
         executor.count_down(broadcast);
         true
+    }
+
+    /// Runs what the platform has for this worker in a wait for a job.
+    #[inline(always)]
+    pub(crate) fn run_errand(&self) {
+        while let Some(errand) = self.executor.platform.errand() {
+            let _ = self.leave_loop();
+            // It does not unwind.
+            drop(self.call_as_poll(&mut || errand()));
+        }
+    }
+
+    /// Calls a closure that is none of the worker's tasks, and may take as long as a poll.
+    #[inline(always)]
+    fn call_as_poll(&self, closure: &mut dyn FnMut()) -> Result<(), Panic> {
+        let slot = self.slot();
+        let began = slot.lifo.begin_as_poll();
+        if began {
+            self.cover_poll();
+        }
+        let was = slot.lifo.replace_accept(true);
+        slot.foreign_work(true);
+        let outcome = slot.without_task(|| self.executor.platform.guard(closure));
+        slot.foreign_work(false);
+        slot.lifo.accept(was);
+        slot.lifo.end_as_poll(began);
+        outcome
     }
 }

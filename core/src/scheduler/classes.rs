@@ -71,6 +71,12 @@ impl Classes {
         self.calls.load(Ordering::Acquire)
     }
 
+    /// The count itself, for loops that look at it often.
+    #[cfg(feature = "classes")]
+    pub(crate) fn count(&self) -> &AtomicU32 {
+        &self.calls
+    }
+
     /// How often `has_moved` was called.
     pub(crate) fn moves(&self) -> u32 {
         // Ordering: Acquire pairs with the Release in `has_moved`.

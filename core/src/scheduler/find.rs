@@ -162,8 +162,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// A worker with nothing but background tasks hears of timers and I/O almost as one that sleeps: by ticks, what comes would wait for
     /// many of their polls. Whether there was something.
     pub(crate) fn look_before_background(&self) -> bool {
+        self.is_time_to_look() && ((self.look_for_io() > 0) | self.fire_timers())
+    }
+
+    /// Whether the last look was so long ago that the caller looks for I/O and timers now.
+    pub(crate) fn is_time_to_look(&self) -> bool {
         let Some(pace) = self.slot().local.pace.get() else { return false };
-        pace.has_not_looked_for(SOON, self.now()) && ((self.look_for_io() > 0) | self.fire_timers())
+        pace.has_not_looked_for(SOON, self.now())
     }
 
     /// A background task of this worker's queues or from outside.

@@ -1,5 +1,7 @@
 //! Waiting in sync code: the waiting context helps while there is work, and then sleeps.
 
+#[cfg(feature = "classes")]
+use super::{classes::OwnClasses, executor::Cores};
 use super::{context::Worker, executor::Scheduler, nested::Nested, slot::Slots, worker::Step};
 #[cfg(feature = "classes")]
 use crate::class::Class;
@@ -75,26 +77,53 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     where
         S::Parts: Parts<Waits = On, Classes = On>,
     {
-        let Some((id, slot)) = self.working() else { return false };
+        self.give_way_if(OwnClasses::looks_around).0
+    }
+
+    /// As [`give_way`](Self::give_way), for callers that count their calls: it looks for I/O and timers unless the last look was less than
+    /// 50 us ago. False if it did neither that nor poll a task.
+    #[cfg(feature = "classes")]
+    #[doc(hidden)]
+    pub fn give_way_and_look(&'static self) -> bool
+    where
+        S::Parts: Parts<Waits = On, Classes = On>,
+    {
+        let (polled, looked) = self.give_way_if(|_| true);
+        polled || looked
+    }
+
+    /// Whether it polled a task, and whether it looked for I/O and timers, which it does if it `may`.
+    #[cfg(feature = "classes")]
+    fn give_way_if(
+        &'static self,
+        may: impl FnOnce(&OwnClasses<RING, Cores<S, RING>>) -> bool,
+    ) -> (bool, bool)
+    where
+        S::Parts: Parts<Waits = On, Classes = On>,
+    {
+        let Some((id, slot)) = self.working() else { return (false, false) };
         // First, as a handler must not touch the rest.
         let Some(own) = slot.classes.get().filter(|_| self.platform.may_wait()) else {
-            return false;
+            return (false, false);
         };
+        let worker = Worker::of(self, id);
         let pressed = self.is_pressed(slot);
-        if !pressed && !own.looks_around() {
-            return false;
-        }
-        if Self::class_of(slot) == Some(Class::Urgent)
+        if !pressed && !may(own)
+            || Self::class_of(slot) == Some(Class::Urgent)
             || slot.local.depth.get() >= self.config.nesting()
         {
-            return false;
+            return (false, false);
+        }
+        let looks = !pressed && worker.is_time_to_look();
+        if !pressed && !looks {
+            return (false, false);
         }
         let budget = slot.local.budget.get();
         let nested = Nested::enter(self, id, slot);
-        let polled = Worker::of(self, id).run_urgent(pressed);
+        let polled = worker.run_urgent(looks);
         drop(nested);
         slot.local.budget.set(budget);
-        polled
+        (polled, looks)
     }
 
     pub(super) fn help(&'static self, done: &mut dyn FnMut() -> bool, patience: Patience) -> bool {
@@ -171,11 +200,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
 #[cfg(feature = "classes")]
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// Polls urgent tasks, whether any. If it was not `pressed` it looks for I/O and timers first.
+    /// Polls urgent tasks, whether any. If it `looks`, it looks for I/O and timers first.
     #[cold]
-    fn run_urgent(&self, pressed: bool) -> bool {
-        if !pressed {
-            let _ = self.look_before_background();
+    fn run_urgent(&self, looks: bool) -> bool {
+        if looks {
+            self.look_for_io();
+            self.fire_timers();
         }
         let mut polled = false;
         while let Some(ready) = self.take_urgent() {

@@ -266,6 +266,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, R
 
     fn join_broadcast(&self) {
         self.worker.join_broadcast();
+        self.worker.run_errand();
     }
 
     fn nesting(&self) -> u32 {

@@ -1,11 +1,13 @@
 //! Questions that a worker asks before it decides: is there work, is there a worker for it. They change nothing.
 
+#[cfg(feature = "classes")]
+use super::classes::Classes;
 use super::{
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
 #[cfg(feature = "classes")]
-use crate::instant::Instant;
+use crate::{atomic::AtomicU32, instant::Instant};
 use crate::{
     class::Class,
     fork::worker::ForkWorker,
@@ -71,6 +73,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub(crate) fn class_of(slot: &WorkerSlot<RING, S::Parts>) -> Option<Class> {
         // SAFETY: the caller is the worker.
         unsafe { slot.polled() }.map(|task| task.state.load().class())
+    }
+
+    /// A count that grows with each urgent task that comes: [`give_way`](Self::give_way) finds one only after it has changed.
+    #[cfg(feature = "classes")]
+    #[doc(hidden)]
+    pub fn urgent_count(&self) -> Option<&AtomicU32> {
+        self.classes.get().map(Classes::count)
     }
 
     /// How often urgent tasks have come, if one waits now that this worker may run: for simulations.

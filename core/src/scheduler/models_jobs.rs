@@ -161,6 +161,33 @@ fn who_goes_to_sleep_has_asked() {
     });
 }
 
+/// A job is public from its fork on, of which no worker is notified that goes to sleep at that moment. At its next fork the owner
+/// must see the request, and have that worker take what is public.
+///
+/// Seen to catch: `jobs_open`.
+#[test]
+fn an_open_job_against_sleep() {
+    check_large(2, || {
+        let model = Model::<2>::new();
+        let thief = model.start(1..2);
+        let ran = Flag::leak();
+        let owner = fork(model, move |fork| {
+            fork.join_open(
+                |fork| {
+                    // Until the other worker sleeps for good, or has taken the job already.
+                    while !(ran.is_set() || model.executor.platform().is_quiet()) {
+                        thread::yield_now();
+                    }
+                    fork.join_open(|_| ran.wait(), |_, _| {});
+                },
+                |_, _| ran.set(),
+            );
+        });
+        join(vec![owner]);
+        join(thief);
+    });
+}
+
 /// Two contexts that are no workers take the places of both workers. The owner finds that no worker may take its jobs, and takes
 /// the request down, while the contexts leave. At its next fork it must see a new request.
 ///

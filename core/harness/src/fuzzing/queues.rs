@@ -214,7 +214,7 @@ impl<const CAP: usize> Jobs<CAP> {
     pub fn take(&mut self) -> Option<bool> {
         let at = self.pushed.pop()?;
         // SAFETY: as in `push`; INV-DEQUE-ORDER: all later pushes were taken back.
-        Some(unsafe { self.deque.take(at) })
+        Some(unsafe { self.deque.take(at, true) })
     }
     /// Makes up to `n` jobs public. Returns how many.
     pub fn publish(&mut self, n: usize) -> usize {
