@@ -181,6 +181,8 @@ struct Tells(mpsc::Sender<(Option<Id>, bool)>);
 
 impl Drop for Tells {
     fn drop(&mut self) {
+        // A drop of the runtime that did not wait for this would be over before.
+        thread::sleep(20 * MS);
         let in_runtime = filch_linux::Handle::current().is_ok();
         self.0.send((here(), in_runtime)).unwrap();
     }
