@@ -88,10 +88,10 @@
 //!
 //! # axum
 //!
-//! A `Router` is a service, which hyper serves as `service_fn(move |request|
-//! router.clone().call(request))` (`call` is of the trait `tower_service::Service`). The connections are
-//! then tasks on all workers. `axum::serve`, of axum's feature `tokio`, needs this crate's feature `tokio`
-//! too, and runs all connections on tokio's one thread: `filch_linux::tokio` says more. The program `examples/httpd` shows the same with timeouts and an orderly shutdown.
+//! `filch_linux::hyper::serve(listener, router)` (feature `hyper-util`) serves a `Router` by tasks on all workers. Without that feature
+//! hyper does, as `service_fn(move |request| router.clone().call(request))` (`call` is of the trait `tower_service::Service`).
+//! `axum::serve`, of axum's feature `tokio`, needs this crate's feature `tokio` too, and runs all connections on tokio's one thread:
+//! `filch_linux::tokio` says more. The program `examples/httpd` has timeouts, and a shutdown that loses no request.
 
 #[cfg(feature = "hyper-util")]
 mod connector;
