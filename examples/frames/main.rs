@@ -10,10 +10,9 @@
 //! [`on_wake`]: filch_linux::Builder::on_wake
 #![cfg(target_os = "linux")]
 
-use core::{cell::RefCell, time::Duration};
+use core::{cell::RefCell, error::Error, time::Duration};
 use std::{
     env,
-    error::Error,
     io::Write,
     os::unix::net,
     process::ExitCode,
