@@ -10,10 +10,9 @@
 //! [`on_wake`]: filch_linux::Builder::on_wake
 #![cfg(target_os = "linux")]
 
-use core::{cell::RefCell, time::Duration};
+use core::{cell::RefCell, error::Error, time::Duration};
 use std::{
     env,
-    error::Error,
     io::Write,
     os::unix::net,
     process::ExitCode,
@@ -131,13 +130,15 @@ fn draw(frame: u32, scene: &Scene) {
 /// Starts what changes the scene: on the runtime, by tasks that are not `Send`.
 fn play(runtime: &LocalRuntime, scene: &Rc<RefCell<Scene>>) -> Result<(), Box<dyn Error>> {
     let moved = Rc::clone(scene);
-    runtime.spawn_local(async move {
-        let mut ticks = time::interval(Duration::from_millis(5));
-        loop {
-            ticks.tick().await;
-            moved.borrow_mut().ball += 1;
-        }
-    })?;
+    runtime
+        .spawn_local(async move {
+            let mut ticks = time::interval(Duration::from_millis(5));
+            loop {
+                ticks.tick().await;
+                moved.borrow_mut().ball += 1;
+            }
+        })?
+        .detach();
     let (ours, mut theirs) = net::UnixStream::pair()?;
     // The other player: it ends when the program has closed its end.
     thread::spawn(move || {
@@ -146,32 +147,38 @@ fn play(runtime: &LocalRuntime, scene: &Rc<RefCell<Scene>>) -> Result<(), Box<dy
         }
     });
     let moved = Rc::clone(scene);
-    runtime.spawn_local(async move {
-        let (stream, mut bytes) = (UnixStream::from_std(ours)?, [0; 64]);
-        loop {
-            match stream.read(&mut bytes).await? {
-                0 => return Ok::<_, std::io::Error>(()),
-                n => moved.borrow_mut().player += n as u32,
+    runtime
+        .spawn_local(async move {
+            let (stream, mut bytes) = (UnixStream::try_from(ours)?, [0; 64]);
+            loop {
+                match stream.read(&mut bytes).await? {
+                    0 => return Ok::<_, std::io::Error>(()),
+                    n => moved.borrow_mut().player += n as u32,
+                }
             }
-        }
-    })?;
+        })?
+        .detach();
     let (send, receive) = async_channel::bounded(4);
-    runtime.spawn_local(async move {
-        for n in 0.. {
-            let score =
-                spawn_blocking(move || (0..10_000 + n).fold(0, |a: u64, b| a ^ (b * b))).await;
-            match score {
-                Ok(score) if send.send(score).await.is_ok() => {}
-                _ => return,
+    runtime
+        .spawn_local(async move {
+            for n in 0.. {
+                let score =
+                    spawn_blocking(move || (0..10_000 + n).fold(0, |a: u64, b| a ^ (b * b))).await;
+                match score {
+                    Ok(score) if send.send(score).await.is_ok() => {}
+                    _ => return,
+                }
+                filch_linux::sleep(Duration::from_millis(20)).await;
             }
-            filch_linux::sleep(Duration::from_millis(20)).await;
-        }
-    })?;
+        })?
+        .detach();
     let scored = Rc::clone(scene);
-    runtime.spawn_local(async move {
-        while let Ok(score) = receive.recv().await {
-            scored.borrow_mut().scores.push(score);
-        }
-    })?;
+    runtime
+        .spawn_local(async move {
+            while let Ok(score) = receive.recv().await {
+                scored.borrow_mut().scores.push(score);
+            }
+        })?
+        .detach();
     Ok(())
 }
