@@ -14,7 +14,7 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! `docs/ecosystem.md` says of 40 crates whether they need this feature.
+//! `docs/ecosystem.md` says of 54 crates whether they need this feature.
 //!
 //! # What runs where
 //!
