@@ -54,6 +54,7 @@ mod slab;
 mod source;
 pub mod stdio;
 
+pub use filch::io::{Direction, Event, Ready};
 #[cfg(feature = "macros")]
 pub use filch_macros::{linux_main as main, linux_test as test};
 #[cfg(feature = "recorder")]

@@ -45,8 +45,17 @@ pub(crate) struct Source {
 impl Source {
     /// Registers the file with the current runtime.
     pub(crate) fn register(fd: BorrowedFd<'_>) -> io::Result<Self> {
-        let linux = Handle::current()
-            .map_err(io::Error::other)?
+        Self::register_on(&Handle::current().map_err(io::Error::other)?, fd, false)
+    }
+
+    /// Registers the file with that runtime. `write`: events for writes are wanted from the beginning, and it begins as ready for
+    /// nothing.
+    pub(crate) fn register_on(
+        handle: &Handle,
+        fd: BorrowedFd<'_>,
+        write: bool,
+    ) -> io::Result<Self> {
+        let linux = handle
             .host::<Linux>()
             .ok_or_else(|| io::Error::other("this thread is in a runtime without I/O"))?;
         if !linux.is_ours() {
@@ -54,12 +63,17 @@ impl Source {
         }
         let life = linux.lives();
         let (key, entry) = linux.sources.insert()?;
-        if let Err(error) = linux.poller.add(fd, key.0, false) {
+        let begin = entry.readiness.get();
+        if let Err(error) = linux.poller.add(fd, key.0, write) {
             linux.sources.remove(key, entry);
             return Err(explain(error));
         }
+        if write {
+            // Both events come at once if the file is ready. Nothing is cleared if they have come.
+            entry.readiness.clear(begin);
+        }
         linux.counts.register(life);
-        Ok(Self { linux, entry, key, life, write: AtomicBool::new(false) })
+        Ok(Self { linux, entry, key, life, write: AtomicBool::new(write) })
     }
 
     /// Removes the file from epoll, and wakes the tasks that wait. Once.
@@ -135,9 +149,15 @@ impl Source {
         // This check comes first, so that a source whose runtime has ended stays ready, and its
         // operations fail. If the runtime ends after the check, its edge is later than the event,
         // and stays.
+        self.clear(fd, event.only(side(direction)))
+    }
+
+    /// Uses the event up. If it is for writes, the next one is asked for.
+    pub(crate) fn clear(&self, fd: BorrowedFd<'_>, event: Event) -> io::Result<()> {
         self.check()?;
-        self.readiness().clear(event.only(side(direction)));
-        if direction == Direction::Write { self.ask_for_write(fd) } else { Ok(()) }
+        self.readiness().clear(event);
+        let write = event.ready.intersects(Ready::WRITABLE);
+        if write { self.ask_for_write(fd) } else { Ok(()) }
     }
 
     /// From now on events for writes are wanted. If a write would no longer block, one comes at

@@ -1,0 +1,295 @@
+//! A file that is registered with a runtime's reactor.
+
+use core::{
+    ops::Deref,
+    sync::atomic::Ordering,
+    task::{Context, Poll, ready},
+};
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+};
+
+use filch::io::Event;
+use filch_linux::{Async, Direction};
+
+use super::{Interest, ReadBuf, Ready};
+use crate::{
+    runtime::{Handle, context, shutting_down},
+    task::coop,
+};
+
+/// The current runtime, for what needs I/O.
+///
+/// # Panics
+/// If there is none, or it has no I/O.
+#[track_caller]
+pub(crate) fn require_io(what: &str) -> Handle {
+    let handle = context::expect();
+    assert!(
+        handle.inner.io,
+        "A Tokio 1.x context was found, but {what} is disabled. Call `enable_io` on the runtime builder to enable {what}."
+    );
+    handle
+}
+
+/// The number of an open file, which something else keeps open.
+#[derive(Clone, Copy, Debug)]
+struct Number(RawFd);
+
+impl AsFd for Number {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the owner of the registration keeps the file open until the registration is dropped.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
+    }
+}
+
+/// The registration of a file. It is dropped before the file is closed.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    source: Async<Number>,
+    handle: Handle,
+}
+
+impl Registration {
+    /// Registers a file with the current runtime.
+    ///
+    /// # Panics
+    /// If there is none, or it has no I/O.
+    #[track_caller]
+    pub(crate) fn new(fd: RawFd) -> io::Result<Self> {
+        let handle = require_io("IO");
+        if handle.inner.is_closed() {
+            return Err(shutting_down());
+        }
+        let source = Async::register_on(handle.filch(), Number(fd), true)?;
+        // Ordering: Relaxed; a count.
+        handle.inner.sources.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { source, handle })
+    }
+
+    fn check<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        match result {
+            Err(_) if self.handle.inner.is_closed() => Err(shutting_down()),
+            other => other,
+        }
+    }
+
+    /// Waits for the direction; one task at a time.
+    pub(crate) fn poll_ready(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+    ) -> Poll<io::Result<Event>> {
+        let progress = ready!(coop::poll_proceed(cx));
+        let event = ready!(self.source.poll_wait_ready(cx, direction));
+        if self.handle.inner.is_closed() {
+            return Poll::Ready(Err(shutting_down()));
+        }
+        progress.made_progress();
+        Poll::Ready(self.check(event))
+    }
+
+    /// Waits for any of it; any number of tasks.
+    pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Event> {
+        let wait = self.source.wait_ready(interest.mask().to_core());
+        let event = coop::cooperative(wait).await;
+        if self.handle.inner.is_closed() {
+            return Err(shutting_down());
+        }
+        self.check(event)
+    }
+
+    /// What is known now of the interest.
+    pub(crate) fn now(&self, interest: Interest) -> Event {
+        self.source.readiness().only(interest.mask().to_core())
+    }
+
+    pub(crate) fn clear(&self, event: Event) {
+        // It fails if the runtime has ended: then the next wait does.
+        let _ = self.source.clear(event);
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // Ordering: Relaxed; a count.
+        self.handle.inner.sources.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A file, and its registration.
+#[derive(Debug)]
+pub(crate) struct Source<T> {
+    registration: Registration,
+    io: T,
+}
+
+impl<T> Deref for Source<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.io
+    }
+}
+
+impl<T: AsRawFd> Source<T> {
+    /// Registers a file, which does not block, with the current runtime.
+    ///
+    /// # Panics
+    /// If there is none, or it has no I/O.
+    #[track_caller]
+    pub(crate) fn new(io: T) -> io::Result<Self> {
+        Ok(Self { registration: Registration::new(io.as_raw_fd())?, io })
+    }
+}
+
+impl<T> Source<T> {
+    /// The file, no longer registered.
+    pub(crate) fn into_inner(self) -> T {
+        let Self { registration, io } = self;
+        drop(registration);
+        io
+    }
+
+    /// Waits for any of it.
+    pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        let event = self.registration.ready(interest).await?;
+        Ok(Ready::from_core(event.ready) & interest.mask())
+    }
+
+    pub(crate) fn poll_ready(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+    ) -> Poll<io::Result<()>> {
+        self.registration.poll_ready(cx, direction).map(|event| event.map(drop))
+    }
+
+    /// Calls `op` until it does not block, for one task at a time.
+    pub(crate) fn poll_io<R>(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+        mut op: impl FnMut(&T) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        loop {
+            let event = ready!(self.registration.poll_ready(cx, direction))?;
+            match op(&self.io) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.registration.clear(event);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+
+    /// As [`poll_io`](Self::poll_io), for any number of tasks.
+    pub(crate) async fn async_io<R>(
+        &self,
+        interest: Interest,
+        mut op: impl FnMut(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        loop {
+            let event = self.registration.ready(interest).await?;
+            match op(&self.io) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.registration.clear(event);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Calls `op` once, if the file is ready as far as is known.
+    pub(crate) fn try_io<R>(
+        &self,
+        interest: Interest,
+        op: impl FnOnce(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let event = self.registration.now(interest);
+        if event.ready.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let result = op(&self.io);
+        if let Err(error) = &result {
+            if error.kind() == io::ErrorKind::WouldBlock {
+                self.registration.clear(event);
+            }
+        }
+        result
+    }
+
+    /// Reads from a stream. A short read empties it, and the next one waits without an attempt if `short`.
+    pub(crate) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+        short: bool,
+    ) -> Poll<io::Result<()>>
+    where
+        T: AsFd,
+    {
+        loop {
+            let event = ready!(self.registration.poll_ready(cx, Direction::Read))?;
+            let room = buf.remaining();
+            match read(self.io.as_fd(), buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.registration.clear(event);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(n) => {
+                    let ended = filch::io::Ready::ERROR | filch::io::Ready::READ_CLOSED;
+                    if short && (1..room).contains(&n) && !event.ready.intersects(ended) {
+                        self.registration.clear(event);
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+/// Reads into the room of the buffer.
+pub(crate) fn read(fd: BorrowedFd<'_>, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
+    // SAFETY: nothing is made uninitialized there.
+    let (filled, _) = rustix::io::read(fd, unsafe { buf.unfilled_mut() })?;
+    let n = filled.len();
+    // SAFETY: the read has filled so many bytes.
+    unsafe { buf.assume_init(n) };
+    buf.advance(n);
+    Ok(n)
+}
+
+/// Receives into the room of the buffer.
+pub(crate) fn receive(
+    fd: BorrowedFd<'_>,
+    buf: &mut ReadBuf<'_>,
+    flags: rustix::net::RecvFlags,
+) -> io::Result<usize> {
+    // SAFETY: nothing is made uninitialized there.
+    let ((filled, _), n) = rustix::net::recv(fd, unsafe { buf.unfilled_mut() }, flags)?;
+    let filled = filled.len().min(n);
+    // SAFETY: so many bytes were filled.
+    unsafe { buf.assume_init(filled) };
+    buf.advance(filled);
+    Ok(filled)
+}
+
+/// Has `op` fill a buffer of the crate `bytes`.
+pub(crate) fn fill<B: bytes::BufMut>(
+    buf: &mut B,
+    op: impl FnOnce(&mut ReadBuf<'_>) -> io::Result<()>,
+) -> io::Result<usize> {
+    // SAFETY: a `ReadBuf` makes no byte uninitialized.
+    let room = unsafe { buf.chunk_mut().as_uninit_slice_mut() };
+    let mut room = ReadBuf::uninit(room);
+    op(&mut room)?;
+    let n = room.filled().len();
+    // SAFETY: so many bytes are filled.
+    unsafe { buf.advance_mut(n) };
+    Ok(n)
+}
