@@ -44,6 +44,9 @@ impl AsFd for Number {
     }
 }
 
+impl core::panic::UnwindSafe for Registration {}
+impl core::panic::RefUnwindSafe for Registration {}
+
 /// The registration of a file. It is dropped before the file is closed.
 #[derive(Debug)]
 pub(crate) struct Registration {

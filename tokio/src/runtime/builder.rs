@@ -168,7 +168,17 @@ impl Builder {
     /// If it is zero.
     #[track_caller]
     pub fn max_io_events_per_tick(&mut self, capacity: usize) -> &mut Self {
-        assert!(capacity > 0, "max_io_events_per_tick must be greater than 0");
+        assert!(capacity > 0, "max_io_events_per_tick must be non-zero");
+        self
+    }
+
+    /// Has no effect, as [`max_io_events_per_tick`](Self::max_io_events_per_tick).
+    ///
+    /// # Panics
+    /// If it is zero.
+    #[track_caller]
+    pub fn max_io_events_per_busy_tick(&mut self, capacity: usize) -> &mut Self {
+        assert!(capacity > 0, "max_io_events_per_busy_tick must be non-zero");
         self
     }
 

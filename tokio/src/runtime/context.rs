@@ -26,6 +26,8 @@ thread_local! {
     /// How many guards of `CURRENT` live.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
     static POLLING: Cell<Polling> = const { Cell::new(Polling::No) };
+    /// Whether the thread drives a current-thread runtime.
+    static DRIVES: Cell<bool> = const { Cell::new(false) };
     static TASK: Cell<Option<Id>> = const { Cell::new(None) };
 }
 
@@ -99,11 +101,19 @@ pub(crate) fn with<R>(f: impl FnOnce(Option<&Handle>) -> R) -> R {
 /// The thread is in a runtime for as long as this lives. Guards are dropped in the reverse order.
 #[must_use = "the thread is in the runtime for as long as the guard lives"]
 pub struct EnterGuard<'a> {
+    _entered: Entered,
+    _handle: PhantomData<&'a Handle>,
+}
+
+/// Puts the runtime before back. Without the lifetime, so that a runtime may be dropped before its guard.
+struct Entered {
     before: Option<Handle>,
     depth: usize,
-    _handle: PhantomData<&'a Handle>,
     _local: PhantomData<*mut ()>,
 }
+
+// SAFETY: a shared reference reaches nothing.
+unsafe impl Sync for Entered {}
 
 impl fmt::Debug for EnterGuard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -116,7 +126,8 @@ pub(crate) fn try_enter<'a>(handle: Handle) -> Option<EnterGuard<'a>> {
     let before = CURRENT.try_with(|current| current.replace(Some(handle))).ok()?;
     let depth = DEPTH.get() + 1;
     DEPTH.set(depth);
-    Some(EnterGuard { before, depth, _handle: PhantomData, _local: PhantomData })
+    let _entered = Entered { before, depth, _local: PhantomData };
+    Some(EnterGuard { _entered, _handle: PhantomData })
 }
 
 /// Puts the thread into a runtime.
@@ -131,7 +142,7 @@ pub(crate) fn enter<'a>(handle: Handle) -> EnterGuard<'a> {
     }
 }
 
-impl Drop for EnterGuard<'_> {
+impl Drop for Entered {
     #[track_caller]
     fn drop(&mut self) {
         if DEPTH.get() != self.depth {
@@ -149,6 +160,23 @@ impl Drop for EnterGuard<'_> {
         DEPTH.set(self.depth - 1);
         drop(mine);
     }
+}
+
+/// Sets whether the thread drives a current-thread runtime.
+pub(crate) fn set_drives(drives: bool) -> bool {
+    DRIVES.replace(drives)
+}
+
+/// The number of the worker that the thread is, in the current runtime; 0 for the thread that drives a current-thread runtime.
+pub fn worker_index() -> Option<usize> {
+    with(|handle| {
+        let inner = &handle?.inner;
+        if inner.scheduler.is_some() {
+            return DRIVES.get().then_some(0);
+        }
+        let worker = inner.filch.get()?.current_worker()?.index();
+        (worker < inner.workers).then_some(worker)
+    })
 }
 
 /// Whether the thread polls futures of a runtime.

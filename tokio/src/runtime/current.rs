@@ -91,7 +91,7 @@ impl Scheduler {
         let root = Arc::new(Root { signal: Arc::clone(&signal), woken: true.into() });
         let waker = Waker::from(Arc::clone(&root));
         let mut cx = Context::from_waker(&waker);
-        let mut seated = None;
+        let mut seated = Driver::sit(self, handle, &signal);
         loop {
             if root.take() {
                 let _polls = context::polls(Polling::Local, None);
@@ -147,6 +147,8 @@ impl std::task::Wake for Root {
 struct Driver<'a> {
     scheduler: &'a Scheduler,
     parks: &'a Parks,
+    /// Whether it drives another one, in which this one's block is nested.
+    drove: bool,
     /// Since when it has been awake.
     awake: Cell<Instant>,
 }
@@ -160,7 +162,8 @@ impl<'a> Driver<'a> {
         }
         seat.taken = true;
         let parks = &handle.inner.parks;
-        Some(Self { scheduler, parks, awake: Cell::new(Instant::now()) })
+        let drove = context::set_drives(true);
+        Some(Self { scheduler, parks, drove, awake: Cell::new(Instant::now()) })
     }
 
     /// Polls some tasks, and waits if there are none.
@@ -222,6 +225,7 @@ impl<'a> Driver<'a> {
 
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
+        context::set_drives(self.drove);
         self.parks.busy(self.awake.get().elapsed());
         self.scheduler.queue.poller.take();
         let mut seat = lock(&self.scheduler.seat);

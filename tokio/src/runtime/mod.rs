@@ -15,7 +15,7 @@ mod threads;
 
 pub use self::{
     builder::Builder,
-    context::{EnterGuard, TryCurrentError},
+    context::{EnterGuard, TryCurrentError, worker_index},
     handle::Handle,
     id::Id,
     local_runtime::{LocalOptions, LocalRuntime},

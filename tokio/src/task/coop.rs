@@ -6,6 +6,7 @@
 use core::{
     cell::Cell,
     future::{Future, poll_fn},
+    marker::PhantomData,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -40,19 +41,27 @@ pub fn has_budget_remaining() -> bool {
 /// A unit that was spent; given back if it is dropped before progress was made.
 #[derive(Debug)]
 #[must_use]
-pub struct RestoreOnPending(Cell<Budget>);
+pub struct RestoreOnPending {
+    before: Cell<Budget>,
+    /// The budget is the thread's.
+    _local: PhantomData<*mut ()>,
+}
 
 impl RestoreOnPending {
+    fn to(budget: Budget) -> Self {
+        Self { before: Cell::new(budget), _local: PhantomData }
+    }
+
     /// The operation was ready: the unit is spent.
     pub fn made_progress(&self) {
-        self.0.set(Budget::UNLIMITED);
+        self.before.set(Budget::UNLIMITED);
     }
 }
 
 impl Drop for RestoreOnPending {
     fn drop(&mut self) {
-        if self.0.get() != Budget::UNLIMITED {
-            BUDGET.set(self.0.get());
+        if self.before.get() != Budget::UNLIMITED {
+            BUDGET.set(self.before.get());
         }
     }
 }
@@ -61,14 +70,14 @@ impl Drop for RestoreOnPending {
 #[inline]
 pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
     match BUDGET.get() {
-        Budget(None) => Poll::Ready(RestoreOnPending(Cell::new(Budget::UNLIMITED))),
+        Budget(None) => Poll::Ready(RestoreOnPending::to(Budget::UNLIMITED)),
         Budget(Some(0)) => {
             cx.waker().wake_by_ref();
             Poll::Pending
         }
         budget @ Budget(Some(left)) => {
             BUDGET.set(Budget(Some(left - 1)));
-            Poll::Ready(RestoreOnPending(Cell::new(budget)))
+            Poll::Ready(RestoreOnPending::to(budget))
         }
     }
 }

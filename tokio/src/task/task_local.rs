@@ -4,6 +4,7 @@ use core::{
     cell::RefCell,
     fmt,
     future::Future,
+    marker::PhantomPinned,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -73,7 +74,7 @@ const GONE: &str =
 impl<T: 'static> LocalKey<T> {
     /// A future that has this value while it is polled, and as it is dropped.
     pub fn scope<F: Future>(&'static self, value: T, f: F) -> TaskLocalFuture<T, F> {
-        TaskLocalFuture { local: self, slot: Some(value), future: Some(f) }
+        TaskLocalFuture { local: self, slot: Some(value), future: Some(f), _pinned: PhantomPinned }
     }
 
     /// Calls a closure that has this value.
@@ -184,6 +185,8 @@ pin_project! {
         slot: Option<T>,
         #[pin]
         future: Option<F>,
+        #[pin]
+        _pinned: PhantomPinned,
     }
 
     impl<T: 'static, F> PinnedDrop for TaskLocalFuture<T, F> {
