@@ -49,10 +49,10 @@ done
 
 cd "$work"
 # A hang ends a test, not all.
-nextest=(cargo nextest run --no-fail-fast --no-tests=pass --config-file "$root/tokio/check/nextest.toml")
+nextest=(cargo nextest run --config-file "$root/tokio/check/nextest.toml")
 if [[ $# -gt 0 ]]; then
     exec "${nextest[@]}" "$@"
 fi
 # The result is compared below.
-timeout --kill-after=10 "${STAGE_LIMIT:-900}" "${nextest[@]}" >"$work/log" 2>&1 || true
+timeout --kill-after=10 "${STAGE_LIMIT:-900}" "${nextest[@]}" --no-fail-fast >"$work/log" 2>&1 || true
 grep -E '^ *(Summary|Starting)' "$work/log" || { tail -n 50 "$work/log"; exit 1; }

@@ -73,14 +73,13 @@ impl<T: AsFd> Async<T> {
         Ok(Self { source: Source::register(io.as_fd())?, io })
     }
 
-    /// As [`from_nonblocking`](Self::from_nonblocking), with that runtime in place of the current one. If `write`, the object begins
-    /// as ready for nothing, and events for writes come from the beginning. Otherwise it begins as readable and writable, and they
-    /// come from the first write that would block.
+    /// As [`from_nonblocking`](Self::from_nonblocking), with that runtime in place of the current one, and events for writes from
+    /// the beginning. The object begins as readable and writable, or, if it is not `ready`, as neither.
     ///
     /// # Errors
     /// As there.
-    pub fn register_on(handle: &Handle, io: T, write: bool) -> io::Result<Self> {
-        Ok(Self { source: Source::register_on(handle, io.as_fd(), write)?, io })
+    pub fn register_on(handle: &Handle, io: T, ready: bool) -> io::Result<Self> {
+        Ok(Self { source: Source::register_on(handle, io.as_fd(), ready)?, io })
     }
 
     /// What the file is ready for, as far as is known. Cost: one load.

@@ -47,11 +47,13 @@ knobs! {
     watchdog(timeouts: Option<(Duration, Duration)>);
     park_timeout(longest: Option<Duration>);
     poll_limit(limit: Option<Duration>);
+    spares(slots: u16);
     nesting(depth: u32);
     job_slice(slice: Duration);
     job_workers(most: u16);
     blocking_threads(most: usize);
     on_long_poll(f: impl Fn(LongPoll) + Send + Sync + 'static);
+    worker_names(f: impl Fn() -> String + Send + Sync + 'static);
     on_thread_start(f: impl Fn() + Send + Sync + 'static);
     on_thread_stop(f: impl Fn() + Send + Sync + 'static);
     unhandled_panic(policy: UnhandledPanic);

@@ -45,16 +45,17 @@ pub(crate) struct Source {
 impl Source {
     /// Registers the file with the current runtime.
     pub(crate) fn register(fd: BorrowedFd<'_>) -> io::Result<Self> {
-        Self::register_on(&Handle::current().map_err(io::Error::other)?, fd, false)
+        let handle = Handle::current().map_err(io::Error::other)?;
+        Self::add(&handle, fd, false, true)
     }
 
-    /// Registers the file with that runtime. `write`: events for writes are wanted from the beginning, and it begins as ready for
+    /// Registers the file with that runtime. Events for writes are wanted from the beginning. It begins as ready for both, or for
     /// nothing.
-    pub(crate) fn register_on(
-        handle: &Handle,
-        fd: BorrowedFd<'_>,
-        write: bool,
-    ) -> io::Result<Self> {
+    pub(crate) fn register_on(handle: &Handle, fd: BorrowedFd<'_>, ready: bool) -> io::Result<Self> {
+        Self::add(handle, fd, true, ready)
+    }
+
+    fn add(handle: &Handle, fd: BorrowedFd<'_>, write: bool, ready: bool) -> io::Result<Self> {
         let linux = handle
             .host::<Linux>()
             .ok_or_else(|| io::Error::other("this thread is in a runtime without I/O"))?;
@@ -68,7 +69,7 @@ impl Source {
             linux.sources.remove(key, entry);
             return Err(explain(error));
         }
-        if write {
+        if !ready {
             // Both events come at once if the file is ready. Nothing is cleared if they have come.
             entry.readiness.clear(begin);
         }

@@ -195,6 +195,12 @@ impl Builder {
         self
     }
 
+    /// The whole names of the workers: `f` is called for each. Without it they are [`name`](Self::name) and a number.
+    pub fn worker_names(mut self, f: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.hooks.names = Some(Arc::new(f));
+        self
+    }
+
     /// Calls `f` in each thread of the runtime as it begins: the workers, their replacements, and the threads of the blocking pool. For
     /// priorities, affinities, names in a profiler. The call is in no worker yet.
     ///
@@ -295,6 +301,12 @@ impl Builder {
     #[cfg(feature = "recorder")]
     pub fn recorder(mut self, records: usize) -> Self {
         self.records = if records == 0 { 0 } else { records.min(MOST_RECORDS).next_power_of_two() };
+        self
+    }
+
+    /// As [`Config::spares`] (default: 8).
+    pub fn spares(mut self, slots: u16) -> Self {
+        self.config = self.config.spares(slots);
         self
     }
 

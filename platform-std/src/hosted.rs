@@ -139,8 +139,11 @@ impl<H: Host> Hosted<H> {
 
     fn start_thread(&self, entry: WorkerEntry) -> io::Result<thread::JoinHandle<()>> {
         let dress = self.dressed();
-        let mut builder =
-            thread::Builder::new().name(format!("{}-{}", dress.name, entry.worker().index()));
+        let name = match &dress.hooks.names {
+            Some(names) => names(),
+            None => format!("{}-{}", dress.name, entry.worker().index()),
+        };
+        let mut builder = thread::Builder::new().name(name);
         if let Some(bytes) = dress.stack {
             builder = builder.stack_size(bytes);
         }

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use crate::panics::quietly;
 
 type Hook = Arc<dyn Fn() + Send + Sync>;
+type Names = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Called as a thread begins and as it ends.
 #[derive(Clone, Default)]
 pub(crate) struct ThreadHooks {
     pub(crate) start: Option<Hook>,
     pub(crate) stop: Option<Hook>,
+    /// The names of workers.
+    pub(crate) names: Option<Names>,
 }
 
 impl ThreadHooks {

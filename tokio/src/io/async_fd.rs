@@ -88,7 +88,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ) -> Result<Self, AsyncFdRegisterError<T>> {
         // filch reports all.
         let _ = interest;
-        match Registration::new(inner.as_raw_fd()) {
+        match Registration::new(inner.as_raw_fd(), false) {
             Ok(registration) => Ok(Self { registration: Some(registration), inner: Some(inner) }),
             Err(cause) => Err(AsyncFdRegisterError { inner, cause }),
         }

@@ -55,17 +55,20 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// Registers a file with the current runtime.
+    /// Registers a file with the current runtime. It begins as ready, or not.
     ///
     /// # Panics
     /// If there is none, or it has no I/O.
     #[track_caller]
-    pub(crate) fn new(fd: RawFd) -> io::Result<Self> {
+    pub(crate) fn new(fd: RawFd, ready: bool) -> io::Result<Self> {
         let handle = require_io("IO");
+        if fd < 0 {
+            return Err(rustix::io::Errno::BADF.into());
+        }
         if handle.inner.is_closed() {
             return Err(shutting_down());
         }
-        let source = Async::register_on(handle.filch(), Number(fd), true)?;
+        let source = Async::register_on(handle.filch(), Number(fd), ready)?;
         // Ordering: Relaxed; a count.
         handle.inner.sources.fetch_add(1, Ordering::Relaxed);
         Ok(Self { source, handle })
@@ -108,6 +111,43 @@ impl Registration {
         self.source.readiness().only(interest.mask().to_core())
     }
 
+    /// A read was short: the stream is empty. Its end or an error may have come together with the bytes; they come as no further
+    /// event.
+    fn drained(&self, event: Event) {
+        let marks = filch::io::Ready::ERROR | filch::io::Ready::PRIORITY;
+        if !self.source.readiness().ready.intersects(marks) {
+            self.clear(event);
+        }
+    }
+
+    /// What the event says, as tokio says it. filch has one mark for the ends of streams and for errors, so the file is asked.
+    pub(crate) fn refined(&self, event: Event) -> Ready {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let ready = Ready::from_core(event.ready);
+        let all = self.source.readiness().ready;
+        if !all.intersects(filch::io::Ready::ERROR) {
+            return ready;
+        }
+        let mut polled = [PollFd::new(&self.source, PollFlags::RDHUP)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if poll(&mut polled, Some(&now)).is_err() {
+            return ready;
+        }
+        let flags = polled[0].revents();
+        let mut refined = ready - Ready::ERROR;
+        let ends = [
+            (PollFlags::RDHUP | PollFlags::HUP, Ready::READ_CLOSED),
+            (PollFlags::HUP, Ready::WRITE_CLOSED),
+            (PollFlags::ERR, Ready::ERROR | Ready::WRITE_CLOSED),
+        ];
+        for (flag, bit) in ends {
+            if flags.intersects(flag) {
+                refined |= bit;
+            }
+        }
+        refined
+    }
+
     pub(crate) fn clear(&self, event: Event) {
         // It fails if the runtime has ended: then the next wait does.
         let _ = self.source.clear(event);
@@ -143,7 +183,28 @@ impl<T: AsRawFd> Source<T> {
     /// If there is none, or it has no I/O.
     #[track_caller]
     pub(crate) fn new(io: T) -> io::Result<Self> {
-        Ok(Self { registration: Registration::new(io.as_raw_fd())?, io })
+        Ok(Self { registration: Registration::new(io.as_raw_fd(), false)?, io })
+    }
+
+    /// As [`new`](Self::new), of a file that may be ready: the first operation is tried at once.
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    pub(crate) fn ready_at_first(io: T) -> io::Result<Self> {
+        Ok(Self { registration: Registration::new(io.as_raw_fd(), true)?, io })
+    }
+
+    /// As [`new`](Self::new), of one end of a new pair, which is writable alone.
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    pub(crate) fn of_pair(io: T) -> io::Result<Self> {
+        let this = Self::ready_at_first(io)?;
+        // The peer has written nothing yet, so that this is not an event of its.
+        this.registration.clear(this.registration.now(Interest::READABLE));
+        Ok(this)
     }
 }
 
@@ -158,7 +219,7 @@ impl<T> Source<T> {
     /// Waits for any of it.
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         let event = self.registration.ready(interest).await?;
-        Ok(Ready::from_core(event.ready) & interest.mask())
+        Ok(self.registration.refined(event) & interest.mask())
     }
 
     pub(crate) fn poll_ready(
@@ -244,9 +305,8 @@ impl<T> Source<T> {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(n) => {
-                    let ended = filch::io::Ready::ERROR | filch::io::Ready::READ_CLOSED;
-                    if short && (1..room).contains(&n) && !event.ready.intersects(ended) {
-                        self.registration.clear(event);
+                    if short && (1..room).contains(&n) {
+                        self.registration.drained(event);
                     }
                     return Poll::Ready(Ok(()));
                 }

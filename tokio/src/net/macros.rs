@@ -205,8 +205,15 @@ macro_rules! of_std {
 
 /// The traits of streams, by the methods that the halves use too.
 macro_rules! stream_traits {
-    ($name:ident, short: $short:expr) => {
+    ($name:ident, $std:ty, short: $short:expr) => {
         impl $name {
+            /// One that a listener has accepted: often there are bytes already.
+            pub(crate) fn accepted(
+                socket: $std,
+            ) -> ::std::io::Result<Self> {
+                Ok(Self { io: $crate::io::source::Source::ready_at_first(socket)? })
+            }
+
             pub(crate) fn poll_read_priv(
                 &self,
                 cx: &mut ::core::task::Context<'_>,

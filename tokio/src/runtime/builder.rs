@@ -30,6 +30,8 @@ type Names = Arc<dyn Fn() -> String + Send + Sync>;
 const NAME: &str = "tokio-runtime-worker";
 /// The most threads for closures that block, unless the builder sets another number.
 const BLOCKING: usize = 512;
+/// How many workers may be in `block_in_place` at a time and be replaced.
+const SPARES: u16 = 64;
 /// How long one waits for work, unless the builder sets another time.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
@@ -344,8 +346,11 @@ impl Builder {
         let mut builder = filch_linux::builder().workers(workers);
         if self.threaded {
             let (names, start, stop) = (self.hooks.names.clone(), handle.clone(), handle.clone());
+            // A wait in sync code is that of `block_in_place`: a replacement worker takes over at once.
             builder = builder
-                .name((names)())
+                .spares(SPARES)
+                .nesting(0)
+                .worker_names(move || names())
                 .on_thread_start(move || {
                     core::mem::forget(context::enter(start.clone()));
                     start.inner.hooks.started();

@@ -107,7 +107,7 @@ impl LocalRuntime {
     /// Drops the tasks inside the runtime, and leaves the runtime.
     fn end(&mut self) -> Option<Runtime> {
         let runtime = self.runtime.take()?;
-        let entered = runtime.enter();
+        let entered = super::context::try_enter(runtime.handle().clone());
         self.set = LocalSet::new();
         drop(entered);
         Some(runtime)

@@ -117,7 +117,8 @@ impl Runtime {
         inner.closed.store(true, core::sync::atomic::Ordering::Release);
         inner.pool.close();
         if let Some(scheduler) = &inner.scheduler {
-            let _entered = context::enter(self.handle.clone());
+            // The thread may be about to end: then without.
+            let _entered = context::try_enter(self.handle.clone());
             scheduler.shutdown();
             drop(filch);
         } else if end.is_none() {

@@ -87,7 +87,10 @@ where
         "can call blocking only when running on the multi-threaded runtime"
     );
     let _blocks = Blocks(context::set_polling(Polling::No), coop::replace(coop::Budget::UNLIMITED));
-    f()
+    match context::current() {
+        Ok(handle) if handle.inner.scheduler.is_none() => handle.filch().block_in_place(f),
+        _ => f(),
+    }
 }
 
 /// Gives way once to other tasks.

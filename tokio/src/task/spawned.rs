@@ -91,9 +91,14 @@ impl<F: Future> Future for Spawned<F> {
             this.core.cancel(future);
             return Poll::Ready(());
         }
-        let polled = catch_unwind(AssertUnwindSafe(|| match future.as_mut().as_pin_mut() {
-            Some(future) => future.poll(cx),
-            None => Poll::Pending,
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            let mut unwinds = Unwinds(future.as_mut());
+            let polled = match unwinds.0.as_mut().as_pin_mut() {
+                Some(future) => future.poll(cx),
+                None => Poll::Pending,
+            };
+            core::mem::forget(unwinds);
+            polled
         }));
         match polled {
             Ok(Poll::Pending) => Poll::Pending,
@@ -106,13 +111,19 @@ impl<F: Future> Future for Spawned<F> {
                 Poll::Ready(())
             }
             Err(payload) => {
-                if let Err(second) = catch_unwind(AssertUnwindSafe(|| future.set(None))) {
-                    core::mem::forget(second);
-                }
                 this.core.end(Err(JoinError::panic(this.core.slot.head.id, payload)));
                 Poll::Ready(())
             }
         }
+    }
+}
+
+/// A panic drops the future as it unwinds: the drop may ask whether the thread panics.
+struct Unwinds<'a, F>(Pin<&'a mut Option<F>>);
+
+impl<F> Drop for Unwinds<'_, F> {
+    fn drop(&mut self) {
+        self.0.set(None);
     }
 }
 

@@ -53,7 +53,7 @@ impl TcpListener {
     /// Dropping it loses no stream.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, addr) = self.io.async_io(Interest::READABLE, accept).await?;
-        Ok((TcpStream::over(stream)?, addr))
+        Ok((TcpStream::accepted(stream)?, addr))
     }
 
     /// As [`accept`](Self::accept), for callers with a context; one task waits at a time.
@@ -62,7 +62,7 @@ impl TcpListener {
     /// As there.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let (stream, addr) = ready!(self.io.poll_io(cx, Direction::Read, accept))?;
-        Poll::Ready(Ok((TcpStream::over(stream)?, addr)))
+        Poll::Ready(Ok((TcpStream::accepted(stream)?, addr)))
     }
 
     /// The address that it is bound to.

@@ -32,7 +32,7 @@ pub struct TcpStream {
 }
 
 of_std!(TcpStream, net::TcpStream);
-stream_traits!(TcpStream, short: true);
+stream_traits!(TcpStream, net::TcpStream, short: true);
 
 impl AsRef<Self> for TcpStream {
     fn as_ref(&self) -> &Self {

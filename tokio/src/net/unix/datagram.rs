@@ -51,7 +51,7 @@ impl UnixDatagram {
         let (a, b) = net::UnixDatagram::pair()?;
         a.set_nonblocking(true)?;
         b.set_nonblocking(true)?;
-        Ok((Self::over(a)?, Self::over(b)?))
+        Ok((Self { io: Source::of_pair(a)? }, Self { io: Source::of_pair(b)? }))
     }
 
     /// A socket without an address.

@@ -74,7 +74,7 @@ impl UnixListener {
     /// Dropping it loses no stream.
     pub async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         let (stream, addr) = self.io.async_io(Interest::READABLE, accept).await?;
-        Ok((UnixStream::over(stream)?, SocketAddr(addr)))
+        Ok((UnixStream::accepted(stream)?, SocketAddr(addr)))
     }
 
     /// As [`accept`](Self::accept), for callers with a context; one task waits at a time.
@@ -83,7 +83,7 @@ impl UnixListener {
     /// As there.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(UnixStream, SocketAddr)>> {
         let (stream, addr) = ready!(self.io.poll_io(cx, Direction::Read, accept))?;
-        Poll::Ready(Ok((UnixStream::over(stream)?, SocketAddr(addr))))
+        Poll::Ready(Ok((UnixStream::accepted(stream)?, SocketAddr(addr))))
     }
 }
 

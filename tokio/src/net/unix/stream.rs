@@ -18,7 +18,7 @@ pub struct UnixStream {
 }
 
 of_std!(UnixStream, net::UnixStream);
-stream_traits!(UnixStream, short: false);
+stream_traits!(UnixStream, net::UnixStream, short: false);
 
 impl AsRef<Self> for UnixStream {
     fn as_ref(&self) -> &Self {
@@ -79,7 +79,7 @@ impl UnixStream {
         let (a, b) = net::UnixStream::pair()?;
         a.set_nonblocking(true)?;
         b.set_nonblocking(true)?;
-        Ok((Self::over(a)?, Self::over(b)?))
+        Ok((Self { io: Source::of_pair(a)? }, Self { io: Source::of_pair(b)? }))
     }
 
     /// The address of this end.
