@@ -51,7 +51,11 @@ impl Source {
 
     /// Registers the file with that runtime. Events for writes are wanted from the beginning. It begins as ready for both, or for
     /// nothing.
-    pub(crate) fn register_on(handle: &Handle, fd: BorrowedFd<'_>, ready: bool) -> io::Result<Self> {
+    pub(crate) fn register_on(
+        handle: &Handle,
+        fd: BorrowedFd<'_>,
+        ready: bool,
+    ) -> io::Result<Self> {
         Self::add(handle, fd, true, ready)
     }
 

@@ -109,7 +109,7 @@ impl Inner {
     }
 
     fn begin(&mut self, op: impl FnOnce() -> (Done, Buffer) + Send + 'static) -> io::Result<()> {
-        let task = Handle::current().spawn_mandatory(op).ok_or_else(lost)?;
+        let task = Handle::current().try_spawn_blocking(op).ok_or_else(lost)?;
         self.state = State::Busy(task);
         Ok(())
     }
@@ -175,7 +175,7 @@ impl File {
     /// # Errors
     /// Those of the operating system.
     pub async fn open(path: impl AsRef<Path>) -> io::Result<Self> {
-        Self::options_with(|options| options.read(true)).open(path).await
+        OpenOptions::new().read(true).open(path).await
     }
 
     /// Makes or empties a file, for writes.
@@ -183,12 +183,7 @@ impl File {
     /// # Errors
     /// Those of the operating system.
     pub async fn create(path: impl AsRef<Path>) -> io::Result<Self> {
-        let set = |options: &mut OpenOptions| {
-            options.write(true).create(true).truncate(true);
-        };
-        let mut options = OpenOptions::new();
-        set(&mut options);
-        options.open(path).await
+        OpenOptions::new().write(true).create(true).truncate(true).open(path).await
     }
 
     /// Makes a file, which must not exist, for reads and writes.
@@ -196,15 +191,7 @@ impl File {
     /// # Errors
     /// Those of the operating system.
     pub async fn create_new<P: AsRef<Path>>(path: P) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        options.open(path).await
-    }
-
-    fn options_with(set: impl FnOnce(&mut OpenOptions) -> &mut OpenOptions) -> OpenOptions {
-        let mut options = OpenOptions::new();
-        set(&mut options);
-        options
+        OpenOptions::new().read(true).write(true).create_new(true).open(path).await
     }
 
     /// The options by which files are opened.
@@ -285,7 +272,9 @@ impl File {
     /// # Errors
     /// Those of the operating system.
     pub async fn try_clone(&self) -> io::Result<Self> {
-        self.run(fs::File::try_clone).await.map(Self::from_std)
+        let mut clone = self.run(fs::File::try_clone).await.map(Self::from_std)?;
+        clone.most = self.most;
+        Ok(clone)
     }
 
     /// The file of the standard library, once it is idle.
@@ -343,7 +332,12 @@ impl File {
     }
 
     /// Sets the most bytes of one operation.
+    ///
+    /// # Panics
+    /// If it is zero.
+    #[track_caller]
     pub fn set_max_buf_size(&mut self, max_buf_size: usize) {
+        assert!(max_buf_size > 0, "`max_buf_size` must be greater than 0");
         self.most = max_buf_size;
     }
 }

@@ -13,7 +13,7 @@ use std::{
 
 use super::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::{
-    runtime::Handle,
+    runtime::{Handle, shutting_down},
     task::{JoinHandle, spawn_blocking},
 };
 
@@ -115,7 +115,7 @@ impl<T: Send + 'static> Blocking<T> {
             (result, io, buffer)
         };
         *self = Self::Busy(match Handle::try_current() {
-            Ok(handle) => handle.spawn_mandatory(run).ok_or_else(lost)?,
+            Ok(handle) => handle.try_spawn_blocking(run).ok_or_else(shutting_down)?,
             Err(_) => spawn_blocking(run),
         });
         Ok(())

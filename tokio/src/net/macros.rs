@@ -208,9 +208,7 @@ macro_rules! stream_traits {
     ($name:ident, $std:ty, short: $short:expr) => {
         impl $name {
             /// One that a listener has accepted: often there are bytes already.
-            pub(crate) fn accepted(
-                socket: $std,
-            ) -> ::std::io::Result<Self> {
+            pub(crate) fn accepted(socket: $std) -> ::std::io::Result<Self> {
                 Ok(Self { io: $crate::io::source::Source::ready_at_first(socket)? })
             }
 

@@ -136,10 +136,10 @@ impl Child {
         }
     }
 
-    /// Sends `SIGKILL`, and does not wait.
+    /// Sends `SIGKILL`, and does not wait. Does nothing if the child's end was seen.
     ///
     /// # Errors
-    /// If the child's end was seen.
+    /// Those of the operating system.
     pub fn start_kill(&mut self) -> io::Result<()> {
         match &mut self.state {
             State::Running(running) => {
@@ -147,10 +147,7 @@ impl Child {
                 running.kill_on_drop = false;
                 Ok(())
             }
-            State::Done(_) => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "invalid argument: can't kill an exited process",
-            )),
+            State::Done(_) => Ok(()),
         }
     }
 

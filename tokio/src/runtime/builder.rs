@@ -307,6 +307,7 @@ impl Builder {
             scheduler,
             clock,
             io: self.io,
+            local: AtomicBool::new(false),
             time: self.time,
             pool: Pool::new(self.blocking, self.keep_alive),
             hooks: self.hooks.clone(),

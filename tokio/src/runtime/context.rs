@@ -235,6 +235,7 @@ pub(crate) fn may_block_on() {
     assert!(
         polling() == Polling::No,
         "Cannot start a runtime from within a runtime. This happens because a function (like `block_on`) attempted to block the \
-         current thread while the thread is being used to drive asynchronous tasks."
+         current thread while the thread is being used to drive asynchronous tasks. If you are in an async function, use `.await` on the \
+         future instead of blocking on it."
     );
 }

@@ -203,10 +203,15 @@ impl<'a> Driver<'a> {
                 signal.wait(None);
                 return;
             };
-            if inner.has_io() {
+            // What has arrived comes before a timer.
+            while inner.has_io() {
                 signal.wait(Some(GRACE));
                 if signal.take() {
                     return;
+                }
+                let linux = handle.filch().host::<filch_linux::Linux>();
+                if !linux.is_some_and(filch_linux::Host::has_io) {
+                    break;
                 }
             }
             if clock.advances() && self.scheduler.queue.is_empty() {

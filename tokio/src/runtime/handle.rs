@@ -18,7 +18,7 @@ use super::{
     current::Scheduler,
     id::Id,
     metrics::Parks,
-    pool::{Job, Pool},
+    pool::Pool,
 };
 use crate::{
     park::Signal,
@@ -46,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) scheduler: Option<Scheduler>,
     pub(crate) clock: Clock,
     pub(crate) io: bool,
+    /// Whether it is part of a local runtime.
+    pub(crate) local: AtomicBool,
     pub(crate) time: bool,
     pub(crate) pool: Pool,
     pub(crate) hooks: Hooks,
@@ -139,20 +141,20 @@ impl Handle {
         R: Send + 'static,
     {
         let (run, join) = blocking_job(self.clone(), f);
-        match self.inner.pool.submit(self, Job { run, mandatory: false }) {
+        match self.inner.pool.submit(self, run) {
             Ok(refused) => drop(refused),
             Err(error) => panic!("OS can't spawn worker thread: {error}"),
         }
         join
     }
 
-    /// As `spawn_blocking`, for a closure that runs also if the runtime ends before it has begun; `None` if the runtime has ended.
-    pub(crate) fn spawn_mandatory<R: Send + 'static>(
+    /// As `spawn_blocking`, but `None` if the runtime has ended, or no thread can be started.
+    pub(crate) fn try_spawn_blocking<R: Send + 'static>(
         &self,
         f: impl FnOnce() -> R + Send + 'static,
     ) -> Option<JoinHandle<R>> {
         let (run, join) = blocking_job(self.clone(), f);
-        match self.inner.pool.submit(self, Job { run, mandatory: true }) {
+        match self.inner.pool.submit(self, run) {
             Ok(None) => Some(join),
             Ok(Some(refused)) => {
                 drop(refused);

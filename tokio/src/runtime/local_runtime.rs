@@ -23,7 +23,11 @@ pub struct LocalRuntime {
 
 impl LocalRuntime {
     pub(super) fn over(runtime: Runtime) -> Self {
-        Self { set: LocalSet::new(), runtime: Some(runtime) }
+        let set = LocalSet::new();
+        set.belong_to(runtime.handle().id());
+        // Ordering: Relaxed: other threads get the handle by other means.
+        runtime.handle().inner.local.store(true, core::sync::atomic::Ordering::Relaxed);
+        Self { set, runtime: Some(runtime) }
     }
 
     /// A runtime with timers and I/O.

@@ -13,11 +13,7 @@ use super::{Handle, builder::Hooks, context};
 use crate::util::lock;
 
 /// A closure that blocks. Dropped, it is cancelled.
-pub(crate) struct Job {
-    pub(crate) run: Box<dyn FnOnce() + Send>,
-    /// Whether it runs also if the runtime ends before it has begun.
-    pub(crate) mandatory: bool,
-}
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// How the threads are made, and how many.
 pub(crate) struct Pool {
@@ -88,13 +84,8 @@ impl Pool {
         let mut state = lock(&self.state);
         loop {
             if let Some(job) = state.jobs.pop_front() {
-                let runs = !state.closed || job.mandatory;
                 drop(state);
-                if runs {
-                    (job.run)();
-                } else {
-                    drop(job);
-                }
+                job();
                 state = lock(&self.state);
                 continue;
             }
@@ -116,7 +107,7 @@ impl Pool {
         }
     }
 
-    /// From now on jobs are refused, and those that wait are cancelled.
+    /// From now on jobs are refused. Those that wait are run still.
     pub(crate) fn close(&self) {
         lock(&self.state).closed = true;
         self.news.notify_all();

@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{Id, JoinError, coop};
-use crate::util::lock;
+use crate::{runtime::context, util::lock};
 
 /// What is known of a task without the type of its output.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl<T> Slot<T> {
             }
             _ => {
                 drop(stage);
-                quietly(output);
+                as_task(self.head.id, || quietly(output));
             }
         }
     }
@@ -119,6 +119,13 @@ pub(crate) fn quietly<T>(value: T) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         core::mem::forget(payload);
     }
+}
+
+/// Calls a closure as if the task did.
+fn as_task(id: Id, f: impl FnOnce()) {
+    let before = context::set_task(Some(id));
+    f();
+    context::set_task(before);
 }
 
 /// A task that was spawned. As a future it is the task's output; dropped, it leaves the task to itself.
@@ -200,7 +207,9 @@ impl<T> Future for JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         let stage = core::mem::replace(&mut *lock(&self.slot.stage), Stage::Gone);
-        quietly(stage);
+        if matches!(stage, Stage::Done(_)) {
+            as_task(self.id(), || quietly(stage));
+        }
     }
 }
 

@@ -5,15 +5,19 @@ use core::{
     fmt,
     future::Future,
     pin::Pin,
+    sync::atomic::Ordering,
     task::{Context, Poll, Waker},
 };
-use std::{rc::Rc, sync::Arc};
+use std::{
+    rc::{Rc, Weak},
+    sync::Arc,
+};
 
 use pin_project_lite::pin_project;
 
 use super::{JoinHandle, Spawned};
 use crate::runtime::{
-    Handle, Runtime,
+    Handle, Id, Runtime,
     context::{self, Polling},
     local::{Queue, Tasks, poll_once},
 };
@@ -27,10 +31,12 @@ const BATCH: usize = 61;
 struct Shared {
     tasks: RefCell<Tasks<LocalTask>>,
     queue: Arc<Queue>,
-    id: crate::runtime::Id,
+    id: Id,
 }
 
 thread_local! {
+    /// The sets of the thread's local runtimes.
+    static RUNTIMES: RefCell<Vec<(Id, Weak<Shared>)>> = const { RefCell::new(Vec::new()) };
     /// The set that the thread is in.
     static CURRENT: RefCell<Option<Rc<Shared>>> = const { RefCell::new(None) };
 }
@@ -107,16 +113,22 @@ impl Shared {
 impl LocalSet {
     /// An empty set.
     pub fn new() -> Self {
-        let shared = Shared {
-            tasks: RefCell::new(Tasks::new()),
-            queue: Arc::default(),
-            id: crate::runtime::Id::next(),
-        };
+        let shared =
+            Shared { tasks: RefCell::new(Tasks::new()), queue: Arc::default(), id: Id::next() };
         Self { shared: Rc::new(shared) }
     }
 
+    /// This is the set of that local runtime.
+    pub(crate) fn belong_to(&self, runtime: Id) {
+        RUNTIMES.with(|sets| {
+            let mut sets = sets.borrow_mut();
+            sets.retain(|(_, set)| set.strong_count() > 0);
+            sets.push((runtime, Rc::downgrade(&self.shared)));
+        });
+    }
+
     /// What no other set or runtime of the program has.
-    pub fn id(&self) -> crate::runtime::Id {
+    pub fn id(&self) -> Id {
         self.shared.id
     }
 
@@ -244,10 +256,23 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    match CURRENT.try_with(|current| current.borrow().clone()) {
+    if let Ok(Some(shared)) = CURRENT.try_with(|current| current.borrow().clone()) {
+        return shared.spawn(future);
+    }
+    // Ordering: Relaxed; a flag that does not change once the runtime is there.
+    let local = |handle: &Handle| handle.inner.local.load(Ordering::Relaxed).then(|| handle.id());
+    let Some(id) = context::with(|handle| handle.and_then(local)) else {
+        panic!(
+            "`spawn_local` called from outside of a `task::LocalSet` or `runtime::LocalRuntime`"
+        );
+    };
+    let find = |sets: &RefCell<Vec<(Id, Weak<Shared>)>>| {
+        sets.borrow().iter().find(|(of, _)| *of == id).and_then(|(_, set)| set.upgrade())
+    };
+    match RUNTIMES.try_with(find) {
         Ok(Some(shared)) => shared.spawn(future),
         _ => panic!(
-            "`spawn_local` called from outside of a `task::LocalSet` or `runtime::LocalRuntime`"
+            "Local tasks can only be spawned on a LocalRuntime from the thread the runtime was created on"
         ),
     }
 }

@@ -109,7 +109,8 @@ impl Interval {
 
     /// The next tick comes after so much time.
     pub fn reset_after(&mut self, after: Duration) {
-        self.delay.as_mut().reset(Instant::now() + after);
+        let next = Instant::now().checked_add(after).unwrap_or_else(Instant::far_future);
+        self.delay.as_mut().reset(next);
     }
 
     /// The next tick comes at `deadline`.
