@@ -68,14 +68,13 @@ impl Source {
         }
         let life = linux.lives();
         let (key, entry) = linux.sources.insert()?;
-        let begin = entry.readiness.get();
+        if !ready {
+            // Before the first event can come.
+            entry.readiness.clear(entry.readiness.get());
+        }
         if let Err(error) = linux.poller.add(fd, key.0, write) {
             linux.sources.remove(key, entry);
             return Err(explain(error));
-        }
-        if !ready {
-            // Both events come at once if the file is ready. Nothing is cleared if they have come.
-            entry.readiness.clear(begin);
         }
         linux.counts.register(life);
         Ok(Self { linux, entry, key, life, write: AtomicBool::new(write) })

@@ -202,8 +202,14 @@ impl<T: AsRawFd> Source<T> {
     #[track_caller]
     pub(crate) fn of_pair(io: T) -> io::Result<Self> {
         let this = Self::ready_at_first(io)?;
-        // The peer has written nothing yet, so that this is not an event of its.
-        this.registration.clear(this.registration.now(Interest::READABLE));
+        // The peer has written nothing yet, so that no event is lost. One for writes may come meanwhile.
+        loop {
+            let assumed = this.registration.now(Interest::READABLE);
+            if assumed.ready.is_empty() {
+                break;
+            }
+            this.registration.clear(assumed);
+        }
         Ok(this)
     }
 }
