@@ -55,10 +55,10 @@ if [[ $# -gt 0 ]]; then
 fi
 # The result is compared below.
 timeout --kill-after=10 "${STAGE_LIMIT:-900}" "${nextest[@]}" --no-fail-fast >"$work/log" 2>&1 || true
-grep -E '^ *(Summary|Starting)' "$work/log" || { tail -n 50 "$work/log"; exit 1; }
+grep -aE '^ *(Summary|Starting)' "$work/log" || { tail -n 50 "$work/log"; exit 1; }
 
 # Exactly those fail that are named; those that are named as `may` depend on the machine.
-failed=$(sed -nE 's/^ *(FAIL|TIMEOUT|SIG[A-Z]+|ABORT) +\[[^]]*\] +(\([^)]*\) +)?tokio-check::[a-z]+ ([a-z0-9_:]+).*/\3/p' "$work/log" | sort -u)
+failed=$(LC_ALL=C sed -nE 's/^ *(FAIL|TIMEOUT|SIG[A-Z]+|ABORT) +\[[^]]*\] +(\([^)]*\) +)?tokio-check::[a-z]+ ([a-z0-9_:]+).*/\3/p' "$work/log" | sort -u)
 named=$(sed -n 's/^test \([a-z0-9_:]*\) .*/\1/p' "$root/tokio/expected.txt" | sort -u)
 may=$(sed -n 's/^may \([a-z0-9_:]*\) .*/\1/p' "$root/tokio/expected.txt" | sort -u)
 worse=$(comm -23 <(echo "$failed") <(printf '%s\n%s\n' "$named" "$may" | sort -u))

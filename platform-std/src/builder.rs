@@ -67,6 +67,7 @@ fn default_workers(most: usize) -> Result<usize, BuildError> {
 #[derive(Clone, Debug)]
 pub struct Builder {
     workers: Option<usize>,
+    spares: u16,
     name: String,
     stack: Option<usize>,
     config: Config,
@@ -88,6 +89,7 @@ impl Builder {
     pub(crate) fn new() -> Self {
         Self {
             workers: None,
+            spares: SPARES,
             name: "filch".into(),
             stack: None,
             config: Config::new().spares(SPARES),
@@ -306,6 +308,7 @@ impl Builder {
 
     /// As [`Config::spares`] (default: 8).
     pub fn spares(mut self, slots: u16) -> Self {
+        self.spares = slots;
         self.config = self.config.spares(slots);
         self
     }
@@ -375,7 +378,7 @@ impl Builder {
             return Err(BuildError::Thread(error));
         }
         fork::watch();
-        let most = usize::from(WorkerId::MAX) + 1 - usize::from(SPARES);
+        let most = (usize::from(WorkerId::MAX) + 1).saturating_sub(usize::from(self.spares));
         let workers = match self.workers.map_or_else(|| default_workers(most), Ok)? {
             0 => return Err(BuildError::ZeroWorkers),
             n if n > most => return Err(BuildError::TooManyWorkers(most)),
@@ -386,9 +389,14 @@ impl Builder {
 
     /// An executor without threads.
     fn prepare<H: Host>(self, workers: usize) -> Result<Runtime<H>, BuildError> {
-        let slots = workers + usize::from(SPARES);
-        let kind =
-            Kind { host: TypeId::of::<H>(), slots, records: self.records, tasks: self.tasks };
+        let slots = workers + usize::from(self.spares);
+        let kind = Kind {
+            host: TypeId::of::<H>(),
+            slots,
+            spares: self.spares,
+            records: self.records,
+            tasks: self.tasks,
+        };
         let shared = match stable::take::<Shared<H>>(&kind) {
             Some(shared) => match self.use_again(shared)? {
                 true => shared,

@@ -1,6 +1,7 @@
 //! A file that is registered with a runtime's reactor.
 
 use core::{
+    future::poll_fn,
     ops::Deref,
     sync::atomic::Ordering,
     task::{Context, Poll, ready},
@@ -98,8 +99,7 @@ impl Registration {
 
     /// Waits for any of it; any number of tasks.
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Event> {
-        let wait = self.source.wait_ready(interest.mask().to_core());
-        let event = coop::cooperative(wait).await;
+        let event = self.source.wait_ready(interest.mask().to_core()).await;
         if self.handle.inner.is_closed() {
             return Err(shutting_down());
         }
@@ -263,12 +263,16 @@ impl<T> Source<T> {
     ) -> io::Result<R> {
         loop {
             let event = self.registration.ready(interest).await?;
+            let progress = poll_fn(coop::poll_proceed).await;
             match op(&self.io) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.registration.clear(event);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return result,
+                result => {
+                    progress.made_progress();
+                    return result;
+                }
             }
         }
     }
