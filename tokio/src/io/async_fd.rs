@@ -1,11 +1,11 @@
 //! `AsyncFd`: any file that epoll supports.
 
 use core::{
+    error::Error,
     fmt,
     task::{Context, Poll, ready},
 };
 use std::{
-    error::Error,
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
 };

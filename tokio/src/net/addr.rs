@@ -2,14 +2,11 @@
 
 use core::{
     future::Future,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6},
     pin::Pin,
     task::{Context, Poll, ready},
 };
-use std::{
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6},
-    vec,
-};
+use std::{io, vec};
 
 use crate::task::{JoinHandle, spawn_blocking};
 

@@ -3,8 +3,8 @@
 /// The four halves of a stream.
 macro_rules! halves {
     ($stream:ident, $addr:ty, { $($peek:tt)* }) => {
-        use core::{fmt, pin::Pin, task::{Context, Poll}};
-        use std::{error::Error, io, sync::Arc};
+        use core::{error::Error, fmt, pin::Pin, task::{Context, Poll}};
+        use std::{io, sync::Arc};
 
         use $crate::{
             io::{AsyncRead, Interest, ReadBuf, Ready},

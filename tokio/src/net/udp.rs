@@ -1,10 +1,8 @@
 //! UDP.
 
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::task::{Context, Poll, ready};
-use std::{
-    io,
-    net::{self, Ipv4Addr, Ipv6Addr, SocketAddr},
-};
+use std::{io, net};
 
 use filch_linux::Direction;
 

@@ -2,10 +2,10 @@
 
 use core::{
     cell::{Cell, RefCell},
+    error::Error,
     fmt,
     marker::PhantomData,
 };
-use std::error::Error;
 
 use super::Handle;
 use crate::task::{Id, coop};

@@ -5,10 +5,11 @@ use core::{
     future::Future,
     pin::{Pin, pin},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use super::{

@@ -45,7 +45,7 @@ impl core::fmt::Display for ShuttingDown {
     }
 }
 
-impl std::error::Error for ShuttingDown {}
+impl core::error::Error for ShuttingDown {}
 
 pub(crate) fn shutting_down() -> io::Error {
     io::Error::other(ShuttingDown)

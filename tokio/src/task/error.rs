@@ -1,7 +1,7 @@
 //! Why a task has no output.
 
-use core::{any::Any, fmt};
-use std::{error::Error, io, sync::Mutex};
+use core::{any::Any, error::Error, fmt};
+use std::{io, sync::Mutex};
 
 use super::Id;
 

@@ -2,13 +2,14 @@
 
 use core::{
     cell::RefCell,
+    error::Error,
     fmt,
     future::Future,
     marker::PhantomPinned,
     pin::Pin,
     task::{Context, Poll},
 };
-use std::{error::Error, thread};
+use std::thread;
 
 use pin_project_lite::pin_project;
 

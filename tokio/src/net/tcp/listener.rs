@@ -1,10 +1,8 @@
 //! A socket that TCP streams come from.
 
+use core::net::SocketAddr;
 use core::task::{Context, Poll, ready};
-use std::{
-    io,
-    net::{self, SocketAddr},
-};
+use std::{io, net};
 
 use filch_linux::Direction;
 use socket2::{Domain, Protocol, Socket, Type};

@@ -1,9 +1,8 @@
 //! A TCP socket that is not connected yet.
 
-use core::{fmt, time::Duration};
+use core::{fmt, net::SocketAddr, time::Duration};
 use std::{
-    io,
-    net::{self, SocketAddr},
+    io, net,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, RawFd},
 };
 

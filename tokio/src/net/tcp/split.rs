@@ -1,6 +1,6 @@
 //! The halves of a TCP stream.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use super::stream::TcpStream;
 

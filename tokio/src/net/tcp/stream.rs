@@ -1,14 +1,11 @@
 //! A TCP connection.
 
 use core::{
+    net::SocketAddr,
     task::{Context, Poll, ready},
     time::Duration,
 };
-use std::{
-    io,
-    net::{self, SocketAddr},
-    os::fd::AsFd,
-};
+use std::{io, net, os::fd::AsFd};
 
 use filch_linux::Direction;
 use rustix::net::RecvFlags;
