@@ -10,8 +10,8 @@ use core::{
 };
 use std::io;
 
-use filch::io::Direction;
-use filch_std::budgeted;
+use filch::io::{Direction, Event, Ready};
+use filch_std::{Handle, budgeted};
 use rustix::fd::AsFd;
 
 use crate::{
@@ -73,6 +73,55 @@ impl<T: AsFd> Async<T> {
     /// As there.
     pub fn from_nonblocking(io: T) -> io::Result<Self> {
         Ok(Self { source: Source::register(io.as_fd())?, io })
+    }
+
+    /// As [`from_nonblocking`](Self::from_nonblocking), with that runtime in place of the current one, and events for writes from
+    /// the beginning. The object begins as readable and writable, or, if it is not `ready`, as neither.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn register_on(handle: &Handle, io: T, ready: bool) -> io::Result<Self> {
+        Ok(Self { source: Source::register_on(handle, io.as_fd(), ready)?, io })
+    }
+
+    /// What the file is ready for, as far as is known. Cost: one load.
+    pub fn readiness(&self) -> Event {
+        self.source.readiness().get()
+    }
+
+    /// Waits until one of these bits is set. Any number of tasks may wait; spends no budget. After an operation that would have
+    /// blocked, [`clear`](Self::clear) the event.
+    ///
+    /// # Errors
+    /// If the runtime has ended.
+    ///
+    /// # Cancel safety
+    /// Dropping it loses nothing.
+    pub async fn wait_ready(&self, interest: Ready) -> io::Result<Event> {
+        let event = self.source.readiness().ready(interest).await;
+        self.source.check().map(|()| event)
+    }
+
+    /// As [`wait_ready`](Self::wait_ready), for poll-style callers: one task in each direction waits at a time, the last caller.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_wait_ready(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+    ) -> Poll<io::Result<Event>> {
+        let event = ready!(self.source.readiness().poll_ready(cx, direction));
+        Poll::Ready(self.source.check().map(|()| event))
+    }
+
+    /// Takes the bits of an event back, because an operation that it was for would have blocked. Does nothing if there has been
+    /// another event since.
+    ///
+    /// # Errors
+    /// If the runtime has ended; those of the operating system, if the event is for writes.
+    pub fn clear(&self, event: Event) -> io::Result<()> {
+        self.source.clear(self.io.as_fd(), event)
     }
 
     /// The I/O object. Its file must not be changed for another.

@@ -44,8 +44,35 @@ pub(crate) struct Source {
 impl Source {
     /// Registers the file with the current runtime.
     pub(crate) fn register(fd: BorrowedFd<'_>) -> io::Result<Self> {
-        let driver = Handle::current()
-            .map_err(io::Error::other)?
+        let handle = Handle::current().map_err(io::Error::other)?;
+        Self::add(&handle, fd, true)
+    }
+
+    /// Registers the file with that runtime. Events for writes are wanted from the beginning. It begins as ready for both, or for
+    /// nothing.
+    pub(crate) fn register_on(
+        handle: &Handle,
+        fd: BorrowedFd<'_>,
+        ready: bool,
+    ) -> io::Result<Self> {
+        let source = Self::add(handle, fd, ready)?;
+        let armed = if ready && source.driver.is_oneshot() {
+            // The first attempt that would block asks for an event.
+            Ok(())
+        } else {
+            source.rearm(fd, Direction::Read).and_then(|()| source.rearm(fd, Direction::Write))
+        };
+        match armed {
+            Ok(()) => Ok(source),
+            Err(error) => {
+                source.deregister(fd);
+                Err(error)
+            }
+        }
+    }
+
+    fn add(handle: &Handle, fd: BorrowedFd<'_>, ready: bool) -> io::Result<Self> {
+        let driver = handle
             .io::<Driver>()
             .ok_or_else(|| io::Error::other("this thread is in a runtime without I/O"))?;
         if !driver.is_ours() {
@@ -53,6 +80,10 @@ impl Source {
         }
         let life = driver.lives();
         let (key, entry) = driver.sources().insert()?;
+        if !ready {
+            // Before the first event can come.
+            entry.readiness.clear(entry.readiness.get());
+        }
         if let Err(error) = driver.watch().add(fd, key) {
             driver.sources().remove(key, entry);
             return Err(explain(error));
@@ -135,6 +166,23 @@ impl Source {
         // and stays.
         self.check()?;
         self.readiness().clear(event.only(side(direction)));
+        self.rearm(fd, direction)
+    }
+
+    /// Uses the event up, and asks for the next one of each direction that it was for.
+    pub(crate) fn clear(&self, fd: BorrowedFd<'_>, event: Event) -> io::Result<()> {
+        self.check()?;
+        self.readiness().clear(event);
+        for direction in [Direction::Read, Direction::Write] {
+            if event.ready.intersects(side(direction)) {
+                self.rearm(fd, direction)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the next event of this direction, if events do not come by themselves.
+    fn rearm(&self, fd: BorrowedFd<'_>, direction: Direction) -> io::Result<()> {
         if direction == Direction::Write || self.driver.is_oneshot() {
             self.arm(fd, direction)
         } else {

@@ -66,6 +66,7 @@ knobs! {
     watchdog(timeouts: Option<(Duration, Duration)>);
     park_timeout(longest: Option<Duration>);
     poll_limit(limit: Option<Duration>);
+    spares(slots: u16);
     nesting(depth: u32);
     job_slice(slice: Duration);
     job_workers(most: u16);

@@ -50,6 +50,7 @@ pub mod stdio;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
+pub use filch::io::{Direction, Event, Ready};
 #[cfg(feature = "hyper")]
 pub use filch_io::hyper;
 pub use filch_io::{Async, net};

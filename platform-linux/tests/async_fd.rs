@@ -4,7 +4,7 @@
 mod common;
 
 use core::{
-    future::Future,
+    future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Poll, Waker},
@@ -20,7 +20,7 @@ use std::{
 };
 
 use common::{Flag, runtime, until, watchdog};
-use filch_linux::{Async, spawn};
+use filch_linux::{Async, Direction, Ready, spawn};
 use futures::{
     AsyncReadExt, AsyncWriteExt, StreamExt,
     stream::FuturesUnordered,
@@ -483,4 +483,34 @@ fn tasks_that_wait_are_cancelled() {
         read_exact(&b, &mut byte).await.unwrap();
     });
     until(|| Arc::strong_count(&b) == 1);
+}
+
+#[test]
+fn a_registered_source_begins_as_told_and_events_are_cleared_by_hand() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let handle = *rt.handle();
+    // Outside of the runtime.
+    let (a, b) = UnixStream::pair().unwrap();
+    a.set_nonblocking(true).unwrap();
+    b.set_nonblocking(true).unwrap();
+    let a = Async::register_on(&handle, a, true).unwrap();
+    assert!(a.readiness().ready.contains(Ready::READABLE | Ready::WRITABLE));
+    let b = Async::register_on(&handle, b, false).unwrap();
+    assert!(!b.readiness().ready.intersects(Ready::READABLE));
+    rt.block_on(async {
+        // Events for writes come without an attempt.
+        b.wait_ready(Ready::WRITABLE).await.unwrap();
+        (&mut a.get_ref()).write_all(b"!").unwrap();
+        let event = b.wait_ready(Ready::READABLE).await.unwrap();
+        let polled = |cx: &mut Context<'_>| b.poll_wait_ready(cx, Direction::Read);
+        let again = poll_fn(|cx| Poll::Ready(polled(cx))).await;
+        assert!(matches!(again, Poll::Ready(Ok(_))));
+        b.clear(event).unwrap();
+        assert!(poll_fn(|cx| Poll::Ready(polled(cx))).await.is_pending());
+        (&mut a.get_ref()).write_all(b"!").unwrap();
+        poll_fn(polled).await.unwrap();
+    });
+    drop(rt);
+    assert!(b.clear(b.readiness()).is_err());
 }

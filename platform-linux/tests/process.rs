@@ -294,3 +294,18 @@ fn debug_says_which() {
         assert!(text.contains(&child.id().unwrap().to_string()), "{text}");
     });
 }
+
+#[test]
+fn an_adopted_child_is_reaped_once_it_has_ended() {
+    let _watchdog = filch_test_support::watchdog();
+    let mut child = std::process::Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let id = child.id();
+    drop(child.stdin.take());
+    filch_linux::process::adopt(child);
+    // Each call reaps those before that have ended.
+    filch_test_support::until(|| {
+        let next = std::process::Command::new("true").spawn().unwrap();
+        filch_linux::process::adopt(next);
+        !std::path::Path::new(&format!("/proc/{id}")).exists()
+    });
+}

@@ -3,11 +3,16 @@
 use core::{
     cell::{Cell, RefCell},
     future::Future,
+    panic::AssertUnwindSafe,
     pin::pin,
     ptr::NonNull,
     task::{Context, Poll},
 };
-use std::{sync::Arc, task::Wake};
+use std::{
+    panic::{catch_unwind, resume_unwind},
+    sync::Arc,
+    task::Wake,
+};
 
 use filch::{
     WorkerId,
@@ -183,6 +188,32 @@ impl Entered {
 }
 
 impl Handle {
+    /// Calls a closure that blocks the thread, or computes for long. On a worker of this runtime a replacement worker runs meanwhile
+    /// what waits for this one, if a spare slot is free ([`Builder::spares`](crate::Builder::spares)) and waits nest no deeper than
+    /// [`Builder::nesting`](crate::Builder::nesting) allows; with a nesting of zero that is always so. Below that depth the worker
+    /// polls at most one other task before it calls the closure. Elsewhere it is a plain call.
+    ///
+    /// # Panics
+    /// With the closure's own panics.
+    pub fn block_in_place<R>(&self, f: impl FnOnce() -> R) -> R {
+        let mut f = Some(f);
+        let mut output = None;
+        if self.0.core.current_worker().is_some() {
+            self.0.core.help_patiently(&mut || {
+                if let Some(f) = f.take() {
+                    output = Some(catch_unwind(AssertUnwindSafe(f)));
+                }
+                true
+            });
+        }
+        match (output, f) {
+            (Some(Ok(output)), _) => output,
+            (Some(Err(payload)), _) => resume_unwind(payload),
+            (None, Some(f)) => f(),
+            (None, None) => unreachable!("a closure that was called has an output"),
+        }
+    }
+
     /// Runs a future on the calling thread, which runs the runtime's tasks while it waits. Calls
     /// may nest, also inside a task.
     ///

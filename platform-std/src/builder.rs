@@ -74,6 +74,7 @@ impl fmt::Debug for WakeFn {
 #[derive(Clone, Debug)]
 pub struct Builder {
     workers: Option<usize>,
+    spares: u16,
     name: String,
     namer: Option<Namer>,
     affinity: Affinity,
@@ -99,6 +100,7 @@ impl Builder {
     pub(crate) fn new() -> Self {
         Self {
             workers: None,
+            spares: SPARES,
             name: "filch".into(),
             namer: None,
             affinity: Affinity::Free,
@@ -384,6 +386,13 @@ impl Builder {
     #[cfg(feature = "recorder")]
     pub fn recorder(mut self, records: usize) -> Self {
         self.records = if records == 0 { 0 } else { records.min(MOST_RECORDS).next_power_of_two() };
+        self
+    }
+
+    /// As [`Config::spares`] (default: 8).
+    pub fn spares(mut self, slots: u16) -> Self {
+        self.spares = slots;
+        self.config = self.config.spares(slots);
         self
     }
 

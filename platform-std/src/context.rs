@@ -304,6 +304,11 @@ impl Handle {
         self.0.core.give_way()
     }
 
+    /// The worker of this runtime that the calling thread is, if it is one.
+    pub fn current_worker(&self) -> Option<WorkerId> {
+        self.0.core.current_worker()
+    }
+
     /// The runtime's clock and timers.
     pub fn timers(&self) -> Timers {
         self.0.timers

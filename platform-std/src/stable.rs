@@ -16,6 +16,8 @@ use crate::{fork::Own, panics::lock};
 pub(crate) struct Kind {
     pub(crate) host: TypeId,
     pub(crate) slots: usize,
+    /// How many of them are spare.
+    pub(crate) spares: u16,
     /// Records that its recorder has room for, by worker; 0: it has none.
     pub(crate) records: usize,
     /// Tasks that its table of their activity has room for; 0: it has none.

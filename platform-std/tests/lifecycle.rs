@@ -194,3 +194,13 @@ fn runtimes_of_any_configuration_use_the_same_memory() {
     assert!(files_then <= files + 32, "{files} descriptors, then {files_then}");
     assert!(memory_then <= memory + (64 << 20), "{memory} bytes, then {memory_then}");
 }
+
+#[test]
+fn workers_have_the_names_that_a_closure_gives() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(1).name_fn(|_| "mine".into()).build().unwrap();
+    let (send, receive) = std::sync::mpsc::channel();
+    // This thread waits apart from the runtime, so that a worker runs the task.
+    rt.spawn(async move { send.send(thread::current().name().map(str::to_owned)) }).detach();
+    assert_eq!(receive.recv().unwrap().as_deref(), Some("mine"));
+}

@@ -380,3 +380,29 @@ fn a_foreign_block_on_in_a_task_has_no_end_of_its_budget() {
     });
     handle.join().unwrap();
 }
+
+#[test]
+fn workers_in_block_in_place_are_replaced() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(1).nesting(0).spares(3).build().unwrap();
+    let handle = *rt.handle();
+    assert_eq!(handle.block_in_place(|| handle.current_worker()), None);
+    let barrier = Arc::new(std::sync::Barrier::new(4));
+    let blocked: Vec<_> = (0..3)
+        .map(|_| {
+            let barrier = Arc::clone(&barrier);
+            rt.spawn(async move {
+                handle.block_in_place(|| barrier.wait());
+                handle.current_worker()
+            })
+        })
+        .collect();
+    // All of them are in their calls at once.
+    barrier.wait();
+    for task in blocked {
+        assert!(rt.block_on(task).unwrap().is_some());
+    }
+    let panics = rt.spawn(async move { handle.block_in_place(|| panic!("in place")) });
+    assert!(matches!(rt.block_on(panics), Err(JoinError::Panicked(_))));
+    assert_eq!(rt.block_on(rt.spawn(async { 7 })).unwrap(), 7);
+}

@@ -25,3 +25,10 @@ mod exit;
 mod orphans;
 
 pub use self::{child::Child, command::Command};
+
+/// Takes a child of the standard library that nothing waits for. It is reaped once it has ended, by a later call of this or a
+/// later spawn.
+pub fn adopt(child: std::process::Child) {
+    orphans::reap();
+    drop(orphans::Orphan::new(child));
+}

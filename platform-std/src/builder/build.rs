@@ -5,7 +5,7 @@ use std::io;
 
 use filch::{Scheduler, WorkerId, WorkerSlot};
 
-use super::{Builder, SPARES, WakeFn, default_workers};
+use super::{Builder, WakeFn, default_workers};
 use crate::{
     blocking::Pool,
     error::BuildError,
@@ -109,7 +109,7 @@ impl Builder {
             Some(_) => return Err(BuildError::TooManyWorkers(1)),
         }
         self.begin()?;
-        self.config = self.config.spares(0);
+        self = self.spares(0);
         let on_wake = self.on_wake.take().map(|WakeFn(f)| f);
         let runtime = self.prepare(1)?;
         prepare(&runtime).map_err(BuildError::Host)?;
@@ -130,20 +130,26 @@ impl Builder {
     #[doc(hidden)]
     pub fn build_bare<H: Host>(self) -> Result<Runtime<H>, BuildError> {
         self.begin()?;
-        let most = usize::from(WorkerId::MAX) + 1 - usize::from(SPARES);
+        let most = (usize::from(WorkerId::MAX) + 1).saturating_sub(usize::from(self.spares));
         let workers = match self.workers.map_or_else(|| default_workers(most), Ok)? {
             0 => return Err(BuildError::ZeroWorkers),
             n if n > most => return Err(BuildError::TooManyWorkers(most)),
             n => n,
         };
-        self.prepare(workers + usize::from(SPARES))
+        self.prepare(workers)
     }
 
     /// An executor without threads.
-    fn prepare<H: Host>(self, slots: usize) -> Result<Runtime<H>, BuildError> {
-        let places = Places::new(&self.affinity, slots.saturating_sub(usize::from(SPARES)))?;
-        let kind =
-            Kind { host: TypeId::of::<H>(), slots, records: self.records, tasks: self.tasks };
+    fn prepare<H: Host>(self, workers: usize) -> Result<Runtime<H>, BuildError> {
+        let places = Places::new(&self.affinity, workers)?;
+        let slots = workers + usize::from(self.spares);
+        let kind = Kind {
+            host: TypeId::of::<H>(),
+            slots,
+            spares: self.spares,
+            records: self.records,
+            tasks: self.tasks,
+        };
         let shared = match stable::take::<Shared<H>>(&kind) {
             Some(shared) => match self.use_again(shared)? {
                 true => shared,

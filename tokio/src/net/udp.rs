@@ -1,0 +1,315 @@
+//! UDP.
+
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::task::{Context, Poll, ready};
+use std::{io, net};
+
+use filch_linux::Direction;
+
+use crate::{
+    io::{Interest, ReadBuf, source::Source},
+    net::{
+        addr::{ToSocketAddrs, addrs, none},
+        datagram::{datagram, receive_from},
+        macros::{of_std, readiness},
+        options::{internet_options, option},
+    },
+};
+
+/// A UDP socket.
+pub struct UdpSocket {
+    io: Source<net::UdpSocket>,
+}
+
+of_std!(UdpSocket, net::UdpSocket);
+
+impl UdpSocket {
+    readiness!();
+    datagram!();
+    internet_options!();
+
+    option! {
+        /// Whether datagrams to all may be sent.
+        broadcast, set_broadcast: bool, broadcast, set_broadcast
+    }
+
+    option! {
+        /// Whether datagrams to an IPv4 group come back.
+        multicast_loop_v4, set_multicast_loop_v4: bool, multicast_loop_v4, set_multicast_loop_v4
+    }
+
+    option! {
+        /// How many hops datagrams to an IPv4 group may make.
+        multicast_ttl_v4, set_multicast_ttl_v4: u32, multicast_ttl_v4, set_multicast_ttl_v4
+    }
+
+    option! {
+        /// Whether datagrams to an IPv6 group come back.
+        multicast_loop_v6, set_multicast_loop_v6: bool, multicast_loop_v6, set_multicast_loop_v6
+    }
+
+    option! {
+        /// How many hops datagrams may make.
+        ttl, set_ttl: u32, ttl_v4, set_ttl_v4
+    }
+
+    /// A socket at the first address that can be bound.
+    ///
+    /// # Errors
+    /// The last one, if none can be bound.
+    pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
+        let mut last = None;
+        for addr in addrs(addr).await? {
+            let bound = net::UdpSocket::bind(addr).and_then(|socket| {
+                socket.set_nonblocking(true)?;
+                Ok(socket)
+            });
+            match bound {
+                Ok(socket) => return Self::over(socket),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(none))
+    }
+
+    /// The address of this end.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.local_addr()
+    }
+
+    /// The address of the peer.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.peer_addr()
+    }
+
+    /// Sets the peer, to the first address that is possible.
+    ///
+    /// # Errors
+    /// The last one, if none is.
+    pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
+        let mut last = None;
+        for addr in addrs(addr).await? {
+            match self.io.connect(addr) {
+                Ok(()) => return Ok(()),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(none))
+    }
+
+    /// Sends a datagram to the first address.
+    ///
+    /// # Errors
+    /// Those of the operating system; if the runtime has ended.
+    pub async fn send_to<A: ToSocketAddrs>(&self, buf: &[u8], addr: A) -> io::Result<usize> {
+        let Some(target) = addrs(addr).await?.next() else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "no addresses to send data to",
+            ));
+        };
+        self.io.async_io(Interest::WRITABLE, |io| io.send_to(buf, target)).await
+    }
+
+    /// As `send_to`, for callers with a context; one task waits at a time.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_send_to(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+        target: SocketAddr,
+    ) -> Poll<io::Result<usize>> {
+        self.io.poll_io(cx, Direction::Write, |io| io.send_to(buf, target))
+    }
+
+    /// As `send_to`, if that does not block.
+    ///
+    /// # Errors
+    /// `WouldBlock`; those of the operating system.
+    pub fn try_send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
+        self.io.try_io(Interest::WRITABLE, |io| io.send_to(buf, target))
+    }
+
+    /// Receives a datagram, and its sender; what has no room in the buffer is lost.
+    ///
+    /// # Errors
+    /// Those of the operating system; if the runtime has ended.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, it has received nothing.
+    pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io.async_io(Interest::READABLE, |io| io.recv_from(buf)).await
+    }
+
+    /// As `recv_from`, for callers with a context; one task waits at a time.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_recv_from(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<SocketAddr>> {
+        let op = |io: &net::UdpSocket| io.recv_from(buf.initialize_unfilled());
+        let (n, from) = ready!(self.io.poll_io(cx, Direction::Read, op))?;
+        buf.advance(n);
+        Poll::Ready(Ok(from))
+    }
+
+    /// As `recv_from`, if that does not block.
+    ///
+    /// # Errors
+    /// `WouldBlock`; those of the operating system.
+    pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io.try_io(Interest::READABLE, |io| io.recv_from(buf))
+    }
+
+    /// As `try_recv_from`, into the room of a buffer.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_recv_buf_from<B: bytes::BufMut>(
+        &self,
+        buf: &mut B,
+    ) -> io::Result<(usize, SocketAddr)> {
+        self.io.try_io(Interest::READABLE, |io| receive_from(buf, |room| io.recv_from(room)))
+    }
+
+    /// As `recv_from`, into the room of a buffer.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn recv_buf_from<B: bytes::BufMut>(
+        &self,
+        buf: &mut B,
+    ) -> io::Result<(usize, SocketAddr)> {
+        let op = |io: &net::UdpSocket| receive_from(buf, |room| io.recv_from(room));
+        self.io.async_io(Interest::READABLE, op).await
+    }
+
+    /// As `recv`, and leaves the datagram there.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.io.async_io(Interest::READABLE, |io| io.peek(buf)).await
+    }
+
+    /// As `peek`, for callers with a context; one task waits at a time.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let op = |io: &net::UdpSocket| io.peek(buf.initialize_unfilled());
+        let n = ready!(self.io.poll_io(cx, Direction::Read, op))?;
+        buf.advance(n);
+        Poll::Ready(Ok(()))
+    }
+
+    /// As `peek`, if that does not block.
+    ///
+    /// # Errors
+    /// `WouldBlock`; those of the operating system.
+    pub fn try_peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.io.try_io(Interest::READABLE, |io| io.peek(buf))
+    }
+
+    /// As `recv_from`, and leaves the datagram there.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io.async_io(Interest::READABLE, |io| io.peek_from(buf)).await
+    }
+
+    /// As `peek_from`, for callers with a context; one task waits at a time.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_peek_from(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<SocketAddr>> {
+        let op = |io: &net::UdpSocket| io.peek_from(buf.initialize_unfilled());
+        let (n, from) = ready!(self.io.poll_io(cx, Direction::Read, op))?;
+        buf.advance(n);
+        Poll::Ready(Ok(from))
+    }
+
+    /// As `peek_from`, if that does not block.
+    ///
+    /// # Errors
+    /// `WouldBlock`; those of the operating system.
+    pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io.try_io(Interest::READABLE, |io| io.peek_from(buf))
+    }
+
+    /// The sender of the next datagram, which stays there.
+    ///
+    /// # Errors
+    /// As `peek_from`.
+    pub async fn peek_sender(&self) -> io::Result<SocketAddr> {
+        self.io.async_io(Interest::READABLE, sender).await
+    }
+
+    /// As `peek_sender`, for callers with a context; one task waits at a time.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_peek_sender(&self, cx: &mut Context<'_>) -> Poll<io::Result<SocketAddr>> {
+        self.io.poll_io(cx, Direction::Read, sender)
+    }
+
+    /// As `peek_sender`, if that does not block.
+    ///
+    /// # Errors
+    /// `WouldBlock`; those of the operating system.
+    pub fn try_peek_sender(&self) -> io::Result<SocketAddr> {
+        self.io.try_io(Interest::READABLE, sender)
+    }
+
+    /// Joins an IPv4 group.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn join_multicast_v4(&self, multiaddr: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
+        self.io.join_multicast_v4(&multiaddr, &interface)
+    }
+
+    /// Joins an IPv6 group.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn join_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        self.io.join_multicast_v6(multiaddr, interface)
+    }
+
+    /// Leaves an IPv4 group.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn leave_multicast_v4(&self, multiaddr: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
+        self.io.leave_multicast_v4(&multiaddr, &interface)
+    }
+
+    /// Leaves an IPv6 group.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn leave_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        self.io.leave_multicast_v6(multiaddr, interface)
+    }
+}
+
+fn sender(io: &net::UdpSocket) -> io::Result<SocketAddr> {
+    io.peek_from(&mut []).map(|(_, from)| from)
+}

@@ -1,0 +1,15 @@
+//! Signals.
+
+pub mod unix;
+
+/// Waits for Ctrl-C (`SIGINT`), from its first poll on. Afterwards the signal no longer ends the program by itself.
+///
+/// # Errors
+/// Those of the operating system.
+///
+/// # Panics
+/// If there is no runtime, or it has no I/O.
+pub async fn ctrl_c() -> std::io::Result<()> {
+    unix::signal(unix::SignalKind::interrupt())?.recv().await;
+    Ok(())
+}

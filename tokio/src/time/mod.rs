@@ -1,0 +1,19 @@
+//! Time: sleeps, timeouts, intervals, and a clock that tests can stop.
+
+mod clock;
+pub mod error;
+mod instant;
+mod interval;
+mod sleep;
+mod timeout;
+
+pub(crate) use self::clock::Clock;
+pub use self::{
+    clock::{advance, pause, resume},
+    instant::Instant,
+    interval::{Interval, MissedTickBehavior, interval, interval_at},
+    sleep::{Sleep, sleep, sleep_until},
+    timeout::{Timeout, timeout, timeout_at},
+};
+#[doc(no_inline)]
+pub use core::time::Duration;

@@ -1,0 +1,189 @@
+//! What programs rely on: where tasks run, what cancels them, what blocks. tokio's own tests are run by `tokio/check.sh`.
+
+use core::time::Duration;
+use std::{
+    io::{Read, Write},
+    sync::{Arc, Barrier, mpsc},
+    thread,
+};
+
+use filch_test_support::{Drops, watchdog};
+use filch_tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream, UnixStream},
+    runtime::{Builder, Handle, LocalOptions, Runtime, RuntimeFlavor},
+    sync::oneshot,
+    task, time,
+};
+
+fn threaded(workers: usize) -> Runtime {
+    Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap()
+}
+
+fn current() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn a_current_thread_runtime_runs_its_tasks_in_block_on_on_the_caller() {
+    let _watchdog = watchdog();
+    let runtime = current();
+    assert_eq!(runtime.handle().runtime_flavor(), RuntimeFlavor::CurrentThread);
+    let (send, receive) = mpsc::channel();
+    runtime.spawn(async move { send.send(thread::current().id()).unwrap() });
+    assert!(receive.try_recv().is_err());
+    runtime.block_on(task::yield_now());
+    assert_eq!(receive.try_recv(), Ok(thread::current().id()));
+}
+
+#[test]
+fn a_dropped_handle_leaves_its_task_and_an_abort_ends_it() {
+    let _watchdog = watchdog();
+    for runtime in [current(), threaded(2)] {
+        runtime.block_on(async {
+            let (send, receive) = oneshot::channel();
+            drop(task::spawn(async { send.send(7) }));
+            assert_eq!(receive.await, Ok(7));
+
+            let stuck = task::spawn(core::future::pending::<()>());
+            let id = stuck.id();
+            stuck.abort();
+            let error = stuck.await.unwrap_err();
+            assert!(error.is_cancelled());
+            assert_eq!(error.to_string(), format!("task {id} was cancelled"));
+
+            let panics = task::spawn(async { panic!("boom") });
+            let id = panics.id();
+            let error: task::JoinError = panics.await.map(|(): ()| ()).unwrap_err();
+            assert_eq!(error.to_string(), format!("task {id} panicked with message \"boom\""));
+        });
+    }
+}
+
+#[test]
+fn the_end_of_a_runtime_drops_its_tasks_inside_it() {
+    let _watchdog = watchdog();
+    struct Inside(mpsc::Sender<bool>);
+    impl Drop for Inside {
+        fn drop(&mut self) {
+            let _ = self.0.send(Handle::try_current().is_ok());
+        }
+    }
+    for runtime in [current(), threaded(2)] {
+        let (send, receive) = mpsc::channel();
+        let inside = Inside(send);
+        let task = runtime.spawn(async move {
+            let _inside = inside;
+            core::future::pending::<()>().await;
+        });
+        drop(runtime);
+        assert_eq!(receive.recv(), Ok(true));
+        assert!(current().block_on(task).unwrap_err().is_cancelled());
+    }
+}
+
+#[test]
+fn workers_that_block_in_place_are_replaced() {
+    let _watchdog = watchdog();
+    let runtime = threaded(1);
+    const BLOCKED: usize = 4;
+    let barrier = Arc::new(Barrier::new(BLOCKED + 1));
+    let blocked: Vec<_> = (0..BLOCKED)
+        .map(|_| {
+            let barrier = Arc::clone(&barrier);
+            runtime.spawn(async move { task::block_in_place(|| barrier.wait()) })
+        })
+        .collect();
+    // Each of them is in its call before one leaves it.
+    barrier.wait();
+    for task in blocked {
+        runtime.block_on(task).unwrap();
+    }
+    let panics = runtime.spawn(async { task::block_in_place(|| panic!("in place")) });
+    assert!(runtime.block_on(panics).map(|(): ()| ()).unwrap_err().is_panic());
+    assert_eq!(runtime.block_on(runtime.spawn(async { 7 })).unwrap(), 7);
+}
+
+#[test]
+fn the_end_of_a_stream_that_comes_with_its_last_bytes_is_seen() {
+    let _watchdog = watchdog();
+    for runtime in [current(), threaded(2)] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let peer = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            (0..1_000).for_each(|_| stream.write_all(b"0123456789").unwrap());
+        });
+        let read = runtime.block_on(async {
+            let mut bytes = Vec::new();
+            TcpStream::connect(addr).await.unwrap().read_to_end(&mut bytes).await.unwrap();
+            bytes.len()
+        });
+        assert_eq!(read, 10_000);
+        peer.join().unwrap();
+    }
+}
+
+#[test]
+fn an_accepted_stream_and_both_ends_of_a_pair_can_be_used_at_once() {
+    let _watchdog = watchdog();
+    current().block_on(async {
+        let (mut a, b) = UnixStream::pair().unwrap();
+        assert_eq!(a.try_write(b"hi").unwrap(), 2);
+        assert!(a.try_read(&mut [0]).is_err());
+        b.readable().await.unwrap();
+        let (_, mut write) = a.split();
+        write.shutdown().await.unwrap();
+        let mut both = [0; 8];
+        assert_eq!(b.try_read(&mut both).unwrap(), 2);
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let client = thread::spawn(move || {
+            let mut client = std::net::TcpStream::connect(addr).unwrap();
+            let mut text = String::new();
+            client.read_to_string(&mut text).unwrap();
+            text
+        });
+        let (stream, _) = listener.accept().await.unwrap();
+        assert_eq!(stream.try_write(b"now").unwrap(), 3);
+        drop(stream);
+        assert_eq!(client.join().unwrap(), "now");
+    });
+}
+
+#[test]
+fn a_stopped_clock_moves_when_nothing_is_runnable() {
+    let _watchdog = watchdog();
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let begin = time::Instant::now();
+        time::sleep(Duration::from_secs(86_400)).await;
+        assert_eq!(begin.elapsed(), Duration::from_secs(86_400));
+        let late = time::timeout(Duration::from_secs(1), core::future::pending::<()>());
+        assert!(late.await.is_err());
+    });
+}
+
+#[test]
+fn a_local_runtime_has_tasks_that_are_not_send() {
+    let _watchdog = watchdog();
+    let drops = Drops::new();
+    let runtime =
+        Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+    let local = std::rc::Rc::new(drops.tally());
+    let kept = runtime.spawn_local({
+        let local = std::rc::Rc::clone(&local);
+        async move {
+            let _local = local;
+            core::future::pending::<()>().await;
+        }
+    });
+    let count = runtime.block_on(async {
+        task::spawn_local(async move { std::rc::Rc::strong_count(&local) }).await
+    });
+    assert_eq!(count.unwrap(), 2);
+    drop(runtime);
+    assert_eq!(drops.count(), 1);
+    assert!(kept.is_finished());
+}
