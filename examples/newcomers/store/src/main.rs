@@ -1,22 +1,25 @@
 //! Keys and values by gRPC, kept in the PostgreSQL of `DATABASE_URL`.
 
-use filch_linux::{hyper::serve, net::TcpListener};
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use store::{Entry, Key, Nothing, store_server as server};
-use tonic::{Request, Response, Status};
+use tonic::{
+    Request, Response, Status,
+    transport::{Server, server::TcpIncoming},
+};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
 #[filch_linux::main]
 async fn main() -> Result<(), Error> {
-    let addr = std::env::args().nth(1).unwrap_or("127.0.0.1:50051".into());
+    let addr = std::env::args().nth(1).unwrap_or("127.0.0.1:50051".into()).parse()?;
     let database = std::env::var("DATABASE_URL").map_err(|_| "DATABASE_URL is not set")?;
     let pool = PgPoolOptions::new().max_connections(8).connect(&database).await?;
     let table = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BYTEA NOT NULL)";
     sqlx::query(table).execute(&pool).await?;
-    let listener = TcpListener::bind(addr).await?;
-    println!("listening on http://{}", listener.local_addr()?);
-    Ok(serve(listener, server::StoreServer::new(Store(pool))).await?)
+    let incoming = TcpIncoming::bind(addr)?.with_nodelay(Some(true));
+    println!("listening on http://{}", incoming.local_addr()?);
+    let service = server::StoreServer::new(Store(pool));
+    Ok(Server::builder().add_service(service).serve_with_incoming(incoming).await?)
 }
 
 struct Store(PgPool);
