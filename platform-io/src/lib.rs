@@ -81,6 +81,7 @@ mod source;
 pub mod tokio;
 mod whole;
 
+pub use filch::io::{Direction, Event, Ready};
 #[cfg(all(feature = "macros", feature = "polling"))]
 pub use filch_macros::{io_main as main, io_test as test};
 #[cfg(feature = "recorder")]
