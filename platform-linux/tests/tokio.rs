@@ -6,7 +6,7 @@ mod os;
 use core::{future::Future, panic::AssertUnwindSafe, time::Duration};
 use std::{fs, panic::catch_unwind, sync::mpsc, thread, time::Instant};
 
-use filch_linux::{Runtime, WorkerId, spawn, spawn_blocking, spawn_local, time};
+use filch_linux::{LocalRuntime, Runtime, WorkerId, spawn, spawn_blocking, spawn_local, time};
 use filch_test_support::{Drops, Flag, until};
 use os::{alone, watchdog};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -159,6 +159,55 @@ fn runtimes_in_runtimes_have_each_their_own() {
         assert_eq!(here(), Some(of_one));
     }))
     .unwrap();
+    assert_eq!(here(), None);
+}
+
+fn local() -> LocalRuntime {
+    filch_linux::builder().build_local().unwrap()
+}
+
+#[test]
+fn a_runtime_of_one_thread_leaves_other_code_where_it_is() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    let task = rt.handle().spawn_pinned(WorkerId::new(0), async {
+        let outer = here();
+        let holds = spawn_local(async move {
+            let inner = local();
+            assert_eq!(here(), outer);
+            assert_ne!(inner.block_on(async { here() }), outer);
+            filch_linux::yield_now().await;
+            drop(inner);
+            assert_eq!(here(), outer);
+        })
+        .unwrap();
+        filch_linux::yield_now().await;
+        // Another task, while that one has a runtime.
+        assert_eq!(here(), outer);
+        holds.await.unwrap();
+        assert_eq!(here(), outer);
+    });
+    rt.block_on(task.unwrap()).unwrap();
+}
+
+#[test]
+fn runtimes_of_one_thread_end_in_any_order() {
+    let _watchdog = watchdog();
+    let (one, two) = (local(), local());
+    let of_one = here();
+    assert_eq!(one.block_on(async { here() }), of_one);
+    two.block_on(async {
+        let of_two = here();
+        assert_ne!(of_two, of_one);
+        drop(one);
+        assert_eq!(here(), of_two);
+        assert_eq!(uses_tokio().await, 5);
+    });
+    drop(two);
+    assert_eq!(here(), None);
+    let three = local();
+    let handle = *three.handle();
+    handle.block_on(async move { drop(three) });
     assert_eq!(here(), None);
 }
 

@@ -255,7 +255,8 @@ impl Handle {
     }
 
     /// Spawns a task that need not be `Send`. The caller is a pinned task or another local one, and
-    /// the new task shares its worker. In a [`LocalRuntime`](crate::LocalRuntime) the caller is any code of its thread.
+    /// the new task shares its worker. In a [`LocalRuntime`](crate::LocalRuntime) the caller is any code of its thread, but not a
+    /// fork-join run that began between two polls.
     ///
     /// # Errors
     /// [`SpawnError`], with the future; also if the caller is neither: a task that is not pinned

@@ -184,6 +184,8 @@ struct Seat {
     below: Cell<*const Seat>,
     /// The runtime that the thread was in before.
     before: Cell<Option<Handle>>,
+    /// The host's [`Entry`](crate::Entry) was entered.
+    entered: Cell<bool>,
     /// The thread, for other threads: a number alone.
     #[cfg(all(feature = "stacks", target_os = "linux"))]
     thread: AtomicI32,
@@ -201,6 +203,7 @@ impl Seat {
             worker: Cell::new(WorkerId::new(0)),
             below: Cell::new(null()),
             before: Cell::new(None),
+            entered: Cell::new(false),
             #[cfg(all(feature = "stacks", target_os = "linux"))]
             thread: AtomicI32::new(0),
         }
@@ -384,7 +387,11 @@ impl<H: Host> Hosted<H> {
         }
         // SAFETY: the caller's contract.
         unsafe { self.host.set_worker(Some(worker)) };
-        if let Some(entry) = self.host.entry() {
+        // The thread of a runtime of one thread stays in the runtime that it is in (`LocalRuntime::enter`).
+        let stays = self.is_local() && seat.before.get().is_some();
+        let entry = self.host.entry().filter(|_| !stays);
+        seat.entered.set(entry.is_some());
+        if let Some(entry) = entry {
             entry.enter();
         }
     }
@@ -392,7 +399,8 @@ impl<H: Host> Hosted<H> {
     /// # Safety
     /// As [`Platform::set_worker`], with `None`.
     unsafe fn leave(&self) {
-        if let Some(entry) = self.host.entry() {
+        let entered = self.current_worker().is_some_and(|me| self.seats[me.index()].entered.get());
+        if let Some(entry) = self.host.entry().filter(|_| entered) {
             entry.leave();
         }
         // SAFETY: the caller's contract.

@@ -160,13 +160,13 @@ impl<'scope, 'env> TaskScope<'scope, 'env> {
             let output = future.await;
             *lock(&place) = Some(output);
         });
-        // SAFETY: the lifetime alone changes. The body, and all that it holds, is dropped before the task's count is down (the order of fields
-        // in `Scoped`, which nothing takes apart), and so before the scope ends (INV-SCOPE). A task that is leaked keeps its count.
+        // SAFETY: the lifetime alone changes. The body, and all that it holds, is dropped before the task's count is down (the drop of
+        // `Scoped`, which nothing takes apart), and so before the scope ends (INV-SCOPE). A task that is leaked keeps its count.
         let body = unsafe { mem::transmute::<Body<'scope>, Body<'static>>(body) };
         self.latch.up(1);
         let counted =
             Counted { latch: NonNull::from(&self.latch), panics: NonNull::from(&self.panics) };
-        let task = self.handle.spawn(Scoped { body, counted });
+        let task = self.handle.spawn(Scoped { body: Some(body), panicked: false, counted });
         ScopedHandle { task, output, panics: &self.panics }
     }
 
@@ -186,9 +186,30 @@ type Body<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// A task of a scope.
 struct Scoped {
-    body: Body<'static>,
-    /// The last field: the body has been dropped before.
+    /// Until the drop.
+    body: Option<Body<'static>>,
+    /// Its panic has been counted: the handle shows one alone.
+    panicked: bool,
+    /// The body has been dropped before.
     counted: Counted,
+}
+
+impl Scoped {
+    /// Calls code of the body, and counts its panic.
+    fn counting<R>(&mut self, f: impl FnOnce(&mut Option<Body<'static>>) -> R) -> R {
+        // SAFETY: INV-SCOPE: the task counts.
+        let panics = unsafe { self.counted.panics.as_ref() };
+        let unwinds = Unwinds { panics, panicked: &mut self.panicked };
+        let output = f(&mut self.body);
+        mem::forget(unwinds);
+        output
+    }
+}
+
+impl Drop for Scoped {
+    fn drop(&mut self) {
+        self.counting(|body| *body = None);
+    }
 }
 
 /// One count of a scope's latch. INV-SCOPE.
@@ -207,13 +228,18 @@ impl Drop for Counted {
     }
 }
 
-/// Counts a panic of the poll in which it is dropped.
-struct Unwinds<'a>(&'a AtomicUsize);
+/// Counts the panic in which it is dropped, if it is the task's first.
+struct Unwinds<'a> {
+    panics: &'a AtomicUsize,
+    panicked: &'a mut bool,
+}
 
 impl Drop for Unwinds<'_> {
     fn drop(&mut self) {
-        // Ordering: Relaxed: the latch and the task's output order it.
-        self.0.fetch_add(1, Ordering::Relaxed);
+        if !mem::replace(self.panicked, true) {
+            // Ordering: Relaxed: the latch and the task's output order it.
+            self.panics.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -221,12 +247,10 @@ impl Future for Scoped {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = self.get_mut();
-        // SAFETY: INV-SCOPE: the task counts.
-        let unwinds = Unwinds(unsafe { this.counted.panics.as_ref() });
-        let polled = this.body.as_mut().poll(cx);
-        mem::forget(unwinds);
-        polled
+        self.get_mut().counting(|body| match body {
+            Some(body) => body.as_mut().poll(cx),
+            None => unreachable!("only the drop takes it"),
+        })
     }
 }
 

@@ -4,8 +4,9 @@ mod common;
 
 use core::{
     cell::{Cell, RefCell},
-    future::pending,
+    future::{Future, pending, poll_fn},
     panic::AssertUnwindSafe,
+    pin::pin,
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
     time::Duration,
 };
@@ -277,6 +278,31 @@ fn it_ends_inside_its_own_poll() {
     assert_eq!(NoRuntime, filch_std::Handle::current().unwrap_err());
     // The thread may have another.
     assert_eq!(local().block_on(async { 7 }), 7);
+}
+
+#[test]
+fn a_block_on_goes_on_after_its_runtime() {
+    let _watchdog = watchdog();
+    let (rt, flag) = (local(), Flag::new());
+    let (handle, sets, (begin, begun)) = (*rt.handle(), flag.clone(), mpsc::channel());
+    let other = thread::spawn(move || {
+        begun.recv().unwrap();
+        sets.set();
+    });
+    let output = handle.block_on(async move {
+        drop(rt);
+        // The thread is a worker no more, and another one wakes it.
+        let mut wait = pin!(flag.wait());
+        poll_fn(|cx| {
+            let polled = wait.as_mut().poll(cx);
+            let _ = begin.send(());
+            polled
+        })
+        .await;
+        7
+    });
+    assert_eq!(output, 7);
+    other.join().unwrap();
 }
 
 #[test]

@@ -4,12 +4,13 @@ mod common;
 
 use core::{
     cell::Cell,
-    future::pending,
+    future::{pending, poll_fn},
     panic::AssertUnwindSafe,
     sync::atomic::{
         AtomicBool, AtomicUsize,
         Ordering::{Relaxed, SeqCst},
     },
+    task::Poll,
 };
 use std::{panic::catch_unwind, rc::Rc, sync::Mutex, thread};
 
@@ -116,6 +117,46 @@ fn a_panic_that_no_handle_shows_is_the_scopes() {
     let panic = catch_unwind(AssertUnwindSafe(|| scope(false))).unwrap_err();
     assert_eq!(message(&*panic), "a task of the scope panicked");
     assert_eq!(ended.load(SeqCst), 2);
+}
+
+/// Panics in its drop.
+struct Trap;
+
+impl Drop for Trap {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            panic!("in a drop");
+        }
+    }
+}
+
+#[test]
+fn a_panic_in_the_drop_of_a_task_counts_once() {
+    let _watchdog = watchdog();
+    let rt = runtime(1);
+    // In a poll, or as an abort drops it.
+    let scope = |panics: bool, joins: bool| {
+        rt.handle().scope(|scope| {
+            let begun = Flag::new();
+            let (begins, trap) = (begun.clone(), Trap);
+            let task = scope.spawn(poll_fn(move |_| {
+                let _trap = &trap;
+                begins.set();
+                assert!(!panics, "in a poll");
+                Poll::<()>::Pending
+            }));
+            until(|| begun.is_set());
+            if !panics {
+                task.abort();
+            }
+            joins.then(|| assert!(task.join().unwrap_err().is_panic()))
+        })
+    };
+    for panics in [false, true] {
+        assert_eq!(scope(panics, true), Some(()), "its handle has shown the panic");
+        let panic = catch_unwind(AssertUnwindSafe(|| scope(panics, false))).unwrap_err();
+        assert_eq!(message(&*panic), "a task of the scope panicked");
+    }
 }
 
 #[test]

@@ -46,7 +46,7 @@ struct Queue {
     /// Those whose order is first in, first out; each has a job above that takes the oldest of them.
     fifo: Fifo,
     /// Parts of broadcasts, for the queue's own worker. Each has a ticket that is pinned there.
-    mail: Fifo,
+    mail: Letters,
 }
 
 /// INV-TICKET: there are at least as many tickets that have not run as there are jobs. Some find nothing: a worker that takes
@@ -73,9 +73,44 @@ impl Fifo {
             job.run();
         }
     }
+}
+
+/// Jobs in the order in which they came, with their numbers, and how many have come.
+#[derive(Default)]
+struct Letters(Mutex<(VecDeque<(u64, Job)>, u64)>);
+
+impl Letters {
+    /// Returns the job's number.
+    fn push(&self, job: Job) -> u64 {
+        let (jobs, number) = &mut *lock(&self.0);
+        *number += 1;
+        jobs.push_back((*number, job));
+        *number
+    }
 
     fn is_empty(&self) -> bool {
-        lock(&self.0).is_empty()
+        lock(&self.0).0.is_empty()
+    }
+
+    /// Runs the oldest.
+    fn run_one(&self) {
+        let oldest = lock(&self.0).0.pop_front();
+        if let Some((_, job)) = oldest {
+            job.run();
+        }
+    }
+
+    /// Runs the job of this number, if it has not run. No other: the ticket of another may wait below on the stack, and what is between
+    /// may wait for this one.
+    fn run(&self, number: u64) {
+        let take = |(jobs, _): &mut (VecDeque<(u64, Job)>, u64)| {
+            let at = jobs.iter().position(|(of, _)| *of == number)?;
+            jobs.remove(at)
+        };
+        let found = take(&mut lock(&self.0));
+        if let Some((_, job)) = found {
+            job.run();
+        }
     }
 }
 
@@ -171,9 +206,9 @@ impl Registry {
     pub(crate) fn push_to_all(&self, mut job: impl FnMut(usize) -> Job) {
         Handle::set_errands(|| current::known(Registry::find_mail).flatten());
         for at in 0..self.num_threads() {
-            let mail = Mail { registry: self.refer(), at };
+            let number = self.queues[at].mail.push(job(at));
+            let mail = Mail { registry: self.refer(), at, number };
             let worker = WorkerId::new(at as u16);
-            self.queues[at].mail.push(job(at));
             // As in `push_to`.
             drop(self.handle.spawn_pinned(worker, async move { drop(mail) }));
             self.handle.unpark(worker);
@@ -276,10 +311,11 @@ impl Drop for Ticket {
     }
 }
 
-/// A ticket for a worker's mail, as above.
+/// A ticket for a job of a worker's mail, as above.
 struct Mail {
     registry: RegistryRef,
     at: usize,
+    number: u64,
 }
 
 impl Drop for Mail {
@@ -288,6 +324,6 @@ impl Drop for Mail {
         while let Some(before) = self.registry.take(self.at) {
             before.run();
         }
-        self.registry.queues[self.at].mail.run_one();
+        self.registry.queues[self.at].mail.run(self.number);
     }
 }

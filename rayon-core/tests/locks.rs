@@ -12,7 +12,7 @@ use std::{
 
 use filch_std::Runtime;
 use filch_test_support::{until, watchdog};
-use rayon_core::{ThreadPool, ThreadPoolBuilder, broadcast, join, scope, spawn};
+use rayon_core::{ThreadPool, ThreadPoolBuilder, broadcast, join, scope, spawn, spawn_broadcast};
 
 const THREADS: usize = 4;
 const ROUNDS: usize = 20;
@@ -184,6 +184,24 @@ fn a_worker_that_waits_in_a_join_takes_part_in_broadcasts() {
             })
         });
         assert_eq!(indices, [0, 1]);
+    }
+}
+
+/// A thread comes to its part when it has done what it has spawned; that has a broadcast of its own, which must not take the first's place.
+#[test]
+fn a_broadcast_in_what_comes_before_a_broadcast_ends() {
+    let _watchdog = watchdog();
+    let pool = pool(1);
+    for _ in 0..ROUNDS {
+        let (send, ends) = mpsc::channel();
+        pool.install(|| {
+            for _ in 0..8 {
+                let send = send.clone();
+                spawn(move || send.send(broadcast(|_| ()).len()).unwrap());
+            }
+            spawn_broadcast(move |_| send.send(0).unwrap());
+        });
+        assert_eq!(ends.iter().sum::<usize>(), 8);
     }
 }
 

@@ -311,6 +311,7 @@ impl<F: Parts> Settings<F> {
         let [low, high] = &self.seed;
         u64::from(high.get()) << 32 | u64::from(low.get())
     }
+
     #[inline(always)]
     pub(crate) fn stealing(&self) -> bool {
         F::Cores::ON && self.stealing.get() != 0

@@ -1,6 +1,6 @@
 //! The tokio runtime beside a runtime: its driver has a thread of its own, and all other threads have its handle.
 
-use core::{cell::RefCell, future::pending, mem::ManuallyDrop, panic::AssertUnwindSafe};
+use core::{cell::RefCell, future::pending, mem::ManuallyDrop, panic::AssertUnwindSafe, ptr::null};
 use std::{
     io,
     panic::catch_unwind,
@@ -23,9 +23,16 @@ struct Running {
 }
 
 thread_local! {
-    /// What the calling thread is in, the innermost last; `None` for a runtime without a companion. What is still there as the thread
-    /// ends is leaked, as tokio's own value of the thread may be gone by then.
-    static ENTERED: RefCell<Vec<ManuallyDrop<Option<Entered>>>> = const { RefCell::new(Vec::new()) };
+    /// What the calling thread is in, the innermost last. What is still there as the thread ends is leaked, as tokio's own value of the
+    /// thread may be gone by then.
+    static ENTERED: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Place {
+    /// Whose it is; null once that was left. It ends with those above it, as tokio wants its guards dropped in order.
+    of: *const Companion,
+    /// `None` for a runtime without a companion.
+    entered: ManuallyDrop<Option<Entered>>,
 }
 
 impl Companion {
@@ -62,13 +69,27 @@ impl Entry for Companion {
         let handle = self.running().as_ref().map(|running| Arc::clone(&running.handle));
         let entered = ManuallyDrop::new(handle.and_then(Entered::new));
         // A thread that is about to end has no place for it.
-        let _ = ENTERED.try_with(|all| all.borrow_mut().push(entered));
+        let _ = ENTERED.try_with(|all| all.borrow_mut().push(Place { of: self, entered }));
     }
 
     fn leave(&self) {
-        let Ok(Some(last)) = ENTERED.try_with(|all| all.borrow_mut().pop()) else { return };
-        // It panics, and has printed why, if the program has kept a guard of its own on this thread.
-        drop(catch_unwind(AssertUnwindSafe(|| drop(ManuallyDrop::into_inner(last)))));
+        let mark = |all: &RefCell<Vec<Place>>| {
+            let mut all = all.borrow_mut();
+            if let Some(last) = all.iter_mut().rfind(|place| core::ptr::eq(place.of, self)) {
+                last.of = null();
+            }
+        };
+        let pop = |all: &RefCell<Vec<Place>>| {
+            let mut all = all.borrow_mut();
+            let is_over = all.last().is_some_and(|place| place.of.is_null());
+            if is_over { all.pop() } else { None }
+        };
+        let _ = ENTERED.try_with(mark);
+        while let Ok(Some(last)) = ENTERED.try_with(pop) {
+            let last = ManuallyDrop::into_inner(last.entered);
+            // It panics, and has printed why, if the program has kept a guard of its own on this thread.
+            drop(catch_unwind(AssertUnwindSafe(|| drop(last))));
+        }
     }
 }
 
