@@ -5,12 +5,13 @@ use core::marker::PhantomData;
 use crate::context::{Handle, enter};
 
 /// What else is done in each thread that is in a runtime: its workers, also the threads that help it for a while; those of its blocking
-/// pool; callers of [`Handle::block_on`]. The calls of a thread pair like brackets, also those of several runtimes. Neither unwinds.
+/// pool; callers of [`Handle::block_on`]. The calls of a thread mostly pair like brackets, also those of several runtimes; but runtimes of one
+/// thread come and go in any order. Neither unwinds.
 pub trait Entry: Sync {
     /// The calling thread is in the runtime from now on.
     fn enter(&self);
 
-    /// The end of the last [`enter`](Self::enter) of the calling thread.
+    /// The end of the calling thread's last [`enter`](Self::enter) of this runtime that has not ended; nothing if there is none.
     fn leave(&self);
 }
 

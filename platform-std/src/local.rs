@@ -133,6 +133,9 @@ impl<H: Host> LocalRuntime<H> {
         if before.is_some() {
             // Code of another runtime goes on in that.
             context::enter(before);
+            if let Some(entry) = runtime.handle().0.entry {
+                entry.leave();
+            }
         }
         be_punctual();
         executor.platform().on_wake.set(on_wake, thread::yield_now);

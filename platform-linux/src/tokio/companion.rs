@@ -22,10 +22,13 @@ struct Running {
     thread: thread::JoinHandle<()>,
 }
 
+/// What a thread is in, by the address of the companion; `None` for a runtime without one.
+type In = (usize, ManuallyDrop<Option<Entered>>);
+
 thread_local! {
-    /// What the calling thread is in, the innermost last; `None` for a runtime without a companion. What is still there as the thread
-    /// ends is leaked, as tokio's own value of the thread may be gone by then.
-    static ENTERED: RefCell<Vec<ManuallyDrop<Option<Entered>>>> = const { RefCell::new(Vec::new()) };
+    /// What the calling thread is in, the innermost last. What is still there as the thread ends is leaked, as tokio's own value of the
+    /// thread may be gone by then.
+    static ENTERED: RefCell<Vec<In>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Companion {
@@ -52,6 +55,10 @@ impl Companion {
         }
     }
 
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
+    }
+
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,16 +67,32 @@ impl Companion {
 impl Entry for Companion {
     fn enter(&self) {
         let handle = self.running().as_ref().map(|running| Arc::clone(&running.handle));
-        let entered = ManuallyDrop::new(handle.and_then(Entered::new));
-        // A thread that is about to end has no place for it.
-        let _ = ENTERED.try_with(|all| all.borrow_mut().push(entered));
+        push(self.address(), handle);
     }
 
     fn leave(&self) {
-        let Ok(Some(last)) = ENTERED.try_with(|all| all.borrow_mut().pop()) else { return };
-        // It panics, and has printed why, if the program has kept a guard of its own on this thread.
-        drop(catch_unwind(AssertUnwindSafe(|| drop(ManuallyDrop::into_inner(last)))));
+        // tokio's guards end in the reverse order of their beginnings: those above are taken off too, and put on again.
+        let above = ENTERED.try_with(|all| {
+            let mut all = all.borrow_mut();
+            let at = all.iter().rposition(|(of, _)| *of == self.address())?;
+            Some(all.split_off(at))
+        });
+        let Ok(Some(above)) = above else { return };
+        let handle = |(of, entered): &In| (*of, entered.as_ref().map(|e| Arc::clone(&e.handle)));
+        let again: Vec<_> = above.iter().skip(1).map(handle).collect();
+        for (_, entered) in above.into_iter().rev() {
+            // It panics, and has printed why, if the program has kept a guard of its own on this thread.
+            drop(catch_unwind(AssertUnwindSafe(|| drop(ManuallyDrop::into_inner(entered)))));
+        }
+        again.into_iter().for_each(|(of, handle)| push(of, handle));
     }
+}
+
+/// The calling thread is in this from now on.
+fn push(of: usize, handle: Option<Arc<Handle>>) {
+    let entered = ManuallyDrop::new(handle.and_then(Entered::new));
+    // A thread that is about to end has no place for it.
+    let _ = ENTERED.try_with(|all| all.borrow_mut().push((of, entered)));
 }
 
 /// The calling thread is in a tokio runtime until this is dropped.
@@ -77,7 +100,7 @@ impl Entry for Companion {
 /// INV-ENTERED: the guard borrows what the `Arc` points to. It is the first field, so it is dropped first.
 struct Entered {
     _guard: EnterGuard<'static>,
-    _handle: Arc<Handle>,
+    handle: Arc<Handle>,
 }
 
 impl Entered {
@@ -88,7 +111,7 @@ impl Entered {
         let guard = handle.enter();
         // SAFETY: INV-ENTERED: the handle lives as long as the guard, and stays in its place when the `Arc` moves.
         let guard = unsafe { core::mem::transmute::<EnterGuard<'_>, EnterGuard<'static>>(guard) };
-        Some(Self { _guard: guard, _handle: handle })
+        Some(Self { _guard: guard, handle })
     }
 }
 
