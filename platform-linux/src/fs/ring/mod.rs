@@ -20,7 +20,7 @@ use std::{
 };
 
 use filch::atomic::{AtomicBool, AtomicUsize, Ordering};
-use filch_std::Handle;
+use filch_std::{Handle, contain};
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use slab::Slab;
 
@@ -183,19 +183,26 @@ impl Landed {
         self.len += 1;
     }
 
-    /// Returns the number of tasks that were woken.
+    /// Returns the number of tasks that were woken. Does not panic.
     fn wake(&mut self) -> usize {
         let mut woken = 0;
         for (waker, flight) in self.flights[..self.len].iter_mut().filter_map(Option::take) {
             woken += usize::from(waker.is_some());
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+            wake(waker);
             drop(flight);
         }
         self.len = 0;
         woken
     }
+}
+
+/// A waker that panics keeps nothing else from what is to be done, such as the wakes of others; its panic has been printed.
+fn wake(mut waker: Option<Waker>) {
+    drop(contain(&mut || {
+        if let Some(waker) = waker.take() {
+            waker.wake();
+        }
+    }));
 }
 
 enum Started {
@@ -391,9 +398,7 @@ impl Open {
             // INV-FLIGHT: the kernel may still use the memory.
             let waker = flight.lose();
             core::mem::forget(flight);
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+            wake(waker);
         }
     }
 }
