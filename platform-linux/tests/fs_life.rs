@@ -20,7 +20,7 @@ use std::{
     thread,
 };
 #[cfg(feature = "io-uring")]
-use std::{sync::Arc, task::Wake};
+use std::{os::fd::AsRawFd, sync::Arc, task::Wake};
 
 use filch_linux::fs::{self, File, OpenOptions, Way};
 use fs_common::{builder, ways};
@@ -272,6 +272,33 @@ fn one_thread_is_enough() {
         assert_eq!(std_fs::read_dir(&scratch.0).unwrap().count(), 0);
         assert!(runtime.handle().blocking_metrics().threads <= 1);
     }
+}
+
+/// As those of epoll, it may be closed behind the runtime's back.
+#[cfg(feature = "io-uring")]
+#[test]
+fn where_other_code_closes_the_ring_the_pool_reads() {
+    alone("where_other_code_closes_the_ring_the_pool_reads", || {
+        let runtime = builder(Way::Ring).workers(1).build_local().unwrap();
+        runtime.block_on(async {
+            let file = File::open("/proc/self/exe").await.unwrap();
+            let null = std_fs::File::open("/dev/null").unwrap();
+            let fds = std_fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
+            let is_ring = |fd: &std_fs::DirEntry| {
+                std_fs::read_link(fd.path()).is_ok_and(|to| to.ends_with("anon_inode:[io_uring]"))
+            };
+            let rings: Vec<_> = fds.filter(is_ring).map(|fd| fd.file_name()).collect();
+            assert_eq!(rings.len(), 1);
+            let ring = rings[0].to_str().unwrap().parse().unwrap();
+            // SAFETY: two numbers; the test is about what follows.
+            assert_eq!(unsafe { libc::dup2(null.as_raw_fd(), ring) }, ring);
+            for _ in 0..20 {
+                let (n, buf) = file.read_at(vec![0; 4], 0).await;
+                assert_eq!((n.unwrap(), &buf[..]), (4, &b"\x7fELF"[..]));
+            }
+            assert_eq!(fs::way().unwrap(), Way::Pool);
+        });
+    });
 }
 
 /// Whatever the reason is.
