@@ -2,16 +2,16 @@
 
 mod common;
 
-use core::time::Duration;
-use std::{
+use core::{
     cell::Cell,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    time::Duration,
+};
+use std::{
     io::{Read, Write},
     os::{fd::AsFd, unix::net},
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
+    sync::Arc,
     thread,
 };
 
