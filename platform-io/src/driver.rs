@@ -100,7 +100,8 @@ impl Driver {
         self.sources.deliver_at(index, ready)
     }
 
-    /// No worker waits for events any more: operations that would block fail from now on, also those that wait already.
+    /// No worker waits for events any more: operations that would block fail from now on, also those that wait already. It
+    /// does not panic, whatever the wakers do.
     pub fn end_life(&self) {
         // Ordering: Release pairs with the Acquire in `lives`; the edges of `wake_all` publish it
         // too.

@@ -11,6 +11,7 @@ use filch::{
     atomic::{AtomicPtr, AtomicU32, Ordering},
     io::{Readiness, Ready},
 };
+use filch_std::contain;
 
 /// Entries in one chunk.
 const CHUNK: usize = 512;
@@ -168,11 +169,11 @@ impl Slab {
         entry.is_some()
     }
 
-    /// Wakes every task that waits for any source.
+    /// Wakes every task that waits for any source. A waker that panics keeps no other from being woken; its panic has been printed.
     pub(crate) fn wake_all(&self) {
         let used = self.lock().used as usize;
         for entry in (0..used).filter_map(|index| self.get(index)) {
-            entry.readiness.set(Ready::READABLE | Ready::WRITABLE);
+            drop(contain(&mut || entry.readiness.set(Ready::READABLE | Ready::WRITABLE)));
         }
     }
 
@@ -266,19 +267,41 @@ mod tests {
         assert_eq!(again.readiness.get().ready, Ready::WRITABLE);
     }
 
+    struct Bomb;
+
+    impl std::task::Wake for Bomb {
+        fn wake(self: std::sync::Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+
+    fn bomb() -> core::task::Waker {
+        core::task::Waker::from(std::sync::Arc::new(Bomb))
+    }
+
+    /// At the end of a runtime.
+    #[test]
+    fn a_waker_that_panics_leaves_the_others_theirs() {
+        let slab = Slab::new();
+        let entries = [(); 3].map(|()| slab.insert().unwrap().1);
+        for entry in entries {
+            quiet(entry);
+            let direction = filch::io::Direction::Read;
+            let waker = bomb();
+            let mut cx = core::task::Context::from_waker(&waker);
+            assert!(entry.readiness.poll_ready(&mut cx, direction).is_pending());
+        }
+        slab.wake_all();
+        assert!(entries.iter().all(|entry| entry.readiness.get().ready == BOTH));
+    }
+
     #[test]
     fn a_waker_that_panics_loses_no_entry() {
-        struct Bomb;
-        impl std::task::Wake for Bomb {
-            fn wake(self: std::sync::Arc<Self>) {
-                panic!("on purpose");
-            }
-        }
         let slab = Slab::new();
         for _ in 0..10 {
             let (key, entry) = slab.insert().unwrap();
             quiet(entry);
-            let waker = core::task::Waker::from(std::sync::Arc::new(Bomb));
+            let waker = bomb();
             let mut cx = core::task::Context::from_waker(&waker);
             let mut ready = core::pin::pin!(entry.readiness.ready(Ready::READABLE));
             assert!(core::future::Future::poll(ready.as_mut(), &mut cx).is_pending());

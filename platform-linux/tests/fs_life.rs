@@ -5,6 +5,13 @@ mod os_common;
 
 #[cfg(not(feature = "io-uring"))]
 use core::task::Poll;
+#[cfg(feature = "io-uring")]
+use core::{
+    future::Future,
+    pin::Pin,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    task::{Context, Waker},
+};
 use core::{future::poll_fn, pin::pin};
 use std::{
     fs as std_fs,
@@ -12,6 +19,8 @@ use std::{
     path::{Path, PathBuf},
     thread,
 };
+#[cfg(feature = "io-uring")]
+use std::{os::fd::AsRawFd, sync::Arc, task::Wake};
 
 use filch_linux::fs::{self, File, OpenOptions, Way};
 use fs_common::{builder, ways};
@@ -19,6 +28,8 @@ use futures::{
     executor::block_on,
     io::{AsyncReadExt, AsyncWriteExt},
 };
+#[cfg(feature = "io-uring")]
+use os_common::until;
 use os_common::{alone, once, scratch, watchdog};
 use rustix::{
     fs::{CWD, FileType, Mode, OFlags, mknodat, open},
@@ -135,6 +146,48 @@ fn the_end_of_the_runtime_does_not_wait_for_ever() {
     }
 }
 
+/// What a waker does: it panics, or counts.
+#[cfg(feature = "io-uring")]
+struct Woken(bool, AtomicUsize);
+
+#[cfg(feature = "io-uring")]
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        assert!(!self.0, "on purpose");
+        self.1.fetch_add(1, SeqCst);
+    }
+}
+
+/// Both reads land at once, in the life of the runtime or at its end.
+#[cfg(feature = "io-uring")]
+#[test]
+fn a_waker_that_panics_leaves_the_others_theirs() {
+    let _watchdog = watchdog();
+    for at_end in [false, true] {
+        let scratches = ["fs-bomb", "fs-beside"].map(scratch);
+        let paths = scratches.each_ref().map(|scratch| fifo(&scratch.0));
+        let woken = [true, false].map(|panics| Arc::new(Woken(panics, AtomicUsize::new(0))));
+        // It looks at the ring in `block_on` alone.
+        let runtime = builder(Way::Ring).workers(1).build_local().unwrap();
+        let mut files = paths.each_ref().map(|path| runtime.block_on(reader(path)));
+        let mut bufs = [[0; 9]; 2];
+        let mut reads: Vec<_> = files.iter_mut().zip(&mut bufs).map(|(f, b)| f.read(b)).collect();
+        for (read, woken) in reads.iter_mut().zip(&woken) {
+            let waker = Waker::from(Arc::clone(woken));
+            assert!(Pin::new(read).poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        if at_end {
+            drop(runtime);
+            assert_eq!(woken[1].1.load(SeqCst), 1);
+            assert!(reads.into_iter().all(|read| block_on(read).is_err()));
+        } else {
+            paths.iter().for_each(|path| write(path, b"data"));
+            runtime.block_on(until(|| woken[1].1.load(SeqCst) == 1));
+            assert!(reads.into_iter().all(|read| runtime.block_on(read).unwrap() == 4));
+        }
+    }
+}
+
 #[test]
 fn after_the_end_of_the_runtime_there_are_errors() {
     alone("after_the_end_of_the_runtime_there_are_errors", || {
@@ -219,6 +272,33 @@ fn one_thread_is_enough() {
         assert_eq!(std_fs::read_dir(&scratch.0).unwrap().count(), 0);
         assert!(runtime.handle().blocking_metrics().threads <= 1);
     }
+}
+
+/// As those of epoll, it may be closed behind the runtime's back.
+#[cfg(feature = "io-uring")]
+#[test]
+fn where_other_code_closes_the_ring_the_pool_reads() {
+    alone("where_other_code_closes_the_ring_the_pool_reads", || {
+        let runtime = builder(Way::Ring).workers(1).build_local().unwrap();
+        runtime.block_on(async {
+            let file = File::open("/proc/self/exe").await.unwrap();
+            let null = std_fs::File::open("/dev/null").unwrap();
+            let fds = std_fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
+            let is_ring = |fd: &std_fs::DirEntry| {
+                std_fs::read_link(fd.path()).is_ok_and(|to| to.ends_with("anon_inode:[io_uring]"))
+            };
+            let rings: Vec<_> = fds.filter(is_ring).map(|fd| fd.file_name()).collect();
+            assert_eq!(rings.len(), 1);
+            let ring = rings[0].to_str().unwrap().parse().unwrap();
+            // SAFETY: two numbers; the test is about what follows.
+            assert_eq!(unsafe { libc::dup2(null.as_raw_fd(), ring) }, ring);
+            for _ in 0..20 {
+                let (n, buf) = file.read_at(vec![0; 4], 0).await;
+                assert_eq!((n.unwrap(), &buf[..]), (4, &b"\x7fELF"[..]));
+            }
+            assert_eq!(fs::way().unwrap(), Way::Pool);
+        });
+    });
 }
 
 /// Whatever the reason is.

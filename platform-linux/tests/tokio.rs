@@ -211,6 +211,40 @@ fn runtimes_of_one_thread_end_in_any_order() {
     assert_eq!(here(), None);
 }
 
+/// Runtimes of one thread come and go in any order, and code of another runtime goes on in that, for filch and tokio alike.
+#[test]
+fn runtimes_of_one_thread_come_and_go_in_any_order() {
+    let _watchdog = watchdog();
+    let (one, rt) = (local(), runtime(1));
+    let of_one = one.block_on(async { here() });
+    assert_eq!(here(), of_one);
+    let two = local();
+    assert_eq!(here(), of_one, "it goes on in the first");
+    let of_rt = rt.block_on(async { here() });
+    let three = rt.block_on(async {
+        let three = local();
+        assert_eq!(here(), of_rt);
+        three.block_on(async {
+            assert!(![None, of_one, of_rt].contains(&here()));
+            assert_eq!(uses_tokio().await, 5);
+        });
+        assert_eq!(here(), of_rt);
+        three
+    });
+    assert_eq!(here(), of_one);
+    rt.block_on(async {
+        drop(one);
+        assert_eq!(here(), of_rt);
+    });
+    drop(rt);
+    assert_eq!(here(), None, "the thread was in one that has ended");
+    for rest in [two, three] {
+        assert_eq!(rest.block_on(uses_tokio()), 5);
+        drop(rest);
+        assert_eq!(here(), None);
+    }
+}
+
 #[test]
 fn a_panic_leaves_the_context_as_it_was() {
     let _watchdog = watchdog();
@@ -404,7 +438,8 @@ fn without_it_no_thread_is_in_tokio() {
         assert!(!names().contains(&"plain-tokio\n".to_owned()), "{:?}", names());
         // Inside of one that has it, too.
         let with = filch_linux::builder().workers(1).name("with").build().unwrap();
-        assert!(names().contains(&"with-tokio\n".to_owned()), "{:?}", names());
+        // A thread gives itself its name.
+        until(|| names().contains(&"with-tokio\n".to_owned()));
         assert!(with.block_on(async { here() }).is_some());
     });
 }

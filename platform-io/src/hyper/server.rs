@@ -61,7 +61,8 @@ where
 ///
 /// Each connection is a task of the current runtime, and so is each request of HTTP/2. A connection sends small writes at once
 /// (`TCP_NODELAY`), may be upgraded (WebSockets), and is closed if the head of its next HTTP/1 request is not complete within
-/// 30 seconds. An idle connection of HTTP/1 is closed at once at the end; a client's request that is under way to it is then
+/// 30 seconds. But hyper-util finds out the version first, without a limit of time: a client that connects and sends nothing, or
+/// a part of what HTTP/2 begins with, stays until it goes or the server ends. An idle connection of HTTP/1 is closed at once at the end; a client's request that is under way to it is then
 /// lost, and clients repeat it. `examples/httpd` waits for it.
 ///
 /// ```

@@ -20,8 +20,9 @@ use std::{
 };
 
 use filch::atomic::{AtomicBool, AtomicUsize, Ordering};
-use filch_std::Handle;
+use filch_std::{Handle, contain};
 use io_uring::{IoUring, Probe, opcode, squeue, types};
+use rustix::io::Errno;
 use slab::Slab;
 
 use self::flight::{Land, Perform};
@@ -34,7 +35,7 @@ const ENTRIES: u32 = 8;
 const ROOM: usize = 512;
 /// The completion of a request to cancel; nothing waits for it.
 const CANCEL: u64 = u64::MAX;
-/// How long the end of a runtime waits for the kernel to be done.
+/// How long the end of a runtime waits for the kernel to be done, with all rings together.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Performs an operation in a ring of the runtime, if it has one; otherwise gives it back.
@@ -116,10 +117,11 @@ impl Rings {
 
     /// No worker listens any more. Cancels what is under way and waits until the kernel is done with it.
     pub(crate) fn end(&self) {
+        let until = Instant::now() + PATIENCE;
         for ring in &self.all {
             let state = core::mem::replace(&mut *ring.state(), State::Ended);
             if let State::Open(open) = state {
-                open.end();
+                open.end(until);
             }
         }
     }
@@ -155,6 +157,8 @@ struct Open {
     cancels: usize,
     /// Epoll tells the next completion.
     armed: bool,
+    /// The kernel has refused the descriptor: other code has closed it. From then on nothing is handed over.
+    broken: bool,
 }
 
 impl core::fmt::Debug for Open {
@@ -183,19 +187,26 @@ impl Landed {
         self.len += 1;
     }
 
-    /// Returns the number of tasks that were woken.
+    /// Returns the number of tasks that were woken. Does not panic.
     fn wake(&mut self) -> usize {
         let mut woken = 0;
         for (waker, flight) in self.flights[..self.len].iter_mut().filter_map(Option::take) {
             woken += usize::from(waker.is_some());
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+            wake(waker);
             drop(flight);
         }
         self.len = 0;
         woken
     }
+}
+
+/// A waker that panics keeps nothing else from what is to be done, such as the wakes of others; its panic has been printed.
+fn wake(mut waker: Option<Waker>) {
+    drop(contain(&mut || {
+        if let Some(waker) = waker.take() {
+            waker.wake();
+        }
+    }));
 }
 
 enum Started {
@@ -214,7 +225,10 @@ impl State {
                 Err(_) => Self::Refused,
             };
         }
-        if let Self::Open(open) = self { Some(open) } else { None }
+        match self {
+            Self::Open(open) if !open.broken => Some(open),
+            _ => None,
+        }
     }
 }
 
@@ -236,13 +250,17 @@ impl Ring {
         }
         let key = open.flights.insert(flight);
         // SAFETY: the caller's.
-        if !unsafe { open.push(&entry.user_data(key as u64)) } {
+        let pushed = unsafe { open.push(&entry.user_data(key as u64)) };
+        if pushed {
+            open.submit();
+        }
+        // What was pushed last is still in the queue of a ring that is broken, and stays there.
+        if !pushed || open.broken {
             let flight = open.flights.remove(key);
             drop(state);
             drop(flight);
             return Started::Refused;
         }
-        open.submit();
         open.take(&mut landed);
         open.arm(linux, self.at);
         drop(state);
@@ -252,13 +270,17 @@ impl Ring {
 
     /// Offers the kernel again what it has not taken for want of memory; if it is in vain, the task tries again.
     fn flush(&self, cx: &Context<'_>) {
-        if let State::Open(open) = &mut *self.state() {
-            if !open.uring.submission().is_empty() {
-                open.submit();
-                if !open.uring.submission().is_empty() {
-                    cx.waker().wake_by_ref();
-                }
-            }
+        let mut state = self.state();
+        let State::Open(open) = &mut *state else { return };
+        if open.uring.submission().is_empty() {
+            return;
+        }
+        open.submit();
+        let again = !open.broken && !open.uring.submission().is_empty();
+        // A waker may do anything, also begin another operation.
+        drop(state);
+        if again {
+            cx.waker().wake_by_ref();
         }
     }
 
@@ -317,7 +339,7 @@ impl Open {
             return Err(io::ErrorKind::Unsupported.into());
         }
         linux.poller.add_ring(fd(&uring), at)?;
-        Ok(Self { uring, flights: Slab::new(), cancels: 0, armed: false })
+        Ok(Self { uring, flights: Slab::new(), cancels: 0, armed: false, broken: false })
     }
 
     /// Puts an entry into the submission queue. False if the kernel takes none.
@@ -337,7 +359,14 @@ impl Open {
 
     /// Hands the submission queue over. What the kernel refuses for want of memory stays in it, for [`Ring::flush`].
     fn submit(&mut self) {
-        while self.uring.submit().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
+        while !self.broken {
+            let Err(error) = self.uring.submit() else { return };
+            match Errno::from_io_error(&error) {
+                Some(Errno::INTR) => {}
+                Some(Errno::AGAIN | Errno::BUSY | Errno::NOMEM) => return,
+                _ => self.broken = true,
+            }
+        }
     }
 
     fn cancel(&mut self, key: usize) {
@@ -373,27 +402,33 @@ impl Open {
         }
     }
 
-    /// The runtime has ended.
-    fn end(mut self: Box<Self>) {
+    /// The runtime has ended. The kernel has until then.
+    fn end(mut self: Box<Self>, until: Instant) {
         let keys: Vec<usize> = self.flights.iter().map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.cancel(key));
-        let (begin, mut landed) = (Instant::now(), Landed::default());
-        while !self.flights.is_empty() && begin.elapsed() < PATIENCE {
+        let mut landed = Landed::default();
+        while !self.flights.is_empty() && !self.broken {
             let pause = types::Timespec::new().nsec(100_000_000);
             let args = types::SubmitArgs::new().timespec(&pause);
             // It fails if the time is up.
             let _ = self.uring.submitter().submit_with_args(1, &args);
             self.take(&mut landed);
+            let more = landed.is_full();
             landed.wake();
+            if !more && Instant::now() >= until {
+                break;
+            }
         }
         let lost: Vec<_> = self.flights.drain().collect();
         for flight in lost {
             // INV-FLIGHT: the kernel may still use the memory.
             let waker = flight.lose();
             core::mem::forget(flight);
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+            wake(waker);
+        }
+        if self.broken {
+            // The descriptor may belong to other code by now.
+            core::mem::forget(self);
         }
     }
 }
