@@ -39,6 +39,7 @@ pub trait Watch: fmt::Debug + Send + Sync + 'static {
     /// - With [`Mode::Oneshot`]: one event comes, of this direction or of one that `readiness` does not have. It is called after
     ///   every operation that would have blocked, when the readiness was cleared. The event may come for both directions, even if
     ///   it is of one: readiness is a hint.
+    ///
     /// Example: [`Driver`].
     ///
     /// # Errors

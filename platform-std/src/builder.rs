@@ -189,7 +189,7 @@ impl Builder {
 
     /// Binds each worker's thread to a processor, on Linux (default: [`Affinity::Free`]). Good for a server that has its processors for
     /// itself, and bad where others use them: a bound worker waits for its processor while another is idle. Replacement workers and the blocking pool
-    /// are free among the processors that the calling thread may use, and so is the thread of a [`LocalRuntime`].
+    /// are free among the processors that the calling thread may use, and so is the thread of a [`LocalRuntime`](crate::LocalRuntime).
     ///
     /// On other systems a build fails that binds: [`BuildError::Thread`].
     ///
@@ -328,9 +328,9 @@ impl Builder {
         self
     }
 
-    /// Calls `f` as there is something to do for a [`LocalRuntime`] that rests between two of its turns
-    /// ([`LocalRuntime::turn`]); only for such a runtime, and once for each rest. Any thread may call it, and a signal handler that wakes a
-    /// task. It is also called while [`LocalRuntime::block_on`] sleeps, on systems without a reactor.
+    /// Calls `f` as there is something to do for a [`LocalRuntime`](crate::LocalRuntime) that rests between two of its turns
+    /// ([`turn`](crate::LocalRuntime::turn)); only for such a runtime, and once for each rest. Any thread may call it, and a signal handler that wakes a
+    /// task. It is also called while [`block_on`](crate::LocalRuntime::block_on) sleeps, on systems without a reactor.
     ///
     /// `f` posts an event to the loop that drives the runtime. It returns soon, does not wait for that loop, and must not end the runtime. A panic
     /// in it is printed and does nothing else.
