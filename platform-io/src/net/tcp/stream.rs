@@ -43,11 +43,12 @@ use crate::{
 /// let (peer, from) = listener.accept().await?;
 /// assert_eq!((stream.local_addr()?, stream.peer_addr()?), (from, addr));
 ///
-/// stream.write_all(b"hel").await?;
-/// stream.write(b"lo").await?;
+/// stream.write(b"hello").await?;
 /// let (mut head, mut tail) = ([0; 2], [0; 8]);
 /// peer.read_exact(&mut head).await?;
 /// assert_eq!(peer.peek(&mut tail).await?, peer.read(&mut tail).await?);
+/// stream.write_all(b"more").await?;
+/// peer.read_exact(&mut tail[..4]).await?;
 ///
 /// peer.write_vectored(&[IoSlice::new(b"an"), IoSlice::new(b"swer")]).await?;
 /// let n = stream.read_vectored(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut tail)]).await?;
