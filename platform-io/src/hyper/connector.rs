@@ -48,8 +48,8 @@ where
 
 /// The settings of a client, with the executor and the timers of the current runtime.
 ///
-/// Its tasks (one a connection) run in that runtime. The pool closes a connection that was idle for 90 seconds
-/// (`pool_idle_timeout`), and for that a runtime with idle connections wakes as often.
+/// Its tasks (one a connection) run in that runtime. The pool closes a connection that was idle for 90 seconds,
+/// or as the builder is told, and for that a runtime with idle connections wakes as often.
 ///
 /// ```no_run
 /// use core::time::Duration;
@@ -85,7 +85,7 @@ pub fn client_builder() -> Builder {
 /// Example: [`client_builder`].
 ///
 /// # Errors
-/// The future's, which are the source of the client's error, whose `is_connect` is true:
+/// The future's, which are the source of the client's error:
 /// - errors of [`TcpStream::connect`], such as `ConnectionRefused`, or a name that cannot be looked up;
 /// - `TimedOut`, if it takes longer than [`connect_timeout`](Self::connect_timeout);
 /// - `InvalidInput`, if the URI has no host, or a scheme other than `http` ([`enforce_http`](Self::enforce_http));
@@ -114,7 +114,7 @@ impl Connector {
     }
 
     /// Whether `http` is the only scheme that it accepts, which is the default. A connector for TLS, which calls this one
-    /// and encrypts what it returns, turns it off. The port is 443 then, if the URI has none and its scheme is `https`.
+    /// and encrypts what it returns, turns it off. The port is 443 then, if the URI has none and its scheme is https.
     /// Example: [`client_builder`].
     pub const fn enforce_http(self, enforce: bool) -> Self {
         Self { any_scheme: !enforce, ..self }
@@ -205,7 +205,7 @@ impl Connection for crate::net::UnixStream {
     }
 }
 
-/// What the stream inside says. A stream of TLS that negotiated HTTP/2 says so by `Connected::negotiated_h2`.
+/// What the stream inside says. A stream of TLS that negotiated HTTP/2 has to say so, see [`Connected`].
 impl<S: Connection> Connection for Io<S> {
     fn connected(&self) -> Connected {
         self.get_ref().connected()
