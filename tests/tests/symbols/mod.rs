@@ -59,7 +59,6 @@ const FOREIGN: &[&str] = &[
     "service_fn",
     "tcp_keepalive_*",
     "tokio",
-    "tower_service",
 ];
 
 /// What the sources define.
