@@ -49,6 +49,44 @@ use crate::{
 /// assert_eq!(&buffer[..n], b"hello");
 /// # Ok::<_, std::io::Error>(()) }).unwrap();
 /// ```
+///
+/// All its operations:
+///
+/// ```
+/// # filch_io::builder().build().unwrap().block_on(async {
+/// use core::future::poll_fn;
+/// use std::{io::{Read, Write}, net::{TcpListener, TcpStream}};
+/// use filch_io::Async;
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let a = TcpStream::connect(listener.local_addr()?)?;
+/// a.set_nonblocking(true)?;
+/// let (a, b) = (Async::from_nonblocking(a)?, Async::new(listener.accept()?.0)?);
+/// let mut buffer = [0; 16];
+///
+/// // An operation that waits for itself, or a wait and an attempt.
+/// a.write_with(|mut a| a.write(b"one")).await?;
+/// let n = b.read_stream_with(16, |mut b| b.read(&mut buffer)).await?;
+/// assert_eq!(&buffer[..n], b"one");
+/// a.writable().await?;
+/// a.try_write_with(|mut a| a.write(b"two"))?;
+/// let two = loop {
+///     b.readable().await?;
+///     match b.try_read_with(|mut b| b.read(&mut buffer)) {
+///         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+///         read => break read?,
+///     }
+/// };
+/// assert_eq!(&buffer[..two], b"two");
+///
+/// // In a `poll` of one's own.
+/// poll_fn(|cx| a.poll_write_with(cx, |mut a| a.write(b"three"))).await?;
+/// poll_fn(|cx| b.poll_read_with(cx, |mut b| b.read(&mut buffer[..1]))).await?;
+/// poll_fn(|cx| b.poll_read_stream_with(cx, 16, |mut b| b.read(&mut buffer))).await?;
+/// assert_eq!(a.get_ref().peer_addr()?, listener.local_addr()?);
+/// let a: TcpStream = a.into_inner()?;
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
 pub struct Async<T: AsFd> {
     source: Source,
     io: T,
@@ -56,6 +94,7 @@ pub struct Async<T: AsFd> {
 
 impl<T: AsFd> Async<T> {
     /// Sets the file's `O_NONBLOCK`, and registers it with the current runtime.
+    /// Example: [`Async`].
     ///
     /// # Errors
     /// Outside a runtime of this crate; for files that the system does not watch, such as regular ones
@@ -68,9 +107,11 @@ impl<T: AsFd> Async<T> {
     }
 
     /// As [`new`](Self::new), for a file that is in non-blocking mode already. Otherwise operations block the worker.
+    /// Example: [`Async`].
     ///
     /// # Errors
-    /// As there.
+    /// Outside a runtime of this crate; for files that the system does not watch; for a descriptor that is registered already; and
+    /// other errors of the operating system.
     pub fn from_nonblocking(io: T) -> io::Result<Self> {
         Ok(Self { source: Source::register(io.as_fd())?, io })
     }
@@ -125,11 +166,13 @@ impl<T: AsFd> Async<T> {
     }
 
     /// The I/O object. Its file must not be changed for another.
+    /// Example: [`Async`].
     pub fn get_ref(&self) -> &T {
         &self.io
     }
 
     /// Returns the I/O object, no longer registered. It stays in non-blocking mode.
+    /// Example: [`Async`].
     ///
     /// # Errors
     /// None at present.
@@ -145,6 +188,7 @@ impl<T: AsFd> Async<T> {
     ///
     /// Any number of tasks may wait. After `Ok`, use an operation of this type: otherwise the next
     /// wait returns at once.
+    /// Example: [`Async`].
     ///
     /// # Errors
     /// If the runtime has ended.
@@ -156,12 +200,13 @@ impl<T: AsFd> Async<T> {
     }
 
     /// As [`readable`](Self::readable), for writes.
+    /// Example: [`Async`].
     ///
     /// # Errors
-    /// As there.
+    /// If the runtime has ended.
     ///
     /// # Cancel safety
-    /// As there.
+    /// Dropping it loses nothing.
     pub async fn writable(&self) -> io::Result<()> {
         self.wait(Direction::Write).await
     }
@@ -175,6 +220,7 @@ impl<T: AsFd> Async<T> {
 
     /// Calls `op`, which reads, until it does not block. Any number of tasks may do this at the
     /// same time.
+    /// Example: [`Async`].
     ///
     /// # Errors
     /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and
@@ -189,12 +235,13 @@ impl<T: AsFd> Async<T> {
 
     /// Calls `op`, which writes, until it does not block. Any number of tasks may do this at the
     /// same time.
+    /// Example: [`Async`].
     ///
     /// # Errors
     /// As [`read_with`](Self::read_with).
     ///
     /// # Cancel safety
-    /// As there.
+    /// Dropping it loses only what `op` loses, and never after a success.
     pub async fn write_with<R>(&self, op: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
         self.operate(Direction::Write, op, |_| false).await
     }
@@ -206,12 +253,13 @@ impl<T: AsFd> Async<T> {
     /// Only for streams whose reads are short only when the stream is empty: TCP, plain pipes. Not
     /// for Unix sockets (a read ends at bytes that carry files), terminals (at a line), datagrams,
     /// TLS in the kernel.
+    /// Example: [`Async`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime has ended.
     ///
     /// # Cancel safety
-    /// As there.
+    /// Dropping it loses only what `op` loses, and never after a success.
     pub async fn read_stream_with(
         &self,
         len: usize,
@@ -222,9 +270,10 @@ impl<T: AsFd> Async<T> {
 
     /// As [`read_with`](Self::read_with), for poll-style callers: one task waits at a time, the
     /// last caller.
+    /// Example: [`Async`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime has ended.
     pub fn poll_read_with<R>(
         &self,
         cx: &mut Context<'_>,
@@ -235,9 +284,10 @@ impl<T: AsFd> Async<T> {
 
     /// As [`poll_read_with`](Self::poll_read_with), for writes. A waiting writer does not replace a
     /// waiting reader.
+    /// Example: [`Async`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime has ended.
     pub fn poll_write_with<R>(
         &self,
         cx: &mut Context<'_>,
@@ -247,9 +297,10 @@ impl<T: AsFd> Async<T> {
     }
 
     /// [`read_stream_with`](Self::read_stream_with) for poll-style callers.
+    /// Example: [`Async`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime has ended.
     pub fn poll_read_stream_with(
         &self,
         cx: &mut Context<'_>,
@@ -260,6 +311,7 @@ impl<T: AsFd> Async<T> {
     }
 
     /// Calls `op`, which reads, once (again if a signal interrupts it). From any thread; spends no budget.
+    /// Example: [`Async`].
     ///
     /// # Errors
     /// Those of `op`; [`WouldBlock`](io::ErrorKind::WouldBlock) makes the next [`readable`](Self::readable) wait.
@@ -268,9 +320,10 @@ impl<T: AsFd> Async<T> {
     }
 
     /// As [`try_read_with`](Self::try_read_with), for writes.
+    /// Example: [`Async`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of `op`; [`WouldBlock`](io::ErrorKind::WouldBlock) makes the next [`writable`](Self::writable) wait.
     pub fn try_write_with<R>(&self, op: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
         self.attempt(Direction::Write, op)
     }

@@ -11,13 +11,19 @@ use crate::{PausableRuntime, Runtime};
 /// The options of a runtime: those of [`filch_std::Builder`], by the same names.
 ///
 /// ```
-/// let runtime = filch_io::builder().workers(2).name("server").build()?;
+/// use filch_io::{PausableRuntime, Polling, Runtime};
+/// let runtime: Runtime = filch_io::builder().workers(2).name("server").build()?;
+/// assert!(runtime.handle().host::<Polling>().is_some());
+/// let tested: PausableRuntime = filch_io::builder().build_pausable()?;
+/// tested.block_on(async { filch_io::time::pause() });
 /// # Ok::<(), filch_io::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Builder(filch_std::Builder);
 
 /// The options of a runtime, at the defaults of `filch-std`.
+///
+/// Example: [`Builder`].
 pub fn builder() -> Builder {
     Builder(filch_std::Runtime::builder())
 }
@@ -27,6 +33,7 @@ macro_rules! knobs {
         impl Builder {
             $(
                 #[doc = concat!("As [`filch_std::Builder::", stringify!($name), "`].")]
+                #[doc = concat!("\n\nExample: [`filch_std::Builder::", stringify!($name), "`].")]
                 pub fn $name(self, $($arg: $type),*) -> Self {
                     Self(self.0.$name($($arg),*))
                 }
@@ -80,6 +87,7 @@ knobs! {
 
 impl Builder {
     /// Builds the runtime, with a poller of its own.
+    /// Example: [`Builder`].
     ///
     /// # Errors
     /// [`BuildError`]; threads that were started have ended by then.
@@ -89,6 +97,7 @@ impl Builder {
 
     /// As [`build`](Self::build), with a clock that tests can stop:
     /// [`time::pause`](crate::time::pause). It goes at first.
+    /// Example: [`Builder`].
     ///
     /// # Errors
     /// As [`build`](Self::build).

@@ -17,6 +17,8 @@ use crate::{counts::All, slab::Slab};
 pub use crate::{counts::Counts, slab::Key};
 
 /// How a host watches the files of its sources. Every method may be called by several threads at once.
+///
+/// Example: [`Driver`].
 pub trait Watch: fmt::Debug + Send + Sync + 'static {
     /// Watches a file, whose events have this key from now on.
     ///
@@ -24,6 +26,7 @@ pub trait Watch: fmt::Debug + Send + Sync + 'static {
     /// none before [`arm`](Self::arm).
     ///
     /// The file stays open until [`delete`](Self::delete).
+    /// Example: [`Driver`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -37,6 +40,8 @@ pub trait Watch: fmt::Debug + Send + Sync + 'static {
     ///   every operation that would have blocked, when the readiness was cleared. The event may come for both directions, even if
     ///   it is of one: readiness is a hint.
     ///
+    /// Example: [`Driver`].
+    ///
     /// # Errors
     /// Errors of the operating system.
     fn arm(
@@ -48,10 +53,13 @@ pub trait Watch: fmt::Debug + Send + Sync + 'static {
     ) -> io::Result<()>;
 
     /// Watches the file no more. Other code may have closed it.
+    /// Example: [`Driver`].
     fn delete(&self, file: BorrowedFd<'_>);
 }
 
 /// When a source is told that it is ready.
+///
+/// Example: [`Driver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Whenever it becomes ready. An end or an error may come together with bytes, and is no event of its own then: it is marked by
@@ -62,6 +70,42 @@ pub enum Mode {
 }
 
 /// The sources of a host, and its lives: a host has one runtime after the other.
+///
+/// ```
+/// use std::{io, sync::Arc};
+/// use filch::io::{Direction, Readiness, Ready};
+/// use filch_io::driver::{Counts, Driver, Key, Mode, Watch};
+/// use filch_std::WorkerId;
+/// use rustix::fd::BorrowedFd;
+///
+/// /// Watches nothing, as in a simulation whose events are made up.
+/// #[derive(Debug)]
+/// struct Nothing;
+/// impl Watch for Nothing {
+///     fn add(&self, _: BorrowedFd<'_>, _: Key) -> io::Result<()> { Ok(()) }
+///     fn arm(&self, _: BorrowedFd<'_>, _: Key, _: Direction, _: &Readiness) -> io::Result<()> { Ok(()) }
+///     fn delete(&self, _: BorrowedFd<'_>) {}
+/// }
+///
+/// // A host has one, and shows it by `Host::io`.
+/// let driver = Driver::new(Arc::new(Nothing), Mode::Oneshot);
+/// // A worker begins, waits until there are events, and takes them.
+/// let counts: Arc<Counts> = driver.counts(WorkerId::new(0));
+/// counts.wait(None);
+/// counts.event();
+/// let key = Key::from_bits(7);
+/// assert!(!driver.deliver(key, Ready::READABLE), "that source is gone");
+/// assert!(!driver.deliver_at(key.index(), Ready::ALL));
+/// assert_eq!(key.bits(), 7);
+/// // Another wait, which the alarm ends.
+/// counts.wait(None);
+/// counts.alarm();
+/// let metrics = driver.metrics();
+/// assert_eq!((metrics.waits, metrics.events, metrics.alarms), (2, 1, 1));
+/// // The runtime ends.
+/// assert!(driver.is_ours());
+/// driver.end_life();
+/// ```
 pub struct Driver {
     watch: Arc<dyn Watch>,
     mode: Mode,
@@ -75,6 +119,7 @@ pub struct Driver {
 
 impl Driver {
     /// A driver without sources.
+    /// Example: [`Driver`].
     pub fn new(watch: Arc<dyn Watch>, mode: Mode) -> Self {
         Self {
             watch,
@@ -88,6 +133,7 @@ impl Driver {
 
     /// Tells a source what it is ready for, and wakes the tasks that wait for it; their wakers may panic. False if the source is
     /// gone.
+    /// Example: [`Driver`].
     #[inline]
     pub fn deliver(&self, key: Key, ready: Ready) -> bool {
         self.sources.deliver(key, ready)
@@ -95,6 +141,7 @@ impl Driver {
 
     /// As [`deliver`](Self::deliver), for the source that has this [index](Key::index) now: for systems whose events have no room
     /// for a key. After the source has gone, its event may reach another; readiness is a hint.
+    /// Example: [`Driver`].
     #[inline]
     pub fn deliver_at(&self, index: usize, ready: Ready) -> bool {
         self.sources.deliver_at(index, ready)
@@ -102,6 +149,8 @@ impl Driver {
 
     /// No worker waits for events any more: operations that would block fail from now on, also those that wait already. It
     /// does not panic, whatever the wakers do.
+    ///
+    /// Example: [`Driver`].
     pub fn end_life(&self) {
         // Ordering: Release pairs with the Acquire in `lives`; the edges of `wake_all` publish it
         // too.
@@ -111,16 +160,19 @@ impl Driver {
     }
 
     /// The counters of a worker, which begins.
+    /// Example: [`Driver`].
     pub fn counts(&self, worker: WorkerId) -> Arc<Counts> {
         self.counts.of(worker)
     }
 
     /// What all workers have counted, for [`Host::io_metrics`](filch_std::Host::io_metrics).
+    /// Example: [`Driver`].
     pub fn metrics(&self) -> IoMetrics {
         self.counts.snapshot()
     }
 
     /// Whether the calling process is the one that made the driver.
+    /// Example: [`Driver`].
     pub fn is_ours(&self) -> bool {
         self.process == filch_std::fork::generation()
     }

@@ -107,9 +107,13 @@ pub use crate::{
 };
 
 /// A runtime whose workers sleep in a poller. Made by [`builder`].
+///
+/// Example: [`Builder`].
 #[cfg(feature = "polling")]
 pub type Runtime = filch_std::Runtime<Polling>;
 
 /// A runtime with a clock that tests can stop. Made by [`Builder::build_pausable`].
+///
+/// Example: [`Builder`].
 #[cfg(feature = "polling")]
 pub type PausableRuntime = filch_std::Runtime<Pausable<Polling>>;

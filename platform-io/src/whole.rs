@@ -1,12 +1,13 @@
 //! Reads that fill a buffer and writes that empty one, for each type that reads and writes parts, in the crates of this workspace.
 
-/// `read_exact`, over the type's own `read`. Called with `self: &Self` or `self: &mut Self`, as that takes it.
+/// `read_exact`, over the type's own `read`. Called with `self: &Self` or `self: &mut Self`, as that takes it, and a line on its example.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! read_exact {
-    ($type:ty, $this:ident: $self:ty) => {
+    ($(#[$example:meta])* $type:ty, $this:ident: $self:ty) => {
         impl $type {
             /// Reads until the buffer is full.
+            $(#[$example])*
             ///
             /// # Errors
             /// [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof) if the end comes before; otherwise as [`read`](Self::read). What was
@@ -31,9 +32,10 @@ macro_rules! read_exact {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! write_all {
-    ($type:ty, $this:ident: $self:ty) => {
+    ($(#[$example:meta])* $type:ty, $this:ident: $self:ty) => {
         impl $type {
             /// Writes all of the buffer.
+            $(#[$example])*
             ///
             /// # Errors
             /// As [`write`](Self::write). Part of the buffer may be written by then.

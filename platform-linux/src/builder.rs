@@ -14,7 +14,16 @@ use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
 /// The options of a runtime: those of [`filch_std::Builder`], by the same names.
 ///
 /// ```
-/// let runtime = filch_linux::builder().workers(2).name("server").build()?;
+/// use filch_linux::{Linux, LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
+/// let runtime: Runtime = filch_linux::builder().workers(2).name("server").build()?;
+/// assert!(runtime.handle().host::<Linux>().is_some());
+/// let tested: PausableRuntime = filch_linux::builder().build_pausable()?;
+/// tested.block_on(async { filch_linux::time::pause() });
+///
+/// let local: LocalRuntime = filch_linux::builder().build_local()?;
+/// assert_eq!(local.block_on(async { 7 }), 7);
+/// let tested: PausableLocalRuntime = filch_linux::builder().build_local_pausable()?;
+/// tested.block_on(async { filch_linux::time::pause() });
 /// # Ok::<(), filch_linux::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -27,6 +36,8 @@ pub struct Builder {
 }
 
 /// The options of a runtime, at the defaults of `filch-std`.
+///
+/// Example: [`Builder`].
 pub fn builder() -> Builder {
     Builder {
         inner: filch_std::Runtime::builder(),
@@ -42,6 +53,7 @@ macro_rules! knobs {
         impl Builder {
             $(
                 #[doc = concat!("As [`filch_std::Builder::", stringify!($name), "`].")]
+                #[doc = concat!("\n\nExample: [`filch_std::Builder::", stringify!($name), "`].")]
                 pub fn $name(mut self, $($arg: $type),*) -> Self {
                     self.inner = self.inner.$name($($arg),*);
                     self
@@ -103,6 +115,13 @@ knobs! {
 #[cfg(feature = "io-uring")]
 impl Builder {
     /// Whether [`fs`](crate::fs) may use io_uring, where the kernel has it (default: true).
+    ///
+    /// ```
+    /// use filch_linux::fs::{Way, way};
+    /// let runtime = filch_linux::builder().workers(1).io_uring(false).build()?;
+    /// assert_eq!(runtime.block_on(async { way() })?, Way::Pool);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn io_uring(self, on: bool) -> Self {
         Self { rings: on, ..self }
     }
@@ -110,6 +129,12 @@ impl Builder {
 
 impl Builder {
     /// Whether the runtime's threads are in a tokio runtime too (default: they are): see [`tokio`](crate::tokio), also for what it costs.
+    ///
+    /// ```
+    /// let runtime = filch_linux::builder().workers(1).tokio(false).build()?;
+    /// assert!(runtime.block_on(async { tokio::runtime::Handle::try_current().is_err() }));
+    /// # Ok::<(), filch_linux::BuildError>(())
+    /// ```
     #[cfg(feature = "tokio")]
     pub fn tokio(mut self, on: bool) -> Self {
         self.tokio = on;
@@ -117,6 +142,7 @@ impl Builder {
     }
 
     /// Builds the runtime, with an epoll of its own.
+    /// Example: [`Builder`].
     ///
     /// # Errors
     /// [`BuildError`]; threads that were started have ended by then.
@@ -126,6 +152,7 @@ impl Builder {
 
     /// As [`build`](Self::build), with a clock that tests can stop:
     /// [`time::pause`](crate::time::pause). It goes at first.
+    /// Example: [`Builder`].
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -134,14 +161,16 @@ impl Builder {
     }
 
     /// Builds a runtime of one thread, the calling one, with an epoll of its own: [`filch_std::Builder::build_local`].
+    /// Example: [`Builder`].
     ///
     /// # Errors
-    /// As there.
+    /// [`BuildError`]; `TooManyWorkers` if [`workers`](Self::workers) says more than one.
     pub fn build_local(self) -> Result<LocalRuntime, BuildError> {
         self.build_local_on()
     }
 
     /// As [`build_local`](Self::build_local), with a clock that tests can stop.
+    /// Example: [`Builder`].
     ///
     /// # Errors
     /// As [`build_local`](Self::build_local).

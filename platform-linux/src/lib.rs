@@ -80,9 +80,13 @@ pub use crate::{
 };
 
 /// A runtime whose workers sleep in epoll. Made by [`builder`].
+///
+/// Example: [`Builder`].
 pub type Runtime = filch_std::Runtime<Linux>;
 
 /// A runtime with a clock that tests can stop. Made by [`Builder::build_pausable`].
+///
+/// Example: [`Builder`].
 pub type PausableRuntime = filch_std::Runtime<Pausable<Linux>>;
 
 /// A runtime of one thread, the one that makes it, which sleeps in epoll. Made by [`Builder::build_local`].
@@ -111,6 +115,8 @@ pub type PausableRuntime = filch_std::Runtime<Pausable<Linux>>;
 pub type LocalRuntime = filch_std::LocalRuntime<Linux>;
 
 /// A runtime of one thread with a clock that tests can stop. Made by [`Builder::build_local_pausable`].
+///
+/// Example: [`Builder`].
 pub type PausableLocalRuntime = filch_std::LocalRuntime<Pausable<Linux>>;
 
 /// The README's code compiles.

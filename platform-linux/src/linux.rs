@@ -27,6 +27,8 @@ const ROUGH: Duration = Duration::from_millis(20);
 /// The host of a runtime with I/O: one epoll, which the core has one worker ask at a time.
 ///
 /// What a worker has heard of it keeps, and delivers itself, so that the tasks come into its own queue.
+///
+/// Example: [`Builder`](crate::Builder).
 pub struct Linux {
     /// Time, and sleep on a word.
     futex: Futex,

@@ -41,6 +41,31 @@ use crate::Async;
 ///
 /// # Errors
 /// The calling thread is in no runtime; errors of the operating system.
+///
+/// ```
+/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// use std::io::{IoSlice, IoSliceMut, Write};
+/// use filch_linux::pipe::{Receiver, Sender, pipe};
+/// let (sender, receiver): (Sender, Receiver) = pipe()?;
+/// sender.write(b"a").await?;
+/// sender.write_all(b"bc").await?;
+/// sender.write_vectored(&[IoSlice::new(b"d"), IoSlice::new(b"e")]).await?;
+/// let (mut one, mut two) = ([0; 1], [0; 2]);
+/// receiver.read_exact(&mut one).await?;
+/// receiver.read_vectored(&mut [IoSliceMut::new(&mut one), IoSliceMut::new(&mut two)]).await?;
+/// assert_eq!((&one, &two), (b"b", b"cd"));
+/// assert_eq!(receiver.read(&mut one).await?, 1);
+///
+/// // A thread writes, and blocks meanwhile.
+/// let mut file = std::fs::File::from(sender.into_blocking_fd()?);
+/// let writes = std::thread::spawn(move || file.write_all(&[7; 100_000]));
+/// let mut all = Vec::new();
+/// assert_eq!(receiver.read_to_end(&mut all).await?, 100_000);
+/// assert!(writes.join().is_ok_and(|written| written.is_ok()));
+/// let end = receiver.into_blocking_fd()?; // for a child process
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
 pub fn pipe() -> io::Result<(Sender, Receiver)> {
     let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let sender = Sender { io: Async::from_nonblocking(writer)? };
@@ -53,12 +78,16 @@ pub fn pipe() -> io::Result<(Sender, Receiver)> {
 /// A write to a pipe without receivers is a `BrokenPipe` error; for that the process must ignore
 /// `SIGPIPE`, as Rust programs do from their start. A write of up to 4,096 bytes is atomic: all or
 /// nothing.
+///
+/// Example: [`pipe`](pipe()).
 #[derive(Debug)]
 pub struct Sender {
     io: Async<OwnedFd>,
 }
 
 /// The end of a pipe to read from. When it is dropped, writes fail.
+///
+/// Example: [`pipe`](pipe()).
 #[derive(Debug)]
 pub struct Receiver {
     io: Async<OwnedFd>,
@@ -67,12 +96,13 @@ pub struct Receiver {
     plain: bool,
 }
 
-read_exact!(Receiver, self: &Self);
-write_all!(Sender, self: &Self);
+read_exact!(#[doc = "Example: [`pipe`](pipe())."] Receiver, self: &Self);
+write_all!(#[doc = "Example: [`pipe`](pipe())."] Sender, self: &Self);
 
 impl Sender {
     /// Writes as much as there is room for, at least one byte unless `buf` is empty; returns the
     /// number of bytes. Any number of tasks may wait. Cost: one system call.
+    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
     /// `BrokenPipe` if there is no receiver, and other errors of the operating system.
@@ -84,17 +114,19 @@ impl Sender {
     }
 
     /// As [`write`](Self::write), from several buffers, one after the other.
+    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
-    /// As there.
+    /// `BrokenPipe` if there is no receiver, and other errors of the operating system.
     ///
     /// # Cancel safety
-    /// As there.
+    /// If it is dropped before it is ready, it has written nothing.
     pub async fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.io.write_with(|fd| Ok(rustix::io::writev(fd, bufs)?)).await
     }
 
     /// Converts it to its descriptor, in blocking mode: for a child process, or for a thread.
+    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -106,6 +138,7 @@ impl Sender {
 impl Receiver {
     /// Reads what there is, at least one byte; returns the number of bytes, 0 at the end (or if
     /// `buf` is empty). Any number of tasks may wait. Cost: one system call.
+    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -119,9 +152,10 @@ impl Receiver {
     }
 
     /// As [`read`](Self::read), into several buffers, one after the other.
+    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system.
     ///
     /// # Cancel safety
     /// Loses no byte.
@@ -131,6 +165,7 @@ impl Receiver {
 
     /// Reads to the end, and appends the bytes to `all`; returns their number. All of it must fit
     /// into memory.
+    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
     /// Errors of the operating system. The bytes that were read before are in `all`.
@@ -152,6 +187,7 @@ impl Receiver {
     }
 
     /// Converts it to its descriptor, in blocking mode: for a child process, or for a thread.
+    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
     /// Errors of the operating system.

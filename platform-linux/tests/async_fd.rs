@@ -507,7 +507,10 @@ fn a_registered_source_begins_as_told_and_events_are_cleared_by_hand() {
         let again = poll_fn(|cx| Poll::Ready(polled(cx))).await;
         assert!(matches!(again, Poll::Ready(Ok(_))));
         b.clear(event).unwrap();
-        assert!(poll_fn(|cx| Poll::Ready(polled(cx))).await.is_pending());
+        // On filch-io an event for writes may be told to reads too.
+        if env!("CARGO_PKG_NAME") == "filch-linux" {
+            assert!(poll_fn(|cx| Poll::Ready(polled(cx))).await.is_pending());
+        }
         (&mut a.get_ref()).write_all(b"!").unwrap();
         poll_fn(polled).await.unwrap();
     });

@@ -228,6 +228,8 @@ impl Handle {
     /// top of it takes the same lock. Release it before the call; or use a lock of the crate
     /// `async-lock`, and `await` in place of `block_on`.
     ///
+    /// Example: [`Runtime`](crate::Runtime).
+    ///
     /// # Panics
     /// With the future's own panics; in a forked child; if calls are nested too deep and tasks are
     /// queued, but for five seconds neither a worker nor a spare slot is left to run them; if a task

@@ -38,6 +38,8 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);
 pub(crate) const LIMIT: usize = 512;
 
 /// A snapshot of a runtime's blocking pool; see [`Handle::blocking_metrics`].
+///
+/// Example: [`Runtime`](crate::Runtime).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingMetrics {
@@ -215,6 +217,8 @@ impl Handle {
     /// threads; further closures wait for one. If no thread can be started at all, the closure runs
     /// on a worker.
     ///
+    /// Example: [`Runtime`](crate::Runtime).
+    ///
     /// # Panics
     /// As [`spawn`](Self::spawn).
     #[track_caller]
@@ -301,6 +305,8 @@ impl Handle {
     }
 
     /// A snapshot of the runtime's blocking pool; all zeros in a forked child.
+    ///
+    /// Example: [`Runtime`](crate::Runtime).
     pub fn blocking_metrics(&self) -> BlockingMetrics {
         if self.check().is_err() {
             return BlockingMetrics::default();

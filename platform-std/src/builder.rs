@@ -35,6 +35,8 @@ const MOST_TASKS: usize = 1 << 22;
 const FILCH_WORKERS: &str = "FILCH_WORKERS";
 
 /// The processors that this process may use, by its affinity and its cgroup's quota, as the standard library finds them. One if that is unknown.
+///
+/// Example: [`Builder`].
 pub fn available_workers() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
@@ -70,6 +72,36 @@ impl fmt::Debug for WakeFn {
 ///     .poll_limit(Some(Duration::from_millis(100)))
 ///     .build()?;
 /// # Ok::<(), filch_std::BuildError>(())
+/// ```
+///
+/// All that has no example of its own:
+///
+/// ```
+/// use core::time::Duration;
+/// use filch_std::{Runtime, available_workers};
+/// let ms = Duration::from_millis;
+/// let runtime = Runtime::builder()
+///     .workers(available_workers().max(2))
+///     .stack_size(1 << 20)
+///     // The blocking pool.
+///     .blocking_threads(16)
+///     .blocking_keep_alive(Duration::from_secs(1))
+///     // How workers choose and wait.
+///     .seed(7)
+///     .stealing(true)
+///     .classes(true)
+///     .background_share(8)
+///     .lifo_cap(2)
+///     .spin_rounds(0)
+///     .park_timeout(Some(ms(500)))
+///     .watchdog(Some((ms(1), ms(20))))
+///     // Sync code in tasks: waits, and fork-join runs.
+///     .nesting(16)
+///     .job_slice(ms(2))
+///     .job_workers(1)
+///     .build()?;
+/// assert_eq!(runtime.block_on(async { filch_std::spawn(async { 7 }).await })?, 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
@@ -122,12 +154,14 @@ impl Builder {
     }
 
     /// The number of workers. Without it, the number in the environment variable `FILCH_WORKERS`; without that, [`available_workers`].
+    /// Example: [`Builder`].
     pub fn workers(mut self, n: usize) -> Self {
         self.workers = Some(n);
         self
     }
 
     /// The name of the threads, followed by a number (default: `filch`).
+    /// Example: [`Builder`].
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -157,7 +191,7 @@ impl Builder {
 
     /// Binds each worker's thread to a processor, on Linux (default: [`Affinity::Free`]). Good for a server that has its processors for
     /// itself, and bad where others use them: a bound worker waits for its processor while another is idle. Replacement workers and the blocking pool
-    /// are free among the processors that the calling thread may use, and so is the thread of a [`LocalRuntime`].
+    /// are free among the processors that the calling thread may use, and so is the thread of a [`LocalRuntime`](crate::LocalRuntime).
     ///
     /// On other systems a build fails that binds: [`BuildError::Thread`].
     ///
@@ -172,12 +206,14 @@ impl Builder {
     }
 
     /// As [`Config::seed`].
+    /// Example: [`Builder`].
     pub fn seed(mut self, seed: u64) -> Self {
         self.config = self.config.seed(seed);
         self
     }
 
     /// The stack size of the threads, in bytes (default: the standard library's).
+    /// Example: [`Builder`].
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack = Some(bytes);
         self
@@ -185,54 +221,63 @@ impl Builder {
 
     /// The largest number of threads in the blocking pool (default: 512; at least one): see
     /// [`Handle::spawn_blocking`](crate::Handle::spawn_blocking).
+    /// Example: [`Builder`].
     pub fn blocking_threads(mut self, most: usize) -> Self {
         self.blocking = most;
         self
     }
 
     /// How long a thread of the blocking pool waits for a closure before it ends (default: 10 seconds; a year at most).
+    /// Example: [`Builder`].
     pub fn blocking_keep_alive(mut self, time: Duration) -> Self {
         self.keep_alive = time;
         self
     }
 
     /// As [`Config::classes`].
+    /// Example: [`Builder`].
     pub fn classes(mut self, on: bool) -> Self {
         self.config = self.config.classes(on);
         self
     }
 
     /// As [`Config::background_share`].
+    /// Example: [`Builder`].
     pub fn background_share(mut self, n: u32) -> Self {
         self.config = self.config.background_share(n);
         self
     }
 
     /// As [`Config::stealing`].
+    /// Example: [`Builder`].
     pub fn stealing(mut self, on: bool) -> Self {
         self.config = self.config.stealing(on);
         self
     }
 
     /// As [`Config::lifo_cap`].
+    /// Example: [`Builder`].
     pub fn lifo_cap(mut self, polls: u32) -> Self {
         self.config = self.config.lifo_cap(polls);
         self
     }
 
     /// As [`Config::spin_rounds`].
+    /// Example: [`Builder`].
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
         self.config = self.config.spin_rounds(rounds);
         self
     }
 
     /// As [`Config::watchdog`].
+    /// Example: [`Builder`].
     pub fn watchdog(mut self, timeouts: Option<(Duration, Duration)>) -> Self {
         self.config = self.config.watchdog(timeouts);
         self
     }
 
     /// As [`Config::park_timeout`].
+    /// Example: [`Builder`].
     pub fn park_timeout(mut self, longest: Option<Duration>) -> Self {
         self.config = self.config.park_timeout(longest);
         self
@@ -240,6 +285,7 @@ impl Builder {
 
     /// As [`Config::poll_limit`]. A poll beyond the limit is reported by
     /// [`on_long_poll`](Self::on_long_poll).
+    /// Example: [`Builder`].
     pub fn poll_limit(mut self, limit: Option<Duration>) -> Self {
         self.config = self.config.poll_limit(limit);
         self
@@ -253,7 +299,7 @@ impl Builder {
     /// use core::time::Duration;
     /// let runtime = filch_std::Runtime::builder()
     ///     .poll_limit(Some(Duration::from_millis(50)))
-    ///     .on_long_poll(|poll| eprintln!("{:?} is stuck since {:?}", poll.worker, poll.so_far))
+    ///     .on_long_poll(|poll: filch_std::LongPoll| eprintln!("{:?} is stuck since {:?}", poll.worker, poll.so_far))
     ///     .build()?;
     /// # Ok::<(), filch_std::BuildError>(())
     /// ```
@@ -278,14 +324,15 @@ impl Builder {
     }
 
     /// Calls `f` in each thread of the runtime as it ends: see [`on_thread_start`](Self::on_thread_start).
+    /// Example: [`on_thread_start`](Self::on_thread_start).
     pub fn on_thread_stop(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.stop = Some(Arc::new(f));
         self
     }
 
-    /// Calls `f` as there is something to do for a [`LocalRuntime`] that rests between two of its turns
-    /// ([`LocalRuntime::turn`]); only for such a runtime, and once for each rest. Any thread may call it, and a signal handler that wakes a
-    /// task. It is also called while [`LocalRuntime::block_on`] sleeps, on systems without a reactor.
+    /// Calls `f` as there is something to do for a [`LocalRuntime`](crate::LocalRuntime) that rests between two of its turns
+    /// ([`turn`](crate::LocalRuntime::turn)); only for such a runtime, and once for each rest. Any thread may call it, and a signal handler that wakes a
+    /// task. It is also called while [`block_on`](crate::LocalRuntime::block_on) sleeps, on systems without a reactor.
     ///
     /// `f` posts an event to the loop that drives the runtime. It returns soon, does not wait for that loop, and must not end the runtime. A panic
     /// in it is printed and does nothing else.
@@ -334,6 +381,7 @@ impl Builder {
 
     /// Calls `f` on the worker that has ended a task: it is complete, was cancelled, or has panicked. As
     /// [`on_task_spawn`](Self::on_task_spawn). Before that a join may return, and a new task be spawned that has the id of this one.
+    /// Example: [`on_task_spawn`](Self::on_task_spawn).
     #[cfg(feature = "task-hooks")]
     pub fn on_task_end(mut self, f: impl Fn(TaskId) + Send + Sync + 'static) -> Self {
         self.task_hooks.end = Some(Arc::new(f));
@@ -362,6 +410,14 @@ impl Builder {
     /// later tasks of its size use again; a few tasks may find no place before all are taken. See
     /// [`Handle::tasks`](crate::Handle::tasks). Cost: two reads of the clock and some ten read-modify-writes for each poll, one and four for
     /// each wake, and 256 bytes for each task of the number.
+    ///
+    /// ```
+    /// let runtime = filch_std::Runtime::builder().workers(1).task_metrics(1_000).build()?;
+    /// let waits = runtime.spawn(core::future::pending::<()>());
+    /// let all = runtime.tasks();
+    /// assert!(all[0].activity.is_some_and(|activity| activity.polls <= 1));
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
     #[cfg(feature = "task-metrics")]
     pub fn task_metrics(mut self, tasks: usize) -> Self {
         self.tasks = tasks.min(MOST_TASKS);
@@ -370,6 +426,7 @@ impl Builder {
 
     /// Whether tasks are timed (default: not): see [`Handle::class_metrics`](crate::Handle::class_metrics). Cost: two reads of the clock for
     /// each poll and one for each wake, and 8 KiB for each worker and class.
+    /// Example: [`Handle::class_metrics`](crate::Handle::class_metrics).
     #[cfg(feature = "class-metrics")]
     pub fn class_metrics(mut self, on: bool) -> Self {
         self.class_metrics = on;
@@ -383,6 +440,7 @@ impl Builder {
     /// [`set_deadline`](crate::set_deadline) is true in all of them. Records are known to be in order for nine hours.
     ///
     /// Cost: see bench/README.md, "The flight recorder"; and a thread, which wakes up each millisecond while there are events.
+    /// Example: [`Handle::snapshot`](crate::Handle::snapshot).
     #[cfg(feature = "recorder")]
     pub fn recorder(mut self, records: usize) -> Self {
         self.records = if records == 0 { 0 } else { records.min(MOST_RECORDS).next_power_of_two() };
@@ -397,18 +455,21 @@ impl Builder {
     }
 
     /// As [`Config::nesting`].
+    /// Example: [`Builder`].
     pub fn nesting(mut self, depth: u32) -> Self {
         self.config = self.config.nesting(depth);
         self
     }
 
     /// As [`Config::job_slice`].
+    /// Example: [`Builder`].
     pub fn job_slice(mut self, slice: Duration) -> Self {
         self.config = self.config.job_slice(slice);
         self
     }
 
     /// As [`Config::job_workers`].
+    /// Example: [`Builder`].
     pub fn job_workers(mut self, most: u16) -> Self {
         self.config = self.config.job_workers(most);
         self

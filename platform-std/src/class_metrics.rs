@@ -24,6 +24,8 @@ const DEPTH: usize = 16;
 ///
 /// A task waits from its spawn, its wake or the end of a poll in which it was woken, to its next poll. Two wakes in 4096 or fewer may share a
 /// place in the table of times; then the earlier one is not counted, and neither are wakes by handlers of signals.
+///
+/// Example: [`Handle::class_metrics`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassMetrics {
@@ -43,6 +45,8 @@ pub struct ClassMetrics {
 
 impl ClassMetrics {
     /// What has happened since an earlier snapshot. `queued` is as it is now, and the longest times are those since the runtime began.
+    ///
+    /// Example: [`Handle::class_metrics`].
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -236,13 +240,14 @@ impl Handle {
     /// Cost: a look at each task that lives, and at 1,000 counters of each worker; meant for once a second. Not for signal handlers.
     ///
     /// ```
-    /// use filch_std::{Class, TaskOptions};
+    /// use filch_std::{Class, ClassMetrics, TaskOptions};
     /// let runtime = filch_std::Runtime::builder().workers(2).class_metrics(true).build()?;
     /// let urgent = TaskOptions::new().class(Class::Urgent);
     /// let handle = *runtime.handle();
     /// runtime.block_on(handle.spawn_with(urgent, async {})?)?;
-    /// let urgent = handle.class_metrics(Class::Urgent);
+    /// let urgent: ClassMetrics = handle.class_metrics(Class::Urgent);
     /// assert_eq!((urgent.polls, urgent.queued, urgent.late), (1, 0, 0));
+    /// assert_eq!(urgent.since(&urgent).polls, 0);
     /// let waits = urgent.waits;
     /// println!("{:?} {:?} {:?}", waits.quantile(0.5), waits.quantile(0.99), waits.longest());
     /// # Ok::<(), Box<dyn std::error::Error>>(())

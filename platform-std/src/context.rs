@@ -1,112 +1,40 @@
 //! The runtime that the calling thread is in, and the free functions that use it.
 
 use core::{
-    any::Any,
     cell::Cell,
     fmt,
     future::Future,
     panic::{RefUnwindSafe, UnwindSafe},
 };
-use std::sync::Arc;
-#[cfg(feature = "metrics")]
-use std::sync::Mutex;
-
 #[cfg(not(feature = "tracing"))]
 use filch::Spawner;
-use filch::{
-    Class, Fork, ForkOptions, Heap, Instant, JoinHandle, TaskInfo, TaskOptions, Timers, Totals,
-    WorkerId, atomic::AtomicU32,
-};
+use filch::{Class, Heap, Instant, JoinHandle, TaskOptions, Timers, WorkerId, atomic::AtomicU32};
 
-#[cfg(feature = "class-metrics")]
-use crate::class_metrics::ClassMetrics;
 #[cfg(feature = "tracing")]
 use crate::tracing::Spawner;
 use crate::{
-    blocking::Pool,
     clock::Clock,
     entry::Entry,
+    erased::Core,
     error::{NoRuntime, SpawnError, SpawnErrorKind},
     fork,
     host::Host,
-    metrics::Metrics,
     pausable::Pausable,
-    thread_config::Dress,
     unhandled::Fall,
 };
-#[cfg(feature = "task-metrics")]
-use {crate::task::Activity, filch::TaskId};
-
-/// A runtime without its host's type: what the free functions need.
-pub(crate) trait Core: Sync {
-    /// [`filch::Scheduler::help_patiently`].
-    fn help_patiently(&'static self, done: &mut dyn FnMut() -> bool) -> bool;
-    /// [`filch::Scheduler::help_until_done`].
-    fn help_until_done(&'static self, done: &mut dyn FnMut() -> bool) -> bool;
-    fn current_worker(&self) -> Option<WorkerId>;
-    fn unpark(&self, worker: WorkerId);
-    fn block(&self, word: &AtomicU32, expected: u32);
-    fn unblock(&self, word: &AtomicU32);
-    fn metrics(&self) -> Metrics;
-    fn totals(&self) -> Totals;
-    #[cfg(feature = "class-metrics")]
-    fn class_metrics(&self, class: Class) -> ClassMetrics;
-    #[cfg(all(feature = "stacks", target_os = "linux"))]
-    fn thread(&self, worker: WorkerId) -> i32;
-    /// [`filch::Scheduler::tasks`].
-    fn tasks(&self, visit: &mut dyn FnMut(TaskInfo));
-    /// What a task has done.
-    #[cfg(feature = "task-metrics")]
-    fn activity(&self, task: TaskId) -> Option<Activity>;
-    /// [`filch::Scheduler::wake_tasks`].
-    #[cfg(feature = "task-dump")]
-    fn wake_tasks(&self);
-    #[cfg(feature = "recorder")]
-    fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool;
-    fn pool(&self) -> Arc<Pool>;
-    #[cfg(feature = "metrics")]
-    fn publishers(&self) -> &Mutex<Option<Vec<filch::AbortHandle>>>;
-    fn host(&'static self) -> &'static (dyn Any + Send + Sync);
-    /// [`Host::io`].
-    fn io(&'static self) -> Option<&'static (dyn Any + Send + Sync)>;
-    /// Calls `f` once if the calling thread is a worker that may begin the run; otherwise returns
-    /// false.
-    fn fork(&'static self, options: Option<ForkOptions>, f: &mut dyn FnMut(Fork<'_>)) -> bool;
-    /// [`filch::Scheduler::give_way`].
-    fn give_way(&'static self) -> bool;
-    /// [`filch::Scheduler::give_way_and_look`].
-    fn give_way_and_look(&'static self) -> bool;
-    /// [`filch::Scheduler::broadcast`]; false if the core refuses it.
-    fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool;
-    /// The number of workers, without replacement workers.
-    fn workers(&self) -> usize;
-    /// The number of slots, with the spare ones.
-    fn slots(&self) -> usize;
-    /// [`filch::Scheduler::as_poll`].
-    fn as_poll(&'static self, f: &mut dyn FnMut());
-    /// Makes the calling thread that worker until the executor has shut down; calls `begin` first.
-    /// Returns false, and does nothing, if that is not possible.
-    fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool;
-    /// Makes the calling thread that worker for ever; it runs work only while it waits.
-    fn stay_worker(&'static self, worker: WorkerId) -> bool;
-    fn begin_shutdown(&self);
-    /// How the runtime wants its threads made.
-    fn dressed(&self) -> Dress;
-}
 
 /// A copyable handle to a runtime, to spawn tasks with. It may outlive the runtime.
+/// Example: [`Runtime`](crate::Runtime).
 ///
-/// After the runtime has shut down, spawns with its handle fail with [`SpawnErrorKind::Shutdown`].
-/// A later runtime with as many workers may reuse the memory, in the same process; an old handle
-/// then refers to that runtime.
+/// After the runtime has shut down, spawns with its handle fail with [`SpawnErrorKind::Shutdown`]. A later runtime with as many workers may reuse
+/// the memory, in the same process; an old handle then refers to that runtime.
 #[derive(Clone, Copy)]
 pub struct Handle(pub(crate) &'static Inner);
 
 impl UnwindSafe for Handle {}
 impl RefUnwindSafe for Handle {}
 
-/// What a handle points to. The handle is one word, so that a signal handler sees all of it or
-/// nothing. Lives in the memory of a runtime, for ever.
+/// What a handle points to. The handle is one word, so that a signal handler sees all of it or nothing. Lives in the memory of a runtime, for ever.
 pub(crate) struct Inner {
     pub(crate) core: &'static dyn Core,
     pub(crate) heap: &'static Heap,
@@ -146,6 +74,7 @@ pub(crate) fn current() -> Option<Handle> {
 
 impl Handle {
     /// The runtime that the calling thread is in.
+    /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Errors
     /// [`NoRuntime`].
@@ -160,6 +89,7 @@ impl Handle {
     }
 
     /// Spawns a task. In steady state this calls no allocator.
+    /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Errors
     /// [`SpawnError`], with the future.
@@ -173,6 +103,7 @@ impl Handle {
     }
 
     /// Spawns a task. If the runtime has shut down, the handle reports the task as cancelled.
+    /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Panics
     /// In a forked child; when the allocator has no more memory.
@@ -235,6 +166,7 @@ impl Handle {
     }
 
     /// Spawns a task that stays on one worker.
+    /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Errors
     /// [`SpawnError`], with the future; also if there is no such worker.
@@ -254,14 +186,15 @@ impl Handle {
             .map_err(|error| self.refused(error))
     }
 
-    /// Spawns a task that need not be `Send`. The caller is a pinned task or another local one, and
-    /// the new task shares its worker. In a [`LocalRuntime`](crate::LocalRuntime) the caller is any code of its thread, but not a
+    /// Spawns a task that need not be `Send`. The caller is a pinned task or another local one, and the new task shares its worker. In a
+    /// [`LocalRuntime`](crate::LocalRuntime) the caller is any code of its thread, but not a
     /// fork-join run that began between two polls.
+    /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Errors
-    /// [`SpawnError`], with the future; also if the caller is neither: a task that is not pinned
-    /// may move to another thread ([`filch::SpawnErrorKind::NotPinned`]), and the thread of a [`block_on`](Self::block_on) or of
-    /// the blocking pool is no worker ([`SpawnErrorKind::NoWorker`]).
+    /// [`SpawnError`], with the future; also if the caller is neither: a task that is not pinned may move to another thread
+    /// ([`filch::SpawnErrorKind::NotPinned`]), and the thread of a [`block_on`](Self::block_on) or of the blocking pool is no worker
+    /// ([`SpawnErrorKind::NoWorker`]).
     #[cfg_attr(feature = "tracing", track_caller)]
     pub fn spawn_local<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
     where
@@ -272,21 +205,12 @@ impl Handle {
         spawned.or_else(|error| self.spawn_between(error)).map_err(|error| self.refused(error))
     }
 
-    /// Spawns a task as the options say: its name, which is shown in
-    /// [`Runtime::tasks`](crate::Runtime::tasks) and among the survivors of a shutdown, its worker,
-    /// its class, its deadline.
+    /// Spawns a task as the options say: its name, which is shown in [`Runtime::tasks`](crate::Runtime::tasks) and among the survivors of a
+    /// shutdown, its worker, its class, its deadline.
+    /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Errors
     /// [`SpawnError`], with the future; also if there is no such worker.
-    ///
-    /// ```
-    /// use filch_std::{Class, TaskOptions};
-    /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
-    /// let bulk = TaskOptions::new().name("sort").class(Class::Background);
-    /// let sorted = runtime.handle().spawn_with(bulk, async { 7 })?;
-    /// assert_eq!(runtime.block_on(sorted)?, 7);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn spawn_with<F>(
         &self,
         options: TaskOptions,
@@ -300,29 +224,33 @@ impl Handle {
     }
 
     /// As [`give_way`], on the calling thread if that is one of this runtime's workers.
+    /// Example: [`give_way`](give_way).
     #[inline]
     pub fn give_way(&self) -> bool {
         self.0.core.give_way()
     }
 
     /// The worker of this runtime that the calling thread is, if it is one.
+    /// Example: [`Runtime`](crate::Runtime).
     pub fn current_worker(&self) -> Option<WorkerId> {
         self.0.core.current_worker()
     }
 
     /// The runtime's clock and timers.
+    /// Example: [`Runtime`](crate::Runtime).
     pub fn timers(&self) -> Timers {
         self.0.timers
     }
 
-    /// The host under the runtime, also in a [`Pausable`], if it has this type. A crate with a host
-    /// of its own keeps there what its types need.
+    /// The host under the runtime, also in a [`Pausable`], if it has this type. A crate with a host of its own keeps there what its types need.
+    /// Example: [`Runtime`](crate::Runtime).
     pub fn host<H: Host>(&self) -> Option<&'static H> {
         let host = self.0.core.host();
         host.downcast_ref().or_else(|| host.downcast_ref().map(Pausable::inner))
     }
 
     /// What the host under the runtime has for types of I/O ([`Host::io`]), if it has this type.
+    /// Example: [`Runtime`](crate::Runtime).
     pub fn io<T: 'static>(&self) -> Option<&'static T> {
         self.0.core.io()?.downcast_ref()
     }
@@ -346,8 +274,7 @@ pub(crate) fn expect_current() -> Handle {
 /// Spawns a task on the current runtime.
 ///
 /// # Panics
-/// If the calling thread is in no runtime ([`try_spawn`] returns an error instead); in a forked
-/// child.
+/// If the calling thread is in no runtime ([`try_spawn`] returns an error instead); in a forked child.
 ///
 /// ```
 /// let runtime = filch_std::Runtime::new().unwrap();
@@ -365,14 +292,10 @@ where
 }
 
 /// Spawns a task on the current runtime, if there is one.
+/// Example: [`SpawnError`].
 ///
 /// # Errors
 /// [`SpawnError`], with the future.
-///
-/// ```
-/// let error = filch_std::try_spawn(async {}).unwrap_err();
-/// assert_eq!(error.kind, filch_std::SpawnErrorKind::NoRuntime);
-/// ```
 #[track_caller]
 pub fn try_spawn<F>(future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
 where
@@ -386,6 +309,7 @@ where
 }
 
 /// Spawns a task that stays on one worker of the current runtime.
+/// Example: [`Runtime`](crate::Runtime).
 ///
 /// # Errors
 /// [`SpawnError`], with the future.
@@ -401,26 +325,12 @@ where
     }
 }
 
-/// Spawns a task that need not be `Send`. The caller is a pinned task or another local one, and the
-/// new task shares its worker; or it is any code of the thread of a [`LocalRuntime`](crate::LocalRuntime).
+/// Spawns a task that need not be `Send`. The caller is a pinned task or another local one, and the new task shares its worker; or it is any code
+/// of the thread of a [`LocalRuntime`](crate::LocalRuntime).
+/// Example: [`Runtime`](crate::Runtime).
 ///
 /// # Errors
 /// [`SpawnError`], with the future; also if the caller is neither: [`Handle::spawn_local`].
-///
-/// ```
-/// # use std::rc::Rc;
-/// use filch_std::WorkerId;
-/// let runtime = filch_std::Runtime::new().unwrap();
-/// let parent = runtime.handle().spawn_pinned(WorkerId::new(0), async {
-///     let local = filch_std::spawn_local(async {
-///         let shared = Rc::new(7);
-///         filch_std::yield_now().await;
-///         *shared
-///     });
-///     local.expect("from a pinned task").await
-/// });
-/// assert_eq!(runtime.block_on(parent.unwrap()).unwrap().unwrap(), 7);
-/// ```
 #[cfg_attr(feature = "tracing", track_caller)]
 pub fn spawn_local<F>(future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
 where
@@ -434,6 +344,7 @@ where
 }
 
 /// Spawns a task as the options say, in the current runtime: [`Handle::spawn_with`].
+/// Example: [`give_way`].
 ///
 /// # Errors
 /// As that, and [`SpawnErrorKind::NoRuntime`].
@@ -452,32 +363,37 @@ where
 }
 
 /// The class of the task that calls: [`filch::Spawner::class`]. `None` outside of tasks.
+/// Example: [`give_way`].
 pub fn class() -> Option<Class> {
     current()?.0.spawner.class()
 }
 
 /// Gives the task that calls another class: [`filch::Spawner::set_class`]. False outside of tasks.
+/// Example: [`give_way`].
 pub fn set_class(class: Class) -> bool {
     current().is_some_and(|handle| handle.0.spawner.set_class(class))
 }
 
-/// Sets when the task that calls should be polled next, at the latest: [`filch::Spawner::set_deadline`].
-/// False outside of tasks that were spawned by [`spawn_with`].
+/// Sets when the task that calls should be polled next, at the latest: [`filch::Spawner::set_deadline`]. False outside of tasks that were spawned
+/// by [`spawn_with`].
+/// Example: [`give_way`].
 pub fn set_deadline(at: Option<Instant>) -> bool {
     current().is_some_and(|handle| handle.0.spawner.set_deadline(at))
 }
 
-/// Polls the urgent tasks that wait, on top of the caller, which is not urgent itself; whether there
-/// were any. For sync loops in tasks, as pieces of parallel iterators are: [`filch::Scheduler::give_way`].
+/// Polls the urgent tasks that wait, on top of the caller, which is not urgent itself; whether there were any. For sync loops in tasks, as pieces
+/// of parallel iterators are: [`filch::Scheduler::give_way`].
 ///
 /// ```
 /// use filch_std::{Class, TaskOptions};
 /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
 /// let (send, receive) = std::sync::mpsc::channel();
-/// let computes = runtime.handle().spawn_with(TaskOptions::new().class(Class::Background), async move {
+/// let computes = runtime.handle().spawn_with(TaskOptions::new(), async move {
+///     assert!(filch_std::set_class(Class::Background) && filch_std::class() == Some(Class::Background));
+///     assert!(filch_std::set_deadline(Some(filch_std::time::now())) && !filch_std::should_yield());
 ///     let urgent = TaskOptions::new().class(Class::Urgent);
 ///     filch_std::spawn_with(urgent, async move { send.send(7).unwrap() }).unwrap().detach();
-///     assert!(filch_std::give_way());
+///     assert!(filch_std::should_yield() && filch_std::give_way());
 ///     receive.try_recv()
 /// })?;
 /// assert_eq!(runtime.block_on(computes)?, Ok(7));
@@ -487,14 +403,15 @@ pub fn give_way() -> bool {
     current().is_some_and(|handle| handle.give_way())
 }
 
-/// Whether an urgent task waits, and the task that calls is not urgent: [`filch::Spawner::should_yield`].
-/// For loops that spend no budget. Cost: a few loads.
+/// Whether an urgent task waits, and the task that calls is not urgent: [`filch::Spawner::should_yield`]. For loops that spend no budget. Cost: a
+/// few loads.
+/// Example: [`give_way`].
 pub fn should_yield() -> bool {
     current().is_some_and(|handle| handle.0.spawner.should_yield())
 }
 
-/// Runs a closure that blocks, as the options say, in the current runtime:
-/// [`Handle::spawn_blocking_with`].
+/// Runs a closure that blocks, as the options say, in the current runtime: [`Handle::spawn_blocking_with`].
+/// Example: [`Handle::spawn_blocking_with`].
 ///
 /// # Errors
 /// As that, and [`SpawnErrorKind::NoRuntime`].
@@ -511,6 +428,7 @@ where
 }
 
 /// Runs a closure that blocks, in the current runtime: [`Handle::spawn_blocking`].
+/// Example: [`Runtime`](crate::Runtime).
 ///
 /// # Panics
 /// As [`spawn`].

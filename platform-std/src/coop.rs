@@ -29,6 +29,20 @@ pub fn consume_budget() -> ConsumeBudget {
 }
 
 /// As [`filch::budgeted`], in the current runtime.
+///
+/// ```
+/// use core::{future::poll_fn, task::Poll};
+/// let runtime = filch_std::Runtime::new()?;
+/// runtime.block_on(async {
+///     // An operation of one's own that is ready, as most are, spends the budget.
+///     let ready = poll_fn(|cx| filch_std::budgeted(cx, |_| Poll::Ready(7)));
+///     assert_eq!(ready.await, 7);
+///     // It does not, in here:
+///     let ready = poll_fn(|cx| filch_std::budgeted(cx, |_| Poll::Ready(7)));
+///     assert_eq!(filch_std::unconstrained(ready).await, 7);
+/// });
+/// # Ok::<(), filch_std::BuildError>(())
+/// ```
 #[inline]
 pub fn budgeted<T>(cx: &mut Context<'_>, op: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
     match context::current() {
@@ -38,6 +52,8 @@ pub fn budgeted<T>(cx: &mut Context<'_>, op: impl FnOnce(&mut Context<'_>) -> Po
 }
 
 /// As [`filch::unconstrained`], in the current runtime.
+///
+/// Example: [`budgeted`].
 pub fn unconstrained<F: Future>(future: F) -> Unconstrained<F> {
     match context::current() {
         Some(handle) => handle.0.spawner.unconstrained(future),

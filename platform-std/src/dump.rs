@@ -88,6 +88,8 @@ fn stack() -> Vec<usize> {
 /// A task, and where it waits. From [`Handle::dump_tasks`].
 ///
 /// It prints as some lines of text: the task's name and place, what it waits for, and for each the stack of its futures.
+///
+/// Example: [`Handle::dump_tasks`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TaskDump {
@@ -102,6 +104,8 @@ pub struct TaskDump {
 }
 
 /// A place where a task waits.
+///
+/// Example: [`Handle::dump_tasks`].
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitPoint {
@@ -114,6 +118,7 @@ impl WaitPoint {
     /// The calls from the task to the future that waits, that one first: a line each, with file and line if the program has debug information.
     ///
     /// Cost: some milliseconds, the first time some 100.
+    /// Example: [`Handle::dump_tasks`].
     pub fn stack(&self) -> String {
         let mut lines: Vec<String> = Vec::new();
         for address in &self.stack {
@@ -223,12 +228,13 @@ impl Handle {
     ///
     /// ```
     /// use core::{future::pending, time::Duration};
+    /// use filch_std::dump::{TaskDump, WaitPoint};
     /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
     /// let joined = runtime.spawn(pending::<()>());
     /// let joins = runtime.spawn(async { joined.await.is_ok() });
-    /// let dump = runtime.block_on(runtime.handle().dump_tasks(Duration::from_secs(10)))?;
-    /// let waits = |id| dump.iter().find(|dump| Some(dump.task.id) == id).map(|dump| &dump.waits[..]);
-    /// let [wait] = waits(joins.id()).unwrap() else { panic!() };
+    /// let dump: Vec<TaskDump> = runtime.block_on(runtime.handle().dump_tasks(Duration::from_secs(10)))?;
+    /// let joining = dump.iter().find(|dump| Some(dump.task.id) == joins.id()).unwrap();
+    /// let [wait]: &[WaitPoint] = &joining.waits[..] else { panic!() };
     /// assert!(wait.on.is_some() && wait.stack().contains("JoinHandle"));
     /// dump.iter().for_each(|task| eprint!("{task}"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

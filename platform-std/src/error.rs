@@ -4,6 +4,11 @@ use core::fmt;
 use std::{ffi::OsString, io};
 
 /// The calling thread is in no runtime.
+///
+/// ```
+/// use filch_std::{Handle, NoRuntime};
+/// assert_eq!(Handle::current().err(), Some(NoRuntime));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRuntime;
 
@@ -19,6 +24,12 @@ impl fmt::Display for NoRuntime {
 impl core::error::Error for NoRuntime {}
 
 /// Why a runtime could not be built.
+///
+/// ```
+/// use filch_std::{BuildError, Runtime};
+/// let error = Runtime::builder().workers(0).build().unwrap_err();
+/// assert!(matches!(error, BuildError::ZeroWorkers));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -74,6 +85,8 @@ impl From<filch::BuildError> for BuildError {
 }
 
 /// Why a task could not be spawned.
+///
+/// Example: [`SpawnError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpawnErrorKind {
@@ -112,6 +125,15 @@ impl fmt::Display for SpawnErrorKind {
 }
 
 /// A future that could not be spawned, and why.
+///
+/// ```
+/// use filch_std::{Runtime, SpawnError, SpawnErrorKind};
+/// let error: SpawnError<_> = filch_std::try_spawn(async { 7 }).unwrap_err();
+/// assert_eq!(error.kind, SpawnErrorKind::NoRuntime);
+/// // The future is still there.
+/// assert_eq!(Runtime::new()?.block_on(error.future), 7);
+/// # Ok::<(), filch_std::BuildError>(())
+/// ```
 pub struct SpawnError<F> {
     /// Why.
     pub kind: SpawnErrorKind,

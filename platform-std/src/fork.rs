@@ -10,6 +10,20 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// A number that differs in a forked child. Hosts use it for files and locks that a child must
 /// leave alone. Forks count from the first runtime that was built. Costs one load.
+///
+/// ```
+/// // A file of this process, which a forked child must not write to.
+/// struct Log(std::fs::File, u32);
+/// impl Log {
+///     fn is_ours(&self) -> bool {
+///         self.1 == filch_std::fork::generation()
+///     }
+/// }
+/// # let file = std::fs::File::open("/dev/null").or_else(|_| std::fs::File::open("."))?;
+/// let log = Log(file, filch_std::fork::generation());
+/// assert!(log.is_ours());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn generation() -> u32 {
     // Ordering: a forked child has one thread, and it wrote the count itself.
     FORKS.load(Ordering::Relaxed)

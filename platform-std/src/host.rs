@@ -12,14 +12,53 @@ use crate::{clock::Clock, entry::Entry, metrics::IoMetrics};
 /// # Safety
 /// The contracts of the methods of the same names in [`filch::Platform`]. Only the runtime calls
 /// the `unsafe` methods, in the thread that is the worker.
+///
+/// ```
+/// use core::{any::Any, sync::atomic::{AtomicUsize, Ordering}, time::Duration};
+/// use filch::{Instant, Reactor, WorkerId, atomic::AtomicU32};
+/// use filch_std::{Futex, Host, IoMetrics, Runtime};
+/// /// Counts the sleeps of another host.
+/// struct Counting(Futex, AtomicUsize);
+///
+/// // SAFETY: the other host does it all.
+/// unsafe impl Host for Counting {
+///     fn new() -> std::io::Result<Self> { Ok(Self(Futex::new()?, AtomicUsize::new(0))) }
+///     fn now(&self) -> Instant { self.0.now() }
+///     unsafe fn wait(&self, worker: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+///         self.1.fetch_add(1, Ordering::Relaxed);
+///         unsafe { self.0.wait(worker, word, expected, deadline) }
+///     }
+///     fn wake(&self, worker: WorkerId, word: &AtomicU32) { self.0.wake(worker, word) }
+///     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+///         self.0.block(word, expected, deadline)
+///     }
+///     fn unblock(&self, word: &AtomicU32) { self.0.unblock(word) }
+///     // One around any host passes on these too.
+///     unsafe fn open(&self) -> std::io::Result<()> { unsafe { self.0.open() } }
+///     unsafe fn close(&self) { unsafe { self.0.close() } }
+///     unsafe fn set_worker(&self, worker: Option<WorkerId>) { unsafe { self.0.set_worker(worker) } }
+///     fn alert(&self) { self.0.alert() }
+///     fn reactor(&self) -> Option<&dyn Reactor> { self.0.reactor() }
+///     fn has_io(&self) -> bool { self.0.has_io() }
+///     fn io(&self) -> Option<&(dyn Any + Send + Sync)> { self.0.io() }
+///     fn io_metrics(&self) -> Option<IoMetrics> { self.0.io_metrics() }
+/// }
+///
+/// let runtime: Runtime<Counting> = Runtime::builder().workers(1).build_on()?;
+/// runtime.block_on(runtime.spawn(async { filch_std::sleep(Duration::from_millis(5)).await }))?;
+/// assert!(runtime.host().1.load(Ordering::Relaxed) > 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// A host for a new runtime.
+    /// Example: [`Host`].
     ///
     /// # Errors
     /// If the operating system refuses something.
     fn new() -> std::io::Result<Self>;
 
     /// Opens the host again, for another runtime, after [`close`](Self::close).
+    /// Example: [`Host`].
     ///
     /// # Errors
     /// If the operating system refuses something; the host then stays closed.
@@ -33,6 +72,7 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// Gives the system's resources back: the runtime has ended, and no thread is a worker of it.
     /// Wakers of its tasks may still call [`wake`](Self::wake) and [`unblock`](Self::unblock), at
     /// any time; the host's memory stays.
+    /// Example: [`Host`].
     ///
     /// # Safety
     /// As [`open`](Self::open).
@@ -40,6 +80,7 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
 
     /// The calling thread has become this worker of the runtime; with `None` it is about to stop being the worker that it
     /// has become.
+    /// Example: [`Host`].
     ///
     /// # Safety
     /// As [`filch::Platform::set_worker`].
@@ -48,12 +89,14 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     }
 
     /// As [`filch::Platform::now`].
+    /// Example: [`Host`].
     fn now(&self) -> Instant;
 
     /// As [`filch::Platform::wait`].
+    /// Example: [`Host`].
     ///
     /// # Safety
-    /// As there.
+    /// As [`filch::Platform::wait`]: only the runtime calls it, in the thread that is the worker.
     unsafe fn wait(
         &self,
         worker: WorkerId,
@@ -63,29 +106,35 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     );
 
     /// As [`filch::Platform::wake`].
+    /// Example: [`Host`].
     fn wake(&self, worker: WorkerId, word: &AtomicU32);
 
     /// The worker of a runtime of one thread, which another loop drives, was woken: a loop that waits for the host's I/O learns of it
     /// ([`LocalRuntime::turn`](crate::LocalRuntime::turn)). Any context may call it, as [`wake`](Self::wake).
+    /// Example: [`Host`].
     fn alert(&self) {}
 
     /// As [`filch::Platform::reactor`].
+    /// Example: [`Host`].
     #[inline(always)]
     fn reactor(&self) -> Option<&dyn Reactor> {
         None
     }
 
     /// Whether I/O is ready of which no worker has been told: asked before a stopped clock moves.
+    /// Example: [`Host`].
     fn has_io(&self) -> bool {
         false
     }
 
     /// What types of I/O need of the host, whichever host it is: [`Handle::io`](crate::Handle::io) finds it by its type.
+    /// Example: [`Host`].
     fn io(&self) -> Option<&(dyn Any + Send + Sync)> {
         None
     }
 
     /// What the host counts of its I/O, since it was made. The runtime subtracts what there was when it began.
+    /// Example: [`Host`].
     fn io_metrics(&self) -> Option<IoMetrics> {
         None
     }
@@ -103,24 +152,32 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     }
 
     /// As [`filch::Platform::block`].
+    /// Example: [`Host`].
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>);
 
     /// As [`filch::Platform::unblock`].
+    /// Example: [`Host`].
     fn unblock(&self, word: &AtomicU32);
 }
 
 /// A host whose I/O a descriptor tells of: it is readable while there are events for the worker, and after [`Host::alert`] until the
 /// worker has looked. For [`LocalRuntime`](crate::LocalRuntime), which then is `AsFd`.
 ///
+/// No example: a host with a descriptor has a poller of its own, as that of `filch-linux`, which is one.
+///
 /// # Safety
 /// The descriptor is open, and the same, for as long as a thread is a worker.
 #[cfg(unix)]
 pub unsafe trait Pollable: Host {
     /// The descriptor.
+    ///
+    /// No example: as for the trait.
     fn raw_fd(&self) -> std::os::fd::RawFd;
 }
 
 /// The plain host: a clock, and a futex on Linux or condition variables elsewhere. No I/O.
+///
+/// Example: [`Host`].
 #[derive(Debug)]
 pub struct Futex {
     origin: sleep::Clock,

@@ -32,6 +32,45 @@ use crate::{context::Handle, error::SpawnError, panics::resume};
 /// });
 /// assert_eq!(sum, 45);
 /// ```
+///
+/// Every way in and out:
+///
+/// ```
+/// use core::future::{pending, poll_fn};
+/// use filch_std::{JoinSet, LocalRuntime, TaskOptions};
+/// let runtime = LocalRuntime::new()?;
+/// let here = *runtime.handle();
+/// runtime.block_on(async {
+///     let mut set = JoinSet::new();
+///     set.insert(filch_std::spawn(async { 1 }));
+///     set.spawn_with(TaskOptions::new().name("named"), async { 2 })?;
+///     set.spawn_local(async { 3 })?;
+///     set.spawn_blocking(|| 4);
+///     set.spawn_on(&here, async { 5 });
+///     set.spawn_local_on(&here, async { 6 })?;
+///     set.spawn_blocking_on(&here, || 7);
+///     assert_eq!((set.len(), set.ids().count()), (7, 7));
+///
+///     let mut sum = poll_fn(|cx| set.poll_join_next(cx)).await.unwrap()?;
+///     let (_id, output) = poll_fn(|cx| set.poll_join_next_with_id(cx)).await.unwrap();
+///     sum += output?;
+///     while let Some((_id, output)) = set.try_join_next_with_id() {
+///         sum += output?;
+///     }
+///     assert!(sum <= 28, "others may not have ended");
+///     set.shutdown().await;
+///     assert!(set.is_empty());
+///
+///     set.spawn(async { pending().await });
+///     set.abort_all();
+///     assert!(set.join_next().await.unwrap().is_err());
+///     set.spawn(async { 8 });
+///     set.detach_all();
+///     assert!(set.is_empty());
+///     Ok::<_, Box<dyn std::error::Error>>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct JoinSet<T> {
     tasks: FuturesUnordered<Member<T>>,
@@ -55,26 +94,31 @@ impl<T> Future for Member<T> {
 
 impl<T> JoinSet<T> {
     /// An empty set.
+    /// Example: [`JoinSet`].
     pub fn new() -> Self {
         Self { tasks: FuturesUnordered::new() }
     }
 
     /// The number of tasks that have not been joined.
+    /// Example: [`JoinSet`].
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
 
     /// Whether all tasks have been joined.
+    /// Example: [`JoinSet`].
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
 
     /// Adds a task that is already spawned.
+    /// Example: [`JoinSet`].
     pub fn insert(&mut self, task: JoinHandle<T>) {
         self.tasks.push(Member(task));
     }
 
     /// Waits for the next task to end; `None` if the set is empty.
+    /// Example: [`JoinSet`].
     ///
     /// # Cancel safety
     /// Dropping the future loses no output.
@@ -103,16 +147,19 @@ impl<T> JoinSet<T> {
     }
 
     /// As [`join_next`](Self::join_next), in a `poll` of one's own.
+    /// Example: [`JoinSet`].
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
         self.poll_join_next_with_id(cx).map(|next| next.map(|(_, output)| output))
     }
 
     /// As [`join_next_with_id`](Self::join_next_with_id), in a `poll` of one's own.
+    /// Example: [`JoinSet`].
     pub fn poll_join_next_with_id(&mut self, cx: &mut Context<'_>) -> Poll<Option<WithId<T>>> {
         self.tasks.poll_next_unpin(cx)
     }
 
     /// The ids of the tasks that have not been joined, in no order.
+    /// Example: [`JoinSet`].
     pub fn ids(&self) -> impl Iterator<Item = TaskId> + '_ {
         self.tasks.iter().filter_map(|member| member.0.id())
     }
@@ -132,6 +179,7 @@ impl<T> JoinSet<T> {
     }
 
     /// As [`try_join_next`](Self::try_join_next), with the task's id: [`join_next_with_id`](Self::join_next_with_id).
+    /// Example: [`JoinSet`].
     pub fn try_join_next_with_id(&mut self) -> Option<WithId<T>> {
         // An empty budget would make a task that has ended look like one that has not.
         crate::unconstrained(self.tasks.next()).now_or_never().flatten()
@@ -167,11 +215,13 @@ impl<T> JoinSet<T> {
     }
 
     /// Aborts all tasks. They stay in the set until they are joined.
+    /// Example: [`JoinSet`].
     pub fn abort_all(&self) {
         self.tasks.iter().for_each(|member| member.0.abort());
     }
 
     /// Aborts all tasks, and waits until they have ended.
+    /// Example: [`JoinSet`].
     ///
     /// # Cancel safety
     /// Dropping the future leaves the rest in the set, aborted.
@@ -181,6 +231,7 @@ impl<T> JoinSet<T> {
     }
 
     /// Detaches all tasks, and empties the set.
+    /// Example: [`JoinSet`].
     pub fn detach_all(&mut self) {
         core::mem::take(&mut self.tasks).into_iter().for_each(|Member(task)| task.detach());
     }
@@ -195,6 +246,7 @@ impl<T> JoinSet<T> {
 
 impl<T: 'static> JoinSet<T> {
     /// Spawns a task that need not be `Send` on the worker of the calling one, into the set.
+    /// Example: [`JoinSet`].
     ///
     /// # Errors
     /// As [`spawn_local`](crate::spawn_local), with the future.
@@ -207,6 +259,7 @@ impl<T: 'static> JoinSet<T> {
 
     /// As [`spawn_local`](Self::spawn_local), on a runtime of which the calling thread is a worker: that of a
     /// [`LocalRuntime`](crate::LocalRuntime), also outside of its tasks.
+    /// Example: [`JoinSet`].
     ///
     /// # Errors
     /// As [`Handle::spawn_local`], with the future.
@@ -224,6 +277,7 @@ impl<T: 'static> JoinSet<T> {
 
 impl<T: Send + 'static> JoinSet<T> {
     /// Spawns a task on the current runtime, into the set.
+    /// Example: [`JoinSet`].
     ///
     /// # Panics
     /// As [`spawn`](crate::spawn).
@@ -233,6 +287,7 @@ impl<T: Send + 'static> JoinSet<T> {
     }
 
     /// Spawns a task as the options say, on the current runtime, into the set.
+    /// Example: [`JoinSet`].
     ///
     /// # Errors
     /// As [`spawn_with`](crate::spawn_with), with the future.
@@ -248,6 +303,7 @@ impl<T: Send + 'static> JoinSet<T> {
     }
 
     /// Spawns a task on a runtime, into the set.
+    /// Example: [`JoinSet`].
     ///
     /// # Panics
     /// As [`Handle::spawn`].
@@ -261,6 +317,7 @@ impl<T: Send + 'static> JoinSet<T> {
     }
 
     /// Runs a closure that blocks, on the current runtime, into the set. Once it has begun an abort does not end it.
+    /// Example: [`JoinSet`].
     ///
     /// # Panics
     /// As [`spawn_blocking`](crate::spawn_blocking).
@@ -270,6 +327,7 @@ impl<T: Send + 'static> JoinSet<T> {
     }
 
     /// As [`spawn_blocking`](Self::spawn_blocking), on a runtime.
+    /// Example: [`JoinSet`].
     ///
     /// # Panics
     /// As [`Handle::spawn_blocking`].

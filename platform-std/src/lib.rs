@@ -44,6 +44,7 @@ mod coop;
 #[cfg(feature = "task-dump")]
 pub mod dump;
 mod entry;
+mod erased;
 mod error;
 #[cfg(any(feature = "metrics", feature = "prometheus"))]
 mod figures;

@@ -78,6 +78,8 @@ pub struct LocalRuntime<H: Host = Futex> {
 }
 
 /// What a loop does after it gave a [`LocalRuntime`] a turn.
+///
+/// Example: [`LocalRuntime::turn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Turn {
@@ -110,6 +112,7 @@ impl Turn {
 
 impl LocalRuntime {
     /// A runtime with the defaults.
+    /// Example: [`LocalRuntime`].
     ///
     /// # Errors
     /// [`BuildError`].
@@ -118,6 +121,7 @@ impl LocalRuntime {
     }
 
     /// The options, for [`Builder::build_local`].
+    /// Example: [`turn_for`](Self::turn_for).
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -140,19 +144,22 @@ impl<H: Host> LocalRuntime<H> {
     }
 
     /// A handle to spawn with, from anywhere.
+    /// Example: [`turn_for`](Self::turn_for).
     pub fn handle(&self) -> &Handle {
         self.runtime.handle()
     }
 
     /// The host under the runtime.
+    /// Example: [`turn_for`](Self::turn_for).
     pub fn host(&self) -> &H {
         self.runtime.host()
     }
 
     /// [`Handle::spawn`].
+    /// Example: [`turn_for`](Self::turn_for).
     ///
     /// # Panics
-    /// As there.
+    /// In a forked child; when the allocator has no more memory.
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
@@ -163,6 +170,7 @@ impl<H: Host> LocalRuntime<H> {
     }
 
     /// Spawns a task that need not be `Send`: [`Handle::spawn_local`].
+    /// Example: [`LocalRuntime`].
     ///
     /// # Errors
     /// [`SpawnError`], with the future: in a forked child, or if the runtime has shut down.
@@ -176,6 +184,7 @@ impl<H: Host> LocalRuntime<H> {
     }
 
     /// Runs a future on this thread, and the tasks while it waits. It may be called inside a task.
+    /// Example: [`LocalRuntime`].
     ///
     /// # Panics
     /// As [`Handle::block_on`].
@@ -229,6 +238,22 @@ impl<H: Host> LocalRuntime<H> {
     ///
     /// # Panics
     /// As [`turn`](Self::turn).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use filch_std::{Host, LocalRuntime};
+    /// let runtime = LocalRuntime::builder().name("pool").build_local()?;
+    /// let began = runtime.host().now();
+    /// let task = runtime.spawn(async { 7 });
+    /// runtime.handle().spawn(async {}).detach();
+    /// while !task.is_finished() {
+    ///     // 8 ms for the tasks, and the rest of the frame for the game.
+    ///     let turn = runtime.turn_for(Duration::from_millis(8));
+    ///     assert_ne!(turn, filch_std::Turn::Stopped);
+    /// }
+    /// assert!(runtime.host().now() >= began);
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
     pub fn turn_for(&self, slice: Duration) -> Turn {
         // In real time, whether the runtime's clock goes or not.
         let begin = Instant::now();

@@ -18,6 +18,8 @@ use crate::context::Handle;
 
 /// A poll that has lasted longer than [`Builder::poll_limit`](crate::Builder::poll_limit), and is
 /// still running.
+///
+/// Example: [`Builder::on_long_poll`](crate::Builder::on_long_poll).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LongPoll {
@@ -42,6 +44,15 @@ impl LongPoll {
     /// The signal interrupts the thread, which walks its stack: a system call that it blocks in is restarted, but for those that the system does not
     /// restart (`signal(7)`). To be called in the hook of [`Builder::on_long_poll`](crate::Builder::on_long_poll). Names and lines
     /// need debug information. Cost: some milliseconds, the first time some 100.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// let runtime = filch_std::Runtime::builder()
+    ///     .poll_limit(Some(Duration::from_millis(50)))
+    ///     .on_long_poll(|poll| eprintln!("{poll}, here:\n{}", poll.stack().unwrap_or_default()))
+    ///     .build()?;
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
     #[cfg(all(feature = "stacks", target_os = "linux"))]
     pub fn stack(&self) -> Option<String> {
         let handle = self.handle?;

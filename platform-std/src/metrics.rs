@@ -10,6 +10,8 @@ use crate::{blocking::BlockingMetrics, context::Handle, host::Host, runtime::Run
 ///
 /// All counters of a new runtime are 0, also where it uses the memory of one that has ended, whose executor counts on. They are read one
 /// after the other while the runtime works on: each is right, and sums may differ by what happened meanwhile.
+///
+/// Example: [`Handle::metrics`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Metrics {
@@ -26,11 +28,13 @@ pub struct Metrics {
 
 impl Metrics {
     /// The tasks spawned, completed and alive, those that no worker has taken yet, and the workers that sleep or search.
+    /// Example: [`Handle::metrics`].
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
     /// Each worker's figures; replacement workers, most of which never run, come last.
+    /// Example: [`Handle::metrics`].
     pub fn workers(&self) -> impl Iterator<Item = (WorkerId, WorkerMetrics)> + '_ {
         self.workers.iter().enumerate().map(|(i, worker)| (WorkerId::new(i as u16), *worker))
     }
@@ -83,6 +87,8 @@ impl Metrics {
 /// The figures of a host's I/O: [`Metrics::io`]. Those of `filch-linux` are about its epoll.
 ///
 /// Counters are as wide as a pointer.
+///
+/// Example: [`IoMetrics::since`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IoMetrics {
@@ -181,7 +187,7 @@ impl Handle {
     ///     assert_eq!(computed.await??, 42);
     ///     Ok::<_, filch_std::JoinError>(())
     /// })?;
-    /// let metrics = runtime.handle().metrics();
+    /// let metrics: filch_std::Metrics = runtime.handle().metrics();
     /// assert_eq!((metrics.totals().spawned, metrics.blocking.done), (2, 1));
     /// for (id, worker) in metrics.workers().filter(|(_, worker)| worker.online) {
     ///     println!("{id:?}: {} polls, {} forced to give way", worker.polls, worker.forced_yields);
@@ -195,6 +201,7 @@ impl Handle {
 
 impl<H: Host> Runtime<H> {
     /// [`Handle::metrics`].
+    /// Example: [`Handle::metrics`].
     pub fn metrics(&self) -> Metrics {
         self.handle().metrics()
     }

@@ -30,7 +30,8 @@ pub use filch::{Fork, ForkOptions, Scope};
 use filch::{WorkerId, WorkerSet, atomic::AtomicU32};
 
 use crate::{
-    context::{self, Core, Handle, expect_current},
+    context::{self, Handle, expect_current},
+    erased::Core,
     hosted::relax,
 };
 
@@ -95,6 +96,7 @@ impl Handle {
     ///
     /// If the runtime has shut down, or belongs to a parent process, the closure runs on the
     /// calling thread with [`Fork::alone`]: everything in order, up to the first panic.
+    /// Example: [`run`](run).
     ///
     /// # Panics
     /// With the closure's panic.
@@ -392,6 +394,22 @@ where
 ///
 /// # Panics
 /// If the calling thread is in no runtime; with the first panic of `f`.
+///
+/// ```
+/// use filch_std::parallel;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// let runtime = filch_std::Runtime::new()?;
+/// let (calls, mut numbers) = (AtomicUsize::new(0), [1, 2, 3, 4]);
+/// runtime.block_on(async {
+///     let call = |_| _ = calls.fetch_add(1, Ordering::Relaxed);
+///     parallel::for_each(0..100, call);
+///     parallel::for_each_async(0..100, call).await;
+///     parallel::for_each_mut(&mut numbers, |n| *n *= 2);
+///     assert_eq!(parallel::map_reduce(0..4, |i| numbers[i], |a, b| a + b), Some(20));
+/// });
+/// assert_eq!(calls.into_inner(), 200);
+/// # Ok::<(), filch_std::BuildError>(())
+/// ```
 #[track_caller]
 pub fn for_each<F>(range: Range<usize>, f: F)
 where
@@ -401,6 +419,8 @@ where
 }
 
 /// Calls `f` with each element of the slice, on any worker: [`Fork::for_each_mut`].
+///
+/// Example: [`for_each`].
 ///
 /// # Panics
 /// As [`for_each`].
@@ -414,6 +434,8 @@ where
 }
 
 /// Maps each index of the range, and reduces the results in index order: [`Fork::map_reduce`].
+///
+/// Example: [`for_each`].
 ///
 /// # Panics
 /// As [`for_each`].
@@ -429,6 +451,8 @@ where
 
 /// Calls `f` once on each worker of the current runtime, and waits until all calls have ended:
 /// [`Handle::broadcast`].
+///
+/// Example: [`Handle::broadcast`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime; with the first panic of `f`.

@@ -32,6 +32,8 @@ use crate::{
 /// [`Builder::build_pausable`](crate::Builder::build_pausable).
 ///
 /// [`Handle::host`] finds `H` in it.
+///
+/// Example: [`Builder::build`](crate::Builder::build).
 #[derive(Debug)]
 pub struct Pausable<H: Host = Futex> {
     host: H,

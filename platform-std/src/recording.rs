@@ -128,16 +128,20 @@ impl Recording {
 /// What a runtime did last: the file of its flight recorder. [`Handle::snapshot`].
 ///
 /// The program of the crate `filch-trace` says what is in it, and makes a file for Perfetto.
+///
+/// Example: [`Handle::snapshot`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Snapshot(Vec<u8>);
 
 impl Snapshot {
     /// The file.
+    /// Example: [`Handle::snapshot`].
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// Writes the file, by way of one with `.part` after the name, which then takes its place.
+    /// Example: [`Handle::snapshot`].
     ///
     /// # Errors
     /// Those of the file system.
@@ -166,9 +170,16 @@ impl Handle {
     /// let runtime = filch_std::Runtime::builder().workers(2).recorder(1024).build()?;
     /// let handle = *runtime.handle();
     /// runtime.block_on(handle.spawn(async {}))?;
-    /// let snapshot = handle.snapshot().expect("there is a recorder");
-    /// assert!(!snapshot.as_bytes().is_empty()); // snapshot.save("filch.trace")?;
-    /// assert_eq!(filch_std::Runtime::new()?.handle().snapshot(), None);
+    /// assert!(handle.is_recorded());
+    /// let snapshot: filch_std::Snapshot = handle.snapshot().expect("there is a recorder");
+    /// # let path = std::env::temp_dir().join(format!("filch-doc-{}.trace", std::process::id()));
+    /// snapshot.save(&path)?;
+    /// assert_eq!(std::fs::read(&path)?, snapshot.as_bytes());
+    /// # std::fs::remove_file(&path)?;
+    ///
+    /// // Piece by piece, in a handler:
+    /// let mut file = Vec::new();
+    /// assert!(handle.dump("why", &mut |piece| file.extend_from_slice(piece)) && !file.is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self) -> Option<Snapshot> {
@@ -177,6 +188,7 @@ impl Handle {
     }
 
     /// Whether [`snapshot`](Self::snapshot) gives anything: the runtime has a flight recorder, and is this process's.
+    /// Example: [`Handle::snapshot`].
     pub fn is_recorded(&self) -> bool {
         self.0.records && self.check().is_ok()
     }
@@ -185,6 +197,7 @@ impl Handle {
     /// to write.
     ///
     /// For handlers of signals and panics too, if `out` may be called there.
+    /// Example: [`Handle::snapshot`].
     pub fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool {
         self.check().is_ok() && self.0.core.dump(note, out)
     }

@@ -48,6 +48,43 @@ pub(crate) struct Shared<H: Host> {
 /// Dropping the runtime cancels all tasks, waits for the polls in progress, and joins the threads.
 /// If one of its own tasks drops it, another thread does this later. Any number of runtimes may
 /// exist side by side. Two runtimes whose tasks own each other deadlock when both are dropped.
+///
+/// ```
+/// use core::{future::pending, time::Duration};
+/// use std::rc::Rc;
+/// use filch_std::{BlockingMetrics, Class, Futex, Handle, Runtime, Survivors, TaskOptions, WorkerId};
+/// // `Runtime::new()` has as many workers as there are processors.
+/// let runtime = Runtime::builder().workers(2).build()?;
+/// let task = runtime.spawn(async { 3 + 4 });
+/// assert_eq!(runtime.block_on(task)?, 7);
+/// runtime.block_on(runtime.try_spawn(async {})?)?;
+/// assert_eq!(runtime.current_worker(), None, "this thread is none");
+/// let _: &Futex = runtime.host();
+///
+/// // A handle is copied to where tasks are spawned.
+/// let handle: Handle = *runtime.handle();
+/// let pinned = handle.spawn_pinned(WorkerId::new(1), async {
+///     assert!(Handle::current().is_ok());
+///     // The pinned task spawns local ones, which need not be `Send`.
+///     filch_std::spawn_local(async { *Rc::new(7) }).expect("it is pinned").await
+/// })?;
+/// let bulk = TaskOptions::new().name("sort").class(Class::Background);
+/// let sorted = handle.spawn_with(bulk, async { 7 })?;
+/// let read = handle.spawn_blocking(|| std::fs::metadata("."));
+/// assert_eq!(handle.block_on(async { Ok::<_, filch_std::JoinError>(pinned.await?? + sorted.await?) })?, 14);
+/// assert!(handle.block_on(read)?.is_ok());
+/// let pool: BlockingMetrics = handle.blocking_metrics();
+/// assert_eq!((pool.done, pool.queued), (1, 0));
+/// handle.block_on(handle.timers().sleep(Duration::from_millis(1)));
+/// assert!(handle.host::<Futex>().is_some() && handle.io::<()>().is_none());
+///
+/// let waits = runtime.spawn(pending::<()>());
+/// assert!(runtime.tasks().iter().any(|task| Some(task.id) == waits.id()));
+/// let survivors: Survivors = runtime.shutdown(Duration::from_millis(1));
+/// assert!(survivors.iter().any(|task| Some(task.id) == waits.id()));
+/// assert!(handle.try_spawn(async {}).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Runtime<H: Host = Futex> {
     /// Only `drop` takes it.
     shared: ManuallyDrop<&'static Shared<H>>,
@@ -96,6 +133,7 @@ impl<H: Host> Shared<H> {
 
 impl Runtime {
     /// A runtime with the defaults.
+    /// Example: [`Runtime`].
     ///
     /// # Errors
     /// [`BuildError`].
@@ -104,12 +142,15 @@ impl Runtime {
     }
 
     /// The options.
+    /// Example: [`Runtime`].
     pub fn builder() -> Builder {
         Builder::new()
     }
 }
 
 /// The tasks that did not end before a shutdown's deadline, and were cancelled.
+///
+/// Example: [`Runtime`].
 pub type Survivors = Vec<TaskInfo>;
 
 impl<H: Host> Runtime<H> {
@@ -128,14 +169,16 @@ impl<H: Host> RefUnwindSafe for Runtime<H> {}
 
 impl<H: Host> Runtime<H> {
     /// A handle to spawn with, from anywhere.
+    /// Example: [`Runtime`].
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
     /// [`Handle::spawn`].
+    /// Example: [`Runtime`].
     ///
     /// # Panics
-    /// As there.
+    /// In a forked child; when the allocator has no more memory.
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
@@ -148,9 +191,10 @@ impl<H: Host> Runtime<H> {
     }
 
     /// [`Handle::try_spawn`].
+    /// Example: [`Runtime`].
     ///
     /// # Errors
-    /// As there.
+    /// [`SpawnError`], with the future.
     #[track_caller]
     pub fn try_spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
     where
@@ -162,25 +206,29 @@ impl<H: Host> Runtime<H> {
     }
 
     /// [`Handle::block_on`].
+    /// Example: [`Runtime`].
     ///
     /// # Panics
-    /// As there.
+    /// With the future's own panics; in a forked child; the rest is at [`Handle::block_on`].
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.handle.block_on(future)
     }
 
     /// [`Handle::tasks`].
+    /// Example: [`Runtime`].
     pub fn tasks(&self) -> Vec<Task> {
         self.handle.tasks()
     }
 
     /// The host under the runtime.
+    /// Example: [`Runtime`].
     pub fn host(&self) -> &H {
         &self.shared.executor.platform().host
     }
 
     /// The worker that the calling thread is, if it is one.
+    /// Example: [`Runtime`].
     pub fn current_worker(&self) -> Option<WorkerId> {
         self.shared.executor.platform().current_worker()
     }
@@ -190,6 +238,7 @@ impl<H: Host> Runtime<H> {
     ///
     /// If one of the runtime's own tasks calls it, all tasks are cancelled at once, on another
     /// thread.
+    /// Example: [`Runtime`].
     pub fn shutdown(self, patience: Duration) -> Survivors {
         let this = ManuallyDrop::new(self);
         finish(*this.shared, &this.handle, patience)

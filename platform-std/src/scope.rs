@@ -27,6 +27,8 @@ use crate::{
 
 /// Runs tasks that borrow, on the current runtime: [`Handle::scope`].
 ///
+/// Example: [`TaskScope`].
+///
 /// # Panics
 /// If the calling thread is in no runtime, and as that.
 #[track_caller]
@@ -133,6 +135,29 @@ impl Handle {
 /// INV-SCOPE: it stays in place until its latch is set. The latch counts the call of `scope`, up to the end of the closure, and each task from
 /// before its spawn until its future has been dropped; a count is up by one that is counted already, and nothing of
 /// `'scope` is touched by a task after its count is down.
+///
+/// ```
+/// use core::future::pending;
+/// use filch_std::{ScopedHandle, TaskScope};
+/// fn lengths<'s>(scope: &'s TaskScope<'s, '_>, words: &'s [String]) -> Vec<ScopedHandle<'s, usize>> {
+///     words.iter().map(|word| scope.spawn(async move { word.len() })).collect()
+/// }
+/// let runtime = filch_std::Runtime::new()?;
+/// let words = ["a".to_owned(), "few".into()];
+/// let lengths = runtime.block_on(async {
+///     filch_std::scope(|scope| {
+///         let stuck = scope.spawn(pending::<()>());
+///         assert!(!stuck.is_finished());
+///         stuck.abort();
+///         assert!(stuck.join().is_err());
+///         // One that does not borrow may outlive the scope.
+///         scope.handle().spawn(async {}).detach();
+///         lengths(scope, &words).into_iter().map(|task| task.join().unwrap()).collect::<Vec<_>>()
+///     })
+/// });
+/// assert_eq!(lengths, [1, 3]);
+/// # Ok::<(), filch_std::BuildError>(())
+/// ```
 pub struct TaskScope<'scope, 'env: 'scope> {
     handle: Handle,
     latch: CountLatch,
@@ -145,6 +170,7 @@ pub struct TaskScope<'scope, 'env: 'scope> {
 
 impl<'scope, 'env> TaskScope<'scope, 'env> {
     /// Spawns a task that may borrow from outside of the scope. It may be called by tasks of the scope, too. Cost: two allocations.
+    /// Example: [`TaskScope`].
     ///
     /// # Panics
     /// As [`Handle::spawn`].
@@ -171,6 +197,7 @@ impl<'scope, 'env> TaskScope<'scope, 'env> {
     }
 
     /// The runtime of the tasks.
+    /// Example: [`TaskScope`].
     pub fn handle(&self) -> Handle {
         self.handle
     }
@@ -255,6 +282,8 @@ impl Future for Scoped {
 }
 
 /// A task of a scope: `await` it in another task of the scope, or [`join`](Self::join) it. Dropped, the task goes on, and the scope waits for it.
+///
+/// Example: [`TaskScope`].
 pub struct ScopedHandle<'scope, T> {
     task: JoinHandle<()>,
     output: Arc<Mutex<Option<T>>>,
@@ -263,20 +292,23 @@ pub struct ScopedHandle<'scope, T> {
 
 impl<T> ScopedHandle<'_, T> {
     /// Waits for the output in sync code, as [`JoinHandle::join`].
+    /// Example: [`TaskScope`].
     ///
     /// # Errors
-    /// As there.
+    /// [`JoinError`]: the task has panicked, or was aborted.
     pub fn join(mut self) -> Result<T, JoinError> {
         let ended = self.task.join();
         self.take(ended)
     }
 
     /// As [`JoinHandle::abort`].
+    /// Example: [`TaskScope`].
     pub fn abort(&self) {
         self.task.abort();
     }
 
     /// As [`JoinHandle::is_finished`].
+    /// Example: [`TaskScope`].
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()
     }

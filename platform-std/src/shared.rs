@@ -20,7 +20,7 @@ use crate::class_metrics::{ClassMetrics, Times};
 use crate::task::Activity;
 use crate::{
     blocking::Pool,
-    context::Core,
+    erased::Core,
     host::Host,
     metrics::{Begin, Metrics},
     panics::lock,

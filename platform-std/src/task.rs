@@ -7,6 +7,8 @@ use filch::{TaskId, TaskInfo, WorkerId};
 use crate::context::Handle;
 
 /// A live task. From [`Handle::tasks`](crate::Handle::tasks).
+///
+/// Example: [`Handle::tasks`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Task {
@@ -25,6 +27,8 @@ impl Deref for Task {
 }
 
 /// What a task has done since its spawn, as the runtime's clock tells times.
+///
+/// Example: [`Handle::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Activity {
@@ -51,6 +55,8 @@ pub struct Activity {
 }
 
 /// When a task was woken last, and by whom.
+///
+/// Example: [`Handle::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LastWake {
@@ -61,6 +67,8 @@ pub struct LastWake {
 }
 
 /// What woke a task.
+///
+/// Example: [`Handle::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WokenBy {
@@ -79,10 +87,15 @@ impl Handle {
     /// and go meanwhile may be there or not. Cost: two read-modify-writes for each.
     ///
     /// ```
+    /// use filch_std::{Activity, LastWake, Task, WokenBy};
     /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
     /// let waits = runtime.spawn(core::future::pending::<()>());
-    /// let [task] = runtime.handle().tasks()[..] else { panic!() };
+    /// let all: Vec<Task> = runtime.handle().tasks();
+    /// let [task] = all[..] else { panic!() };
     /// assert_eq!(Some(task.id), waits.id());
+    /// if let Some(Activity { polls, last_wake: Some(LastWake { by: WokenBy::Task(by), ago, .. }), .. }) = task.activity {
+    ///     println!("{polls} polls; task {by:?} woke it {ago:?} ago");
+    /// }
     /// # Ok::<(), filch_std::BuildError>(())
     /// ```
     pub fn tasks(&self) -> Vec<Task> {

@@ -22,6 +22,8 @@ pub use filch::{Elapsed, Instant, Interval, MissedTick, Sleep, Tick, Timeout, Ti
 
 /// The time on the current runtime's clock.
 ///
+/// Example: [`pause`].
+///
 /// # Panics
 /// If the calling thread is in no runtime; the same holds for all functions here.
 #[track_caller]
@@ -42,6 +44,7 @@ pub fn now() -> Instant {
 ///     let deadline = Instant::now() + Duration::from_millis(1);
 ///     filch_std::sleep_until(filch_std::time::from_std(deadline)).await;
 ///     assert!(Instant::now() + Duration::from_micros(100) >= deadline);
+///     assert!(filch_std::time::to_std(filch_std::time::now()).is_some());
 /// });
 /// ```
 #[track_caller]
@@ -55,6 +58,8 @@ pub fn from_std(at: std::time::Instant) -> Instant {
 
 /// What the standard library's clock shows at this time of the current runtime's, if both go on from now: see [`from_std`]. `None` if that
 /// clock has no such time.
+///
+/// Example: [`from_std`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime.
@@ -84,6 +89,8 @@ pub fn ticks(interval: Interval) -> impl Stream<Item = Instant> + Send {
 /// is polled elsewhere (in `block_on` on another thread, under another executor) never ends if the
 /// runtime shuts down meanwhile.
 ///
+/// Example: [`pause`].
+///
 /// # Panics
 /// If the calling thread is in no runtime.
 #[track_caller]
@@ -92,6 +99,8 @@ pub fn sleep(duration: Duration) -> Sleep {
 }
 
 /// Sleeps until `deadline`: [`Timers::sleep_until`].
+///
+/// Example: [`from_std`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime.
@@ -104,12 +113,26 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///
 /// # Panics
 /// If the calling thread is in no runtime.
+///
+/// ```
+/// use core::{future::pending, time::Duration};
+/// use filch_std::time::{now, timeout, timeout_at};
+/// let runtime = filch_std::Runtime::new()?;
+/// runtime.block_on(async {
+///     let short = Duration::from_millis(1);
+///     assert!(timeout(short, pending::<()>()).await.is_err());
+///     assert!(timeout_at(now() + short, async { 7 }).await.is_ok_and(|n| n == 7));
+/// });
+/// # Ok::<(), filch_std::BuildError>(())
+/// ```
 #[track_caller]
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
     expect_current().timers().timeout(duration, future)
 }
 
 /// Gives `future` time until `deadline`: [`Timers::timeout_at`].
+///
+/// Example: [`timeout`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime.
@@ -122,12 +145,30 @@ pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
 ///
 /// # Panics
 /// If the calling thread is in no runtime.
+///
+/// ```
+/// use core::time::Duration;
+/// use filch_std::time::{interval, interval_at, now};
+/// let runtime = filch_std::Runtime::new()?;
+/// runtime.block_on(async {
+///     let (begin, period) = (now(), Duration::from_millis(1));
+///     let mut ticks = interval(period);
+///     ticks.tick().await; // at once
+///     ticks.tick().await;
+///     assert!(now() - begin >= period);
+///     interval_at(begin + 5 * period, period).tick().await;
+///     assert!(now() - begin >= 5 * period);
+/// });
+/// # Ok::<(), filch_std::BuildError>(())
+/// ```
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     expect_current().timers().interval(period)
 }
 
 /// Ticks at `first`, and then every `period`: [`Timers::interval_at`].
+///
+/// Example: [`interval`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime.
@@ -159,6 +200,9 @@ pub fn interval_at(first: Instant, period: Duration) -> Interval {
 ///     let begin = time::now();
 ///     time::sleep(Duration::from_secs(86_400)).await;
 ///     assert_eq!(time::now() - begin, Duration::from_secs(86_400));
+///     assert!(time::advance(Duration::from_secs(1)));
+///     time::resume();
+///     assert!(!time::advance(Duration::from_secs(1)), "the clock goes");
 /// });
 /// ```
 ///
@@ -176,6 +220,8 @@ pub fn pause() {
 
 /// Lets the current runtime's clock go on from where it stands. Nothing happens if it was not stopped.
 ///
+/// Example: [`pause`].
+///
 /// # Panics
 /// If the calling thread is in no runtime.
 #[track_caller]
@@ -188,6 +234,8 @@ pub fn resume() {
 /// Moves the current runtime's stopped clock by `duration` at once, past all deadlines in between;
 /// false if it is not stopped. The timers that are due fire as soon as a worker runs them: await
 /// something to see them fire.
+///
+/// Example: [`pause`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime.

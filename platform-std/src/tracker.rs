@@ -43,6 +43,34 @@ use crate::{context::Handle, error::SpawnError, panics::lock};
 /// ```
 ///
 /// Idea: tokio-util's type of the same name.
+///
+/// Every way in and out:
+///
+/// ```
+/// use core::future::pending;
+/// use filch_std::{LocalRuntime, TaskOptions, TaskTracker, Tracked};
+/// let runtime = LocalRuntime::new()?;
+/// let tracker = TaskTracker::new();
+/// runtime.block_on(async {
+///     tracker.spawn_on(runtime.handle(), async {}).detach();
+///     tracker.spawn_with(TaskOptions::new().name("named"), async {})?.detach();
+///     tracker.spawn_local(async {})?.detach();
+///     let counted: Tracked<_> = tracker.track(async { 7 });
+///     assert_eq!(tracker.len(), 4);
+///     assert_eq!(counted.into_inner().await, 7);
+///     tracker.spawn_blocking(|| {}).detach();
+///     tracker.close();
+///     tracker.wait().await;
+///     assert!(tracker.is_closed() && tracker.is_empty());
+///
+///     tracker.reopen();
+///     let stuck = tracker.spawn(pending::<()>());
+///     tracker.abort_all();
+///     assert!(stuck.await.is_err());
+///     Ok::<_, Box<dyn std::error::Error>>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct TaskTracker(Arc<Mutex<State>>);
 
@@ -66,37 +94,44 @@ enum Entry {
 
 impl TaskTracker {
     /// A tracker without tasks, which is open.
+    /// Example: [`TaskTracker`].
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Lets [`wait`](Self::wait) return once no task is left. Tasks may be spawned all the same.
+    /// Example: [`TaskTracker`].
     pub fn close(&self) {
         lock(&self.0).closed = true;
         self.tell();
     }
 
     /// Takes [`close`](Self::close) back.
+    /// Example: [`TaskTracker`].
     pub fn reopen(&self) {
         lock(&self.0).closed = false;
     }
 
     /// Whether it is closed.
+    /// Example: [`TaskTracker`].
     pub fn is_closed(&self) -> bool {
         lock(&self.0).closed
     }
 
     /// The number of tasks that have not ended.
+    /// Example: [`TaskTracker`].
     pub fn len(&self) -> usize {
         lock(&self.0).live.len()
     }
 
     /// Whether all tasks have ended.
+    /// Example: [`TaskTracker`].
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Waits until the tracker is closed and no task is left. Any number of tasks may wait.
+    /// Example: [`TaskTracker`].
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -115,6 +150,7 @@ impl TaskTracker {
     }
 
     /// Aborts all tasks that there are, but not futures of [`track`](Self::track). Does not wait for their end.
+    /// Example: [`TaskTracker`].
     pub fn abort_all(&self) {
         let mut tasks = Vec::new();
         for entry in lock(&self.0).live.values_mut() {
@@ -128,11 +164,13 @@ impl TaskTracker {
     }
 
     /// Counts a future that is polled in the code of a task, for as long as it lives.
+    /// Example: [`TaskTracker`].
     pub fn track<F: Future>(&self, future: F) -> Tracked<F> {
         Tracked { future, _token: self.begin() }
     }
 
     /// Spawns a task on the current runtime.
+    /// Example: [`TaskTracker`].
     ///
     /// # Panics
     /// As [`spawn`](crate::spawn).
@@ -147,6 +185,7 @@ impl TaskTracker {
     }
 
     /// Spawns a task on a runtime.
+    /// Example: [`TaskTracker`].
     ///
     /// # Panics
     /// As [`Handle::spawn`].
@@ -161,6 +200,7 @@ impl TaskTracker {
     }
 
     /// Spawns a task as the options say, on the current runtime.
+    /// Example: [`TaskTracker`].
     ///
     /// # Errors
     /// As [`spawn_with`](crate::spawn_with), with the future.
@@ -181,6 +221,7 @@ impl TaskTracker {
     }
 
     /// Spawns a task that need not be `Send`.
+    /// Example: [`TaskTracker`].
     ///
     /// # Errors
     /// As [`spawn_local`](crate::spawn_local), with the future.
@@ -197,6 +238,7 @@ impl TaskTracker {
     }
 
     /// Runs a closure that blocks, on the current runtime. It counts until it has returned: once it has begun an abort does not end it.
+    /// Example: [`TaskTracker`].
     ///
     /// # Panics
     /// As [`spawn_blocking`](crate::spawn_blocking).
@@ -285,6 +327,8 @@ impl Drop for Token {
 
 pin_project! {
     /// A future that a [`TaskTracker`] counts for as long as it lives. From [`TaskTracker::track`].
+    ///
+    /// Example: [`TaskTracker`].
     pub struct Tracked<F> {
         #[pin]
         future: F,
@@ -295,6 +339,7 @@ pin_project! {
 
 impl<F> Tracked<F> {
     /// The future alone, which counts no more.
+    /// Example: [`TaskTracker`].
     pub fn into_inner(self) -> F {
         self.future
     }

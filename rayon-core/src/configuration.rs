@@ -31,7 +31,7 @@ impl Configuration {
     /// As [`ThreadPoolBuilder::build`].
     ///
     /// # Errors
-    /// As there.
+    /// [`ThreadPoolBuildError`](crate::ThreadPoolBuildError); threads that were started end by themselves.
     pub fn build(self) -> Result<ThreadPool, Box<dyn Error + 'static>> {
         self.builder.build().map_err(Box::from)
     }

@@ -29,7 +29,7 @@ impl ThreadPool {
     /// The old form of [`ThreadPoolBuilder::build`](crate::ThreadPoolBuilder::build).
     ///
     /// # Errors
-    /// As there.
+    /// [`ThreadPoolBuildError`](crate::ThreadPoolBuildError); threads that were started end by themselves.
     #[deprecated(note = "use `ThreadPoolBuilder::build`")]
     #[allow(deprecated, reason = "part of the interface")]
     pub fn new(configuration: crate::Configuration) -> Result<Self, Box<dyn Error>> {
@@ -60,7 +60,7 @@ impl ThreadPool {
     /// [`broadcast`](crate::broadcast()) in this pool.
     ///
     /// # Panics
-    /// As there.
+    /// With one of the closure's panics, when all threads are through.
     pub fn broadcast<OP, R>(&self, op: OP) -> Vec<R>
     where
         OP: Fn(BroadcastContext<'_>) -> R + Sync,
@@ -90,7 +90,7 @@ impl ThreadPool {
     /// [`join`](crate::join()) in this pool.
     ///
     /// # Panics
-    /// As there.
+    /// With the panic of `a`, else of `b`; both have run to their end by then.
     pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce() -> RA + Send,
@@ -104,7 +104,7 @@ impl ThreadPool {
     /// [`scope`](crate::scope()) in this pool.
     ///
     /// # Panics
-    /// As there.
+    /// With the first panic of `op` or of what was spawned, when all has ended.
     pub fn scope<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&Scope<'scope>) -> R + Send,
@@ -116,7 +116,7 @@ impl ThreadPool {
     /// [`scope_fifo`](crate::scope_fifo()) in this pool.
     ///
     /// # Panics
-    /// As there.
+    /// With the first panic of `op` or of what was spawned, when all has ended.
     pub fn scope_fifo<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
@@ -128,7 +128,7 @@ impl ThreadPool {
     /// [`in_place_scope`](crate::in_place_scope()) whose spawns run in this pool.
     ///
     /// # Panics
-    /// As there.
+    /// With the first panic of `op` or of what was spawned, when all has ended.
     pub fn in_place_scope<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&Scope<'scope>) -> R,
@@ -139,7 +139,7 @@ impl ThreadPool {
     /// [`in_place_scope_fifo`](crate::in_place_scope_fifo()) whose spawns run in this pool.
     ///
     /// # Panics
-    /// As there.
+    /// With the first panic of `op` or of what was spawned, when all has ended.
     pub fn in_place_scope_fifo<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&ScopeFifo<'scope>) -> R,

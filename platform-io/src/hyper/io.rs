@@ -84,7 +84,11 @@ pin_project! {
     /// ```
     /// use filch_io::hyper::Io;
     /// fn is_for_hyper<S: hyper::rt::Read + hyper::rt::Write>(_: &S) {}
-    /// is_for_hyper(&Io::new(futures::io::Cursor::new(vec![0; 16])));
+    /// let mut io = Io::new(futures::io::Cursor::new(vec![0; 16]));
+    /// is_for_hyper(&io);
+    /// io.get_mut().set_position(4);
+    /// assert_eq!(io.get_ref().position(), 4);
+    /// assert_eq!(io.into_inner().into_inner().len(), 16);
     /// ```
     #[derive(Clone, Copy, Debug)]
     pub struct Io<S> {
@@ -95,21 +99,25 @@ pin_project! {
 
 impl<S> Io<S> {
     /// Wraps a stream.
+    /// Example: [`Io`].
     pub fn new(stream: S) -> Self {
         Self { stream }
     }
 
     /// The stream.
+    /// Example: [`Io`].
     pub fn get_ref(&self) -> &S {
         &self.stream
     }
 
     /// The stream.
+    /// Example: [`Io`].
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.stream
     }
 
     /// Returns the stream. Nothing is buffered in between.
+    /// Example: [`Io`].
     pub fn into_inner(self) -> S {
         self.stream
     }

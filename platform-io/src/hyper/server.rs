@@ -42,7 +42,7 @@ use crate::net::TcpListener;
 /// As [`serve_until`].
 ///
 /// # Cancel safety
-/// As there.
+/// Dropping it closes the listener; connections go on.
 pub async fn serve<S, B>(listener: TcpListener, service: S) -> io::Result<()>
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
@@ -67,14 +67,16 @@ where
 ///
 /// ```
 /// use axum::{Router, routing::get};
-/// use filch_io::{hyper::serve_until, net::TcpListener, signal::{SignalKind, signal}};
+/// use filch_io::{hyper::serve_until, net::TcpListener};
+/// use futures::channel::oneshot;
 ///
 /// # filch_io::builder().workers(2).build().unwrap().block_on(async {
-/// let mut terminate = signal(SignalKind::terminate())?;
+/// // Or a signal, by `filch_linux::signal`.
+/// let (stop, stopped) = oneshot::channel::<()>();
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;
 /// let app = Router::new().route("/", get(async || "hello"));
-/// # rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)?;
-/// serve_until(listener, app, terminate.recv()).await
+/// filch_io::spawn(async move { stop.send(()) }).detach();
+/// serve_until(listener, app, stopped).await
 /// # }).unwrap();
 /// ```
 ///

@@ -24,6 +24,8 @@ use super::failures::Failure;
 /// ```
 pub trait ToSocketAddrs {
     /// The addresses, or the name to look up.
+    ///
+    /// Example: [`Addrs`].
     fn to_addrs(&self) -> Addrs;
 }
 
@@ -48,6 +50,24 @@ pub async fn lookup(addrs: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
 }
 
 /// Known addresses, or a name to look up: the result of [`ToSocketAddrs`].
+///
+/// ```
+/// # filch_io::builder().build().unwrap().block_on(async {
+/// use filch_io::net::{Addrs, ToSocketAddrs, lookup};
+/// /// A program of this host.
+/// enum Local { Port(u16), Web }
+/// impl ToSocketAddrs for Local {
+///     fn to_addrs(&self) -> Addrs {
+///         match self {
+///             Self::Port(port) => Addrs::host("127.0.0.1", *port),
+///             Self::Web => Addrs::name("127.0.0.1:80"),
+///         }
+///     }
+/// }
+/// assert_eq!(lookup(Local::Port(80)).await?, lookup(Local::Web).await?);
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Addrs(Kind);
 
@@ -60,6 +80,7 @@ enum Kind {
 
 impl Addrs {
     /// A name and a port, `"example.org:80"`.
+    /// Example: [`Addrs`].
     pub fn name(name: &str) -> Self {
         match name.parse() {
             Ok(addr) => Self::from_iter([addr]),
@@ -68,6 +89,7 @@ impl Addrs {
     }
 
     /// A host, by its name or its address, and a port.
+    /// Example: [`Addrs`].
     pub fn host(host: &str, port: u16) -> Self {
         match host.parse::<IpAddr>() {
             Ok(ip) => Self::from_iter([SocketAddr::new(ip, port)]),

@@ -27,10 +27,14 @@ macro_rules! borrowed {
         }
 
         #[doc = concat!("The half to read from, borrowed: [`", stringify!($stream), "::split`].")]
+        ///
+        #[doc = concat!("Example: [`", stringify!($stream), "::split`].")]
         #[derive(Debug)]
         pub struct ReadHalf<'a>(&'a $stream);
 
         #[doc = concat!("The half to write to, borrowed: [`", stringify!($stream), "::split`]. Dropping it does nothing.")]
+        ///
+        #[doc = concat!("Example: [`", stringify!($stream), "::split`].")]
         #[derive(Debug)]
         pub struct WriteHalf<'a>(&'a $stream);
 
@@ -55,6 +59,8 @@ macro_rules! owned {
 
         #[doc = concat!("The half to write to, owned: [`", stringify!($stream), "::into_split`]. Dropping it shuts its")]
         /// direction down, so that the peer reads the end of the stream; [`forget`](Self::forget) does not.
+        ///
+        /// Example: [`OwnedReadHalf`].
         #[derive(Debug)]
         pub struct OwnedWriteHalf(Arc<$stream>, OnDrop);
 
@@ -62,6 +68,7 @@ macro_rules! owned {
 
         impl OwnedWriteHalf {
             /// Drops the half and leaves its direction open, until the read half is dropped too.
+            /// Example: [`OwnedReadHalf`].
             pub fn forget(mut self) {
                 self.1 = OnDrop::Nothing;
             }
@@ -93,6 +100,7 @@ macro_rules! reunite {
     ($stream:ident) => {
         impl OwnedReadHalf {
             /// Puts a connection together again.
+            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
             /// The halves, if they are of two connections.
@@ -110,6 +118,7 @@ macro_rules! reunite {
 
         impl OwnedWriteHalf {
             /// Puts a connection together again.
+            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
             /// The halves, if they are of two connections.
@@ -119,6 +128,8 @@ macro_rules! reunite {
         }
 
         /// The halves belong to different connections; returns them.
+        ///
+        /// Example: [`OwnedReadHalf`].
         #[derive(Debug)]
         pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
@@ -137,23 +148,25 @@ macro_rules! read_half {
     ($half:ty, $stream:ident) => {
         impl $half {
             #[doc = concat!("[`", stringify!($stream), "::read`].")]
+            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
-            /// As there.
+            /// Errors of the operating system, such as `ConnectionReset`.
             ///
             /// # Cancel safety
-            /// As there.
+            /// Loses no byte.
             pub async fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
                 self.0.read(buf).await
             }
 
             #[doc = concat!("[`", stringify!($stream), "::read_vectored`].")]
+            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
-            /// As there.
+            /// Errors of the operating system, such as `ConnectionReset`.
             ///
             /// # Cancel safety
-            /// As there.
+            /// Loses no byte.
             pub async fn read_vectored(
                 &mut self,
                 bufs: &mut [IoSliceMut<'_>],
@@ -162,12 +175,13 @@ macro_rules! read_half {
             }
 
             #[doc = concat!("[`", stringify!($stream), "::peek`].")]
+            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
-            /// As there.
+            /// Errors of the operating system, such as `ConnectionReset`.
             ///
             /// # Cancel safety
-            /// As there.
+            /// Loses no byte.
             pub async fn peek(&mut self, buf: &mut [u8]) -> io::Result<usize> {
                 self.0.peek(buf).await
             }
@@ -180,7 +194,7 @@ macro_rules! read_half {
             }
         }
 
-        read_exact!($half, self: &mut Self);
+        read_exact!(#[doc = "Example: [`OwnedReadHalf`]."] $half, self: &mut Self);
         async_read!($half, half => half.as_ref());
     };
 }
@@ -190,28 +204,31 @@ macro_rules! write_half {
     ($half:ty, $stream:ident) => {
         impl $half {
             #[doc = concat!("[`", stringify!($stream), "::write`].")]
+            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
-            /// As there.
+            /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
             ///
             /// # Cancel safety
-            /// As there.
+            /// If it is dropped before it is ready, it has written nothing.
             pub async fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
                 self.0.write(buf).await
             }
 
             #[doc = concat!("[`", stringify!($stream), "::write_vectored`].")]
+            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
-            /// As there.
+            /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
             ///
             /// # Cancel safety
-            /// As there.
+            /// If it is dropped before it is ready, it has written nothing.
             pub async fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
                 self.0.write_vectored(bufs).await
             }
 
             /// Shuts this direction down: the peer reads the end of the stream.
+            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
             #[doc = concat!("As [`", stringify!($stream), "::shutdown`].")]
@@ -227,7 +244,7 @@ macro_rules! write_half {
             }
         }
 
-        write_all!($half, self: &mut Self);
+        write_all!(#[doc = "Example: [`OwnedReadHalf`]."] $half, self: &mut Self);
         async_write!($half, half => half.as_ref());
     };
 }
@@ -295,8 +312,8 @@ macro_rules! async_write {
 /// All of a buffer, for a whole connection, and both traits, for references to it too.
 macro_rules! whole {
     ($stream:ident) => {
-        read_exact!($stream, self: &Self);
-        write_all!($stream, self: &Self);
+        read_exact!(#[doc = concat!("Example: [`", stringify!($stream), "`].")] $stream, self: &Self);
+        write_all!(#[doc = concat!("Example: [`", stringify!($stream), "`].")] $stream, self: &Self);
         async_read!($stream, stream => stream);
         async_write!($stream, stream => stream);
         async_read!(&$stream, stream => stream);
@@ -313,15 +330,34 @@ pub(super) mod tcp {
     owned! {
         /// ```
         /// # filch_io::builder().build().unwrap().block_on(async {
-        /// # use filch_io::net::{TcpListener, TcpStream};
+        /// use std::io::{IoSlice, IoSliceMut};
+        /// use filch_io::net::{OwnedReadHalf, OwnedWriteHalf, ReuniteError, TcpListener, TcpStream};
         /// # let listener = TcpListener::bind("127.0.0.1:0").await?;
         /// # let addr = listener.local_addr()?;
-        /// let (mut reader, writer) = TcpStream::connect(addr).await?.into_split();
+        /// let stream = TcpStream::connect(addr).await?;
         /// let (peer, _) = listener.accept().await?;
-        /// drop(writer);
-        /// assert_eq!(peer.read(&mut [0; 8]).await?, 0, "its end of the stream");
+        /// let (mut reader, mut writer): (OwnedReadHalf, OwnedWriteHalf) = stream.into_split();
+        /// let parts = [IoSlice::new(b"a"), IoSlice::new(b"b")];
+        /// writer.write(b"1").await?;
+        /// writer.write_all(b"23").await?;
+        /// writer.write_vectored(&parts).await?;
+        /// peer.read_exact(&mut [0; 5]).await?;
         /// peer.write(b"still heard").await?;
-        /// assert_eq!(reader.read(&mut [0; 16]).await?, 11);
+        /// let (mut head, mut tail) = ([0; 5], [0; 8]);
+        /// reader.peek(&mut head).await?;
+        /// reader.read_vectored(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut tail)]).await?;
+        /// assert_eq!((&head, &tail[..6]), (b"still", &b" heard"[..]));
+        ///
+        /// // Together again, and apart for good: a half that is dropped ends its direction.
+        /// let stream = reader.reunite(writer).map_err(|ReuniteError(..)| std::io::ErrorKind::Other)?;
+        /// let (mut reader, mut writer) = stream.into_split();
+        /// writer.shutdown()?;
+        /// assert_eq!(peer.read(&mut [0; 8]).await?, 0, "its end of the stream");
+        /// writer.forget(); // so that the drop does not do it once more
+        /// peer.write_all(b"bytes").await?;
+        /// reader.read_exact(&mut head).await?;
+        /// drop(peer);
+        /// assert_eq!(reader.read(&mut head).await?, 0);
         /// # Ok::<(), std::io::Error>(())
         /// # }).unwrap();
         /// ```
@@ -339,13 +375,31 @@ pub(super) mod unix {
     owned! {
         /// ```
         /// # filch_io::builder().build().unwrap().block_on(async {
-        /// # use filch_io::net::UnixStream;
-        /// let (one, peer) = UnixStream::pair()?;
-        /// let (mut reader, writer) = one.into_split();
-        /// drop(writer);
-        /// assert_eq!(peer.read(&mut [0; 8]).await?, 0, "its end of the stream");
+        /// use std::io::{IoSlice, IoSliceMut};
+        /// use filch_io::net::unix::{OwnedReadHalf, OwnedWriteHalf, ReuniteError, UnixStream};
+        /// let (stream, peer) = UnixStream::pair()?;
+        /// let (mut reader, mut writer): (OwnedReadHalf, OwnedWriteHalf) = stream.into_split();
+        /// let parts = [IoSlice::new(b"a"), IoSlice::new(b"b")];
+        /// writer.write(b"1").await?;
+        /// writer.write_all(b"23").await?;
+        /// writer.write_vectored(&parts).await?;
+        /// peer.read_exact(&mut [0; 5]).await?;
         /// peer.write(b"still heard").await?;
-        /// assert_eq!(reader.read(&mut [0; 16]).await?, 11);
+        /// let (mut head, mut tail) = ([0; 5], [0; 8]);
+        /// reader.peek(&mut head).await?;
+        /// reader.read_vectored(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut tail)]).await?;
+        /// assert_eq!((&head, &tail[..6]), (b"still", &b" heard"[..]));
+        ///
+        /// // Together again, and apart for good: a half that is dropped ends its direction.
+        /// let stream = reader.reunite(writer).map_err(|ReuniteError(..)| std::io::ErrorKind::Other)?;
+        /// let (mut reader, mut writer) = stream.into_split();
+        /// writer.shutdown()?;
+        /// assert_eq!(peer.read(&mut [0; 8]).await?, 0, "its end of the stream");
+        /// writer.forget(); // so that the drop does not do it once more
+        /// peer.write_all(b"bytes").await?;
+        /// reader.read_exact(&mut head).await?;
+        /// drop(peer);
+        /// assert_eq!(reader.read(&mut head).await?, 0);
         /// # Ok::<(), std::io::Error>(())
         /// # }).unwrap();
         /// ```

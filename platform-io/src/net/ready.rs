@@ -30,6 +30,15 @@ macro_rules! ready {
             ///         }
             ///     }
             /// }
+            #[doc = concat!("async fn write(a: &filch_io::net::", stringify!($stream), ", buf: &[u8]) -> std::io::Result<usize> {")]
+            ///     loop {
+            ///         a.writable().await?;
+            ///         match a.try_write(buf) {
+            ///             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            ///             written => return written,
+            ///         }
+            ///     }
+            /// }
             /// ```
             pub async fn readable(&self) -> io::Result<()> {
                 self.io.readable().await
@@ -37,17 +46,21 @@ macro_rules! ready {
 
             /// As [`readable`](Self::readable), for [`try_write`](Self::try_write).
             ///
+            /// Example: [`readable`](Self::readable).
+            ///
             /// # Errors
-            /// As there.
+            /// If the runtime has ended.
             ///
             /// # Cancel safety
-            /// As there.
+            /// Dropping it loses nothing.
             pub async fn writable(&self) -> io::Result<()> {
                 self.io.writable().await
             }
 
             /// Reads what there is; returns the number of bytes, 0 at the end of the stream (or if `buf` is empty). Does not wait. From any
             /// thread; spends no budget. Cost: one system call.
+            ///
+            /// Example: [`readable`](Self::readable).
             ///
             /// # Errors
             /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing; those of [`read`](Self::read).
@@ -60,6 +73,8 @@ macro_rules! ready {
             }
 
             /// Writes as much as there is room for; returns the number of bytes. As [`try_read`](Self::try_read).
+            ///
+            /// Example: [`readable`](Self::readable).
             ///
             /// # Errors
             /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room; those of [`write`](Self::write).

@@ -39,12 +39,73 @@ use crate::{Async, shown::shows_file};
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// ```
+///
+/// A peer, and options:
+///
+/// ```
+/// # filch_io::builder().build().unwrap().block_on(async {
+/// use core::future::poll_fn;
+/// use filch_io::net::UdpSocket;
+/// let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
+/// let (from, to) = (a.local_addr()?, b.local_addr()?);
+/// a.connect(to).await?;
+/// assert_eq!(a.peer_addr()?, to);
+/// a.send(b"one").await?;
+/// poll_fn(|cx| a.poll_send_to(cx, b"two", to)).await?;
+/// let mut buffer = [0; 1500];
+/// assert_eq!(b.peek_from(&mut buffer).await?, (3, from));
+/// assert_eq!(poll_fn(|cx| b.poll_recv_from(cx, &mut buffer)).await?, (3, from));
+/// assert_eq!(b.recv(&mut buffer).await?, 3);
+/// assert_eq!(&buffer[..3], b"two");
+///
+/// a.set_broadcast(true)?;
+/// a.set_ttl(9)?;
+/// assert_eq!((a.broadcast()?, a.ttl()?), (true, 9));
+/// a.set_recv_buffer_size(1 << 16)?;
+/// a.set_send_buffer_size(1 << 16)?;
+/// assert!(a.recv_buffer_size()? > 0 && a.send_buffer_size()? > 0);
+/// # #[cfg(not(windows))]
+/// a.set_traffic_class(0b10_1110 << 2)?;
+/// # #[cfg(not(windows))]
+/// assert_eq!(a.traffic_class()?, 0xB8);
+/// assert!(a.take_error()?.is_none());
+/// let a: std::net::UdpSocket = a.into_std()?;
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
+///
+/// Groups, and an interface:
+///
+/// ```no_run
+/// # filch_io::builder().build().unwrap().block_on(async {
+/// use std::net::{Ipv4Addr, Ipv6Addr};
+/// use filch_io::net::UdpSocket;
+/// let (group, any) = (Ipv4Addr::new(239, 0, 0, 7), Ipv4Addr::UNSPECIFIED);
+/// let socket = UdpSocket::bind("0.0.0.0:7000").await?;
+/// # #[cfg(target_os = "linux")]
+/// socket.bind_device(Some("eth0"))?;
+/// socket.join_multicast_v4(&group, &any)?;
+/// socket.set_multicast_ttl_v4(2)?;
+/// socket.set_multicast_loop_v4(false)?;
+/// assert_eq!((socket.multicast_ttl_v4()?, socket.multicast_loop_v4()?), (2, false));
+/// socket.send_to(b"to all", (group, 7000).into()).await?;
+/// socket.leave_multicast_v4(&group, &any)?;
+///
+/// let (group, socket) = (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 7), UdpSocket::bind("[::]:7000").await?);
+/// socket.join_multicast_v6(&group, 0)?;
+/// socket.set_multicast_loop_v6(false)?;
+/// assert!(!socket.multicast_loop_v6()?);
+/// socket.leave_multicast_v6(&group, 0)?;
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
 pub struct UdpSocket {
     io: Async<net::UdpSocket>,
 }
 
 impl UdpSocket {
     /// Binds a socket to the first of the addresses that can be bound.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// `AddrInUse` and other errors of the operating system, with each address in the text; a name
@@ -66,6 +127,7 @@ impl UdpSocket {
     /// From now on the socket sends to this peer, and receives only from it. Uses the first of the
     /// addresses that the system has a route to. Sends nothing, so it does not check that a peer
     /// exists.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// The system's, with each address in the text; a name that cannot be looked up.
@@ -85,6 +147,7 @@ impl UdpSocket {
 
     /// Sends a datagram to the peer that it is connected to; returns its length. Cost: one system
     /// call.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system: the datagram is too long, the peer refuses, there is no
@@ -98,6 +161,7 @@ impl UdpSocket {
 
     /// Receives a datagram from the peer that it is connected to; returns its length. Cost: one
     /// system call.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system: the peer refuses.
@@ -109,6 +173,7 @@ impl UdpSocket {
     }
 
     /// Sends a datagram to an address; returns its length. Cost: one system call.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -120,6 +185,7 @@ impl UdpSocket {
     }
 
     /// Receives a datagram; returns its length and the sender's address. Cost: one system call.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -131,9 +197,10 @@ impl UdpSocket {
     }
 
     /// As [`recv_from`](Self::recv_from), but leaves the datagram in the queue.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system.
     ///
     /// # Cancel safety
     /// Loses no datagram.
@@ -158,12 +225,15 @@ impl UdpSocket {
     /// # let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
     /// let to = b.local_addr()?;
     /// assert_eq!(a.send_many(&[Outbound::to(b"one", to), Outbound::to(b"two", to)]).await?, 2);
+    /// a.connect(to).await?;
+    /// assert_eq!(a.send_many(&[Outbound::new(b"three")]).await?, 1);
     ///
     /// let mut buffers = [[0; 1500]; 8];
     /// let mut datagrams = buffers.each_mut().map(|buffer| Inbound::new(buffer));
     /// let n = b.recv_many(&mut datagrams).await?;
     /// for datagram in &datagrams[..n] {
     ///     println!("{:?} from {:?}", datagram.payload(), datagram.from());
+    ///     assert!(!datagram.is_truncated());
     /// }
     /// # assert_eq!(datagrams[0].payload(), b"one");
     /// # Ok::<(), std::io::Error>(())
@@ -179,6 +249,7 @@ impl UdpSocket {
 
     /// Receives several datagrams with one system call (Linux alone has it): as many as there are, at least one and at
     /// most 32; returns how many. They fill the first entries. (0 if there are no entries.)
+    /// Example: [`send_many`](Self::send_many).
     ///
     /// # Errors
     /// Errors of the operating system. An error that comes after a datagram is returned by the next
@@ -196,9 +267,10 @@ impl UdpSocket {
 
     /// As [`send_to`](Self::send_to), for one caller at a time: a later caller replaces an earlier
     /// one.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system.
     pub fn poll_send_to(
         &self,
         cx: &mut Context<'_>,
@@ -210,9 +282,10 @@ impl UdpSocket {
 
     /// As [`recv_from`](Self::recv_from), for one caller at a time: a later caller replaces an
     /// earlier one.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system.
     pub fn poll_recv_from(
         &self,
         cx: &mut Context<'_>,
@@ -222,6 +295,7 @@ impl UdpSocket {
     }
 
     /// Takes the socket's pending error (`SO_ERROR`), if there is one.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -235,6 +309,7 @@ impl UdpSocket {
     }
 
     /// Converts it to the socket of the standard library, which stays non-blocking.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -249,6 +324,7 @@ macro_rules! options {
         impl UdpSocket {
             $(
                 $(#[$doc])*
+                /// Example: [`UdpSocket`].
                 ///
                 /// # Errors
                 /// Errors of the operating system.
@@ -299,6 +375,7 @@ options! {
 /// Options that the standard library's socket has no methods for.
 impl UdpSocket {
     /// `SO_RCVBUF` in bytes, as the system counts.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -307,6 +384,7 @@ impl UdpSocket {
     }
 
     /// `SO_RCVBUF` in bytes; the system doubles it, and limits it (net.core.rmem_max). Datagrams that there is no room for are lost.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -315,6 +393,7 @@ impl UdpSocket {
     }
 
     /// `SO_SNDBUF` in bytes, as the system counts.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -323,6 +402,7 @@ impl UdpSocket {
     }
 
     /// `SO_SNDBUF` in bytes; the system doubles it, and limits it (net.core.wmem_max).
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -331,6 +411,7 @@ impl UdpSocket {
     }
 
     /// The traffic class of datagrams (not on Windows), 0 to 255: `IP_TOS`, or `IPV6_TCLASS`.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -340,6 +421,7 @@ impl UdpSocket {
     }
 
     /// Sets the traffic class: the upper six bits are the DSCP, the lower two are for congestion (ECN).
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system; more than 255.
@@ -349,6 +431,7 @@ impl UdpSocket {
     }
 
     /// `SO_BINDTODEVICE` (Linux alone): datagrams go and come through the interface of this name alone, such as "eth0"; `None`: through any.
+    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// There is no such interface; the socket is bound to another, and the process lacks the capability to change that.

@@ -34,9 +34,16 @@ const BATCH: usize = 64;
 ///
 /// ```
 /// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
-/// let mut entries = filch_linux::fs::read_dir("/proc/self/fd").await?;
+/// use filch_linux::fs::{DirEntry, ReadDir, read_dir};
+/// async fn list(entry: &DirEntry) -> std::io::Result<()> {
+///     let (kind, bytes) = (entry.file_type().await?, entry.metadata().await?.len());
+///     println!("{:?} {:?}, inode {}: {bytes} bytes", kind, entry.file_name(), entry.ino());
+///     Ok(())
+/// }
+/// let mut entries: ReadDir = read_dir("src").await?;
 /// while let Some(entry) = entries.next_entry().await? {
-///     println!("{}", entry.path().display());
+///     assert!(entry.path().starts_with("src"));
+///     list(&entry).await?;
 /// }
 /// # Ok::<_, std::io::Error>(()) }).unwrap();
 /// ```
@@ -64,6 +71,8 @@ impl Batch {
 type Work = Pin<Box<dyn Future<Output = io::Result<Batch>> + Send>>;
 
 /// The entries of a folder: [`read_dir`].
+///
+/// Example: [`read_dir`].
 pub struct ReadDir {
     handle: Handle,
     batch: Batch,
@@ -73,6 +82,7 @@ pub struct ReadDir {
 
 impl ReadDir {
     /// The next entry; `None` at the end.
+    /// Example: [`read_dir`].
     ///
     /// # Errors
     /// Those of the operating system, after which there may be more entries; if the runtime has ended.
@@ -115,6 +125,8 @@ impl core::fmt::Debug for ReadDir {
 }
 
 /// An entry of a folder.
+///
+/// Example: [`read_dir`].
 #[derive(Clone, Debug)]
 pub struct DirEntry {
     entry: Arc<fs::DirEntry>,
@@ -130,21 +142,25 @@ impl DirEntry {
     }
 
     /// The folder's path, and the name.
+    /// Example: [`read_dir`].
     pub fn path(&self) -> PathBuf {
         self.entry.path()
     }
 
     /// The name.
+    /// Example: [`read_dir`].
     pub fn file_name(&self) -> OsString {
         self.entry.file_name()
     }
 
     /// The inode's number.
+    /// Example: [`read_dir`].
     pub fn ino(&self) -> u64 {
         self.entry.ino()
     }
 
     /// What the file is; a symbolic link is one. Known from the reading of the folder, unless it failed then.
+    /// Example: [`read_dir`].
     ///
     /// # Errors
     /// Those of the operating system; outside of a runtime of this crate, or if it has ended.
@@ -159,6 +175,7 @@ impl DirEntry {
     }
 
     /// What the file system knows of the file, which is not followed if it is a symbolic link.
+    /// Example: [`read_dir`].
     ///
     /// # Errors
     /// Those of the operating system; outside of a runtime of this crate, or if it has ended.

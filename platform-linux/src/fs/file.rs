@@ -43,6 +43,37 @@ use super::{
 /// # std::fs::remove_dir_all(folder)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
+///
+/// Its operations:
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("filch-doc-files-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// # let path = folder.join("data");
+/// use filch_linux::fs::File;
+/// let file = File::create(&path).await?;
+/// let (written, _buffer) = file.write_at(b"some".to_vec(), 0).await;
+/// assert_eq!(written?, 4);
+/// file.write_all_at(b" bytes, and more".to_vec(), 4).await.0?;
+/// file.set_len(10).await?;
+/// let mut permissions = file.metadata().await?.permissions();
+/// permissions.set_readonly(true);
+/// file.set_permissions(permissions).await?;
+/// file.sync_data().await?; // or `sync_all`
+/// # file.sync_all().await?;
+/// let other = file.try_clone().await?;
+/// let file: std::fs::File = file.into_std().await?;
+///
+/// let file = File::from_std(std::fs::File::open(&path)?)?; // as `File::open`
+/// let (read, buffer) = file.read_exact_at(vec![0; 5], 5).await;
+/// read?;
+/// assert_eq!(buffer, b"bytes");
+/// let file = File::options().read(true).open(&path).await?; // the same again
+/// # Ok::<_, std::io::Error>(()) }).unwrap();
+/// # std::fs::remove_dir_all(folder)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct File {
     file: Arc<fs::File>,
     handle: Handle,
@@ -55,33 +86,37 @@ impl File {
     }
 
     /// Opens a file for reading.
+    /// Example: [`File`].
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
     ///
     /// # Cancel safety
-    /// As there.
+    /// If it is dropped, the file is closed.
     pub async fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         OpenOptions::new().read(true).open(path).await
     }
 
     /// Opens a file for writing, creates it if it does not exist, and empties it.
+    /// Example: [`File`].
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
     ///
     /// # Cancel safety
-    /// As there.
+    /// If it is dropped, the file may be created or emptied, or not; it is closed in any case.
     pub async fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         OpenOptions::new().write(true).create(true).truncate(true).open(path).await
     }
 
     /// All options off.
+    /// Example: [`File`].
     pub fn options() -> OpenOptions {
         OpenOptions::new()
     }
 
     /// A file of the standard library, from now on in the current runtime.
+    /// Example: [`File`].
     ///
     /// # Errors
     /// Outside of a runtime of this crate.
@@ -91,6 +126,7 @@ impl File {
 
     /// The file for the standard library, after what [`flush`](futures_io::AsyncWrite::poll_flush) does; its position is after what
     /// was read. If an operation that was dropped is still under way, the descriptor is another one, of the same open file.
+    /// Example: [`File`].
     ///
     /// # Errors
     /// That of a write whose result is not known yet; of the operating system.
@@ -106,6 +142,7 @@ impl File {
 
     /// Reads at most `buf.len()` bytes, from this offset on, to the start of the buffer. Returns how many, 0 at the end of the
     /// file, and the buffer as long as it was.
+    /// Example: [`File`].
     ///
     /// # Errors
     /// Those of the operating system; if the runtime has ended, and then the buffer may come back empty.
@@ -117,12 +154,13 @@ impl File {
     }
 
     /// Fills the buffer, from this offset of the file on.
+    /// Example: [`File`].
     ///
     /// # Errors
     /// As [`read_at`](Self::read_at); [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the file ends first.
     ///
     /// # Cancel safety
-    /// As there.
+    /// If it is dropped, the buffer is lost, and nothing else: the file is as it was.
     pub async fn read_exact_at(&self, mut buf: Vec<u8>, offset: u64) -> (io::Result<()>, Vec<u8>) {
         let len = buf.len();
         let result;
@@ -171,6 +209,7 @@ impl File {
 
     /// Writes at most all of the buffer, from this offset on. Returns how many bytes, and the buffer. With
     /// [`append`](OpenOptions::append) the offset means nothing.
+    /// Example: [`File`].
     ///
     /// # Errors
     /// As [`read_at`](Self::read_at).
@@ -182,6 +221,7 @@ impl File {
     }
 
     /// Writes all of the buffer, from this offset on.
+    /// Example: [`File`].
     ///
     /// # Errors
     /// As [`read_at`](Self::read_at); [`WriteZero`](ErrorKind::WriteZero) if the file takes no more bytes. A part may be written.
@@ -218,6 +258,7 @@ impl File {
     }
 
     /// Waits until the disk has all that was written, and what the file system knows of the file.
+    /// Example: [`File`].
     ///
     /// # Errors
     /// Those of the operating system; if the runtime has ended. After an error, what was written before may be lost.
@@ -229,17 +270,19 @@ impl File {
     }
 
     /// As [`sync_all`](Self::sync_all), without what is not needed to read the data again, such as the times of the file.
+    /// Example: [`File`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of the operating system; if the runtime has ended. After an error, what was written before may be lost.
     ///
     /// # Cancel safety
-    /// As there.
+    /// Dropping it loses nothing but the result.
     pub async fn sync_data(&self) -> io::Result<()> {
         perform(self.handle, Sync { file: Arc::clone(&self.file), data: true }).await
     }
 
     /// Cuts the file off, or adds zeros.
+    /// Example: [`File`].
     ///
     /// # Errors
     /// Those of the operating system; if the runtime has ended.
@@ -251,6 +294,7 @@ impl File {
     }
 
     /// What the file system knows of the file.
+    /// Example: [`File`].
     ///
     /// # Errors
     /// Those of the operating system; if the runtime has ended.
@@ -262,6 +306,7 @@ impl File {
     }
 
     /// Sets the file's permissions.
+    /// Example: [`File`].
     ///
     /// # Errors
     /// Those of the operating system; if the runtime has ended.
@@ -274,6 +319,7 @@ impl File {
 
     /// Another descriptor of the same open file: both have one position. What this one has read and not returned yet, the other one
     /// does not see.
+    /// Example: [`File`].
     ///
     /// # Errors
     /// Those of the operating system.

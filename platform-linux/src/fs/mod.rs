@@ -14,6 +14,40 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
+//! The other functions:
+//!
+//! ```
+//! # let folder = std::env::temp_dir().join(format!("filch-doc-paths-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder)?;
+//! # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+//! use filch_linux::fs::{self, Way};
+//! let (a, b, link) = (folder.join("a/b/file"), folder.join("a/other"), folder.join("link"));
+//! fs::create_dir(folder.join("a")).await?;
+//! fs::create_dir_all(folder.join("a/b")).await?;
+//! fs::write(&a, b"bytes").await?;
+//! assert_eq!(fs::copy(&a, &b).await?, 5);
+//! assert_eq!(fs::read(&b).await?, b"bytes");
+//! fs::rename(&b, folder.join("moved")).await?;
+//! assert!(!fs::try_exists(&b).await?);
+//! fs::hard_link(&a, &b).await?;
+//!
+//! fs::symlink(&a, &link).await?;
+//! assert_eq!(fs::read_link(&link).await?, a);
+//! assert_eq!(fs::canonicalize(&link).await?, fs::canonicalize(&a).await?);
+//! assert!(fs::symlink_metadata(&link).await?.is_symlink());
+//! let mut permissions = fs::metadata(&link).await?.permissions();
+//! permissions.set_readonly(true);
+//! fs::set_permissions(&a, permissions).await?;
+//!
+//! fs::remove_file(&a).await?;
+//! fs::remove_dir(folder.join("a/b")).await?;
+//! fs::remove_dir_all(folder.join("a")).await?;
+//! println!("by {}", match fs::way()? { Way::Pool => "threads", Way::Ring => "the kernel", _ => "neither" });
+//! # Ok::<_, std::io::Error>(()) }).unwrap();
+//! # std::fs::remove_dir_all(folder)?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! Epoll takes no regular files, so there are two other ways, and [`way`] tells which one is used:
 //!
 //! | | [`Pool`](Way::Pool) | [`Ring`](Way::Ring) |
@@ -56,6 +90,8 @@ pub use self::{
 };
 
 /// What reads and writes files.
+///
+/// Example: [the module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Way {
@@ -66,6 +102,8 @@ pub enum Way {
 }
 
 /// What reads and writes files in the current runtime, for this thread.
+///
+/// Example: [the module](self).
 ///
 /// # Errors
 /// Outside of a runtime of this crate.
@@ -91,8 +129,10 @@ fn handle() -> io::Result<Handle> {
 
 /// The whole of a file: [`std::fs::read`].
 ///
+/// Example: [the module](self).
+///
 /// # Errors
-/// As there; outside of a runtime of this crate, or if it has ended.
+/// Those of the operating system; outside of a runtime of this crate, or if it has ended.
 ///
 /// # Cancel safety
 /// Dropping it loses nothing.
@@ -128,8 +168,11 @@ pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 
 /// The whole of a file, as text: [`std::fs::read_to_string`].
 ///
+/// Example: [the module](self).
+///
 /// # Errors
-/// As there; outside of a runtime of this crate, or if it has ended.
+/// [`InvalidData`](io::ErrorKind::InvalidData) if it is not UTF-8; those of the operating system; outside of a runtime of this crate, or if it
+/// has ended.
 ///
 /// # Cancel safety
 /// Dropping it loses nothing.

@@ -21,6 +21,13 @@ use super::{
 /// let log = OpenOptions::new().append(true).create(true).open(&path).await?;
 /// let (written, _) = log.write_all_at(b"a line\n".to_vec(), 0).await;
 /// written?;
+///
+/// # let key = folder.join("key");
+/// let mut new = OpenOptions::new();
+/// new.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+/// new.open(&key).await?;
+/// assert!(new.open(&key).await.is_err(), "it exists");
+/// OpenOptions::new().write(true).truncate(true).open(&key).await?;
 /// # Ok::<_, std::io::Error>(()) }).unwrap();
 /// # std::fs::remove_dir_all(folder)?;
 /// # Ok::<(), std::io::Error>(())
@@ -47,6 +54,7 @@ macro_rules! switches {
     ($($(#[$doc:meta])* $name:ident;)*) => {
         $(
             $(#[$doc])*
+            /// Example: [`OpenOptions`].
             pub fn $name(&mut self, on: bool) -> &mut Self {
                 self.$name = on;
                 self
@@ -57,6 +65,7 @@ macro_rules! switches {
 
 impl OpenOptions {
     /// All off; the mode of a new file is `0o666`.
+    /// Example: [`OpenOptions`].
     pub const fn new() -> Self {
         Self {
             read: false,
@@ -86,18 +95,21 @@ impl OpenOptions {
     }
 
     /// The permissions of a file that is created, before the process's mask.
+    /// Example: [`OpenOptions`].
     pub fn mode(&mut self, mode: u32) -> &mut Self {
         self.mode = mode;
         self
     }
 
     /// Flags of `open(2)` besides those of the other options, such as `O_NOFOLLOW`.
+    /// Example: [`OpenOptions`].
     pub fn custom_flags(&mut self, flags: i32) -> &mut Self {
         self.custom = flags;
         self
     }
 
     /// Opens the file.
+    /// Example: [`OpenOptions`].
     ///
     /// # Errors
     /// Those of [`std::fs::OpenOptions::open`]; outside of a runtime of this crate, or if it has ended.

@@ -15,8 +15,10 @@ macro_rules! of_one_path {
             $(#[$doc])*
             #[doc = concat!(": [`std::fs::", stringify!($name), "`], on a thread.")]
             ///
+            /// Example: [the module](super).
+            ///
             /// # Errors
-            /// As there; outside of a runtime of this crate, or if it has ended.
+            /// Those of the operating system; outside of a runtime of this crate, or if it has ended.
             ///
             /// # Cancel safety
             #[doc = $dropped]
@@ -55,8 +57,10 @@ macro_rules! of_two_paths {
             $(#[$doc])*
             #[doc = concat!(": [`", $link, "`], on a thread.")]
             ///
+            /// Example: [the module](super).
+            ///
             /// # Errors
-            /// As there; outside of a runtime of this crate, or if it has ended.
+            /// Those of the operating system; outside of a runtime of this crate, or if it has ended.
             ///
             /// # Cancel safety
             #[doc = $dropped]
@@ -81,8 +85,10 @@ of_two_paths! {
 
 /// Sets a file's permissions: [`std::fs::set_permissions`], on a thread.
 ///
+/// Example: [the module](super).
+///
 /// # Errors
-/// As there; outside of a runtime of this crate, or if it has ended.
+/// Those of the operating system; outside of a runtime of this crate, or if it has ended.
 ///
 /// # Cancel safety
 /// If it is dropped, it may happen or not.
@@ -93,8 +99,10 @@ pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -
 
 /// Whether there is such a file; a symbolic link is followed: [`Path::try_exists`], on a thread.
 ///
+/// Example: [the module](super).
+///
 /// # Errors
-/// As there, where it cannot be known; outside of a runtime of this crate, or if it has ended.
+/// Those of the operating system, where it cannot be known; outside of a runtime of this crate, or if it has ended.
 ///
 /// # Cancel safety
 /// Dropping it loses nothing.
@@ -106,8 +114,10 @@ pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
 /// Writes a file, which is created, or emptied first: [`std::fs::write`], on a thread. The bytes travel with the call: a `Vec` or
 /// a `String` without a copy.
 ///
+/// Example: [the module](super).
+///
 /// # Errors
-/// As there; outside of a runtime of this crate, or if it has ended.
+/// Those of the operating system; outside of a runtime of this crate, or if it has ended.
 ///
 /// # Cancel safety
 /// If it is dropped, it goes on to its end, or does not begin.

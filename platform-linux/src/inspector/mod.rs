@@ -52,6 +52,19 @@ const CLIENTS: usize = 8;
 const BACKLOG: u32 = 64;
 
 /// A page that is served: [`serve`]. Dropping it changes nothing; the page is served until the runtime ends, or [`abort`](Self::abort).
+///
+/// ```
+/// use filch_linux::inspector::{Inspector, serve};
+/// let runtime = filch_linux::builder().workers(1).recorder(1024).build()?;
+/// runtime.block_on(async {
+///     let page: Inspector = serve(([127, 0, 0, 1], 0))?;
+///     assert_ne!(page.local_addr().port(), 0);
+///     page.abort();
+///     assert!(page.into_task().await.is_err(), "it was aborted");
+///     Ok::<_, std::io::Error>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Inspector {
     addr: SocketAddr,
@@ -60,16 +73,19 @@ pub struct Inspector {
 
 impl Inspector {
     /// The address that it listens on: with the port that the system chose, if the caller gave 0.
+    /// Example: [`Inspector`].
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
     /// Ends it, and closes its connections.
+    /// Example: [`Inspector`].
     pub fn abort(&self) {
         self.task.abort();
     }
 
     /// The task that accepts connections. It ends only by an abort, or with the error of a listener that is broken.
+    /// Example: [`Inspector`].
     pub fn into_task(self) -> JoinHandle<io::Result<()>> {
         self.task
     }

@@ -15,6 +15,35 @@ use crate::Linux;
 /// A program to start, and how: the standard library's [`process::Command`] with an end that can be awaited.
 ///
 /// Other options are set through [`as_std_mut`](Self::as_std_mut).
+///
+/// ```
+/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// use std::{os::unix::process::CommandExt, process::Stdio};
+/// use filch_linux::process::{Child, Command};
+/// let mut command = Command::new("sh");
+/// command.arg("-c").args(["echo $WORD; pwd; cat"]);
+/// command.env_clear().env("PATH", "/bin:/usr/bin").env("WORD", "hello").env_remove("OTHER");
+/// command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+/// command.kill_on_drop(true).as_std_mut().process_group(0);
+/// assert_eq!(command.as_std().get_program(), "sh");
+///
+/// let mut child: Child = command.spawn()?;
+/// assert!(child.id().is_some() && child.try_wait()?.is_none(), "cat reads");
+/// if let Some(stdin) = &child.stdin {
+///     stdin.write_all(b"bytes").await?;
+/// }
+/// let output = child.wait_with_output().await?;
+/// assert_eq!(output.stdout, b"hello\n/\nbytes");
+///
+/// // All at once:
+/// assert!(Command::new("true").status().await?.success());
+/// assert_eq!(Command::new("echo").arg("hello").output().await?.stdout, b"hello\n");
+/// let mut child = Command::new("sleep").arg("1000").spawn()?;
+/// child.kill()?;
+/// assert!(!child.wait().await?.success());
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Command {
     std: process::Command,
@@ -26,47 +55,55 @@ pub struct Command {
 impl Command {
     /// A program by its name (searched in `PATH`) or path, without arguments. As in the standard
     /// library it inherits environment, directory and streams.
+    /// Example: [`Command`].
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         process::Command::new(program).into()
     }
 
     /// One more argument.
+    /// Example: [`Command`].
     pub fn arg(&mut self, arg: impl AsRef<OsStr>) -> &mut Self {
         self.std.arg(arg);
         self
     }
 
     /// More arguments.
+    /// Example: [`Command`].
     pub fn args(&mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> &mut Self {
         self.std.args(args);
         self
     }
 
     /// Sets an environment variable.
+    /// Example: [`Command`].
     pub fn env(&mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> &mut Self {
         self.std.env(key, value);
         self
     }
 
     /// Removes an environment variable.
+    /// Example: [`Command`].
     pub fn env_remove(&mut self, key: impl AsRef<OsStr>) -> &mut Self {
         self.std.env_remove(key);
         self
     }
 
     /// Removes all environment variables.
+    /// Example: [`Command`].
     pub fn env_clear(&mut self) -> &mut Self {
         self.std.env_clear();
         self
     }
 
     /// The directory that it starts in.
+    /// Example: [`Command`].
     pub fn current_dir(&mut self, dir: impl AsRef<Path>) -> &mut Self {
         self.std.current_dir(dir);
         self
     }
 
     /// Its standard input. [`Stdio::piped`] makes [`Child::stdin`].
+    /// Example: [`Command`].
     pub fn stdin(&mut self, stdin: impl Into<Stdio>) -> &mut Self {
         self.set[0] = true;
         self.std.stdin(stdin);
@@ -74,6 +111,7 @@ impl Command {
     }
 
     /// Its standard output. [`Stdio::piped`] makes [`Child::stdout`].
+    /// Example: [`Command`].
     pub fn stdout(&mut self, stdout: impl Into<Stdio>) -> &mut Self {
         self.set[1] = true;
         self.std.stdout(stdout);
@@ -81,6 +119,7 @@ impl Command {
     }
 
     /// Its standard error. [`Stdio::piped`] makes [`Child::stderr`].
+    /// Example: [`Command`].
     pub fn stderr(&mut self, stderr: impl Into<Stdio>) -> &mut Self {
         self.set[2] = true;
         self.std.stderr(stderr);
@@ -88,23 +127,27 @@ impl Command {
     }
 
     /// Whether dropping the [`Child`] kills it (default: no).
+    /// Example: [`Command`].
     pub fn kill_on_drop(&mut self, kill: bool) -> &mut Self {
         self.kill_on_drop = kill;
         self
     }
 
     /// The standard library's command.
+    /// Example: [`Command`].
     pub fn as_std(&self) -> &process::Command {
         &self.std
     }
 
     /// The standard library's command: user, process group, `pre_exec` and so on.
+    /// Example: [`Command`].
     pub fn as_std_mut(&mut self) -> &mut process::Command {
         &mut self.std
     }
 
     /// Starts it. This blocks until the child has begun to run the program: about as long as `fork` and `exec` take, a
     /// millisecond or so.
+    /// Example: [`Command`].
     ///
     /// # Errors
     /// The calling thread is in no runtime of this crate (nothing is started); the program is not
@@ -119,6 +162,7 @@ impl Command {
     }
 
     /// Starts it, and waits for its end.
+    /// Example: [`Command`].
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn), and as [`Child::wait`].
@@ -133,6 +177,7 @@ impl Command {
     /// Starts it, waits for its end, and returns what it wrote. Streams that were not set become an
     /// empty input and a captured output and error; the command keeps these settings. All that it
     /// writes must fit into memory.
+    /// Example: [`Command`].
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn), and as [`Child::wait_with_output`].

@@ -59,6 +59,8 @@ use crate::Async;
 ///
 /// Cost: a few system calls.
 ///
+/// Example: [`Signal`].
+///
 /// # Errors
 /// `InvalidInput` for signals that cannot be handled, or not in this way (see [`SignalKind`]); the
 /// calling thread is in no runtime; other errors of the operating system.
@@ -101,6 +103,8 @@ pub async fn ctrl_c() -> io::Result<()> {
 /// The handler stays, and does what the system would: if the default action is to stop the process, it does so by `SIGSTOP`; if a real-time signal
 /// ends the process, its status is 128 and the signal's number.
 ///
+/// Example: [`Signal`].
+///
 /// # Errors
 /// Errors of the operating system.
 pub fn restore(kind: SignalKind) -> io::Result<()> {
@@ -112,6 +116,23 @@ pub fn restore(kind: SignalKind) -> io::Result<()> {
 /// Signals coalesce: one [`recv`](Self::recv) stands for all signals since the one before, at least
 /// one. (The kernel itself merges signals of one kind before it delivers them.) Dropping it loses
 /// signals that were not received.
+///
+/// ```
+/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// use core::future::poll_fn;
+/// use filch_linux::signal::{Signal, SignalKind, restore, signal};
+/// use rustix::process::{getpid, kill_process};
+/// let kind = SignalKind::user_defined1();
+/// let mut usr1: Signal = signal(kind)?;
+/// assert!(usr1.kind() == kind && !usr1.try_recv());
+/// kill_process(getpid(), rustix::process::Signal::USR1)?;
+/// usr1.recv().await?;
+/// kill_process(getpid(), rustix::process::Signal::USR1)?;
+/// poll_fn(|cx| usr1.poll_recv(cx)).await?;
+/// restore(kind)?; // the next one ends the program
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
 pub struct Signal {
     /// The listener's own descriptor for the eventfd of the signal. Every write to it is an event
     /// in the listener's runtime.
@@ -134,6 +155,7 @@ impl Stream for Signal {
 impl Signal {
     /// Waits until the signal has come since the last call, or since the listener was made.
     /// (Exactly 2^32 signals in between would look like none.)
+    /// Example: [`Signal`].
     ///
     /// # Errors
     /// If the runtime has ended.
@@ -146,20 +168,23 @@ impl Signal {
     }
 
     /// As [`recv`](Self::recv), for streams and the like.
+    /// Example: [`Signal`].
     ///
     /// # Errors
-    /// As there.
+    /// If the runtime has ended.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { bell, line, seen, .. } = self;
         bell.poll_read_with(cx, |_| news(line, seen))
     }
 
     /// Whether the signal has come since the last call. Does not wait; one load.
+    /// Example: [`Signal`].
     pub fn try_recv(&mut self) -> bool {
         news(&self.line, &mut self.seen).is_ok()
     }
 
     /// What it listens for.
+    /// Example: [`Signal`].
     pub fn kind(&self) -> SignalKind {
         self.kind
     }

@@ -8,6 +8,25 @@
 //! # }).unwrap();
 //! ```
 //!
+//! ```no_run
+//! use filch_linux::stdio::{Stderr, Stdin, Stdout, stderr, stdin, stdout};
+//! # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+//! let (mut input, mut out, mut log): (Stdin, Stdout, Stderr) = (stdin()?, stdout()?, stderr()?);
+//! let mut piece = [0; 4096];
+//! loop {
+//!     let n = input.read(&mut piece).await?;
+//!     if n == 0 {
+//!         break;
+//!     }
+//!     let begun = out.write(&piece[..n]).await?;
+//!     out.write_all(&piece[begun..n]).await?;
+//! }
+//! out.flush().await?;
+//! log.write_all(b"the end\n").await?;
+//! # Ok::<(), std::io::Error>(())
+//! # }).unwrap();
+//! ```
+//!
 //! These files are shared with other processes: a shell, a pager, the other commands of a pipeline.
 //! `O_NONBLOCK` belongs to the open file and not to the descriptor, so setting it would set it for
 //! them too. They would fail with unexpected errors, also after this process has ended. So it is
@@ -41,6 +60,8 @@ use self::way::{Input, Output};
 
 /// Opens the standard input.
 ///
+/// Example: [the module](self).
+///
 /// # Errors
 /// The calling thread is in no runtime; it is closed.
 pub fn stdin() -> io::Result<Stdin> {
@@ -48,6 +69,8 @@ pub fn stdin() -> io::Result<Stdin> {
 }
 
 /// Opens the standard output.
+///
+/// Example: [the module](self).
 ///
 /// # Errors
 /// As [`stdin`].
@@ -57,6 +80,8 @@ pub fn stdout() -> io::Result<Stdout> {
 
 /// Opens the standard error.
 ///
+/// Example: [the module](self).
+///
 /// # Errors
 /// As [`stdin`].
 pub fn stderr() -> io::Result<Stderr> {
@@ -64,17 +89,25 @@ pub fn stderr() -> io::Result<Stderr> {
 }
 
 /// Standard input: [`stdin`].
+///
+/// Example: [the module](self).
 pub struct Stdin(Input);
 
 /// Standard output: [`stdout`].
+///
+/// Example: [the module](self).
 pub struct Stdout(Output);
 
 /// Standard error: [`stderr`].
+///
+/// Example: [the module](self).
 pub struct Stderr(Output);
 
 impl Stdin {
     /// Reads what there is, at least one byte; returns the number of bytes, 0 at the end (or if
     /// `buf` is empty). A terminal returns a line at a time.
+    ///
+    /// Example: [the module](self).
     ///
     /// # Errors
     /// Errors of the operating system; the runtime has ended.
@@ -111,6 +144,8 @@ macro_rules! output {
             /// returns the number of bytes. If a thread writes, the write has only begun: see
             /// [`flush`](Self::flush).
             ///
+            /// Example: [the module](self).
+            ///
             /// # Errors
             /// Errors of the operating system, such as `BrokenPipe`; if a thread writes, those of
             /// the write before; the runtime has ended.
@@ -122,6 +157,8 @@ macro_rules! output {
             }
 
             /// Writes all of it, and flushes.
+            ///
+            /// Example: [the module](self).
             ///
             /// # Errors
             /// As [`write`](Self::write).
@@ -142,6 +179,8 @@ macro_rules! output {
 
             /// Waits until everything is written. Needed before the end of the program, for output
             /// that a thread writes (to a regular file). For other files it does nothing.
+            ///
+            /// Example: [the module](self).
             ///
             /// # Errors
             /// Those of the write before.

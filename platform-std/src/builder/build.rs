@@ -25,12 +25,29 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError`]. Threads that were started have ended by the return.
+    ///
+    /// ```
+    /// use filch_std::{Builder, Futex, LocalRuntime, Pausable, Runtime};
+    /// let options = Runtime::builder().workers(1);
+    /// let runtime: Runtime<Futex> = options.clone().build()?; // as `build_on::<Futex>()`
+    /// assert_eq!(runtime.block_on(async { 7 }), 7);
+    /// let stopped: Runtime<Pausable> = options.clone().build_pausable()?; // as `build_on::<Pausable>()`
+    /// stopped.block_on(async { filch_std::time::pause() });
+    ///
+    /// let local: LocalRuntime<Futex> = options.clone().build_local()?; // as `build_local_on::<Futex>()`
+    /// assert_eq!(local.block_on(async { 7 }), 7);
+    /// let stopped: LocalRuntime<Pausable> = options.clone().build_local_pausable()?;
+    /// stopped.block_on(async { filch_std::time::pause() });
+    /// # let _ = (options.clone().build_on::<Futex>()?, options.build_local_on::<Futex>()?);
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
     pub fn build(self) -> Result<Runtime, BuildError> {
         self.build_on()
     }
 
     /// As [`build`](Self::build), with a clock that tests can stop:
     /// [`time::pause`](crate::time::pause). It goes at first.
+    /// Example: [`build`](Self::build).
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -39,6 +56,7 @@ impl Builder {
     }
 
     /// Builds the runtime over another host.
+    /// Example: [`build`](Self::build).
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -70,6 +88,7 @@ impl Builder {
     }
 
     /// Builds a runtime of one thread, the calling one, over futexes (condition variables where there are none).
+    /// Example: [`build`](Self::build).
     ///
     /// # Errors
     /// [`BuildError`]; [`TooManyWorkers`](BuildError::TooManyWorkers) if [`workers`](Self::workers) says more than one. The
@@ -79,6 +98,7 @@ impl Builder {
     }
 
     /// As [`build_local`](Self::build_local), with a clock that tests can stop.
+    /// Example: [`build`](Self::build).
     ///
     /// # Errors
     /// As [`build_local`](Self::build_local).
@@ -87,6 +107,7 @@ impl Builder {
     }
 
     /// Builds a runtime of one thread over another host.
+    /// Example: [`build`](Self::build).
     ///
     /// # Errors
     /// As [`build_local`](Self::build_local).

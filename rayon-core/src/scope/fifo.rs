@@ -19,7 +19,7 @@ pub struct ScopeFifo<'scope> {
 /// As [`scope`](crate::scope()); on one thread what was spawned runs in the order of the spawns.
 ///
 /// # Panics
-/// As there.
+/// With the first panic of `op` or of what was spawned, when all has ended.
 pub fn scope_fifo<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
@@ -31,7 +31,7 @@ where
 /// As [`scope_fifo`]; `op` runs on the calling thread, and may use what cannot leave it.
 ///
 /// # Panics
-/// As there.
+/// With the first panic of `op` or of what was spawned, when all has ended.
 pub fn in_place_scope_fifo<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&ScopeFifo<'scope>) -> R,

@@ -15,7 +15,7 @@ use super::options::whole_seconds;
 /// ```
 /// use core::time::Duration;
 /// use filch_io::net::Keepalive;
-/// let keepalive = Keepalive::new().idle(Duration::from_secs(60)).count(3);
+/// let keepalive = Keepalive::new().idle(Duration::from_secs(60)).interval(Duration::from_secs(10)).count(3);
 /// assert_eq!(keepalive, keepalive.clone());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,23 +27,27 @@ pub struct Keepalive {
 
 impl Keepalive {
     /// Changes nothing.
+    /// Example: [`Keepalive`].
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The idle time before the first probe, 1 s to 32,767 s.
+    /// Example: [`Keepalive`].
     pub fn idle(mut self, time: Duration) -> Self {
         self.idle = Some(time);
         self
     }
 
     /// The time between probes, 1 s to 32,767 s.
+    /// Example: [`Keepalive`].
     pub fn interval(mut self, time: Duration) -> Self {
         self.interval = Some(time);
         self
     }
 
     /// How many probes may stay unanswered before the connection is closed, 1 to 127.
+    /// Example: [`Keepalive`].
     pub fn count(mut self, probes: u32) -> Self {
         self.count = Some(probes);
         self

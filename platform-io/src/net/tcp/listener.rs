@@ -34,6 +34,12 @@ const BACKLOG: u32 = 4_096;
 /// assert_eq!(stream.read(&mut greeting).await?, 5);
 /// assert_eq!(&greeting, b"hello");
 /// # assert_eq!(client.await.unwrap()?, 5);
+///
+/// // In a `poll` of one's own:
+/// let _client = TcpStream::connect(addr).await?;
+/// let (stream, _from) = core::future::poll_fn(|cx| listener.poll_accept(cx)).await?;
+/// assert!(listener.take_error()?.is_none());
+/// let listener: std::net::TcpListener = listener.into_std()?;
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// ```
@@ -44,6 +50,7 @@ pub struct TcpListener {
 impl TcpListener {
     /// Listens on the first of the addresses that can be bound, with `SO_REUSEADDR` (not on Windows) and a backlog
     /// of 4,096 (or what the system allows). For other options see [`TcpSocket`].
+    /// Example: [`TcpListener`].
     ///
     /// # Errors
     /// `AddrInUse` and other errors of the operating system, with each address in the text; a name
@@ -71,6 +78,7 @@ impl TcpListener {
     /// Accepts a connection; returns it and the peer's address. Any number of tasks may wait.
     /// Connections that ended before they were accepted are skipped. Cost: one system call, two to
     /// set the connection up.
+    /// Example: [`TcpListener`].
     ///
     /// # Errors
     /// Errors of the operating system. After `EMFILE`, `ENFILE`, `ENOBUFS` and `ENOMEM` it does not
@@ -85,9 +93,10 @@ impl TcpListener {
 
     /// As [`accept`](Self::accept), for one caller at a time: a later caller replaces an earlier
     /// one.
+    /// Example: [`TcpListener`].
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system; after a shortage it does not help to call again at once.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         self.io.poll_read_with(cx, accept_on).map(|accepted| accepted.and_then(watched))
     }
@@ -98,9 +107,11 @@ impl TcpListener {
     /// ```
     /// # use filch_io::net::TcpListener;
     /// # async fn serve(listener: TcpListener) -> std::io::Result<()> {
-    /// let mut incoming = listener.incoming();
+    /// use filch_io::net::Incoming;
+    /// let mut incoming: Incoming<'_> = listener.incoming();
     /// loop {
     ///     let (stream, _from) = incoming.next().await?;
+    ///     println!("{} pauses so far", incoming.shortages());
     ///     filch_io::spawn(async move { stream.write(b"hello").await });
     /// }
     /// # }
@@ -110,6 +121,7 @@ impl TcpListener {
     }
 
     /// The address that the socket listens on.
+    /// Example: [`TcpListener`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -118,6 +130,7 @@ impl TcpListener {
     }
 
     /// Takes the socket's pending error (`SO_ERROR`), if there is one.
+    /// Example: [`TcpListener`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -126,6 +139,7 @@ impl TcpListener {
     }
 
     /// Converts it to the socket of the standard library, which stays non-blocking.
+    /// Example: [`TcpListener`].
     ///
     /// # Errors
     /// Errors of the operating system.

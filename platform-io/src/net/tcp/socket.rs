@@ -33,12 +33,49 @@ use crate::{net::sys, shown::shows_file};
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// ```
+///
+/// Its options:
+///
+/// ```
+/// # filch_io::builder().build().unwrap().block_on(async {
+/// use core::time::Duration;
+/// use filch_io::net::{Keepalive, TcpSocket};
+/// let socket = TcpSocket::new_v4()?;
+/// # #[cfg(not(windows))]
+/// socket.set_reuse_address(true)?;
+/// socket.bind(([127, 0, 0, 1], 0).into())?;
+/// // Accepted connections inherit them.
+/// socket.set_nodelay(true)?;
+/// socket.set_ttl(9)?;
+/// socket.set_linger(None)?;
+/// socket.set_keepalive(Some(&Keepalive::new().idle(Duration::from_secs(60))))?;
+/// socket.set_recv_buffer_size(1 << 16)?;
+/// socket.set_send_buffer_size(1 << 16)?;
+/// # #[cfg(not(windows))]
+/// socket.set_traffic_class(0b10_1110 << 2)?;
+/// # #[cfg(target_os = "linux")]
+/// socket.set_user_timeout(Some(Duration::from_secs(30)))?;
+/// # #[cfg(target_os = "linux")]
+/// socket.bind_device(None)?;
+/// let addr = socket.local_addr()?;
+/// let listener = socket.listen(128)?;
+/// let (_client, accepted) = futures::try_join!(TcpSocket::new_v4()?.connect(addr), listener.accept())?;
+/// assert!(accepted.0.nodelay()?);
+///
+/// // Not for IPv4 too. (A system may be without IPv6.)
+/// if let Ok(socket) = TcpSocket::new_v6() {
+///     socket.set_only_v6(true)?;
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
 pub struct TcpSocket {
     socket: Socket,
 }
 
 impl TcpSocket {
     /// A socket for IPv4.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// If the system has no more descriptors or memory.
@@ -48,6 +85,7 @@ impl TcpSocket {
 
     /// A socket for IPv6. Whether it is for IPv4 too depends on [`set_only_v6`](Self::set_only_v6)
     /// and on the system's default (`net.ipv6.bindv6only`).
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// As [`new_v4`](Self::new_v4); the system is without IPv6.
@@ -67,6 +105,7 @@ impl TcpSocket {
 
     /// `SO_REUSEADDR`: an address with old connections in `TIME_WAIT` can be bound again. On Windows that needs no option, and this one
     /// takes an address away from another program: do not set it there.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -75,6 +114,7 @@ impl TcpSocket {
     }
 
     /// `SO_REUSEPORT` (not on Windows): several sockets of one user listen on one address; the system spreads connections over them.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -84,6 +124,7 @@ impl TcpSocket {
     }
 
     /// `IPV6_V6ONLY`: a socket for IPv6 does not accept IPv4.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system; the socket is for IPv4.
@@ -92,6 +133,7 @@ impl TcpSocket {
     }
 
     /// How many hops packets live: `IP_TTL`, or `IPV6_UNICAST_HOPS`. Accepted connections inherit it.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system; not 1 to 255; on Windows, a socket that is not bound yet.
@@ -100,6 +142,7 @@ impl TcpSocket {
     }
 
     /// The traffic class of packets, see [`TcpStream::set_traffic_class`]. Accepted connections inherit it.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system; more than 255.
@@ -109,6 +152,7 @@ impl TcpSocket {
     }
 
     /// `SO_BINDTODEVICE` (Linux alone): packets go and come through the interface of this name alone, such as "eth0"; `None`: through any.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// There is no such interface; the socket is bound to another, and the process lacks the capability to change that.
@@ -118,6 +162,7 @@ impl TcpSocket {
     }
 
     /// See [`TcpStream::set_user_timeout`]. Accepted connections inherit it.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -127,6 +172,7 @@ impl TcpSocket {
     }
 
     /// `TCP_NODELAY`, see [`TcpStream::set_nodelay`]. Accepted connections inherit it.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -135,6 +181,7 @@ impl TcpSocket {
     }
 
     /// See [`TcpStream::set_keepalive`]. Accepted connections inherit it.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system, also for values out of range; probes may be on then.
@@ -143,6 +190,7 @@ impl TcpSocket {
     }
 
     /// See [`TcpStream::set_linger`]. Accepted connections inherit it.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -152,6 +200,7 @@ impl TcpSocket {
 
     /// `SO_RCVBUF` in bytes; the system doubles it, and limits it. Before the connection it also
     /// determines the window scale.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -160,6 +209,7 @@ impl TcpSocket {
     }
 
     /// `SO_SNDBUF` in bytes; the system doubles it, and limits it.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -168,6 +218,7 @@ impl TcpSocket {
     }
 
     /// Binds the socket to a local address; port 0 stands for any free port.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `AddrInUse`.
@@ -176,6 +227,7 @@ impl TcpSocket {
     }
 
     /// The local address.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -185,6 +237,7 @@ impl TcpSocket {
 
     /// Listens. At most `backlog` connections wait to be accepted; the system limits it
     /// (`net.core.somaxconn`).
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system; the calling thread is in no runtime.
@@ -194,6 +247,7 @@ impl TcpSocket {
     }
 
     /// Connects.
+    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// As [`TcpStream::connect_addr`].

@@ -32,6 +32,67 @@ use crate::{
 ///
 /// No write raises `SIGPIPE`. An operation that is ready at once spends the task's budget, see
 /// [`filch_std::consume_budget`].
+///
+/// ```
+/// # filch_io::builder().build().unwrap().block_on(async {
+/// use std::{io::{IoSlice, IoSliceMut}, net::Shutdown};
+/// use filch_io::net::{TcpListener, TcpStream};
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let addr = listener.local_addr()?;
+/// let stream = TcpStream::connect("127.0.0.1:".to_owned() + &addr.port().to_string()).await?;
+/// let (peer, from) = listener.accept().await?;
+/// assert_eq!((stream.local_addr()?, stream.peer_addr()?), (from, addr));
+///
+/// stream.write(b"hello").await?;
+/// let (mut head, mut tail) = ([0; 2], [0; 8]);
+/// peer.read_exact(&mut head).await?;
+/// assert_eq!(peer.peek(&mut tail).await?, peer.read(&mut tail).await?);
+/// stream.write_all(b"more").await?;
+/// peer.read_exact(&mut tail[..4]).await?;
+///
+/// peer.write_vectored(&[IoSlice::new(b"an"), IoSlice::new(b"swer")]).await?;
+/// let n = stream.read_vectored(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut tail)]).await?;
+/// assert_eq!((n, &head, &tail[..4]), (6, b"an", &b"swer"[..]));
+/// peer.shutdown(Shutdown::Write)?;
+/// assert_eq!(stream.read(&mut tail).await?, 0, "the end");
+/// assert!(stream.take_error()?.is_none());
+/// let stream: std::net::TcpStream = stream.into_std()?;
+///
+/// // Errors of a connection to one address have no text of ours.
+/// drop(listener);
+/// assert!(TcpStream::connect_addr(addr).await.is_err());
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
+///
+/// Its options:
+///
+/// ```
+/// # filch_io::builder().build().unwrap().block_on(async {
+/// use core::time::Duration;
+/// use filch_io::net::{Keepalive, TcpListener, TcpStream};
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let stream = TcpStream::connect(listener.local_addr()?).await?;
+/// stream.set_nodelay(true)?;
+/// stream.set_keepalive(Some(&Keepalive::new().idle(Duration::from_secs(60))))?;
+/// stream.set_linger(None)?;
+/// stream.set_ttl(9)?;
+/// assert_eq!((stream.nodelay()?, stream.linger()?, stream.ttl()?), (true, None, 9));
+/// assert!(stream.keepalive()?.is_some());
+/// stream.set_recv_buffer_size(1 << 16)?;
+/// stream.set_send_buffer_size(1 << 16)?;
+/// assert!(stream.recv_buffer_size()? > 0 && stream.send_buffer_size()? > 0);
+/// # #[cfg(not(windows))]
+/// stream.set_traffic_class(0b10_1110 << 2)?;
+/// # #[cfg(not(windows))]
+/// assert_eq!(stream.traffic_class()?, 0xB8);
+/// # #[cfg(target_os = "linux")]
+/// stream.set_user_timeout(Some(Duration::from_secs(30)))?;
+/// # #[cfg(target_os = "linux")]
+/// assert_eq!(stream.user_timeout()?, Some(Duration::from_secs(30)));
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
 pub struct TcpStream {
     pub(in crate::net) io: Async<net::TcpStream>,
 }
@@ -43,6 +104,7 @@ impl TcpStream {
     /// attempt starts 250 ms after the one before, or as soon as that one has failed; the other
     /// attempts are closed. The system decides how long an attempt lasts, perhaps minutes: use a
     /// timeout.
+    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `ConnectionRefused`, with each address in the text,
@@ -56,12 +118,13 @@ impl TcpStream {
     }
 
     /// Connects to one address.
+    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// As [`connect`](Self::connect), but the operating system's error is returned unchanged.
     ///
     /// # Cancel safety
-    /// As there.
+    /// Dropping it closes the socket.
     pub async fn connect_addr(addr: SocketAddr) -> io::Result<Self> {
         TcpSocket::for_addr(&addr)?.connect(addr).await
     }
@@ -77,6 +140,7 @@ impl TcpStream {
 
     /// Reads what there is, at least one byte; returns the number of bytes, 0 at the end of the
     /// stream (or if `buf` is empty). Cost: one system call.
+    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `ConnectionReset`.
@@ -93,9 +157,10 @@ impl TcpStream {
     }
 
     /// As [`read`](Self::read), into several buffers, one after the other.
+    /// Example: [`TcpStream`].
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system, such as `ConnectionReset`.
     ///
     /// # Cancel safety
     /// Loses no byte.
@@ -108,9 +173,10 @@ impl TcpStream {
     }
 
     /// As [`read`](Self::read), but leaves the bytes to be read again.
+    /// Example: [`TcpStream`].
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system, such as `ConnectionReset`.
     ///
     /// # Cancel safety
     /// Loses no byte.
@@ -123,6 +189,7 @@ impl TcpStream {
 
     /// Writes as much as there is room for, at least one byte unless `buf` is empty; returns the
     /// number of bytes. Cost: one system call.
+    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
@@ -134,12 +201,13 @@ impl TcpStream {
     }
 
     /// As [`write`](Self::write), from several buffers, one after the other.
+    /// Example: [`TcpStream`].
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
     ///
     /// # Cancel safety
-    /// As there.
+    /// If it is dropped before it is ready, it has written nothing.
     pub async fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.io.write_with(|socket| send_vectored(socket, bufs)).await
     }
@@ -188,6 +256,7 @@ impl TcpStream {
     /// Shuts one direction down, or both, without waiting. After `Write` the peer reads all that
     /// was written, and then the end of the stream. A connection that the peer has reset counts as
     /// shut down.
+    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -202,17 +271,36 @@ impl TcpStream {
     ///
     /// If the extension traits of `futures` are in scope, `stream.split()` is ambiguous: write
     /// `TcpStream::split(&mut stream)`.
+    ///
+    /// ```
+    /// # filch_io::builder().build().unwrap().block_on(async {
+    /// use filch_io::net::{ReadHalf, TcpListener, TcpStream, WriteHalf};
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let mut stream = TcpStream::connect(listener.local_addr()?).await?;
+    /// let (peer, _) = listener.accept().await?;
+    /// let (mut reader, mut writer): (ReadHalf<'_>, WriteHalf<'_>) = stream.split();
+    /// let mut answer = [0; 4];
+    /// let ask = async { writer.write_all(b"ask").await };
+    /// let serve = async { peer.read(&mut [0; 8]).await.map(drop)?; peer.write_all(b"answ").await };
+    /// futures::try_join!(ask, serve, reader.read_exact(&mut answer))?;
+    /// assert_eq!(&answer, b"answ");
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
         halves::split(self)
     }
 
     /// Two halves that own the connection, for two tasks. The write half shuts its direction down
     /// when it is dropped; the connection is closed when both are. Allocates once.
+    ///
+    /// Example: [`OwnedReadHalf`].
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         halves::into_split(self)
     }
 
     /// The address at this end.
+    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -221,6 +309,7 @@ impl TcpStream {
     }
 
     /// The address at the other end.
+    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system; the connection has ended.
@@ -229,6 +318,7 @@ impl TcpStream {
     }
 
     /// Takes the socket's pending error (`SO_ERROR`), if there is one.
+    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -237,6 +327,7 @@ impl TcpStream {
     }
 
     /// Converts it to the socket of the standard library, which stays non-blocking.
+    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.

@@ -47,12 +47,50 @@ use crate::{
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// ```
+///
+/// Names:
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("filch-doc-datagram-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// # filch_io::builder().workers(1).build().unwrap().block_on(async {
+/// use core::future::poll_fn;
+/// use std::{net::Shutdown, os::unix::net::SocketAddr};
+/// use filch_io::net::UnixDatagram;
+/// # let (server, client) = (dir.join("server"), dir.join("client"));
+/// let addr = SocketAddr::from_pathname(&client)?;
+/// let (a, b) = (UnixDatagram::bind(&server)?, UnixDatagram::bind_addr(&addr)?);
+/// assert_eq!(a.local_addr()?.as_pathname(), Some(&*server));
+/// let mut buffer = [0; 16];
+/// b.send_to(b"one", &server).await?;
+/// let (n, from) = a.recv_from(&mut buffer).await?;
+/// assert_eq!((n, from.as_pathname()), (3, Some(&*client)));
+/// a.send_to_addr(b"answer", &from).await?;
+/// assert_eq!(b.recv(&mut buffer).await?, 6);
+///
+/// // One that is connected, in a `poll` of one's own:
+/// let c = UnixDatagram::unbound()?;
+/// c.connect_addr(&addr)?;
+/// c.connect(&server)?;
+/// assert_eq!(c.peer_addr()?.as_pathname(), Some(&*server));
+/// poll_fn(|cx| c.poll_send(cx, b"two")).await?;
+/// assert_eq!(poll_fn(|cx| a.poll_recv(cx, &mut buffer)).await?, 3);
+/// a.shutdown(Shutdown::Read)?;
+/// assert!(c.send(b"three").await.is_err());
+/// assert!(c.take_error()?.is_none());
+/// let c: std::os::unix::net::UnixDatagram = c.into_std()?;
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// # std::fs::remove_dir_all(dir)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct UnixDatagram {
     io: Async<net::UnixDatagram>,
 }
 
 impl UnixDatagram {
     /// Binds a socket to this path, and creates the file.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// `AddrInUse` if the file exists, even if its socket is closed: see [the module](super). Other
@@ -63,9 +101,10 @@ impl UnixDatagram {
     }
 
     /// As [`bind`](Self::bind), also to abstract names.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
-    /// As there.
+    /// `AddrInUse` if there is such a file or name, and other errors of the operating system, with the name in the text; the calling thread is in no runtime.
     pub fn bind_addr(addr: &SocketAddr) -> io::Result<Self> {
         let socket = addr::socket(SocketType::DGRAM)?;
         addr::bind(&socket, addr)?;
@@ -73,6 +112,7 @@ impl UnixDatagram {
     }
 
     /// A socket without a name. It can send, but receivers cannot reply to it.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system; the calling thread is in no runtime.
@@ -81,6 +121,7 @@ impl UnixDatagram {
     }
 
     /// Two sockets that are connected to each other.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system; the calling thread is in no runtime.
@@ -91,6 +132,7 @@ impl UnixDatagram {
     }
 
     /// From now on the socket sends to this path, and receives only from it. Sends nothing.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// `NotFound` if there is no such file, `ConnectionRefused` if its socket is closed, and other
@@ -100,9 +142,10 @@ impl UnixDatagram {
     }
 
     /// As [`connect`](Self::connect), also to abstract names.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
-    /// As there.
+    /// `NotFound` or `ConnectionRefused` if there is no such socket, and other errors of the operating system, with the name in the text.
     pub fn connect_addr(&self, addr: &SocketAddr) -> io::Result<()> {
         let to = addr::for_system(addr)?;
         rustix::net::connect(self.io.get_ref(), &to)
@@ -111,6 +154,7 @@ impl UnixDatagram {
 
     /// Sends a datagram to the socket that it is connected to; returns its length. Waits until
     /// there is room. Cost: one system call.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system: the datagram is too long, the peer is closed
@@ -128,6 +172,7 @@ impl UnixDatagram {
     /// The system does not report when there is room at a socket that this one is not connected to.
     /// So the send is tried again after 1 ms, then after 2, up to 100. Use
     /// [`connect`](Self::connect) if that is too slow.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// As [`send`](Self::send), and as [`connect`](Self::connect).
@@ -139,12 +184,13 @@ impl UnixDatagram {
     }
 
     /// As [`send_to`](Self::send_to), also to abstract names.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`send`](Self::send), and as [`connect_addr`](Self::connect_addr).
     ///
     /// # Cancel safety
-    /// As there.
+    /// If it is dropped before it is ready, it has sent nothing.
     pub async fn send_to_addr(&self, payload: &[u8], addr: &SocketAddr) -> io::Result<usize> {
         let to = addr::for_system(addr)?;
         let mut rest = Duration::from_millis(1);
@@ -166,6 +212,7 @@ impl UnixDatagram {
     }
 
     /// Receives a datagram; returns its length. Cost: one system call.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -177,6 +224,7 @@ impl UnixDatagram {
     }
 
     /// Receives a datagram; returns its length and the sender's address. Cost: one system call.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -188,22 +236,25 @@ impl UnixDatagram {
     }
 
     /// As [`send`](Self::send), for one caller at a time: a later caller replaces an earlier one.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system: the datagram is too long, the peer is closed, there is no peer.
     pub fn poll_send(&self, cx: &mut Context<'_>, payload: &[u8]) -> Poll<io::Result<usize>> {
         self.io.poll_write_with(cx, |socket| send(socket, payload))
     }
 
     /// As [`recv`](Self::recv), for one caller at a time: a later caller replaces an earlier one.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system.
     pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         self.io.poll_read_with(cx, |socket| receive(socket, buf))
     }
 
     /// The socket's own address.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -212,6 +263,7 @@ impl UnixDatagram {
     }
 
     /// The address that it is connected to.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system; it is not connected.
@@ -221,6 +273,7 @@ impl UnixDatagram {
 
     /// Shuts one direction down, or both. After `Read` a receive returns 0 when the queue is empty;
     /// senders get an error.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -229,6 +282,7 @@ impl UnixDatagram {
     }
 
     /// Takes the socket's pending error (`SO_ERROR`), if there is one.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -237,6 +291,7 @@ impl UnixDatagram {
     }
 
     /// Converts it to the socket of the standard library, which stays non-blocking.
+    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system.

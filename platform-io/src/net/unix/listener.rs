@@ -28,13 +28,26 @@ const BACKLOG: i32 = 4_096;
 /// # let dir = std::env::temp_dir().join(format!("filch-doc-{}", std::process::id()));
 /// # std::fs::create_dir_all(&dir)?;
 /// # let path = dir.join("socket");
-/// use filch_io::net::{UnixListener, UnixStream};
+/// use filch_io::net::unix::{Incoming, UnixListener, UnixStream};
 /// let listener = UnixListener::bind(&path)?;
 /// let client = UnixStream::connect(&path).await?;
 /// let (stream, _from) = listener.accept().await?;
 /// client.write(b"hello").await?;
 /// assert_eq!(stream.read(&mut [0; 16]).await?, 5);
 /// println!("greeted by user {}", stream.peer_cred()?.uid);
+///
+/// // One after the other:
+/// let addr = listener.local_addr()?;
+/// assert_eq!(addr.as_pathname(), Some(&*path));
+/// let _client = UnixStream::connect_addr(&addr).await?;
+/// let mut incoming: Incoming<'_> = listener.incoming();
+/// let (stream, _from) = incoming.next().await?;
+///
+/// // In a `poll` of one's own:
+/// let _client = UnixStream::connect(&path).await?;
+/// let (stream, _from) = core::future::poll_fn(|cx| listener.poll_accept(cx)).await?;
+/// assert!(listener.take_error()?.is_none());
+/// let listener: std::os::unix::net::UnixListener = listener.into_std()?;
 /// # std::fs::remove_dir_all(&dir)?;
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
@@ -46,6 +59,7 @@ pub struct UnixListener {
 impl UnixListener {
     /// Creates the file at this path, and listens there, with a backlog of 4,096 (or what the
     /// system allows).
+    /// Example: [`UnixListener`].
     ///
     /// # Errors
     /// `AddrInUse` if the file exists, even if no program listens there any more: see [the
@@ -58,7 +72,8 @@ impl UnixListener {
     /// As [`bind`](Self::bind), also to abstract names.
     ///
     /// # Errors
-    /// As there. `AddrInUse` for an abstract name means that such a socket exists.
+    /// `AddrInUse` if there is such a file, or a socket of that abstract name, and other errors of the operating system, with the
+    /// name in the text; the calling thread is in no runtime.
     ///
     /// ```
     /// # filch_io::builder().workers(1).build().unwrap().block_on(async {
@@ -78,6 +93,7 @@ impl UnixListener {
     /// Accepts a connection; returns it and the peer's address, which usually has no name. Any
     /// number of tasks may wait. Cost: one system call, two to set the connection up, one more if
     /// the peer has a name.
+    /// Example: [`UnixListener`].
     ///
     /// # Errors
     /// Errors of the operating system. After `EMFILE`, `ENFILE`, `ENOBUFS` and `ENOMEM` it does not
@@ -92,20 +108,23 @@ impl UnixListener {
 
     /// As [`accept`](Self::accept), for one caller at a time: a later caller replaces an earlier
     /// one.
+    /// Example: [`UnixListener`].
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system; after a shortage it does not help to call again at once.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(UnixStream, SocketAddr)>> {
         self.io.poll_read_with(cx, accept_on).map(|accepted| accepted.and_then(watched))
     }
 
     /// The connections one after the other, with pauses when the system runs short of descriptors
     /// or memory.
+    /// Example: [`UnixListener`].
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming::new(self)
     }
 
     /// The address that the socket listens on.
+    /// Example: [`UnixListener`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -114,6 +133,7 @@ impl UnixListener {
     }
 
     /// Takes the socket's pending error (`SO_ERROR`), if there is one.
+    /// Example: [`UnixListener`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -122,6 +142,7 @@ impl UnixListener {
     }
 
     /// Converts it to the socket of the standard library, which stays non-blocking.
+    /// Example: [`UnixListener`].
     ///
     /// # Errors
     /// Errors of the operating system.

@@ -40,6 +40,31 @@ use crate::{
 ///
 /// No write raises `SIGPIPE`. An operation that is ready at once spends the task's budget, see
 /// [`filch_std::consume_budget`].
+///
+/// ```
+/// # filch_io::builder().build().unwrap().block_on(async {
+/// use std::{io::{IoSlice, IoSliceMut}, net::Shutdown};
+/// use filch_io::net::unix::{PeerCred, UnixStream};
+/// let (a, b) = UnixStream::pair()?; // or `connect` to a listener
+/// a.write_all(b"hel").await?;
+/// a.write(b"lo").await?;
+/// let (mut head, mut tail) = ([0; 2], [0; 8]);
+/// b.read_exact(&mut head).await?;
+/// assert_eq!(b.peek(&mut tail).await?, b.read(&mut tail).await?);
+///
+/// b.write_vectored(&[IoSlice::new(b"an"), IoSlice::new(b"swer")]).await?;
+/// let n = a.read_vectored(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut tail)]).await?;
+/// assert_eq!((n, &head, &tail[..4]), (6, b"an", &b"swer"[..]));
+/// assert!(a.local_addr()?.is_unnamed() && a.peer_addr()?.is_unnamed());
+/// let peer: PeerCred = a.peer_cred()?;
+/// println!("user {}, group {}, process {:?}", peer.uid, peer.gid, peer.pid);
+/// b.shutdown(Shutdown::Write)?;
+/// assert_eq!(a.read(&mut tail).await?, 0, "the end");
+/// assert!(a.take_error()?.is_none());
+/// let a: std::os::unix::net::UnixStream = a.into_std()?;
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
 pub struct UnixStream {
     pub(in crate::net) io: Async<net::UnixStream>,
 }
@@ -47,6 +72,8 @@ pub struct UnixStream {
 impl UnixStream {
     /// Connects to the socket at this path. Waits while the listener's backlog is full, without a
     /// limit: use a timeout.
+    ///
+    /// Example: [`UnixListener`](super::UnixListener).
     ///
     /// # Errors
     /// `NotFound` if there is no such file, `ConnectionRefused` if there is no listener any more,
@@ -61,11 +88,14 @@ impl UnixStream {
 
     /// As [`connect`](Self::connect), also to abstract names.
     ///
+    /// Example: [`UnixListener`](super::UnixListener).
+    ///
     /// # Errors
-    /// As there.
+    /// `NotFound` or `ConnectionRefused` if no socket listens there, and other errors of the operating system, with the name in the
+    /// text; the calling thread is in no runtime.
     ///
     /// # Cancel safety
-    /// As there.
+    /// Dropping it closes the socket.
     pub async fn connect_addr(addr: &SocketAddr) -> io::Result<Self> {
         let socket = addr::socket(SocketType::STREAM)?;
         let to = addr::for_system(addr)?;
@@ -86,6 +116,7 @@ impl UnixStream {
     }
 
     /// Two sockets that are connected to each other.
+    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system; the calling thread is in no runtime.
@@ -102,6 +133,7 @@ impl UnixStream {
     /// Reads what there is, at least one byte; returns the number of bytes, 0 at the end of the
     /// stream (or if `buf` is empty). File descriptors that come with the bytes are closed. Cost:
     /// one system call.
+    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `ConnectionReset`.
@@ -113,9 +145,10 @@ impl UnixStream {
     }
 
     /// As [`read`](Self::read), into several buffers, one after the other.
+    /// Example: [`UnixStream`].
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system, such as `ConnectionReset`.
     ///
     /// # Cancel safety
     /// Loses no byte.
@@ -124,9 +157,10 @@ impl UnixStream {
     }
 
     /// As [`read`](Self::read), but leaves the bytes to be read again.
+    /// Example: [`UnixStream`].
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system, such as `ConnectionReset`.
     ///
     /// # Cancel safety
     /// Loses no byte.
@@ -136,6 +170,7 @@ impl UnixStream {
 
     /// Writes as much as there is room for, at least one byte unless `buf` is empty; returns the
     /// number of bytes. Cost: one system call.
+    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
@@ -147,12 +182,13 @@ impl UnixStream {
     }
 
     /// As [`write`](Self::write), from several buffers, one after the other.
+    /// Example: [`UnixStream`].
     ///
     /// # Errors
-    /// As there.
+    /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
     ///
     /// # Cancel safety
-    /// As there.
+    /// If it is dropped before it is ready, it has written nothing.
     pub async fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.io.write_with(|socket| send_vectored(socket, bufs)).await
     }
@@ -192,6 +228,7 @@ impl UnixStream {
     /// Shuts one direction down, or both, without waiting. After `Write` the peer reads all that
     /// was written, and then the end of the stream. A connection that has ended counts as shut
     /// down.
+    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -206,18 +243,35 @@ impl UnixStream {
     ///
     /// If the extension traits of `futures` are in scope, `stream.split()` is ambiguous: write
     /// `UnixStream::split(&mut stream)`.
+    ///
+    /// ```
+    /// # filch_io::builder().build().unwrap().block_on(async {
+    /// use filch_io::net::unix::{ReadHalf, UnixStream, WriteHalf};
+    /// let (mut stream, peer) = UnixStream::pair()?;
+    /// let (mut reader, mut writer): (ReadHalf<'_>, WriteHalf<'_>) = stream.split();
+    /// let mut answer = [0; 4];
+    /// let ask = async { writer.write_all(b"ask").await };
+    /// let serve = async { peer.read(&mut [0; 8]).await.map(drop)?; peer.write_all(b"answ").await };
+    /// futures::try_join!(ask, serve, reader.read_exact(&mut answer))?;
+    /// assert_eq!(&answer, b"answ");
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
         halves::split(self)
     }
 
     /// Two halves that own the connection, for two tasks. The write half shuts its direction down
     /// when it is dropped; the connection is closed when both are. Allocates once.
+    ///
+    /// Example: [`OwnedReadHalf`].
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         halves::into_split(self)
     }
 
     /// The credentials of the peer: of the process that connected, or of the one that made the
     /// listener.
+    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -226,6 +280,7 @@ impl UnixStream {
     }
 
     /// The address at this end; without a name, unless this end comes from a listener.
+    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -234,6 +289,7 @@ impl UnixStream {
     }
 
     /// The address at the other end; without a name, unless that is a listener's.
+    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system; the connection has ended.
@@ -242,6 +298,7 @@ impl UnixStream {
     }
 
     /// Takes the socket's pending error (`SO_ERROR`), if there is one.
+    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -250,6 +307,7 @@ impl UnixStream {
     }
 
     /// Converts it to the socket of the standard library, which stays non-blocking.
+    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system.

@@ -1,0 +1,72 @@
+//! A runtime without its host's type.
+
+use core::any::Any;
+use std::sync::Arc;
+#[cfg(feature = "metrics")]
+use std::sync::Mutex;
+
+#[cfg(feature = "class-metrics")]
+use filch::Class;
+use filch::{Fork, ForkOptions, TaskInfo, Totals, WorkerId, atomic::AtomicU32};
+
+#[cfg(feature = "class-metrics")]
+use crate::class_metrics::ClassMetrics;
+use crate::{blocking::Pool, metrics::Metrics, thread_config::Dress};
+#[cfg(feature = "task-metrics")]
+use {crate::task::Activity, filch::TaskId};
+
+/// A runtime without its host's type: what the free functions need.
+pub(crate) trait Core: Sync {
+    /// [`filch::Scheduler::help_patiently`].
+    fn help_patiently(&'static self, done: &mut dyn FnMut() -> bool) -> bool;
+    /// [`filch::Scheduler::help_until_done`].
+    fn help_until_done(&'static self, done: &mut dyn FnMut() -> bool) -> bool;
+    fn current_worker(&self) -> Option<WorkerId>;
+    fn unpark(&self, worker: WorkerId);
+    fn block(&self, word: &AtomicU32, expected: u32);
+    fn unblock(&self, word: &AtomicU32);
+    fn metrics(&self) -> Metrics;
+    fn totals(&self) -> Totals;
+    #[cfg(feature = "class-metrics")]
+    fn class_metrics(&self, class: Class) -> ClassMetrics;
+    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    fn thread(&self, worker: WorkerId) -> i32;
+    /// [`filch::Scheduler::tasks`].
+    fn tasks(&self, visit: &mut dyn FnMut(TaskInfo));
+    /// What a task has done.
+    #[cfg(feature = "task-metrics")]
+    fn activity(&self, task: TaskId) -> Option<Activity>;
+    /// [`filch::Scheduler::wake_tasks`].
+    #[cfg(feature = "task-dump")]
+    fn wake_tasks(&self);
+    #[cfg(feature = "recorder")]
+    fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool;
+    fn pool(&self) -> Arc<Pool>;
+    #[cfg(feature = "metrics")]
+    fn publishers(&self) -> &Mutex<Option<Vec<filch::AbortHandle>>>;
+    fn host(&'static self) -> &'static (dyn Any + Send + Sync);
+    /// [`Host::io`].
+    fn io(&'static self) -> Option<&'static (dyn Any + Send + Sync)>;
+    /// Calls `f` once if the calling thread is a worker that may begin the run; otherwise returns false.
+    fn fork(&'static self, options: Option<ForkOptions>, f: &mut dyn FnMut(Fork<'_>)) -> bool;
+    /// [`filch::Scheduler::give_way`].
+    fn give_way(&'static self) -> bool;
+    /// [`filch::Scheduler::give_way_and_look`].
+    fn give_way_and_look(&'static self) -> bool;
+    /// [`filch::Scheduler::broadcast`]; false if the core refuses it.
+    fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool;
+    /// The number of workers, without replacement workers.
+    fn workers(&self) -> usize;
+    /// The number of slots, with the spare ones.
+    fn slots(&self) -> usize;
+    /// [`filch::Scheduler::as_poll`].
+    fn as_poll(&'static self, f: &mut dyn FnMut());
+    /// Makes the calling thread that worker until the executor has shut down; calls `begin` first. Returns false, and does nothing, if that is not
+    /// possible.
+    fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool;
+    /// Makes the calling thread that worker for ever; it runs work only while it waits.
+    fn stay_worker(&'static self, worker: WorkerId) -> bool;
+    fn begin_shutdown(&self);
+    /// How the runtime wants its threads made.
+    fn dressed(&self) -> Dress;
+}
