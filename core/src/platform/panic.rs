@@ -22,20 +22,24 @@ use core::{fmt, ptr::NonNull};
 ///     })
 /// }
 ///
+/// // SAFETY: each of these gets a payload that `guard` has made, and takes it at most once.
 /// static VTABLE: PanicVtable = PanicVtable {
 ///     drop: |payload| drop(unsafe { take(payload) }),
 ///     message: |payload| unsafe { payload.cast::<Payload>().as_ref() }.downcast_ref().copied(),
 ///     resume: |payload| resume_unwind(*unsafe { take(payload) }),
 /// };
 ///
-/// // SAFETY: a payload that `guard` has made is taken once.
+/// /// # Safety
+/// /// `guard` has made the payload, and it is taken once.
 /// unsafe fn take(payload: NonNull<()>) -> Box<Payload> {
+///     // SAFETY: as the caller promises.
 ///     unsafe { Box::from_raw(payload.cast::<Payload>().as_ptr()) }
 /// }
 ///
 /// let mut panic = guard(&mut || panic!("no water")).err();
 /// let again = guard(&mut || panic.take().unwrap().resume()).unwrap_err();
 /// assert_eq!(again.message(), Some("no water"));
+/// // SAFETY: `guard` has made it; `into_raw` gives it away.
 /// let payload: Box<Payload> = unsafe { take(again.into_raw(&VTABLE).unwrap()) };
 /// assert!(payload.is::<&'static str>());
 /// ```
