@@ -108,23 +108,38 @@ mod backend {
     pub use core::sync::atomic::{compiler_fence, fence};
 
     /// A cell whose accesses a model checker could check. Here it costs nothing.
+    ///
+    /// ```
+    /// use filch::atomic::UnsafeCell;
+    /// let cell = UnsafeCell::new(1);
+    /// // SAFETY: no other context has the cell.
+    /// cell.with_mut(|number| unsafe { *number += 1 });
+    /// // SAFETY: as above.
+    /// assert_eq!(cell.with(|number| unsafe { *number }), 2);
+    /// ```
     #[derive(Debug)]
     #[repr(transparent)]
     pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
     impl<T> UnsafeCell<T> {
         /// A cell that holds `value`.
+        ///
+        /// Example: [`UnsafeCell`].
         pub const fn new(value: T) -> Self {
             Self(core::cell::UnsafeCell::new(value))
         }
 
         /// Reads through a shared pointer.
+        ///
+        /// Example: [`UnsafeCell`].
         #[inline(always)]
         pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
             f(self.0.get())
         }
 
         /// Writes through an exclusive pointer.
+        ///
+        /// Example: [`UnsafeCell`].
         #[inline(always)]
         pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
             f(self.0.get())
@@ -275,9 +290,21 @@ pub(crate) fn spin() {
 }
 
 /// The widest integer with native atomics on this target.
+///
+/// ```
+/// use filch::atomic::{AtomicWord, Word};
+/// let word: Word = AtomicWord::new(7).into_inner();
+/// assert_eq!(word, 7);
+/// ```
 #[cfg(all(target_has_atomic = "64", not(filch_narrow)))]
 pub type Word = u64;
 /// The widest integer with native atomics on this target.
+///
+/// ```
+/// use filch::atomic::{AtomicWord, Word};
+/// let word: Word = AtomicWord::new(7).into_inner();
+/// assert_eq!(word, 7);
+/// ```
 #[cfg(any(not(target_has_atomic = "64"), filch_narrow))]
 pub type Word = u32;
 

@@ -14,6 +14,15 @@
 /// Where 64-bit atomics are not native a task has 16,383 references at most with this feature, and 65,535 without.
 ///
 /// Needs feature `classes`, and an executor with the part [`Classes`](crate::parts::Classes).
+///
+/// ```
+/// # #[cfg(feature = "classes")]
+/// # {
+/// use filch::Class;
+/// assert!(Class::Urgent.is_before(Class::Normal) && !Class::Background.is_before(Class::Normal));
+/// assert_eq!(Class::default(), Class::Normal);
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Class {
@@ -31,6 +40,8 @@ impl Class {
     pub(crate) const ALL: [Self; 3] = [Self::Urgent, Self::Normal, Self::Background];
 
     /// Whether this one goes before `other`.
+    ///
+    /// Example: [`Class`].
     pub const fn is_before(self, other: Self) -> bool {
         (self as u8) < other as u8
     }

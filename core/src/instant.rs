@@ -17,6 +17,7 @@ use core::{
 /// assert_eq!(t.as_nanos(), 3_000);
 /// assert_eq!(Instant::MAX + Duration::from_secs(1), Instant::MAX);
 /// assert_eq!(Instant::from_nanos(5) - t, Duration::ZERO);
+/// assert_eq!(t.after_nanos(7).nanos_since(t), 7);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -29,21 +30,29 @@ impl Instant {
     pub const MAX: Self = Self(u64::MAX);
 
     /// The instant `nanos` nanoseconds after the clock's origin.
+    ///
+    /// Example: [`Instant`].
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
     /// Nanoseconds since the clock's origin.
+    ///
+    /// Example: [`Instant`].
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
     /// Nanoseconds from `earlier` to `self`, zero if it is later.
+    ///
+    /// Example: [`Instant`].
     pub const fn nanos_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
     /// `self` and `nanos` nanoseconds, at most [`Instant::MAX`].
+    ///
+    /// Example: [`Instant`].
     pub const fn after_nanos(self, nanos: u64) -> Self {
         Self(self.0.saturating_add(nanos))
     }

@@ -1,11 +1,14 @@
 //! What an executor has, said by its type.
 //!
 //! ```
-//! use filch::{Executor, WorkerSlot, parts::{All, Timers}};
+//! use filch::{WorkerSlot, parts::*};
 //!
-//! // One core, no more than spawning, waking and awaiting, and timers.
-//! type Slot = WorkerSlot<8, Timers>;
-//! assert!(size_of::<Slot>() < size_of::<WorkerSlot<8, All>>());
+//! // One core, no more than spawning, waking and awaiting, and some timers.
+//! type Device = WorkerSlot<8, FewTimers>;
+//! // A server that computes: all parts but classes. More than eight parts are a tuple in a tuple.
+//! type Server = WorkerSlot<8, (Cores, Timers, Io, Watchdog, Metrics, Shutdown, (Forks, Waits, Broadcasts))>;
+//! assert!(size_of::<Device>() < size_of::<Server>());
+//! assert!(size_of::<Server>() <= size_of::<WorkerSlot<8, All>>());
 //! ```
 //!
 //! The last parameter of an [`Executor`](crate::Executor) is a set of parts: one part, a tuple of up to eight, [`All`] (the
@@ -41,6 +44,8 @@ mod sealed {
 
 /// Whether an executor has a part: [`Bool<true>`](Bool) or [`Bool<false>`](Bool).
 ///
+/// Example: [`Parts`].
+///
 /// # Safety
 /// INV-FIELD: `Field<T>` is `T` if `ON`, and `()` if not.
 pub unsafe trait Switch: sealed::Sealed + 'static {
@@ -55,14 +60,20 @@ pub unsafe trait Switch: sealed::Sealed + 'static {
 }
 
 /// A [`Switch`].
+///
+/// Example: [`Parts`].
 #[derive(Debug)]
 pub enum Bool<const ON: bool> {}
 
 impl<const ON: bool> sealed::Sealed for Bool<ON> {}
 
 /// The part is there.
+///
+/// Example: [`Parts`].
 pub type On = Bool<true>;
 /// The part is not there.
+///
+/// Example: [`Parts`].
 pub type Off = Bool<false>;
 
 // SAFETY: INV-FIELD, by the line that says so.
@@ -88,6 +99,21 @@ unsafe impl Switch for Off {
 }
 
 /// A set of parts: one of them, a tuple of them, [`All`], or `()`.
+///
+/// ```
+/// use filch::parts::{All, Bool, Cores, Off, On, Parts, Switch, Timers};
+/// // Code that needs timers, on executors with any other parts.
+/// fn needs_timers<F: Parts<Timers = On>>() {}
+/// needs_timers::<All>();
+/// needs_timers::<(Cores, Timers)>();
+/// // Code for executors without.
+/// fn is_without_timers<F: Parts<Timers = Off>>() {}
+/// is_without_timers::<Cores>();
+/// is_without_timers::<()>();
+/// // `On` and `Off` are the two switches.
+/// fn is_switch<S: Switch>() {}
+/// is_switch::<Bool<true>>();
+/// ```
 pub trait Parts: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     type Cores: Switch;
@@ -153,36 +179,63 @@ macro_rules! parts {
 parts! {
     [Cores Timers Wheels Forks Waits Watchdog Shutdown Metrics Broadcasts Io Classes]:
     /// Several workers, which share their work.
+    ///
+    /// Example: the [module](self).
     Cores;
     /// Timers: sleeps, timeouts, intervals. Each worker has a wheel of 6 levels with 64 slots: 3 KiB on 64-bit targets.
+    ///
+    /// Example: the [module](self).
     Timers;
-    /// As [`Timers`], with 8 slots in a level: 0.3 KiB on 32-bit targets. The more the timers, the longer one takes.
+    /// [`Timers`], with 8 slots in a level: 0.3 KiB on 32-bit targets. The more the timers, the longer one takes.
+    ///
+    /// Example: the [module](self).
     FewTimers;
     /// Fork-join runs.
+    ///
+    /// Example: the [module](self).
     Forks;
     /// Waits in sync code on a worker, which runs other tasks meanwhile.
+    ///
+    /// Example: the [module](self).
     Waits;
     /// Sleeping workers see to those that are stuck in a poll. Of use with [`Cores`].
+    ///
+    /// Example: the [module](self).
     Watchdog;
     /// The executor can come to an end: shutdown, cancelling, reopening.
+    ///
+    /// Example: the [module](self).
     Shutdown;
     /// Counters of what workers do.
+    ///
+    /// Example: the [module](self).
     Metrics;
     /// Closures that each worker runs.
+    ///
+    /// Example: the [module](self).
     Broadcasts;
     /// Workers listen in the platform's [`Reactor`](crate::Reactor).
+    ///
+    /// Example: the [module](self).
     Io;
 }
 
 #[cfg(feature = "classes")]
 part! {
     /// Scheduling classes: [`Class`](crate::Class). A worker has a second ring, for background tasks.
+    ///
+    /// ```
+    /// use filch::{WorkerSlot, parts::{Classes, Timers}};
+    /// assert!(size_of::<WorkerSlot<8, (Classes, Timers)>>() > size_of::<WorkerSlot<8, Timers>>());
+    /// ```
     Classes of [Cores Timers Wheels Forks Waits Watchdog Shutdown Metrics Broadcasts Io Classes]
 }
 
 macro_rules! sets {
     ([$($name:ident)*]) => {
         /// All parts: the default.
+        ///
+        /// Example: the [module](self).
         #[derive(Debug)]
         pub enum All {}
         impl sealed::Sealed for All {}

@@ -15,6 +15,38 @@ use crate::{class::Class, instant::Instant};
 ///
 /// Each worker reports in the order of what it does. Events of two workers about one task may cross: its next poll may begin on another one,
 /// or a new task in its slot, before the worker of the last poll has reported the `PollEnd` and the `End`.
+///
+/// ```
+/// # use std::sync::Mutex;
+/// # use filch::{Executor, Instant, Platform, TaskOptions, TaskPool, WorkerId, atomic::AtomicU32};
+/// use filch::{Event, SpawnInfo, Spawned};
+///
+/// static NAMES: Mutex<Vec<(usize, Option<&str>)>> = Mutex::new(Vec::new());
+/// fn note(spawned: Spawned<'_>) {
+///     let info: SpawnInfo = spawned.info();
+///     NAMES.lock().unwrap().push((spawned.task(), info.name));
+/// }
+///
+/// struct Board;
+/// # // SAFETY: there is one thread.
+/// unsafe impl Platform for Board {
+///     fn event(&self, _: Option<WorkerId>, event: Event<'_>) {
+///         if let Event::Spawn(spawned) = event {
+///             note(spawned);
+///         }
+///     }
+///     // ...
+/// #     fn now(&self) -> Instant { Instant::ZERO }
+/// #     fn current_worker(&self) -> Option<WorkerId> { Some(WorkerId::new(0)) }
+/// #     unsafe fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
+/// #     fn wake(&self, _: WorkerId, _: &AtomicU32) {}
+/// }
+/// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// # static TASKS: TaskPool<256, 1> = TaskPool::new();
+/// let task = EXECUTOR.spawner().spawn_with(TaskOptions::new().name("pump"), &TASKS, async {}).unwrap();
+/// let id = task.id().unwrap();
+/// assert_eq!(*NAMES.lock().unwrap(), [(id.get(), Some("pump"))]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -75,10 +107,14 @@ pub enum Event<'a> {
 /// A task that was spawned, in [`Event::Spawn`].
 ///
 /// It reads what its spawn said of the task when it is asked: a sink that does not ask pays nothing.
+///
+/// Example: [`Event`].
 #[derive(Clone, Copy)]
 pub struct Spawned<'a>(&'a dyn Describe);
 
 /// What is known of a task that is spawned.
+///
+/// Example: [`Event`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct SpawnInfo {
@@ -108,12 +144,16 @@ impl<'a> Spawned<'a> {
     }
 
     /// The task, as the other events name it.
+    ///
+    /// Example: [`Event`].
     #[inline(always)]
     pub fn task(self) -> usize {
         self.0.task()
     }
 
     /// Its name, the place of its spawn, its class. Cost: a few calls through pointers.
+    ///
+    /// Example: [`Event`].
     pub fn info(self) -> SpawnInfo {
         self.0.describe()
     }

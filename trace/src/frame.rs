@@ -9,8 +9,16 @@ use serde::{Deserialize, Serialize};
 use crate::names::Label;
 
 /// The version of the format.
+///
+/// ```
+/// assert_eq!(filch_trace::VERSION, 1);
+/// ```
 pub const VERSION: u16 = 1;
 /// The longest frame, COBS and its zero included, in bytes.
+///
+/// ```
+/// assert_eq!(filch_trace::LONGEST, 512);
+/// ```
 pub const LONGEST: usize = 512;
 /// Of longer names the end is kept, of notes the beginning.
 const TEXT: usize = 200;

@@ -18,15 +18,27 @@ const POLL: u8 = Kind::PollStart as u8;
 /// of two each; and a [`NameSlot`] for each kind of tasks.
 ///
 /// ```
+/// use filch::{Event, WorkerId};
 /// use filch_trace::{Lane, NameSlot, Recorder, Slot};
 /// // Two workers, 256 records each and 256 for interrupt handlers: 12 KiB.
 /// static LANES: [Lane; 3] = [const { Lane::new() }; 3];
 /// static SLOTS: [Slot; 3 * 256] = [const { Slot::new() }; 3 * 256];
 /// static NAMES: [NameSlot; 16] = [const { NameSlot::new() }; 16];
-/// static RECORDER: Recorder = Recorder::new(&LANES, &SLOTS, &NAMES);
-/// // A platform's `event`:
-/// RECORDER.record(None, filch::Event::Park, || 0);
+/// static RECORDER: Recorder = Recorder::new(&LANES, &SLOTS, &NAMES).resolution(250);
 /// assert_eq!(RECORDER.capacity(), 256);
+/// // A platform's `event`:
+/// let worker = WorkerId::new(0);
+/// RECORDER.record(Some(worker), Event::PollStart(0x1000), || 5_000);
+/// assert_eq!(RECORDER.polling(worker), Some(0x1000));
+/// // A timer, each millisecond:
+/// RECORDER.tick();
+/// // On a fault:
+/// let mut file = Vec::new();
+/// RECORDER.dump(9_000, |_| {}, "a fault", &mut |bytes| file.extend_from_slice(bytes));
+/// assert!(!file.is_empty());
+/// // The program begins anew.
+/// RECORDER.forget();
+/// assert_eq!(RECORDER.polling(worker), None);
 /// ```
 ///
 /// Idea: Go's execution tracer, and dial9, a flight recorder for tokio.
@@ -43,6 +55,8 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recorder that reads the clock at each event. With fewer slots than lanes, or without a lane, it records nothing.
+    ///
+    /// Example: [`Recorder`].
     pub const fn new(
         lanes: &'static [Lane],
         slots: &'static [Slot],
@@ -86,6 +100,8 @@ impl Recorder {
     /// Where reading the clock takes longer than a short poll: polls, wakes, spawns and ends that come within about so many nanoseconds, 32 at
     /// most, have one time, that of the first. A worker reads the clock as often as that takes by the events before; always when it parks,
     /// unparks or steals; and for the first event after a [`tick`](Self::tick).
+    ///
+    /// Example: [`Recorder`].
     #[must_use]
     pub const fn resolution(mut self, nanos: u64) -> Self {
         self.resolution = nanos;
@@ -93,6 +109,8 @@ impl Recorder {
     }
 
     /// How many records a ring has room for.
+    ///
+    /// Example: [`Recorder`].
     pub const fn capacity(&self) -> usize {
         if self.lanes.is_empty() { 0 } else { 1 << self.shift }
     }
@@ -101,11 +119,15 @@ impl Recorder {
     ///
     /// With a [`resolution`](Self::resolution), a timer that calls this each millisecond bounds the error of a long poll's end by that, or
     /// twice that.
+    ///
+    /// Example: [`Recorder`].
     pub fn tick(&self) {
         self.lanes.iter().for_each(Lane::forget_time);
     }
 
     /// Drops all records; names stay. For a program that begins anew: while no context records.
+    ///
+    /// Example: [`Recorder`].
     pub fn forget(&self) {
         self.lanes.iter().for_each(Lane::forget);
     }
@@ -127,6 +149,8 @@ impl Recorder {
     ///
     /// From any context, interrupt handlers included, if `now` may be called there. Lock-free. Two contexts that record for one worker at the
     /// same time make records worthless, and do no other harm. Cost: one or two nanoseconds, and those of `now`.
+    ///
+    /// Example: [`Recorder`].
     #[inline(always)]
     pub fn record(&self, worker: Option<WorkerId>, event: Event<'_>, now: impl FnOnce() -> u64) {
         match event {
@@ -183,6 +207,8 @@ impl Recorder {
 
     /// The task that a worker polls, the innermost one; none if it polls none, or if that poll began too many events ago. From any context, while
     /// the worker goes on. Cost: a look at each record since the beginning of the poll.
+    ///
+    /// Example: [`Recorder`].
     pub fn polling(&self, worker: WorkerId) -> Option<usize> {
         let (lane, slots, alone) = self.ring(Some(worker))?;
         // Polls that have ended, and whose beginnings are to come.
@@ -236,6 +262,8 @@ impl Recorder {
     ///
     /// The workers may go on: what they overwrite meanwhile is missing. From any context where `out` and `tasks` may be called: a panic handler, a
     /// handler of a fault or a signal. It allocates nothing, and takes no lock. Cost: some 100 ns for each record.
+    ///
+    /// Example: [`Recorder`].
     pub fn dump(
         &self,
         now: u64,

@@ -31,6 +31,12 @@ impl Fork<'_> {
     }
 
     /// As [`for_each`](Self::for_each), over the elements of a slice.
+    ///
+    /// ```
+    /// let mut numbers = [1, 2, 3];
+    /// filch::Fork::alone().for_each_mut(&mut numbers, |n| *n *= 2);
+    /// assert_eq!(numbers, [2, 4, 6]);
+    /// ```
     pub fn for_each_mut<T, F>(self, slice: &mut [T], f: F)
     where
         T: Send,
@@ -45,7 +51,7 @@ impl Fork<'_> {
     /// it need not be commutative. `None` for an empty range. Splits as [`for_each`](Self::for_each) does.
     ///
     /// # Panics
-    /// As [`for_each`](Self::for_each).
+    /// With the first panic of `map` or `reduce` in a half. The other half runs to its end.
     ///
     /// ```
     /// let fork = filch::Fork::alone();
@@ -69,7 +75,7 @@ impl Fork<'_> {
     /// the loop is. It may borrow, and it may be dropped between two calls.
     ///
     /// # Panics
-    /// As [`for_each`](Self::for_each).
+    /// With the first panic of `map` or `reduce` in a half. The other half runs to its end.
     ///
     /// ```
     /// let (sum, left) = filch::Fork::alone().map_reduce_slice(1..5, |i| i, |a, b| a + b);

@@ -43,6 +43,8 @@ impl Fork<'static> {
     /// A handle without a worker: everything runs in place, one closure after the other, up to the first panic. There
     /// is no platform to contain a panic: if side `a` of a [`join`](Self::join) panics, side `b` is dropped, and a job
     /// of a scope that panics ends the scope's body.
+    ///
+    /// Example: [`Fork`].
     pub const fn alone() -> Self {
         Self { worker: None, at: ALONE }
     }
@@ -101,6 +103,22 @@ impl<'w> Fork<'w> {
     /// Whether a worker is without work and this one has no waiting job for it: then the caller should fork.
     ///
     /// For loops that fork only if another worker can help. Costs one load if none can.
+    ///
+    /// ```
+    /// use filch::Fork;
+    ///
+    /// fn fill(fork: Fork<'_>, slice: &mut [u32]) {
+    ///     if slice.len() < 2 || !fork.is_wanted() {
+    ///         return slice.fill(7);
+    ///     }
+    ///     let (left, right) = slice.split_at_mut(slice.len() / 2);
+    ///     fork.join(|fork| fill(fork, left), |fork| fill(fork, right));
+    /// }
+    ///
+    /// let mut slice = [0; 100];
+    /// fill(Fork::alone(), &mut slice);
+    /// assert_eq!(slice, [7; 100]);
+    /// ```
     #[inline]
     pub fn is_wanted(self) -> bool {
         self.at != ALONE && self.worker.is_some_and(ForkWorker::answer_if_asked)

@@ -24,9 +24,13 @@ use crate::{
 /// ```
 /// # #[cfg(feature = "classes")]
 /// # {
-/// use filch::{Class, ForkOptions};
-/// const BULK: ForkOptions = ForkOptions::new().class(Class::Background);
-/// # let _ = BULK;
+/// use filch::{Class, ForkOptions, WorkerId, WorkerSet};
+/// const SET: WorkerSet = WorkerSet::only(WorkerId::new(1));
+/// const BULK: ForkOptions = ForkOptions::new().class(Class::Background).workers(SET);
+/// assert_eq!(BULK.set(), Some(SET));
+/// // A task that begins such a run.
+/// let options = BULK.task().name("sort");
+/// # let _ = options;
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,23 +42,31 @@ pub struct ForkOptions {
 
 impl ForkOptions {
     /// A normal run, on all workers.
+    ///
+    /// Example: [`ForkOptions`].
     pub const fn new() -> Self {
         Self { class: Class::Normal, workers: None }
     }
 
     /// The run's class.
+    ///
+    /// Example: [`ForkOptions`].
     pub const fn class(mut self, class: Class) -> Self {
         self.class = class;
         self
     }
 
     /// No other workers take pieces of the run, and one of them begins it.
+    ///
+    /// Example: [`ForkOptions`].
     pub const fn workers(mut self, set: WorkerSet) -> Self {
         self.workers = Some(set);
         self
     }
 
     /// The workers that it is held to.
+    ///
+    /// Example: [`ForkOptions`].
     pub const fn set(&self) -> Option<WorkerSet> {
         self.workers
     }
@@ -65,6 +77,8 @@ impl ForkOptions {
     }
 
     /// The options of a task that begins such a run: its class, and its workers.
+    ///
+    /// Example: [`ForkOptions`].
     #[cfg(feature = "classes")]
     #[track_caller]
     pub const fn task(self) -> TaskOptions {

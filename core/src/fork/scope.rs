@@ -25,6 +25,24 @@ const WORDS: usize = 8;
 /// is used up, a spawn first runs the newest job that still waits. A larger closure is boxed with the feature `alloc`;
 /// without the feature it runs at once. So a spawned closure runs in the spawning context or on another worker, now or
 /// later.
+///
+/// ```
+/// use filch::{Fork, Scope};
+///
+/// /// Measures the words, now or later.
+/// fn measure<'a>(scope: &Scope<'_, 'a>, words: &'a [&str], lengths: &'a mut [usize]) {
+///     for (word, length) in words.iter().zip(lengths) {
+///         scope.spawn(move |_| *length = word.len());
+///     }
+/// }
+///
+/// let mut lengths = [0; 2];
+/// let both = Fork::alone().scope(|scope| {
+///     measure(scope, &["one", "three"], &mut lengths);
+///     scope.fork().join(|_| 1, |_| 2)
+/// });
+/// assert_eq!((both, lengths), ((1, 2), [3, 5]));
+/// ```
 pub struct Scope<'w, 'env> {
     fork: Fork<'w>,
     slots: [UnsafeCell<MaybeUninit<Slot>>; ROOM],
@@ -113,6 +131,8 @@ impl Drop for End<'_, '_, '_> {
 
 impl<'w, 'env> Scope<'w, 'env> {
     /// The handle that the scope was opened with, for forks in its body.
+    ///
+    /// Example: [`Scope`].
     pub fn fork(&self) -> Fork<'w> {
         self.fork
     }
@@ -121,6 +141,8 @@ impl<'w, 'env> Scope<'w, 'env> {
     ///
     /// A job that is spawned from inside a fork which this scope's body waits for runs at once. (That takes a wrapper
     /// which claims `Send` for a type that is not.)
+    ///
+    /// Example: [`Scope`].
     pub fn spawn<F>(&self, f: F)
     where
         F: FnOnce(Fork<'_>) + Send + 'env,

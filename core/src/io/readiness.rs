@@ -50,6 +50,25 @@ const ONE_EDGE: Word = EDGE.bit(0);
 /// for one walk over the list and one more for each edge that comes meanwhile. So a task must not spin for a task that
 /// it keeps from running: tasks of an executor in an interrupt handler must not share a cell with tasks that the
 /// handler interrupts. No waker is cloned, woken or dropped under the lock.
+///
+/// ```
+/// use core::task::{Context, Poll, Waker};
+/// use filch::io::{Direction, Event, Readiness, Ready};
+/// static CELL: Readiness = Readiness::new();
+/// # let mut cx = Context::from_waker(Waker::noop());
+/// // A task: there is nothing to read. The cell keeps its waker.
+/// assert!(CELL.poll_ready(&mut cx, Direction::Read).is_pending());
+/// // A reactor, or an interrupt handler:
+/// CELL.set(Ready::READABLE);
+/// // The task again.
+/// let event: Event = CELL.get();
+/// assert_eq!(CELL.poll_ready(&mut cx, Direction::Read), Poll::Ready(event));
+/// // The operation would have blocked.
+/// CELL.clear(event);
+/// assert!(CELL.get().ready.is_empty());
+/// // The place of this source goes to another.
+/// CELL.reset();
+/// ```
 pub struct Readiness {
     word: AtomicWord,
     /// INV-WAITERS: touched only by the context that has set `LOCKED`.
@@ -64,6 +83,8 @@ unsafe impl Sync for Readiness {}
 impl Readiness {
     maybe_const! {
         /// The cell of a source that is not ready.
+        ///
+        /// Example: [`Readiness`].
         pub fn new() -> Self {
             Self { word: AtomicWord::new(0), waiters: UnsafeCell::new(Waiters::new()) }
         }
@@ -76,6 +97,8 @@ impl Readiness {
     /// no user code but `Waker::wake`. Cost: two read-modify-writes, a walk over the waiters, and their wakes: with one waiter
     /// about 90 instructions on x86-64.
     ///
+    /// Example: [`Readiness`].
+    ///
     /// # Panics
     /// If a waker panics, after the others have been woken. (A second waker that panics ends the program, as in any
     /// unwinding.)
@@ -87,6 +110,8 @@ impl Readiness {
     }
 
     /// What is ready now. Callable from any context. Cost: one load.
+    ///
+    /// Example: [`Readiness`].
     pub fn get(&self) -> Event {
         // Ordering: Acquire pairs with the Release in `lock_or_mark`: the caller sees what came before the edge.
         event_of(self.word.load(Acquire))
@@ -98,6 +123,8 @@ impl Readiness {
     /// There is one place for each direction: a later caller takes that of an earlier one, which then is not woken. To
     /// be called in tasks, not in an interrupt handler. Cost: one load if ready; else a clone of the waker and two
     /// read-modify-writes.
+    ///
+    /// Example: [`Readiness`].
     ///
     /// # Panics
     /// If a waker panics.
@@ -123,11 +150,11 @@ impl Readiness {
     /// If a waker panics, in a poll or in the drop.
     ///
     /// ```
-    /// # use core::{future::Future, pin::pin, task::{Context, Poll, Waker}};
-    /// # use filch::io::{Readiness, Ready};
+    /// # use core::{future::Future, pin::{Pin, pin}, task::{Context, Poll, Waker}};
+    /// # use filch::io::{Readiness, Ready, WaitReady};
     /// # let mut cx = Context::from_waker(Waker::noop());
     /// let cell = Readiness::new();
-    /// let mut waiting = pin!(cell.ready(Ready::READABLE));
+    /// let mut waiting: Pin<&mut WaitReady<'_>> = pin!(cell.ready(Ready::READABLE));
     /// assert!(waiting.as_mut().poll(&mut cx).is_pending());
     /// cell.set(Ready::READABLE | Ready::WRITABLE);
     /// let Poll::Ready(event) = waiting.as_mut().poll(&mut cx) else { unreachable!() };
@@ -141,6 +168,8 @@ impl Readiness {
     /// since.
     ///
     /// `READ_CLOSED` and `WRITE_CLOSED` stay set. Callable from any context; lock-free. Cost: one read-modify-write.
+    ///
+    /// Example: [`Readiness`].
     pub fn clear(&self, event: Event) {
         let bits = READY.set(0, (event.ready - Ready::CLOSED).to_word());
         // Ordering: Relaxed: it publishes nothing. Only the counter says whether there was an edge, and a
@@ -161,8 +190,10 @@ impl Readiness {
     ///
     /// To be called in tasks and threads, not in an interrupt handler. Cost: three read-modify-writes.
     ///
+    /// Example: [`Readiness`].
+    ///
     /// # Panics
-    /// As [`set`](Self::set).
+    /// If a waker panics, after the others have been woken.
     pub fn reset(&self) {
         let mut out = Delivery { cell: self, batch: Batch::new(), more: false };
         self.lock();

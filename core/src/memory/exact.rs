@@ -41,15 +41,8 @@ use crate::{
 /// The methods take a [`Spawner`], or what becomes one: a `&'static` executor. They may be called in any context but NMI.
 ///
 /// ```
-/// # use filch::{Executor, Instant, Platform, WorkerId, atomic::AtomicU32};
-/// # struct Board;
-/// # // SAFETY: there is one thread.
-/// # unsafe impl Platform for Board {
-/// #     fn now(&self) -> Instant { Instant::ZERO }
-/// #     fn current_worker(&self) -> Option<WorkerId> { Some(WorkerId::new(0)) }
-/// #     unsafe fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
-/// #     fn wake(&self, _: WorkerId, _: &AtomicU32) {}
-/// # }
+/// # filch_test_support::board!();
+/// # use filch::{Executor, WorkerId};
 /// static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
 ///
 /// #[filch::task]
@@ -61,6 +54,7 @@ use crate::{
 /// // The one slot is in use: the token comes back, with the arguments in it.
 /// let error = add(4, 5).spawn(&EXECUTOR).unwrap_err();
 /// assert_eq!(error.kind, filch::SpawnErrorKind::Full);
+/// assert!(error.future.slot().size() < 100, "bytes");
 ///
 /// let worker = EXECUTOR.worker(WorkerId::new(0))?;
 /// worker.run_for(100);
@@ -83,6 +77,8 @@ impl<F: Future + 'static> SpawnToken<F> {
 
     /// The size of each of the task's static slots in bytes, and its alignment: the header, the joining side, the larger of the
     /// future and its output, and the worker of a pinned task.
+    ///
+    /// Example: [`SpawnToken`].
     pub const fn slot(&self) -> Layout {
         Self::TASK
     }
@@ -92,15 +88,8 @@ impl<F: Future + 'static> SpawnToken<F> {
     /// [`TaskOptions`](crate::TaskOptions).
     ///
     /// ```
-    /// # use filch::{Executor, Instant, Platform, WorkerId, atomic::AtomicU32};
-    /// # struct Board;
-    /// # // SAFETY: there is one thread.
-    /// # unsafe impl Platform for Board {
-    /// #     fn now(&self) -> Instant { Instant::ZERO }
-    /// #     fn current_worker(&self) -> Option<WorkerId> { Some(WorkerId::new(0)) }
-    /// #     unsafe fn wait(&self, _: WorkerId, _: &AtomicU32, _: u32, _: Option<Instant>) {}
-    /// #     fn wake(&self, _: WorkerId, _: &AtomicU32) {}
-    /// # }
+    /// # filch_test_support::board!();
+    /// # use filch::{Executor, WorkerId};
     /// use filch::{Class, Spawner};
     /// static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
     ///
@@ -122,6 +111,8 @@ impl<F: Future + 'static> SpawnToken<F> {
 
     /// Spawns the task; it runs on whatever worker comes first. Otherwise as [`Spawner::spawn`].
     ///
+    /// Example: [`SpawnToken`].
+    ///
     /// # Errors
     /// [`SpawnError`] with the token, unchanged: [`Full`](crate::SpawnErrorKind::Full) while as many tasks as there are slots
     /// live or have handles or wakers, and [`ForeignMemory`](crate::SpawnErrorKind::ForeignMemory) if another executor has
@@ -138,8 +129,10 @@ impl<F: Future + 'static> SpawnToken<F> {
 
     /// Spawns the task on one worker only. It waits while that worker is offline.
     ///
+    /// Example: [`spawn_local`](Self::spawn_local).
+    ///
     /// # Errors
-    /// As [`spawn`](Self::spawn), and [`NoSuchWorker`](crate::SpawnErrorKind::NoSuchWorker).
+    /// [`SpawnError`] with the token, unchanged: also [`NoSuchWorker`](crate::SpawnErrorKind::NoSuchWorker), if there is no such worker.
     pub fn spawn_pinned(
         self,
         on: impl Into<Spawner>,
@@ -159,7 +152,30 @@ impl<F: Future + 'static> SpawnToken<F> {
     /// cancelled when the worker goes offline.
     ///
     /// # Errors
-    /// As [`spawn`](Self::spawn), and [`NotPinned`](crate::SpawnErrorKind::NotPinned).
+    /// [`SpawnError`] with the token, unchanged: also [`NotPinned`](crate::SpawnErrorKind::NotPinned), if the caller is none of those.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use std::{cell::Cell, rc::Rc};
+    /// # use filch::{Executor, WorkerId};
+    /// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    /// #[filch::task(local)]
+    /// async fn count(hits: Rc<Cell<u32>>) -> u32 {
+    ///     hits.replace(hits.get() + 1)
+    /// }
+    ///
+    /// /// It begins what runs on its worker.
+    /// #[filch::task]
+    /// async fn core_main() -> u32 {
+    ///     let counting = count(Rc::new(Cell::new(7))).spawn_local(&EXECUTOR);
+    ///     counting.expect("a slot is free").await.unwrap_or(0)
+    /// }
+    ///
+    /// let mut handle = core_main().spawn_pinned(&EXECUTOR, WorkerId::new(0))?;
+    /// # EXECUTOR.worker(WorkerId::new(0))?.run_for(8);
+    /// assert_eq!(handle.join()?, 7);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn spawn_local(
         self,
         on: impl Into<Spawner>,

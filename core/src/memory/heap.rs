@@ -60,6 +60,8 @@ const fn class_of(size: usize) -> usize {
 
 impl Heap {
     /// An empty heap.
+    ///
+    /// Example: [`Heap`].
     pub const fn new() -> Self {
         Self {
             classes: [const { Slab::new() }; CLASSES],
@@ -72,7 +74,7 @@ impl Heap {
     /// An empty heap in a box. It is not built on the stack, and its pages are only touched when they are used.
     ///
     /// # Panics
-    /// As `Box::new`, if there is no memory.
+    /// If there is no memory, unless the program's handler of allocation errors aborts.
     ///
     /// ```
     /// use std::sync::LazyLock;

@@ -20,6 +20,8 @@ pub use worker::{StartError, WorkerEntry, WorkerId};
 use crate::{atomic::AtomicU32, instant::Instant, trace::Event};
 
 /// What the code in the calling context may do: see [`Platform::context`].
+///
+/// Example: [`Platform`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -87,12 +89,99 @@ pub enum Context {
 /// - **Wake from anywhere.** `wake` and `interrupt` are idempotent, and callable from thread, interrupt and foreign
 ///   contexts. Several wakes before the worker runs again may be one interrupt.
 /// - **Monotonic.** [`now`](Self::now) never goes back, as seen by one thread.
+///
+/// ```
+/// use core::{cell::Cell, ptr::NonNull, sync::atomic::Ordering, time::Duration};
+/// use std::{sync::{Condvar, LazyLock, Mutex}, thread};
+/// use filch::{
+///     Context, Executor, Instant, Platform, StartError, TaskPool, WorkerEntry, WorkerId, atomic::AtomicU32,
+/// };
+///
+/// /// Workers are threads, which sleep on one condition variable.
+/// struct Threads {
+///     lock: Mutex<()>,
+///     news: Condvar,
+/// }
+///
+/// static BEGIN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+/// thread_local! {
+///     static WORKER: Cell<Option<WorkerId>> = const { Cell::new(None) };
+///     static HANDLER: Cell<bool> = const { Cell::new(false) };
+///     static BUDGET: Cell<u32> = const { Cell::new(u32::MAX) };
+/// }
+///
+/// // SAFETY: a thread is the worker that it was made. A sleep checks the word under the lock that each wake takes.
+/// unsafe impl Platform for Threads {
+///     fn now(&self) -> Instant {
+///         Instant::ZERO + BEGIN.elapsed()
+///     }
+///     fn current_worker(&self) -> Option<WorkerId> {
+///         WORKER.get()
+///     }
+///     unsafe fn wait(&self, _: WorkerId, word: &AtomicU32, old: u32, end: Option<Instant>) {
+///         self.block(word, old, end);
+///     }
+///     fn wake(&self, _: WorkerId, word: &AtomicU32) {
+///         self.unblock(word);
+///     }
+///
+///     // Workers are threads that this starts.
+///     unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+///         WORKER.set(worker);
+///     }
+///     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
+///         let thread = thread::Builder::new().name(format!("{:?}", entry.worker()));
+///         let started = thread.spawn(|| entry.run());
+///         started.map(drop).map_err(|error| StartError::Refused(error.raw_os_error().unwrap_or(0)))
+///     }
+///     fn relax(&self, round: u32) {
+///         if round < 6 { core::hint::spin_loop() } else { thread::yield_now() }
+///     }
+///
+///     // Other threads wait for tasks.
+///     fn block(&self, word: &AtomicU32, old: u32, end: Option<Instant>) {
+///         let guard = self.lock.lock().unwrap();
+///         if word.load(Ordering::Acquire) == old {
+///             let time = end.map_or(Duration::from_secs(1), |end| end - self.now());
+///             drop(self.news.wait_timeout(guard, time));
+///         }
+///     }
+///     fn unblock(&self, _: &AtomicU32) {
+///         drop(self.lock.lock());
+///         self.news.notify_all();
+///     }
+///
+///     // What else a platform can say.
+///     fn context(&self) -> Context {
+///         if HANDLER.get() { Context::Handler } else { Context::Thread }
+///     }
+///     fn distance(&self, from: WorkerId, to: WorkerId) -> u32 {
+///         // Eight cores share a cache.
+///         u32::from(from.index() / 8 != to.index() / 8)
+///     }
+///     fn budget(&self) -> Option<NonNull<Cell<u32>>> {
+///         Some(BUDGET.with(|budget| NonNull::from(budget)))
+///     }
+/// }
+///
+/// static EXECUTOR: Executor<Threads, 2> = Executor::new(Threads { lock: Mutex::new(()), news: Condvar::new() });
+/// static TASKS: TaskPool<256, 8> = TaskPool::new();
+/// EXECUTOR.start(WorkerId::new(0))?;
+/// EXECUTOR.start(WorkerId::new(1))?;
+/// assert_eq!(EXECUTOR.spawn(&TASKS, async { 6 * 7 })?.join()?, 42);
+/// EXECUTOR.shutdown(Instant::MAX, |_| {})?;
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 pub unsafe trait Platform: Sync + 'static {
     /// Monotonic time. Called about once in 128 polls and around each park.
+    ///
+    /// Example: [`Platform`].
     fn now(&self) -> Instant;
 
     /// The worker of this executor that runs in the calling context, if there is one. Called on each wake and spawn,
     /// and at the end of each task in a `Heap`.
+    ///
+    /// Example: [`Platform`].
     fn current_worker(&self) -> Option<WorkerId>;
 
     /// What the code in the calling context may do. Unless it is a [`Thread`](Context::Thread), the core refuses joins,
@@ -104,6 +193,8 @@ pub unsafe trait Platform: Sync + 'static {
     /// if that is taken.
     ///
     /// Every spawn asks, and every wake in a poll: the answer should cost a load or two.
+    ///
+    /// Example: [`Platform`].
     #[inline]
     fn context(&self) -> Context {
         Context::Thread
@@ -112,6 +203,8 @@ pub unsafe trait Platform: Sync + 'static {
     /// How far a worker is from another: 0, the default, for workers that share a cache, more for those in other clusters, on other
     /// sockets or nodes. A worker that looks for tasks of others looks at the nearest first. Only comparisons count. Called in searches;
     /// it should cost a load or two.
+    ///
+    /// Example: [`Platform`].
     #[inline]
     fn distance(&self, from: WorkerId, to: WorkerId) -> u32 {
         let _ = (from, to);
@@ -121,6 +214,8 @@ pub unsafe trait Platform: Sync + 'static {
     /// The budget of a future that the calling thread polls without being a worker, in a `block_on` of the platform.
     /// The platform sets the number to [`BUDGET`](crate::BUDGET) before each poll and to `u32::MAX` after it;
     /// operations count it down. The default is `None`: no limit.
+    ///
+    /// Example: [`Platform`].
     fn budget(&self) -> Option<NonNull<Cell<u32>>> {
         None
     }
@@ -128,6 +223,8 @@ pub unsafe trait Platform: Sync + 'static {
     /// The calling context becomes this worker; with `None` it stops being the worker that it has become: set the
     /// thread-local, or the per-CPU register. Nothing needs to be done if the context identifies itself (by a hart id). A
     /// context is one worker of an executor at a time. It may be workers of several executors, and leave them in any order.
+    ///
+    /// Example: [`Platform`].
     ///
     /// # Safety
     /// Called by the core only. With `Some(worker)`: no other context is `worker`, nor becomes it before this one stops
@@ -137,6 +234,8 @@ pub unsafe trait Platform: Sync + 'static {
     }
 
     /// Sleeps while `*word == expected`, until [`wake`](Self::wake) or `deadline`. It may return earlier for no reason.
+    ///
+    /// Example: [`Platform`].
     ///
     /// # Safety
     /// The calling context is `worker`, and has entered.
@@ -151,16 +250,22 @@ pub unsafe trait Platform: Sync + 'static {
     /// Ends the [`wait`](Self::wait) of `worker`, whose `word` has changed. A wait of the calling core's own worker needs nothing more:
     /// an interrupt handler that calls this has ended the core's sleep. A worker that another loop drives
     /// ([`Worker::begin_park`](crate::Worker::begin_park)) does: its loop is to step it, whichever core calls.
+    ///
+    /// Example: [`Platform`].
     fn wake(&self, worker: WorkerId, word: &AtomicU32);
 
     /// The reactor, in which one worker at a time [`listens`](Reactor::listen). The default is `None`: workers only
     /// [`wait`](Self::wait), and no code for I/O is linked. The answer never changes.
+    ///
+    /// Example: [`Reactor`].
     #[inline(always)]
     fn reactor(&self) -> Option<&dyn Reactor> {
         None
     }
 
     /// Starts a context that calls `entry.run()`. The default refuses; then cores enter `run` by themselves.
+    ///
+    /// Example: [`Platform`].
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
         let _ = entry;
         Err(StartError::Unsupported)
@@ -168,18 +273,24 @@ pub unsafe trait Platform: Sync + 'static {
 
     /// Runs `poll`, and contains a panic if the platform unwinds. The default is for platforms whose panics abort. If a
     /// panic does unwind, it passes the default, and the core then ends the program with a second panic that says so.
+    ///
+    /// Example: [`Panic`].
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         poll();
         Ok(())
     }
 
     /// Called after the `round`th unsuccessful search for work: a spin hint in rounds 0 to 5, an OS yield in later ones.
+    ///
+    /// Example: [`Platform`].
     fn relax(&self, round: u32) {
         let _ = round;
         core::hint::spin_loop();
     }
 
-    /// As [`wait`](Self::wait), for a thread that is no worker. The default spins.
+    /// Sleeps as [`wait`](Self::wait) does, in a thread that is no worker. The default spins.
+    ///
+    /// Example: [`Platform`].
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         // Ordering: Acquire pairs with the Release of the caller of `unblock`, which changes the word before.
         while word.load(crate::atomic::Ordering::Acquire) == expected
@@ -190,6 +301,8 @@ pub unsafe trait Platform: Sync + 'static {
     }
 
     /// Ends every [`block`](Self::block) on `word`, which has changed.
+    ///
+    /// Example: [`Platform`].
     fn unblock(&self, word: &AtomicU32) {
         let _ = word;
     }
@@ -203,6 +316,8 @@ pub unsafe trait Platform: Sync + 'static {
     }
 
     /// The event sink: what the scheduler does, as it does it. Called on hot paths; the default is nothing at all.
+    ///
+    /// Example: [`Event`].
     #[inline(always)]
     fn event(&self, worker: Option<WorkerId>, event: Event<'_>) {
         let _ = (worker, event);

@@ -21,6 +21,8 @@ use super::worker::WorkerId;
 /// assert!(LARGE.contains(WorkerId::new(6)) && !LARGE.contains(WorkerId::new(4)));
 /// assert_eq!(LARGE.iter().count(), 3);
 /// assert!(WorkerSet::new(&[]).is_none());
+/// let pair = WorkerSet::only(WorkerId::new(2)).with(WorkerId::new(3));
+/// assert_eq!(pair, WorkerSet::new(&[WorkerId::new(3), WorkerId::new(2)]));
 /// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,6 +38,8 @@ impl WorkerSet {
     pub const SPAN: u16 = u64::BITS as u16;
 
     /// These workers. `None` if there are none, or if two are too far apart.
+    ///
+    /// Example: [`WorkerSet`].
     pub const fn new(workers: &[WorkerId]) -> Option<Self> {
         let Some((first, rest)) = workers.split_first() else { return None };
         let mut set = Self::only(*first);
@@ -51,11 +55,15 @@ impl WorkerSet {
     }
 
     /// This worker.
+    ///
+    /// Example: [`WorkerSet`].
     pub const fn only(worker: WorkerId) -> Self {
         Self { first: worker.index() as u16, mask: 1 }
     }
 
     /// These workers and one more. `None` if it is too far apart.
+    ///
+    /// Example: [`WorkerSet`].
     pub const fn with(self, worker: WorkerId) -> Option<Self> {
         let (first, mask, at) = (self.first, self.mask, worker.index() as u16);
         if at >= first {
@@ -73,6 +81,8 @@ impl WorkerSet {
     }
 
     /// Whether this worker is one of them.
+    ///
+    /// Example: [`WorkerSet`].
     #[inline]
     pub const fn contains(self, worker: WorkerId) -> bool {
         let at = worker.index() as u16;
@@ -80,6 +90,8 @@ impl WorkerSet {
     }
 
     /// The workers, the lowest first.
+    ///
+    /// Example: [`WorkerSet`].
     pub fn iter(self) -> impl Iterator<Item = WorkerId> {
         (self.first..=self.end()).map(WorkerId::new).filter(move |worker| self.contains(*worker))
     }

@@ -26,7 +26,7 @@ use crate::{
     trace::{Event, Spawned},
 };
 
-/// As [`Scheduler::spawner`].
+/// The same as [`Scheduler::spawner`].
 impl<P: Platform, S: Slots<RING>, const RING: usize> From<&'static Scheduler<P, S, RING>>
     for Spawner
 {
@@ -37,17 +37,45 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> From<&'static Scheduler<P, 
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// A thin handle that spawns tasks here, and names neither the platform nor the slots.
+    ///
+    /// Example: [`Scheduler`].
     pub fn spawner(&'static self) -> Spawner {
         Spawner::new(self.erased())
     }
 
     /// Spends one unit of the budget of the poll under way in the calling context, for an operation of your own that is ready.
     /// False if the budget is used up: then wake the task and return `Pending`. True outside polls.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use core::{future::poll_fn, task::Poll};
+    /// # use filch::{BUDGET, Executor, TaskPool, WorkerId};
+    /// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    /// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+    /// let mut polls = 0;
+    /// let mut task = EXECUTOR.spawn(&TASKS, poll_fn(move |cx| {
+    ///     polls += 1;
+    ///     for _ in 0..BUDGET / 2 + 1 {
+    ///         if !EXECUTOR.spend_budget() {
+    ///             cx.waker().wake_by_ref();
+    ///             return Poll::Pending;
+    ///         }
+    ///         // An operation of your own.
+    ///     }
+    ///     Poll::Ready(polls)
+    /// }))?;
+    /// # EXECUTOR.worker(WorkerId::new(0))?.run_for(8);
+    /// assert_eq!(task.join()?, 1);
+    /// assert!(EXECUTOR.spend_budget(), "no poll, no limit");
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn spend_budget(&'static self) -> bool {
         crate::task::coop::spend_at(self.erased())
     }
 
     /// Spawns a future into `memory`: [`Spawner::spawn`](crate::Spawner::spawn).
+    ///
+    /// Example: [`Scheduler`].
     ///
     /// # Errors
     /// [`SpawnError`] with the future, unchanged.

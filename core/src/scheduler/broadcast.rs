@@ -40,6 +40,20 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     ///
     /// # Errors
     /// The closure, if the calling context is no worker, is in a broadcast already, or must not wait ([`Platform::context`]).
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use std::sync::Mutex;
+    /// # use filch::{Executor, WorkerId};
+    /// # static EXECUTOR: Executor<Board, 4> = Executor::new(Board);
+    /// # let worker = EXECUTOR.worker(WorkerId::new(0))?;
+    /// let seen = Mutex::new(Vec::new());
+    /// let calls = EXECUTOR.broadcast(|worker| seen.lock().unwrap().push(worker));
+    /// // One worker is online: this one.
+    /// assert_eq!(calls.ok(), Some(1));
+    /// assert_eq!(seen.into_inner().unwrap(), [WorkerId::new(0)]);
+    /// # Ok::<(), filch::RunError>(())
+    /// ```
     pub fn broadcast<F>(&'static self, f: F) -> Result<usize, F>
     where
         F: Fn(WorkerId) + Sync,

@@ -16,6 +16,29 @@ use crate::platform::{Platform, WorkerId};
 /// [`join`](crate::JoinHandle::join) polls), it goes offline at the end of that.
 ///
 /// It is neither `Send` nor `Sync`: it *is* the context that it was made in.
+///
+/// ```
+/// # filch_test_support::board!();
+/// # use core::time::Duration;
+/// # use filch::{Executor, Step, TaskPool, WorkerId};
+/// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+/// let worker = EXECUTOR.worker(WorkerId::new(0))?;
+/// assert_eq!(worker.id(), WorkerId::new(0));
+/// let task = EXECUTOR.spawn(&TASKS, EXECUTOR.sleep(Duration::from_millis(5))).unwrap();
+/// // One poll, and the task sleeps.
+/// assert_eq!(worker.run_for(10), 1);
+/// while !task.is_finished() {
+///     worker.park();
+///     let (Step::Polled | Step::Idle) = worker.step() else { break };
+/// }
+/// assert!(!worker.is_at_work());
+/// // Another loop drives it: nothing to do, and no timer to wait for.
+/// assert_eq!(worker.begin_park(), Some(None));
+/// worker.end_park();
+/// assert_eq!(worker.step(), Step::Idle);
+/// # Ok::<(), filch::RunError>(())
+/// ```
 pub struct Worker<P: Platform, S, const RING: usize = 256>
 where
     S: Slots<RING>,
@@ -39,6 +62,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Which worker this is.
+    ///
+    /// Example: [`Worker`].
     pub fn id(&self) -> WorkerId {
         self.id
     }

@@ -3,6 +3,8 @@
 use core::fmt;
 
 /// Why an executor could not be made.
+///
+/// Example: [`Scheduler::over`](crate::Scheduler::over).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -28,6 +30,16 @@ impl fmt::Display for BuildError {
 impl core::error::Error for BuildError {}
 
 /// Why a context did not become a worker.
+///
+/// ```
+/// # filch_test_support::board!();
+/// # use filch::{Executor, RunError, WorkerId};
+/// static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// assert_eq!(EXECUTOR.run(WorkerId::new(1)), Err(RunError::NoSuchWorker(1)));
+/// let worker = EXECUTOR.worker(WorkerId::new(0))?;
+/// assert_eq!(EXECUTOR.run(WorkerId::new(0)), Err(RunError::AlreadyWorker));
+/// # Ok::<(), RunError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -23,10 +23,24 @@ use crate::{
 
 /// An executor with room for `N` workers, const-constructible in a `static`.
 ///
-/// ```ignore
+/// ```
+/// # filch_test_support::board!();
+/// # use filch::{Executor, Instant, RunError, TaskPool, WorkerId};
 /// static EXECUTOR: Executor<Board, 4> = Executor::new(Board);
+/// static TASKS: TaskPool<256, 32> = TaskPool::new();
+///
 /// // On each core:
-/// EXECUTOR.run(WorkerId::new(core_id))?;
+/// fn core_main(core: u16) -> Result<(), RunError> {
+///     EXECUTOR.run(WorkerId::new(core))
+/// }
+/// # let core = std::thread::spawn(|| core_main(0));
+///
+/// // Anywhere:
+/// let mut handle = EXECUTOR.spawn(&TASKS, async { 6 * 7 })?;
+/// assert_eq!(handle.join()?, 42);
+/// # EXECUTOR.shutdown(Instant::MAX, |_| {})?;
+/// # core.join().unwrap()?;
+/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 ///
 /// See [`Scheduler`] for its methods. Memory: about 7 KiB for each worker on 64-bit targets, with the default ring of 256 tasks.
@@ -46,6 +60,27 @@ pub type Executor<P, const N: usize, const RING: usize = 256, F = All> =
 /// | [`run`](Scheduler::run), [`worker`](Scheduler::worker) | a thread or core that is no worker yet |
 /// | [`metrics`](Scheduler::metrics), [`tasks`](Scheduler::tasks) | any |
 /// | [`shutdown`](Scheduler::shutdown) | a thread that is no worker |
+///
+/// ```
+/// # filch_test_support::board!();
+/// # use filch::{Config, Executor, Platform as _, Scheduler, Step, TaskPool, WorkerId};
+/// static EXECUTOR: Executor<Board, 1> = Executor::with_config(Board, Config::new().watchdog(None));
+/// static TASKS: TaskPool<256, 8> = TaskPool::new();
+///
+/// let executor: &'static Scheduler<Board, _> = &EXECUTOR;
+/// let first = executor.spawn(&TASKS, async { 1 })?;
+/// // Spawners do not name the executor's type.
+/// let spawner = executor.spawner();
+/// let mut second = spawner.spawn(&TASKS, async move { first.await.map(|one| one + 1) })?;
+///
+/// // One worker, stepped by hand.
+/// let worker = executor.worker(WorkerId::new(0))?;
+/// while worker.step() == Step::Polled {}
+/// assert_eq!(second.join()??, 2);
+/// assert_eq!(executor.workers(), 1);
+/// assert_eq!(executor.platform().current_worker(), Some(worker.id()));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[repr(C)]
 pub struct Scheduler<P: Platform, S: Slots<RING>, const RING: usize = 256> {
     /// The first field (INV-EXECUTOR).
@@ -73,6 +108,8 @@ impl<P: Platform, const N: usize, const RING: usize, F: Parts> Executor<P, N, RI
     maybe_const! {
         /// An executor with the default configuration.
         ///
+        /// Example: [`Executor`].
+        ///
         /// # Panics
         /// If `N` is zero or above 4,096 (1,024 where 64-bit atomics are not native): at compile time in a `static`.
         pub fn new(platform: P) -> Self {
@@ -83,8 +120,11 @@ impl<P: Platform, const N: usize, const RING: usize, F: Parts> Executor<P, N, RI
     maybe_const! {
         /// An executor with this configuration.
         ///
+        /// Example: [`Scheduler`].
+        ///
         /// # Panics
-        /// As [`new`](Executor::new), if all slots are spares, and for a watchdog that never sleeps ([`Config::watchdog`]).
+        /// If `N` is zero or above 4,096 (1,024 where 64-bit atomics are not native), if all slots are spares, and for a watchdog that never
+        /// sleeps ([`Config::watchdog`]): at compile time in a `static`.
         pub fn with_config(platform: P, config: Config) -> Self {
             assert!(N > config.spares as usize, "an executor needs at least one worker");
             assert!(N <= WorkerId::MAX as usize + 1, "an executor has at most 4,096 workers (1,024 on narrow targets)");
@@ -102,6 +142,28 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     ///
     /// # Errors
     /// [`BuildError`] for no slots or too many, and for a watchdog that never sleeps.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// use filch::{BuildError, Config, Scheduler, Slots, WorkerSlot, parts::All};
+    ///
+    /// /// The slots of a program that knows its number of cores when it starts.
+    /// struct Cores(&'static [WorkerSlot]);
+    /// // SAFETY: always the same slots, which no other code has.
+    /// unsafe impl Slots<256> for Cores {
+    ///     type Parts = All;
+    ///     fn slots(&self) -> &[WorkerSlot] {
+    ///         self.0
+    ///     }
+    /// }
+    ///
+    /// let slots: Vec<WorkerSlot> = (0..3).map(|_| WorkerSlot::new()).collect();
+    /// let executor = Scheduler::over(Board, Config::new(), Cores(slots.leak()))?;
+    /// assert_eq!(executor.workers(), 3);
+    /// let none = Scheduler::over(Board, Config::new(), Cores(&[]));
+    /// assert_eq!(none.err(), Some(BuildError::ZeroWorkers));
+    /// # Ok::<(), BuildError>(())
+    /// ```
     pub fn over(platform: P, config: Config, slots: S) -> Result<Self, BuildError> {
         match slots.slots().len() {
             n if n <= config.spares as usize => Err(BuildError::ZeroWorkers),
@@ -152,11 +214,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// The platform under the executor.
+    ///
+    /// Example: [`Scheduler`].
     pub fn platform(&self) -> &P {
         &self.platform.0
     }
 
     /// How many workers can enter, not counting spare slots.
+    ///
+    /// Example: [`Scheduler`].
     pub fn workers(&self) -> usize {
         self.slots().len() - self.config.spares as usize
     }

@@ -36,6 +36,25 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     ///
     /// # Panics
     /// With a panic of `done`.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use core::sync::atomic::{AtomicBool, Ordering};
+    /// # use filch::{Executor, TaskPool, WorkerId};
+    /// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    /// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+    /// static DONE: AtomicBool = AtomicBool::new(false);
+    /// # let worker = EXECUTOR.worker(WorkerId::new(0))?;
+    /// let task = EXECUTOR.spawn(&TASKS, async {
+    ///     DONE.store(true, Ordering::Release);
+    ///     // The worker that waits below may sleep.
+    ///     EXECUTOR.unpark_worker(WorkerId::new(0));
+    /// }).unwrap();
+    /// // In sync code on worker 0, which runs the task meanwhile:
+    /// assert!(EXECUTOR.help_until(|| DONE.load(Ordering::Acquire)));
+    /// # drop(task);
+    /// # Ok::<(), filch::RunError>(())
+    /// ```
     pub fn help_until(&'static self, mut done: impl FnMut() -> bool) -> bool
     where
         S::Parts: Parts<Waits = On>,
@@ -72,6 +91,23 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     ///
     /// The caller waits for the urgent tasks. In a piece of a fork-join run that another worker waits for, an urgent task that blocks in
     /// sync code until that very worker runs something (a task that is pinned there) is a deadlock: urgent tasks `await`.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use filch::{Class, Executor, TaskOptions, TaskPool, WorkerId};
+    /// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    /// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+    /// const REQUEST: TaskOptions = TaskOptions::new().class(Class::Urgent);
+    /// let mut bulk = EXECUTOR.spawn(&TASKS, async {
+    ///     let request = EXECUTOR.spawner().spawn_with(REQUEST, &TASKS, async { 7 }).unwrap();
+    ///     // In the midst of a long loop:
+    ///     assert!(EXECUTOR.give_way());
+    ///     assert!(request.is_finished());
+    /// })?;
+    /// # EXECUTOR.worker(WorkerId::new(0))?.run_for(8);
+    /// # bulk.join()?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     #[cfg(feature = "classes")]
     pub fn give_way(&'static self) -> bool
     where

@@ -42,6 +42,21 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// # Errors
     /// The closure, if the calling context is no worker and cannot become one. It may then run with [`Fork::alone`], or
     /// in a task on a worker.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use filch::{Executor, Fork, WorkerId};
+    /// # static EXECUTOR: Executor<Board, 2> = Executor::new(Board);
+    /// # let worker = EXECUTOR.worker(WorkerId::new(0))?;
+    /// // On a worker:
+    /// let sum = EXECUTOR.fork(|fork| fork.map_reduce(0..101, |i| i, |a, b| a + b));
+    /// assert_eq!(sum.ok().flatten(), Some(5_050));
+    /// # drop(worker);
+    /// // Elsewhere: the closure comes back.
+    /// let both = EXECUTOR.fork(|fork| fork.join(|_| 1, |_| 2)).unwrap_err();
+    /// assert_eq!(both(Fork::alone()), (1, 2));
+    /// # Ok::<(), filch::RunError>(())
+    /// ```
     pub fn fork<F, R>(&'static self, f: F) -> Result<R, F>
     where
         F: FnOnce(Fork<'_>) -> R,
@@ -55,7 +70,21 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// may wait for this one. [`fork`](Self::fork) joins any.
     ///
     /// # Errors
-    /// As [`fork`](Self::fork); also if the caller is none of the workers of [`ForkOptions::workers`], or not all of them exist.
+    /// The closure, if the calling context is no worker and cannot become one, if it is none of the workers of [`ForkOptions::workers`],
+    /// or if not all of those exist.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use filch::{Class, Executor, ForkOptions, WorkerId};
+    /// # static EXECUTOR: Executor<Board, 2> = Executor::new(Board);
+    /// # let worker = EXECUTOR.worker(WorkerId::new(0))?;
+    /// const BULK: ForkOptions = ForkOptions::new().class(Class::Background);
+    /// let mut squares = [1, 2, 3];
+    /// let done = EXECUTOR.fork_with(BULK, |fork| fork.for_each_mut(&mut squares, |n| *n *= *n));
+    /// assert!(done.is_ok());
+    /// assert_eq!(squares, [1, 4, 9]);
+    /// # Ok::<(), filch::RunError>(())
+    /// ```
     #[cfg(feature = "classes")]
     pub fn fork_with<F, R>(&'static self, options: ForkOptions, f: F) -> Result<R, F>
     where

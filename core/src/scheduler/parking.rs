@@ -35,6 +35,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Sleeps until there may be something to do. Returns at once if there is.
     ///
     /// A worker that is stepped by hand then owes the others nothing: each of its steps may come late. [`run`](Worker::run) is thriftier.
+    ///
+    /// Example: [`Worker`].
     pub fn park(&self) {
         let _nested = self.nest();
         let slept = self.park_in_loop();
@@ -64,6 +66,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// it soon. Where the other loop joins, forks or broadcasts between the two halves, or polls a timer, `wake` is called too.
     ///
     /// I/O of a platform's reactor is heard of by steps alone. `None` in a poll of the worker itself, which does not end by a park.
+    ///
+    /// Example: [`Worker`].
     pub fn begin_park(&self) -> Option<Option<Instant>> {
         let slot = self.slot();
         if slot.lifo.is_accepting() {
@@ -132,6 +136,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// The second half of [`park`](Self::park): the worker is awake, in its loop. Nothing happens if it did not sleep. A
     /// [`step`](Self::step) must follow: others rely on a worker that was woken to look for work.
+    ///
+    /// Example: [`Worker`].
     #[inline(always)]
     pub fn end_park(&self) {
         self.stand_up();

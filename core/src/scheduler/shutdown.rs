@@ -19,6 +19,8 @@ use crate::{
 };
 
 /// Why an executor was not shut down.
+///
+/// Example: [`Scheduler::shutdown`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -54,6 +56,28 @@ where
     ///
     /// # Errors
     /// [`ShutdownError`], with nothing done.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use filch::{Config, Executor, Instant, ShutdownError, TaskPool, WorkerId};
+    /// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    /// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+    /// let task = EXECUTOR.spawn(&TASKS, core::future::pending::<()>())?;
+    /// let worker = EXECUTOR.worker(WorkerId::new(0))?;
+    /// assert_eq!(EXECUTOR.shutdown(Instant::MAX, |_| {}), Err(ShutdownError::OnWorker));
+    /// drop(worker);
+    /// // What has not ended is cancelled at once.
+    /// let survived = EXECUTOR.shutdown(Instant::ZERO, |survivor| assert_eq!(Some(survivor.id), task.id()))?;
+    /// assert_eq!(survived, 1);
+    /// assert!(EXECUTOR.is_stopped());
+    ///
+    /// // The next use of the same memory, which ends without a wait.
+    /// assert!(EXECUTOR.reopen());
+    /// EXECUTOR.begin_shutdown();
+    /// EXECUTOR.shutdown(Instant::ZERO, |_| {})?;
+    /// assert!(EXECUTOR.reopen_with(&Config::new().stealing(false))?);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn shutdown(
         &'static self,
         deadline: Instant,
@@ -81,6 +105,8 @@ where
     }
 
     /// Cancels every task and stops, without waiting: for callers that must not block, workers included. Spawns are refused from now on.
+    ///
+    /// Example: [`shutdown`](Self::shutdown).
     pub fn begin_shutdown(&self) {
         self.gate.advance(CANCELLING);
         self.abort_all();
@@ -88,18 +114,24 @@ where
     }
 
     /// Whether no task is left after a shutdown.
+    ///
+    /// Example: [`shutdown`](Self::shutdown).
     pub fn is_stopped(&self) -> bool {
         self.gate.is_stopped()
     }
 
     /// Opens an executor again that has shut down and whose workers have all left. False, and nothing done, if they have
     /// not. Not while another thread shuts it down: that one might wait for an end that has come and gone.
+    ///
+    /// Example: [`shutdown`](Self::shutdown).
     pub fn reopen(&self) -> bool {
         self.reopen_as(None)
     }
 
     /// As [`reopen`](Self::reopen), with another configuration, whose [`spares`](Config::spares) and
     /// [`timer_tick`](Config::timer_tick) are of no account: those stay. Its times are in microseconds, 71 minutes at most.
+    ///
+    /// Example: [`shutdown`](Self::shutdown).
     ///
     /// # Errors
     /// [`BuildError::WatchdogNeverSleeps`].

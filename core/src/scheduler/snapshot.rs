@@ -18,6 +18,8 @@ use crate::{
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// A snapshot of the counters. Callable from any context; a few loads for each worker.
+    ///
+    /// Example: [`Metrics`].
     pub fn metrics(&self) -> Metrics<'_>
     where
         S::Parts: Parts<Metrics = On>,
@@ -65,6 +67,19 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Shows every live task to `visit`, in no order. Lock-free: tasks that come and go meanwhile may or may not be shown.
     ///
     /// For diagnosis; each costs two read-modify-writes. A task whose reference count is at its limit is not shown.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use filch::{Executor, TaskInfo, TaskOptions, TaskPool};
+    /// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    /// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+    /// let options = TaskOptions::new().name("pump");
+    /// let pump = EXECUTOR.spawner().spawn_with(options, &TASKS, core::future::pending::<()>()).unwrap();
+    /// let mut names = Vec::new();
+    /// EXECUTOR.tasks(|task: TaskInfo| names.push((task.name, task.scheduled)));
+    /// assert_eq!(names, [(Some("pump"), true)]);
+    /// # drop(pump);
+    /// ```
     pub fn tasks(&self, mut visit: impl FnMut(TaskInfo)) {
         // SAFETY: `each_task` holds a reference.
         self.each_task(|task| visit(unsafe { TaskInfo::of(task) }));
@@ -72,6 +87,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Wakes every live task, as a waker of its own would: for a [dump](crate::dump). From any context; cost: as [`tasks`](Self::tasks), and a
     /// wake and a poll for each.
+    ///
+    /// Example: [`watch`](crate::dump::watch).
     #[cfg(feature = "task-dump")]
     pub fn wake_tasks(&self) {
         self.each_task(|task| {
@@ -109,6 +126,22 @@ fn difference(spawned: usize, completed: usize) -> usize {
 ///
 /// The totals are of the moment when it was made, the workers' figures of the moment when they are read: to compare them
 /// with later ones, collect them.
+///
+/// ```
+/// # filch_test_support::board!();
+/// # use filch::{Executor, Metrics, TaskPool, Totals, WorkerId, WorkerMetrics};
+/// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+/// let task = EXECUTOR.spawn(&TASKS, async {}).unwrap();
+/// # EXECUTOR.worker(WorkerId::new(0))?.run_for(8);
+/// let metrics: Metrics<'_> = EXECUTOR.metrics();
+/// let totals: Totals = metrics.totals();
+/// assert_eq!((totals.spawned, totals.completed, totals.live), (1, 1, 0));
+/// let workers: Vec<(WorkerId, WorkerMetrics)> = metrics.workers().collect();
+/// assert_eq!((workers.len(), workers[0].1.polls), (1, 1));
+/// # drop(task);
+/// # Ok::<(), filch::RunError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Metrics<'a> {
     totals: Totals,
@@ -122,11 +155,15 @@ trait Source {
 
 impl<'a> Metrics<'a> {
     /// The executor's own figures, as they were when the snapshot was taken.
+    ///
+    /// Example: [`Metrics`].
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
     /// Each worker's figures, read as the iterator comes to them; spares last.
+    ///
+    /// Example: [`Metrics`].
     pub fn workers(&self) -> impl Iterator<Item = (WorkerId, WorkerMetrics)> + 'a {
         let source = self.source;
         (0..source.slots())

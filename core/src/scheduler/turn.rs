@@ -6,6 +6,8 @@ use super::{context::Worker, executor::Scheduler, leave_loop::Away, slot::Slots,
 use crate::{instant::Instant, platform::Platform};
 
 /// What the loop that drives a worker does after [`Worker::turn`].
+///
+/// Example: [`Worker::turn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
@@ -131,6 +133,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Whether the calling context is inside a poll of this worker, or a wait, a broadcast or a fork-join run of it: dropped now, the
     /// worker goes offline at the end of that.
+    ///
+    /// Example: [`Worker`].
     pub fn is_at_work(&self) -> bool {
         self.slot().lifo.is_accepting() || self.slot().is_at_work()
     }

@@ -27,6 +27,8 @@ use crate::{
 const LAST_SPIN: u32 = 5;
 
 /// What one pass of the loop did.
+///
+/// Example: [`Worker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -41,6 +43,8 @@ pub enum Step {
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// One pass of the loop: finds one task and polls it. Never blocks.
+    ///
+    /// Example: [`Worker`].
     #[inline]
     pub fn step(&self) -> Step {
         let _nested = self.nest();
@@ -118,11 +122,30 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// At most `polls` polls, fewer if there is nothing to do; how many there were. Never blocks.
+    ///
+    /// Example: [`Worker`].
     pub fn run_for(&self, polls: usize) -> usize {
         (0..polls).take_while(|_| self.step() == Step::Polled).count()
     }
 
     /// Works until the executor has shut down, or this is a replacement worker that is no longer needed.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use filch::{Executor, Instant, WorkerId};
+    /// static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    /// let core = std::thread::spawn(|| {
+    ///     let worker = EXECUTOR.worker(WorkerId::new(0))?;
+    ///     // What the worker does first: it could step by hand here.
+    ///     worker.run_for(8);
+    ///     worker.run();
+    ///     Ok::<(), filch::RunError>(())
+    /// });
+    /// # while !EXECUTOR.metrics().workers().all(|(_, worker)| worker.online) {}
+    /// EXECUTOR.shutdown(Instant::MAX, |_| {})?;
+    /// core.join().unwrap()?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn run(self) {
         let most = self.executor.config.spin_rounds();
         let platform = &self.executor.platform;
@@ -238,6 +261,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Becomes worker `id` in the calling context, and works until the executor has shut down.
+    ///
+    /// Example: [`Executor`](crate::Executor).
     ///
     /// # Errors
     /// [`RunError`], at once.

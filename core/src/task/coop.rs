@@ -17,6 +17,8 @@ use super::{
 };
 
 /// Units of budget that a task has for each poll.
+///
+/// Example: [`Scheduler::spend_budget`](crate::Scheduler::spend_budget).
 pub const BUDGET: u32 = 128;
 
 /// A budget without a limit.
@@ -148,8 +150,8 @@ pub(crate) fn renewed(budget: u32) -> u32 {
 /// Dropping it before it completes loses nothing.
 ///
 /// ```
-/// # use core::{future::Future, pin::pin, task::{Context, Waker}};
-/// let mut yielding = pin!(filch::yield_now());
+/// # use core::{future::Future, pin::{Pin, pin}, task::{Context, Waker}};
+/// let mut yielding: Pin<&mut filch::YieldNow> = pin!(filch::yield_now());
 /// let mut cx = Context::from_waker(Waker::noop());
 /// assert!(yielding.as_mut().poll(&mut cx).is_pending());
 /// assert!(yielding.as_mut().poll(&mut cx).is_ready());
@@ -159,6 +161,8 @@ pub fn yield_now() -> YieldNow {
 }
 
 /// The future of [`yield_now`].
+///
+/// Example: [`yield_now`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct YieldNow {
@@ -194,7 +198,8 @@ impl Future for YieldNow {
 /// # async fn example(items: &[u8]) -> u64 {
 /// let mut sum = 0;
 /// for item in items {
-///     filch::consume_budget().await;
+///     let unit: filch::ConsumeBudget = filch::consume_budget();
+///     unit.await;
 ///     sum += u64::from(*item);
 /// }
 /// sum
@@ -205,6 +210,8 @@ pub fn consume_budget() -> ConsumeBudget {
 }
 
 /// The future of [`consume_budget`].
+///
+/// Example: [`consume_budget`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct ConsumeBudget(pub(super) Option<ExecutorRef>);
@@ -271,7 +278,8 @@ pub(super) fn budgeted_by<T>(
 ///
 /// ```
 /// # async fn example(handle: filch::JoinHandle<u8>) {
-/// let _ = filch::unconstrained(handle).await;
+/// let short: filch::Unconstrained<filch::JoinHandle<u8>> = filch::unconstrained(handle);
+/// let _ = short.await;
 /// # }
 /// ```
 pub fn unconstrained<F: Future>(future: F) -> Unconstrained<F> {
@@ -279,6 +287,8 @@ pub fn unconstrained<F: Future>(future: F) -> Unconstrained<F> {
 }
 
 /// The future of [`unconstrained`].
+///
+/// Example: [`unconstrained`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Unconstrained<F> {
@@ -324,8 +334,9 @@ impl Drop for Restore {
 /// Dropping it lowers the shield and drops the future.
 ///
 /// ```
-/// # async fn example(commit: impl core::future::Future<Output = ()>) {
-/// filch::shield(commit).await;
+/// # async fn example<F: core::future::Future<Output = ()>>(commit: F) {
+/// let whole: filch::Shield<F> = filch::shield(commit);
+/// whole.await;
 /// # }
 /// ```
 pub fn shield<F: Future>(future: F) -> Shield<F> {
@@ -333,6 +344,8 @@ pub fn shield<F: Future>(future: F) -> Shield<F> {
 }
 
 /// The future of [`shield`].
+///
+/// Example: [`shield`].
 pub struct Shield<F> {
     raised: Raised,
     future: F,

@@ -21,6 +21,8 @@ use super::{
 use crate::{atomic::Global, instant::Instant};
 
 /// What a future waits for.
+///
+/// Example: [`watch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
@@ -49,6 +51,8 @@ impl fmt::Display for Wait {
 }
 
 /// What happens in a task's poll for a dump.
+///
+/// Example: [`watch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
@@ -61,11 +65,15 @@ pub enum Step {
 }
 
 /// What takes the steps of a dump. See [`watch`].
+///
+/// Example: [`watch`].
 #[derive(Clone, Copy, Debug)]
 pub struct Sink(fn(TaskId, Step));
 
 impl Sink {
     /// The function is called in polls, by any worker and at any depth. It must not panic, nor clone or wake a task's waker.
+    ///
+    /// Example: [`watch`].
     pub const fn new(take: fn(TaskId, Step)) -> Self {
         Self(take)
     }
@@ -80,10 +88,28 @@ static SINK: Global<Sink> = Global::new();
 /// From any context. Polls that have begun go on with the sink that they have found. Cost: a store; while there is none, a load for each poll.
 ///
 /// ```
-/// use filch::dump::{Sink, watch};
-/// static SINK: Sink = Sink::new(|task, step| println!("{task:?} {step:?}"));
+/// # filch_test_support::board!();
+/// # use std::sync::Mutex;
+/// # use filch::{Executor, Instant, TaskPool, WorkerId};
+/// use filch::dump::{Sink, Step, Wait, watch};
+/// static WAITS: Mutex<Vec<Wait>> = Mutex::new(Vec::new());
+/// static SINK: Sink = Sink::new(|_, step| {
+///     if let Step::On(wait) = step {
+///         WAITS.lock().unwrap().push(wait);
+///     }
+/// });
+/// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+/// let task = EXECUTOR.spawn(&TASKS, EXECUTOR.timers().sleep_until(Instant::MAX)).unwrap();
+/// # let worker = EXECUTOR.worker(WorkerId::new(0))?;
+/// # worker.run_for(8);
 /// watch(Some(&SINK));
+/// EXECUTOR.wake_tasks();
+/// # worker.run_for(8);
 /// watch(None);
+/// assert_eq!(*WAITS.lock().unwrap(), [Wait::Sleep(Instant::MAX)]);
+/// # drop(task);
+/// # Ok::<(), filch::RunError>(())
 /// ```
 pub fn watch(sink: Option<&'static Sink>) {
     SINK.set(sink);

@@ -5,6 +5,8 @@ use core::fmt;
 use crate::platform::Panic;
 
 /// Why a task was not spawned.
+///
+/// Example: [`SpawnError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -58,6 +60,22 @@ impl fmt::Display for SpawnErrorKind {
 }
 
 /// A future that was not spawned, and why.
+///
+/// ```
+/// # filch_test_support::board!();
+/// use core::future::{Ready, ready};
+/// use filch::{Executor, SpawnError, SpawnErrorKind, TaskPool};
+/// static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// static TASKS: TaskPool<256, 1> = TaskPool::new();
+///
+/// let first = EXECUTOR.spawn(&TASKS, ready(1))?;
+/// let error: SpawnError<Ready<u32>> = EXECUTOR.spawn(&TASKS, ready(2)).unwrap_err();
+/// assert_eq!(error.kind, SpawnErrorKind::Full);
+/// // The future is not lost.
+/// assert_eq!(error.future.into_inner(), 2);
+/// # drop(first);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 pub struct SpawnError<F> {
     /// Why.
     pub kind: SpawnErrorKind,
@@ -87,6 +105,25 @@ impl<F> defmt::Format for SpawnError<F> {
 }
 
 /// Why a task has no output.
+///
+/// ```
+/// # filch_test_support::board!();
+/// # use filch::{Executor, JoinError, TaskPool, WorkerId};
+/// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// # static TASKS: TaskPool<256, 8> = TaskPool::new();
+/// let mut dry = EXECUTOR.spawn(&TASKS, async { assert_eq!(6 * 9, 42, "no water") })?;
+/// let mut endless = EXECUTOR.spawn(&TASKS, core::future::pending::<()>())?;
+/// endless.abort();
+/// EXECUTOR.worker(WorkerId::new(0))?.run_for(8);
+///
+/// let error: JoinError = endless.join().unwrap_err();
+/// assert!(error.is_cancelled());
+/// let error = dry.join().unwrap_err();
+/// assert!(error.is_panic());
+/// let panic = error.into_panic()?;
+/// assert!(panic.message().is_some_and(|message| message.contains("no water")));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -108,16 +145,22 @@ pub enum JoinError {
 
 impl JoinError {
     /// Whether the task was cancelled.
+    ///
+    /// Example: [`JoinError`].
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Cancelled)
     }
 
     /// Whether the task panicked.
+    ///
+    /// Example: [`JoinError`].
     pub fn is_panic(&self) -> bool {
         matches!(self, Self::Panicked(_))
     }
 
     /// The panic. Any other error is returned unchanged.
+    ///
+    /// Example: [`JoinError`].
     pub fn into_panic(self) -> Result<Panic, Self> {
         match self {
             Self::Panicked(panic) => Ok(panic),

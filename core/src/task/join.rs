@@ -29,6 +29,8 @@ use crate::atomic::AtomicU32;
 use crate::class::Class;
 
 /// The task's reference count is at its limit, so that no further handle can be made.
+///
+/// Example: [`AbortHandle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RefLimit;
@@ -56,6 +58,27 @@ impl core::error::Error for RefLimit {}
 ///
 /// # Panics
 /// Never. A handle whose output was taken returns [`JoinError::Taken`].
+///
+/// ```
+/// # filch_test_support::board!();
+/// # use filch::{Executor, JoinHandle, TaskPool, WorkerId};
+/// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// # static TASKS: TaskPool<256, 8> = TaskPool::new();
+/// let mut sum: JoinHandle<u32> = EXECUTOR.spawn(&TASKS, async { 2 + 3 })?;
+/// let mut endless = EXECUTOR.spawn(&TASKS, core::future::pending::<()>())?;
+/// EXECUTOR.spawn(&TASKS, async { /* a task without a handle */ })?.detach();
+/// assert_eq!(sum.info().map(|info| info.id), sum.id());
+/// assert!(!sum.is_finished());
+/// // In another task: sum.await
+///
+/// # let worker = EXECUTOR.worker(WorkerId::new(0))?;
+/// # worker.run_for(8);
+/// assert_eq!(sum.join()?, 5);
+/// assert!(sum.id().is_none(), "the output was taken");
+/// endless.abort();
+/// assert!(endless.join().unwrap_err().is_cancelled());
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[must_use = "a dropped handle detaches its task; say so with `detach`"]
 pub struct JoinHandle<T> {
     /// INV-HANDLE: a reference to, and the join interest in, a task whose output is a `Result<T, JoinError>`. `None`
@@ -86,6 +109,8 @@ impl<T> JoinHandle<T> {
     /// Asks the task to end at its next poll boundary, or, if it holds a [`shield`](crate::shield) then, at the first
     /// one after it. A worker drops the future, later than this call. Callable from any context, interrupt handlers
     /// included. Cost: one read-modify-write, and a wake if the task was idle.
+    ///
+    /// Example: [`JoinHandle`].
     pub fn abort(&self) {
         if let Some(task) = self.task {
             // SAFETY: INV-HANDLE: our reference keeps the header and permits the transition, which does not consume it.
@@ -95,6 +120,8 @@ impl<T> JoinHandle<T> {
 
     /// A handle that can abort the task and may outlive this one.
     ///
+    /// Example: [`AbortHandle`].
+    ///
     /// # Errors
     /// [`RefLimit`] if the task has as many references as can be counted.
     pub fn abort_handle(&self) -> Result<AbortHandle, RefLimit> {
@@ -103,6 +130,8 @@ impl<T> JoinHandle<T> {
     }
 
     /// Whether the task is complete, or its output was taken. Callable from any context; one load.
+    ///
+    /// Example: [`JoinHandle`].
     pub fn is_finished(&self) -> bool {
         self.state().is_none_or(|(_, state)| state.is_complete())
     }
@@ -113,14 +142,20 @@ impl<T> JoinHandle<T> {
     /// more, such as one that awaits [`pending`](core::future::pending), is cancelled, and its future dropped. For a
     /// guard that is to live until shutdown, await something that keeps a waker, such as a sleep until
     /// [`Instant::MAX`](crate::Instant::MAX).
+    ///
+    /// Example: [`JoinHandle`].
     pub fn detach(self) {}
 
     /// The task's id.
+    ///
+    /// Example: [`JoinHandle`].
     pub fn id(&self) -> Option<TaskId> {
         self.task.map(TaskId::of)
     }
 
     /// The task's name, worker and state; `None` once its output was taken.
+    ///
+    /// Example: [`JoinHandle`].
     pub fn info(&self) -> Option<TaskInfo> {
         // SAFETY: INV-HANDLE: we hold a reference.
         self.task.map(|task| unsafe { TaskInfo::of(task) })
@@ -139,6 +174,8 @@ impl<T> JoinHandle<T> {
     /// A task that such a wait has begun can only return once everything above it on the same stack has returned. Tasks
     /// that join each other in sync code, in a ring over several workers, may so wait for ever. Where tasks join tasks
     /// that join tasks, `await` the handle.
+    ///
+    /// Example: [`JoinHandle`].
     ///
     /// # Errors
     /// Those of the task; [`JoinError::OnItself`], [`JoinError::TooDeep`] and [`JoinError::MustNotWait`], with the
@@ -336,6 +373,21 @@ impl UnwindSafe for AbortHandle {}
 impl RefUnwindSafe for AbortHandle {}
 
 /// A handle that can abort a task and do nothing else. Dropping it changes nothing.
+///
+/// ```
+/// # filch_test_support::board!();
+/// # use filch::{AbortHandle, Executor, RefLimit, TaskPool, WorkerId};
+/// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// # static TASKS: TaskPool<256, 8> = TaskPool::new();
+/// let mut task = EXECUTOR.spawn(&TASKS, core::future::pending::<()>())?;
+/// let abort: Result<AbortHandle, RefLimit> = task.abort_handle();
+/// let (abort, second) = (abort?, task.abort_handle()?.try_clone()?);
+/// abort.abort();
+/// # EXECUTOR.worker(WorkerId::new(0))?.run_for(8);
+/// assert!(second.is_finished());
+/// assert!(task.join().unwrap_err().is_cancelled());
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct AbortHandle {
     /// INV-ABORT: a reference; `None` if the task was complete when the handle was made.
@@ -357,7 +409,9 @@ impl AbortHandle {
         }
     }
 
-    /// As [`JoinHandle::abort`].
+    /// Asks the task to end, as [`JoinHandle::abort`] does.
+    ///
+    /// Example: [`AbortHandle`].
     pub fn abort(&self) {
         if let Some(task) = self.task {
             // SAFETY: INV-ABORT: our reference keeps the header and permits the transition, which does not consume it.
@@ -366,12 +420,16 @@ impl AbortHandle {
     }
 
     /// Whether the task is complete.
+    ///
+    /// Example: [`AbortHandle`].
     pub fn is_finished(&self) -> bool {
         // SAFETY: INV-ABORT: our reference keeps the header.
         self.task.is_none_or(|task| unsafe { task.as_ref() }.state.load().is_complete())
     }
 
     /// A second handle of the same task.
+    ///
+    /// Example: [`AbortHandle`].
     ///
     /// # Errors
     /// [`RefLimit`] if the task has as many references as can be counted.

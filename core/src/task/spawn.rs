@@ -33,6 +33,8 @@ use crate::{class::Class, instant::Instant};
 /// Sealed: only this crate implements it.
 ///
 /// [`SpawnErrorKind::ForeignMemory`]: crate::SpawnErrorKind::ForeignMemory
+///
+/// Example: [`Spawner`].
 pub trait Memory: Sealed + Sync {}
 
 pub trait Sealed {
@@ -51,6 +53,34 @@ pub trait Sealed {
 /// Callable from any context but NMI. On a worker, in a poll, a new task goes to the worker's LIFO slot and wakes no worker;
 /// from elsewhere it goes through the injector and wakes a sleeper. Lock-free; no allocation, unless the memory is a
 /// `Heap` that must grow.
+///
+/// ```
+/// # filch_test_support::board!();
+/// # use filch::{Executor, SpawnErrorKind, TaskPool};
+/// use filch::{JoinHandle, Memory, Spawner, TaskOptions, WorkerId};
+///
+/// /// A driver: it knows neither the platform nor the size of the executor.
+/// fn start(on: Spawner, memory: &'static impl Memory) -> Result<[JoinHandle<u32>; 3], SpawnErrorKind> {
+///     let first = WorkerId::new(0);
+///     let requests = on.spawn(memory, async { 1 }).map_err(|error| error.kind)?;
+///     let named = on.spawn_with(TaskOptions::new().name("log"), memory, async { 2 }).map_err(|error| error.kind)?;
+///     let pinned = on.spawn_pinned(memory, first, async move {
+///         // It need not be `Send`.
+///         let three = std::rc::Rc::new(3);
+///         let local = on.spawn_local(memory, async move { *three }).unwrap();
+///         local.await.unwrap_or(0)
+///     });
+///     Ok([requests, named, pinned.map_err(|error| error.kind)?])
+/// }
+///
+/// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// # static TASKS: TaskPool<256, 8> = TaskPool::new();
+/// let handles = start(EXECUTOR.spawner(), &TASKS).unwrap();
+/// # EXECUTOR.worker(WorkerId::new(0))?.run_for(16);
+/// let outputs = handles.map(|mut handle| handle.join().unwrap());
+/// assert_eq!(outputs, [1, 2, 3]);
+/// # Ok::<(), filch::RunError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Spawner {
     executor: ExecutorRef,
@@ -62,6 +92,8 @@ impl Spawner {
     }
 
     /// Spawns a future into `memory`; it runs on whatever worker comes first.
+    ///
+    /// Example: [`Spawner`].
     ///
     /// # Errors
     /// [`SpawnError`] with the future, unchanged.
@@ -79,8 +111,10 @@ impl Spawner {
 
     /// Spawns a future that runs on one worker only. It waits while that worker is offline.
     ///
+    /// Example: [`Spawner`].
+    ///
     /// # Errors
-    /// As [`spawn`](Self::spawn), and [`SpawnErrorKind::NoSuchWorker`].
+    /// [`SpawnError`] with the future, unchanged: also [`SpawnErrorKind::NoSuchWorker`], if there is no such worker.
     pub fn spawn_pinned<F>(
         self,
         memory: &'static impl Memory,
@@ -99,8 +133,10 @@ impl Spawner {
     /// cancelled when the worker goes offline. On an executor of one worker slot the caller is any task, or code in
     /// [`Scheduler::as_poll`](crate::Scheduler::as_poll).
     ///
+    /// Example: [`Spawner`].
+    ///
     /// # Errors
-    /// As [`spawn`](Self::spawn), and [`SpawnErrorKind::NotPinned`].
+    /// [`SpawnError`] with the future, unchanged: also [`SpawnErrorKind::NotPinned`], if the caller is none of those.
     pub fn spawn_local<F>(
         self,
         memory: &'static impl Memory,
@@ -115,8 +151,11 @@ impl Spawner {
 
     /// Spawns a future as the options say.
     ///
+    /// Example: [`Spawner`].
+    ///
     /// # Errors
-    /// As [`spawn`](Self::spawn); [`SpawnErrorKind::NoSuchWorker`]; and, for a class or a deadline, `SpawnErrorKind::NoClasses`.
+    /// [`SpawnError`] with the future, unchanged: also [`SpawnErrorKind::NoSuchWorker`], if there is no such worker; and, for a class, a deadline or
+    /// a set of workers, `SpawnErrorKind::NoClasses`, if the executor has no classes.
     pub fn spawn_with<F>(
         self,
         options: TaskOptions,
@@ -138,6 +177,8 @@ impl Spawner {
     }
 
     /// Takes a slot now, so that a later spawn cannot fail.
+    ///
+    /// Example: [`Reservation`].
     ///
     /// # Errors
     /// [`SpawnErrorKind`], of the kinds that [`spawn`](Self::spawn) returns.
@@ -257,12 +298,31 @@ impl Given {
 
 /// Budgets of this executor's polls, found even if the waker is foreign.
 impl Spawner {
-    /// As [`consume_budget`](crate::consume_budget).
+    /// The function [`consume_budget`](crate::consume_budget) for tasks of this executor, whatever waker polls them.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use core::{future::poll_fn, task::Poll};
+    /// # use filch::{Executor, Spawner, TaskPool, WorkerId};
+    /// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    /// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+    /// async fn copy(on: Spawner) -> u8 {
+    ///     on.consume_budget().await;
+    ///     let byte = poll_fn(|cx| on.budgeted(cx, |_| Poll::Ready(7))).await;
+    ///     on.unconstrained(async { byte }).await
+    /// }
+    /// # let mut handle = EXECUTOR.spawn(&TASKS, copy(EXECUTOR.spawner()))?;
+    /// # EXECUTOR.worker(WorkerId::new(0))?.run_for(8);
+    /// # assert_eq!(handle.join()?, 7);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn consume_budget(self) -> ConsumeBudget {
         ConsumeBudget(Some(self.executor))
     }
 
-    /// As [`budgeted`](crate::budgeted).
+    /// The function [`budgeted`](crate::budgeted) for tasks of this executor, whatever waker polls them.
+    ///
+    /// Example: [`consume_budget`](Self::consume_budget).
     #[inline]
     pub fn budgeted<T>(
         self,
@@ -272,7 +332,9 @@ impl Spawner {
         budgeted_by(Some(self.executor), cx, op)
     }
 
-    /// As [`unconstrained`](crate::unconstrained).
+    /// The function [`unconstrained`](crate::unconstrained) for tasks of this executor, whatever waker polls them.
+    ///
+    /// Example: [`consume_budget`](Self::consume_budget).
     pub fn unconstrained<F: Future>(self, future: F) -> Unconstrained<F> {
         Unconstrained { own: Some(self.executor), future }
     }
@@ -283,12 +345,36 @@ impl Spawner {
 impl Spawner {
     /// The class by which the task is queued: its own, or the one that a task lends it that waits for it. `None` outside of polls,
     /// and without the part [`Classes`](crate::parts::Classes).
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use filch::{Class, Executor, Spawner, TaskOptions, TaskPool, WorkerId};
+    /// # use core::time::Duration;
+    /// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    /// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+    /// async fn control(on: Spawner) {
+    ///     assert_eq!(on.class(), Some(Class::Urgent));
+    ///     // The next poll should begin within a millisecond.
+    ///     assert!(on.set_deadline(Some(EXECUTOR.timers().now() + Duration::from_millis(1))));
+    ///     filch::yield_now().await;
+    ///     // The rest has time.
+    ///     assert!(on.set_class(Class::Background));
+    ///     assert!(!on.should_yield(), "no urgent task waits");
+    /// }
+    /// let options = TaskOptions::new().class(Class::Urgent);
+    /// let mut task = EXECUTOR.spawner().spawn_with(options, &TASKS, control(EXECUTOR.spawner()))?;
+    /// # EXECUTOR.worker(WorkerId::new(0))?.run_for(8);
+    /// # task.join()?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn class(self) -> Option<Class> {
         self.executor.class()
     }
 
     /// Gives the task another class of its own. It goes by it when it is queued next, and so do the tasks that it spawns from now on.
     /// False outside of polls, and without the part [`Classes`](crate::parts::Classes).
+    ///
+    /// Example: [`class`](Self::class).
     pub fn set_class(self, class: Class) -> bool {
         self.executor.set_class(class)
     }
@@ -299,12 +385,16 @@ impl Spawner {
     ///
     /// False outside of polls, without the part [`Classes`](crate::parts::Classes), and for tasks that were not spawned by
     /// [`spawn_with`](Self::spawn_with), which have no room for it.
+    ///
+    /// Example: [`class`](Self::class).
     pub fn set_deadline(self, at: Option<Instant>) -> bool {
         self.executor.set_deadline(at)
     }
 
     /// Whether an urgent task waits, and the task is not urgent: it should give way soon. For loops that spend no budget. Cost: a few
     /// loads.
+    ///
+    /// Example: [`class`](Self::class).
     pub fn should_yield(self) -> bool {
         self.executor.should_yield()
     }
@@ -317,6 +407,21 @@ impl fmt::Debug for Spawner {
 }
 
 /// A slot taken ahead of its task. Dropping it gives the slot back.
+///
+/// ```
+/// # filch_test_support::board!();
+/// use core::future::{Ready, ready};
+/// use filch::{Executor, Reservation, SpawnErrorKind, TaskPool, WorkerId};
+/// static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// static TASKS: TaskPool<256, 1> = TaskPool::new();
+///
+/// let slot: Reservation<Ready<u32>> = EXECUTOR.spawner().reserve(&TASKS).unwrap();
+/// assert_eq!(EXECUTOR.spawner().reserve::<Ready<u32>>(&TASKS).unwrap_err(), SpawnErrorKind::Full);
+/// let mut task = slot.spawn(ready(7));
+/// # EXECUTOR.worker(WorkerId::new(0))?.run_for(8);
+/// assert_eq!(task.join()?, 7);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 pub struct Reservation<F> {
     spawner: Spawner,
     /// INV-RESERVED: the slot is ours, and was taken for a `Task<F, ()>`.
@@ -335,6 +440,8 @@ where
 {
     /// Spawns into the slot. It cannot fail. If the executor has shut down meanwhile, the future is dropped here, and
     /// the handle returns [`Cancelled`](crate::JoinError::Cancelled).
+    ///
+    /// Example: [`Reservation`].
     pub fn spawn(self, future: F) -> JoinHandle<F::Output> {
         let this = core::mem::ManuallyDrop::new(self);
         let spawner = this.spawner;

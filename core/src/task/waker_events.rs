@@ -12,6 +12,8 @@ use super::{header::Header, waker::header_of};
 use crate::atomic::Global;
 
 /// What is done with a waker.
+///
+/// Example: [`watch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WakerEvent {
@@ -26,12 +28,16 @@ pub enum WakerEvent {
 }
 
 /// What takes the events. See [`watch`].
+///
+/// Example: [`watch`].
 #[derive(Clone, Copy, Debug)]
 pub struct Sink(fn(NonZeroUsize, WakerEvent));
 
 impl Sink {
     /// The function is called with the mark of the task, in any context that uses a waker: from then on a wake is fit for interrupt handlers
     /// and signal handlers only if the function is. It must not panic, nor wake a marked task: that would be told to it again, without end.
+    ///
+    /// Example: [`watch`].
     pub const fn new(take: fn(NonZeroUsize, WakerEvent)) -> Self {
         Self(take)
     }
@@ -45,10 +51,26 @@ static SINK: Global<Sink> = Global::new();
 /// sink.
 ///
 /// ```
-/// use filch::waker_events::{Sink, watch};
-/// static SINK: Sink = Sink::new(|mark, event| println!("{mark}: {event:?}"));
+/// # filch_test_support::board!();
+/// # use core::{future::poll_fn, num::NonZeroUsize, task::Poll};
+/// # use std::sync::Mutex;
+/// # use filch::{Executor, TaskPool, WorkerId};
+/// use filch::waker_events::{Sink, WakerEvent, mark, watch};
+/// static EVENTS: Mutex<Vec<WakerEvent>> = Mutex::new(Vec::new());
+/// static SINK: Sink = Sink::new(|_, event| EVENTS.lock().unwrap().push(event));
 /// watch(Some(&SINK));
+/// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+/// let task = EXECUTOR.spawn(&TASKS, poll_fn(|cx| {
+///     mark(cx.waker(), Some(NonZeroUsize::MIN));
+///     drop(cx.waker().clone());
+///     Poll::Ready(())
+/// })).unwrap();
+/// # EXECUTOR.worker(WorkerId::new(0))?.run_for(8);
 /// watch(None);
+/// assert_eq!(*EVENTS.lock().unwrap(), [WakerEvent::Clone, WakerEvent::Drop]);
+/// # drop(task);
+/// # Ok::<(), filch::RunError>(())
 /// ```
 pub fn watch(sink: Option<&'static Sink>) {
     SINK.set(sink);

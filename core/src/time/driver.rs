@@ -120,11 +120,44 @@ impl<W: Wheels> Driver for W {
 ///
 /// It is `Copy`. From [`Scheduler::timers`](crate::Scheduler::timers); the runtimes over an operating system also have
 /// free functions that use the current runtime's.
+///
+/// ```
+/// # filch_test_support::board!();
+/// # use core::{future::pending, pin::{Pin, pin}, time::Duration};
+/// use filch::Timers;
+/// const SECOND: Duration = Duration::from_secs(1);
+/// async fn example(timers: Timers) {
+///     let begin = timers.now();
+///     timers.sleep(SECOND).await;
+///     timers.sleep_until(begin + 2 * SECOND).await;
+///     assert!(timers.now() >= begin + 2 * SECOND);
+///     assert!(timers.timeout(SECOND, pending::<()>()).await.is_err());
+///     // The future comes first, even if the deadline has passed.
+///     assert_eq!(timers.timeout_at(begin, async { 7 }).await, Ok(7));
+///     let first = timers.interval(SECOND).tick().await;
+///     assert!(first <= timers.now(), "it is due at once");
+///     let next = first + 5 * SECOND;
+///     assert_eq!(timers.interval_at(next, SECOND).tick().await, next);
+/// }
+/// # use filch::{Executor, TaskPool, WorkerId};
+/// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// # static TASKS: TaskPool<2048, 8> = TaskPool::new();
+/// # let mut task = EXECUTOR.spawn(&TASKS, example(EXECUTOR.timers()))?;
+/// # let worker = EXECUTOR.worker(WorkerId::new(0))?;
+/// # while !task.is_finished() {
+/// #     worker.run_for(8);
+/// #     worker.park();
+/// # }
+/// # task.join()?;
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Timers(pub(crate) &'static dyn Driver);
 
 impl Timers {
     /// The time on the executor's clock.
+    ///
+    /// Example: [`Timers`].
     pub fn now(self) -> Instant {
         self.0.now()
     }
@@ -133,6 +166,8 @@ impl Timers {
     /// range (584 years) never ends.
     ///
     /// Cost: one read of the clock, and about 100 bytes in the caller's future. No allocation.
+    ///
+    /// Example: [`Timers`].
     pub fn sleep(self, duration: Duration) -> Sleep {
         Sleep::new(self, self.now() + duration, true)
     }
@@ -140,26 +175,36 @@ impl Timers {
     /// Sleeps until `deadline`. A deadline in the past is ready at once.
     ///
     /// Cost: the first poll reads the clock.
+    ///
+    /// Example: [`Timers`].
     pub fn sleep_until(self, deadline: Instant) -> Sleep {
         Sleep::new(self, deadline, false)
     }
 
     /// Limits `future` to `duration` from now, see [`Timeout`].
+    ///
+    /// Example: [`Timers`].
     pub fn timeout<F: Future>(self, duration: Duration, future: F) -> Timeout<F> {
         Timeout::new(self.sleep(duration), future)
     }
 
     /// Limits `future` to the time until `deadline`, see [`Timeout`].
+    ///
+    /// Example: [`Timers`].
     pub fn timeout_at<F: Future>(self, deadline: Instant, future: F) -> Timeout<F> {
         Timeout::new(self.sleep_until(deadline), future)
     }
 
     /// Ticks now and then once every `period`, see [`Interval`].
+    ///
+    /// Example: [`Timers`].
     pub fn interval(self, period: Duration) -> Interval {
         self.interval_at(self.now(), period)
     }
 
     /// Ticks at `first` and then once every `period`, see [`Interval`].
+    ///
+    /// Example: [`Timers`].
     pub fn interval_at(self, first: Instant, period: Duration) -> Interval {
         Interval::new(self, first, period)
     }

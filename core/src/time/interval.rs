@@ -11,6 +11,8 @@ use super::{driver::Timers, sleep::Sleep};
 use crate::instant::Instant;
 
 /// What an [`Interval`] does about missed ticks: those that were asked for only after the next one was due.
+///
+/// Example: [`Interval`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTick {
     /// Missed ticks follow at once, one after the other, until the interval has caught up.
@@ -28,14 +30,36 @@ pub enum MissedTick {
 /// period of zero every tick is due at once.
 ///
 /// ```
-/// # use core::time::Duration;
-/// # async fn example(timers: filch::Timers) {
-/// let mut interval = timers.interval(Duration::from_millis(100)).missed_tick(filch::MissedTick::Skip);
-/// loop {
-///     let due = interval.tick().await;
-///     # let _ = due;
+/// # filch_test_support::board!();
+/// # use core::{future::pending, pin::{Pin, pin}, time::Duration};
+/// use filch::{Interval, MissedTick, Tick, Timers};
+/// const SECOND: Duration = Duration::from_secs(1);
+/// async fn example(timers: Timers) {
+///     let mut interval: Interval = timers.interval(SECOND).missed_tick(MissedTick::Skip);
+///     let first = interval.tick().await;
+///     assert_eq!(interval.tick().await, first + interval.period());
+///     // A break of four and a half periods: the next tick is due at once, the one after it in half a period.
+///     timers.sleep(9 * SECOND / 2).await;
+///     assert_eq!(interval.tick().await, first + 2 * SECOND);
+///     assert_eq!(interval.tick().await, first + 6 * SECOND);
+///     // One period from now, and any other time.
+///     interval.reset();
+///     let tick: Tick<'_> = interval.tick();
+///     tick.await;
+///     interval.reset_at(first + 60 * SECOND);
+///     assert_eq!(interval.tick().await, first + 60 * SECOND);
 /// }
+/// # use filch::{Executor, TaskPool, WorkerId};
+/// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// # static TASKS: TaskPool<2048, 8> = TaskPool::new();
+/// # let mut task = EXECUTOR.spawn(&TASKS, example(EXECUTOR.timers()))?;
+/// # let worker = EXECUTOR.worker(WorkerId::new(0))?;
+/// # while !task.is_finished() {
+/// #     worker.run_for(8);
+/// #     worker.park();
 /// # }
+/// # task.join()?;
+/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Interval {
@@ -51,27 +75,37 @@ impl Interval {
     }
 
     /// What to do about missed ticks (default: [`MissedTick::Burst`]).
+    ///
+    /// Example: [`Interval`].
     pub fn missed_tick(mut self, policy: MissedTick) -> Self {
         self.missed = policy;
         self
     }
 
     /// The time between two ticks.
+    ///
+    /// Example: [`Interval`].
     pub fn period(&self) -> Duration {
         self.period
     }
 
     /// The next tick comes at `next`, and later ones at whole periods from there.
+    ///
+    /// Example: [`Interval`].
     pub fn reset_at(&mut self, next: Instant) {
         self.next = next;
     }
 
     /// The next tick comes one period from now.
+    ///
+    /// Example: [`Interval`].
     pub fn reset(&mut self) {
         self.next = self.timers.now() + self.period;
     }
 
     /// Waits for the next tick. Returns the time at which it was due.
+    ///
+    /// Example: [`Interval`].
     ///
     /// # Cancel safety
     /// Dropping it before it is ready loses no tick.
@@ -102,6 +136,8 @@ impl Interval {
 }
 
 /// The future of [`Interval::tick`].
+///
+/// Example: [`Interval`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Tick<'a> {

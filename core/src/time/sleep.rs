@@ -32,6 +32,32 @@ use crate::{atomic::Ordering, instant::Instant};
 ///
 /// # Cancel safety
 /// Dropping it loses nothing.
+///
+/// ```
+/// # filch_test_support::board!();
+/// # use core::{future::pending, pin::{Pin, pin}, time::Duration};
+/// use filch::{Sleep, Timers};
+/// const SECOND: Duration = Duration::from_secs(1);
+/// async fn example(timers: Timers) {
+///     let mut sleep: Pin<&mut Sleep> = pin!(timers.sleep(SECOND));
+///     let later = sleep.deadline() + SECOND;
+///     sleep.as_mut().reset(later);
+///     assert!(!sleep.is_elapsed());
+///     sleep.as_mut().await;
+///     assert!(sleep.is_elapsed() && timers.now() >= later);
+/// }
+/// # use filch::{Executor, TaskPool, WorkerId};
+/// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// # static TASKS: TaskPool<2048, 8> = TaskPool::new();
+/// # let mut task = EXECUTOR.spawn(&TASKS, example(EXECUTOR.timers()))?;
+/// # let worker = EXECUTOR.worker(WorkerId::new(0))?;
+/// # while !task.is_finished() {
+/// #     worker.run_for(8);
+/// #     worker.park();
+/// # }
+/// # task.join()?;
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
     timers: Timers,
@@ -58,11 +84,15 @@ impl Sleep {
     }
 
     /// The deadline.
+    ///
+    /// Example: [`Sleep`].
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
     /// Whether it has ended. True once a poll or a worker has noticed the deadline; false before the first poll.
+    ///
+    /// Example: [`Sleep`].
     pub fn is_elapsed(&self) -> bool {
         // Ordering: Relaxed: the result publishes nothing else.
         self.node.state.load(Ordering::Relaxed) == FIRED
@@ -72,6 +102,8 @@ impl Sleep {
     /// new one. From any thread.
     ///
     /// Cost: at most that of a drop and a first poll. A sleep that has ended enters a wheel at its next poll.
+    ///
+    /// Example: [`Sleep`].
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let (this, node) = self.parts();
         this.deadline = deadline;

@@ -19,6 +19,31 @@ use crate::instant::Instant;
 ///
 /// # Cancel safety
 /// That of the future.
+///
+/// ```
+/// # filch_test_support::board!();
+/// # use core::{future::pending, pin::{Pin, pin}, time::Duration};
+/// use filch::{Elapsed, Timeout, Timers};
+/// const SECOND: Duration = Duration::from_secs(1);
+/// async fn example(timers: Timers) {
+///     let mut answer: Pin<&mut Timeout<_>> = pin!(timers.timeout(SECOND, pending::<u32>()));
+///     let later = answer.deadline() + SECOND;
+///     answer.as_mut().reset(later);
+///     let result: Result<u32, Elapsed> = answer.await;
+///     assert!(result.is_err() && timers.now() >= later);
+/// }
+/// # use filch::{Executor, TaskPool, WorkerId};
+/// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+/// # static TASKS: TaskPool<2048, 8> = TaskPool::new();
+/// # let mut task = EXECUTOR.spawn(&TASKS, example(EXECUTOR.timers()))?;
+/// # let worker = EXECUTOR.worker(WorkerId::new(0))?;
+/// # while !task.is_finished() {
+/// #     worker.run_for(8);
+/// #     worker.park();
+/// # }
+/// # task.join()?;
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[must_use = "futures do nothing unless polled"]
 pub struct Timeout<F> {
     sleep: Sleep,
@@ -26,6 +51,8 @@ pub struct Timeout<F> {
 }
 
 /// The deadline passed before the future was ready.
+///
+/// Example: [`Timeout`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Elapsed(());
@@ -52,11 +79,15 @@ impl<F: Future> Timeout<F> {
     }
 
     /// The deadline.
+    ///
+    /// Example: [`Timeout`].
     pub fn deadline(&self) -> Instant {
         self.sleep.deadline()
     }
 
     /// Sets another deadline.
+    ///
+    /// Example: [`Timeout`].
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         // SAFETY: `sleep` is pinned with its `Timeout`.
         unsafe { self.map_unchecked_mut(|this| &mut this.sleep) }.reset(deadline);

@@ -1,6 +1,7 @@
 //! What the tests of several crates share: a time limit, events to wait for, counts of drops and of
-//! allocations, seeds, child processes.
+//! allocations, seeds, child processes, a platform for examples.
 
+mod board;
 pub mod counting;
 mod flag;
 

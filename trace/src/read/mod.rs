@@ -24,6 +24,8 @@ use crate::{
 };
 
 /// Why bytes are no trace.
+///
+/// Example: [`Trace`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -50,6 +52,39 @@ impl core::error::Error for ReadError {}
 /// A trace: what was recorded, in the order in which each worker did it.
 ///
 /// A damaged file is read as far as it goes: see [`damaged`](Self::damaged).
+///
+/// ```
+/// # #[cfg(feature = "alloc")]
+/// # {
+/// # use filch::{Event, WorkerId};
+/// # let recorder = filch_trace::Recorder::leaked(1, 16, 4);
+/// # let worker = Some(WorkerId::new(0));
+/// # recorder.record(None, Event::Wake(0x1000), || 1_000);
+/// # recorder.record(worker, Event::PollStart(0x1000), || 4_000);
+/// # recorder.record(worker, Event::PollEnd(0x1000), || 6_000);
+/// # recorder.record(worker, Event::End(0x1000), || 6_000);
+/// # recorder.record(worker, Event::Park, || 7_000);
+/// # let mut file = Vec::new();
+/// # recorder.dump(9_000, |_| {}, "an example", &mut |bytes| file.extend_from_slice(bytes));
+/// use filch_trace::read::{Class, Entry, Lane, Live, Name, ReadError, Trace, What};
+/// // `file`: a worker has polled a task, and sleeps.
+/// let trace = Trace::read(&file)?;
+/// assert!(trace.complete && trace.notes == ["an example"]);
+/// let lane: &Lane = &trace.lanes[0];
+/// assert_eq!(lane.entries[0], Entry { time: 4_000, what: What::PollStart { task: 0x1000 } });
+/// // Without a list of the tasks that lived, and of names.
+/// let urgent = |task: &&Live| task.class == Class::Urgent;
+/// assert_eq!(trace.tasks.iter().filter(urgent).count(), 0);
+/// let name: Option<&Name> = trace.name(1);
+/// assert!(name.is_none());
+///
+/// let story = trace.story();
+/// assert_eq!(story.delays(), [3_000]);
+/// println!("{}", trace.summary());
+/// assert!(matches!(Trace::read(b"no trace"), Err(ReadError::NoTrace)));
+/// # }
+/// # Ok::<(), filch_trace::read::ReadError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// When it was written, in nanoseconds of its clock.
@@ -71,6 +106,8 @@ pub struct Trace {
 }
 
 /// A ring.
+///
+/// Example: [`Trace`].
 #[derive(Clone, Debug, Default)]
 pub struct Lane {
     /// None for all contexts that are no workers.
@@ -86,6 +123,8 @@ pub struct Lane {
 }
 
 /// What happened, and when.
+///
+/// Example: [`Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// In nanoseconds of the trace's clock.
@@ -95,6 +134,8 @@ pub struct Entry {
 }
 
 /// What happened. Tasks are named by their addresses: two that lived one after the other may have the same.
+///
+/// Example: [`Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "as in `filch::Event`")]
@@ -115,6 +156,8 @@ pub enum What {
 }
 
 /// A task's class.
+///
+/// Example: [`Trace`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "as in `filch::Class`")]
 pub enum Class {
@@ -135,6 +178,8 @@ impl Class {
 }
 
 /// A task that lived when the trace was written.
+///
+/// Example: [`Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
     /// Its address.
@@ -148,6 +193,8 @@ pub struct Live {
 }
 
 /// What a task is called.
+///
+/// Example: [`Trace`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Name {
     /// Its name, or the type of its future.
@@ -198,6 +245,8 @@ impl fmt::Display for Name {
 
 impl Trace {
     /// Reads a trace: the first one in these bytes.
+    ///
+    /// Example: [`Trace`].
     ///
     /// # Errors
     /// [`ReadError`]. Damage is none: what cannot be understood is counted.
@@ -306,16 +355,22 @@ impl Trace {
     }
 
     /// What a task with this number is called; nothing if that is not known.
+    ///
+    /// Example: [`Trace`].
     pub fn name(&self, number: u16) -> Option<&Name> {
         self.names.get(&number)
     }
 
     /// What the tasks and the workers did, put together.
+    ///
+    /// Example: [`Trace`].
     pub fn story(&self) -> Story {
         teller::story(self)
     }
 
     /// What happened, as text: see [`Summary`].
+    ///
+    /// Example: [`Trace`].
     pub fn summary(&self) -> Summary {
         Summary::of(self)
     }

@@ -5,6 +5,38 @@ use std::vec::Vec;
 use super::Class;
 
 /// What happened, by tasks, polls and waits. Times are in nanoseconds of the trace's clock.
+///
+/// ```
+/// # #[cfg(feature = "alloc")]
+/// # {
+/// # use filch::{Event, WorkerId};
+/// # let recorder = filch_trace::Recorder::leaked(1, 16, 4);
+/// # let worker = Some(WorkerId::new(0));
+/// # recorder.record(None, Event::Wake(0x1000), || 1_000);
+/// # recorder.record(worker, Event::PollStart(0x1000), || 4_000);
+/// # recorder.record(worker, Event::PollEnd(0x1000), || 6_000);
+/// # recorder.record(worker, Event::End(0x1000), || 6_000);
+/// # recorder.record(worker, Event::Park, || 7_000);
+/// # let mut file = Vec::new();
+/// # recorder.dump(9_000, |_| {}, "an example", &mut |bytes| file.extend_from_slice(bytes));
+/// use filch_trace::read::{Cause, Poll, Sleep, Story, Task, Trace, Wait};
+/// // `file`: a worker has polled a task that a handler had woken, and sleeps.
+/// let trace = Trace::read(&file)?;
+/// let story: Story = trace.story();
+/// let task: &Task = &story.tasks[0];
+/// assert_eq!((task.address, task.polls, task.busy), (0x1000, 1, 2_000));
+/// let (wait, poll, sleep): (Wait, Poll, Sleep) = (story.waits[0], story.polls[0], story.sleeps[0]);
+/// assert_eq!((wait.by, wait.end), (Cause::Outside, Some(poll.start)));
+/// assert_eq!((sleep.worker, sleep.start), (0, 7_000));
+/// assert_eq!(story.delays(), [3_000]);
+/// // As text, for a report; the task has no name.
+/// assert_eq!(trace.label(task), "task 0x1000");
+/// assert_eq!(trace.title(task), "task 0x1000");
+/// assert_eq!(trace.place(task), "");
+/// assert_eq!(trace.by(&story, wait.by), "a context that is no worker");
+/// # }
+/// # Ok::<(), filch_trace::read::ReadError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Story {
     /// All tasks of which there is a record, in the order of their first ones.
@@ -22,6 +54,8 @@ pub struct Story {
 }
 
 /// A task.
+///
+/// Example: [`Story`].
 #[derive(Clone, Debug, Default)]
 pub struct Task {
     /// Its address.
@@ -49,6 +83,8 @@ pub struct Task {
 }
 
 /// What woke or spawned a task.
+///
+/// Example: [`Story`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A task, by its place in [`Story::tasks`].
@@ -62,6 +98,8 @@ pub enum Cause {
 }
 
 /// A poll.
+///
+/// Example: [`Story`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poll {
     /// The worker; none if the record is that of another context.
@@ -81,6 +119,8 @@ pub struct Poll {
 }
 
 /// A wait for a worker: from a spawn or a wake to a poll.
+///
+/// Example: [`Story`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The task's place in [`Story::tasks`].
@@ -100,6 +140,8 @@ pub struct Wait {
 }
 
 /// A worker's sleep.
+///
+/// Example: [`Story`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sleep {
     /// The worker.
@@ -148,6 +190,8 @@ pub(super) enum Doing {
 
 impl Story {
     /// The time from a spawn or a wake to the poll, of each wait that has ended, in ascending order, in nanoseconds.
+    ///
+    /// Example: [`Story`].
     pub fn delays(&self) -> Vec<u64> {
         let mut delays: Vec<_> = self
             .waits
