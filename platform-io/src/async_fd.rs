@@ -120,12 +120,34 @@ impl<T: AsFd> Async<T> {
     /// the beginning. The object begins as readable and writable, or, if it is not `ready`, as neither.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`from_nonblocking`](Self::from_nonblocking).
+    ///
+    /// ```
+    /// use std::{io::{Read, Write}, os::unix::net::UnixStream};
+    /// use filch_io::{Async, Direction, Ready};
+    /// let runtime = filch_io::builder().workers(1).build()?;
+    /// let (mut peer, stream) = UnixStream::pair()?;
+    /// stream.set_nonblocking(true)?;
+    /// // From outside of the runtime.
+    /// let stream = Async::register_on(runtime.handle(), stream, false)?;
+    /// assert!(!stream.readiness().ready.contains(Ready::READABLE));
+    /// peer.write_all(b"!")?;
+    /// runtime.block_on(async {
+    ///     let event = stream.wait_ready(Ready::READABLE).await?;
+    ///     core::future::poll_fn(|cx| stream.poll_wait_ready(cx, Direction::Read)).await?;
+    ///     assert_eq!(stream.get_ref().read(&mut [0; 8])?, 1);
+    ///     assert!(stream.get_ref().read(&mut [0; 8]).is_err());
+    ///     stream.clear(event) // the read would have blocked
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn register_on(handle: &Handle, io: T, ready: bool) -> io::Result<Self> {
         Ok(Self { source: Source::register_on(handle, io.as_fd(), ready)?, io })
     }
 
     /// What the file is ready for, as far as is known. Cost: one load.
+    ///
+    /// Example: [`Async::register_on`].
     pub fn readiness(&self) -> Event {
         self.source.readiness().get()
     }
@@ -138,6 +160,8 @@ impl<T: AsFd> Async<T> {
     ///
     /// # Cancel safety
     /// Dropping it loses nothing.
+    ///
+    /// Example: [`Async::register_on`].
     pub async fn wait_ready(&self, interest: Ready) -> io::Result<Event> {
         let event = self.source.readiness().ready(interest).await;
         self.source.check().map(|()| event)
@@ -146,7 +170,9 @@ impl<T: AsFd> Async<T> {
     /// As [`wait_ready`](Self::wait_ready), for poll-style callers: one task in each direction waits at a time, the last caller.
     ///
     /// # Errors
-    /// As there.
+    /// If the runtime has ended.
+    ///
+    /// Example: [`Async::register_on`].
     pub fn poll_wait_ready(
         &self,
         cx: &mut Context<'_>,
@@ -161,6 +187,8 @@ impl<T: AsFd> Async<T> {
     ///
     /// # Errors
     /// If the runtime has ended; those of the operating system, if the event is for writes.
+    ///
+    /// Example: [`Async::register_on`].
     pub fn clear(&self, event: Event) -> io::Result<()> {
         self.source.clear(self.io.as_fd(), event)
     }

@@ -197,6 +197,20 @@ impl Handle {
     ///
     /// # Panics
     /// With the closure's own panics.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// let runtime = filch_std::Runtime::builder().workers(1).nesting(0).build()?;
+    /// let handle = *runtime.handle();
+    /// let (send, receive) = mpsc::channel();
+    /// let waits = runtime.spawn(async move {
+    ///     // A replacement worker polls the task that sends.
+    ///     filch_std::spawn(async move { send.send(7) }).detach();
+    ///     handle.block_in_place(|| receive.recv())
+    /// });
+    /// assert_eq!(runtime.block_on(waits)?, Ok(7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn block_in_place<R>(&self, f: impl FnOnce() -> R) -> R {
         let mut f = Some(f);
         let mut output = None;

@@ -447,7 +447,14 @@ impl Builder {
         self
     }
 
-    /// As [`Config::spares`] (default: 8).
+    /// How many further workers there may be at a time: in the place of blocked ones, and threads that help while they wait (default: 8). A runtime
+    /// uses the memory of an ended one only if both have as many.
+    ///
+    /// ```
+    /// let runtime = filch_std::Runtime::builder().workers(1).spares(2).build()?;
+    /// assert_eq!(runtime.handle().slots(), 3);
+    /// # Ok::<(), filch_std::BuildError>(())
+    /// ```
     pub fn spares(mut self, slots: u16) -> Self {
         self.spares = slots;
         self.config = self.config.spares(slots);

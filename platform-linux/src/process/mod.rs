@@ -28,6 +28,12 @@ pub use self::{child::Child, command::Command};
 
 /// Takes a child of the standard library that nothing waits for. It is reaped once it has ended, by a later call of this or a
 /// later spawn.
+///
+/// ```
+/// let child = std::process::Command::new("true").spawn()?;
+/// filch_linux::process::adopt(child); // it leaves no zombie
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn adopt(child: std::process::Child) {
     orphans::reap();
     drop(orphans::Orphan::new(child));
