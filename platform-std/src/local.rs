@@ -48,7 +48,7 @@ use crate::{
 /// ```
 ///
 /// Everything of a [`Runtime`] works in it: [`spawn`](crate::spawn), also from other threads by the [`Handle`]; timers, I/O,
-/// [`spawn_blocking`](crate::spawn_blocking), whose pool is the only further threads; fork-join runs, which run in place. Wakes from
+/// [`spawn_blocking`](crate::spawn_blocking), whose pool is the only further threads of this crate (a host may have one of its own); fork-join runs, which run in place. Wakes from
 /// other threads end its sleep. Between two calls of `block_on` or `turn` nothing runs, and the tasks wait.
 ///
 /// While it lives its thread is in it, for functions as [`spawn`](crate::spawn), unless the thread is in another runtime.
