@@ -116,10 +116,11 @@ impl Rings {
 
     /// No worker listens any more. Cancels what is under way and waits until the kernel is done with it.
     pub(crate) fn end(&self) {
+        let deadline = Instant::now() + PATIENCE;
         for ring in &self.all {
             let state = core::mem::replace(&mut *ring.state(), State::Ended);
             if let State::Open(open) = state {
-                open.end();
+                open.end(deadline);
             }
         }
     }
@@ -145,8 +146,8 @@ enum State {
 
 /// A ring of the kernel.
 ///
-/// INV-ROOM: the completion queue has room for two completions of each flight, and there are no more: its own, and that of one
-/// request to cancel it. So no completion overflows.
+/// INV-ROOM: the completion queue has room for the completions of as many flights as there may be, and of as many requests to
+/// cancel. So none overflows.
 struct Open {
     uring: IoUring,
     /// By what the kernel returns as `user_data`. One stays until its completion is taken.
@@ -341,6 +342,10 @@ impl Open {
     }
 
     fn cancel(&mut self, key: usize) {
+        if self.cancels >= ROOM {
+            // It ends by itself.
+            return;
+        }
         let entry = opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL);
         // SAFETY: it leads to no memory.
         if unsafe { self.push(&entry) } {
@@ -374,11 +379,11 @@ impl Open {
     }
 
     /// The runtime has ended.
-    fn end(mut self: Box<Self>) {
+    fn end(mut self: Box<Self>, deadline: Instant) {
         let keys: Vec<usize> = self.flights.iter().map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.cancel(key));
-        let (begin, mut landed) = (Instant::now(), Landed::default());
-        while !self.flights.is_empty() && begin.elapsed() < PATIENCE {
+        let mut landed = Landed::default();
+        while !self.flights.is_empty() && Instant::now() < deadline {
             let pause = types::Timespec::new().nsec(100_000_000);
             let args = types::SubmitArgs::new().timespec(&pause);
             // It fails if the time is up.
@@ -417,7 +422,7 @@ mod tests {
 
     fn read(file: &Arc<std::fs::File>, len: usize) -> Read {
         let (file, buf) = (Arc::clone(file), vec![0; len]);
-        Read { file, buf, from: 0, to: len, at: Some(0), whole: false }
+        Read { file, buf, from: 0, at: Some(0), whole: false }
     }
 
     fn linux() -> &'static Linux {
