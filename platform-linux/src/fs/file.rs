@@ -182,10 +182,10 @@ impl File {
         usize::try_from(size).unwrap_or(0).min(1 << 30)
     }
 
-    /// Reads once into `buf[from..to]`, from there in the file.
-    pub(super) async fn fill(&self, buf: Vec<u8>, from: usize, to: usize) -> Moved {
+    /// Reads once into `buf[from..]`, from there in the file.
+    pub(super) async fn fill(&self, buf: Vec<u8>, from: usize) -> Moved {
         let (file, at) = (Arc::clone(&self.file), Some(from as u64));
-        perform(self.handle, Read { file, buf, from, to, at, whole: false }).await
+        perform(self.handle, Read { file, buf, from, at, whole: false }).await
     }
 
     async fn read(&self, mut buf: Vec<u8>, offset: u64, whole: bool) -> Moved {
@@ -193,7 +193,7 @@ impl File {
         loop {
             let at = Some(offset.saturating_add(from as u64));
             let result;
-            let read = Read { file: Arc::clone(&self.file), buf, from, to: len, at, whole };
+            let read = Read { file: Arc::clone(&self.file), buf, from, at, whole };
             (result, buf) = perform(self.handle, read).await;
             let n = match result {
                 Ok(n) => n,
@@ -328,7 +328,7 @@ impl File {
         Ok(Self::new(self.file.try_clone()?, self.handle))
     }
 
-    async fn with<T: Send + 'static>(
+    pub(super) async fn with<T: Send + 'static>(
         &self,
         f: impl FnOnce(&fs::File) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {

@@ -58,8 +58,8 @@
 //! | writes, [`File::sync_all`] | as reads | the kernel may use a thread of its own |
 //! | anything else | as reads | on the pool |
 //!
-//! If the kernel refuses io_uring (an older one, a sandbox, a setting of the system), or more than 512 operations are under way
-//! in one ring, the pool does the work, and nothing else is different.
+//! [`read`] leaves files from 256 KiB on to the pool. If the kernel refuses io_uring (an older one, a sandbox, a setting of the
+//! system), or more than 512 operations are under way in one ring, the pool does the work, and nothing else is different.
 //!
 //! All functions belong to the runtime that the calling thread is in, and fail outside of one. If the runtime ends, operations on the
 //! pool that have not begun fail, those that have begun go on to their end; operations in a ring are cancelled, and the end waits for
@@ -74,7 +74,10 @@ mod paths;
 pub(crate) mod ring;
 mod stream;
 
-use std::{io, path::Path};
+use std::{
+    io::{self, Read as _},
+    path::Path,
+};
 
 use filch_std::Handle;
 
@@ -143,23 +146,27 @@ pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
         return operation::on_thread(handle, move || std::fs::read(path)).await?;
     }
     let file = File::open(path).await?;
-    // One byte more finds the end without another read, if the size is right. Some files have none: those of `/proc`.
-    let mut buf = vec![0; file.size_hint().saturating_add(1).max(4096)];
+    let size = file.size_hint();
+    if size >= operation::LONG {
+        // A ring would hand it to a thread too, of the kernel: see bench/README.md.
+        let all = |mut file: &std::fs::File| {
+            let mut buf = Vec::new();
+            file.read_to_end(&mut buf).map(|_| buf)
+        };
+        return file.with(all).await;
+    }
+    // Some files have no size: those of `/proc`.
+    let mut buf = vec![0; (size + 1).max(4096)];
     let mut len = 0;
     loop {
-        // Pieces that are copied here, without a thread; other tasks have their turn in between.
-        let to = buf.len().min(len + operation::LONG - 1);
         let n;
-        (n, buf) = file.fill(buf, len, to).await;
+        (n, buf) = file.fill(buf, len).await;
         match n? {
             0 => break,
             n => len += n,
         }
         if len == buf.len() {
             buf.resize(len.saturating_mul(2), 0);
-        }
-        if len == to {
-            filch_std::yield_now().await;
         }
     }
     buf.truncate(len);

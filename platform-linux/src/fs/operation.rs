@@ -75,13 +75,11 @@ impl<T> Drop for Call<T> {
 /// The buffer, and what became of it.
 pub(super) type Moved = (io::Result<usize>, Vec<u8>);
 
-/// Reads into `buf[from..to]`, once or (if `whole`) until it is full or the file ends.
+/// Reads into `buf[from..]`, once or (if `whole`) until it is full or the file ends.
 pub(super) struct Read {
     pub(super) file: Arc<fs::File>,
     pub(super) buf: Vec<u8>,
     pub(super) from: usize,
-    /// At most `buf.len()`.
-    pub(super) to: usize,
     /// `None`: at the file's position, which moves.
     pub(super) at: Option<u64>,
     pub(super) whole: bool,
@@ -121,7 +119,7 @@ unsafe impl Operation for Read {
     type Output = Moved;
 
     fn block(mut self) -> Moved {
-        let buf = &mut self.buf[self.from..self.to];
+        let buf = &mut self.buf[self.from..];
         let result = steps(buf.len(), self.whole, |done| match self.at {
             Some(at) => self.file.read_at(&mut buf[done..], at.saturating_add(done as u64)),
             None => (&*self.file).read(&mut buf[done..]),
@@ -135,7 +133,7 @@ unsafe impl Operation for Read {
 
     #[cfg(feature = "io-uring")]
     fn entry(&mut self) -> Option<squeue::Entry> {
-        let buf = &mut self.buf[self.from..self.to];
+        let buf = &mut self.buf[self.from..];
         let read = opcode::Read::new(Fd(self.file.as_raw_fd()), buf.as_mut_ptr(), count(buf.len()));
         Some(flagged(read.offset(offset(self.at)?).build(), buf.len()))
     }

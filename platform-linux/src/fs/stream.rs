@@ -163,8 +163,7 @@ impl AsyncRead for File {
             let mut buffer = stream.take_buffer();
             buffer.resize(buf.len().min(PIECE), 0);
             let file = Arc::clone(file);
-            let to = buffer.len();
-            let read = Read { file, buf: buffer, from: 0, to, at: None, whole: false };
+            let read = Read { file, buf: buffer, from: 0, at: None, whole: false };
             *stream.work() = Some(Work::Read(Box::pin(perform(handle, read))));
         }
     }
