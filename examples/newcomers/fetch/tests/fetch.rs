@@ -77,8 +77,8 @@ fn at_most_so_many_at_a_time() {
 
 #[test]
 fn failures_are_told() {
-    // No longer listened to.
-    let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // No longer listened to, at an address that no other test listens at.
+    let addr = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
     for program in PROGRAMS {
         let (output, said) = run(program, &[&format!("http://{addr}/")]);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
