@@ -213,7 +213,7 @@ pub fn pause() {
     match expect_current().0.clock {
         Some(clock) => clock.pause(),
         None => panic!(
-            "this runtime's clock cannot be stopped: build the runtime with `Builder::build_pausable`"
+            "this runtime's clock cannot be stopped: build the runtime with `Builder::build_pausable`, or give the test the option `paused`"
         ),
     }
 }
