@@ -414,11 +414,15 @@ mod tests {
         }
     }
 
+    /// The hosts of all tests stay, as those of runtimes do: a search for leaks finds them here.
+    static DRIVERS: Mutex<Vec<&'static Driver>> = Mutex::new(Vec::new());
+
     /// A source of a host that is watched so.
     fn noted(mode: Mode) -> (Arc<Noted>, Source) {
         let noted = Arc::new(Noted::default());
         let driver: &'static Driver =
             Box::leak(Box::new(Driver::new(Arc::clone(&noted) as _, mode)));
+        DRIVERS.lock().unwrap().push(driver);
         let (key, entry) = driver.sources().insert().unwrap();
         (noted, Source { driver, entry, key, life: 0, write: AtomicBool::new(false) })
     }
