@@ -69,7 +69,7 @@ fn a_scope_ends_after_its_tasks() {
                     if i % 4 == 1 {
                         let _ = task.join();
                     } else if i % 4 == 2 {
-                        core::mem::forget(task);
+                        drop(task);
                     }
                 }
                 assert!(!panics, "on purpose");
@@ -78,6 +78,23 @@ fn a_scope_ends_after_its_tasks() {
         assert_eq!(ended.load(SeqCst), tasks);
         assert_eq!(outcome.is_err(), panics);
     }
+}
+
+#[test]
+fn handles_that_are_leaked_end_no_scope_early() {
+    let _watchdog = watchdog();
+    let rt = runtime(2);
+    let (value, ended) = (AtomicBool::new(true), AtomicUsize::new(0));
+    rt.handle().scope(|scope| {
+        for _ in 0..20 {
+            core::mem::forget(scope.spawn(async {
+                yield_now().await;
+                assert!(value.load(SeqCst));
+                ended.fetch_add(1, SeqCst);
+            }));
+        }
+    });
+    assert_eq!(ended.into_inner(), 20);
 }
 
 #[test]
