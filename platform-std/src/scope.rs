@@ -62,7 +62,8 @@ impl Handle {
     /// let runtime = filch_std::Runtime::new().unwrap();
     /// runtime.handle().scope(|scope| {
     ///     let too_short = String::from("of the closure");
-    ///     scope.spawn(async { println!("{too_short}") });
+    ///     let borrowed = &too_short;
+    ///     scope.spawn(async move { println!("{borrowed}") });
     /// });
     /// ```
     ///

@@ -148,19 +148,19 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// use filch::{BuildError, Config, Scheduler, Slots, WorkerSlot, parts::All};
     ///
     /// /// The slots of a program that knows its number of cores when it starts.
-    /// struct Cores(&'static [WorkerSlot]);
+    /// struct Cores(Box<[WorkerSlot]>);
     /// // SAFETY: always the same slots, which no other code has.
     /// unsafe impl Slots<256> for Cores {
     ///     type Parts = All;
     ///     fn slots(&self) -> &[WorkerSlot] {
-    ///         self.0
+    ///         &self.0
     ///     }
     /// }
     ///
-    /// let slots: Vec<WorkerSlot> = (0..3).map(|_| WorkerSlot::new()).collect();
-    /// let executor = Scheduler::over(Board, Config::new(), Cores(slots.leak()))?;
+    /// let slots = (0..3).map(|_| WorkerSlot::new()).collect();
+    /// let executor = Scheduler::over(Board, Config::new(), Cores(slots))?;
     /// assert_eq!(executor.workers(), 3);
-    /// let none = Scheduler::over(Board, Config::new(), Cores(&[]));
+    /// let none = Scheduler::over(Board, Config::new(), Cores(Box::new([])));
     /// assert_eq!(none.err(), Some(BuildError::ZeroWorkers));
     /// # Ok::<(), BuildError>(())
     /// ```
