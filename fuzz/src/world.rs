@@ -315,7 +315,9 @@ async fn steps(world: Rc<World>, seen: Rc<Seen>, me: usize, script: Vec<Do>) -> 
                 judge(other, &world.seen(other), handle.await);
                 seen.joins.set(None);
             }
-            Do::LocalChild => world.spawn_local_child(seen.pin.is_some() || world.executor.workers() == 1),
+            Do::LocalChild => {
+                world.spawn_local_child(seen.pin.is_some() || world.executor.workers() == 1)
+            }
             Do::Panic => {
                 seen.panicked.set(true);
                 // Without the hook, which would end a fuzzer.
