@@ -7,7 +7,7 @@ use crate::{
     atomic::{AtomicU32, Ordering},
     memory::slab::Slab,
     parts::{Parts, Switch},
-    platform::{Platform, WorkerId},
+    platform::{Platform, WorkerId, WorkerSet},
     task::{
         coop::{counts, exhaust},
         executor_ref::{Caller, Current, TaskExecutor, Waiter},
@@ -64,8 +64,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
         Scheduler::dismiss_local(self);
     }
 
-    fn workers(&'static self) -> usize {
-        Scheduler::workers(self)
+    fn admit_held(&'static self, set: WorkerSet) -> bool {
+        Scheduler::admit_held(self, set)
+    }
+
+    fn dismiss_held(&'static self, first: WorkerId) {
+        Scheduler::dismiss_held(self, first);
     }
 
     fn budget(&'static self) -> Option<NonNull<Cell<u32>>> {

@@ -91,6 +91,8 @@ pub struct Scheduler<P: Platform, S: Slots<RING>, const RING: usize = 256> {
     pub(crate) census: Census<S::Parts>,
     /// How many spare slots have ever been in use. These are the first ones.
     pub(super) spares: AtomicU32,
+    /// How many workers are asked to leave: those with the highest numbers.
+    pub(super) retired: Kept<AtomicU32, Cores<S, RING>>,
     pub(crate) watchdog: Watchdog,
     /// Where the search for a wheel begins, for the next timer from outside.
     pub(crate) turn: AtomicU32,
@@ -184,6 +186,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 gate: Gate::new(),
                 census: Census::new(),
                 spares: AtomicU32::new(0),
+                retired: Kept::new(AtomicU32::new(0)),
                 watchdog: Watchdog::new(),
                 turn: AtomicU32::new(0),
                 broadcasts: Broadcasts::new(),
@@ -220,7 +223,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         &self.platform.0
     }
 
-    /// How many workers can enter, not counting spare slots.
+    /// How many workers can enter, not counting spare slots, and those that [`resize`](Self::resize) has asked to leave included.
     ///
     /// Example: [`Scheduler`].
     pub fn workers(&self) -> usize {

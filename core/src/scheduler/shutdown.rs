@@ -156,6 +156,7 @@ where
             self.config.change(config);
         }
         self.census.reset();
+        self.restore();
         self.gate.outside.fetch_and(!CLOSED, Ordering::AcqRel);
         true
     }

@@ -10,6 +10,7 @@ use super::{
     bell::Bell,
     broadcasts::Mark,
     classes::{Marks, OwnClasses},
+    door::Door,
     duties::Duties,
     pace::Pace,
     rng::Rng,
@@ -72,6 +73,8 @@ pub(crate) struct Shared<F: Parts> {
     pub(crate) bits: Kept<AtomicWord, F::Cores>,
     /// What others saw of this one.
     pub(crate) seen: Kept<Seen, F::Watchdog>,
+    /// Whether the worker is to stay.
+    pub(crate) door: Kept<Door, F::Cores>,
 }
 
 /// What the owner writes and others read.
@@ -144,6 +147,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
                     bell: Bell::new(),
                     bits: Kept::new(AtomicWord::new(0)),
                     seen: Kept::new(Seen::new()),
+                    door: Kept::new(Door::new()),
                 }),
                 wheel: Apart::new(Kept::new(Wheel::new())),
                 inbox: Inbox::new(),

@@ -155,9 +155,10 @@ impl TaskExecutor for Bare {
         None
     }
     fn dismiss_local(&'static self) {}
-    fn workers(&'static self) -> usize {
-        1
+    fn admit_held(&'static self, _: WorkerSet) -> bool {
+        true
     }
+    fn dismiss_held(&'static self, _: WorkerId) {}
     fn budget(&'static self) -> Option<NonNull<Cell<u32>>> {
         None
     }
