@@ -39,14 +39,15 @@ impl Door {
 
     /// Asks the worker to leave.
     pub(crate) fn shut(&self) {
-        // Ordering: the notice to the worker's park word follows, and publishes it.
-        self.0.fetch_or(SHUT, Ordering::Relaxed);
+        // Ordering: AcqRel pairs with itself and with that in `open`: of two contexts that set the door, the later one sees what the
+        // earlier one has done before. The worker sees it by the notice to its park word, which follows.
+        self.0.fetch_or(SHUT, Ordering::AcqRel);
     }
 
     /// The worker is to stay, or to come back.
     pub(crate) fn open(&self) {
-        // Ordering: the caller's fence follows.
-        self.0.fetch_and(!SHUT, Ordering::Relaxed);
+        // Ordering: as in `shut`.
+        self.0.fetch_and(!SHUT, Ordering::AcqRel);
     }
 
     pub(crate) fn is_open(&self) -> bool {

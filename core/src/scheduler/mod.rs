@@ -35,6 +35,8 @@ mod models_jobs;
 #[cfg(all(test, filch_loom))]
 mod models_listen;
 #[cfg(all(test, filch_loom))]
+mod models_resize;
+#[cfg(all(test, filch_loom))]
 mod models_single;
 #[cfg(all(test, filch_loom))]
 mod models_watch;

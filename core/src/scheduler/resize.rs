@@ -9,8 +9,6 @@
 //! sees the other, and if both do, one of two contexts finds the slot taken.
 
 use super::{
-    context::Worker,
-    door::Door,
     error::ResizeError,
     executor::Scheduler,
     slot::{OFFLINE, Slots},
@@ -87,12 +85,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// doors are as the last number says.
     fn set_active(&self, workers: usize) {
         let Some(retired) = self.retired.get() else { return };
-        // Ordering: Release pairs with the Acquire below: a context that finds another's number sets its doors after that one's first.
-        retired.store((self.workers() - workers) as u32, Ordering::Release);
+        // Ordering: published by the doors: a context that sets one after this one has sees the number.
+        retired.store((self.workers() - workers) as u32, Ordering::Relaxed);
         let mut set = usize::MAX;
         while set != self.active() {
-            // Ordering: see above.
-            set = self.workers() - retired.load(Ordering::Acquire) as usize;
+            set = self.active();
             for (i, slot) in self.regular().iter().enumerate() {
                 let Some(door) = slot.shared.door.get() else { return };
                 if i < set {
@@ -103,17 +100,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                     self.unpark(WorkerId::new(i as u16));
                 }
             }
-            // Ordering: the doors come before the next look at the number; and pairs with the fence in `is_wanted`.
-            fence(Ordering::SeqCst);
         }
     }
 
     /// Has all active workers started that are offline.
     fn start_active(&'static self) -> Result<(), ResizeError> {
         let mut outcome = Ok(());
+        // Ordering: pairs with the fence in `tell_if_closing`: either the worker is seen offline here, or it sees its door open.
+        fence(Ordering::SeqCst);
         for (i, slot) in self.regular().iter().enumerate() {
             let Some(door) = slot.shared.door.get() else { break };
-            // Ordering: after the fence in `set_active`, which pairs with the one in `is_wanted`.
+            // Ordering: see above.
             let is_missing = slot.shared.status.load(Ordering::Relaxed) == OFFLINE;
             if is_missing && door.is_open() && !door.call() {
                 if let Err(refused) = self.start(WorkerId::new(i as u16)) {
@@ -126,8 +123,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Whether the worker, which has just gone offline in the calling context, is to come back.
     pub(super) fn is_wanted(&self, id: WorkerId) -> bool {
-        // Ordering: pairs with the fence in `set_active`: either the door is seen open here, or the worker is seen offline there.
-        fence(Ordering::SeqCst);
+        // Ordering: after the fence in `tell_if_closing`, which pairs with the one in `start_active`: either the door is seen open here, or the
+        // worker is seen offline there.
         let door = self.regular().get(id.index()).and_then(|slot| slot.shared.door.get());
         door.is_some_and(|door| door.is_open() && !self.gate.is_stopped())
     }
@@ -142,17 +139,5 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The executor begins anew, with all workers.
     pub(super) fn restore(&self) {
         self.set_active(self.workers());
-    }
-}
-
-impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// Whether the worker is to leave, and may: it is in its own loop, and no task keeps it. Its next passes come to no task then.
-    pub(crate) fn retires(&self) -> bool {
-        let slot = self.slot();
-        let may = slot.shared.door.get().is_some_and(Door::lets_go)
-            && !slot.is_at_work()
-            && slot.local.locals.get() == 0;
-        slot.local.duties.sets_out(may);
-        may
     }
 }

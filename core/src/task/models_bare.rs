@@ -155,7 +155,7 @@ impl TaskExecutor for Bare {
         None
     }
     fn dismiss_local(&'static self) {}
-    fn admit_held(&'static self, _: WorkerSet) -> bool {
+    fn admit_held(&'static self, _: crate::platform::WorkerSet) -> bool {
         true
     }
     fn dismiss_held(&'static self, _: WorkerId) {}
