@@ -44,6 +44,7 @@ macro_rules! knobs {
 
 knobs! {
     workers(n: usize);
+    max_workers(most: usize);
     name(name: impl Into<String>);
     stack_size(bytes: usize);
     stealing(on: bool);

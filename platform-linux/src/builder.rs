@@ -65,6 +65,7 @@ macro_rules! knobs {
 
 knobs! {
     workers(n: usize);
+    max_workers(most: usize);
     name(name: impl Into<String>);
     name_fn(f: impl Fn(ThreadRole) -> String + Send + Sync + 'static);
     affinity(affinity: Affinity);

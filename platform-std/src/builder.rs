@@ -106,6 +106,8 @@ impl fmt::Debug for WakeFn {
 #[derive(Clone, Debug)]
 pub struct Builder {
     workers: Option<usize>,
+    /// See [`Builder::max_workers`].
+    pub(crate) room: usize,
     spares: u16,
     name: String,
     namer: Option<Namer>,
@@ -132,6 +134,7 @@ impl Builder {
     pub(crate) fn new() -> Self {
         Self {
             workers: None,
+            room: 0,
             spares: SPARES,
             name: "filch".into(),
             namer: None,

@@ -3,6 +3,8 @@
 use core::fmt;
 use std::{ffi::OsString, io};
 
+use crate::resize::ResizeError;
+
 /// The calling thread is in no runtime.
 ///
 /// ```
@@ -70,6 +72,18 @@ impl core::error::Error for BuildError {
         match self {
             Self::Thread(error) | Self::Host(error) => Some(error),
             _ => None,
+        }
+    }
+}
+
+impl From<ResizeError> for BuildError {
+    fn from(error: ResizeError) -> Self {
+        match error {
+            ResizeError::ZeroWorkers => Self::ZeroWorkers,
+            ResizeError::TooManyWorkers(most) => Self::TooManyWorkers(most),
+            ResizeError::Thread(error) => Self::Thread(error),
+            // Of a runtime that begins, it is neither.
+            ended => Self::Thread(io::Error::other(ended.to_string())),
         }
     }
 }

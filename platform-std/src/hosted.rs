@@ -31,6 +31,7 @@ use crate::{
     host::Host,
     long_poll::LongPoll,
     panics::{self, lock, quietly},
+    resize::Resizes,
     sinks::Sinks,
     thread_config::{Dress, ThreadRole},
     wake_hook::WakeHook,
@@ -60,6 +61,7 @@ pub(crate) struct Hosted<H> {
     pub(crate) publishers: Mutex<Option<Vec<filch::AbortHandle>>>,
     /// Why the last thread could not be started.
     pub(crate) refused: Mutex<Option<io::Error>>,
+    pub(crate) resizes: Resizes,
     /// What the wake of a worker calls, in a runtime of one thread.
     pub(crate) on_wake: WakeHook<OnWake>,
 }
@@ -80,6 +82,7 @@ impl<H: Host> Hosted<H> {
             #[cfg(feature = "metrics")]
             publishers: Mutex::default(),
             refused: Mutex::new(None),
+            resizes: Resizes::default(),
             on_wake: WakeHook::none(),
         }
     }

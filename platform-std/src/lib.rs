@@ -70,6 +70,7 @@ pub mod prometheus;
 mod publish;
 #[cfg(feature = "recorder")]
 mod recording;
+mod resize;
 mod runtime;
 mod scope;
 mod shared;
@@ -119,6 +120,7 @@ pub use crate::{
     metrics::{IoMetrics, Metrics},
     panics::{contain, payload, resume},
     pausable::Pausable,
+    resize::ResizeError,
     runtime::{Runtime, Survivors},
     scope::{ScopedHandle, TaskScope, scope},
     task::{Activity, LastWake, Task, WokenBy},

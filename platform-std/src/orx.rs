@@ -93,7 +93,7 @@ impl ThreadPool for OrxPool {
     }
 
     fn max_num_threads(&self) -> NonZeroUsize {
-        NonZeroUsize::new(self.handle.workers()).unwrap_or(NonZeroUsize::MIN)
+        NonZeroUsize::new(self.handle.active_workers()).unwrap_or(NonZeroUsize::MIN)
     }
 }
 

@@ -24,6 +24,7 @@ use crate::{
     host::Host,
     metrics::{Begin, Metrics},
     panics::lock,
+    resize::ResizeError,
     runtime::Shared,
     thread_config::Dress,
 };
@@ -172,6 +173,14 @@ impl<H: Host> Core for Shared<H> {
 
     fn workers(&self) -> usize {
         self.executor.workers()
+    }
+
+    fn active(&self) -> usize {
+        self.executor.active()
+    }
+
+    fn resize(&'static self, workers: usize) -> Result<(), ResizeError> {
+        self.set_workers(workers)
     }
 
     fn slots(&self) -> usize {
