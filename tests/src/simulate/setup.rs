@@ -26,6 +26,8 @@ pub(super) struct Setup {
     pub(super) dice: Dice,
     /// Whether workers go offline and come back.
     pub(super) come_and_go: bool,
+    /// Whether the executor is resized now and then.
+    pub(super) resizes: bool,
     /// How often, of 256, a call of the platform switches fibers.
     pub(super) preempt: u32,
     /// How often, of 256, the fiber that stopped goes on.
@@ -63,6 +65,7 @@ impl Setup {
             rounds: None,
             trace: options.trace,
             file: options.file.clone(),
+            resizes: options.faults.contains(Fault::Resize) && rng.u8(..3) == 0,
             rng,
         }
     }
