@@ -89,7 +89,7 @@ fn places() -> &'static [Place; 4] {
     };
     PLACES.get_or_init(|| {
         [
-            place(1, quiet().lifo_cap(0)),
+            place(1, quiet().lifo_cap(0).budget(3)),
             place(3, quiet()),
             place(2, quiet().stealing(false)),
             place(3, Config::new()),

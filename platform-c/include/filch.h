@@ -261,6 +261,8 @@ typedef struct filch_entry {
 typedef struct filch_config {
     // Whether idle workers steal (default: true). Without it each worker keeps what was woken on it.
     bool stealing;
+    // How many ready operations a task may do in one poll before it gives way (default: 128; at least 1).
+    uint16_t budget;
     // How many polls in a row may come from the LIFO slot, in which the task that was woken last waits (default: 3; 0: none).
     uint32_t lifo_cap;
     // How often an idle worker looks for work again before it sleeps, at most (default: 32; 0 for kernels that want it).
@@ -522,7 +524,7 @@ filch_status filch_config_init(struct filch_config *config);
 //
 // FILCH_OK. FILCH_ENULL: a pointer, or one of the first five functions of the platform, or only one of `block` and `unblock`.
 // FILCH_EABI: `platform->abi`. FILCH_EALIGN, FILCH_ESMALL: the memory. FILCH_EWORKERS: 0, or more than FILCH_MAX_WORKERS.
-// FILCH_EINVAL: one timeout of the watchdog is 0 and the other is not. FILCH_ECONTEXT: in a handler. FILCH_EALREADY: it was
+// FILCH_EINVAL: one timeout of the watchdog is 0 and the other is not, or the budget is 0. FILCH_ECONTEXT: in a handler. FILCH_EALREADY: it was
 // initialised before.
 filch_status filch_init(struct filch_executor *executor,
                         const struct filch_platform *platform,

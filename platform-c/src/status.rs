@@ -82,7 +82,7 @@ impl From<BuildError> for filch_status {
     fn from(error: BuildError) -> Self {
         match error {
             BuildError::ZeroWorkers | BuildError::TooManyWorkers(_) => FILCH_EWORKERS,
-            BuildError::WatchdogNeverSleeps => FILCH_EINVAL,
+            BuildError::WatchdogNeverSleeps | BuildError::ZeroBudget => FILCH_EINVAL,
             _ => FILCH_EBUG,
         }
     }

@@ -75,6 +75,7 @@ knobs! {
     classes(on: bool);
     background_share(n: u32);
     lifo_cap(polls: u32);
+    budget(units: u16);
     spin_rounds(rounds: u32);
     watchdog(timeouts: Option<(Duration, Duration)>);
     park_timeout(longest: Option<Duration>);

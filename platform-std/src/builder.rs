@@ -92,6 +92,7 @@ impl fmt::Debug for WakeFn {
 ///     .classes(true)
 ///     .background_share(8)
 ///     .lifo_cap(2)
+///     .budget(64)
 ///     .spin_rounds(0)
 ///     .park_timeout(Some(ms(500)))
 ///     .watchdog(Some((ms(1), ms(20))))
@@ -262,6 +263,14 @@ impl Builder {
     /// Example: [`Builder`].
     pub fn lifo_cap(mut self, polls: u32) -> Self {
         self.config = self.config.lifo_cap(polls);
+        self
+    }
+
+    /// As [`Config::budget`]: how many ready operations a task, or the future of a [`block_on`](crate::block_on), may do in one poll before it
+    /// gives way (default: 128; zero is [`BuildError::ZeroBudget`]).
+    /// Example: [`Builder`].
+    pub fn budget(mut self, units: u16) -> Self {
+        self.config = self.config.budget(units);
         self
     }
 

@@ -212,7 +212,7 @@ pub unsafe trait Platform: Sync + 'static {
     }
 
     /// The budget of a future that the calling thread polls without being a worker, in a `block_on` of the platform.
-    /// The platform sets the number to [`BUDGET`](crate::BUDGET) before each poll and to `u32::MAX` after it;
+    /// The platform sets the number to [`Spawner::poll_budget`](crate::Spawner::poll_budget) before each poll and to `u32::MAX` after it;
     /// operations count it down. The default is `None`: no limit.
     ///
     /// Example: [`Platform`].

@@ -76,12 +76,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
         match self.current() {
             Some((_, slot)) if !slot.local.frame.get().is_null() => {
                 if self.must_give_way(slot) {
-                    exhaust(&slot.local.budget);
+                    exhaust(&slot.local.budget, slot.local.units.get().into());
                 }
                 Some(NonNull::from(&slot.local.budget))
             }
             _ => self.platform.budget(),
         }
+    }
+
+    fn units(&'static self) -> u32 {
+        self.config.budget().into()
     }
 
     fn count_forced_yield(&'static self) {

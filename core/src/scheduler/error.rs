@@ -17,6 +17,8 @@ pub enum BuildError {
     TooManyWorkers(usize),
     /// [`Config::watchdog`](crate::Config::watchdog) with a timeout of zero, which would keep a core busy.
     WatchdogNeverSleeps,
+    /// [`Config::budget`](crate::Config::budget) of zero: no task would come further.
+    ZeroBudget,
 }
 
 impl fmt::Display for BuildError {
@@ -25,6 +27,7 @@ impl fmt::Display for BuildError {
             Self::ZeroWorkers => f.write_str("an executor needs at least one worker"),
             Self::TooManyWorkers(max) => write!(f, "an executor has at most {max} workers"),
             Self::WatchdogNeverSleeps => f.write_str("a timeout of the watchdog is zero"),
+            Self::ZeroBudget => f.write_str("a budget of zero lets no task come further"),
         }
     }
 }

@@ -50,7 +50,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Nested<P, S, RING> {
             accepting,
             _batch: batch,
             // Others run meanwhile, so the poll below goes on with a new budget. A budget without a limit stays one.
-            budget: renewed(slot.local.budget.get()),
+            budget: renewed(slot.local.budget.get(), slot.local.units.get().into()),
             in_poll,
         }
     }

@@ -100,6 +100,8 @@ pub(crate) struct Local<F: Parts> {
     /// Polls in a row from the LIFO slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) budget: Cell<u32>,
+    /// The budget with which each poll begins: the executor's, beside what a poll writes anyway.
+    pub(crate) units: Cell<u16>,
     pub(crate) frame: Cell<*const Frame>,
     pub(crate) depth: Cell<u32>,
     /// Local tasks alive on this worker.
@@ -390,6 +392,7 @@ impl<F: Parts> Local<F> {
             duties: Duties::new(),
             streak: Cell::new(0),
             budget: Cell::new(0),
+            units: Cell::new(0),
             frame: Cell::new(null()),
             depth: Cell::new(0),
             locals: Cell::new(0),

@@ -15,7 +15,6 @@ use crate::{
     parts::{Parts, Switch},
     platform::{Panic, Platform, WorkerId, ward::Ward, worker::Enter},
     task::{
-        coop::BUDGET,
         executor_ref::Frame,
         header::{Header, Ready},
         run::{self, Guard, Polled},
@@ -191,7 +190,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let task = ready.as_ptr();
         let frame = Frame::new(task, local.frame.get());
         local.frame.set(&frame);
-        local.budget.set(BUDGET);
+        local.budget.set(local.units.get().into());
         if let Some(pace) = local.pace.get() {
             if !pace.is_in_stretch() {
                 self.begin_stretch(pace);

@@ -158,6 +158,8 @@ operations! {
     fn dismiss_held(first: WorkerId);
     /// The budget of the poll that the calling context is in, if it is in one.
     fn budget() -> Option<NonNull<Cell<u32>>>;
+    /// The units with which a poll begins.
+    fn units() -> u32;
     /// That budget has refused an operation.
     fn count_forced_yield();
     /// As what the calling context waits for a task.

@@ -162,6 +162,9 @@ impl TaskExecutor for Bare {
     fn budget(&'static self) -> Option<NonNull<Cell<u32>>> {
         None
     }
+    fn units(&'static self) -> u32 {
+        crate::BUDGET
+    }
     fn count_forced_yield(&'static self) {}
     fn waiter(&'static self) -> Waiter {
         Waiter::Thread

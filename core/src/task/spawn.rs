@@ -326,6 +326,7 @@ impl Spawner {
     /// # static TASKS: TaskPool<512, 8> = TaskPool::new();
     /// async fn copy(on: Spawner) -> u8 {
     ///     on.consume_budget().await;
+    ///     assert_eq!(on.poll_budget(), filch::BUDGET);
     ///     let byte = poll_fn(|cx| on.budgeted(cx, |_| Poll::Ready(7))).await;
     ///     on.unconstrained(async { byte }).await
     /// }
@@ -336,6 +337,13 @@ impl Spawner {
     /// ```
     pub fn consume_budget(self) -> ConsumeBudget {
         ConsumeBudget(Some(self.executor))
+    }
+
+    /// The units with which each poll of this executor's tasks begins: [`Config::budget`](crate::Config::budget). From any context.
+    ///
+    /// Example: [`consume_budget`](Self::consume_budget).
+    pub fn poll_budget(self) -> u32 {
+        self.executor.units()
     }
 
     /// The function [`budgeted`](crate::budgeted) for tasks of this executor, whatever waker polls them.
