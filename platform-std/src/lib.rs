@@ -72,6 +72,7 @@ mod publish;
 mod recording;
 mod runtime;
 mod scope;
+mod seat;
 mod shared;
 mod sinks;
 mod stable;
