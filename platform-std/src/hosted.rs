@@ -3,7 +3,7 @@
 
 use core::{
     cell::Cell,
-    ptr::NonNull,
+    ptr::{NonNull, null},
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
@@ -25,7 +25,7 @@ use crate::{
     blocking::{KEEP_ALIVE, Pool},
     clock::{Busy, Hold},
     context::{self, Handle},
-    fork,
+    entry, fork,
     host::Host,
     long_poll::LongPoll,
     panics::{self, lock, quietly},
@@ -231,6 +231,19 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     #[inline]
     fn reactor(&self) -> Option<&dyn Reactor> {
         self.host.reactor()
+    }
+
+    #[inline]
+    fn nest(&self) -> *const () {
+        self.handle.get().map_or(null(), |here| entry::nest(*here))
+    }
+
+    #[inline]
+    fn unnest(&self, before: *const ()) {
+        if let Some(here) = self.handle.get() {
+            // SAFETY: the core pairs the calls.
+            unsafe { entry::unnest(*here, before) };
+        }
     }
 
     fn errand(&self) -> Option<fn()> {
