@@ -42,10 +42,12 @@ impl Latch {
         Self { set: AtomicBool::new(false), waiter }
     }
 
-    /// A latch of a thread that is known to be that worker.
-    pub fn of(handle: Handle, worker: usize) -> Self {
-        let waiter = Waiter::Worker(handle, WorkerId::new(worker as u16));
-        Self { set: AtomicBool::new(false), waiter }
+    /// A latch of the calling thread, which waits for what this runtime does: as the runtime's worker, if it is one.
+    pub fn on(handle: Handle) -> Self {
+        match handle.worker() {
+            Some(id) => Self { set: AtomicBool::new(false), waiter: Waiter::Worker(handle, id) },
+            None => Self::new(),
+        }
     }
 
     /// Sets the latch, and makes its waiter check.
@@ -90,14 +92,9 @@ pub struct CountLatch {
 }
 
 impl CountLatch {
-    /// A latch of the calling thread, with this count.
-    pub fn new(count: usize) -> Self {
-        Self { count: AtomicUsize::new(count), latch: Latch::new() }
-    }
-
-    /// One over that latch, which has not been set.
-    pub(crate) fn of(latch: Latch, count: usize) -> Self {
-        Self { count: AtomicUsize::new(count), latch }
+    /// As [`Latch::on`], with this count.
+    pub fn on(handle: Handle, count: usize) -> Self {
+        Self { count: AtomicUsize::new(count), latch: Latch::on(handle) }
     }
 
     /// Whether the count is zero.

@@ -21,7 +21,7 @@ use filch::{JoinError, JoinHandle};
 use crate::{
     block_on::Entered,
     context::{Handle, expect_current},
-    latch::{CountLatch, Latch},
+    latch::CountLatch,
     panics::lock,
 };
 
@@ -98,13 +98,9 @@ impl Handle {
             panic!("{kind}");
         }
         let worker = self.worker();
-        let latch = match worker {
-            Some(worker) => CountLatch::of(Latch::of(*self, worker.index()), 1),
-            None => CountLatch::new(1),
-        };
         let scope = TaskScope {
             handle: *self,
-            latch,
+            latch: CountLatch::on(*self, 1),
             panics: AtomicUsize::new(0),
             scope: PhantomData,
             env: PhantomData,
