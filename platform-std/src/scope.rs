@@ -19,7 +19,6 @@ use std::{
 use filch::{JoinError, JoinHandle};
 
 use crate::{
-    block_on::Entered,
     context::{Handle, expect_current},
     latch::CountLatch,
     panics::lock,
@@ -108,14 +107,14 @@ impl Handle {
         let outcome = catch_unwind(AssertUnwindSafe(|| f(&scope)));
         // SAFETY: INV-SCOPE; the caller's own count, which ends here.
         unsafe { CountLatch::down(NonNull::from(&scope.latch)) };
-        if worker.is_some() {
-            let _entered = Entered::new(*self);
-            scope.latch.wait();
-        } else {
+        // What unwinds from here on ends the program: the tasks borrow.
+        let waits = Waits;
+        if worker.is_none() {
             // It helps if it may; whether that has ended the wait or not, the latch says.
             let _ = self.0.core.help_patiently(&mut || scope.latch.is_set());
-            scope.latch.wait();
         }
+        scope.latch.wait();
+        mem::forget(waits);
         match outcome {
             Err(panic) => resume_unwind(panic),
             // Ordering: Relaxed: the latch orders it.
@@ -207,6 +206,17 @@ impl fmt::Debug for TaskScope<'_, '_> {
 }
 
 type Body<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// A scope's wait for its tasks. Only an unwind drops it.
+struct Waits;
+
+impl Drop for Waits {
+    #[cold]
+    fn drop(&mut self) {
+        // The tasks borrow from frames that an unwind would take away. The panic has been printed.
+        std::process::abort();
+    }
+}
 
 /// A task of a scope.
 struct Scoped {
