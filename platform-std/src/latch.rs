@@ -75,9 +75,15 @@ impl Latch {
 
     /// Waits until it is set. Only on the thread that made it.
     pub fn wait(&self) {
-        while !self.is_set() {
+        self.wait_unless(&|| false);
+    }
+
+    /// As `wait`, until the wait is `vain`.
+    fn wait_unless(&self, vain: &dyn Fn() -> bool) {
+        let is_over = || self.is_set() || vain();
+        while !is_over() {
             match &self.waiter {
-                Waiter::Worker(handle, _) => drop(handle.help_until(&mut || self.is_set())),
+                Waiter::Worker(handle, _) => drop(handle.help_until(&mut || is_over())),
                 Waiter::Thread(_) => thread::park(),
             }
         }
@@ -127,5 +133,10 @@ impl CountLatch {
     /// Waits until the count is zero. Only on the thread that made it.
     pub fn wait(&self) {
         self.latch.wait();
+    }
+
+    /// As [`wait`](Self::wait), until the wait is `vain`.
+    pub(crate) fn wait_unless(&self, vain: &dyn Fn() -> bool) {
+        self.latch.wait_unless(vain);
     }
 }
