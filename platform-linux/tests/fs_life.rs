@@ -43,6 +43,39 @@ fn fifo(dir: &Path) -> PathBuf {
     path
 }
 
+/// Descriptors run out as a thread's first operation would open its ring. Later operations have one.
+#[cfg(feature = "io-uring")]
+#[test]
+fn a_ring_is_opened_after_a_shortage() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    alone("a_ring_is_opened_after_a_shortage", || {
+        let file = std_fs::File::open("/proc/self/exe").unwrap();
+        builder(Way::Ring).build().unwrap().block_on(async {
+            let file = File::from_std(file).unwrap();
+            let reads = async || {
+                let (read, buf) = file.read_at(vec![0; 4], 0).await;
+                assert_eq!((read.unwrap(), &buf[..]), (4, &b"\x7fELF"[..]));
+            };
+            // The pool has a thread, which needs descriptors of its own as it starts.
+            filch_linux::spawn_blocking(|| {}).await.unwrap();
+            let limit = getrlimit(Resource::Nofile);
+            setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
+            for _ in 0..1_000 {
+                reads().await;
+            }
+            assert_eq!(fs::way().unwrap(), Way::Pool);
+            setrlimit(Resource::Nofile, limit).unwrap();
+            let mut more = 0;
+            while fs::way().unwrap() == Way::Pool {
+                reads().await;
+                more += 1;
+                assert!(more < 10_000, "it is not tried again");
+            }
+            reads().await;
+        });
+    });
+}
+
 /// It is its own writer, so that opening does not wait, and reads do not end.
 async fn reader(path: &Path) -> File {
     OpenOptions::new().read(true).write(true).open(path).await.unwrap()

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use filch::WorkerId;
 
 use crate::{
-    context::{Handle, enter},
+    context::{Handle, current, enter},
     entry::Within,
 };
 
@@ -94,6 +94,13 @@ impl Handle {
                 body();
             });
         })
+    }
+
+    /// Calls `f` in the runtime, if the calling thread is in another.
+    pub fn within<R>(&self, f: impl FnOnce() -> R) -> R {
+        let is_here = current().is_some_and(|here| core::ptr::eq(here.0, self.0));
+        let _within = (!is_here).then(|| Within::new(*self));
+        f()
     }
 
     /// The calling thread is in the runtime from now on, for a thread of other code that has its own beginning and end.

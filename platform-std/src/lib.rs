@@ -73,6 +73,7 @@ mod recording;
 mod resize;
 mod runtime;
 mod scope;
+mod seat;
 mod shared;
 mod sinks;
 mod stable;

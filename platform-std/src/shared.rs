@@ -199,7 +199,11 @@ impl<H: Host> Core for Shared<H> {
     }
 
     fn stay_worker(&'static self, worker: WorkerId) -> bool {
-        self.executor.worker(worker).map(core::mem::forget).is_ok()
+        let stays = self.executor.worker(worker).map(core::mem::forget).is_ok();
+        if stays {
+            self.executor.platform().reside();
+        }
+        stays
     }
 
     fn dressed(&self) -> Dress {

@@ -238,9 +238,10 @@ fn runtimes_on_one_thread_do_not_mix() {
     });
     assert_eq!(nested, (Ok(identity), Ok(identity), 1));
     drop(one);
-    assert!(current().is_err(), "two still lives, but the thread was in one");
+    assert_eq!(current(), Ok(two.handle().identity()), "it still lives");
     assert!(two.spawn_local(async {}).is_ok());
     drop(two);
+    assert!(current().is_err());
 
     // In a task of a runtime with several workers.
     let rt = runtime(2);
@@ -303,6 +304,36 @@ fn a_block_on_goes_on_after_its_runtime() {
     });
     assert_eq!(output, 7);
     other.join().unwrap();
+}
+
+#[test]
+fn a_thread_is_in_no_runtime_that_has_ended() {
+    let _watchdog = watchdog();
+    let current = || filch_std::Handle::current().map(|handle| handle.identity());
+    let (rt, other) = (local(), local());
+    let (handle, kept) = (*rt.handle(), other.handle().identity());
+    handle.block_on(async { drop(rt) });
+    assert_eq!(current(), Ok(kept));
+    let handle = *other.handle();
+    handle.scope(|_| drop(other));
+    assert_eq!(current(), Err(NoRuntime));
+    let rt = local();
+    let handle = *rt.handle();
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        handle.block_on(async {
+            drop(rt);
+            panic!("on purpose")
+        })
+    }));
+    assert_eq!(message(&*outcome.unwrap_err()), "on purpose");
+    assert_eq!(current(), Err(NoRuntime));
+    // They need not end in order.
+    let (outer, inner) = (local(), local());
+    let (first, second) = (*outer.handle(), *inner.handle());
+    first.block_on(async { second.block_on(async { drop(outer) }) });
+    assert_eq!(current(), Ok(second.identity()));
+    drop(inner);
+    assert_eq!(current(), Err(NoRuntime));
 }
 
 #[test]

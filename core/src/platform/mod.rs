@@ -307,6 +307,21 @@ pub unsafe trait Platform: Sync + 'static {
         let _ = word;
     }
 
+    /// The worker, which is the caller, works in a wait of user code, which may be in the context of another executor: tasks and jobs of this
+    /// one run there until [`unnest`](Self::unnest), with what this returns. Such calls pair like brackets.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn nest(&self) -> *const () {
+        core::ptr::null()
+    }
+
+    /// The end of the last [`nest`](Self::nest).
+    #[doc(hidden)]
+    #[inline(always)]
+    fn unnest(&self, before: *const ()) {
+        let _ = before;
+    }
+
     /// What this worker, the caller, is to run at once although it waits for a fork-join job: a broadcast of the platform's own. Then
     /// [`wake`](Self::wake) ends the wait. The function must not unwind, and must take no lock that is held across a fork.
     #[doc(hidden)]
