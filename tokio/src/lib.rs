@@ -42,9 +42,7 @@
 //! - A current-thread runtime runs its tasks and timers inside `block_on`, on the calling thread, as tokio's does. Its I/O has a thread
 //!   of its own, which waits in epoll and wakes the tasks. So an event is seen some microseconds after the file is ready, and not in
 //!   the same turn; there is one thread more.
-//! - [`task::coop`]: sockets, pipes, timers and joins spend a task's budget; channels, locks and in-memory streams do not, since only
-//!   tokio's runtime sets theirs. A task that loops over a channel that is never empty, or copies between streams in memory, gives way
-//!   only by [`task::yield_now`] or [`task::consume_budget`].
+//! - A poll begins with 127 units of budget, where tokio's begins with 128: see [`task::coop`].
 //! - The blocking methods of [`sync`] (`blocking_recv`, `blocking_lock` and so on) do not notice that they are called in a task: they
 //!   block the worker, or wait for ever. `Sender::send_timeout` is not there.
 //! - `block_in_place`: up to 64 workers at a time are replaced while they block. Beyond that their tasks wait.

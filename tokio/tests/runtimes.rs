@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::{
     io::{Read, Write},
+    process::Stdio,
     sync::{Arc, Barrier, mpsc},
     thread,
 };
@@ -11,6 +12,7 @@ use filch_test_support::{Drops, watchdog};
 use filch_tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, UnixStream},
+    process,
     runtime::{Builder, Handle, LocalOptions, Runtime, RuntimeFlavor},
     sync::oneshot,
     task, time,
@@ -186,4 +188,27 @@ fn a_local_runtime_has_tasks_that_are_not_send() {
     drop(runtime);
     assert_eq!(drops.count(), 1);
     assert!(kept.is_finished());
+}
+
+#[test]
+fn a_child_outlives_the_runtime_that_has_spawned_it() {
+    let _watchdog = watchdog();
+    let cat = || {
+        let mut command = process::Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+    };
+    for (first, second) in [(current(), threaded(2)), (threaded(2), current())] {
+        let mut child = first.block_on(async { cat() });
+        drop(first);
+        // It runs until its input is closed, which the wait does.
+        assert!(second.block_on(child.wait()).unwrap().success());
+        // One that waits as its runtime ends is told so.
+        let mut child = second.block_on(async { cat() });
+        let input = child.stdin.take();
+        let handle = second.handle().clone();
+        let error = thread::spawn(move || handle.block_on(child.wait()).unwrap_err());
+        drop(second);
+        assert!(filch_tokio::runtime::is_rt_shutdown_err(&error.join().unwrap()));
+        drop(input);
+    }
 }

@@ -12,6 +12,7 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid
 use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::{
     io::{AsyncRead, AsyncReadExt, Interest, source::Source},
+    runtime::is_rt_shutdown_err,
     task::spawn_blocking,
 };
 
@@ -90,15 +91,23 @@ impl Running {
         status
     }
 
+    /// The runtime that has spawned the child has ended: from now on that of the caller waits for it.
+    fn move_here(&mut self) -> io::Result<()> {
+        let exit = self.exit.take().map(Source::into_inner);
+        self.exit = exit.map(Source::new).transpose()?;
+        Ok(())
+    }
+
     async fn wait(&mut self) -> io::Result<ExitStatus> {
         loop {
             if let Some(status) = self.try_wait()? {
                 return Ok(status);
             }
             match &self.exit {
-                Some(exit) => {
-                    exit.ready(Interest::READABLE).await?;
-                }
+                Some(exit) => match exit.ready(Interest::READABLE).await {
+                    Err(error) if is_rt_shutdown_err(&error) => self.move_here()?,
+                    ended => drop(ended?),
+                },
                 None => {
                     let pid = pid(self.child())?;
                     spawn_blocking(move || {

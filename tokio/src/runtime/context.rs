@@ -184,38 +184,43 @@ pub(crate) fn polling() -> Polling {
     POLLING.get()
 }
 
-/// Sets what the thread polls until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Polls {
-    polling: Polling,
-    task: Option<Id>,
-    budget: coop::Budget,
+/// Calls `f` as the thread polls that, a task or a root future, with a budget of its own.
+#[inline]
+pub(crate) fn poll<R>(polling: Polling, task: Option<Id>, f: impl FnOnce() -> R) -> R {
+    let _before = Before::new(polling, task);
+    coop::budgeted(f)
 }
 
-/// The thread polls, a task or a root future.
-pub(crate) fn polls(polling: Polling, task: Option<Id>) -> Polls {
-    let budget = match polling {
-        Polling::No => coop::Budget::UNLIMITED,
-        _ => coop::Budget::FULL,
+/// Calls `f`, which may block, as the thread does not poll. The task is left.
+pub(crate) fn block<R>(f: impl FnOnce() -> R) -> R {
+    let _before = Before::new(Polling::No, task());
+    coop::unlimited(f)
+}
+
+/// Calls `f` as what the thread polls has to stay on it. The task and its budget are left.
+pub(crate) fn stay<R>(f: impl FnOnce() -> R) -> R {
+    let polling = match polling() {
+        Polling::No => Polling::No,
+        Polling::Threaded | Polling::Local => Polling::Local,
     };
-    Polls {
-        polling: POLLING.replace(polling),
-        task: TASK.replace(task),
-        budget: coop::replace(budget),
+    let _before = Before::new(polling, task());
+    f()
+}
+
+/// What the thread has polled before.
+struct Before(Polling, Option<Id>);
+
+impl Before {
+    fn new(polling: Polling, task: Option<Id>) -> Self {
+        Self(POLLING.replace(polling), TASK.replace(task))
     }
 }
 
-impl Drop for Polls {
+impl Drop for Before {
     fn drop(&mut self) {
-        POLLING.set(self.polling);
-        TASK.set(self.task);
-        coop::replace(self.budget);
+        POLLING.set(self.0);
+        TASK.set(self.1);
     }
-}
-
-/// Sets whether the thread polls, and leaves the task and its budget.
-pub(crate) fn set_polling(polling: Polling) -> Polling {
-    POLLING.replace(polling)
 }
 
 /// The task that the thread polls.

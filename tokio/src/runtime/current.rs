@@ -95,8 +95,8 @@ impl Scheduler {
         let mut seated = Driver::sit(self, handle, &signal);
         loop {
             if root.take() {
-                let _polls = context::polls(Polling::Local, None);
-                if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+                let polled = context::poll(Polling::Local, None, || future.as_mut().poll(&mut cx));
+                if let Poll::Ready(output) = polled {
                     return output;
                 }
             }

@@ -223,8 +223,8 @@ pub(crate) fn block_on_here<F: Future>(future: F, polling: Polling) -> F::Output
     let mut cx = Context::from_waker(&waker);
     loop {
         if signal.take() {
-            let _polls = context::polls(polling, None);
-            if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            let polled = context::poll(polling, None, || future.as_mut().poll(&mut cx));
+            if let Poll::Ready(output) = polled {
                 return output;
             }
         }

@@ -1,153 +1,70 @@
 //! A task gives way after so many operations that were ready at once.
 //!
-//! Timers, sockets, pipes and joins of this crate spend units of the budget. Channels and locks of [`sync`](crate::sync) do not:
-//! they are tokio's own, whose budget only tokio's runtime sets.
+//! The budget is that of the crate `tokio`, in its own context of the thread, so that its channels and locks, its streams in memory
+//! and the timers, sockets, pipes and joins of this crate all spend units of one. A poll begins with 127 of them (tokio's with 128).
 
 use core::{
     cell::Cell,
     future::{Future, poll_fn},
-    marker::PhantomData,
-    pin::Pin,
-    task::{Context, Poll, ready},
+    mem::ManuallyDrop,
+    pin::pin,
+    task::{Context, Poll, Waker},
 };
+use std::panic::catch_unwind;
 
-use pin_project_lite::pin_project;
-
-/// The units of one poll.
-const UNITS: u8 = 128;
-
-/// What is left of a poll's budget; `None`: no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Budget(Option<u8>);
-
-impl Budget {
-    pub(crate) const UNLIMITED: Self = Self(None);
-    pub(crate) const FULL: Self = Self(Some(UNITS));
-}
+pub use ::tokio::task::coop::*;
+use ::tokio::{runtime::Handle, task::LocalSet};
 
 thread_local! {
-    static BUDGET: Cell<Budget> = const { Cell::new(Budget::UNLIMITED) };
+    /// A unit that was spent from a full budget, and not yet given back. No destructor: its own would set the budget of a thread that ends.
+    static UNIT: Cell<Option<ManuallyDrop<RestoreOnPending>>> = const { Cell::new(None) };
 }
 
-pub(crate) fn replace(budget: Budget) -> Budget {
-    BUDGET.replace(budget)
-}
-
-/// Whether the poll has units left.
-pub fn has_budget_remaining() -> bool {
-    BUDGET.get().0 != Some(0)
-}
-
-/// A unit that was spent; given back if it is dropped before progress was made.
-#[derive(Debug)]
-#[must_use]
-pub struct RestoreOnPending {
-    before: Cell<Budget>,
-    /// The budget is the thread's.
-    _local: PhantomData<*mut ()>,
-}
-
-impl RestoreOnPending {
-    fn to(budget: Budget) -> Self {
-        Self { before: Cell::new(budget), _local: PhantomData }
-    }
-
-    /// The operation was ready: the unit is spent.
-    pub fn made_progress(&self) {
-        self.before.set(Budget::UNLIMITED);
-    }
-}
-
-impl Drop for RestoreOnPending {
-    fn drop(&mut self) {
-        if self.before.get() != Budget::UNLIMITED {
-            BUDGET.set(self.before.get());
-        }
-    }
-}
-
-/// Spends a unit. Pending if there is none left: the task has been woken, and is to give way.
+/// Calls `f` with a budget of its own, and puts that of the caller back.
+///
+/// tokio has no call that sets a budget. But a unit that is given back sets the budget to what it was before the unit was spent. So
+/// the thread keeps a unit of a full budget, gives it back here, and spends and keeps the next one.
 #[inline]
-pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
-    match BUDGET.get() {
-        Budget(None) => Poll::Ready(RestoreOnPending::to(Budget::UNLIMITED)),
-        Budget(Some(0)) => {
-            cx.waker().wake_by_ref();
-            Poll::Pending
+pub(crate) fn budgeted<R>(f: impl FnOnce() -> R) -> R {
+    unlimited(|| {
+        if let Some(unit) = UNIT.take().or_else(first_unit) {
+            drop(ManuallyDrop::into_inner(unit));
+            keep_unit();
         }
-        budget @ Budget(Some(left)) => {
-            BUDGET.set(Budget(Some(left - 1)));
-            Poll::Ready(RestoreOnPending::to(budget))
-        }
-    }
-}
-
-/// Spends a unit, and gives way if there is none left.
-pub async fn consume_budget() {
-    poll_fn(|cx| {
-        ready!(poll_proceed(cx)).made_progress();
-        Poll::Ready(())
+        f()
     })
-    .await;
 }
 
-pin_project! {
-    /// The future of [`unconstrained`].
-    #[derive(Debug)]
-    #[must_use = "futures do nothing unless polled"]
-    pub struct Unconstrained<F> {
-        #[pin]
-        inner: F,
+/// Calls `f` without a budget, and puts that of the caller back.
+#[inline]
+pub(crate) fn unlimited<R>(f: impl FnOnce() -> R) -> R {
+    let mut f = Some(f);
+    let call = poll_fn(|_| f.take().map_or(Poll::Pending, |f| Poll::Ready(f())));
+    match pin!(unconstrained(call)).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => unreachable!("`f` is there for the one poll"),
     }
 }
 
-/// Polls a future without a budget.
-pub fn unconstrained<F>(inner: F) -> Unconstrained<F> {
-    Unconstrained { inner }
-}
-
-/// Puts the budget back.
-struct Restore(Budget);
-
-impl Drop for Restore {
-    fn drop(&mut self) {
-        BUDGET.set(self.0);
+/// Spends a unit, and keeps it for the next poll.
+fn keep_unit() {
+    if let Poll::Ready(unit) = poll_proceed(&mut Context::from_waker(Waker::noop())) {
+        UNIT.set(Some(ManuallyDrop::new(unit)));
     }
 }
 
-impl<F: Future> Future for Unconstrained<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let _restore = Restore(replace(Budget::UNLIMITED));
-        self.project().inner.poll(cx)
+/// Spends the first unit of the thread, in a task of a `LocalSet`: tokio polls it with a full budget, on any thread. `None` if the
+/// thread is about to end, and has no budget any more.
+#[cold]
+fn first_unit() -> Option<ManuallyDrop<RestoreOnPending>> {
+    if Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {
+        return None;
     }
-}
-
-pin_project! {
-    /// The future of [`cooperative`].
-    #[derive(Debug)]
-    #[must_use = "futures do nothing unless polled"]
-    pub struct Coop<F: Future> {
-        #[pin]
-        inner: F,
-    }
-}
-
-/// A future whose end spends a unit.
-pub fn cooperative<F: Future>(fut: F) -> Coop<F> {
-    Coop { inner: fut }
-}
-
-impl<F: Future> Future for Coop<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let progress = ready!(poll_proceed(cx));
-        let polled = self.project().inner.poll(cx);
-        if polled.is_ready() {
-            progress.made_progress();
-        }
-        polled
-    }
+    // Another of tokio's thread-local values may be gone: then it panics, and has printed why.
+    let _ = catch_unwind(|| {
+        let set = LocalSet::new();
+        set.spawn_local(async { keep_unit() });
+        let _ = pin!(set).poll(&mut Context::from_waker(Waker::noop()));
+    });
+    UNIT.take()
 }

@@ -143,10 +143,8 @@ impl<T: 'static> JoinSet<T> {
 
     /// As [`try_join_next`](Self::try_join_next), with the task.
     pub fn try_join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
-        let budget = coop::replace(coop::Budget::UNLIMITED);
-        let polled = self.poll_join_next_with_id(&mut Context::from_waker(Waker::noop()));
-        coop::replace(budget);
-        match polled {
+        let mut cx = Context::from_waker(Waker::noop());
+        match coop::unlimited(|| self.poll_join_next_with_id(&mut cx)) {
             Poll::Ready(ended) => ended,
             Poll::Pending => None,
         }

@@ -17,8 +17,7 @@ use pin_project_lite::pin_project;
 
 use super::{JoinHandle, Spawned};
 use crate::runtime::{
-    Handle, Id, Runtime,
-    context::{self, Polling},
+    Handle, Id, Runtime, context,
     local::{Queue, Tasks, poll_once},
 };
 
@@ -164,20 +163,7 @@ impl LocalSet {
     /// One poll with the thread in the set.
     fn with<R>(&self, f: impl FnOnce() -> R) -> R {
         let _entered = enter(Some(Rc::clone(&self.shared)));
-        let _local = Stays(context::set_polling(match context::polling() {
-            Polling::No => Polling::No,
-            _ => Polling::Local,
-        }));
-        f()
-    }
-}
-
-/// Puts back what the thread polls.
-struct Stays(Polling);
-
-impl Drop for Stays {
-    fn drop(&mut self) {
-        context::set_polling(self.0);
+        context::stay(f)
     }
 }
 
@@ -235,9 +221,7 @@ impl<F: Future> Future for RunUntil<'_, F> {
         let set = *this.set;
         set.with(|| {
             set.shared.queue.poller.register(cx.waker());
-            let polls = context::polls(context::polling(), context::task());
             let polled = this.future.poll(cx);
-            drop(polls);
             if polled.is_pending() {
                 set.shared.tick(cx);
             }

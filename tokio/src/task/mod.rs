@@ -63,16 +63,6 @@ where
     Handle::current().spawn_blocking(f)
 }
 
-/// Sets what the thread polls, and sets it back.
-struct Blocks(Polling, coop::Budget);
-
-impl Drop for Blocks {
-    fn drop(&mut self) {
-        context::set_polling(self.0);
-        coop::replace(self.1);
-    }
-}
-
 /// Calls a closure that blocks, in place. Other workers run the tasks that wait for this one.
 ///
 /// # Panics
@@ -86,11 +76,10 @@ where
         context::polling() != Polling::Local,
         "can call blocking only when running on the multi-threaded runtime"
     );
-    let _blocks = Blocks(context::set_polling(Polling::No), coop::replace(coop::Budget::UNLIMITED));
-    match context::current() {
+    context::block(|| match context::current() {
         Ok(handle) if handle.inner.scheduler.is_none() => handle.filch().block_in_place(f),
         _ => f(),
-    }
+    })
 }
 
 /// Gives way once to other tasks.

@@ -81,40 +81,12 @@ impl<F: Future> Future for Spawned<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
-        let mut future = this.future;
-        let head = &this.core.slot.head;
+        let (future, core) = (this.future, this.core);
+        let head = &core.slot.head;
         if !core::mem::replace(this.begun, true) {
             head.watch(cx.waker());
         }
-        let _polls = context::polls(this.core.polling, Some(head.id));
-        if head.is_aborted() {
-            this.core.cancel(future);
-            return Poll::Ready(());
-        }
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            let mut unwinds = Unwinds(future.as_mut());
-            let polled = match unwinds.0.as_mut().as_pin_mut() {
-                Some(future) => future.poll(cx),
-                None => Poll::Pending,
-            };
-            core::mem::forget(unwinds);
-            polled
-        }));
-        match polled {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(output)) => {
-                let dropped = catch_unwind(AssertUnwindSafe(|| future.set(None)));
-                this.core.end(match dropped {
-                    Ok(()) => Ok(output),
-                    Err(payload) => Err(JoinError::panic(this.core.slot.head.id, payload)),
-                });
-                Poll::Ready(())
-            }
-            Err(payload) => {
-                this.core.end(Err(JoinError::panic(this.core.slot.head.id, payload)));
-                Poll::Ready(())
-            }
-        }
+        context::poll(core.polling, Some(head.id), || core.poll(future, cx))
     }
 }
 
@@ -128,6 +100,34 @@ impl<F> Drop for Unwinds<'_, F> {
 }
 
 impl<T> Core<T> {
+    fn poll<F>(&mut self, mut future: Pin<&mut Option<F>>, cx: &mut Context<'_>) -> Poll<()>
+    where
+        F: Future<Output = T>,
+    {
+        if self.slot.head.is_aborted() {
+            self.cancel(future);
+            return Poll::Ready(());
+        }
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            let mut unwinds = Unwinds(future.as_mut());
+            let polled = match unwinds.0.as_mut().as_pin_mut() {
+                Some(future) => future.poll(cx),
+                None => Poll::Pending,
+            };
+            core::mem::forget(unwinds);
+            polled
+        }));
+        let output = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(output)) => {
+                catch_unwind(AssertUnwindSafe(|| future.set(None))).map(|()| output)
+            }
+            Err(payload) => Err(payload),
+        };
+        self.end(output.map_err(|payload| JoinError::panic(self.slot.head.id, payload)));
+        Poll::Ready(())
+    }
+
     /// Drops the future, whose task is over.
     fn cancel<F: Future<Output = T>>(&mut self, mut future: Pin<&mut Option<F>>) {
         let id = self.slot.head.id;
