@@ -148,6 +148,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn run(self) {
+        let _ = self.live();
+    }
+
+    /// Works until the worker is to leave for one of these reasons; whether it was asked to by a resize.
+    fn live(&self) -> bool {
         let most = self.executor.config.spin_rounds();
         let platform = &self.executor.platform;
         let (mut round, mut misses) = (0, 0_u32);
@@ -157,11 +162,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                     (round, misses) = (0, 0);
                     continue;
                 }
-                Step::Stopped => return,
+                Step::Stopped => return self.slot().local.duties.is_setting_out(),
                 Step::Idle => {}
             }
             if self.leaves_as_surplus() {
-                return;
+                return false;
             }
             // Progressive idle: look again a few times before the sleep.
             if self.may_look_again(round, most) {
@@ -278,11 +283,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Works, and comes back if the worker was asked to before it was gone.
     fn work(&'static self, worker: Worker<P, S, RING>) {
         let id = worker.id();
-        worker.run();
-        while self.is_wanted(id) {
-            match self.attach(id, OFFLINE) {
-                Ok(worker) => worker.run(),
-                Err(_) => return,
+        let mut next = Some(worker);
+        while let Some(worker) = next.take() {
+            let retires = worker.live();
+            drop(worker);
+            if retires && self.is_wanted(id) {
+                next = self.attach(id, OFFLINE).ok();
             }
         }
     }

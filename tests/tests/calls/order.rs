@@ -9,8 +9,8 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
     (
         "scheduler",
         &[
-            "config",
             "error",
+            "config",
             "rng",
             "estimate",
             "pace",
