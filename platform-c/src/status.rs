@@ -169,7 +169,7 @@ fn text(status: i32) -> &'static CStr {
         (FILCH_EINIT, c"the object was not initialised, was dropped, or was moved"),
         (FILCH_EALREADY, c"the object was initialised before"),
         (FILCH_EINVAL, c"an argument has a value that it cannot have"),
-        (FILCH_ENOWORKER, c"the executor has no such worker"),
+        (FILCH_ENOWORKER, c"the executor has no such worker, or it is to leave"),
         (FILCH_ERUNNING, c"another context runs the worker"),
         (FILCH_EISWORKER, c"the calling context is a worker"),
         (FILCH_ECONTEXT, c"the calling context must not wait"),
