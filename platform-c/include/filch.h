@@ -547,7 +547,16 @@ filch_status filch_run(struct filch_executor *executor,
 filch_status filch_start(struct filch_executor *executor,
                          uint32_t worker);
 
-// How many workers the executor has; 0 if it was not initialised. From any context.
+// Has `workers` workers take part, those with the lowest numbers: asks the others to leave, and has the platform start those that are
+// missing. Returns at once. A worker that is to leave returns from `filch_run` when no task lives that is pinned to it, and new ones are
+// refused there with FILCH_ENOWORKER; what else it has goes to the others. From a thread or a worker.
+//
+// FILCH_OK; FILCH_EWORKERS: 0, or more than `filch_workers`. With all else done: FILCH_EUNSUPPORTED: the platform has no `start`, and
+// missing workers have to come by themselves; FILCH_EREFUSED. FILCH_ENULL, FILCH_EINIT, FILCH_ECONTEXT.
+filch_status filch_resize(struct filch_executor *executor,
+                          uint32_t workers);
+
+// How many workers the executor has room for; 0 if it was not initialised. From any context.
 uint32_t filch_workers(const struct filch_executor *executor);
 
 // The time on the executor's clock, in nanoseconds; 0 if it was not initialised. From any context.
@@ -774,7 +783,7 @@ filch_status filch_worker_enter(struct filch_executor *executor,
 
 // One pass of the loop: finds one task and polls it. Does not sleep. In the context that has entered.
 //
-// FILCH_OK: it has polled a task; FILCH_IDLE: there was none; FILCH_STOPPED: the executor has shut down. FILCH_ENULL, FILCH_EINIT;
+// FILCH_OK: it has polled a task; FILCH_IDLE: there was none; FILCH_STOPPED: the executor has shut down, or the worker is to leave (filch_resize). FILCH_ENULL, FILCH_EINIT;
 // FILCH_ENOTWORKER: in another context.
 filch_status filch_worker_step(struct filch_worker *worker);
 
@@ -787,7 +796,7 @@ filch_status filch_worker_park(struct filch_worker *worker);
 // next turn is the second. In the context that has entered.
 //
 // FILCH_OK: sleep, until `*deadline` at the latest or until the platform's `wake` is called for this worker, and give it a turn then.
-// FILCH_BUSY: there is more to do, give it a turn soon. FILCH_STOPPED: the executor has shut down. FILCH_ENULL, FILCH_EINIT,
+// FILCH_BUSY: there is more to do, give it a turn soon. FILCH_STOPPED: the executor has shut down, or the worker is to leave (filch_resize). FILCH_ENULL, FILCH_EINIT,
 // FILCH_ENOTWORKER.
 filch_status filch_worker_turn(struct filch_worker *worker,
                                uint32_t polls,

@@ -236,7 +236,24 @@ pub unsafe extern "C" fn filch_start(executor: *mut filch_executor, worker: u32)
     })
 }
 
-/// How many workers the executor has; 0 if it was not initialised. From any context.
+/// Has `workers` workers take part, those with the lowest numbers: asks the others to leave, and has the platform start those that are
+/// missing. Returns at once. A worker that is to leave returns from `filch_run` when no task lives that is pinned to it, and new ones are
+/// refused there with FILCH_ENOWORKER; what else it has goes to the others. From a thread or a worker.
+///
+/// FILCH_OK; FILCH_EWORKERS: 0, or more than `filch_workers`. With all else done: FILCH_EUNSUPPORTED: the platform has no `start`, and
+/// missing workers have to come by themselves; FILCH_EREFUSED. FILCH_ENULL, FILCH_EINIT, FILCH_ECONTEXT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn filch_resize(executor: *mut filch_executor, workers: u32) -> filch_status {
+    attempt(|| {
+        // SAFETY: the caller's.
+        let core = unsafe { core_of(executor)? };
+        core.platform().no_handler()?;
+        core.resize(workers as usize)?;
+        Ok(FILCH_OK)
+    })
+}
+
+/// How many workers the executor has room for; 0 if it was not initialised. From any context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn filch_workers(executor: *const filch_executor) -> u32 {
     // SAFETY: the caller's.

@@ -2,7 +2,9 @@
 
 use core::ffi::{CStr, c_char};
 
-use filch::{BuildError, JoinError, RunError, ShutdownError, SpawnErrorKind, StartError};
+use filch::{
+    BuildError, JoinError, ResizeError, RunError, ShutdownError, SpawnErrorKind, StartError,
+};
 
 /// What a function returns. Zero and above: it did what it says. Below zero: an error, and nothing was done unless the function
 /// says otherwise. The numbers are stable.
@@ -83,6 +85,16 @@ impl From<BuildError> for filch_status {
         match error {
             BuildError::ZeroWorkers | BuildError::TooManyWorkers(_) => FILCH_EWORKERS,
             BuildError::WatchdogNeverSleeps | BuildError::ZeroBudget => FILCH_EINVAL,
+            _ => FILCH_EBUG,
+        }
+    }
+}
+
+impl From<ResizeError> for filch_status {
+    fn from(error: ResizeError) -> Self {
+        match error {
+            ResizeError::ZeroWorkers | ResizeError::TooManyWorkers(_) => FILCH_EWORKERS,
+            ResizeError::Start(refused) => refused.into(),
             _ => FILCH_EBUG,
         }
     }
