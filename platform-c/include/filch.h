@@ -783,8 +783,8 @@ filch_status filch_worker_enter(struct filch_executor *executor,
 
 // One pass of the loop: finds one task and polls it. Does not sleep. In the context that has entered.
 //
-// FILCH_OK: it has polled a task; FILCH_IDLE: there was none; FILCH_STOPPED: the executor has shut down, or the worker is to leave (filch_resize). FILCH_ENULL, FILCH_EINIT;
-// FILCH_ENOTWORKER: in another context.
+// FILCH_OK: it has polled a task; FILCH_IDLE: there was none; FILCH_STOPPED: the executor has shut down, or the worker is to leave
+// (filch_resize). FILCH_ENULL, FILCH_EINIT; FILCH_ENOTWORKER: in another context.
 filch_status filch_worker_step(struct filch_worker *worker);
 
 // Sleeps by the platform's `wait` until there may be something to do; returns at once if there is. In the context that has entered.

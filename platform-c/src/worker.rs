@@ -72,8 +72,8 @@ pub unsafe extern "C" fn filch_worker_enter(
 
 /// One pass of the loop: finds one task and polls it. Does not sleep. In the context that has entered.
 ///
-/// FILCH_OK: it has polled a task; FILCH_IDLE: there was none; FILCH_STOPPED: the executor has shut down, or the worker is to leave (filch_resize). FILCH_ENULL, FILCH_EINIT;
-/// FILCH_ENOTWORKER: in another context.
+/// FILCH_OK: it has polled a task; FILCH_IDLE: there was none; FILCH_STOPPED: the executor has shut down, or the worker is to leave
+/// (filch_resize). FILCH_ENULL, FILCH_EINIT; FILCH_ENOTWORKER: in another context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn filch_worker_step(worker: *mut filch_worker) -> filch_status {
     attempt(|| {
