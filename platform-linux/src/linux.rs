@@ -36,7 +36,6 @@ pub struct Linux {
     driver: Driver,
     #[cfg(feature = "io-uring")]
     pub(crate) rings: crate::fs::ring::Rings,
-    workers: AtomicU32,
     /// The tokio runtime that the threads are in.
     #[cfg(feature = "tokio")]
     pub(crate) tokio: crate::tokio::Companion,
@@ -63,7 +62,6 @@ unsafe impl Host for Linux {
             driver,
             #[cfg(feature = "io-uring")]
             rings: crate::fs::ring::Rings::new(),
-            workers: AtomicU32::new(0),
             #[cfg(feature = "tokio")]
             tokio: crate::tokio::Companion::default(),
         })
@@ -88,14 +86,11 @@ unsafe impl Host for Linux {
             // Room for events is there from the start: which worker listens first, and when, is chance.
             let counts = self.driver.counts(worker);
             let _ = self.with_heard(|events| events.count_in(counts));
-            // Ordering: Relaxed; a count, see below.
-            self.workers.fetch_add(1, Ordering::Relaxed);
-            return;
         }
-        // Ordering: AcqRel makes the last one see the others gone.
-        if self.workers.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.end_life();
-        }
+    }
+
+    fn end(&self) {
+        self.end_life();
     }
 
     fn now(&self) -> Instant {

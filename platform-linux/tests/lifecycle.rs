@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use filch_linux::{Async, Runtime, WorkerId};
+use filch_linux::{Async, Host, Runtime, WorkerId};
 use os_common::{alone, rng};
 
 fn descriptors() -> Vec<(RawFd, String)> {
@@ -41,6 +41,28 @@ fn works(rt: &Runtime) {
         b.read_with(|mut io| io.read(&mut byte)).await.unwrap();
         assert_eq!(&byte, b"!");
     });
+}
+
+/// Workers may come and go before the others are there: the I/O of the runtime goes on.
+#[test]
+fn a_runtime_without_workers_for_a_moment_keeps_its_sources() {
+    let rt: Runtime = filch_std::Runtime::builder().workers(1).build_bare().unwrap();
+    let handle = *rt.handle();
+    let (a, b) = rt.block_on(async { pair() });
+    // SAFETY: no thread is a worker yet; this one was one for a moment.
+    unsafe {
+        rt.host().set_worker(Some(WorkerId::new(0)));
+        rt.host().set_worker(None);
+    }
+    let worker = std::thread::spawn(move || handle.be_worker(WorkerId::new(0), &mut || ()));
+    let read = rt.spawn(async move {
+        let mut byte = [0];
+        b.read_with(|mut io| io.read(&mut byte)).await.map(|_| byte)
+    });
+    rt.block_on(async { a.write_with(|mut io| io.write(b"!")).await }).unwrap();
+    assert_eq!(&rt.block_on(read).unwrap().unwrap(), b"!");
+    drop(rt);
+    assert!(worker.join().unwrap());
 }
 
 #[test]

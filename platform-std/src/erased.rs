@@ -71,6 +71,8 @@ pub(crate) trait Core: Sync {
     /// Makes the calling thread that worker for ever; it runs work only while it waits.
     fn stay_worker(&'static self, worker: WorkerId) -> bool;
     fn begin_shutdown(&self);
+    /// [`filch::Scheduler::is_stopped`].
+    fn is_stopped(&self) -> bool;
     /// How the runtime wants its threads made.
     fn dressed(&self) -> Dress;
 }

@@ -36,6 +36,7 @@ use crate::{clock::Clock, entry::Entry, metrics::IoMetrics};
 ///     // One around any host passes on these too.
 ///     unsafe fn open(&self) -> std::io::Result<()> { unsafe { self.0.open() } }
 ///     unsafe fn close(&self) { unsafe { self.0.close() } }
+///     fn end(&self) { self.0.end() }
 ///     unsafe fn set_worker(&self, worker: Option<WorkerId>) { unsafe { self.0.set_worker(worker) } }
 ///     fn alert(&self) { self.0.alert() }
 ///     fn reactor(&self) -> Option<&dyn Reactor> { self.0.reactor() }
@@ -77,6 +78,11 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// # Safety
     /// As [`open`](Self::open).
     unsafe fn close(&self) {}
+
+    /// The executor has stopped, and its last worker has left: what waits for I/O is to fail, as no worker hears of it. It comes before
+    /// [`close`](Self::close), perhaps more than once. Must not unwind.
+    /// Example: [`Host`].
+    fn end(&self) {}
 
     /// The calling thread has become this worker of the runtime; with `None` it is about to stop being the worker that it
     /// has become.

@@ -52,6 +52,8 @@ pub(crate) struct Hosted<H> {
     /// The runtime's pool; after its end, that of the last runtime.
     pool: Mutex<Arc<Pool>>,
     seats: Box<[Seat]>,
+    /// How many workers there are.
+    workers: AtomicUsize,
     pub(crate) threads: Mutex<Vec<thread::JoinHandle<()>>>,
     /// Where events go.
     pub(crate) sinks: Sinks,
@@ -76,6 +78,7 @@ impl<H: Host> Hosted<H> {
             process: fork::generation(),
             pool: Mutex::new(Pool::new(1, KEEP_ALIVE, Dress::default())),
             seats: (0..slots).map(|_| Seat::new()).collect(),
+            workers: AtomicUsize::new(0),
             threads: Mutex::new(Vec::new()),
             sinks: Sinks::default(),
             #[cfg(feature = "metrics")]
@@ -336,6 +339,8 @@ impl<H: Host> Hosted<H> {
     unsafe fn enter(&self, worker: WorkerId) {
         let seat = &self.seats[worker.index()];
         seat.take(self.id(), worker, self.handle.get().copied());
+        // Ordering: a count, see `leave`.
+        self.workers.fetch_add(1, Ordering::Relaxed);
         if STARTING.replace(false) {
             self.starting.fetch_sub(1, Ordering::Release);
         }
@@ -376,6 +381,13 @@ impl<H: Host> Hosted<H> {
         // SAFETY: the caller's contract.
         unsafe { self.host.set_worker(None) };
         seat.give_back();
+        // Ordering: AcqRel: the last one sees that another has found the end. All may be gone before that: those that were asked to leave,
+        // or a thread that has helped, while the first worker is on its way.
+        if self.workers.fetch_sub(1, Ordering::AcqRel) == 1
+            && self.handle.get().is_some_and(|here| here.0.core.is_stopped())
+        {
+            self.host.end();
+        }
     }
 
     /// A task has panicked.

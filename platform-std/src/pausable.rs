@@ -306,6 +306,10 @@ unsafe impl<H: Host> Host for Pausable<H> {
         unsafe { self.host.close() };
     }
 
+    fn end(&self) {
+        self.host.end();
+    }
+
     unsafe fn set_worker(&self, worker: Option<WorkerId>) {
         if worker.is_some() {
             self.begin();
@@ -313,7 +317,7 @@ unsafe impl<H: Host> Host for Pausable<H> {
         // SAFETY: the caller's.
         unsafe { self.host.set_worker(worker) };
         if worker.is_none() {
-            self.end();
+            Clock::end(self);
         }
     }
 

@@ -210,6 +210,10 @@ impl<H: Host> Core for Shared<H> {
         self.executor.platform().dressed()
     }
 
+    fn is_stopped(&self) -> bool {
+        self.executor.is_stopped()
+    }
+
     fn begin_shutdown(&self) {
         self.executor.begin_shutdown();
     }

@@ -61,8 +61,9 @@ impl Door {
     /// Looks at the latest value: an older one may be from before the door was last opened.
     #[cold]
     fn is_left(&self) -> bool {
-        // Ordering: Acquire pairs with the Release in `dismiss`.
-        self.0.fetch_or(0, Ordering::Acquire) & !CALLED == SHUT
+        // Ordering: AcqRel: Acquire pairs with the Release in `dismiss`. Release pairs with the AcqRel in `open`: a context that opens the
+        // door after a worker that was offline has looked sees it offline.
+        self.0.fetch_or(0, Ordering::AcqRel) & !CALLED == SHUT
     }
 
     /// The platform is asked to start the worker, which was seen offline; whether it was asked before.

@@ -37,7 +37,6 @@ pub struct Polling {
     futex: Futex,
     watcher: Arc<Watcher>,
     driver: Driver,
-    workers: AtomicU32,
     /// Where the system puts what it tells the worker that listens.
     events: Mutex<Events>,
     /// The sources that have events, by their indices. Any worker delivers them.
@@ -57,7 +56,6 @@ unsafe impl Host for Polling {
             futex: Futex::new()?,
             driver: Driver::new(Arc::clone(&watcher) as _, Mode::Oneshot),
             watcher,
-            workers: AtomicU32::new(0),
             heard: Mutex::new(VecDeque::with_capacity(events.capacity().get())),
             events: Mutex::new(events),
         })
@@ -76,14 +74,11 @@ unsafe impl Host for Polling {
         if let Some(worker) = worker {
             // The counters are there from the start: which worker listens first, and when, is chance.
             drop(self.driver.counts(worker));
-            // Ordering: Relaxed; a count, see below.
-            self.workers.fetch_add(1, Ordering::Relaxed);
-            return;
         }
-        // Ordering: AcqRel makes the last one see the others gone.
-        if self.workers.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.driver.end_life();
-        }
+    }
+
+    fn end(&self) {
+        self.driver.end_life();
     }
 
     fn now(&self) -> Instant {
