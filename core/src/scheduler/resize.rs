@@ -15,7 +15,7 @@ use super::{
     slot::{OFFLINE, Slots},
 };
 use crate::{
-    atomic::{Ordering, fence},
+    atomic::Ordering,
     parts::{On, Parts},
     platform::{Platform, WorkerId},
 };
@@ -107,11 +107,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Has all workers started that are wanted and offline.
     fn start_active(&'static self) -> Result<(), ResizeError> {
         let mut outcome = Ok(());
-        // Ordering: pairs with the fence in `tell_if_closing`: either the worker is seen offline here, or it sees its door as it is.
-        fence(Ordering::SeqCst);
         for (i, slot) in self.regular().iter().enumerate() {
             let Some(door) = slot.shared.door.get() else { break };
-            // Ordering: see above.
+            // Ordering: after the AcqRel in `set_active`, which pairs with that in `Door::lets_go`: either the worker is seen offline here,
+            // or it sees its door as it is.
             let is_missing = slot.shared.status.load(Ordering::Relaxed) == OFFLINE;
             if is_missing && !door.lets_go() && !door.call() {
                 if let Err(refused) = self.start(WorkerId::new(i as u16)) {
@@ -124,8 +123,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Whether the worker, which has just gone offline in the calling context, is to come back.
     pub(super) fn is_wanted(&self, id: WorkerId) -> bool {
-        // Ordering: after the fence in `tell_if_closing`, which pairs with the one in `start_active`: either the door is seen here as it was
-        // set, or the worker is seen offline there.
+        // Ordering: see `start_active`.
         let door = self.regular().get(id.index()).and_then(|slot| slot.shared.door.get());
         door.is_some_and(|door| !door.lets_go() && !self.gate.is_stopped())
     }
