@@ -39,7 +39,7 @@ help_leave       scheduler::models_jobs::who_leaves_makes_room_for_a_worker
 help_leave_fence scheduler::models_jobs::who_leaves_makes_room_for_a_worker
 door_count       scheduler::models_resize::a_pinned_task_against_a_worker_that_retires
 door_wake        scheduler::models_resize::a_pinned_task_against_a_worker_that_retires
-door_fence       scheduler::models_resize::a_worker_is_asked_back_as_it_leaves
+door_glance      scheduler::models_resize::a_worker_is_asked_back_as_it_leaves
 door_once        scheduler::models_resize::two_numbers_at_once
 door_order       scheduler::models_resize::two_numbers_at_once
 door_told        scheduler::models_resize::the_last_task_ends_elsewhere

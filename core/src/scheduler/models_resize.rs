@@ -81,7 +81,7 @@ fn looks_once(model: Model<2>) -> bool {
 
 /// A worker that has decided to leave is asked back: it sees that, or the one that asks sees that it is gone.
 ///
-/// Seen to catch: `door_fence`.
+/// Seen to catch: `door_glance`.
 #[test]
 fn a_worker_is_asked_back_as_it_leaves() {
     check(3, || {
