@@ -109,7 +109,8 @@ impl Handle {
     }
 
     /// As [`fork`](Self::fork), with a class, and on some workers only: see [`ForkOptions`]. A worker
-    /// that is not among them runs other tasks until the run is over. In a run of another kind, on
+    /// that is not among them runs other tasks until the run is over. If all of them were asked to leave
+    /// ([`resize`](Self::resize)), a thread that is none of them runs the closure with [`Fork::alone`]. In a run of another kind, on
     /// the same stack, everything runs in place.
     ///
     /// # Panics
