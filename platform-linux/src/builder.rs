@@ -29,6 +29,12 @@ use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
 #[derive(Clone, Debug)]
 pub struct Builder {
     inner: filch_std::Builder,
+    options: Options,
+}
+
+/// What the host of a new runtime has to know.
+#[derive(Clone, Debug)]
+struct Options {
     #[cfg(feature = "tokio")]
     tokio: bool,
     #[cfg(feature = "io-uring")]
@@ -41,10 +47,12 @@ pub struct Builder {
 pub fn builder() -> Builder {
     Builder {
         inner: filch_std::Runtime::builder(),
-        #[cfg(feature = "tokio")]
-        tokio: true,
-        #[cfg(feature = "io-uring")]
-        rings: true,
+        options: Options {
+            #[cfg(feature = "tokio")]
+            tokio: true,
+            #[cfg(feature = "io-uring")]
+            rings: true,
+        },
     }
 }
 
@@ -124,8 +132,9 @@ impl Builder {
     /// assert_eq!(runtime.block_on(async { way() })?, Way::Pool);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    pub fn io_uring(self, on: bool) -> Self {
-        Self { rings: on, ..self }
+    pub fn io_uring(mut self, on: bool) -> Self {
+        self.options.rings = on;
+        self
     }
 }
 
@@ -139,7 +148,7 @@ impl Builder {
     /// ```
     #[cfg(feature = "tokio")]
     pub fn tokio(mut self, on: bool) -> Self {
-        self.tokio = on;
+        self.options.tokio = on;
         self
     }
 
@@ -181,15 +190,17 @@ impl Builder {
     }
 
     fn build_on<H: Host>(self) -> Result<filch_std::Runtime<H>, BuildError> {
-        self.inner.clone().build_with(|runtime| self.prepare(runtime))
+        self.inner.build_with(|runtime| self.options.prepare(runtime))
     }
 
     fn build_local_on<H: Host>(self) -> Result<filch_std::LocalRuntime<H>, BuildError> {
-        self.inner.clone().build_local_with(|runtime| self.prepare(runtime))
+        self.inner.build_local_with(|runtime| self.options.prepare(runtime))
     }
+}
 
-    /// What the host of a new runtime has to know.
-    fn prepare<H: Host>(&self, runtime: &filch_std::Runtime<H>) -> io::Result<()> {
+impl Options {
+    /// Tells the host of a new runtime.
+    fn prepare<H: Host>(self, runtime: &filch_std::Runtime<H>) -> io::Result<()> {
         #[cfg(any(feature = "tokio", feature = "io-uring"))]
         if let Some(host) = runtime.handle().host::<Linux>() {
             #[cfg(feature = "io-uring")]

@@ -1,5 +1,21 @@
 //! The host over the crate `polling`: a worker listens there, the others sleep on their words.
 
+/// For the systems whose poller is a file.
+macro_rules! if_file {
+    ($($code:tt)*) => {
+        #[cfg(any(
+            target_vendor = "apple",
+            target_os = "android",
+            target_os = "dragonfly",
+            target_os = "freebsd",
+            target_os = "linux",
+            target_os = "netbsd",
+            target_os = "openbsd",
+        ))]
+        $($code)*
+    };
+}
+
 mod watcher;
 
 use core::{any::Any, fmt, time::Duration};
@@ -105,6 +121,11 @@ unsafe impl Host for Polling {
         self.futex.wake(worker, word);
     }
 
+    fn alert(&self) {
+        // The worker is at rest, and not about to end a wait: see `interrupt`.
+        self.watcher.notify();
+    }
+
     #[inline(always)]
     fn reactor(&self) -> Option<&dyn Reactor> {
         Some(self)
@@ -128,6 +149,15 @@ unsafe impl Host for Polling {
 
     fn unblock(&self, word: &AtomicU32) {
         self.futex.unblock(word);
+    }
+}
+
+if_file! {
+    // SAFETY: the poller is opened before the first worker begins, and closed after the last has left.
+    unsafe impl filch_std::Pollable for Polling {
+        fn raw_fd(&self) -> std::os::fd::RawFd {
+            self.watcher.raw_fd()
+        }
     }
 }
 

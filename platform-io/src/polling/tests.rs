@@ -123,3 +123,40 @@ fn an_interrupt_of_a_closed_host_does_nothing() {
     unsafe { host.open() }.unwrap();
     host.interrupt(ME, &AtomicU32::new(0));
 }
+
+/// A runtime of one thread, whose loop sleeps on the descriptor alone, hears of I/O and of wakes.
+#[test]
+fn a_loop_sleeps_on_the_descriptor() {
+    use filch_std::{LocalRuntime, Runtime, Turn};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let _watchdog = watchdog();
+    let rt: LocalRuntime<Polling> = Runtime::builder().build_local_on().unwrap();
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let sleep = |rt: &LocalRuntime<Polling>, time| {
+        poll(&mut [PollFd::new(rt, PollFlags::IN)], time).unwrap() > 0
+    };
+    let (one, mut other) = UnixStream::pair().unwrap();
+    let reads = rt.spawn_local(async move {
+        let one = crate::Async::new(one).unwrap();
+        for _ in 0..2 {
+            one.read_with(|mut one| one.read_exact(&mut [0])).await.unwrap();
+        }
+    });
+    let reads = reads.unwrap();
+    while rt.turn(64) == Turn::Again {}
+    assert!(!sleep(&rt, Some(&at_once)), "there is nothing");
+    other.write_all(b"1").unwrap();
+    assert!(sleep(&rt, None));
+    while rt.turn(64) == Turn::Again {}
+    assert!(!sleep(&rt, Some(&at_once)) && !reads.is_finished());
+    for _ in 0..3 {
+        let handle = *rt.handle();
+        let spawned = std::thread::spawn(move || handle.spawn(async {}));
+        assert!(sleep(&rt, None), "a spawn by another thread");
+        let spawned = spawned.join().unwrap();
+        while rt.turn(64) == Turn::Again {}
+        assert!(!sleep(&rt, Some(&at_once)) && spawned.is_finished());
+    }
+    other.write_all(b"2").unwrap();
+    rt.block_on(reads).unwrap();
+}
