@@ -113,7 +113,7 @@ pub struct Builder {
     stack: Option<usize>,
     config: Config,
     on_long_poll: Option<Hook>,
-    hooks: ThreadHooks,
+    pub(crate) hooks: ThreadHooks,
     blocking: usize,
     keep_alive: Duration,
     on_wake: Option<WakeFn>,

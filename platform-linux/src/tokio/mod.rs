@@ -73,6 +73,7 @@
 //! goes from tokio's thread to a worker, which this crate's own sockets save. [`Builder::tokio`](crate::Builder::tokio) turns it off for a runtime.
 
 mod companion;
+#[cfg(feature = "tokio")]
 mod io;
 
 pub(crate) use self::companion::Companion;
