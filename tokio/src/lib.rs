@@ -41,7 +41,7 @@
 //! - A future of such a crate is polled where the program awaits it: by the workers, or by the thread of a current-thread runtime.
 //! - What the crate itself spawns runs on one thread of tokio's, beside all of tokio's sockets and timers. The code of the program that is
 //!   called there, such as the handlers of a server, is in this crate's runtime: it may spawn what is heavy by [`spawn`].
-//! - It costs each runtime a thread, which sleeps unless a crate uses it, and four file descriptors.
+//! - It costs each runtime a thread, which sleeps unless a crate uses it, and three file descriptors.
 //! - A stopped clock ([`time::pause`]) does not stop tokio's timers, and does not wait for its sockets.
 //!
 //! What does not work is a crate that takes or gives a type of tokio's runtime, as those here are other types. The compiler says so:
