@@ -3,11 +3,11 @@
 use core::time::Duration;
 use std::io;
 
-use filch_std::{Affinity, BuildError, Host, LongPoll, ThreadRole, UnhandledPanic};
+use filch_std::{Affinity, BuildError, Handle, Host, LongPoll, ThreadRole, UnhandledPanic};
 #[cfg(feature = "task-hooks")]
 use filch_std::{SpawnInfo, TaskId};
 
-#[cfg(any(feature = "tokio", feature = "io-uring"))]
+#[cfg(any(feature = "tokio-beside", feature = "io-uring"))]
 use crate::Linux;
 use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
 
@@ -35,7 +35,7 @@ pub struct Builder {
 /// What the host of a new runtime has to know.
 #[derive(Clone, Debug)]
 struct Options {
-    #[cfg(feature = "tokio")]
+    #[cfg(feature = "tokio-beside")]
     tokio: bool,
     #[cfg(feature = "io-uring")]
     rings: bool,
@@ -48,8 +48,8 @@ pub fn builder() -> Builder {
     Builder {
         inner: filch_std::Runtime::builder(),
         options: Options {
-            #[cfg(feature = "tokio")]
-            tokio: true,
+            #[cfg(feature = "tokio-beside")]
+            tokio: cfg!(feature = "tokio"),
             #[cfg(feature = "io-uring")]
             rings: true,
         },
@@ -138,15 +138,28 @@ impl Builder {
     }
 }
 
+#[doc(hidden)]
 impl Builder {
-    /// Whether the runtime's threads are in a tokio runtime too (default: they are): see [`tokio`](crate::tokio), also for what it costs.
+    /// As [`filch_std::Builder::around_worker`].
+    pub fn around_worker(
+        mut self,
+        f: impl Fn(Handle, &mut dyn FnMut()) + Send + Sync + 'static,
+    ) -> Self {
+        self.inner = self.inner.around_worker(f);
+        self
+    }
+}
+
+impl Builder {
+    /// Whether the runtime's threads are in a tokio runtime too (default: they are, with the feature `tokio`): see [`tokio`](crate::tokio), also for
+    /// what it costs.
     ///
     /// ```
     /// let runtime = filch_linux::builder().workers(1).tokio(false).build()?;
     /// assert!(runtime.block_on(async { tokio::runtime::Handle::try_current().is_err() }));
     /// # Ok::<(), filch_linux::BuildError>(())
     /// ```
-    #[cfg(feature = "tokio")]
+    #[cfg(feature = "tokio-beside")]
     pub fn tokio(mut self, on: bool) -> Self {
         self.options.tokio = on;
         self
@@ -201,11 +214,11 @@ impl Builder {
 impl Options {
     /// Tells the host of a new runtime.
     fn prepare<H: Host>(self, runtime: &filch_std::Runtime<H>) -> io::Result<()> {
-        #[cfg(any(feature = "tokio", feature = "io-uring"))]
+        #[cfg(any(feature = "tokio-beside", feature = "io-uring"))]
         if let Some(host) = runtime.handle().host::<Linux>() {
             #[cfg(feature = "io-uring")]
             host.rings.allow(self.rings);
-            #[cfg(feature = "tokio")]
+            #[cfg(feature = "tokio-beside")]
             if self.tokio {
                 host.tokio.start(*runtime.handle())?;
             }

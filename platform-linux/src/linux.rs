@@ -41,7 +41,7 @@ pub struct Linux {
     pub(crate) rings: crate::fs::ring::Rings,
     workers: AtomicU32,
     /// The tokio runtime that the threads are in.
-    #[cfg(feature = "tokio")]
+    #[cfg(feature = "tokio-beside")]
     pub(crate) tokio: crate::tokio::Companion,
 }
 
@@ -67,7 +67,7 @@ unsafe impl Host for Linux {
             #[cfg(feature = "io-uring")]
             rings: crate::fs::ring::Rings::new(),
             workers: AtomicU32::new(0),
-            #[cfg(feature = "tokio")]
+            #[cfg(feature = "tokio-beside")]
             tokio: crate::tokio::Companion::default(),
         })
     }
@@ -81,7 +81,7 @@ unsafe impl Host for Linux {
 
     unsafe fn close(&self) {
         // First, as its tasks may have sources of this host.
-        #[cfg(feature = "tokio")]
+        #[cfg(feature = "tokio-beside")]
         self.tokio.stop();
         self.poller.close(thread::yield_now);
     }
@@ -137,7 +137,7 @@ unsafe impl Host for Linux {
         Some(&self.driver)
     }
 
-    #[cfg(feature = "tokio")]
+    #[cfg(feature = "tokio-beside")]
     fn entry(&self) -> Option<&dyn filch_std::Entry> {
         Some(&self.tokio)
     }
@@ -252,6 +252,20 @@ impl Linux {
                 _ => return,
             }
         }
+    }
+
+    /// The tokio runtime beside the runtime, for threads that are not in it; `None` if there is none, or if it has ended.
+    ///
+    /// ```
+    /// let runtime = filch_linux::builder().workers(1).build()?;
+    /// let tokio = runtime.handle().host::<filch_linux::Linux>().and_then(|host| host.tokio());
+    /// let _entered = tokio.as_ref().map(|tokio| tokio.enter());
+    /// assert!(tokio::runtime::Handle::try_current().is_ok());
+    /// # Ok::<(), filch_linux::BuildError>(())
+    /// ```
+    #[cfg(feature = "tokio-beside")]
+    pub fn tokio(&self) -> Option<tokio::runtime::Handle> {
+        self.tokio.handle()
     }
 
     /// Other code has closed the descriptor of epoll. Workers sleep on their words from now on, and

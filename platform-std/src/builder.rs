@@ -118,7 +118,7 @@ pub struct Builder {
     /// As the configuration has it, if it was set.
     nesting: Option<u32>,
     on_long_poll: Option<Hook>,
-    hooks: ThreadHooks,
+    pub(crate) hooks: ThreadHooks,
     blocking: usize,
     keep_alive: Duration,
     on_wake: Option<WakeFn>,
