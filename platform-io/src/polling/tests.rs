@@ -6,7 +6,7 @@ use std::{
 };
 
 use filch::io::{Direction, Readiness};
-use filch_test_support::watchdog;
+use filch_test_support::{watchdog, watchdog_of};
 
 use super::*;
 use crate::driver::{Key, Watch};
@@ -58,6 +58,25 @@ fn an_event_comes_once_for_each_time_that_it_is_asked_for() {
     other.write_all(b"!").unwrap();
     assert_eq!(hear(&host), 1);
     host.watcher.delete(one.as_fd());
+}
+
+/// The timer of a wait that ended early comes due while no worker listens. A stopped clock does not move if the host says that there is
+/// I/O, and the worker that listens next looks at the clock again only if its wait ends.
+#[test]
+fn what_keeps_a_stopped_clock_ends_the_next_wait() {
+    let _watchdog = watchdog_of(Duration::from_secs(10));
+    let (host, asleep) = (Polling::new().unwrap(), AtomicU32::new(0));
+    host.watcher.notify();
+    let due = host.now() + Duration::from_millis(5);
+    // SAFETY: this thread alone plays worker 0.
+    assert!(!unsafe { host.listen(ME, &asleep, 0, Some(due)) });
+    while host.now() <= due {
+        std::thread::yield_now();
+    }
+    while host.has_io() {
+        // SAFETY: as above.
+        assert!(!unsafe { host.listen(ME, &asleep, 0, None) });
+    }
 }
 
 /// A task waits to read; then another asks to write, and must not take the event of the first away.
