@@ -42,6 +42,10 @@ door_wake        scheduler::models_resize::a_pinned_task_against_a_worker_that_r
 door_fence       scheduler::models_resize::a_worker_is_asked_back_as_it_leaves
 door_once        scheduler::models_resize::two_numbers_at_once
 door_order       scheduler::models_resize::two_numbers_at_once
+door_told        scheduler::models_resize::the_last_task_ends_elsewhere
+door_kept        scheduler::models_resize::a_worker_is_asked_back_for_a_task
+door_brief       scheduler::models_resize::a_task_comes_while_a_door_is_open
+door_call        scheduler::models_resize::a_start_that_comes_too_early
 call_own         scheduler::models_whole::a_claim_that_comes_too_late_looks_into_every_ring
 call_done        scheduler::models_broadcast::a_broadcast_against_a_sleeper
 call_leave       scheduler::models_broadcast::a_broadcast_against_a_worker_that_leaves

@@ -187,6 +187,47 @@ fn a_set_keeps_its_first_worker() {
     leaves(&sim, 1);
 }
 
+/// The first worker of a set stays for a task of it, and sleeps while another one ends that.
+#[cfg(feature = "classes")]
+#[test]
+fn a_sleeper_leaves_as_another_worker_ends_its_last_task() {
+    use filch::{TaskOptions, WorkerSet};
+    let (sim, for_task) = shared(Sim::new(3));
+    let held = async move {
+        let sim = &for_task;
+        sim.executor.resize(1).unwrap();
+        for parked in [None, Some(None)] {
+            assert_eq!(sim.step(1), Step::Idle, "the task lives");
+            sim.on(1, |worker| assert_eq!(worker.begin_park(), parked, "one notice has come"));
+        }
+        sim.executor.platform().woken();
+    };
+    let options = TaskOptions::new().workers(WorkerSet::new(&[id(1), id(2)]).unwrap());
+    let mut held = sim.executor.spawner().spawn_with(options, pool(), held).unwrap();
+    assert_eq!(sim.step(2), Step::Polled);
+    output(&mut held).unwrap();
+    assert_eq!(sim.executor.platform().woken(), [1]);
+    leaves(&sim, 1);
+}
+
+#[test]
+fn a_task_that_came_while_its_worker_left_has_it_started() {
+    let sim = Sim::new(2);
+    sim.executor.resize(1).unwrap();
+    assert_eq!(sim.step(1), Step::Stopped);
+    // It is about to go, and is asked back for a moment.
+    sim.executor.resize(2).unwrap();
+    let mut task = sim.executor.spawner().spawn_pinned(pool(), id(1), async { 7 }).unwrap();
+    sim.executor.resize(1).unwrap();
+    sim.detach(1);
+    assert_eq!(sim.executor.resize(1), Err(ResizeError::Start(StartError::Unsupported)));
+    sim.attach(1);
+    assert_eq!(sim.run(1), 1);
+    assert_eq!(output(&mut task).unwrap(), 7);
+    leaves(&sim, 1);
+    assert_eq!(sim.executor.resize(1), Ok(()));
+}
+
 #[test]
 fn timers_of_a_worker_that_left_fire() {
     let sim = Sim::new(2);

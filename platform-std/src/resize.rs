@@ -115,14 +115,20 @@ impl<H: Host> Shared<H> {
     /// See [`Handle::resize`].
     pub(crate) fn set_workers(&'static self, workers: usize) -> Result<(), ResizeError> {
         let platform = self.executor.platform();
-        if platform.is_local() && workers == 1 {
-            // Its thread is not one that is started.
-            return Ok(());
-        }
         let _during = platform.resizes.begin();
         if self.executor.is_stopped() {
             return Err(ResizeError::Shutdown);
         }
+        if platform.is_local() && workers == 1 {
+            // It has that one. Where it is a `LocalRuntime`, no thread may be started for it.
+            return Ok(());
+        }
+        self.start_workers(workers)
+    }
+
+    /// As `set_workers`, for a runtime that has no thread yet.
+    pub(crate) fn start_workers(&'static self, workers: usize) -> Result<(), ResizeError> {
+        let platform = self.executor.platform();
         self.executor.resize(workers).map_err(|error| match error {
             filch::ResizeError::ZeroWorkers => ResizeError::ZeroWorkers,
             filch::ResizeError::TooManyWorkers(most) => ResizeError::TooManyWorkers(most),

@@ -66,6 +66,18 @@ fn what_cannot_be_is_an_error() {
 }
 
 #[test]
+fn a_runtime_of_one_slot_has_its_thread() {
+    let _watchdog = watchdog();
+    let runtime = Runtime::builder().workers(1).spares(0).build().unwrap();
+    until(|| online(runtime.handle()) == 1);
+    runtime.handle().resize(1).unwrap();
+    assert_eq!(runtime.spawn(async { 7 }).join().unwrap(), 7);
+    let handle = *runtime.handle();
+    drop(runtime);
+    assert!(matches!(handle.resize(1), Err(ResizeError::Shutdown)));
+}
+
+#[test]
 fn the_memory_of_a_runtime_that_was_resized_is_used_again() {
     for workers in [1, 3, 2, 1] {
         let runtime = Runtime::builder().workers(workers).max_workers(3).build().unwrap();

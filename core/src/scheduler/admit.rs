@@ -173,8 +173,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// A task that was held to a worker, or to a set that begins with it, has ended; or takes an `admit_held` back.
     pub(super) fn dismiss_held(&self, first: WorkerId) {
-        if let Some(door) = self.slot_of(first).shared.door.get() {
-            door.dismiss();
+        if self.slot_of(first).shared.door.get().is_some_and(Door::dismiss) {
+            self.unpark(first);
         }
     }
 

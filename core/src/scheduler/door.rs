@@ -30,11 +30,12 @@ impl Door {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 
-    /// A task has ended.
-    pub(crate) fn dismiss(&self) {
+    /// A task has ended. Whether it was the last, and the worker is to leave: it may have gone to sleep for that task.
+    pub(crate) fn dismiss(&self) -> bool {
         // Ordering: Release pairs with the Acquire in `lets_go`: the worker leaves after all that the task did.
         let before = self.0.fetch_sub(ONE, Ordering::Release);
         debug_assert!(before >= ONE, "INV-DOOR");
+        before & !CALLED == ONE | SHUT
     }
 
     /// Asks the worker to leave.
@@ -48,11 +49,6 @@ impl Door {
     pub(crate) fn open(&self) {
         // Ordering: as in `shut`.
         self.0.fetch_and(!SHUT, Ordering::AcqRel);
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
-        // Ordering: after the caller's fence.
-        self.0.load(Ordering::Relaxed) & SHUT == 0
     }
 
     /// Whether the worker is to leave, and no task keeps it.
@@ -69,15 +65,16 @@ impl Door {
         self.0.fetch_or(0, Ordering::Acquire) & !CALLED == SHUT
     }
 
-    /// The platform is asked to start the worker; whether it was asked before.
+    /// The platform is asked to start the worker, which was seen offline; whether it was asked before.
     pub(crate) fn call(&self) -> bool {
-        // Ordering: saves a start that would be refused.
-        self.0.fetch_or(CALLED, Ordering::Relaxed) & CALLED != 0
+        // Ordering: Release pairs with the Acquire in `answer`.
+        self.0.fetch_or(CALLED, Ordering::Release) & CALLED != 0
     }
 
-    /// The worker has come, or will not.
+    /// A context that was started for the worker is about to become it, or will not.
     pub(crate) fn answer(&self) {
-        // Ordering: as above.
-        self.0.fetch_and(!CALLED, Ordering::Relaxed);
+        // Ordering: Acquire pairs with the Release in `call`: for each context that has relied on this one, it sees the worker offline
+        // as they did.
+        self.0.fetch_and(!CALLED, Ordering::Acquire);
     }
 }

@@ -4,9 +4,10 @@
 //! from its loop and from nowhere else, once no local task and no task that is held to it lives (`door.rs`). What else it has goes to the
 //! others, as that of any worker that leaves: its queues, its timers, the reactor.
 //!
-//! A worker whose door is opened again may have decided to leave. Both sides then look twice: the one that opens the door looks whether the
-//! worker is offline, and has it started; the worker that has gone offline looks whether its door is open, and comes back. One of the two
-//! sees the other, and if both do, one of two contexts finds the slot taken.
+//! A worker whose door is opened again may have decided to leave. Both sides then look twice: the context that has set the doors looks
+//! whether a worker that is wanted is offline, and has it started; the worker that has gone offline looks whether it is wanted, and comes back.
+//! One of the two sees the other, and if both do, one of two contexts finds the slot taken. A worker is wanted if its door is open, or has let a
+//! task in since: the door may be shut again by then.
 
 use super::{
     error::ResizeError,
@@ -103,16 +104,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
     }
 
-    /// Has all active workers started that are offline.
+    /// Has all workers started that are wanted and offline.
     fn start_active(&'static self) -> Result<(), ResizeError> {
         let mut outcome = Ok(());
-        // Ordering: pairs with the fence in `tell_if_closing`: either the worker is seen offline here, or it sees its door open.
+        // Ordering: pairs with the fence in `tell_if_closing`: either the worker is seen offline here, or it sees its door as it is.
         fence(Ordering::SeqCst);
         for (i, slot) in self.regular().iter().enumerate() {
             let Some(door) = slot.shared.door.get() else { break };
             // Ordering: see above.
             let is_missing = slot.shared.status.load(Ordering::Relaxed) == OFFLINE;
-            if is_missing && door.is_open() && !door.call() {
+            if is_missing && !door.lets_go() && !door.call() {
                 if let Err(refused) = self.start(WorkerId::new(i as u16)) {
                     outcome = outcome.and(Err(ResizeError::Start(refused)));
                 }
@@ -123,13 +124,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Whether the worker, which has just gone offline in the calling context, is to come back.
     pub(super) fn is_wanted(&self, id: WorkerId) -> bool {
-        // Ordering: after the fence in `tell_if_closing`, which pairs with the one in `start_active`: either the door is seen open here, or the
-        // worker is seen offline there.
+        // Ordering: after the fence in `tell_if_closing`, which pairs with the one in `start_active`: either the door is seen here as it was
+        // set, or the worker is seen offline there.
         let door = self.regular().get(id.index()).and_then(|slot| slot.shared.door.get());
-        door.is_some_and(|door| door.is_open() && !self.gate.is_stopped())
+        door.is_some_and(|door| !door.lets_go() && !self.gate.is_stopped())
     }
 
-    /// A worker that was called has come, or will not.
+    /// A context that was started for the worker is about to become it, or will not.
     pub(super) fn has_answered(&self, id: WorkerId) {
         if let Some(door) = self.slots().get(id.index()).and_then(|slot| slot.shared.door.get()) {
             door.answer();

@@ -280,6 +280,22 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         Ok(())
     }
 
+    /// Becomes the worker for which the calling context was started.
+    pub(super) fn arrive(
+        &'static self,
+        id: WorkerId,
+        is_reserved: bool,
+    ) -> Option<Worker<P, S, RING>> {
+        // First: the worker that has the place now may leave as soon as it has refused this one, and then another start is needed.
+        self.has_answered(id);
+        let worker = self.attach(id, if is_reserved { STARTING } else { OFFLINE }).ok();
+        if is_reserved && worker.is_none() {
+            self.census.drop_replacement();
+        }
+        self.has_come(worker.is_some());
+        worker
+    }
+
     /// Works, and comes back if the worker was asked to before it was gone.
     fn work(&'static self, worker: Worker<P, S, RING>) {
         let id = worker.id();
@@ -308,13 +324,7 @@ impl<P: Platform> Guard for Ward<P> {
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Enter for Scheduler<P, S, RING> {
     fn enter(&'static self, id: WorkerId, is_reserved: bool) {
-        let worker = self.attach(id, if is_reserved { STARTING } else { OFFLINE });
-        if is_reserved && worker.is_err() {
-            self.census.drop_replacement();
-        }
-        self.has_come(worker.is_ok());
-        self.has_answered(id);
-        if let Ok(worker) = worker {
+        if let Some(worker) = self.arrive(id, is_reserved) {
             self.work(worker);
         }
     }

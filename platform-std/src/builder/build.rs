@@ -75,7 +75,7 @@ impl Builder {
         let (workers, _) = self.places()?;
         let runtime = self.build_bare()?;
         prepare(&runtime).map_err(BuildError::Host)?;
-        runtime.shared().set_workers(workers)?;
+        runtime.shared().start_workers(workers)?;
         Ok(runtime)
     }
 
