@@ -1,11 +1,8 @@
 //! The options of a runtime with I/O.
 
-use core::time::Duration;
 use std::io;
 
-use filch_std::{Affinity, BuildError, Handle, Host, LongPoll, ThreadRole, UnhandledPanic};
-#[cfg(feature = "task-hooks")]
-use filch_std::{SpawnInfo, TaskId};
+use filch_std::{BuildError, Handle, Host};
 
 #[cfg(any(feature = "tokio-beside", feature = "io-uring"))]
 use crate::Linux;
@@ -71,56 +68,7 @@ macro_rules! knobs {
     };
 }
 
-knobs! {
-    workers(n: usize);
-    max_workers(most: usize);
-    name(name: impl Into<String>);
-    name_fn(f: impl Fn(ThreadRole) -> String + Send + Sync + 'static);
-    affinity(affinity: Affinity);
-    seed(seed: u64);
-    stack_size(bytes: usize);
-    stealing(on: bool);
-    classes(on: bool);
-    background_share(n: u32);
-    lifo_cap(polls: u32);
-    budget(units: u16);
-    spin_rounds(rounds: u32);
-    watchdog(timeouts: Option<(Duration, Duration)>);
-    park_timeout(longest: Option<Duration>);
-    poll_limit(limit: Option<Duration>);
-    spares(slots: u16);
-    nesting(depth: u32);
-    job_slice(slice: Duration);
-    job_workers(most: u16);
-    blocking_threads(most: usize);
-    blocking_keep_alive(time: Duration);
-    on_long_poll(f: impl Fn(LongPoll) + Send + Sync + 'static);
-    on_wake(f: impl Fn() + Send + Sync + 'static);
-    on_thread_start(f: impl Fn() + Send + Sync + 'static);
-    on_thread_stop(f: impl Fn() + Send + Sync + 'static);
-    unhandled_panic(policy: UnhandledPanic);
-}
-
-#[cfg(feature = "class-metrics")]
-knobs! {
-    class_metrics(on: bool);
-}
-
-#[cfg(feature = "task-metrics")]
-knobs! {
-    task_metrics(tasks: usize);
-}
-
-#[cfg(feature = "task-hooks")]
-knobs! {
-    on_task_spawn(f: impl Fn(TaskId, SpawnInfo) + Send + Sync + 'static);
-    on_task_end(f: impl Fn(TaskId) + Send + Sync + 'static);
-}
-
-#[cfg(feature = "recorder")]
-knobs! {
-    recorder(records: usize);
-}
+filch_std::for_each_knob!(knobs);
 
 #[cfg(feature = "io-uring")]
 impl Builder {
