@@ -37,6 +37,15 @@ attach_unseen    scheduler::models_whole::a_spare_worker_and_a_poll_that_pushes
 help_first       scheduler::models_jobs::a_context_that_comes_takes_nobody_out_of_the_count
 help_leave       scheduler::models_jobs::who_leaves_makes_room_for_a_worker
 help_leave_fence scheduler::models_jobs::who_leaves_makes_room_for_a_worker
+door_count       scheduler::models_resize::a_pinned_task_against_a_worker_that_retires
+door_wake        scheduler::models_resize::a_pinned_task_against_a_worker_that_retires
+door_fence       scheduler::models_resize::a_worker_is_asked_back_as_it_leaves
+door_once        scheduler::models_resize::two_numbers_at_once
+door_order       scheduler::models_resize::two_numbers_at_once
+door_told        scheduler::models_resize::the_last_task_ends_elsewhere
+door_kept        scheduler::models_resize::a_worker_is_asked_back_for_a_task
+door_brief       scheduler::models_resize::a_task_comes_while_a_door_is_open
+door_call        scheduler::models_resize::a_start_that_comes_too_early
 call_own         scheduler::models_whole::a_claim_that_comes_too_late_looks_into_every_ring
 call_done        scheduler::models_broadcast::a_broadcast_against_a_sleeper
 call_leave       scheduler::models_broadcast::a_broadcast_against_a_worker_that_leaves

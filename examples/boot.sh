@@ -182,7 +182,7 @@ kernel_cargo() (
     local command=$1
     shift
     PATH=/usr/bin:$PATH RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc \
-        /usr/bin/cargo "$command" --quiet --release --features "$features,${mode-}" --target "$target" --target-dir "$out" "$@"
+        /usr/bin/cargo "$command" --quiet --profile "${profile-release}" --features "$features,${mode-}" --target "$target" --target-dir "$out" "$@"
 )
 
 # The library by the script that C programs use, and the C code by clang.
@@ -240,7 +240,7 @@ if [[ $lint ]]; then
     lints=(-D warnings -D unsafe_op_in_unsafe_fn -D clippy::undocumented_unsafe_blocks -D clippy::std_instead_of_core)
     if [[ $kernel == c ]]; then
         # The panic handler is part of no other build; clang's warnings are errors in every build.
-        folder=../platform-c
+        folder=../platform-c profile=library
         kernel_cargo clippy -p filch-c --lib --features panic-handler -Zbuild-std=core -- "${lints[@]}"
         exit
     fi

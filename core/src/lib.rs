@@ -95,7 +95,7 @@ pub use {
     scheduler::{
         config::Config,
         context::Worker,
-        error::{BuildError, RunError},
+        error::{BuildError, ResizeError, RunError},
         executor::{Executor, Scheduler},
         shutdown::ShutdownError,
         slot::{Slots, WorkerSlot},

@@ -9,8 +9,8 @@ use core::{
     task::{Context, Poll, Waker},
 };
 
-use common::{Sim, pool};
-use filch::{BUDGET, consume_budget, unconstrained, yield_now};
+use common::{Sim, pool, quiet};
+use filch::{BUDGET, BuildError, consume_budget, unconstrained, yield_now};
 
 fn forced(sim: &Sim) -> usize {
     sim.executor.metrics().workers().map(|(_, worker)| worker.forced_yields).sum()
@@ -44,6 +44,57 @@ fn a_poll_that_is_refused_counts_once_and_one_that_spends_all_does_not() {
         }
     };
     assert_eq!(forced_by(yields), 0, "it gives way by itself");
+}
+
+#[test]
+fn forced_yields_follow_the_budget_of_the_configuration() {
+    for budget in [1, 2, 7, 1_000, u16::MAX] {
+        let sim = Sim::with(1, quiet().budget(budget));
+        let units = 3 * u32::from(budget);
+        sim.executor.spawn(pool(), spend(units)).unwrap().detach();
+        sim.run(0);
+        assert_eq!(forced(&sim), 2, "budget {budget}");
+        assert_eq!(sim.executor.spawner().poll_budget(), budget.into());
+    }
+}
+
+/// The next use of an executor's memory has its own budget.
+#[test]
+fn a_reopened_executor_has_its_new_budget() {
+    let sim = Sim::with(1, quiet().budget(10));
+    sim.close();
+    assert_eq!(sim.executor.reopen_with(&quiet().budget(0)), Err(BuildError::ZeroBudget));
+    assert_eq!(sim.executor.reopen_with(&quiet().budget(5)), Ok(true));
+    sim.attach(0);
+    sim.executor.spawn(pool(), spend(20)).unwrap().detach();
+    sim.run(0);
+    assert_eq!(forced(&sim), 3);
+}
+
+#[test]
+fn a_budget_of_zero_is_refused() {
+    let room = common::slots::<256, filch::parts::All>(1);
+    let built = filch::Scheduler::over(common::Threads::new(), quiet().budget(0), room);
+    assert_eq!(built.err(), Some(BuildError::ZeroBudget));
+}
+
+/// A poll of a foreign waker, inside one of a task: `units` are granted, as many refused, and so on.
+#[test]
+fn a_budget_of_a_foreign_waker_is_renewed_to_that_of_the_configuration() {
+    const UNITS: usize = 5;
+    let sim = Sim::with(1, quiet().budget(UNITS as u16));
+    let spawner = sim.executor.spawner();
+    let blocks = async move {
+        let mut cx = Context::from_waker(Waker::noop());
+        let granted: Vec<_> = (0..4 * UNITS)
+            .map(|_| pin!(spawner.consume_budget()).poll(&mut cx).is_ready())
+            .collect();
+        let runs: Vec<_> = granted.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect();
+        assert_eq!(runs[..3], [(true, UNITS), (false, UNITS), (true, UNITS)]);
+    };
+    let mut handle = sim.executor.spawn(pool(), blocks).unwrap();
+    sim.run(0);
+    handle.join().unwrap();
 }
 
 /// However many operations the poll tries, and of whichever waker.

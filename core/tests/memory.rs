@@ -238,7 +238,7 @@ fn errors_read_well() {
     let sim = Sim::offline(1, quiet());
     let refused = sim.executor.spawner().spawn_pinned(pool(), id(1), ready(0)).unwrap_err();
     assert_eq!(refused.kind, SpawnErrorKind::NoSuchWorker);
-    assert_eq!(refused.to_string(), "the executor has no such worker");
+    assert_eq!(refused.to_string(), "the executor has no such worker, or it is to leave");
     assert_eq!(SpawnErrorKind::Full.to_string(), "no free slot for the task");
     let large = SpawnErrorKind::TooLarge { needed: 200, align: 64, slot: 100, slot_align: 16 };
     let text = "the task takes 200 bytes aligned to 64, a slot has 100 aligned to 16";

@@ -2,7 +2,7 @@
 # The three programs and their versions on tokio, with real clients and a PostgreSQL; and that none is longer for filch.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-target=../../target/newcomers
+source ../../.ci/apart
 for program in chat fetch store; do
     ours=$(wc -l <"$program/src/main.rs")
     theirs=$(wc -l <"$program/src/tokio.rs")
@@ -10,9 +10,7 @@ for program in chat fetch store; do
     diff "$program/src/tokio.rs" "$program/src/main.rs" || true
     ((ours <= theirs)) || { echo "$program is longer than its version on tokio" >&2; exit 1; }
 done
-cargo clippy --locked --release --all-targets --target-dir "$target" -- -D warnings
-cargo test --locked --release --target-dir "$target" --no-run
-timeout --kill-after=10 300 ./with-postgres cargo test --locked --release --target-dir "$target"
-cargo build --locked --release --target-dir "$target" -p measure
+cargo build --locked --all-targets
+timeout --kill-after=10 300 ./with-postgres cargo test --locked
 # A short run, which fails if a program does not answer.
-timeout --kill-after=10 120 ./with-postgres "$target/release/measure" --rounds 1 --seconds 0.5
+timeout --kill-after=10 120 ./with-postgres "$CARGO_TARGET_DIR/debug/measure" --rounds 1 --seconds 0.5

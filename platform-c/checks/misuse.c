@@ -138,6 +138,8 @@ static bool after_init(const checks_port *port)
     moved = one;
     return sound && filch_workers(&moved) == 0 && filch_run(&moved, 0) == FILCH_EINIT &&
         (port->platform->start || filch_start(&one, 1) == FILCH_EUNSUPPORTED) && filch_start(&one, 2) == FILCH_ENOWORKER &&
+        filch_resize(&moved, 1) == FILCH_EINIT && filch_resize(&one, 0) == FILCH_EWORKERS && filch_resize(&one, 3) == FILCH_EWORKERS &&
+        (port->platform->start || filch_resize(&one, 2) == FILCH_EUNSUPPORTED) &&
         filch_unpark(&one, 2) == FILCH_ENOWORKER;
 }
 

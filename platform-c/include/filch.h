@@ -261,6 +261,8 @@ typedef struct filch_entry {
 typedef struct filch_config {
     // Whether idle workers steal (default: true). Without it each worker keeps what was woken on it.
     bool stealing;
+    // How many ready operations a task may do in one poll before it gives way (default: 128; at least 1).
+    uint16_t budget;
     // How many polls in a row may come from the LIFO slot, in which the task that was woken last waits (default: 3; 0: none).
     uint32_t lifo_cap;
     // How often an idle worker looks for work again before it sleeps, at most (default: 32; 0 for kernels that want it).
@@ -522,7 +524,7 @@ filch_status filch_config_init(struct filch_config *config);
 //
 // FILCH_OK. FILCH_ENULL: a pointer, or one of the first five functions of the platform, or only one of `block` and `unblock`.
 // FILCH_EABI: `platform->abi`. FILCH_EALIGN, FILCH_ESMALL: the memory. FILCH_EWORKERS: 0, or more than FILCH_MAX_WORKERS.
-// FILCH_EINVAL: one timeout of the watchdog is 0 and the other is not. FILCH_ECONTEXT: in a handler. FILCH_EALREADY: it was
+// FILCH_EINVAL: one timeout of the watchdog is 0 and the other is not, or the budget is 0. FILCH_ECONTEXT: in a handler. FILCH_EALREADY: it was
 // initialised before.
 filch_status filch_init(struct filch_executor *executor,
                         const struct filch_platform *platform,
@@ -545,7 +547,16 @@ filch_status filch_run(struct filch_executor *executor,
 filch_status filch_start(struct filch_executor *executor,
                          uint32_t worker);
 
-// How many workers the executor has; 0 if it was not initialised. From any context.
+// Has `workers` workers take part, those with the lowest numbers: asks the others to leave, and has the platform start those that are
+// missing. Returns at once. A worker that is to leave returns from `filch_run` when no task lives that is pinned to it, and new ones are
+// refused there with FILCH_ENOWORKER; what else it has goes to the others. From a thread or a worker.
+//
+// FILCH_OK; FILCH_EWORKERS: 0, or more than `filch_workers`. With all else done: FILCH_EUNSUPPORTED: the platform has no `start`, and
+// missing workers have to come by themselves; FILCH_EREFUSED. FILCH_ENULL, FILCH_EINIT, FILCH_ECONTEXT.
+filch_status filch_resize(struct filch_executor *executor,
+                          uint32_t workers);
+
+// How many workers the executor has room for; 0 if it was not initialised. From any context.
 uint32_t filch_workers(const struct filch_executor *executor);
 
 // The time on the executor's clock, in nanoseconds; 0 if it was not initialised. From any context.
@@ -772,8 +783,8 @@ filch_status filch_worker_enter(struct filch_executor *executor,
 
 // One pass of the loop: finds one task and polls it. Does not sleep. In the context that has entered.
 //
-// FILCH_OK: it has polled a task; FILCH_IDLE: there was none; FILCH_STOPPED: the executor has shut down. FILCH_ENULL, FILCH_EINIT;
-// FILCH_ENOTWORKER: in another context.
+// FILCH_OK: it has polled a task; FILCH_IDLE: there was none; FILCH_STOPPED: the executor has shut down, or the worker is to leave
+// (filch_resize). FILCH_ENULL, FILCH_EINIT; FILCH_ENOTWORKER: in another context.
 filch_status filch_worker_step(struct filch_worker *worker);
 
 // Sleeps by the platform's `wait` until there may be something to do; returns at once if there is. In the context that has entered.
@@ -785,7 +796,7 @@ filch_status filch_worker_park(struct filch_worker *worker);
 // next turn is the second. In the context that has entered.
 //
 // FILCH_OK: sleep, until `*deadline` at the latest or until the platform's `wake` is called for this worker, and give it a turn then.
-// FILCH_BUSY: there is more to do, give it a turn soon. FILCH_STOPPED: the executor has shut down. FILCH_ENULL, FILCH_EINIT,
+// FILCH_BUSY: there is more to do, give it a turn soon. FILCH_STOPPED: the executor has shut down, or the worker is to leave (filch_resize). FILCH_ENULL, FILCH_EINIT,
 // FILCH_ENOTWORKER.
 filch_status filch_worker_turn(struct filch_worker *worker,
                                uint32_t polls,

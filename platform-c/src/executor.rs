@@ -74,6 +74,8 @@ impl Memory {
 pub struct filch_config {
     /// Whether idle workers steal (default: true). Without it each worker keeps what was woken on it.
     pub stealing: bool,
+    /// How many ready operations a task may do in one poll before it gives way (default: 128; at least 1).
+    pub budget: u16,
     /// How many polls in a row may come from the LIFO slot, in which the task that was woken last waits (default: 3; 0: none).
     pub lifo_cap: u32,
     /// How often an idle worker looks for work again before it sleeps, at most (default: 32; 0 for kernels that want it).
@@ -104,6 +106,7 @@ pub unsafe extern "C" fn filch_config_init(config: *mut filch_config) -> filch_s
     }
     let defaults = filch_config {
         stealing: true,
+        budget: 128,
         lifo_cap: 3,
         spin_rounds: 32,
         nesting: 64,
@@ -130,6 +133,7 @@ unsafe fn config_of(config: *const filch_config) -> Config {
     let park = (c.park_timeout_ns > 0).then(|| Duration::from_nanos(c.park_timeout_ns));
     Config::new()
         .stealing(c.stealing)
+        .budget(c.budget)
         .lifo_cap(c.lifo_cap)
         .spin_rounds(c.spin_rounds)
         .nesting(c.nesting)
@@ -163,7 +167,7 @@ pub(crate) fn worker_id(number: u32) -> Result<WorkerId, filch_status> {
 ///
 /// FILCH_OK. FILCH_ENULL: a pointer, or one of the first five functions of the platform, or only one of `block` and `unblock`.
 /// FILCH_EABI: `platform->abi`. FILCH_EALIGN, FILCH_ESMALL: the memory. FILCH_EWORKERS: 0, or more than FILCH_MAX_WORKERS.
-/// FILCH_EINVAL: one timeout of the watchdog is 0 and the other is not. FILCH_ECONTEXT: in a handler. FILCH_EALREADY: it was
+/// FILCH_EINVAL: one timeout of the watchdog is 0 and the other is not, or the budget is 0. FILCH_ECONTEXT: in a handler. FILCH_EALREADY: it was
 /// initialised before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn filch_init(
@@ -232,7 +236,24 @@ pub unsafe extern "C" fn filch_start(executor: *mut filch_executor, worker: u32)
     })
 }
 
-/// How many workers the executor has; 0 if it was not initialised. From any context.
+/// Has `workers` workers take part, those with the lowest numbers: asks the others to leave, and has the platform start those that are
+/// missing. Returns at once. A worker that is to leave returns from `filch_run` when no task lives that is pinned to it, and new ones are
+/// refused there with FILCH_ENOWORKER; what else it has goes to the others. From a thread or a worker.
+///
+/// FILCH_OK; FILCH_EWORKERS: 0, or more than `filch_workers`. With all else done: FILCH_EUNSUPPORTED: the platform has no `start`, and
+/// missing workers have to come by themselves; FILCH_EREFUSED. FILCH_ENULL, FILCH_EINIT, FILCH_ECONTEXT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn filch_resize(executor: *mut filch_executor, workers: u32) -> filch_status {
+    attempt(|| {
+        // SAFETY: the caller's.
+        let core = unsafe { core_of(executor)? };
+        core.platform().no_handler()?;
+        core.resize(workers as usize)?;
+        Ok(FILCH_OK)
+    })
+}
+
+/// How many workers the executor has room for; 0 if it was not initialised. From any context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn filch_workers(executor: *const filch_executor) -> u32 {
     // SAFETY: the caller's.

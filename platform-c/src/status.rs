@@ -2,7 +2,9 @@
 
 use core::ffi::{CStr, c_char};
 
-use filch::{BuildError, JoinError, RunError, ShutdownError, SpawnErrorKind, StartError};
+use filch::{
+    BuildError, JoinError, ResizeError, RunError, ShutdownError, SpawnErrorKind, StartError,
+};
 
 /// What a function returns. Zero and above: it did what it says. Below zero: an error, and nothing was done unless the function
 /// says otherwise. The numbers are stable.
@@ -82,7 +84,17 @@ impl From<BuildError> for filch_status {
     fn from(error: BuildError) -> Self {
         match error {
             BuildError::ZeroWorkers | BuildError::TooManyWorkers(_) => FILCH_EWORKERS,
-            BuildError::WatchdogNeverSleeps => FILCH_EINVAL,
+            BuildError::WatchdogNeverSleeps | BuildError::ZeroBudget => FILCH_EINVAL,
+            _ => FILCH_EBUG,
+        }
+    }
+}
+
+impl From<ResizeError> for filch_status {
+    fn from(error: ResizeError) -> Self {
+        match error {
+            ResizeError::ZeroWorkers | ResizeError::TooManyWorkers(_) => FILCH_EWORKERS,
+            ResizeError::Start(refused) => refused.into(),
             _ => FILCH_EBUG,
         }
     }
@@ -169,7 +181,7 @@ fn text(status: i32) -> &'static CStr {
         (FILCH_EINIT, c"the object was not initialised, was dropped, or was moved"),
         (FILCH_EALREADY, c"the object was initialised before"),
         (FILCH_EINVAL, c"an argument has a value that it cannot have"),
-        (FILCH_ENOWORKER, c"the executor has no such worker"),
+        (FILCH_ENOWORKER, c"the executor has no such worker, or it is to leave"),
         (FILCH_ERUNNING, c"another context runs the worker"),
         (FILCH_EISWORKER, c"the calling context is a worker"),
         (FILCH_ECONTEXT, c"the calling context must not wait"),

@@ -72,8 +72,8 @@ pub unsafe extern "C" fn filch_worker_enter(
 
 /// One pass of the loop: finds one task and polls it. Does not sleep. In the context that has entered.
 ///
-/// FILCH_OK: it has polled a task; FILCH_IDLE: there was none; FILCH_STOPPED: the executor has shut down. FILCH_ENULL, FILCH_EINIT;
-/// FILCH_ENOTWORKER: in another context.
+/// FILCH_OK: it has polled a task; FILCH_IDLE: there was none; FILCH_STOPPED: the executor has shut down, or the worker is to leave
+/// (filch_resize). FILCH_ENULL, FILCH_EINIT; FILCH_ENOTWORKER: in another context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn filch_worker_step(worker: *mut filch_worker) -> filch_status {
     attempt(|| {
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn filch_worker_park(worker: *mut filch_worker) -> filch_s
 /// next turn is the second. In the context that has entered.
 ///
 /// FILCH_OK: sleep, until `*deadline` at the latest or until the platform's `wake` is called for this worker, and give it a turn then.
-/// FILCH_BUSY: there is more to do, give it a turn soon. FILCH_STOPPED: the executor has shut down. FILCH_ENULL, FILCH_EINIT,
+/// FILCH_BUSY: there is more to do, give it a turn soon. FILCH_STOPPED: the executor has shut down, or the worker is to leave (filch_resize). FILCH_ENULL, FILCH_EINIT,
 /// FILCH_ENOTWORKER.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn filch_worker_turn(

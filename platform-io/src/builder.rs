@@ -44,12 +44,14 @@ macro_rules! knobs {
 
 knobs! {
     workers(n: usize);
+    max_workers(most: usize);
     name(name: impl Into<String>);
     stack_size(bytes: usize);
     stealing(on: bool);
     classes(on: bool);
     background_share(n: u32);
     lifo_cap(polls: u32);
+    budget(units: u16);
     spin_rounds(rounds: u32);
     watchdog(timeouts: Option<(Duration, Duration)>);
     park_timeout(longest: Option<Duration>);

@@ -89,12 +89,12 @@ pub use filch_std::Snapshot;
 pub use filch_std::{
     AbortHandle, Activity, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host, Instant,
     IoMetrics, JoinError, JoinHandle, JoinSet, LastWake, LongPoll, Metrics, NoRuntime, Panic,
-    Pausable, SpawnError, SpawnErrorKind, SpawnInfo, Survivors, Task, TaskId, TaskInfo,
-    TaskOptions, Timers, Totals, UnhandledPanic, WokenBy, WorkerId, WorkerMetrics, WorkerSet,
-    available_workers, block_on, budgeted, class, consume_budget, give_way, interval, parallel,
-    payload, resume, set_class, set_deadline, shield, should_yield, sleep, sleep_until, spawn,
-    spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout,
-    try_spawn, unconstrained, yield_now,
+    Pausable, ResizeError, SpawnError, SpawnErrorKind, SpawnInfo, Survivors, Task, TaskId,
+    TaskInfo, TaskOptions, Timers, Totals, UnhandledPanic, WokenBy, WorkerId, WorkerMetrics,
+    WorkerSet, available_workers, block_on, budgeted, class, consume_budget, give_way, interval,
+    parallel, payload, resume, set_class, set_deadline, shield, should_yield, sleep, sleep_until,
+    spawn, spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time,
+    timeout, try_spawn, unconstrained, yield_now,
 };
 #[cfg(feature = "class-metrics")]
 pub use filch_std::{ClassMetrics, Histogram};

@@ -29,6 +29,12 @@ use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
 #[derive(Clone, Debug)]
 pub struct Builder {
     inner: filch_std::Builder,
+    options: Options,
+}
+
+/// What the host of a new runtime has to know.
+#[derive(Clone, Debug)]
+struct Options {
     #[cfg(feature = "tokio-beside")]
     tokio: bool,
     #[cfg(feature = "io-uring")]
@@ -41,10 +47,12 @@ pub struct Builder {
 pub fn builder() -> Builder {
     Builder {
         inner: filch_std::Runtime::builder(),
-        #[cfg(feature = "tokio-beside")]
-        tokio: cfg!(feature = "tokio"),
-        #[cfg(feature = "io-uring")]
-        rings: true,
+        options: Options {
+            #[cfg(feature = "tokio-beside")]
+            tokio: cfg!(feature = "tokio"),
+            #[cfg(feature = "io-uring")]
+            rings: true,
+        },
     }
 }
 
@@ -65,6 +73,7 @@ macro_rules! knobs {
 
 knobs! {
     workers(n: usize);
+    max_workers(most: usize);
     name(name: impl Into<String>);
     name_fn(f: impl Fn(ThreadRole) -> String + Send + Sync + 'static);
     affinity(affinity: Affinity);
@@ -74,6 +83,7 @@ knobs! {
     classes(on: bool);
     background_share(n: u32);
     lifo_cap(polls: u32);
+    budget(units: u16);
     spin_rounds(rounds: u32);
     watchdog(timeouts: Option<(Duration, Duration)>);
     park_timeout(longest: Option<Duration>);
@@ -122,8 +132,9 @@ impl Builder {
     /// assert_eq!(runtime.block_on(async { way() })?, Way::Pool);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    pub fn io_uring(self, on: bool) -> Self {
-        Self { rings: on, ..self }
+    pub fn io_uring(mut self, on: bool) -> Self {
+        self.options.rings = on;
+        self
     }
 }
 
@@ -150,7 +161,7 @@ impl Builder {
     /// ```
     #[cfg(feature = "tokio-beside")]
     pub fn tokio(mut self, on: bool) -> Self {
-        self.tokio = on;
+        self.options.tokio = on;
         self
     }
 
@@ -192,15 +203,17 @@ impl Builder {
     }
 
     fn build_on<H: Host>(self) -> Result<filch_std::Runtime<H>, BuildError> {
-        self.inner.clone().build_with(|runtime| self.prepare(runtime))
+        self.inner.build_with(|runtime| self.options.prepare(runtime))
     }
 
     fn build_local_on<H: Host>(self) -> Result<filch_std::LocalRuntime<H>, BuildError> {
-        self.inner.clone().build_local_with(|runtime| self.prepare(runtime))
+        self.inner.build_local_with(|runtime| self.options.prepare(runtime))
     }
+}
 
-    /// What the host of a new runtime has to know.
-    fn prepare<H: Host>(&self, runtime: &filch_std::Runtime<H>) -> io::Result<()> {
+impl Options {
+    /// Tells the host of a new runtime.
+    fn prepare<H: Host>(self, runtime: &filch_std::Runtime<H>) -> io::Result<()> {
         #[cfg(any(feature = "tokio-beside", feature = "io-uring"))]
         if let Some(host) = runtime.handle().host::<Linux>() {
             #[cfg(feature = "io-uring")]

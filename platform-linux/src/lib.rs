@@ -63,13 +63,13 @@ pub use filch_std::prometheus;
 pub use filch_std::{
     AbortHandle, Activity, Affinity, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host,
     Instant, IoMetrics, JoinError, JoinHandle, JoinSet, LastWake, LongPoll, Metrics, NoRuntime,
-    Panic, Pausable, ScopedHandle, SpawnError, SpawnErrorKind, SpawnInfo, Survivors, Task, TaskId,
-    TaskInfo, TaskOptions, TaskScope, TaskTracker, ThreadRole, Timers, Totals, Tracked, Turn,
-    UnhandledPanic, WokenBy, WorkerId, WorkerMetrics, WorkerSet, available_workers, block_on,
-    budgeted, class, consume_budget, give_way, interval, parallel, payload, resume, scope,
-    set_class, set_deadline, shield, should_yield, sleep, sleep_until, spawn, spawn_blocking,
-    spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout, try_spawn,
-    unconstrained, yield_now,
+    Panic, Pausable, ResizeError, ScopedHandle, SpawnError, SpawnErrorKind, SpawnInfo, Survivors,
+    Task, TaskId, TaskInfo, TaskOptions, TaskScope, TaskTracker, ThreadRole, Timers, Totals,
+    Tracked, Turn, UnhandledPanic, WokenBy, WorkerId, WorkerMetrics, WorkerSet, available_workers,
+    block_on, budgeted, class, consume_budget, give_way, interval, parallel, payload, resume,
+    scope, set_class, set_deadline, shield, should_yield, sleep, sleep_until, spawn,
+    spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout,
+    try_spawn, unconstrained, yield_now,
 };
 #[cfg(feature = "class-metrics")]
 pub use filch_std::{ClassMetrics, Histogram};

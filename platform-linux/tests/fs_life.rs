@@ -43,6 +43,54 @@ fn fifo(dir: &Path) -> PathBuf {
     path
 }
 
+/// Descriptors run out as a thread's first operation would open its ring. Later operations have one.
+#[cfg(feature = "io-uring")]
+#[test]
+fn a_ring_is_opened_after_a_shortage() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    alone("a_ring_is_opened_after_a_shortage", || {
+        let file = std_fs::File::open("/proc/self/exe").unwrap();
+        builder(Way::Ring).build().unwrap().block_on(async {
+            let file = File::from_std(file).unwrap();
+            let reads = async || {
+                let (read, buf) = file.read_at(vec![0; 4], 0).await;
+                assert_eq!((read.unwrap(), &buf[..]), (4, &b"\x7fELF"[..]));
+            };
+            // The pool has a thread, which needs descriptors of its own as it starts.
+            filch_linux::spawn_blocking(|| {}).await.unwrap();
+            let limit = getrlimit(Resource::Nofile);
+            setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
+            for _ in 0..1_000 {
+                reads().await;
+            }
+            assert_eq!(fs::way().unwrap(), Way::Pool);
+            setrlimit(Resource::Nofile, limit).unwrap();
+            let mut more = 0;
+            while fs::way().unwrap() == Way::Pool {
+                reads().await;
+                more += 1;
+                assert!(more < 10_000, "it is not tried again");
+            }
+            reads().await;
+        });
+    });
+}
+
+/// A runtime in the memory of one that had no rings, which only this crate's builder can say.
+#[cfg(feature = "io-uring")]
+#[test]
+fn a_runtime_without_rings_leaves_the_next_its_own() {
+    alone("a_runtime_without_rings_leaves_the_next_its_own", || {
+        let way = |runtime: &filch_linux::Runtime| runtime.block_on(async { fs::way().unwrap() });
+        let (first, identity) = (builder(Way::Pool).build().unwrap(), filch_std::Handle::identity);
+        let memory = identity(first.handle());
+        assert_eq!(way(&first), Way::Pool);
+        drop(first);
+        let plain = filch_std::Runtime::builder().workers(2).build_on().unwrap();
+        assert_eq!((identity(plain.handle()), way(&plain)), (memory, Way::Ring));
+    });
+}
+
 /// It is its own writer, so that opening does not wait, and reads do not end.
 async fn reader(path: &Path) -> File {
     OpenOptions::new().read(true).write(true).open(path).await.unwrap()

@@ -58,6 +58,7 @@ fn build_ten_thousand() {
             .workers(1 + random(3) as usize)
             .spin_rounds(random(50) as u32)
             .lifo_cap(random(5) as u32)
+            .budget(1 + random(200) as u16)
             .poll_limit((random(2) == 0).then(|| ms(1 + random(1_000))))
             .park_timeout((random(2) == 0).then(|| ms(1 + random(1_000))))
             .watchdog((random(2) == 0).then(|| (ms(1 + random(5)), ms(10))))

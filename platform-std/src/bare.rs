@@ -12,7 +12,7 @@ use filch::WorkerId;
 
 use crate::{
     builder::Builder,
-    context::{Handle, enter},
+    context::{Handle, current, enter},
     entry::Within,
 };
 
@@ -97,6 +97,13 @@ impl Handle {
                 body();
             });
         })
+    }
+
+    /// Calls `f` in the runtime, if the calling thread is in another.
+    pub fn within<R>(&self, f: impl FnOnce() -> R) -> R {
+        let is_here = current().is_some_and(|here| core::ptr::eq(here.0, self.0));
+        let _within = (!is_here).then(|| Within::new(*self));
+        f()
     }
 
     /// For threads of other code, which have their own beginnings and ends: what such a thread calls as it begins and as it ends. It is in

@@ -166,8 +166,8 @@ pub(crate) fn budget() -> NonNull<Cell<u32>> {
 struct Root(u32);
 
 impl Root {
-    fn begin() -> Self {
-        Self(BUDGET.replace(filch::BUDGET))
+    fn begin(units: u32) -> Self {
+        Self(BUDGET.replace(units))
     }
 }
 
@@ -261,9 +261,10 @@ impl Handle {
         let waker = Arc::clone(&signal).into();
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(future);
+        let units = self.0.spawner.poll_budget();
         loop {
             watch.check();
-            let root = Root::begin();
+            let root = Root::begin(units);
             let polled = future.as_mut().poll(&mut cx);
             drop(root);
             if let Poll::Ready(output) = polled {

@@ -92,6 +92,7 @@ impl fmt::Debug for WakeFn {
 ///     .classes(true)
 ///     .background_share(8)
 ///     .lifo_cap(2)
+///     .budget(64)
 ///     .spin_rounds(0)
 ///     .park_timeout(Some(ms(500)))
 ///     .watchdog(Some((ms(1), ms(20))))
@@ -106,12 +107,16 @@ impl fmt::Debug for WakeFn {
 #[derive(Clone, Debug)]
 pub struct Builder {
     workers: Option<usize>,
+    /// See [`Builder::max_workers`].
+    pub(crate) room: usize,
     spares: u16,
     name: String,
     namer: Option<Namer>,
     affinity: Affinity,
     stack: Option<usize>,
     config: Config,
+    /// As the configuration has it, if it was set.
+    nesting: Option<u32>,
     on_long_poll: Option<Hook>,
     pub(crate) hooks: ThreadHooks,
     blocking: usize,
@@ -132,12 +137,14 @@ impl Builder {
     pub(crate) fn new() -> Self {
         Self {
             workers: None,
+            room: 0,
             spares: SPARES,
             name: "filch".into(),
             namer: None,
             affinity: Affinity::Free,
             stack: None,
             config: Config::new().spares(SPARES),
+            nesting: None,
             on_long_poll: None,
             hooks: ThreadHooks::default(),
             blocking: LIMIT,
@@ -259,6 +266,14 @@ impl Builder {
     /// Example: [`Builder`].
     pub fn lifo_cap(mut self, polls: u32) -> Self {
         self.config = self.config.lifo_cap(polls);
+        self
+    }
+
+    /// As [`Config::budget`]: how many ready operations a task, or the future of a [`block_on`](crate::block_on), may do in one poll before it
+    /// gives way (default: 128; zero is [`BuildError::ZeroBudget`]).
+    /// Example: [`Builder`].
+    pub fn budget(mut self, units: u16) -> Self {
+        self.config = self.config.budget(units);
         self
     }
 
@@ -461,9 +476,10 @@ impl Builder {
         self
     }
 
-    /// As [`Config::nesting`].
+    /// As [`Config::nesting`]. The waits of a [`LocalRuntime`](crate::LocalRuntime)'s thread outside of tasks do not count.
     /// Example: [`Builder`].
     pub fn nesting(mut self, depth: u32) -> Self {
+        self.nesting = Some(depth);
         self.config = self.config.nesting(depth);
         self
     }

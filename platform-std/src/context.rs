@@ -58,18 +58,26 @@ pub(crate) struct Inner {
 thread_local! {
     // Without destructors: a runtime may be built and dropped in the destructor of any other
     // thread-local value.
+    /// Where the innermost bracket of the thread is: a worker, or a call that runs code of a runtime. Each puts back what was there.
     static CURRENT: Cell<Option<Handle>> = const { Cell::new(None) };
+    /// Where the thread is outside of all brackets: the oldest of its runtimes of one thread, which end in any order.
+    static RESIDENCE: Cell<Option<Handle>> = const { Cell::new(None) };
 }
 
-/// Puts the calling thread in this runtime; returns the one it was in before.
+/// Puts the calling thread in this runtime until the next call, with what this returns.
 pub(crate) fn enter(handle: Option<Handle>) -> Option<Handle> {
     CURRENT.replace(handle)
+}
+
+/// Puts the calling thread in this runtime where it is in none by [`enter`].
+pub(crate) fn reside(handle: Option<Handle>) {
+    RESIDENCE.set(handle);
 }
 
 /// The runtime that the calling thread is in.
 #[inline]
 pub(crate) fn current() -> Option<Handle> {
-    CURRENT.get()
+    CURRENT.get().or_else(|| RESIDENCE.get())
 }
 
 impl Handle {
@@ -80,7 +88,7 @@ impl Handle {
     /// [`NoRuntime`].
     #[inline]
     pub fn current() -> Result<Self, NoRuntime> {
-        CURRENT.get().ok_or(NoRuntime)
+        current().ok_or(NoRuntime)
     }
 
     #[inline]
@@ -287,7 +295,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let Some(here) = CURRENT.get() else { panic!("{NoRuntime}") };
+    let Some(here) = current() else { panic!("{NoRuntime}") };
     here.spawn_here(future).unwrap_or_else(|error| here.cancelled(error))
 }
 
@@ -302,7 +310,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let Some(here) = CURRENT.get() else {
+    let Some(here) = current() else {
         return Err(SpawnError { kind: SpawnErrorKind::NoRuntime, future });
     };
     here.spawn_here(future).map_err(|error| here.refused(error))

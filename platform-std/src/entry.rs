@@ -1,8 +1,8 @@
 //! Threads that are in a runtime, and what a host does about them.
 
-use core::marker::PhantomData;
+use core::{marker::PhantomData, mem::ManuallyDrop, ptr::null};
 
-use crate::context::{Handle, enter};
+use crate::context::{Handle, Inner, current, enter};
 
 /// What else is done in each thread that is in a runtime: its workers, also the threads that help it for a while; those of its blocking
 /// pool; callers of [`Handle::block_on`]. The calls of a thread for one runtime pair like brackets. Those for several do so too, unless a
@@ -41,5 +41,30 @@ impl Drop for Within {
             entry.leave();
         }
         enter(self.before);
+    }
+}
+
+/// A worker of this runtime works in a wait of code that may be in another: the thread is in this one until [`unnest`], with what this
+/// returns.
+#[inline]
+pub(crate) fn nest(here: Handle) -> *const () {
+    let address = |handle: Handle| core::ptr::from_ref(handle.0).cast::<()>();
+    if current().is_some_and(|current| core::ptr::eq(current.0, here.0)) {
+        return address(here);
+    }
+    let before = ManuallyDrop::new(Within::new(here)).before;
+    before.map_or(null(), address)
+}
+
+/// The end of the thread's last [`nest`].
+///
+/// # Safety
+/// `before` is from that, for the same runtime.
+#[inline]
+pub(crate) unsafe fn unnest(here: Handle, before: *const ()) {
+    // SAFETY: `nest` made it of a handle, whose target is never freed.
+    let before = unsafe { before.cast::<Inner>().as_ref() }.map(Handle);
+    if !before.is_some_and(|before| core::ptr::eq(before.0, here.0)) {
+        drop(Within { entry: here.0.entry, before, _on_its_thread: PhantomData });
     }
 }

@@ -11,7 +11,7 @@ use filch::{Fork, ForkOptions, TaskInfo, Totals, WorkerId, atomic::AtomicU32};
 
 #[cfg(feature = "class-metrics")]
 use crate::class_metrics::ClassMetrics;
-use crate::{blocking::Pool, metrics::Metrics, thread_config::Dress};
+use crate::{blocking::Pool, metrics::Metrics, resize::ResizeError, thread_config::Dress};
 #[cfg(feature = "task-metrics")]
 use {crate::task::Activity, filch::TaskId};
 
@@ -55,8 +55,12 @@ pub(crate) trait Core: Sync {
     fn give_way_and_look(&'static self) -> bool;
     /// [`filch::Scheduler::broadcast`]; false if the core refuses it.
     fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool;
-    /// The number of workers, without replacement workers.
+    /// The number of workers that there is room for, without replacement workers.
     fn workers(&self) -> usize;
+    /// [`filch::Scheduler::active`].
+    fn active(&self) -> usize;
+    /// [`filch::Scheduler::resize`].
+    fn resize(&'static self, workers: usize) -> Result<(), ResizeError>;
     /// The number of slots, with the spare ones.
     fn slots(&self) -> usize;
     /// [`filch::Scheduler::as_poll`].

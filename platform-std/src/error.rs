@@ -3,6 +3,8 @@
 use core::fmt;
 use std::{ffi::OsString, io};
 
+use crate::resize::ResizeError;
+
 /// The calling thread is in no runtime.
 ///
 /// ```
@@ -41,6 +43,8 @@ pub enum BuildError {
     Variable(OsString),
     /// [`Builder::watchdog`](crate::Builder::watchdog) with a timeout of zero, which would keep a core busy.
     WatchdogNeverSleeps,
+    /// [`Builder::budget`](crate::Builder::budget) of zero: no task would come further.
+    ZeroBudget,
     /// [`Builder::affinity`](crate::Builder::affinity) names a processor that does not exist, or that the calling thread may not use.
     Core(usize),
     /// The operating system refused a thread.
@@ -56,6 +60,7 @@ impl fmt::Display for BuildError {
             Self::TooManyWorkers(max) => write!(f, "a runtime has at most {max} workers"),
             Self::Variable(value) => write!(f, "`FILCH_WORKERS` is no number: {value:?}"),
             Self::WatchdogNeverSleeps => f.write_str("a timeout of the watchdog is zero"),
+            Self::ZeroBudget => f.write_str("a budget of zero lets no task come further"),
             Self::Core(core) => {
                 write!(f, "the thread that builds the runtime may not use processor {core}")
             }
@@ -74,11 +79,24 @@ impl core::error::Error for BuildError {
     }
 }
 
+impl From<ResizeError> for BuildError {
+    fn from(error: ResizeError) -> Self {
+        match error {
+            ResizeError::ZeroWorkers => Self::ZeroWorkers,
+            ResizeError::TooManyWorkers(most) => Self::TooManyWorkers(most),
+            ResizeError::Thread(error) => Self::Thread(error),
+            // Of a runtime that begins, it is neither.
+            ended => Self::Thread(io::Error::other(ended.to_string())),
+        }
+    }
+}
+
 impl From<filch::BuildError> for BuildError {
     fn from(error: filch::BuildError) -> Self {
         match error {
             filch::BuildError::TooManyWorkers(most) => Self::TooManyWorkers(most),
             filch::BuildError::WatchdogNeverSleeps => Self::WatchdogNeverSleeps,
+            filch::BuildError::ZeroBudget => Self::ZeroBudget,
             _ => Self::ZeroWorkers,
         }
     }

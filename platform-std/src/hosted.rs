@@ -1,12 +1,10 @@
 //! The platform of a runtime: threads, thread locals and panics are here; sleep and I/O come from
 //! the host.
 
-#[cfg(all(feature = "stacks", target_os = "linux"))]
-use core::sync::atomic::AtomicI32;
 use core::{
     cell::Cell,
     ptr::{NonNull, null},
-    sync::atomic::{AtomicUsize, Ordering, compiler_fence},
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 use std::{
@@ -27,10 +25,12 @@ use crate::{
     blocking::{KEEP_ALIVE, Pool},
     clock::{Busy, Hold},
     context::{self, Handle},
-    fork,
+    entry, fork,
     host::Host,
     long_poll::LongPoll,
     panics::{self, lock, quietly},
+    resize::Resizes,
+    seat::{Seat, worker_of},
     sinks::Sinks,
     thread_config::{Dress, ThreadRole},
     wake_hook::WakeHook,
@@ -60,6 +60,7 @@ pub(crate) struct Hosted<H> {
     pub(crate) publishers: Mutex<Option<Vec<filch::AbortHandle>>>,
     /// Why the last thread could not be started.
     pub(crate) refused: Mutex<Option<io::Error>>,
+    pub(crate) resizes: Resizes,
     /// What the wake of a worker calls, in a runtime of one thread.
     pub(crate) on_wake: WakeHook<OnWake>,
 }
@@ -80,6 +81,7 @@ impl<H: Host> Hosted<H> {
             #[cfg(feature = "metrics")]
             publishers: Mutex::default(),
             refused: Mutex::new(None),
+            resizes: Resizes::default(),
             on_wake: WakeHook::none(),
         }
     }
@@ -170,58 +172,13 @@ impl<H: Host> Hosted<H> {
     }
 }
 
-/// What a thread that is a worker keeps of its state before. One for each worker, in the platform's
-/// memory.
-///
-/// INV-SEAT: only the worker's own thread uses it, between `enter` and `leave`. It is written
-/// before `TOP` leads to it, and does not change until `TOP` leads to it no longer: a signal
-/// handler sees all of it, or nothing.
-struct Seat {
-    platform: Cell<*const ()>,
-    worker: Cell<WorkerId>,
-    /// The worker of another runtime that the thread is too: a worker of one runtime may help
-    /// another.
-    below: Cell<*const Seat>,
-    /// The runtime that the thread was in before.
-    before: Cell<Option<Handle>>,
-    /// The host's [`Entry`](crate::Entry) was entered.
-    entered: Cell<bool>,
-    /// The thread, for other threads: a number alone.
-    #[cfg(all(feature = "stacks", target_os = "linux"))]
-    thread: AtomicI32,
-}
-
-// SAFETY: INV-SEAT.
-unsafe impl Sync for Seat {}
-// SAFETY: INV-SEAT: no thread reads it before its platform is in place.
-unsafe impl Send for Seat {}
-
-impl Seat {
-    fn new() -> Self {
-        Self {
-            platform: Cell::new(null()),
-            worker: Cell::new(WorkerId::new(0)),
-            below: Cell::new(null()),
-            before: Cell::new(None),
-            entered: Cell::new(false),
-            #[cfg(all(feature = "stacks", target_os = "linux"))]
-            thread: AtomicI32::new(0),
-        }
-    }
-}
-
 thread_local! {
-    // One word each, without destructors: signal handlers and destructors of other values read
-    // them.
-    /// The innermost worker that the thread is. INV-TOP: null, or a seat in a platform that is never freed.
-    static TOP: Cell<*const Seat> = const { Cell::new(null()) };
     /// The thread was started for a worker, and has not become one yet.
     static STARTING: Cell<bool> = const { Cell::new(false) };
 }
 
 // SAFETY:
-// - Identity: `TOP` and what it leads to are the thread's own; `set_worker` is the only writer, and takes out
-//   what it has put in.
+// - Identity: the seats that a thread has taken are its own; `set_worker` alone takes them and gives them back.
 // - Guard: `contain` calls once, here.
 // - Start: the entry runs once, on a new thread.
 // - Liveness and clock: the host's contract.
@@ -232,12 +189,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
 
     #[inline]
     fn current_worker(&self) -> Option<WorkerId> {
-        // SAFETY: INV-TOP.
-        let top = unsafe { TOP.get().as_ref() }?;
-        if core::ptr::eq(top.platform.get(), self.id()) {
-            return Some(top.worker.get());
-        }
-        below(top, self.id())
+        worker_of(self.id())
     }
 
     #[inline]
@@ -282,6 +234,19 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     #[inline]
     fn reactor(&self) -> Option<&dyn Reactor> {
         self.host.reactor()
+    }
+
+    #[inline]
+    fn nest(&self) -> *const () {
+        self.handle.get().map_or(null(), |here| entry::nest(*here))
+    }
+
+    #[inline]
+    fn unnest(&self, before: *const ()) {
+        if let Some(here) = self.handle.get() {
+            // SAFETY: the core pairs the calls.
+            unsafe { entry::unnest(*here, before) };
+        }
     }
 
     fn errand(&self) -> Option<fn()> {
@@ -358,8 +323,7 @@ impl<H: Host> Hosted<H> {
     /// The thread that is this worker; 0: none.
     #[cfg(all(feature = "stacks", target_os = "linux"))]
     pub(crate) fn thread(&self, worker: WorkerId) -> i32 {
-        // Ordering: Relaxed: a number alone.
-        self.seats.get(worker.index()).map_or(0, |seat| seat.thread.load(Ordering::Relaxed))
+        self.seats.get(worker.index()).map_or(0, Seat::thread)
     }
 
     #[cfg(not(feature = "recorder"))]
@@ -371,62 +335,47 @@ impl<H: Host> Hosted<H> {
     /// As [`Platform::set_worker`], with `Some(worker)`.
     unsafe fn enter(&self, worker: WorkerId) {
         let seat = &self.seats[worker.index()];
-        seat.platform.set(self.id());
-        seat.worker.set(worker);
-        #[cfg(all(feature = "stacks", target_os = "linux"))]
-        seat.thread.store(crate::stacks::thread_id(), Ordering::Relaxed);
-        seat.below.set(TOP.get());
-        let handle = self.handle.get().copied();
-        seat.before.set(context::current());
-        // Ordering: for a signal handler on this thread, INV-SEAT.
-        compiler_fence(Ordering::Release);
-        TOP.set(seat);
-        context::enter(handle);
+        seat.take(self.id(), worker, self.handle.get().copied());
         if STARTING.replace(false) {
             self.starting.fetch_sub(1, Ordering::Release);
         }
         // SAFETY: the caller's contract.
         unsafe { self.host.set_worker(Some(worker)) };
-        // The thread of a runtime of one thread stays in the runtime that it is in (`LocalRuntime::enter`).
-        let stays = self.is_local() && seat.before.get().is_some();
-        let entry = self.host.entry().filter(|_| !stays);
+        let entry = self.host.entry();
         seat.entered.set(entry.is_some());
         if let Some(entry) = entry {
             entry.enter();
         }
     }
 
+    /// The seat of the calling thread.
+    fn seat(&self) -> Option<&Seat> {
+        self.seats.get(self.current_worker()?.index())
+    }
+
+    /// The calling thread, which is a worker, resides in the runtime: [`Seat::reside`].
+    pub(crate) fn reside(&self) {
+        let Some(seat) = self.seat() else { return };
+        seat.reside(self.handle.get().copied());
+        let is_here =
+            |here: Handle| Some(here.identity()) == self.handle.get().map(Handle::identity);
+        if let Some(entry) = self.host.entry().filter(|_| !context::current().is_some_and(is_here))
+        {
+            seat.entered.set(false);
+            entry.leave();
+        }
+    }
+
     /// # Safety
     /// As [`Platform::set_worker`], with `None`.
     unsafe fn leave(&self) {
-        let entered = self.current_worker().is_some_and(|me| self.seats[me.index()].entered.get());
-        if let Some(entry) = self.host.entry().filter(|_| entered) {
+        let Some(seat) = self.seat() else { return };
+        if let Some(entry) = self.host.entry().filter(|_| seat.entered.get()) {
             entry.leave();
         }
         // SAFETY: the caller's contract.
         unsafe { self.host.set_worker(None) };
-        // Not always the seat on top: a thread may stay a worker of one runtime as it stops being a
-        // worker of another.
-        let (mut above, mut next) = (None::<&Seat>, TOP.get());
-        // SAFETY: INV-TOP, for each seat in the list.
-        while let Some(seat) = unsafe { next.as_ref() } {
-            if core::ptr::eq(seat.platform.get(), self.id()) {
-                #[cfg(all(feature = "stacks", target_os = "linux"))]
-                seat.thread.store(0, Ordering::Relaxed);
-                if let Some(above) = above {
-                    above.before.set(seat.before.get());
-                    above.below.set(seat.below.get());
-                } else {
-                    context::enter(seat.before.get());
-                    TOP.set(seat.below.get());
-                }
-                break;
-            }
-            (above, next) = (Some(seat), seat.below.get());
-        }
-        // Ordering: for a signal handler on this thread, INV-SEAT. The core orders this
-        // thread before the next one in the seat.
-        compiler_fence(Ordering::Release);
+        seat.give_back();
     }
 
     /// A task has panicked.
@@ -475,17 +424,4 @@ pub(crate) fn be_punctual() {
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1);
     }
-}
-
-#[cold]
-fn below(top: &Seat, platform: *const ()) -> Option<WorkerId> {
-    let mut next = top.below.get();
-    // SAFETY: INV-TOP, for each seat in the list.
-    while let Some(seat) = unsafe { next.as_ref() } {
-        if core::ptr::eq(seat.platform.get(), platform) {
-            return Some(seat.worker.get());
-        }
-        next = seat.below.get();
-    }
-    None
 }

@@ -42,10 +42,12 @@ impl Latch {
         Self { set: AtomicBool::new(false), waiter }
     }
 
-    /// A latch of a thread that is known to be that worker.
-    pub fn of(handle: Handle, worker: usize) -> Self {
-        let waiter = Waiter::Worker(handle, WorkerId::new(worker as u16));
-        Self { set: AtomicBool::new(false), waiter }
+    /// A latch of the calling thread, which waits for what this runtime does: as the runtime's worker, if it is one.
+    pub fn on(handle: Handle) -> Self {
+        match handle.worker() {
+            Some(id) => Self { set: AtomicBool::new(false), waiter: Waiter::Worker(handle, id) },
+            None => Self::new(),
+        }
     }
 
     /// Sets the latch, and makes its waiter check.
@@ -73,9 +75,15 @@ impl Latch {
 
     /// Waits until it is set. Only on the thread that made it.
     pub fn wait(&self) {
-        while !self.is_set() {
+        self.wait_unless(&|| false);
+    }
+
+    /// As `wait`, until the wait is `vain`.
+    fn wait_unless(&self, vain: &dyn Fn() -> bool) {
+        let is_over = || self.is_set() || vain();
+        while !is_over() {
             match &self.waiter {
-                Waiter::Worker(handle, _) => drop(handle.help_until(&mut || self.is_set())),
+                Waiter::Worker(handle, _) => drop(handle.help_until(&mut || is_over())),
                 Waiter::Thread(_) => thread::park(),
             }
         }
@@ -90,14 +98,9 @@ pub struct CountLatch {
 }
 
 impl CountLatch {
-    /// A latch of the calling thread, with this count.
-    pub fn new(count: usize) -> Self {
-        Self { count: AtomicUsize::new(count), latch: Latch::new() }
-    }
-
-    /// One over that latch, which has not been set.
-    pub(crate) fn of(latch: Latch, count: usize) -> Self {
-        Self { count: AtomicUsize::new(count), latch }
+    /// As [`Latch::on`], with this count.
+    pub fn on(handle: Handle, count: usize) -> Self {
+        Self { count: AtomicUsize::new(count), latch: Latch::on(handle) }
     }
 
     /// Whether the count is zero.
@@ -130,5 +133,10 @@ impl CountLatch {
     /// Waits until the count is zero. Only on the thread that made it.
     pub fn wait(&self) {
         self.latch.wait();
+    }
+
+    /// As [`wait`](Self::wait), until the wait is `vain`.
+    pub(crate) fn wait_unless(&self, vain: &dyn Fn() -> bool) {
+        self.latch.wait_unless(vain);
     }
 }

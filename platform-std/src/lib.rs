@@ -70,8 +70,10 @@ pub mod prometheus;
 mod publish;
 #[cfg(feature = "recorder")]
 mod recording;
+mod resize;
 mod runtime;
 mod scope;
+mod seat;
 mod shared;
 mod sinks;
 mod stable;
@@ -119,6 +121,7 @@ pub use crate::{
     metrics::{IoMetrics, Metrics},
     panics::{contain, payload, resume},
     pausable::Pausable,
+    resize::ResizeError,
     runtime::{Runtime, Survivors},
     scope::{ScopedHandle, TaskScope, scope},
     task::{Activity, LastWake, Task, WokenBy},

@@ -18,7 +18,7 @@ use crate::host::Pollable;
 use crate::{
     block_on::Entered,
     builder::Builder,
-    context::{self, Handle},
+    context::Handle,
     error::{BuildError, SpawnError},
     host::{Futex, Host},
     hosted::{Hosted, OnWake, be_punctual},
@@ -52,7 +52,7 @@ use crate::{
 /// other threads end its sleep. Between two calls of `block_on` or `turn` nothing runs, and the tasks wait.
 ///
 /// While it lives its thread is in it, for functions as [`spawn`](crate::spawn), unless the thread is in another runtime.
-/// A thread may have several, and may be a worker of another runtime, too. The hooks of [`Builder::on_thread_start`] are not called for this thread.
+/// A thread may have several, and then is in the oldest that lives; it may be a worker of another runtime, too. The hooks of [`Builder::on_thread_start`] are not called for this thread.
 /// The timeouts of this thread's sleeps become exact (on Linux, `PR_SET_TIMERSLACK`), as those of worker threads are.
 ///
 /// Dropping it cancels its tasks, and drops their futures on this thread; it waits for tasks that hold a [`shield`](crate::shield).
@@ -86,7 +86,9 @@ pub enum Turn {
     /// The turn was too short for all there is to do: give it another one soon.
     Again,
     /// There is nothing to do. The next turn comes when [`Builder::on_wake`]'s closure is called, when the descriptor of the runtime
-    /// is readable, if it has one (on filch-linux), or after this time if there is one.
+    /// is readable, or after this time if there is one. The runtime has a descriptor if its host is
+    /// `Pollable`: filch-linux's, and filch-io's where the system's poller is a file (Linux, BSD, Apple's). On a host that
+    /// has I/O and no descriptor, as filch-io's on Windows, only turns hear of I/O.
     Rests(Option<Duration>),
     /// The runtime has shut down, since a task has panicked (`UnhandledPanic::ShutDown`). There will be nothing to do.
     Stopped,
@@ -131,13 +133,9 @@ impl<H: Host> LocalRuntime<H> {
     /// The calling thread becomes the worker of a runtime without threads.
     pub(crate) fn enter(runtime: Runtime<H>, on_wake: Option<OnWake>) -> Result<Self, BuildError> {
         let executor = &runtime.shared().executor;
-        let before = context::current();
         let entered = executor.worker(WorkerId::new(0));
         let worker = entered.map_err(|error| BuildError::Thread(io::Error::other(error)))?;
-        if before.is_some() {
-            // Code of another runtime goes on in that.
-            context::enter(before);
-        }
+        executor.platform().reside();
         be_punctual();
         executor.platform().on_wake.set(on_wake, thread::yield_now);
         Ok(Self { worker: ManuallyDrop::new(worker), runtime: ManuallyDrop::new(runtime) })
@@ -305,7 +303,6 @@ impl<H: Host> Drop for LocalRuntime<H> {
         }
         let executor = &runtime.shared().executor;
         let own = *runtime.handle();
-        let here = context::current().filter(|here| !core::ptr::eq(here.0, own.0));
         executor.begin_shutdown();
         if worker.is_at_work() {
             // It goes offline at the end of that, and another thread sees to the rest.
@@ -316,7 +313,6 @@ impl<H: Host> Drop for LocalRuntime<H> {
         }
         let before = executor.platform().on_wake.set(None, thread::yield_now);
         quietly(|| drop(before));
-        context::enter(here);
         drop(runtime);
     }
 }

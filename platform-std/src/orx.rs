@@ -62,8 +62,11 @@ impl OrxPool {
     where
         'env: 'scope,
     {
-        let running =
-            Running { handle: self.handle, latch: CountLatch::new(1), panic: Mutex::new(None) };
+        let running = Running {
+            handle: self.handle,
+            latch: CountLatch::on(self.handle, 1),
+            panic: Mutex::new(None),
+        };
         running.contain(|| f(OrxScope(&running)));
         // SAFETY: INV-LATCH: this is the count that the latch was made with.
         unsafe { CountLatch::down(NonNull::from(&running.latch)) };
@@ -93,7 +96,7 @@ impl ThreadPool for OrxPool {
     }
 
     fn max_num_threads(&self) -> NonZeroUsize {
-        NonZeroUsize::new(self.handle.workers()).unwrap_or(NonZeroUsize::MIN)
+        NonZeroUsize::new(self.handle.active_workers()).unwrap_or(NonZeroUsize::MIN)
     }
 }
 

@@ -269,6 +269,7 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         drop(thread::Builder::new().spawn(move || finish(shared, &handle, Duration::ZERO)));
         return survivors;
     }
+    executor.platform().resizes.wait();
     #[cfg(feature = "recorder")]
     if let Some(recording) = executor.platform().sinks.recording.get() {
         recording.end(&executor.platform().host);

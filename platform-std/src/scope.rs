@@ -19,9 +19,10 @@ use std::{
 use filch::{JoinError, JoinHandle};
 
 use crate::{
-    block_on::Entered,
     context::{Handle, expect_current},
-    latch::{CountLatch, Latch},
+    error::SpawnErrorKind,
+    fork,
+    latch::CountLatch,
     panics::lock,
 };
 
@@ -86,7 +87,8 @@ impl Handle {
     /// leaves nothing behind between two polls.
     ///
     /// # Panics
-    /// With a panic of `f`; if a task panicked whose handle was not joined. In a forked child.
+    /// With a panic of `f`; if a task panicked whose handle was not joined. In a forked child, also if the fork was in `f` and tasks
+    /// were left.
     ///
     /// Idea: `std::thread::scope`.
     #[track_caller]
@@ -98,13 +100,9 @@ impl Handle {
             panic!("{kind}");
         }
         let worker = self.worker();
-        let latch = match worker {
-            Some(worker) => CountLatch::of(Latch::of(*self, worker.index()), 1),
-            None => CountLatch::new(1),
-        };
         let scope = TaskScope {
             handle: *self,
-            latch,
+            latch: CountLatch::on(*self, 1),
             panics: AtomicUsize::new(0),
             scope: PhantomData,
             env: PhantomData,
@@ -112,16 +110,19 @@ impl Handle {
         let outcome = catch_unwind(AssertUnwindSafe(|| f(&scope)));
         // SAFETY: INV-SCOPE; the caller's own count, which ends here.
         unsafe { CountLatch::down(NonNull::from(&scope.latch)) };
-        if worker.is_some() {
-            let _entered = Entered::new(*self);
-            scope.latch.wait();
-        } else {
+        // What unwinds from here on ends the program: the tasks borrow.
+        let waits = Waits;
+        // The process may have been forked in `f`, or in a task that ran here.
+        let vain = || self.check().is_err();
+        if worker.is_none() {
             // It helps if it may; whether that has ended the wait or not, the latch says.
-            let _ = self.0.core.help_patiently(&mut || scope.latch.is_set());
-            scope.latch.wait();
+            let _ = self.0.core.help_patiently(&mut || scope.latch.is_set() || vain());
         }
+        scope.latch.wait_unless(&vain);
+        mem::forget(waits);
         match outcome {
             Err(panic) => resume_unwind(panic),
+            Ok(_) if !scope.latch.is_set() => panic!("{}", SpawnErrorKind::Forked),
             // Ordering: Relaxed: the latch orders it.
             Ok(_) if scope.panics.load(Ordering::Relaxed) > 0 => {
                 panic!("a task of the scope panicked")
@@ -135,7 +136,8 @@ impl Handle {
 ///
 /// INV-SCOPE: it stays in place until its latch is set. The latch counts the call of `scope`, up to the end of the closure, and each task from
 /// before its spawn until its future has been dropped; a count is up by one that is counted already, and nothing of
-/// `'scope` is touched by a task after its count is down.
+/// `'scope` is touched by a task after its count is down. A forked child does not wait: it has none of the threads that run the tasks, and
+/// what its own thread still polls or drops of them touches nothing (`Counted::is_here`).
 ///
 /// ```
 /// use core::future::pending;
@@ -191,8 +193,11 @@ impl<'scope, 'env> TaskScope<'scope, 'env> {
         // `Scoped`, which nothing takes apart), and so before the scope ends (INV-SCOPE). A task that is leaked keeps its count.
         let body = unsafe { mem::transmute::<Body<'scope>, Body<'static>>(body) };
         self.latch.up(1);
-        let counted =
-            Counted { latch: NonNull::from(&self.latch), panics: NonNull::from(&self.panics) };
+        let counted = Counted {
+            latch: NonNull::from(&self.latch),
+            panics: NonNull::from(&self.panics),
+            process: fork::generation(),
+        };
         let task = self.handle.spawn(Scoped { body: Some(body), panicked: false, counted });
         ScopedHandle { task, output, panics: &self.panics }
     }
@@ -211,6 +216,17 @@ impl fmt::Debug for TaskScope<'_, '_> {
 }
 
 type Body<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// A scope's wait for its tasks. Only an unwind drops it.
+struct Waits;
+
+impl Drop for Waits {
+    #[cold]
+    fn drop(&mut self) {
+        // The tasks borrow from frames that an unwind would take away. The panic has been printed.
+        std::process::abort();
+    }
+}
 
 /// A task of a scope.
 struct Scoped {
@@ -236,7 +252,11 @@ impl Scoped {
 
 impl Drop for Scoped {
     fn drop(&mut self) {
-        self.counting(|body| *body = None);
+        if self.counted.is_here() {
+            self.counting(|body| *body = None);
+        } else {
+            mem::forget(self.body.take());
+        }
     }
 }
 
@@ -244,6 +264,15 @@ impl Drop for Scoped {
 struct Counted {
     latch: NonNull<CountLatch>,
     panics: NonNull<AtomicUsize>,
+    /// In which it was counted.
+    process: u32,
+}
+
+impl Counted {
+    /// Whether the scope waits for it: not in a forked child.
+    fn is_here(&self) -> bool {
+        self.process == fork::generation()
+    }
 }
 
 // SAFETY: both are shared by the tasks of the scope, which keeps them for as long as this counts.
@@ -251,8 +280,10 @@ unsafe impl Send for Counted {}
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        // SAFETY: INV-SCOPE; the last touch.
-        unsafe { CountLatch::down(self.latch) };
+        if self.is_here() {
+            // SAFETY: INV-SCOPE; the last touch.
+            unsafe { CountLatch::down(self.latch) };
+        }
     }
 }
 
@@ -275,6 +306,9 @@ impl Future for Scoped {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.counted.is_here() {
+            return Poll::Pending;
+        }
         self.get_mut().counting(|body| match body {
             Some(body) => body.as_mut().poll(cx),
             None => unreachable!("only the drop takes it"),

@@ -24,6 +24,7 @@ use crate::{
     host::Host,
     metrics::{Begin, Metrics},
     panics::lock,
+    resize::ResizeError,
     runtime::Shared,
     thread_config::Dress,
 };
@@ -174,6 +175,14 @@ impl<H: Host> Core for Shared<H> {
         self.executor.workers()
     }
 
+    fn active(&self) -> usize {
+        self.executor.active()
+    }
+
+    fn resize(&'static self, workers: usize) -> Result<(), ResizeError> {
+        self.set_workers(workers)
+    }
+
     fn slots(&self) -> usize {
         self.kind.slots
     }
@@ -190,7 +199,11 @@ impl<H: Host> Core for Shared<H> {
     }
 
     fn stay_worker(&'static self, worker: WorkerId) -> bool {
-        self.executor.worker(worker).map(core::mem::forget).is_ok()
+        let stays = self.executor.worker(worker).map(core::mem::forget).is_ok();
+        if stays {
+            self.executor.platform().reside();
+        }
+        stays
     }
 
     fn dressed(&self) -> Dress {

@@ -77,10 +77,11 @@ pub struct TaskTracker(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     closed: bool,
-    /// How many have ever begun: gives each its number.
+    /// How many tasks and waits have ever begun: gives each its number.
     begun: u64,
     live: HashMap<u64, Entry>,
-    waiting: Vec<Waker>,
+    /// By the numbers of their waits.
+    waiting: HashMap<u64, Waker>,
 }
 
 /// What the tracker knows of a task.
@@ -136,17 +137,8 @@ impl TaskTracker {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn wait(&self) {
-        poll_fn(|cx| {
-            let mut state = lock(&self.0);
-            if state.is_over() {
-                return Poll::Ready(());
-            }
-            if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-                state.waiting.push(cx.waker().clone());
-            }
-            Poll::Pending
-        })
-        .await;
+        let wait = Wait { tracker: self, number: lock(&self.0).number() };
+        poll_fn(|cx| wait.poll(cx)).await;
     }
 
     /// Aborts all tasks that there are, but not futures of [`track`](Self::track). Does not wait for their end.
@@ -258,8 +250,7 @@ impl TaskTracker {
 
     fn begin(&self) -> Token {
         let mut state = lock(&self.0);
-        state.begun += 1;
-        let number = state.begun;
+        let number = state.number();
         state.live.insert(number, Entry::Alone);
         Token { tracker: self.clone(), number }
     }
@@ -291,13 +282,18 @@ impl TaskTracker {
     fn tell(&self) {
         let mut state = lock(&self.0);
         let waiting =
-            if state.is_over() { core::mem::take(&mut state.waiting) } else { Vec::new() };
+            if state.is_over() { core::mem::take(&mut state.waiting) } else { HashMap::new() };
         drop(state);
-        waiting.into_iter().for_each(Waker::wake);
+        waiting.into_values().for_each(Waker::wake);
     }
 }
 
 impl State {
+    fn number(&mut self) -> u64 {
+        self.begun += 1;
+        self.begun
+    }
+
     fn is_over(&self) -> bool {
         self.closed && self.live.is_empty()
     }
@@ -308,6 +304,34 @@ impl fmt::Debug for TaskTracker {
         let state = lock(&self.0);
         let (len, closed) = (state.live.len(), state.closed);
         f.debug_struct("TaskTracker").field("len", &len).field("closed", &closed).finish()
+    }
+}
+
+/// One call of [`TaskTracker::wait`], until this is dropped.
+struct Wait<'a> {
+    tracker: &'a TaskTracker,
+    number: u64,
+}
+
+impl Wait<'_> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = cx.waker().clone();
+        let mut state = lock(&self.tracker.0);
+        if state.is_over() {
+            return Poll::Ready(());
+        }
+        let before = state.waiting.insert(self.number, waker);
+        drop(state);
+        // Outside of the lock: the drop of a waker may be that of a task.
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        let waker = lock(&self.tracker.0).waiting.remove(&self.number);
+        drop(waker);
     }
 }
 

@@ -4,14 +4,21 @@
 
 mod common;
 
-use core::{future::Future, panic::AssertUnwindSafe};
+use core::{
+    any::Any,
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+};
 use std::{
     panic::catch_unwind,
     sync::{Arc, Mutex},
 };
 
-use common::{runtime, until, watchdog};
-use filch_std::{JoinError, LocalRuntime, SpawnErrorKind, TaskOptions};
+use common::{Flag, message, runtime, until, watchdog};
+use filch_std::{Handle, JoinError, LocalRuntime, Runtime, SpawnErrorKind, TaskOptions};
+
+type Panicked = Box<dyn Any + Send>;
 
 /// Runs `f` in a forked child; returns its exit status. The only test of its program, since the
 /// child has only one thread.
@@ -25,15 +32,81 @@ fn in_child(f: impl FnOnce() -> i32) -> i32 {
             // SAFETY: ends the child.
             unsafe { libc::_exit(status) }
         }
-        child => {
-            let mut status = 0;
-            // SAFETY: waits for this process's own child, into a place on this stack.
-            let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
-            assert_eq!(ended, child, "{}", std::io::Error::last_os_error());
-            assert!(libc::WIFEXITED(status), "the child did not exit by itself: {status:#x}");
-            libc::WEXITSTATUS(status)
-        }
+        child => status_of(child),
     }
+}
+
+/// Waits for the child's end; returns its exit status.
+fn status_of(child: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: waits for this process's own child, into a place on this stack.
+    let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(ended, child, "{}", std::io::Error::last_os_error());
+    assert!(libc::WIFEXITED(status), "the child did not exit by itself: {status:#x}");
+    libc::WEXITSTATUS(status)
+}
+
+/// A scope whose tasks are the parent's panics in a child, and none of its tasks touches what it borrows there.
+fn scopes_end_in_a_child(rt: &Runtime) {
+    /// Forks inside a scope. In the child it returns whether the scope told that.
+    fn forks(handle: Handle) -> Option<bool> {
+        let (mut child, borrowed, flag) = (0, AtomicBool::new(false), Flag::new());
+        let parent = std::process::id();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            handle.scope(|scope| {
+                for _ in 0..2 {
+                    let (borrowed, wait) = (&borrowed, flag.wait());
+                    scope.spawn(async move {
+                        wait.await;
+                        borrowed.store(true, SeqCst);
+                    });
+                }
+                scope.spawn(async move { assert_eq!(std::process::id(), parent) });
+                // SAFETY: the child leaves by `_exit`, or by its alarm.
+                child = unsafe { libc::fork() };
+                // SAFETY: only sets a timer.
+                let alarm = || unsafe { libc::alarm(20) };
+                if child == 0 { _ = alarm() } else { flag.set() }
+            });
+        }));
+        if child == 0 {
+            let told = |panic: &Panicked| message(&**panic).contains("parent process");
+            return Some(outcome.is_err_and(|panic| told(&panic)) && !borrowed.into_inner());
+        }
+        assert!(outcome.is_ok() && borrowed.into_inner());
+        assert_eq!(status_of(child), 23);
+        None
+    }
+    let leave = |told: Option<bool>| {
+        if let Some(told) = told {
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(if told { 23 } else { 1 }) }
+        }
+    };
+    leave(forks(*rt.handle()));
+    let local = LocalRuntime::new().unwrap();
+    leave(forks(*local.handle()));
+    leave(local.block_on(async { forks(*local.handle()) }));
+    drop(local);
+    // The worker of the child goes on, and polls tasks of the scope that wait in its queues.
+    let single = runtime(1);
+    let handle = *single.handle();
+    let task = single.spawn(async move {
+        let parent = std::process::id();
+        let last = filch_std::spawn(async move {
+            for _ in 0..9 {
+                filch_std::yield_now().await;
+            }
+            // SAFETY: ends the child.
+            _ = (std::process::id() != parent).then(|| unsafe { libc::_exit(23) });
+        });
+        if forks(handle) == Some(false) {
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(1) }
+        }
+        last.await.unwrap();
+    });
+    single.block_on(task).unwrap();
 }
 
 #[test]
@@ -180,6 +253,8 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
         drop(dump);
         busy.iter().for_each(filch_std::JoinHandle::abort);
     }
+
+    scopes_end_in_a_child(&rt);
 
     // The child drops it without waiting for the missing threads, and builds its own.
     let status = in_child(|| {

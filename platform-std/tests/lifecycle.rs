@@ -148,6 +148,14 @@ fn a_watchdog_that_never_sleeps_is_refused() {
 }
 
 #[test]
+fn a_budget_of_zero_is_refused() {
+    let built = Runtime::builder().workers(1).budget(0).build();
+    assert!(matches!(built, Err(filch_std::BuildError::ZeroBudget)), "{built:?}");
+    let built = Runtime::builder().budget(0).build_local();
+    assert!(matches!(built, Err(filch_std::BuildError::ZeroBudget)), "{built:?}");
+}
+
+#[test]
 fn a_hook_whose_drop_panics_loses_no_memory() {
     struct Bomb;
     impl Drop for Bomb {
@@ -205,6 +213,7 @@ fn runtimes_of_any_configuration_use_the_same_memory() {
             .workers(1 + random(2) as usize)
             .spin_rounds(random(50) as u32)
             .lifo_cap(random(5) as u32)
+            .budget(1 + random(200) as u16)
             .poll_limit((random(2) == 0).then(|| ms(1 + random(1_000))))
             .park_timeout((random(2) == 0).then(|| ms(1 + random(1_000))))
             .watchdog((random(2) == 0).then(|| (ms(1 + random(5)), ms(10))))

@@ -238,9 +238,10 @@ fn runtimes_on_one_thread_do_not_mix() {
     });
     assert_eq!(nested, (Ok(identity), Ok(identity), 1));
     drop(one);
-    assert!(current().is_err(), "two still lives, but the thread was in one");
+    assert_eq!(current(), Ok(two.handle().identity()), "it still lives");
     assert!(two.spawn_local(async {}).is_ok());
     drop(two);
+    assert!(current().is_err());
 
     // In a task of a runtime with several workers.
     let rt = runtime(2);
@@ -306,6 +307,36 @@ fn a_block_on_goes_on_after_its_runtime() {
 }
 
 #[test]
+fn a_thread_is_in_no_runtime_that_has_ended() {
+    let _watchdog = watchdog();
+    let current = || filch_std::Handle::current().map(|handle| handle.identity());
+    let (rt, other) = (local(), local());
+    let (handle, kept) = (*rt.handle(), other.handle().identity());
+    handle.block_on(async { drop(rt) });
+    assert_eq!(current(), Ok(kept));
+    let handle = *other.handle();
+    handle.scope(|_| drop(other));
+    assert_eq!(current(), Err(NoRuntime));
+    let rt = local();
+    let handle = *rt.handle();
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        handle.block_on(async {
+            drop(rt);
+            panic!("on purpose")
+        })
+    }));
+    assert_eq!(message(&*outcome.unwrap_err()), "on purpose");
+    assert_eq!(current(), Err(NoRuntime));
+    // They need not end in order.
+    let (outer, inner) = (local(), local());
+    let (first, second) = (*outer.handle(), *inner.handle());
+    first.block_on(async { second.block_on(async { drop(outer) }) });
+    assert_eq!(current(), Ok(second.identity()));
+    drop(inner);
+    assert_eq!(current(), Err(NoRuntime));
+}
+
+#[test]
 fn panics_end_what_they_are_in() {
     let _watchdog = watchdog();
     let rt = local();
@@ -346,6 +377,20 @@ fn many_come_and_go_on_many_threads() {
         .collect();
     let sums: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     assert_eq!(sums, [1_225, 1_275, 1_325, 1_375]);
+}
+
+/// Its own `block_on` is its loop, and no nested wait.
+#[test]
+fn it_blocks_on_futures_whatever_may_nest() {
+    let _watchdog = watchdog();
+    for depth in [0, 1, u32::MAX] {
+        let rt = Runtime::builder().nesting(depth).build_local().unwrap();
+        assert_eq!(rt.block_on(rt.spawn(async { 7 })).unwrap(), 7);
+        let mut task = rt.spawn(async { 8 });
+        assert_eq!(task.join().unwrap(), 8);
+        let nests = rt.spawn(async { filch_std::spawn(async { 9 }).join() });
+        assert_eq!(rt.block_on(nests).unwrap().is_ok(), depth > 0);
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod common;
 
+use core::{future::poll_fn, pin::pin};
 use std::{sync::mpsc, thread};
 
 use common::{runtime, until, watchdog};
@@ -60,13 +61,7 @@ fn a_task_that_is_made_to_give_way_is_counted() {
     let _watchdog = watchdog();
     let runtime = runtime(1);
     let forced = || runtime.metrics().all_workers().forced_yields;
-    let spend = |units| {
-        runtime.block_on(runtime.spawn(async move {
-            for _ in 0..units {
-                consume_budget().await;
-            }
-        }))
-    };
+    let spend = |units| runtime.block_on(runtime.spawn(spend(units)));
     spend(BUDGET).unwrap();
     assert_eq!(forced(), 0);
     spend(10 * BUDGET).unwrap();
@@ -78,6 +73,43 @@ fn a_task_that_is_made_to_give_way_is_counted() {
         }
     });
     assert_eq!(forced(), 9);
+}
+
+async fn spend(units: usize) {
+    for _ in 0..units {
+        consume_budget().await;
+    }
+}
+
+#[test]
+fn forced_yields_follow_the_budget_of_the_builder() {
+    let _watchdog = watchdog();
+    for budget in [1, 10, 1_000] {
+        let builder = Runtime::builder().workers(1).budget(budget);
+        let units = 4 * usize::from(budget);
+        let runtime = builder.clone().build().unwrap();
+        runtime.block_on(runtime.spawn(spend(units))).unwrap();
+        assert_eq!(runtime.metrics().all_workers().forced_yields, 3, "budget {budget}");
+        let local = builder.build_local().unwrap();
+        local.block_on(local.spawn_local(spend(units)).unwrap()).unwrap();
+        assert_eq!(local.handle().metrics().all_workers().forced_yields, 3, "budget {budget}");
+    }
+}
+
+/// The future of a `block_on` too, which is of no worker and counts nowhere.
+#[test]
+fn a_root_future_gives_way_by_the_budget_of_the_builder() {
+    let _watchdog = watchdog();
+    for budget in [1, 10] {
+        let runtime = Runtime::builder().workers(1).budget(budget).build().unwrap();
+        let mut polls = 0;
+        let mut spending = pin!(spend(4 * usize::from(budget)));
+        runtime.block_on(poll_fn(|cx| {
+            polls += 1;
+            spending.as_mut().poll(cx)
+        }));
+        assert_eq!(polls, 4, "budget {budget}");
+    }
 }
 
 #[test]

@@ -4,15 +4,22 @@ mod common;
 
 use core::{
     cell::Cell,
-    future::{pending, poll_fn},
+    future::{Future, pending, poll_fn},
     panic::AssertUnwindSafe,
+    pin::{Pin, pin},
     sync::atomic::{
         AtomicBool, AtomicUsize,
         Ordering::{Relaxed, SeqCst},
     },
-    task::Poll,
+    task::{Context, Poll},
 };
-use std::{panic::catch_unwind, rc::Rc, sync::Mutex, thread};
+use std::{
+    panic::catch_unwind,
+    rc::Rc,
+    sync::{Arc, Mutex},
+    task::Wake,
+    thread,
+};
 
 use common::{Drops, Flag, message, runtime, until, watchdog};
 use filch_std::{JoinSet, LocalRuntime, TaskOptions, TaskTracker, yield_now};
@@ -296,6 +303,35 @@ fn a_tracker_waits_for_what_many_places_spawn() {
         let waits = filch_std::timeout(core::time::Duration::ZERO, tracker.wait()).await;
         assert!(waits.is_err(), "it is open");
     });
+}
+
+/// As in loops of `select!`: each round makes a wait, polls it, and drops it.
+#[test]
+fn a_tracker_keeps_nothing_of_waits_that_were_dropped() {
+    struct Counts(AtomicUsize);
+    impl Wake for Counts {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let tracker = TaskTracker::new();
+    let counts = || Arc::new(Counts(AtomicUsize::new(0)));
+    let (gone, here, moved) = (counts(), counts(), counts());
+    let poll = |wait: Pin<&mut dyn Future<Output = ()>>, counts: &Arc<Counts>| {
+        wait.poll(&mut Context::from_waker(&Arc::clone(counts).into()))
+    };
+    let mut stays = pin!(tracker.wait());
+    for waker in [&moved, &moved, &here, &here] {
+        assert!(poll(stays.as_mut(), waker).is_pending());
+    }
+    for _ in 0..9 {
+        assert!(poll(pin!(tracker.wait()), &gone).is_pending());
+    }
+    let kept = [&gone, &moved, &here].map(|waker| Arc::strong_count(waker) - 1);
+    assert_eq!(kept, [0, 0, 1]);
+    tracker.close();
+    assert_eq!([&gone, &moved, &here].map(|waker| waker.0.load(SeqCst)), [0, 0, 1]);
+    assert!(poll(stays.as_mut(), &here).is_ready());
 }
 
 #[test]

@@ -88,7 +88,7 @@ where
     let n = registry.num_threads();
     let outcomes: Vec<Mutex<Option<thread::Result<R>>>> =
         (0..n).map(|_| Mutex::default()).collect();
-    let latch = CountLatch::new(n);
+    let latch = CountLatch::on(registry.handle, n);
     registry.push_to_all(|index| {
         let (op, outcome, latch) = (&op, &outcomes[index], &latch);
         let job = move || {

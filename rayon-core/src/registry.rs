@@ -251,7 +251,7 @@ impl Registry {
     /// Runs `op` on a worker, at once on the calling thread if it is one. `op` is told whether it had to move.
     pub(crate) fn in_worker<R: Send>(&self, op: impl FnOnce(bool) -> R + Send) -> R {
         if self.worker().is_some() {
-            return op(false);
+            return self.handle.within(|| op(false));
         }
         let latch = Latch::new();
         let mut outcome = None;

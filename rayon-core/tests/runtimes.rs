@@ -11,7 +11,7 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use filch_std::{Class, Runtime, TaskOptions, time};
+use filch_std::{Class, Runtime, TaskOptions, parallel::Fork, time};
 use filch_test_support::watchdog;
 use rayon_core::{
     ThreadPool, ThreadPoolBuilder, broadcast, current_num_threads, current_thread_index, join,
@@ -233,6 +233,47 @@ fn a_runtime_in_a_job_is_the_pool_there() {
         };
         assert_eq!(join(sides, current_num_threads), (((3, 3), 2), 2));
     });
+}
+
+/// The worker waits for a side of its own runtime's run, and is in another runtime meanwhile.
+#[test]
+fn a_broadcast_reaches_workers_that_are_in_another_runtime() {
+    let _watchdog = watchdog();
+    let (outer, inner) = (runtime(2), runtime(1));
+    let handle = *outer.handle();
+    in_task(&outer, move || {
+        let both = Barrier::new(2);
+        let waits = |_: Fork<'_>| _ = both.wait();
+        let calls = |_: Fork<'_>| {
+            both.wait();
+            broadcast(|context| (context.index(), current_num_threads()))
+        };
+        let outcome =
+            inner.block_on(async { handle.fork(|fork| fork.join_open(waits, |f, _| calls(f))).1 });
+        assert_eq!(outcome, [(0, 2), (1, 2)]);
+    });
+}
+
+/// From the pool's own worker, which is in another runtime meanwhile.
+#[test]
+fn what_is_installed_in_a_pool_is_in_it() {
+    let _watchdog = watchdog();
+    let (pool, inner) = (pool(3), runtime(1));
+    let outcome = pool.install(|| {
+        inner.block_on(async {
+            let within = pool.install(|| (current_num_threads(), join(current_num_threads, || ())));
+            (within, current_num_threads())
+        })
+    });
+    assert_eq!(outcome, ((3, (3, ())), 1));
+    // The worker's own part of the wait.
+    let outcome = pool.install(|| {
+        inner.block_on(async {
+            pool.in_place_scope(|scope| (0..9).for_each(|_| scope.spawn(|_| _ = fib(9))));
+            pool.broadcast(|context| context.index())
+        })
+    });
+    assert_eq!(outcome, [0, 1, 2]);
 }
 
 #[test]

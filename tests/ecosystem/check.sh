@@ -2,7 +2,7 @@
 # Well-known crates in filch's tasks, with real servers of Debian's. Fails if docs/ecosystem.md has not what comes out; `check.sh write` writes it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-target=../../target/ecosystem
+source ../../.ci/apart
 page=../../docs/ecosystem.md
 
 as_root() { if [[ $EUID == 0 ]]; then "$@"; else sudo "$@"; fi; }
@@ -20,8 +20,7 @@ postgres > /dev/null || install postgresql
 command -v redis-server > /dev/null || install redis-server
 programs=$(postgres)
 
-# No clippy: it would have to check all of these crates besides.
-cargo rustc --locked --target-dir "$target" -- -D warnings
+cargo build --locked
 
 # Both servers have no port, only a socket in this folder. PostgreSQL refuses to run as root.
 folder=$(mktemp -d)
@@ -51,8 +50,8 @@ for _ in {1..100}; do
     sleep 0.1
 done
 
-FILCH_SOCKETS=$folder "$target/debug/filch-ecosystem-test" > "$target/ecosystem.md"
+FILCH_SOCKETS=$folder "$CARGO_TARGET_DIR/debug/filch-ecosystem-test" > "$CARGO_TARGET_DIR/ecosystem.md"
 if [[ ${1:-} == write ]]; then
-    cp "$target/ecosystem.md" "$page"
+    cp "$CARGO_TARGET_DIR/ecosystem.md" "$page"
 fi
-diff -u "$page" "$target/ecosystem.md"
+diff -u "$page" "$CARGO_TARGET_DIR/ecosystem.md"

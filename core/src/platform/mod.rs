@@ -212,7 +212,7 @@ pub unsafe trait Platform: Sync + 'static {
     }
 
     /// The budget of a future that the calling thread polls without being a worker, in a `block_on` of the platform.
-    /// The platform sets the number to [`BUDGET`](crate::BUDGET) before each poll and to `u32::MAX` after it;
+    /// The platform sets the number to [`Spawner::poll_budget`](crate::Spawner::poll_budget) before each poll and to `u32::MAX` after it;
     /// operations count it down. The default is `None`: no limit.
     ///
     /// Example: [`Platform`].
@@ -305,6 +305,21 @@ pub unsafe trait Platform: Sync + 'static {
     /// Example: [`Platform`].
     fn unblock(&self, word: &AtomicU32) {
         let _ = word;
+    }
+
+    /// The worker, which is the caller, works in a wait of user code, which may be in the context of another executor: tasks and jobs of this
+    /// one run there until [`unnest`](Self::unnest), with what this returns. Such calls pair like brackets.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn nest(&self) -> *const () {
+        core::ptr::null()
+    }
+
+    /// The end of the last [`nest`](Self::nest).
+    #[doc(hidden)]
+    #[inline(always)]
+    fn unnest(&self, before: *const ()) {
+        let _ = before;
     }
 
     /// What this worker, the caller, is to run at once although it waits for a fork-join job: a broadcast of the platform's own. Then

@@ -106,6 +106,11 @@ impl WorkerSet {
         if mask == 0 { None } else { Some(Self { first, mask }) }
     }
 
+    /// The first of them.
+    pub(crate) const fn first(self) -> WorkerId {
+        WorkerId::new(self.first)
+    }
+
     /// The last of them.
     pub(crate) const fn last(self) -> WorkerId {
         WorkerId::new(self.end())

@@ -115,6 +115,16 @@ impl<P: Platform> Ward<P> {
     }
 
     #[inline(always)]
+    pub(crate) fn nest(&self) -> *const () {
+        returns(|| self.0.nest())
+    }
+
+    #[inline(always)]
+    pub(crate) fn unnest(&self, before: *const ()) {
+        returns(|| self.0.unnest(before));
+    }
+
+    #[inline(always)]
     pub(crate) fn errand(&self) -> Option<fn()> {
         returns(|| self.0.errand())
     }

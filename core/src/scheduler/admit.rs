@@ -4,6 +4,7 @@ use core::{future::Future, ptr::NonNull};
 
 use super::{
     context::Worker,
+    door::Door,
     executor::Scheduler,
     leave_loop::Away,
     slot::{Slots, WorkerSlot},
@@ -12,7 +13,7 @@ use crate::{
     class::Class,
     memory::slab::Slab,
     parts::{Parts, Switch},
-    platform::{Platform, WorkerId},
+    platform::{Platform, WorkerId, WorkerSet},
     queue::chain::Chain,
     task::{
         error::SpawnError,
@@ -159,6 +160,21 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         // What a handler spawns has nothing to do with the poll that it has interrupted.
         if !parent.is_classless() && !self.platform.is_handler() {
             state.apply(|state| state.set_class(parent.own_class()));
+        }
+    }
+
+    /// Counts a new task that is held to these workers. False if one of them does not exist, or if the first is to leave.
+    pub(super) fn admit_held(&self, set: WorkerSet) -> bool {
+        if set.last().index() >= self.workers() {
+            return false;
+        }
+        self.slot_of(set.first()).shared.door.get().is_none_or(Door::admit)
+    }
+
+    /// A task that was held to a worker, or to a set that begins with it, has ended; or takes an `admit_held` back.
+    pub(super) fn dismiss_held(&self, first: WorkerId) {
+        if self.slot_of(first).shared.door.get().is_some_and(Door::dismiss) {
+            self.unpark(first);
         }
     }
 

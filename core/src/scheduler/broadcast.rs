@@ -9,8 +9,7 @@ use core::ptr::NonNull;
 
 use super::{
     broadcasts::{Broadcast, Mark},
-    context::Leave,
-    context::Worker,
+    context::{Inside, Leave, Worker},
     executor::Scheduler,
     leave_loop::Away,
     slot::{Slots, WorkerSlot},
@@ -67,6 +66,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let worker = leave.worker();
         // The caller may be in a batch of wakers, or between two steps.
         let (away, _batch) = worker.leave_batch();
+        let _inside = Inside::enter(&self.platform);
         slot.publish_jobs();
         let broadcast = Broadcast {
             closure: &f,

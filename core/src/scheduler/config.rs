@@ -2,9 +2,11 @@
 
 use core::{marker::PhantomData, time::Duration};
 
+use super::error::BuildError;
 use crate::{
     atomic::Setting,
     parts::{Parts, Switch},
+    task::coop::BUDGET,
 };
 
 /// The settings of an executor, each with a default that suits most programs.
@@ -18,6 +20,7 @@ use crate::{
 /// const BRINGUP: Config = PER_CORE
 ///     .seed(7)
 ///     .lifo_cap(0)
+///     .budget(1)
 ///     .park_timeout(Some(Duration::from_micros(500)))
 ///     .timer_tick(Duration::from_micros(64));
 /// /// For sync code: waits may nest, and spare slots take the place of blocked workers.
@@ -35,6 +38,7 @@ use crate::{
 pub struct Config {
     pub(crate) stealing: bool,
     pub(crate) lifo_cap: u32,
+    pub(crate) budget: u16,
     pub(crate) spin_rounds: u32,
     pub(crate) watchdog: Option<(u64, u64)>,
     pub(crate) park_timeout: Option<u64>,
@@ -64,6 +68,7 @@ impl Config {
         Self {
             stealing: true,
             lifo_cap: 3,
+            budget: BUDGET as u16,
             spin_rounds: 32,
             watchdog: Some((400_000, 10_000_000)),
             park_timeout: None,
@@ -107,6 +112,16 @@ impl Config {
         self
     }
 
+    /// How many ready operations a task may do in one poll before it gives way (default: [`BUDGET`], 128; from 1 to 65,535): see
+    /// [`consume_budget`](crate::consume_budget). A small budget lets the other tasks of a worker run soon while one task has much that is
+    /// ready; a large one saves what a poll costs. A budget of zero is refused where the executor is made.
+    ///
+    /// Example: [`Config`].
+    pub const fn budget(mut self, units: u16) -> Self {
+        self.budget = units;
+        self
+    }
+
     /// How often an idle worker looks for work again before it sleeps, at most, with [`Platform::relax`](crate::Platform::relax)
     /// in between (default: 32; 0 on kernels that want it). A worker whose sleeps are long looks less often, down to 6 times. One that
     /// has heard of I/O looks once, until 64 of its sleeps have ended by work or by a timer.
@@ -139,9 +154,13 @@ impl Config {
         self
     }
 
-    /// Whether a timeout of the watchdog is zero: a watcher would never sleep.
-    pub(crate) const fn is_sleepless(&self) -> bool {
-        matches!(self.watchdog, Some((0, _) | (_, 0)))
+    /// Refuses a timeout of zero of the watchdog, which would never sleep, and a budget of zero, with which no task would come further.
+    pub(crate) const fn check(&self) -> Result<(), BuildError> {
+        match self {
+            Self { watchdog: Some((0, _) | (_, 0)), .. } => Err(BuildError::WatchdogNeverSleeps),
+            Self { budget: 0, .. } => Err(BuildError::ZeroBudget),
+            _ => Ok(()),
+        }
     }
 
     /// The longest sleep of an idle worker (default: none). No protocol relies on it. It helps while a platform is brought up.
@@ -261,6 +280,7 @@ pub(crate) struct Settings<F> {
     seed: [Setting; 2],
     stealing: Setting,
     lifo_cap: Setting,
+    budget: Setting,
     spin_rounds: Setting,
     nesting: Setting,
     job_workers: Setting,
@@ -307,6 +327,7 @@ impl<F: Parts> Settings<F> {
             seed: [Setting::new(config.seed as u32), Setting::new((config.seed >> 32) as u32)],
             stealing: Setting::new(config.stealing as u32),
             lifo_cap: Setting::new(config.lifo_cap),
+            budget: Setting::new(config.budget as u32),
             spin_rounds: Setting::new(config.spin_rounds),
             nesting: Setting::new(config.nesting),
             job_workers: Setting::new(config.job_workers as u32),
@@ -324,12 +345,13 @@ impl<F: Parts> Settings<F> {
     }
 
     /// The settings that may change.
-    fn each(&self) -> [&Setting; if cfg!(feature = "classes") { 14 } else { 12 }] {
-        let Self { stealing, lifo_cap, spin_rounds, nesting, job_workers, .. } = self;
+    fn each(&self) -> [&Setting; if cfg!(feature = "classes") { 15 } else { 13 }] {
+        let Self { stealing, lifo_cap, budget, spin_rounds, nesting, job_workers, .. } = self;
         let Self { shortest, longest, park_timeout, poll_limit, job_slice, .. } = self;
         [
             stealing,
             lifo_cap,
+            budget,
             spin_rounds,
             nesting,
             job_workers,
@@ -365,6 +387,9 @@ impl<F: Parts> Settings<F> {
     #[inline(always)]
     pub(crate) fn lifo_cap(&self) -> u32 {
         self.lifo_cap.get()
+    }
+    pub(crate) fn budget(&self) -> u16 {
+        self.budget.get() as u16
     }
     pub(crate) fn spin_rounds(&self) -> u32 {
         if F::Cores::ON { self.spin_rounds.get() } else { 0 }

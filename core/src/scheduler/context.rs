@@ -6,7 +6,7 @@ use super::{
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
-use crate::platform::{Platform, WorkerId};
+use crate::platform::{Platform, WorkerId, ward::Ward};
 
 /// The calling context as a worker of an executor, to be stepped by hand. See [`Scheduler::worker`].
 ///
@@ -113,5 +113,23 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Leave<P, S, RING> 
             // SAFETY: this value has the place of the handle that is gone; this is its last use.
             unsafe { ManuallyDrop::drop(&mut self.0) }
         }
+    }
+}
+
+/// The platform is in this executor's context, whatever context the code of the caller is in. Its drop puts that back.
+pub(crate) struct Inside<P: Platform> {
+    platform: &'static Ward<P>,
+    before: *const (),
+}
+
+impl<P: Platform> Inside<P> {
+    pub(crate) fn enter(platform: &'static Ward<P>) -> Self {
+        Self { platform, before: platform.nest() }
+    }
+}
+
+impl<P: Platform> Drop for Inside<P> {
+    fn drop(&mut self) {
+        self.platform.unnest(self.before);
     }
 }

@@ -41,6 +41,8 @@ const ARMED: u16 = 512;
 
 /// A task that is held to a set with this worker may have woken it.
 const MARKED: u16 = 1024;
+/// It was asked to leave, and nothing kept it when it looked. This is no duty either.
+const LEAVES: u16 = 2048;
 
 /// What `leave_loop` has to see to.
 const OWED: u16 = SEARCHING | WATCHED | HEARD | DUE | ANNOUNCED | MARKED;
@@ -52,7 +54,7 @@ pub(crate) struct Duties<F>(Cell<u16>, PhantomData<fn() -> F>);
 impl<F: Parts> Duties<F> {
     /// Those that there are, by the executor's parts.
     const ALL: u16 = {
-        let shared = if F::Cores::ON { SEARCHING | DUE | BATCHING } else { 0 };
+        let shared = if F::Cores::ON { SEARCHING | DUE | BATCHING | LEAVES } else { 0 };
         let watch = if F::Watchdog::ON { WATCHED | WATCHING | MAY_SCAN } else { 0 };
         let slept = if Ticks::<F>::ON { SLEPT } else { 0 };
         let held = if F::Classes::ON && F::Cores::ON { MARKED } else { 0 };
@@ -220,10 +222,19 @@ impl<F: Parts> Duties<F> {
         self.replace(BATCHING, on)
     }
 
-    /// Whether there is a park to end, or a look at I/O and timers to take, before it goes on.
+    /// Whether there is a park to end, a look at I/O and timers to take, or the loop to leave for good, before it goes on.
     #[inline(always)]
-    pub(crate) fn comes_from_sleep(&self) -> bool {
-        self.has(ANNOUNCED | SLEPT | MAY_SCAN)
+    pub(crate) fn halts(&self) -> bool {
+        self.has(ANNOUNCED | SLEPT | MAY_SCAN | LEAVES)
+    }
+
+    /// Whether it leaves for good before its next pass, if still nothing keeps it then.
+    pub(crate) fn sets_out(&self, on: bool) {
+        self.set(LEAVES, on);
+    }
+
+    pub(crate) fn is_setting_out(&self) -> bool {
+        self.has(LEAVES)
     }
 
     /// It has slept, or begins its next pass; whether it had slept before.

@@ -7,7 +7,7 @@ use crate::{
     atomic::{AtomicU32, Ordering},
     memory::slab::Slab,
     parts::{Parts, Switch},
-    platform::{Platform, WorkerId},
+    platform::{Platform, WorkerId, WorkerSet},
     task::{
         coop::{counts, exhaust},
         executor_ref::{Caller, Current, TaskExecutor, Waiter},
@@ -64,20 +64,28 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
         Scheduler::dismiss_local(self);
     }
 
-    fn workers(&'static self) -> usize {
-        Scheduler::workers(self)
+    fn admit_held(&'static self, set: WorkerSet) -> bool {
+        Scheduler::admit_held(self, set)
+    }
+
+    fn dismiss_held(&'static self, first: WorkerId) {
+        Scheduler::dismiss_held(self, first);
     }
 
     fn budget(&'static self) -> Option<NonNull<Cell<u32>>> {
         match self.current() {
             Some((_, slot)) if !slot.local.frame.get().is_null() => {
                 if self.must_give_way(slot) {
-                    exhaust(&slot.local.budget);
+                    exhaust(&slot.local.budget, slot.local.units.get().into());
                 }
                 Some(NonNull::from(&slot.local.budget))
             }
             _ => self.platform.budget(),
         }
+    }
+
+    fn units(&'static self) -> u32 {
+        self.config.budget().into()
     }
 
     fn count_forced_yield(&'static self) {

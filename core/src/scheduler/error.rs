@@ -1,6 +1,8 @@
-//! Why an executor was not made, and why a context did not become a worker.
+//! Why an executor was not made or resized, and why a context did not become a worker.
 
 use core::fmt;
+
+use crate::platform::StartError;
 
 /// Why an executor could not be made.
 ///
@@ -15,6 +17,8 @@ pub enum BuildError {
     TooManyWorkers(usize),
     /// [`Config::watchdog`](crate::Config::watchdog) with a timeout of zero, which would keep a core busy.
     WatchdogNeverSleeps,
+    /// [`Config::budget`](crate::Config::budget) of zero: no task would come further.
+    ZeroBudget,
 }
 
 impl fmt::Display for BuildError {
@@ -23,11 +27,39 @@ impl fmt::Display for BuildError {
             Self::ZeroWorkers => f.write_str("an executor needs at least one worker"),
             Self::TooManyWorkers(max) => write!(f, "an executor has at most {max} workers"),
             Self::WatchdogNeverSleeps => f.write_str("a timeout of the watchdog is zero"),
+            Self::ZeroBudget => f.write_str("a budget of zero lets no task come further"),
         }
     }
 }
 
 impl core::error::Error for BuildError {}
+
+/// Why an executor has not as many workers as it was asked to.
+///
+/// Example: [`Scheduler::resize`](crate::Scheduler::resize).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum ResizeError {
+    /// An executor keeps at least one worker.
+    ZeroWorkers,
+    /// There is no room for so many. Holds the largest number.
+    TooManyWorkers(usize),
+    /// The platform has not started a worker.
+    Start(StartError),
+}
+
+impl fmt::Display for ResizeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroWorkers => f.write_str("an executor keeps at least one worker"),
+            Self::TooManyWorkers(max) => write!(f, "the executor has room for {max} workers"),
+            Self::Start(error) => write!(f, "a worker was not started: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for ResizeError {}
 
 /// Why a context did not become a worker.
 ///

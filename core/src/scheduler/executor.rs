@@ -91,6 +91,8 @@ pub struct Scheduler<P: Platform, S: Slots<RING>, const RING: usize = 256> {
     pub(crate) census: Census<S::Parts>,
     /// How many spare slots have ever been in use. These are the first ones.
     pub(super) spares: AtomicU32,
+    /// How many workers are asked to leave: those with the highest numbers.
+    pub(super) retired: Kept<AtomicU32, Cores<S, RING>>,
     pub(crate) watchdog: Watchdog,
     /// Where the search for a wheel begins, for the next timer from outside.
     pub(crate) turn: AtomicU32,
@@ -123,13 +125,13 @@ impl<P: Platform, const N: usize, const RING: usize, F: Parts> Executor<P, N, RI
         /// Example: [`Scheduler`].
         ///
         /// # Panics
-        /// If `N` is zero or above 4,096 (1,024 where 64-bit atomics are not native), if all slots are spares, and for a watchdog that never
-        /// sleeps ([`Config::watchdog`]): at compile time in a `static`.
+        /// If `N` is zero or above 4,096 (1,024 where 64-bit atomics are not native), if all slots are spares, for a watchdog that never
+        /// sleeps ([`Config::watchdog`]), and for a budget of zero ([`Config::budget`]): at compile time in a `static`.
         pub fn with_config(platform: P, config: Config) -> Self {
             assert!(N > config.spares as usize, "an executor needs at least one worker");
             assert!(N <= WorkerId::MAX as usize + 1, "an executor has at most 4,096 workers (1,024 on narrow targets)");
             assert!(N == 1 || F::Cores::ON, "an executor of several workers has the part `Cores`");
-            assert!(!config.is_sleepless(), "a timeout of the watchdog is zero");
+            assert!(config.check().is_ok(), "a timeout of the watchdog is zero, or the budget");
             Self::assemble(platform, config, array_of!(WorkerSlot::new(); N))
         }
     }
@@ -141,7 +143,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// An executor over the caller's own slots, for a number of workers that is known at run time.
     ///
     /// # Errors
-    /// [`BuildError`] for no slots or too many, and for a watchdog that never sleeps.
+    /// [`BuildError`] for no slots or too many, for a watchdog that never sleeps, and for a budget of zero.
     ///
     /// ```
     /// # filch_test_support::board!();
@@ -168,8 +170,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         match slots.slots().len() {
             n if n <= config.spares as usize => Err(BuildError::ZeroWorkers),
             n if n > Self::MOST => Err(BuildError::TooManyWorkers(Self::MOST)),
-            _ if config.is_sleepless() => Err(BuildError::WatchdogNeverSleeps),
-            _ => Ok(Self::assemble(platform, config, slots)),
+            _ => config.check().map(|()| Self::assemble(platform, config, slots)),
         }
     }
 }
@@ -184,6 +185,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 gate: Gate::new(),
                 census: Census::new(),
                 spares: AtomicU32::new(0),
+                retired: Kept::new(AtomicU32::new(0)),
                 watchdog: Watchdog::new(),
                 turn: AtomicU32::new(0),
                 broadcasts: Broadcasts::new(),
@@ -220,7 +222,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         &self.platform.0
     }
 
-    /// How many workers can enter, not counting spare slots.
+    /// How many workers can enter, not counting spare slots, and those that [`resize`](Self::resize) has asked to leave included.
     ///
     /// Example: [`Scheduler`].
     pub fn workers(&self) -> usize {

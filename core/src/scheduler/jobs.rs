@@ -5,7 +5,7 @@ use core::cell::Cell;
 
 use super::{
     classes::Marks,
-    context::{Leave, Worker},
+    context::{Inside, Leave, Worker},
     executor::Scheduler,
     leave_loop::Away,
     slot::{Slots, WorkerSlot},
@@ -275,6 +275,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
         let worker = Worker::of(self, me);
         // The caller may be in a batch of wakers, and may have put off a notification.
         let (away, _batch) = worker.leave_batch();
+        let _inside = Inside::enter(&self.platform);
         wait(&Out { worker: &worker, away });
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod classes;
 pub(crate) mod config;
 pub(crate) mod context;
 pub(crate) mod dispatch;
+pub(crate) mod door;
 pub(crate) mod duties;
 pub(crate) mod entry;
 pub(crate) mod erased;
@@ -34,6 +35,8 @@ mod models_jobs;
 #[cfg(all(test, filch_loom))]
 mod models_listen;
 #[cfg(all(test, filch_loom))]
+mod models_resize;
+#[cfg(all(test, filch_loom))]
 mod models_single;
 #[cfg(all(test, filch_loom))]
 mod models_watch;
@@ -44,6 +47,7 @@ pub(crate) mod offline;
 pub(crate) mod pace;
 pub(crate) mod parking;
 pub(crate) mod replace;
+pub(crate) mod resize;
 pub(crate) mod rng;
 pub(crate) mod shutdown;
 pub(crate) mod slot;

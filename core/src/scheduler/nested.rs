@@ -1,7 +1,7 @@
 //! A worker's loop inside user code of its own.
 
 use super::{
-    context::{Leave, Worker},
+    context::{Inside, Leave, Worker},
     executor::Scheduler,
     leave_loop::Batch,
     slot::{Slots, WorkerSlot},
@@ -26,7 +26,8 @@ pub(crate) struct Nested<P: Platform, S: Slots<RING>, const RING: usize> {
     _batch: Batch<S::Parts>,
     budget: u32,
     in_poll: bool,
-    /// A field, so it is dropped after `Nested::drop` has run.
+    _inside: Inside<P>,
+    /// The last field, so it is dropped after `Nested::drop` has run.
     worker: Leave<P, S, RING>,
 }
 
@@ -50,8 +51,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Nested<P, S, RING> {
             accepting,
             _batch: batch,
             // Others run meanwhile, so the poll below goes on with a new budget. A budget without a limit stays one.
-            budget: renewed(slot.local.budget.get()),
+            budget: renewed(slot.local.budget.get(), slot.local.units.get().into()),
             in_poll,
+            _inside: Inside::enter(&executor.platform),
         }
     }
 }

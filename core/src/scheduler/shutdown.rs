@@ -134,13 +134,9 @@ where
     /// Example: [`shutdown`](Self::shutdown).
     ///
     /// # Errors
-    /// [`BuildError::WatchdogNeverSleeps`].
+    /// [`BuildError::WatchdogNeverSleeps`], [`BuildError::ZeroBudget`].
     pub fn reopen_with(&self, config: &Config) -> Result<bool, BuildError> {
-        if config.is_sleepless() {
-            Err(BuildError::WatchdogNeverSleeps)
-        } else {
-            Ok(self.reopen_as(Some(config)))
-        }
+        config.check().map(|()| self.reopen_as(Some(config)))
     }
 
     fn reopen_as(&self, config: Option<&Config>) -> bool {
@@ -156,6 +152,7 @@ where
             self.config.change(config);
         }
         self.census.reset();
+        self.restore();
         self.gate.outside.fetch_and(!CLOSED, Ordering::AcqRel);
         true
     }

@@ -10,6 +10,7 @@ use super::{
     bell::Bell,
     broadcasts::Mark,
     classes::{Marks, OwnClasses},
+    door::Door,
     duties::Duties,
     pace::Pace,
     rng::Rng,
@@ -72,6 +73,8 @@ pub(crate) struct Shared<F: Parts> {
     pub(crate) bits: Kept<AtomicWord, F::Cores>,
     /// What others saw of this one.
     pub(crate) seen: Kept<Seen, F::Watchdog>,
+    /// Whether the worker is to stay.
+    pub(crate) door: Kept<Door, F::Cores>,
 }
 
 /// What the owner writes and others read.
@@ -97,6 +100,8 @@ pub(crate) struct Local<F: Parts> {
     /// Polls in a row from the LIFO slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) budget: Cell<u32>,
+    /// The budget with which each poll begins: the executor's, beside what a poll writes anyway.
+    pub(crate) units: Cell<u16>,
     pub(crate) frame: Cell<*const Frame>,
     pub(crate) depth: Cell<u32>,
     /// Local tasks alive on this worker.
@@ -144,6 +149,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
                     bell: Bell::new(),
                     bits: Kept::new(AtomicWord::new(0)),
                     seen: Kept::new(Seen::new()),
+                    door: Kept::new(Door::new()),
                 }),
                 wheel: Apart::new(Kept::new(Wheel::new())),
                 inbox: Inbox::new(),
@@ -386,6 +392,7 @@ impl<F: Parts> Local<F> {
             duties: Duties::new(),
             streak: Cell::new(0),
             budget: Cell::new(0),
+            units: Cell::new(0),
             frame: Cell::new(null()),
             depth: Cell::new(0),
             locals: Cell::new(0),

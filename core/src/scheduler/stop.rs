@@ -1,6 +1,8 @@
-//! The last task's end: a worker that finds nothing to do sees whether it has come.
+//! Whether a worker goes on: a worker that finds nothing to do sees whether the last task has ended, and whether it is to leave itself.
 
 use super::{
+    context::Worker,
+    door::Door,
     executor::Scheduler,
     gate::{CANCELLING, OPEN, STOPPED},
     slot::Slots,
@@ -50,5 +52,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             // SAFETY: a slot is a header for ever (INV-SLAB-SLOT); the transition needs no reference.
             unsafe { carry_out(task.as_ref().state.apply(Snapshot::abort_once), task) };
         });
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
+    /// Whether the worker is to leave, and may: it is in its own loop, and no task keeps it. Its next passes come to no task then.
+    pub(crate) fn retires(&self) -> bool {
+        let slot = self.slot();
+        let may = slot.shared.door.get().is_some_and(Door::lets_go)
+            && !slot.is_at_work()
+            && slot.local.locals.get() == 0;
+        slot.local.duties.sets_out(may);
+        may
     }
 }

@@ -30,6 +30,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         self.look_for_orphans();
         self.fire_timers();
         self.look_at_next();
+        // It takes effect before the next pass: this one has a task to find.
+        let _ = self.retires();
     }
 
     /// A tick that is over ends now.

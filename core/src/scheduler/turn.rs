@@ -17,7 +17,7 @@ pub enum Turn {
     /// There is nothing to do. The next turn comes when the platform's [`wake`](Platform::wake) is called for this worker, or at this
     /// time if there is one.
     Rests(Option<Instant>),
-    /// The executor has shut down; there will be nothing to do.
+    /// The executor has shut down, or the worker is to leave ([`Scheduler::resize`]): there will be nothing to do.
     Stopped,
 }
 

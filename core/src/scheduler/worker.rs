@@ -15,7 +15,6 @@ use crate::{
     parts::{Parts, Switch},
     platform::{Panic, Platform, WorkerId, ward::Ward, worker::Enter},
     task::{
-        coop::BUDGET,
         executor_ref::Frame,
         header::{Header, Ready},
         run::{self, Guard, Polled},
@@ -37,7 +36,7 @@ pub enum Step {
     Polled,
     /// There was nothing to do.
     Idle,
-    /// The executor has shut down; there will be nothing to do.
+    /// The executor has shut down, or the worker is to leave ([`Scheduler::resize`]): there will be nothing to do.
     Stopped,
 }
 
@@ -63,8 +62,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// As `step`, for loops that go on at once: a worker that found nothing may go on searching.
     #[inline]
     pub(crate) fn pass(&self) -> Step {
-        if self.slot().local.duties.comes_from_sleep() {
-            self.after_sleep();
+        if self.slot().local.duties.halts() && self.halt() {
+            return Step::Stopped;
         }
         if self.run_urgent_job() {
             return Step::Polled;
@@ -78,7 +77,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             None if self.work_in_background() => Step::Polled,
             None => {
                 self.end_stretch();
-                if self.executor.settle() { Step::Stopped } else { Step::Idle }
+                if self.executor.settle() || self.retires() { Step::Stopped } else { Step::Idle }
             }
         }
     }
@@ -108,9 +107,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         ((self.deliver() > 0) | self.fire_timers()).then(|| self.find()).flatten()
     }
 
-    /// What came while the worker slept is there for it alone to see to.
+    /// What came while the worker slept is there for it alone to see to. Whether it leaves for good.
     #[cold]
-    fn after_sleep(&self) {
+    fn halt(&self) -> bool {
         self.end_park();
         if self.slot().local.duties.slept(false) {
             self.deliver();
@@ -119,6 +118,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             // It was not in the reactor if it was notified before it slept.
             self.end_stretch();
         }
+        self.slot().local.duties.is_setting_out() && self.retires()
     }
 
     /// At most `polls` polls, fewer if there is nothing to do; how many there were. Never blocks.
@@ -128,7 +128,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         (0..polls).take_while(|_| self.step() == Step::Polled).count()
     }
 
-    /// Works until the executor has shut down, or this is a replacement worker that is no longer needed.
+    /// Works until the executor has shut down, until [`Scheduler::resize`] has asked the worker to leave and no task keeps it, or until this
+    /// is a replacement worker that is no longer needed.
     ///
     /// ```
     /// # filch_test_support::board!();
@@ -147,6 +148,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn run(self) {
+        let _ = self.live();
+    }
+
+    /// Works until the worker is to leave for one of these reasons; whether it was asked to by a resize.
+    fn live(&self) -> bool {
         let most = self.executor.config.spin_rounds();
         let platform = &self.executor.platform;
         let (mut round, mut misses) = (0, 0_u32);
@@ -156,11 +162,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                     (round, misses) = (0, 0);
                     continue;
                 }
-                Step::Stopped => return,
+                Step::Stopped => return self.slot().local.duties.is_setting_out(),
                 Step::Idle => {}
             }
             if self.leaves_as_surplus() {
-                return;
+                return false;
             }
             // Progressive idle: look again a few times before the sleep.
             if self.may_look_again(round, most) {
@@ -189,7 +195,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let task = ready.as_ptr();
         let frame = Frame::new(task, local.frame.get());
         local.frame.set(&frame);
-        local.budget.set(BUDGET);
+        local.budget.set(local.units.get().into());
         if let Some(pace) = local.pace.get() {
             if !pace.is_in_stretch() {
                 self.begin_stretch(pace);
@@ -218,7 +224,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             Polled::Idle => {}
             over => {
                 self.tell_of_end(task);
-                self.count_completion(matches!(over, Polled::CompleteLocal));
+                self.count_completion(&over);
             }
         }
     }
@@ -238,10 +244,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         self.executor.platform.event(Some(self.id()), Event::End(task.as_ptr().addr()));
     }
 
-    fn count_completion(&self, is_local: bool) {
+    fn count_completion(&self, over: &Polled) {
         let slot = self.slot();
-        if is_local {
-            slot.local.locals.set(slot.local.locals.get() - 1);
+        match over {
+            Polled::CompleteLocal => slot.local.locals.set(slot.local.locals.get() - 1),
+            Polled::CompleteHeld(worker) => self.executor.dismiss_held(*worker),
+            _ => {}
         }
         slot.counters.completed.add(1);
     }
@@ -250,25 +258,55 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     pub(crate) fn end(&self, ready: Ready, _: &Away<'_>) {
         let task = ready.as_ptr();
         match run::cancel(ready, &self.executor.platform, &Cell::new(false)) {
-            Polled::Complete | Polled::CompleteLocal | Polled::Idle => {
-                self.tell_of_end(task);
-                self.count_completion(true);
-            }
             Polled::Again(ready) => self.executor.push_pinned(self.slot(), ready),
+            _ => {
+                self.tell_of_end(task);
+                self.count_completion(&Polled::CompleteLocal);
+            }
         }
     }
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
-    /// Becomes worker `id` in the calling context, and works until the executor has shut down.
+    /// Becomes worker `id` in the calling context, and works until the executor has shut down, or until the worker has been asked to leave
+    /// ([`resize`](Self::resize)) and no task keeps it. Then call it again when the worker is wanted again.
     ///
     /// Example: [`Executor`](crate::Executor).
     ///
     /// # Errors
     /// [`RunError`], at once.
     pub fn run(&'static self, id: WorkerId) -> Result<(), RunError> {
-        self.worker(id)?.run();
+        self.work(self.worker(id)?);
         Ok(())
+    }
+
+    /// Becomes the worker for which the calling context was started.
+    pub(super) fn arrive(
+        &'static self,
+        id: WorkerId,
+        is_reserved: bool,
+    ) -> Option<Worker<P, S, RING>> {
+        // First: the worker that has the place now may leave as soon as it has refused this one, and then another start is needed.
+        self.has_answered(id);
+        let worker = self.attach(id, if is_reserved { STARTING } else { OFFLINE }).ok();
+        if is_reserved && worker.is_none() {
+            self.census.drop_replacement();
+        }
+        self.has_come(worker.is_some());
+        worker
+    }
+
+    /// Works, and comes back if the worker was asked to before it was gone.
+    fn work(&'static self, worker: Worker<P, S, RING>) {
+        let id = worker.id();
+        let mut next = Some(worker);
+        while let Some(worker) = next.take() {
+            let retires = worker.live();
+            drop(worker);
+            if retires && self.is_wanted(id) {
+                next = self.attach(id, OFFLINE).ok();
+            }
+        }
     }
 }
 
@@ -286,13 +324,8 @@ impl<P: Platform> Guard for Ward<P> {
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Enter for Scheduler<P, S, RING> {
     fn enter(&'static self, id: WorkerId, is_reserved: bool) {
-        let worker = self.attach(id, if is_reserved { STARTING } else { OFFLINE });
-        if is_reserved && worker.is_err() {
-            self.census.drop_replacement();
-        }
-        self.has_come(worker.is_ok());
-        if let Ok(worker) = worker {
-            worker.run();
+        if let Some(worker) = self.arrive(id, is_reserved) {
+            self.work(worker);
         }
     }
 
@@ -301,6 +334,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Enter for Scheduler<P, S, R
             self.unreserve(id);
             self.census.drop_replacement();
         }
+        self.has_answered(id);
         self.has_come(false);
     }
 }

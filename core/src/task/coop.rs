@@ -16,7 +16,7 @@ use super::{
     waker::{carry_out, header_of},
 };
 
-/// Units of budget that a task has for each poll.
+/// Units of budget that a task has for each poll, unless [`Config::budget`](crate::Config::budget) sets another number.
 ///
 /// Example: [`Scheduler::spend_budget`](crate::Scheduler::spend_budget).
 pub const BUDGET: u32 = 128;
@@ -34,18 +34,17 @@ const COUNTED: u32 = 1 << 17;
 struct Budget {
     /// INV-BUDGET: it belongs to the calling context, for as long as its poll lasts.
     cell: NonNull<Cell<u32>>,
-    /// Whether the waker is foreign. It may then be that of a foreign `block_on` inside a poll, which never gives way.
-    /// Such a budget is renewed after as many refusals as it had units.
-    foreign: bool,
+    /// The operation's own executor, if the waker is foreign. That may be the waker of a foreign `block_on` inside a poll, which never
+    /// gives way. Such a budget is renewed after as many refusals as it had units.
+    foreign: Option<ExecutorRef>,
 }
 
 impl Budget {
     #[inline]
     fn of_caller(waker: &Waker, own: Option<ExecutorRef>) -> Option<Self> {
-        let task = header_of(waker);
-        // SAFETY: INV-WAKER: the waker holds a reference.
-        let executor = task.map(|task| unsafe { ExecutorRef::of(task) }).or(own)?;
-        Some(Self { cell: executor.budget()?, foreign: task.is_none() })
+        let executor = executor_of(waker);
+        let foreign = if executor.is_none() { own } else { None };
+        Some(Self { cell: executor.or(own)?.budget()?, foreign })
     }
 
     #[inline]
@@ -59,16 +58,16 @@ impl Budget {
     fn grants(&self) -> bool {
         match self.cell().get() {
             1..REFUSED | UNCONSTRAINED => true,
-            spent => self.foreign && self.refuses(spent),
+            spent => self.foreign.is_some_and(|own| self.refuses(spent, own.units())),
         }
     }
 
-    /// Counts a refusal. True if the budget is renewed instead.
+    /// Counts a refusal. True if the budget is renewed instead, to `units`.
     #[cold]
-    fn refuses(&self, spent: u32) -> bool {
+    fn refuses(&self, spent: u32, units: u32) -> bool {
         let before = spent % REFUSED;
-        let renewed = before >= BUDGET;
-        self.cell().set(if renewed { BUDGET } else { spent & COUNTED | REFUSED | (before + 1) });
+        let renewed = before >= units;
+        self.cell().set(if renewed { units } else { spent & COUNTED | REFUSED | (before + 1) });
         renewed
     }
 
@@ -101,7 +100,7 @@ fn executor_of(waker: &Waker) -> Option<ExecutorRef> {
 /// Spends one unit of the poll that the calling context is in, on this executor. False if there was none left.
 #[inline]
 pub(crate) fn spend_at(executor: ExecutorRef) -> bool {
-    let granted = executor.budget().is_none_or(|cell| Budget { cell, foreign: false }.spend());
+    let granted = executor.budget().is_none_or(|cell| Budget { cell, foreign: None }.spend());
     if !granted {
         executor.count_forced_yield();
     }
@@ -129,17 +128,17 @@ pub(crate) fn counts(budget: &Cell<u32>) -> bool {
     budget.replace(budget.get() | COUNTED) & COUNTED == 0
 }
 
-/// Takes what is left of the budget of a poll that gives way, unless it has no limit. One unit must have been spent, or a task that is
-/// pressed in each of its polls would never come further.
-pub(crate) fn exhaust(budget: &Cell<u32>) {
-    if (1..BUDGET).contains(&budget.get()) {
+/// Takes what is left of the budget of a poll that gives way, unless it has no limit. One of the `units` that it began with must have been
+/// spent, or a task that is pressed in each of its polls would never come further.
+pub(crate) fn exhaust(budget: &Cell<u32>, units: u32) {
+    if (1..units).contains(&budget.get()) {
         budget.set(0);
     }
 }
 
-/// The budget with which a poll continues after other tasks have run on top of it: a full one, unless it has no limit.
-pub(crate) fn renewed(budget: u32) -> u32 {
-    if budget == UNCONSTRAINED { budget } else { BUDGET }
+/// The budget with which a poll continues after other tasks have run on top of it: all `units`, unless it has no limit.
+pub(crate) fn renewed(budget: u32, units: u32) -> u32 {
+    if budget == UNCONSTRAINED { budget } else { units }
 }
 
 /// Gives way once: the task goes to the end of its worker's run queue, and is polled again.
@@ -182,8 +181,8 @@ impl Future for YieldNow {
     }
 }
 
-/// Spends one of the 128 units that a task has for each poll. If there is none left, the task gives way and is polled
-/// again with a new budget.
+/// Spends one of the units that a task has for each poll: 128, or as [`Config::budget`](crate::Config::budget) says. If there is none left,
+/// the task gives way and is polled again with a new budget.
 ///
 /// Every operation of this project that can be ready at once (joins, timers, sockets) spends a unit by itself. Call
 /// this in loops over operations that do not. The budget is found through the task's own waker, so it is not found

@@ -30,7 +30,7 @@ pub enum SpawnErrorKind {
     ///
     /// [`Context::Forked`]: crate::Context::Forked
     Shutdown,
-    /// The executor has no worker of that id.
+    /// The executor has no worker of that id, or has asked it to leave ([`Scheduler::resize`](crate::Scheduler::resize)).
     NoSuchWorker,
     /// A local task can only be spawned by a pinned or a local task: any other task may continue on another worker, if there is one.
     NotPinned,
@@ -51,7 +51,7 @@ impl fmt::Display for SpawnErrorKind {
             Self::Shutdown => f.write_str("the executor is shutting down"),
             #[cfg(feature = "classes")]
             Self::NoClasses => f.write_str("the executor has no classes"),
-            Self::NoSuchWorker => f.write_str("the executor has no such worker"),
+            Self::NoSuchWorker => f.write_str("the executor has no such worker, or it is to leave"),
             Self::NotPinned => f.write_str(
                 "a local task is spawned by a task that is pinned to the worker, or local itself",
             ),

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     atomic::{AtomicU32, maybe_const},
-    platform::WorkerId,
+    platform::{WorkerId, WorkerSet},
 };
 #[cfg(feature = "classes")]
 use crate::{class::Class, instant::Instant};
@@ -152,10 +152,14 @@ operations! {
     fn admit_local() -> Option<WorkerId>;
     /// Takes an `admit_local` back.
     fn dismiss_local();
-    /// How many workers a task can be pinned to.
-    fn workers() -> usize;
+    /// Counts a new task that is held to these workers. False if one of them does not exist, or if the first is to leave.
+    fn admit_held(set: WorkerSet) -> bool;
+    /// Takes an `admit_held` back.
+    fn dismiss_held(first: WorkerId);
     /// The budget of the poll that the calling context is in, if it is in one.
     fn budget() -> Option<NonNull<Cell<u32>>>;
+    /// The units with which a poll begins.
+    fn units() -> u32;
     /// That budget has refused an operation.
     fn count_forced_yield();
     /// As what the calling context waits for a task.

@@ -243,6 +243,15 @@ impl Ready {
         unsafe { Header::pin(self.0) }
     }
 
+    /// The worker that stays for it: the one that it is pinned to, or the first of the set that it is held to.
+    #[inline]
+    pub(crate) fn holder(&self) -> Option<WorkerId> {
+        if !self.header().state.load().is_pinned() {
+            return None;
+        }
+        self.pin().or_else(|| Some(self.workers()?.first()))
+    }
+
     /// Whether it goes elsewhere than most tasks: it is pinned, or has a class.
     #[inline(always)]
     pub(crate) fn is_special<F: Parts>(&self) -> bool {

@@ -155,11 +155,15 @@ impl TaskExecutor for Bare {
         None
     }
     fn dismiss_local(&'static self) {}
-    fn workers(&'static self) -> usize {
-        1
+    fn admit_held(&'static self, _: crate::platform::WorkerSet) -> bool {
+        true
     }
+    fn dismiss_held(&'static self, _: WorkerId) {}
     fn budget(&'static self) -> Option<NonNull<Cell<u32>>> {
         None
+    }
+    fn units(&'static self) -> u32 {
+        crate::BUDGET
     }
     fn count_forced_yield(&'static self) {}
     fn waiter(&'static self) -> Waiter {

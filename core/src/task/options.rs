@@ -5,9 +5,9 @@ use core::panic::Location;
 #[cfg(feature = "classes")]
 use super::due::Due;
 use super::{cell::Meta, header::Tag, state::Snapshot};
-use crate::platform::WorkerId;
+use crate::platform::{WorkerId, WorkerSet};
 #[cfg(feature = "classes")]
-use crate::{class::Class, instant::Instant, platform::WorkerSet};
+use crate::{class::Class, instant::Instant};
 
 /// What [`Spawner::spawn_with`](crate::Spawner::spawn_with) says of a task: name, worker and, with feature `classes`, class and
 /// deadline. The task keeps it in its slot, with the place of the call to [`new`](Self::new): 32 bytes on 64-bit targets, and as
@@ -124,13 +124,13 @@ impl TaskOptions {
         self.tag.location
     }
 
-    /// The last of the workers that it names.
-    pub(crate) fn worker(&self) -> Option<WorkerId> {
+    /// The workers that it names.
+    pub(crate) fn held_to(&self) -> Option<WorkerSet> {
         #[cfg(feature = "classes")]
-        if let Some(set) = self.workers {
-            return Some(set.last());
+        if self.workers.is_some() {
+            return self.workers;
         }
-        self.tag.worker
+        self.tag.worker.map(WorkerSet::only)
     }
 
     /// Whether it needs an executor with classes.

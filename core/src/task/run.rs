@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     atomic::{AtomicU32, Ordering},
-    platform::Panic,
+    platform::{Panic, WorkerId},
 };
 
 /// What follows a poll.
@@ -26,6 +26,8 @@ pub(crate) enum Polled {
     Complete,
     /// The task is complete, and was a local one.
     CompleteLocal,
+    /// The task is complete, and was held to this worker, or to a set whose first worker this is.
+    CompleteHeld(WorkerId),
 }
 
 /// Calls user code, and contains its panic.
@@ -114,7 +116,11 @@ pub(crate) fn cancel(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Pol
 
 /// Completes the task, whose output has been written, and passes the output on.
 fn complete(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Polled {
-    let polled = if ready.is_local() { Polled::CompleteLocal } else { Polled::Complete };
+    let polled = match ready.holder() {
+        None => Polled::Complete,
+        Some(_) if ready.is_local() => Polled::CompleteLocal,
+        Some(worker) => Polled::CompleteHeld(worker),
+    };
     let task = ready.into_raw();
     // SAFETY: the reference was the `Ready`'s, and stays ours until a transition below consumes it.
     let header = unsafe { task.as_ref() };

@@ -19,7 +19,7 @@ use super::{
     options::TaskOptions,
     state::Snapshot,
 };
-use crate::platform::WorkerId;
+use crate::platform::{WorkerId, WorkerSet};
 #[cfg(feature = "classes")]
 use crate::{class::Class, instant::Instant};
 
@@ -114,7 +114,8 @@ impl Spawner {
     /// Example: [`Spawner`].
     ///
     /// # Errors
-    /// [`SpawnError`] with the future, unchanged: also [`SpawnErrorKind::NoSuchWorker`], if there is no such worker.
+    /// [`SpawnError`] with the future, unchanged: also [`SpawnErrorKind::NoSuchWorker`], if there is no such worker, or if it is to leave
+    /// ([`Scheduler::resize`](crate::Scheduler::resize)).
     pub fn spawn_pinned<F>(
         self,
         memory: &'static impl Memory,
@@ -166,14 +167,16 @@ impl Spawner {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        if options.worker().is_some_and(|worker| worker.index() >= self.executor.workers()) {
-            return Err(SpawnError { kind: SpawnErrorKind::NoSuchWorker, future });
+        let given = Given {
+            #[cfg(feature = "classes")]
+            class: None,
+            #[cfg(feature = "classes")]
+            needs_classes: options.needs_classes(),
+        };
+        match options.held_to() {
+            None => self.launch(memory, future, options.meta(), given),
+            Some(set) => self.launch_held(memory, set, future, options.meta(), given),
         }
-        #[cfg(feature = "classes")]
-        if options.needs_classes() && !self.executor.has_classes() {
-            return Err(SpawnError { kind: SpawnErrorKind::NoClasses, future });
-        }
-        self.launch(memory, future, options.meta(), Given::default())
     }
 
     /// Takes a slot now, so that a later spawn cannot fail.
@@ -199,10 +202,23 @@ impl Spawner {
         meta: M,
         given: Given,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
-        if worker.index() >= self.executor.workers() {
+        self.launch_held(memory, WorkerSet::only(worker), future, meta, given)
+    }
+
+    /// As `launch`, for a task that runs on these workers only.
+    fn launch_held<F: Future, M: Meta>(
+        self,
+        memory: &'static impl Memory,
+        set: WorkerSet,
+        future: F,
+        meta: M,
+        given: Given,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
+        if !self.executor.admit_held(set) {
             return Err(SpawnError { kind: SpawnErrorKind::NoSuchWorker, future });
         }
-        self.launch(memory, future, meta, given)
+        let spawned = self.launch(memory, future, meta, given);
+        spawned.inspect_err(|_| self.executor.dismiss_held(set.first()))
     }
 
     pub(crate) fn launch_local<F: Future, M: Meta>(
@@ -228,7 +244,7 @@ impl Spawner {
         given: Given,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
         #[cfg(feature = "classes")]
-        if given.class.is_some() && !self.executor.has_classes() {
+        if (given.class.is_some() || given.needs_classes) && !self.executor.has_classes() {
             return Err(SpawnError { kind: SpawnErrorKind::NoClasses, future });
         }
         let Some(caller) = self.executor.admit() else {
@@ -286,6 +302,9 @@ impl Spawner {
 pub(crate) struct Given {
     #[cfg(feature = "classes")]
     pub(crate) class: Option<Class>,
+    /// What the slot keeps needs them.
+    #[cfg(feature = "classes")]
+    pub(crate) needs_classes: bool,
 }
 
 impl Given {
@@ -308,6 +327,7 @@ impl Spawner {
     /// # static TASKS: TaskPool<512, 8> = TaskPool::new();
     /// async fn copy(on: Spawner) -> u8 {
     ///     on.consume_budget().await;
+    ///     assert_eq!(on.poll_budget(), filch::BUDGET);
     ///     let byte = poll_fn(|cx| on.budgeted(cx, |_| Poll::Ready(7))).await;
     ///     on.unconstrained(async { byte }).await
     /// }
@@ -318,6 +338,13 @@ impl Spawner {
     /// ```
     pub fn consume_budget(self) -> ConsumeBudget {
         ConsumeBudget(Some(self.executor))
+    }
+
+    /// The units with which each poll of this executor's tasks begins: [`Config::budget`](crate::Config::budget). From any context.
+    ///
+    /// Example: [`consume_budget`](Self::consume_budget).
+    pub fn poll_budget(self) -> u32 {
+        self.executor.units()
     }
 
     /// The function [`budgeted`](crate::budgeted) for tasks of this executor, whatever waker polls them.

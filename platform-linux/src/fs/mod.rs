@@ -59,7 +59,8 @@
 //! | anything else | as reads | on the pool |
 //!
 //! [`read`] leaves files from 256 KiB on to the pool. If the kernel refuses io_uring (an older one, a sandbox, a setting of the
-//! system), or more than 512 operations are under way in one ring, the pool does the work, and nothing else is different.
+//! system), or more than 512 operations are under way in one ring, the pool does the work, and nothing else is different. After a shortage of descriptors or memory
+//! the ring is tried again, later and later: after 16 operations of its thread at first, after 4,096 at most.
 //!
 //! All functions belong to the runtime that the calling thread is in, and fail outside of one. If the runtime ends, operations on the
 //! pool that have not begun fail, those that have begun go on to their end; operations in a ring are cancelled, and the end waits for

@@ -13,7 +13,6 @@ use crate::{
     host::Host,
     hosted::Hosted,
     local::LocalRuntime,
-    panics::lock,
     pausable::Pausable,
     runtime::{Runtime, Shared},
     stable::{self, Kind},
@@ -73,17 +72,10 @@ impl Builder {
         self,
         prepare: impl FnOnce(&Runtime<H>) -> io::Result<()>,
     ) -> Result<Runtime<H>, BuildError> {
+        let (workers, _) = self.places()?;
         let runtime = self.build_bare()?;
         prepare(&runtime).map_err(BuildError::Host)?;
-        let executor = &runtime.shared().executor;
-        for worker in 0..executor.workers() {
-            if let Err(refused) = executor.start(WorkerId::new(worker as u16)) {
-                let error = lock(&executor.platform().refused).take();
-                return Err(BuildError::Thread(
-                    error.unwrap_or_else(|| io::Error::other(refused.to_string())),
-                ));
-            }
-        }
+        runtime.shared().start_workers(workers)?;
         Ok(runtime)
     }
 
@@ -124,13 +116,17 @@ impl Builder {
         mut self,
         prepare: impl FnOnce(&Runtime<H>) -> io::Result<()>,
     ) -> Result<LocalRuntime<H>, BuildError> {
-        match self.workers {
-            None | Some(1) => {}
-            Some(0) => return Err(BuildError::ZeroWorkers),
-            Some(_) => return Err(BuildError::TooManyWorkers(1)),
+        match (self.workers, self.room) {
+            (None | Some(1), 0 | 1) => {}
+            (Some(0), _) => return Err(BuildError::ZeroWorkers),
+            _ => return Err(BuildError::TooManyWorkers(1)),
         }
         self.begin()?;
         self = self.spares(0);
+        if let Some(depth) = self.nesting {
+            // The outermost wait is the runtime's loop.
+            self.config = self.config.nesting(depth.saturating_add(1));
+        }
         let on_wake = self.on_wake.take().map(|WakeFn(f)| f);
         let runtime = self.prepare(1)?;
         prepare(&runtime).map_err(BuildError::Host)?;
@@ -151,13 +147,19 @@ impl Builder {
     #[doc(hidden)]
     pub fn build_bare<H: Host>(self) -> Result<Runtime<H>, BuildError> {
         self.begin()?;
+        let (_, room) = self.places()?;
+        self.prepare(room)
+    }
+
+    /// The number of workers at first, and of those that there is room for.
+    fn places(&self) -> Result<(usize, usize), BuildError> {
         let most = (usize::from(WorkerId::MAX) + 1).saturating_sub(usize::from(self.spares));
-        let workers = match self.workers.map_or_else(|| default_workers(most), Ok)? {
-            0 => return Err(BuildError::ZeroWorkers),
-            n if n > most => return Err(BuildError::TooManyWorkers(most)),
-            n => n,
-        };
-        self.prepare(workers)
+        let workers = self.workers.map_or_else(|| default_workers(most), Ok)?;
+        match self.room.max(workers) {
+            _ if workers == 0 => Err(BuildError::ZeroWorkers),
+            n if n > most => Err(BuildError::TooManyWorkers(most)),
+            n => Ok((workers, n)),
+        }
     }
 
     /// An executor without threads.
@@ -192,7 +194,7 @@ impl Builder {
         platform.dress(dress);
         #[cfg(feature = "metrics")]
         {
-            *lock(&platform.publishers) = Some(Vec::new());
+            *crate::panics::lock(&platform.publishers) = Some(Vec::new());
         }
         #[cfg(feature = "class-metrics")]
         platform.sinks.time(slots, self.class_metrics);

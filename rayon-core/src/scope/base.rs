@@ -26,7 +26,8 @@ pub(super) struct Base<'scope> {
 impl<'scope> Base<'scope> {
     pub(super) fn new(registry: RegistryRef) -> Self {
         // Its body is one of those it waits for.
-        Self { registry, latch: CountLatch::new(1), panic: Mutex::default(), scope: PhantomData }
+        let latch = CountLatch::on(registry.handle, 1);
+        Self { registry, latch, panic: Mutex::default(), scope: PhantomData }
     }
 
     /// Runs the body, and waits for the jobs.

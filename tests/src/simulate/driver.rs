@@ -14,7 +14,7 @@ use super::{
     programs::Program,
     recording::Recording,
     replay::Replay,
-    roles::{be_main, be_worker},
+    roles::{be_keeper, be_main, be_worker},
     setup::Setup,
     world::{Actor, Signal, State, World, world},
 };
@@ -88,6 +88,9 @@ impl Episode {
             w.bear(Box::new(move || be_worker(executor, WorkerId::new(i), may_leave, rng)));
         }
         w.bear(Box::new(move || be_main(executor, env, program, setup.rounds)));
+        if setup.resizes {
+            w.bear(Box::new(move || be_keeper(executor, env)));
+        }
         w.rng = setup.rng;
         world(|world| *world = w);
         let (fibers, steps, stick) = (Vec::new(), setup.steps, setup.stick);

@@ -168,7 +168,9 @@ impl Env {
         match spawn(Entry::new(future, &self.0.ledger, Arc::clone(&record))) {
             Ok(handle) => Some(Task { handle, record }),
             Err(error) => {
-                if !matches!(error.kind, SpawnErrorKind::Full | SpawnErrorKind::Shutdown) {
+                use SpawnErrorKind::{Full, NoSuchWorker, Shutdown};
+                // The worker may be one that is to leave.
+                if !matches!(error.kind, Full | NoSuchWorker | Shutdown) {
                     fail(format!("a spawn was refused: {}", error.kind));
                 }
                 error.future.refused();

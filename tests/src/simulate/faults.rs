@@ -30,11 +30,13 @@ pub enum Fault {
     Short,
     /// A connection is reset.
     Reset,
+    /// The executor is resized: no fault, but as hard on the tasks.
+    Resize,
     /// Not allowed: a wake is lost. For tests of the simulation itself.
     Lose,
 }
 
-const ALL: [(Fault, &str); 12] = [
+const ALL: [(Fault, &str); 13] = [
     (Fault::Spurious, "spurious"),
     (Fault::Late, "late"),
     (Fault::Duplicate, "duplicate"),
@@ -46,6 +48,7 @@ const ALL: [(Fault, &str); 12] = [
     (Fault::IoError, "io-error"),
     (Fault::Short, "short"),
     (Fault::Reset, "reset"),
+    (Fault::Resize, "resize"),
     (Fault::Lose, "lose"),
 ];
 
@@ -162,7 +165,12 @@ fn usual(fault: Fault) -> u32 {
     match fault {
         Fault::Stall | Fault::ClockStall | Fault::ClockJump => 8,
         Fault::Reset => 64,
-        Fault::Offline | Fault::Spurious | Fault::Late | Fault::Duplicate | Fault::IoError => 256,
+        Fault::Offline
+        | Fault::Resize
+        | Fault::Spurious
+        | Fault::Late
+        | Fault::Duplicate
+        | Fault::IoError => 256,
         Fault::Short | Fault::Refuse | Fault::Lose => 1_024,
     }
 }

@@ -12,7 +12,7 @@ use super::{
     world::{fail, pause_for},
 };
 
-/// A worker's fiber: it runs to the end, or leaves and returns.
+/// A worker's fiber: it runs to the end, or leaves and returns, by itself or as it was asked to.
 pub(super) fn be_worker(executor: &'static Machine, id: WorkerId, may_leave: bool, mut rng: Rng) {
     loop {
         match executor.worker(id) {
@@ -24,7 +24,7 @@ pub(super) fn be_worker(executor: &'static Machine, id: WorkerId, may_leave: boo
                 let steps = [10, 100, 2_000][rng.usize(..3)];
                 for _ in 0..rng.u32(1..steps) {
                     match worker.step() {
-                        Step::Stopped => return,
+                        Step::Stopped => break,
                         Step::Polled => idle = 0,
                         Step::Idle => idle += 1,
                     }
@@ -35,8 +35,21 @@ pub(super) fn be_worker(executor: &'static Machine, id: WorkerId, may_leave: boo
                 drop(worker);
                 pause_for(rng.u64(1..5_000));
             }
-            Ok(worker) => return worker.run(),
+            Ok(worker) => {
+                worker.run();
+                pause_for(rng.u64(1..5_000));
+            }
         }
+    }
+}
+
+/// The thread that resizes the executor, until the program ends.
+pub(super) fn be_keeper(executor: &'static Machine, env: Env) {
+    let mut rng = env.rng();
+    while !env.is_over() {
+        pause_for(rng.u64(1..20_000));
+        // Workers come back by themselves too, whether the platform starts them or not.
+        let _ = executor.resize(rng.usize(1..=executor.workers()));
     }
 }
 

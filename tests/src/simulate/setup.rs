@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use fastrand::Rng;
-use filch::Config;
+use filch::{BUDGET, Config};
 
 use super::{
     Options,
@@ -26,6 +26,8 @@ pub(super) struct Setup {
     pub(super) dice: Dice,
     /// Whether workers go offline and come back.
     pub(super) come_and_go: bool,
+    /// Whether the executor is resized now and then.
+    pub(super) resizes: bool,
     /// How often, of 256, a call of the platform switches fibers.
     pub(super) preempt: u32,
     /// How often, of 256, the fiber that stopped goes on.
@@ -63,6 +65,7 @@ impl Setup {
             rounds: None,
             trace: options.trace,
             file: options.file.clone(),
+            resizes: options.faults.contains(Fault::Resize) && rng.u8(..3) == 0,
             rng,
         }
     }
@@ -102,7 +105,8 @@ fn config(rng: &mut Rng, may_start: bool) -> (Chosen, u16) {
         .nesting(nesting)
         .timer_tick(Duration::from_nanos(1 << rng.u32(10..20)));
     let background = [16, 16, 2, 0][rng.usize(..4)];
-    let config = config.background_share(background);
+    let budget = [BUDGET as u16, BUDGET as u16, 1, 7][rng.usize(..4)];
+    let config = config.background_share(background).budget(budget);
     let spares = if may_start || rng.bool() { rng.u16(..3) } else { 0 };
     (Chosen { config, lifo_cap, background, stealing, close, caps: nesting == 64 }, spares)
 }

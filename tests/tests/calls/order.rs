@@ -9,8 +9,8 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
     (
         "scheduler",
         &[
-            "config",
             "error",
+            "config",
             "rng",
             "estimate",
             "pace",
@@ -20,6 +20,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "broadcasts",
             "classes",
             "bell",
+            "door",
             "slot",
             "executor",
             "context",
@@ -41,6 +42,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "parking",
             "replace",
             "entry",
+            "resize",
             "helper",
             "jobs",
             "worker",

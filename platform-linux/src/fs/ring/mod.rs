@@ -35,6 +35,8 @@ const ENTRIES: u32 = 8;
 const ROOM: usize = 512;
 /// The completion of a request to cancel; nothing waits for it.
 const CANCEL: u64 = u64::MAX;
+/// Operations that go to the pool after a shortage, before the ring is tried again: at first, and at most.
+const PAUSES: [u32; 2] = [16, 4_096];
 /// How long the end of a runtime waits for the kernel to be done, with all rings together.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -62,7 +64,7 @@ thread_local! {
 impl Rings {
     pub(crate) fn new() -> Self {
         Self {
-            all: core::array::from_fn(|at| Ring { at, state: Mutex::new(State::Fresh) }),
+            all: core::array::from_fn(|at| Ring { at, state: Mutex::new(State::FRESH) }),
             allowed: AtomicBool::new(true),
         }
     }
@@ -108,10 +110,11 @@ impl Rings {
         self.all.get(at).map_or(0, |ring| ring.deliver(linux))
     }
 
-    /// A runtime begins: rings may be opened.
+    /// A runtime begins: rings may be opened. What the last one was allowed is over.
     pub(crate) fn begin(&self) {
+        self.allow(true);
         for ring in &self.all {
-            *ring.state() = State::Fresh;
+            *ring.state() = State::FRESH;
         }
     }
 
@@ -136,8 +139,11 @@ struct Ring {
 
 #[derive(Debug)]
 enum State {
-    /// The first operation opens it.
-    Fresh,
+    /// An operation opens it, after so many that go to the pool: none at first, and as `pause` says after a shortage.
+    Closed {
+        skips: u32,
+        pause: u32,
+    },
     /// The kernel has none, or does not allow it, or lacks what we need.
     Refused,
     Open(Box<Open>),
@@ -216,12 +222,24 @@ enum Started {
     Refused,
 }
 
+/// The system lacks something that it may have later: descriptors, memory, room in epoll.
+fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::AGAIN];
+    Errno::from_io_error(error).is_some_and(|error| shortages.contains(&error))
+}
+
 impl State {
+    const FRESH: Self = Self::Closed { skips: 0, pause: 0 };
+
     /// The ring, which is opened if it may be.
     fn open(&mut self, linux: &Linux, at: usize) -> Option<&mut Open> {
-        if let Self::Fresh = self {
+        if let Self::Closed { skips: skips @ 1.., .. } = self {
+            *skips -= 1;
+        } else if let Self::Closed { pause, .. } = *self {
+            let pause = (2 * pause).clamp(PAUSES[0], PAUSES[1]);
             *self = match Open::new(linux, at) {
                 Ok(open) => Self::Open(Box::new(open)),
+                Err(error) if is_shortage(&error) => Self::Closed { skips: pause, pause },
                 Err(_) => Self::Refused,
             };
         }

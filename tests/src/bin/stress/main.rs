@@ -253,11 +253,12 @@ fn build(options: &Options, rng: &mut Rng) -> Result<Runtime, filch_std::BuildEr
     let mut builder =
         Runtime::builder().workers(options.workers.into()).watchdog(None).park_timeout(None);
     // The other options vary, but repeat, so that a runtime's memory is reused.
-    builder = match rng.u8(..6) {
+    builder = match rng.u8(..7) {
         0 => builder.spin_rounds(0),
         1 => builder.nesting(2),
         2 => builder.lifo_cap(0).spin_rounds(1),
         3 => builder.stealing(false),
+        4 => builder.budget(1),
         _ => builder,
     };
     builder.build()
