@@ -11,7 +11,8 @@ Measure filch and its peers, and say where filch stands.
   --only WORKLOAD   this workload only; may be given again
   --peer NAME       this peer only, and filch; may be given again
   --program NAME=FILE  measure this peer too, by another build of this program: filch-off,
-                    filch-recorder, tokio-dial9 or tokio-console; see flight-recorder
+                    filch-recorder, tokio-dial9 or tokio-console, see flight-recorder;
+                    filch-tokio or filch-tokio-ct, built with the feature filch-tokio
   --workers N       with N workers only; may be given again (default: 1 and 2)
   --alloc NAME      malloc, mimalloc or both (default: both)
   --rounds N        how often each peer is measured (default: 7, quick: 3)
@@ -127,7 +128,7 @@ fn names(parser: &mut Parser) -> Result<(String, String), lexopt::Error> {
 /// `NAME=FILE`.
 fn program(text: &str) -> Result<(&'static str, PathBuf), lexopt::Error> {
     let (name, file) = text.split_once('=').ok_or("--program wants NAME=FILE")?;
-    let peer = crate::peers::OBSERVED.iter().find(|peer| **peer == name);
+    let peer = crate::peers::ELSEWHERE.iter().find(|peer| **peer == name);
     Ok((peer.ok_or_else(|| format!("no peer of another program: {name}"))?, file.into()))
 }
 

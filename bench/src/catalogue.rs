@@ -66,11 +66,11 @@ const NO_MEMORY: &[&str] = &[
 ];
 
 /// Whether a figure is a peer's: neither filch's nor that of a bare thread, the plain
-/// computation, or an executor that is observed.
+/// computation, or another build of this program.
 pub(crate) fn is_rival(peer: &str) -> bool {
     let others =
         [peers::FILCH, peers::FILCH_STD, files::POOL, workloads::BARE_THREAD, fork::SEQUENTIAL];
-    !others.contains(&peer) && !peers::OBSERVED.contains(&peer)
+    !others.contains(&peer) && !peers::ELSEWHERE.contains(&peer)
 }
 
 fn executors(workload: &str, workers: usize) -> Vec<&'static str> {

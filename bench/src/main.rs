@@ -1,5 +1,9 @@
 //! Measures filch and its peers: the same programs, each in a process of its own, in turn, several times.
 
+/// All that is written for tokio then runs on filch-tokio, unchanged.
+#[cfg(feature = "filch-tokio")]
+extern crate filch_tokio as tokio;
+
 mod alloc;
 mod args;
 mod catalogue;

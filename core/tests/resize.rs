@@ -113,7 +113,7 @@ fn a_pinned_task_keeps_its_worker_to_its_end() {
         let flag = Flag::new();
         let waits = flag.wait();
         let spawner = sim.executor.spawner();
-        let mut task = spawner.spawn_pinned(pool(), id(1), async move { waits.await }).unwrap();
+        let mut task = spawner.spawn_pinned(pool(), id(1), waits).unwrap();
         assert_eq!(sim.run(1), 1);
         sim.executor.resize(1).unwrap();
         assert_eq!(sim.step(1), Step::Idle, "its task lives");

@@ -21,6 +21,7 @@ chapters! {
     Tasks "tasks"
     Blocking "blocking"
     Io "io"
+    Http "http"
     Time "time"
     Shutdown "shutdown"
     Testing "testing"

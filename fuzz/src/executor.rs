@@ -19,8 +19,8 @@ use std::{
 
 use arbitrary::{Arbitrary, Unstructured};
 use filch::{
-    Config, Heap, Instant, JoinHandle, Platform as _, RunError, Scheduler, SpawnErrorKind, Worker,
-    WorkerId,
+    Config, Heap, Instant, JoinHandle, Platform as _, ResizeError, RunError, Scheduler,
+    SpawnErrorKind, StartError, Step, Worker, WorkerId,
 };
 
 use crate::{
@@ -63,6 +63,7 @@ enum Op {
     Attach(u8),
     Detach(u8),
     BeginShutdown,
+    Resize(u8),
 }
 
 type Seat = Option<Worker<Manual, Room<RING>, RING>>;
@@ -173,7 +174,15 @@ impl Trial {
                 self.world.tasks.borrow().iter().for_each(|seen| seen.asked.set(true));
                 self.world.executor.begin_shutdown();
             }
+            Op::Resize(n) => self.resize(1 + usize::from(n) % self.seats.len()),
         }
+    }
+
+    /// The platform starts no worker: those that are missing come by `attach`.
+    fn resize(&self, workers: usize) {
+        let resized = self.world.executor.resize(workers);
+        assert!(matches!(resized, Ok(()) | Err(ResizeError::Start(StartError::Unsupported))));
+        assert_eq!(self.world.executor.active(), workers);
     }
 
     /// Runs `f` in the context of a worker, or outside of all.
@@ -218,10 +227,12 @@ impl Trial {
                 Some(handle)
             }
             Err(refused) => {
-                let closing = refused.kind == SpawnErrorKind::Shutdown;
-                assert!(
-                    closing == self.closing && (closing || refused.kind == SpawnErrorKind::Full)
-                );
+                let leaves = pin.is_some_and(|pin| pin.index() >= world.executor.active());
+                match refused.kind {
+                    SpawnErrorKind::NoSuchWorker => assert!(leaves),
+                    SpawnErrorKind::Shutdown => assert!(self.closing),
+                    kind => assert!(kind == SpawnErrorKind::Full && !self.closing),
+                }
                 seen.refused.set(true);
                 None
             }
@@ -268,9 +279,13 @@ impl Trial {
         let platform = self.world.executor.platform();
         enter_seat(platform, i);
         worker.end_park();
-        worker.run_for(steps);
+        let last = (0..steps).map(|_| worker.step()).find(|step| *step != Step::Polled);
         exit_seat(platform);
         self.parked[i] = false;
+        if last == Some(Step::Stopped) && !self.closing {
+            assert!(i >= self.world.executor.active(), "it was not asked to leave");
+            self.detach(i);
+        }
     }
 
     fn park(&mut self, i: u8) {
@@ -342,6 +357,7 @@ impl Trial {
 
     /// Ends every task that can end, then cancels the rest.
     fn finish(&mut self) {
+        self.resize(self.seats.len());
         (0..self.seats.len()).for_each(|i| self.attach(i));
         for (i, waker) in core::mem::take(&mut self.wakers) {
             self.world.want(i);

@@ -21,13 +21,14 @@ struct Options {
     workers: Option<Expr>,
     paused: Option<Ident>,
     local: Option<Ident>,
+    shutdown: Option<Expr>,
     krate: TokenStream,
 }
 
 impl Kind {
     fn known(self) -> &'static str {
         match self {
-            Self::Main => "there are `workers = ...`, `local` and `crate = ...`",
+            Self::Main => "there are `workers = ...`, `local`, `shutdown = ...` and `crate = ...`",
             Self::Test => "there are `workers = ...`, `local`, `paused` and `crate = ...`",
         }
     }
@@ -44,8 +45,13 @@ impl Options {
     /// Reads the options, and adds what is wrong with them to `errors`. `krate` is where the runtime is.
     fn read(kind: Kind, krate: &str, tokens: TokenStream, errors: &mut Vec<Error>) -> Self {
         let krate = Ident::new(krate, proc_macro2::Span::call_site());
-        let mut options =
-            Self { workers: None, paused: None, local: None, krate: quote!(::#krate) };
+        let mut options = Self {
+            workers: None,
+            paused: None,
+            local: None,
+            shutdown: None,
+            krate: quote!(::#krate),
+        };
         each(tokens, kind.known(), errors, |name, input, _| options.take(kind, name, input));
         if let Some(local) = options.local.as_ref().filter(|_| options.workers.is_some()) {
             let message = "`local` is one thread, which has no other `workers`";
@@ -57,6 +63,8 @@ impl Options {
     fn take(&mut self, kind: Kind, name: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
         if name == "workers" {
             self.workers = Some(value(name, "a number of workers", input)?);
+        } else if name == "shutdown" && kind == Kind::Main {
+            self.shutdown = Some(value(name, "a `Duration`", input)?);
         } else if name == "crate" {
             let path: Path = value(name, "the path of the runtime's crate", input)?;
             self.krate = path.into_token_stream();
@@ -75,6 +83,7 @@ impl Options {
                 (Kind::Main, "paused") => {
                     "the clock of a program goes; `paused` is for tests".into()
                 }
+                (Kind::Test, "shutdown") => "the end of a test does not wait for closures".into(),
                 (_, "worker_threads") => "it is `workers = ...` here".into(),
                 (_, "start_paused") => "it is `paused` here".into(),
                 (_, "flavor") => {
@@ -138,13 +147,18 @@ fn write(kind: Kind, function: &Function, options: &Options) -> TokenStream {
         (Some(_), None) => quote!(run_local),
         (Some(_), Some(_)) => quote!(run_local_paused),
     };
+    let patience = match (kind, &options.shutdown) {
+        (Kind::Test, _) => quote!(#own::NO_PATIENCE),
+        (Kind::Main, None) => quote!(#own::PATIENCE),
+        (Kind::Main, Some(patience)) => quote!(#patience),
+    };
     // The `async fn` as it was, within the other: what is wrong in it is said of that.
     quote! {
         #(#attrs)*
         #test
         #vis fn #name() #result {
             #sig #body
-            #own::#run(#own::builder() #(.workers(#workers))*, #name())
+            #own::#run(#own::builder() #(.workers(#workers))*, #patience, #name())
         }
     }
 }
@@ -171,6 +185,8 @@ mod tests {
             (Kind::Main, quote!(workers = 1, workers = 2), right(), "set twice"),
             (Kind::Main, quote!(paused), right(), "is for tests"),
             (Kind::Test, quote!(paused = true), right(), "has no value"),
+            (Kind::Test, quote!(shutdown = LONG), right(), "does not wait"),
+            (Kind::Main, quote!(shutdown), right(), "`shutdown` needs a `Duration`"),
             (Kind::Main, quote!(local = true), right(), "has no value"),
             (Kind::Main, quote!(local, workers = 2), right(), "which has no other"),
             (Kind::Main, quote!(flavor = "current_thread"), right(), "`local` is one thread"),

@@ -145,7 +145,12 @@ macro_rules! entries {
         /// |---|---|
         /// | `workers = N` | how many workers: an expression of type `usize`. Without it, one for each processor that the process may use |
         /// | `local` | a `LocalRuntime`: all tasks run on this thread, and need not be `Send` |
+        /// | `shutdown = T` | how long the end waits for closures of `spawn_blocking` that have begun: an expression of type `Duration`. Without it, five seconds; `Duration::ZERO` does not wait, `Duration::MAX` waits for all |
         /// | `crate = path` | where the runtime's crate is, if its name in `Cargo.toml` is another one |
+        ///
+        /// When the function has returned, or has panicked, its tasks are cancelled, and closures of `spawn_blocking` that wait for a thread are
+        /// dropped. One that has begun cannot be cancelled, and the end of the process would cut it, perhaps in the middle of a file: the
+        /// attribute waits for it. A line on the standard error says how many still run at the end of that time.
         ///
         /// All else is said by `Builder`, in a `fn main` that calls `block_on`. Other attributes stay with the function, which may have any name.
         ///

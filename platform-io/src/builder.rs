@@ -1,20 +1,21 @@
 //! The options of a runtime with I/O.
 
-use core::time::Duration;
+use filch_std::BuildError;
 
-use filch_std::{BuildError, LongPoll, UnhandledPanic};
-#[cfg(feature = "task-hooks")]
-use filch_std::{SpawnInfo, TaskId};
-
-use crate::{PausableRuntime, Runtime};
+use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
 
 /// The options of a runtime: those of [`filch_std::Builder`], by the same names.
 ///
 /// ```
-/// use filch_io::{PausableRuntime, Polling, Runtime};
+/// use filch_io::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Polling, Runtime};
 /// let runtime: Runtime = filch_io::builder().workers(2).name("server").build()?;
 /// assert!(runtime.handle().host::<Polling>().is_some());
 /// let tested: PausableRuntime = filch_io::builder().build_pausable()?;
+/// tested.block_on(async { filch_io::time::pause() });
+///
+/// let local: LocalRuntime = filch_io::builder().build_local()?;
+/// assert_eq!(local.block_on(async { 7 }), 7);
+/// let tested: PausableLocalRuntime = filch_io::builder().build_local_pausable()?;
 /// tested.block_on(async { filch_io::time::pause() });
 /// # Ok::<(), filch_io::BuildError>(())
 /// ```
@@ -42,50 +43,7 @@ macro_rules! knobs {
     };
 }
 
-knobs! {
-    workers(n: usize);
-    max_workers(most: usize);
-    name(name: impl Into<String>);
-    stack_size(bytes: usize);
-    stealing(on: bool);
-    classes(on: bool);
-    background_share(n: u32);
-    lifo_cap(polls: u32);
-    budget(units: u16);
-    spin_rounds(rounds: u32);
-    watchdog(timeouts: Option<(Duration, Duration)>);
-    park_timeout(longest: Option<Duration>);
-    poll_limit(limit: Option<Duration>);
-    nesting(depth: u32);
-    job_slice(slice: Duration);
-    job_workers(most: u16);
-    blocking_threads(most: usize);
-    on_long_poll(f: impl Fn(LongPoll) + Send + Sync + 'static);
-    on_thread_start(f: impl Fn() + Send + Sync + 'static);
-    on_thread_stop(f: impl Fn() + Send + Sync + 'static);
-    unhandled_panic(policy: UnhandledPanic);
-}
-
-#[cfg(feature = "class-metrics")]
-knobs! {
-    class_metrics(on: bool);
-}
-
-#[cfg(feature = "task-metrics")]
-knobs! {
-    task_metrics(tasks: usize);
-}
-
-#[cfg(feature = "task-hooks")]
-knobs! {
-    on_task_spawn(f: impl Fn(TaskId, SpawnInfo) + Send + Sync + 'static);
-    on_task_end(f: impl Fn(TaskId) + Send + Sync + 'static);
-}
-
-#[cfg(feature = "recorder")]
-knobs! {
-    recorder(records: usize);
-}
+filch_std::for_each_knob!(knobs);
 
 impl Builder {
     /// Builds the runtime, with a poller of its own.
@@ -105,5 +63,23 @@ impl Builder {
     /// As [`build`](Self::build).
     pub fn build_pausable(self) -> Result<PausableRuntime, BuildError> {
         self.0.build_on()
+    }
+
+    /// Builds a runtime of one thread, the calling one, with a poller of its own: [`filch_std::Builder::build_local`].
+    /// Example: [`Builder`].
+    ///
+    /// # Errors
+    /// [`BuildError`]; `TooManyWorkers` if [`workers`](Self::workers) says more than one.
+    pub fn build_local(self) -> Result<LocalRuntime, BuildError> {
+        self.0.build_local_on()
+    }
+
+    /// As [`build_local`](Self::build_local), with a clock that tests can stop.
+    /// Example: [`Builder`].
+    ///
+    /// # Errors
+    /// As [`build_local`](Self::build_local).
+    pub fn build_local_pausable(self) -> Result<PausableLocalRuntime, BuildError> {
+        self.0.build_local_on()
     }
 }

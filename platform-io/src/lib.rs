@@ -87,14 +87,15 @@ pub use filch_macros::{io_main as main, io_test as test};
 #[cfg(feature = "recorder")]
 pub use filch_std::Snapshot;
 pub use filch_std::{
-    AbortHandle, Activity, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host, Instant,
-    IoMetrics, JoinError, JoinHandle, JoinSet, LastWake, LongPoll, Metrics, NoRuntime, Panic,
-    Pausable, ResizeError, SpawnError, SpawnErrorKind, SpawnInfo, Survivors, Task, TaskId,
-    TaskInfo, TaskOptions, Timers, Totals, UnhandledPanic, WokenBy, WorkerId, WorkerMetrics,
-    WorkerSet, available_workers, block_on, budgeted, class, consume_budget, give_way, interval,
-    parallel, payload, resume, set_class, set_deadline, shield, should_yield, sleep, sleep_until,
-    spawn, spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time,
-    timeout, try_spawn, unconstrained, yield_now,
+    AbortHandle, Activity, Affinity, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host,
+    Instant, IoMetrics, JoinError, JoinHandle, JoinSet, LastWake, LongPoll, Metrics, NoRuntime,
+    Panic, Pausable, ResizeError, ScopedHandle, SpawnError, SpawnErrorKind, SpawnInfo, Survivors,
+    Task, TaskId, TaskInfo, TaskOptions, TaskScope, TaskTracker, ThreadRole, Timers, Totals,
+    Tracked, Turn, UnhandledPanic, WokenBy, WorkerId, WorkerMetrics, WorkerSet, available_workers,
+    block_on, budgeted, class, consume_budget, give_way, interval, parallel, payload, resume,
+    scope, set_class, set_deadline, shield, should_yield, sleep, sleep_until, spawn,
+    spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout,
+    try_spawn, unconstrained, yield_now,
 };
 #[cfg(feature = "class-metrics")]
 pub use filch_std::{ClassMetrics, Histogram};
@@ -117,3 +118,18 @@ pub type Runtime = filch_std::Runtime<Polling>;
 /// Example: [`Builder`].
 #[cfg(feature = "polling")]
 pub type PausableRuntime = filch_std::Runtime<Pausable<Polling>>;
+
+/// A runtime of one thread, which sleeps in a poller. Made by [`Builder::build_local`].
+///
+/// A loop that is not its own gives it turns ([`turn`](filch_std::LocalRuntime::turn)), and sleeps meanwhile on its descriptor where there is
+/// one.
+///
+/// Example: [`Builder`].
+#[cfg(feature = "polling")]
+pub type LocalRuntime = filch_std::LocalRuntime<Polling>;
+
+/// A runtime of one thread with a clock that tests can stop. Made by [`Builder::build_local_pausable`].
+///
+/// Example: [`Builder`].
+#[cfg(feature = "polling")]
+pub type PausableLocalRuntime = filch_std::LocalRuntime<Pausable<Polling>>;

@@ -1,13 +1,10 @@
 //! The options of a runtime with I/O.
 
-use core::time::Duration;
 use std::io;
 
-use filch_std::{Affinity, BuildError, Host, LongPoll, ThreadRole, UnhandledPanic};
-#[cfg(feature = "task-hooks")]
-use filch_std::{SpawnInfo, TaskId};
+use filch_std::{BuildError, Handle, Host};
 
-#[cfg(any(feature = "tokio", feature = "io-uring"))]
+#[cfg(any(feature = "tokio-beside", feature = "io-uring"))]
 use crate::Linux;
 use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
 
@@ -29,7 +26,13 @@ use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
 #[derive(Clone, Debug)]
 pub struct Builder {
     inner: filch_std::Builder,
-    #[cfg(feature = "tokio")]
+    options: Options,
+}
+
+/// What the host of a new runtime has to know.
+#[derive(Clone, Debug)]
+struct Options {
+    #[cfg(feature = "tokio-beside")]
     tokio: bool,
     #[cfg(feature = "io-uring")]
     rings: bool,
@@ -41,10 +44,12 @@ pub struct Builder {
 pub fn builder() -> Builder {
     Builder {
         inner: filch_std::Runtime::builder(),
-        #[cfg(feature = "tokio")]
-        tokio: true,
-        #[cfg(feature = "io-uring")]
-        rings: true,
+        options: Options {
+            #[cfg(feature = "tokio-beside")]
+            tokio: cfg!(feature = "tokio"),
+            #[cfg(feature = "io-uring")]
+            rings: true,
+        },
     }
 }
 
@@ -63,56 +68,7 @@ macro_rules! knobs {
     };
 }
 
-knobs! {
-    workers(n: usize);
-    max_workers(most: usize);
-    name(name: impl Into<String>);
-    name_fn(f: impl Fn(ThreadRole) -> String + Send + Sync + 'static);
-    affinity(affinity: Affinity);
-    seed(seed: u64);
-    stack_size(bytes: usize);
-    stealing(on: bool);
-    classes(on: bool);
-    background_share(n: u32);
-    lifo_cap(polls: u32);
-    budget(units: u16);
-    spin_rounds(rounds: u32);
-    watchdog(timeouts: Option<(Duration, Duration)>);
-    park_timeout(longest: Option<Duration>);
-    poll_limit(limit: Option<Duration>);
-    spares(slots: u16);
-    nesting(depth: u32);
-    job_slice(slice: Duration);
-    job_workers(most: u16);
-    blocking_threads(most: usize);
-    blocking_keep_alive(time: Duration);
-    on_long_poll(f: impl Fn(LongPoll) + Send + Sync + 'static);
-    on_wake(f: impl Fn() + Send + Sync + 'static);
-    on_thread_start(f: impl Fn() + Send + Sync + 'static);
-    on_thread_stop(f: impl Fn() + Send + Sync + 'static);
-    unhandled_panic(policy: UnhandledPanic);
-}
-
-#[cfg(feature = "class-metrics")]
-knobs! {
-    class_metrics(on: bool);
-}
-
-#[cfg(feature = "task-metrics")]
-knobs! {
-    task_metrics(tasks: usize);
-}
-
-#[cfg(feature = "task-hooks")]
-knobs! {
-    on_task_spawn(f: impl Fn(TaskId, SpawnInfo) + Send + Sync + 'static);
-    on_task_end(f: impl Fn(TaskId) + Send + Sync + 'static);
-}
-
-#[cfg(feature = "recorder")]
-knobs! {
-    recorder(records: usize);
-}
+filch_std::for_each_knob!(knobs);
 
 #[cfg(feature = "io-uring")]
 impl Builder {
@@ -124,22 +80,36 @@ impl Builder {
     /// assert_eq!(runtime.block_on(async { way() })?, Way::Pool);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    pub fn io_uring(self, on: bool) -> Self {
-        Self { rings: on, ..self }
+    pub fn io_uring(mut self, on: bool) -> Self {
+        self.options.rings = on;
+        self
+    }
+}
+
+#[doc(hidden)]
+impl Builder {
+    /// As [`filch_std::Builder::around_worker`].
+    pub fn around_worker(
+        mut self,
+        f: impl Fn(Handle, &mut dyn FnMut()) + Send + Sync + 'static,
+    ) -> Self {
+        self.inner = self.inner.around_worker(f);
+        self
     }
 }
 
 impl Builder {
-    /// Whether the runtime's threads are in a tokio runtime too (default: they are): see [`tokio`](crate::tokio), also for what it costs.
+    /// Whether the runtime's threads are in a tokio runtime too (default: they are, with the feature `tokio`): see [`tokio`](crate::tokio), also for
+    /// what it costs.
     ///
     /// ```
     /// let runtime = filch_linux::builder().workers(1).tokio(false).build()?;
     /// assert!(runtime.block_on(async { tokio::runtime::Handle::try_current().is_err() }));
     /// # Ok::<(), filch_linux::BuildError>(())
     /// ```
-    #[cfg(feature = "tokio")]
+    #[cfg(feature = "tokio-beside")]
     pub fn tokio(mut self, on: bool) -> Self {
-        self.tokio = on;
+        self.options.tokio = on;
         self
     }
 
@@ -181,20 +151,22 @@ impl Builder {
     }
 
     fn build_on<H: Host>(self) -> Result<filch_std::Runtime<H>, BuildError> {
-        self.inner.clone().build_with(|runtime| self.prepare(runtime))
+        self.inner.build_with(|runtime| self.options.prepare(runtime))
     }
 
     fn build_local_on<H: Host>(self) -> Result<filch_std::LocalRuntime<H>, BuildError> {
-        self.inner.clone().build_local_with(|runtime| self.prepare(runtime))
+        self.inner.build_local_with(|runtime| self.options.prepare(runtime))
     }
+}
 
-    /// What the host of a new runtime has to know.
-    fn prepare<H: Host>(&self, runtime: &filch_std::Runtime<H>) -> io::Result<()> {
-        #[cfg(any(feature = "tokio", feature = "io-uring"))]
+impl Options {
+    /// Tells the host of a new runtime.
+    fn prepare<H: Host>(self, runtime: &filch_std::Runtime<H>) -> io::Result<()> {
+        #[cfg(any(feature = "tokio-beside", feature = "io-uring"))]
         if let Some(host) = runtime.handle().host::<Linux>() {
             #[cfg(feature = "io-uring")]
             host.rings.allow(self.rings);
-            #[cfg(feature = "tokio")]
+            #[cfg(feature = "tokio-beside")]
             if self.tokio {
                 host.tokio.start(*runtime.handle())?;
             }

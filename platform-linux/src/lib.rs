@@ -47,7 +47,7 @@ pub mod process;
 pub mod recorder;
 pub mod signal;
 pub mod stdio;
-#[cfg(feature = "tokio")]
+#[cfg(feature = "tokio-beside")]
 pub mod tokio;
 
 pub use filch::io::{Direction, Event, Ready};

@@ -28,6 +28,9 @@ const ROUGH: Duration = Duration::from_millis(20);
 ///
 /// What a worker has heard of it keeps, and delivers itself, so that the tasks come into its own queue.
 ///
+/// A runtime that [`filch_std::Builder::build_on`] makes on it has all of this crate but the tokio runtime beside it (feature `tokio`),
+/// which this crate's [`Builder`](crate::Builder) starts.
+///
 /// Example: [`Builder`](crate::Builder).
 pub struct Linux {
     /// Time, and sleep on a word.
@@ -37,7 +40,7 @@ pub struct Linux {
     #[cfg(feature = "io-uring")]
     pub(crate) rings: crate::fs::ring::Rings,
     /// The tokio runtime that the threads are in.
-    #[cfg(feature = "tokio")]
+    #[cfg(feature = "tokio-beside")]
     pub(crate) tokio: crate::tokio::Companion,
 }
 
@@ -62,7 +65,7 @@ unsafe impl Host for Linux {
             driver,
             #[cfg(feature = "io-uring")]
             rings: crate::fs::ring::Rings::new(),
-            #[cfg(feature = "tokio")]
+            #[cfg(feature = "tokio-beside")]
             tokio: crate::tokio::Companion::default(),
         })
     }
@@ -76,7 +79,7 @@ unsafe impl Host for Linux {
 
     unsafe fn close(&self) {
         // First, as its tasks may have sources of this host.
-        #[cfg(feature = "tokio")]
+        #[cfg(feature = "tokio-beside")]
         self.tokio.stop();
         self.poller.close(thread::yield_now);
     }
@@ -129,7 +132,7 @@ unsafe impl Host for Linux {
         Some(&self.driver)
     }
 
-    #[cfg(feature = "tokio")]
+    #[cfg(feature = "tokio-beside")]
     fn entry(&self) -> Option<&dyn filch_std::Entry> {
         Some(&self.tokio)
     }
@@ -244,6 +247,20 @@ impl Linux {
                 _ => return,
             }
         }
+    }
+
+    /// The tokio runtime beside the runtime, for threads that are not in it; `None` if there is none, or if it has ended.
+    ///
+    /// ```
+    /// let runtime = filch_linux::builder().workers(1).build()?;
+    /// let tokio = runtime.handle().host::<filch_linux::Linux>().and_then(|host| host.tokio());
+    /// let _entered = tokio.as_ref().map(|tokio| tokio.enter());
+    /// assert!(tokio::runtime::Handle::try_current().is_ok());
+    /// # Ok::<(), filch_linux::BuildError>(())
+    /// ```
+    #[cfg(feature = "tokio-beside")]
+    pub fn tokio(&self) -> Option<tokio::runtime::Handle> {
+        self.tokio.handle()
     }
 
     /// Other code has closed the descriptor of epoll. Workers sleep on their words from now on, and

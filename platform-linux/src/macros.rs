@@ -1,7 +1,8 @@
 //! What the code of the attributes `main` and `test` calls.
 
-use core::future::Future;
+use core::{future::Future, time::Duration};
 
+pub use filch_std::__macros::{NO_PATIENCE, PATIENCE};
 use filch_std::__macros::{paused, run_local_on, run_on};
 
 use crate::Builder;
@@ -15,8 +16,8 @@ pub fn builder() -> Builder {
 /// # Panics
 /// If the runtime cannot be built, and with the future's own panics.
 #[track_caller]
-pub fn run<F: Future>(builder: Builder, future: F) -> F::Output {
-    run_on(builder.build(), future)
+pub fn run<F: Future>(builder: Builder, patience: Duration, future: F) -> F::Output {
+    run_on(builder.build(), patience, future)
 }
 
 /// As [`run`], on a clock that stands still.
@@ -24,8 +25,8 @@ pub fn run<F: Future>(builder: Builder, future: F) -> F::Output {
 /// # Panics
 /// As [`run`].
 #[track_caller]
-pub fn run_paused<F: Future>(builder: Builder, future: F) -> F::Output {
-    run_on(builder.build_pausable(), paused(future))
+pub fn run_paused<F: Future>(builder: Builder, patience: Duration, future: F) -> F::Output {
+    run_on(builder.build_pausable(), patience, paused(future))
 }
 
 /// Runs the function's future on a runtime of this thread alone.
@@ -33,8 +34,8 @@ pub fn run_paused<F: Future>(builder: Builder, future: F) -> F::Output {
 /// # Panics
 /// As [`run`].
 #[track_caller]
-pub fn run_local<F: Future>(builder: Builder, future: F) -> F::Output {
-    run_local_on(builder.build_local(), future)
+pub fn run_local<F: Future>(builder: Builder, patience: Duration, future: F) -> F::Output {
+    run_local_on(builder.build_local(), patience, future)
 }
 
 /// As [`run_local`], on a clock that stands still.
@@ -42,6 +43,6 @@ pub fn run_local<F: Future>(builder: Builder, future: F) -> F::Output {
 /// # Panics
 /// As [`run`].
 #[track_caller]
-pub fn run_local_paused<F: Future>(builder: Builder, future: F) -> F::Output {
-    run_local_on(builder.build_local_pausable(), paused(future))
+pub fn run_local_paused<F: Future>(builder: Builder, patience: Duration, future: F) -> F::Output {
+    run_local_on(builder.build_local_pausable(), patience, paused(future))
 }

@@ -76,6 +76,21 @@ fn a_ring_is_opened_after_a_shortage() {
     });
 }
 
+/// A runtime in the memory of one that had no rings, which only this crate's builder can say.
+#[cfg(feature = "io-uring")]
+#[test]
+fn a_runtime_without_rings_leaves_the_next_its_own() {
+    alone("a_runtime_without_rings_leaves_the_next_its_own", || {
+        let way = |runtime: &filch_linux::Runtime| runtime.block_on(async { fs::way().unwrap() });
+        let (first, identity) = (builder(Way::Pool).build().unwrap(), filch_std::Handle::identity);
+        let memory = identity(first.handle());
+        assert_eq!(way(&first), Way::Pool);
+        drop(first);
+        let plain = filch_std::Runtime::builder().workers(2).build_on().unwrap();
+        assert_eq!((identity(plain.handle()), way(&plain)), (memory, Way::Ring));
+    });
+}
+
 /// It is its own writer, so that opening does not wait, and reads do not end.
 async fn reader(path: &Path) -> File {
     OpenOptions::new().read(true).write(true).open(path).await.unwrap()

@@ -3,16 +3,16 @@
 #[path = "tcp_common/mod.rs"]
 mod common;
 
-use core::net::SocketAddr;
+use core::{future::pending, net::SocketAddr, time::Duration};
 use std::{io, thread};
 
 use async_channel::{Receiver, Sender, bounded};
 use axum::{Router, response::IntoResponse, routing::get};
 use filch_linux::{
     JoinHandle,
-    hyper::{Connector, Io, client_builder, serve, serve_until},
+    hyper::{Connector, Io, ServeOptions, client_builder, serve, serve_until, serve_with},
     net::TcpStream,
-    spawn, timeout, yield_now,
+    sleep, spawn, time, timeout, yield_now,
 };
 use futures::{AsyncReadExt, AsyncWriteExt};
 use http_body_util::{BodyExt, Empty};
@@ -23,7 +23,7 @@ use hyper::{
 };
 use hyper_util::client::legacy::Client;
 
-use common::{listen, run};
+use common::{listen, read_to_end, run, run_pausable, write_all};
 
 type Error = Box<dyn core::error::Error + Send + Sync>;
 
@@ -130,4 +130,109 @@ fn a_connection_may_be_upgraded() -> Result<(), Error> {
         serving.abort();
         Ok(())
     })
+}
+
+/// What a connection of HTTP/2 begins with.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const SECOND: Duration = Duration::from_secs(1);
+
+fn hello() -> Router {
+    Router::new().route("/", get(async || "hello"))
+}
+
+/// On a stopped clock: nothing here takes real time.
+#[test]
+fn a_client_that_shows_no_version_is_closed() {
+    for (options, limit) in [
+        (ServeOptions::new(), 30 * SECOND),
+        (ServeOptions::new().head_timeout(Some(7 * SECOND)), 7 * SECOND),
+    ] {
+        run_pausable(2, async {
+            time::pause();
+            let (listener, addr) = listen().await;
+            let serving = spawn(serve_with(options, listener, hello(), pending::<()>()));
+            for sent in [&PREFACE[..0], &PREFACE[..1], &PREFACE[..23]] {
+                let begin = time::now();
+                let client = TcpStream::connect_addr(addr).await.unwrap();
+                write_all(&client, sent).await;
+                assert_eq!(read_to_end(&client).await, b"", "closed, without an answer");
+                assert_eq!(time::now() - begin, limit, "{sent:?}");
+            }
+            assert!(!serving.is_finished(), "the server goes on");
+            assert_eq!(ask(false, addr, "/").await.unwrap().0, StatusCode::OK);
+            serving.abort();
+        });
+    }
+}
+
+/// The bytes of each client come one by one, in 24 seconds: each but the last is one that HTTP/2 begins with, too.
+#[test]
+fn a_client_that_is_slow_to_show_its_version_is_served() {
+    const POST: &[u8] = b"POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    const PRINT: &[u8] = b"PRINT / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    run_pausable(2, async {
+        time::pause();
+        let (listener, addr) = listen().await;
+        let serving = spawn(serve(listener, hello()));
+        for (request, shared) in [(POST, 1), (PRINT, 3)] {
+            let client = TcpStream::connect_addr(addr).await.unwrap();
+            for byte in &request[..shared] {
+                sleep(8 * SECOND).await;
+                write_all(&client, &[*byte]).await;
+            }
+            sleep(5 * SECOND).await;
+            write_all(&client, &request[shared..]).await;
+            let answer = read_to_end(&client).await;
+            assert!(answer.starts_with(b"HTTP/1.1 405 Method Not Allowed"), "{answer:?}");
+        }
+        serving.abort();
+    });
+}
+
+/// The limit ends with the version: an hour later a connection of HTTP/2 has its answers.
+#[test]
+fn a_connection_of_known_version_has_no_such_limit() {
+    run_pausable(2, async {
+        time::pause();
+        let (listener, addr) = listen().await;
+        let serving = spawn(serve(listener, hello()));
+        let mut builder = client_builder();
+        let client = builder.http2_only(true).pool_idle_timeout(None).build(Connector::new());
+        let uri: hyper::Uri = format!("http://{addr}/").parse().unwrap();
+        let mut ends = Vec::new();
+        for _ in 0..2 {
+            let request = Request::get(uri.clone()).body(Empty::<Bytes>::new()).unwrap();
+            let response = client.request(request).await.unwrap();
+            let info = response.extensions().get::<filch_linux::hyper::ConnectInfo>().cloned();
+            ends.push(info.map(|info| format!("{info:?}")));
+            assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hello");
+            sleep(3_600 * SECOND).await;
+        }
+        assert!(ends[0].is_some() && ends[0] == ends[1], "the same connection: {ends:?}");
+        serving.abort();
+    });
+}
+
+/// Without waiting: the clock of the test is stopped, and does not move.
+#[test]
+fn the_end_waits_for_no_client_that_shows_no_version() {
+    run_pausable(2, async {
+        time::pause();
+        let (stop, stopped) = bounded::<()>(1);
+        let (listener, addr) = listen().await;
+        let stopped = async move { stopped.recv().await };
+        let serving = spawn(serve_until(listener, hello(), stopped));
+        let mut clients = Vec::new();
+        for sent in [&PREFACE[..0], &PREFACE[..1], &PREFACE[..23]] {
+            let client = TcpStream::connect_addr(addr).await.unwrap();
+            write_all(&client, sent).await;
+            clients.push(client);
+        }
+        // Connections are accepted in their order.
+        assert_eq!(ask(false, addr, "/").await.unwrap().0, StatusCode::OK);
+        let begin = time::now();
+        drop(stop);
+        serving.await.unwrap().unwrap();
+        assert_eq!(time::now(), begin);
+    });
 }

@@ -486,6 +486,38 @@ fn a_stopped_clock_waits_for_io_that_is_ready() {
     }
 }
 
+/// A worker in the reactor may have taken an event, and not be back yet, as the last other thread goes to sleep.
+#[test]
+fn a_stopped_clock_waits_for_events_that_were_taken() {
+    let _watchdog = watchdog();
+    let rt = pausable(2);
+    rt.block_on(async {
+        filch_linux::time::pause();
+        let begin = filch_linux::time::now();
+        let tasks = (0..2).map(|_| {
+            let (a, b) = pair();
+            let echo = spawn(async move {
+                for _ in 0..500 {
+                    let byte = read_byte(&b).await.unwrap();
+                    write_byte(&b, byte).await.unwrap();
+                }
+            });
+            spawn(async move {
+                for i in 0..500_u32 {
+                    write_byte(&a, i as u8).await.unwrap();
+                    assert_eq!(read_byte(&a).await.unwrap(), i as u8);
+                }
+                echo.await.unwrap();
+            })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        for task in tasks {
+            filch_linux::timeout(Duration::from_secs(60), task).await.expect("in time").unwrap();
+        }
+        assert_eq!(filch_linux::time::now(), begin);
+    });
+}
+
 #[filch_linux::test(paused, crate = filch_linux)]
 async fn a_test_may_begin_on_a_stopped_clock() {
     let ((a, b), hour) = (pair(), Duration::from_secs(3_600));

@@ -3,8 +3,19 @@
 #[path = "os_common/mod.rs"]
 mod os;
 
-use core::{future::Future, panic::AssertUnwindSafe, time::Duration};
-use std::{fs, panic::catch_unwind, sync::mpsc, thread, time::Instant};
+use core::{
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    time::Duration,
+};
+use std::{
+    fs,
+    panic::catch_unwind,
+    sync::{Arc, mpsc},
+    thread,
+    time::Instant,
+};
 
 use filch_linux::{LocalRuntime, Runtime, WorkerId, spawn, spawn_blocking, spawn_local, time};
 use filch_test_support::{Drops, Flag, until};
@@ -160,6 +171,26 @@ fn runtimes_in_runtimes_have_each_their_own() {
     }))
     .unwrap();
     assert_eq!(here(), None);
+}
+
+#[test]
+fn hooks_are_called_in_the_threads_of_tokio() {
+    let _watchdog = watchdog();
+    let (begun, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let count = |counter: &Arc<AtomicUsize>| {
+        let counter = Arc::clone(counter);
+        move || {
+            counter.fetch_add(1, SeqCst);
+        }
+    };
+    let builder = filch_linux::builder().workers(1);
+    let rt = builder.on_thread_start(count(&begun)).on_thread_stop(count(&ended)).build().unwrap();
+    let counts = Arc::clone(&begun);
+    let blocking = || tokio::task::spawn_blocking(move || counts.load(SeqCst));
+    // The worker, tokio's thread and its pool's.
+    assert_eq!(rt.block_on(async { blocking().await.unwrap() }), 3);
+    drop(rt);
+    until(|| ended.load(SeqCst) == 3);
 }
 
 fn local() -> LocalRuntime {

@@ -2,13 +2,16 @@
 //! a thread is, and how a worker waits. For hosts with threads of their own: how these are in the runtime.
 //! Hidden, and outside the stability promise.
 
-use std::{io, thread};
-
-use std::sync::OnceLock;
+use std::{
+    io,
+    sync::{Arc, OnceLock},
+    thread,
+};
 
 use filch::WorkerId;
 
 use crate::{
+    builder::Builder,
     context::{Handle, current, enter},
     entry::Within,
 };
@@ -103,9 +106,18 @@ impl Handle {
         f()
     }
 
-    /// The calling thread is in the runtime from now on, for a thread of other code that has its own beginning and end.
-    pub fn settle_thread(&self) {
-        enter(Some(*self));
+    /// For threads of other code, which have their own beginnings and ends: what such a thread calls as it begins and as it ends. It is in
+    /// the runtime in between, and the hooks of the runtime's threads are called in it.
+    pub fn settles_threads(
+        &self,
+    ) -> (impl Fn() + Send + Sync + 'static, impl Fn() + Send + Sync + 'static) {
+        let (here, hooks) = (*self, self.0.core.dressed().hooks);
+        let (begin, end) = (hooks.clone(), hooks);
+        let begin = move || {
+            enter(Some(here));
+            begin.started();
+        };
+        (begin, move || end.stopped())
     }
 
     /// Cancels every task and ends the workers. Waits for neither.
@@ -121,5 +133,19 @@ impl Handle {
     /// The first caller's stays.
     pub fn set_errands(find: fn() -> Option<fn()>) {
         ERRANDS.get_or_init(|| find);
+    }
+}
+
+#[doc(hidden)]
+impl Builder {
+    /// Calls `f` in each thread that is started for a worker, with what the thread does as a worker, from its beginning to its end: for code
+    /// that has the thread in a context of its own for as long as a call lasts. The runtime's handle may be used; the thread is in the
+    /// runtime only inside of that call. If `f` panics or has not called it, the thread does it afterwards.
+    pub fn around_worker(
+        mut self,
+        f: impl Fn(Handle, &mut dyn FnMut()) + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.around_worker = Some(Arc::new(f));
+        self
     }
 }

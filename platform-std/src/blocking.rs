@@ -57,6 +57,8 @@ pub struct BlockingMetrics {
 pub(crate) struct Pool {
     state: Mutex<State>,
     news: Condvar,
+    /// A thread has ended.
+    ended: Condvar,
     /// Closures that have run.
     done: AtomicUsize,
     limit: usize,
@@ -113,8 +115,9 @@ trait Job: Send + Sync {
 impl Pool {
     pub(crate) fn new(limit: usize, keep_alive: Duration, dress: Dress) -> Arc<Self> {
         let (limit, keep_alive) = (limit.max(1), keep_alive.min(LONGEST));
-        let (state, news, done) = (Mutex::default(), Condvar::new(), AtomicUsize::new(0));
-        Arc::new(Self { state, news, done, limit, keep_alive, dress })
+        let (news, ended) = (Condvar::new(), Condvar::new());
+        let (state, done) = (Mutex::default(), AtomicUsize::new(0));
+        Arc::new(Self { state, news, ended, done, limit, keep_alive, dress })
     }
 
     pub(crate) fn metrics(&self) -> BlockingMetrics {
@@ -152,6 +155,7 @@ impl Pool {
         }
         let mut state = lock(&self.state);
         state.threads -= 1;
+        self.ended.notify_all();
         // Queued jobs may have relied on this thread.
         if state.threads == 0 { core::mem::take(&mut state.queue) } else { Queue::default() }
     }
@@ -193,6 +197,7 @@ impl Pool {
             }
         }
         state.threads -= 1;
+        self.ended.notify_all();
     }
 
     /// The runtime has ended: drops the closures that wait. Those that run go on to their end; then
@@ -205,13 +210,21 @@ impl Pool {
         self.news.notify_all();
         drop(waiting);
     }
+
+    /// After `close`: waits for the closures that run, `patience` at most. How many still run.
+    pub(crate) fn wait(&self, patience: Duration) -> usize {
+        let (state, patience) = (lock(&self.state), patience.min(LONGEST));
+        let waited = self.ended.wait_timeout_while(state, patience, |state| state.threads > 0);
+        waited.unwrap_or_else(PoisonError::into_inner).0.threads
+    }
 }
 
 impl Handle {
     /// Runs a closure that blocks, as a task, on a thread of the runtime's blocking pool; the
     /// thread is in the runtime meanwhile. Aborting the task keeps the closure from starting. A
     /// closure that has started runs to its end, even after the end of the runtime, which does not
-    /// wait for it: its output is then dropped.
+    /// wait for it: its output is then dropped. The end of the process cuts it; the end of a `main` with the attribute waits for it,
+    /// five seconds unless its option `shutdown` sets another time.
     ///
     /// The pool has at most [`Builder::blocking_threads`](crate::Builder::blocking_threads)
     /// threads; further closures wait for one. If no thread can be started at all, the closure runs

@@ -115,8 +115,10 @@ pub struct Builder {
     affinity: Affinity,
     stack: Option<usize>,
     config: Config,
+    /// As the configuration has it, if it was set.
+    nesting: Option<u32>,
     on_long_poll: Option<Hook>,
-    hooks: ThreadHooks,
+    pub(crate) hooks: ThreadHooks,
     blocking: usize,
     keep_alive: Duration,
     on_wake: Option<WakeFn>,
@@ -142,6 +144,7 @@ impl Builder {
             affinity: Affinity::Free,
             stack: None,
             config: Config::new().spares(SPARES),
+            nesting: None,
             on_long_poll: None,
             hooks: ThreadHooks::default(),
             blocking: LIMIT,
@@ -473,9 +476,10 @@ impl Builder {
         self
     }
 
-    /// As [`Config::nesting`].
+    /// As [`Config::nesting`]. The waits of a [`LocalRuntime`](crate::LocalRuntime)'s thread outside of tasks do not count.
     /// Example: [`Builder`].
     pub fn nesting(mut self, depth: u32) -> Self {
+        self.nesting = Some(depth);
         self.config = self.config.nesting(depth);
         self
     }

@@ -54,6 +54,7 @@ mod histogram;
 mod host;
 mod hosted;
 mod join_set;
+mod knobs;
 #[doc(hidden)]
 pub mod latch;
 mod local;

@@ -86,7 +86,9 @@ pub enum Turn {
     /// The turn was too short for all there is to do: give it another one soon.
     Again,
     /// There is nothing to do. The next turn comes when [`Builder::on_wake`]'s closure is called, when the descriptor of the runtime
-    /// is readable, if it has one (on filch-linux), or after this time if there is one.
+    /// is readable, or after this time if there is one. The runtime has a descriptor if its host is
+    /// `Pollable`: filch-linux's, and filch-io's where the system's poller is a file (Linux, BSD, Apple's). On a host that
+    /// has I/O and no descriptor, as filch-io's on Windows, only turns hear of I/O.
     Rests(Option<Duration>),
     /// The runtime has shut down, since a task has panicked (`UnhandledPanic::ShutDown`). There will be nothing to do.
     Stopped,

@@ -1,8 +1,16 @@
 //! What the code of the attributes `main` and `test` calls.
 
-use core::future::Future;
+use core::{future::Future, time::Duration};
+use std::sync::Arc;
 
-use crate::{Builder, Host, LocalRuntime, Runtime};
+use crate::{Builder, Handle, Host, LocalRuntime, Runtime, blocking::Pool, fork};
+
+/// How long the end of a `main` waits for closures of `spawn_blocking` that have begun, unless its option `shutdown` says another time:
+/// longer than a file takes, shorter than what stops programs waits before it kills them (Docker: ten seconds).
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The end of a test does not wait: the process goes on, and with it the closures.
+pub const NO_PATIENCE: Duration = Duration::ZERO;
 
 pub fn builder() -> Builder {
     Runtime::builder()
@@ -13,8 +21,8 @@ pub fn builder() -> Builder {
 /// # Panics
 /// If the runtime cannot be built, and with the future's own panics.
 #[track_caller]
-pub fn run<F: Future>(builder: Builder, future: F) -> F::Output {
-    run_on(builder.build(), future)
+pub fn run<F: Future>(builder: Builder, patience: Duration, future: F) -> F::Output {
+    run_on(builder.build(), patience, future)
 }
 
 /// As [`run`], on a clock that stands still.
@@ -22,8 +30,8 @@ pub fn run<F: Future>(builder: Builder, future: F) -> F::Output {
 /// # Panics
 /// As [`run`].
 #[track_caller]
-pub fn run_paused<F: Future>(builder: Builder, future: F) -> F::Output {
-    run_on(builder.build_pausable(), paused(future))
+pub fn run_paused<F: Future>(builder: Builder, patience: Duration, future: F) -> F::Output {
+    run_on(builder.build_pausable(), patience, paused(future))
 }
 
 /// Runs the function's future on a runtime of this thread alone.
@@ -31,8 +39,8 @@ pub fn run_paused<F: Future>(builder: Builder, future: F) -> F::Output {
 /// # Panics
 /// As [`run`].
 #[track_caller]
-pub fn run_local<F: Future>(builder: Builder, future: F) -> F::Output {
-    run_local_on(builder.build_local(), future)
+pub fn run_local<F: Future>(builder: Builder, patience: Duration, future: F) -> F::Output {
+    run_local_on(builder.build_local(), patience, future)
 }
 
 /// As [`run_local`], on a clock that stands still.
@@ -40,8 +48,8 @@ pub fn run_local<F: Future>(builder: Builder, future: F) -> F::Output {
 /// # Panics
 /// As [`run`].
 #[track_caller]
-pub fn run_local_paused<F: Future>(builder: Builder, future: F) -> F::Output {
-    run_local_on(builder.build_local_pausable(), paused(future))
+pub fn run_local_paused<F: Future>(builder: Builder, patience: Duration, future: F) -> F::Output {
+    run_local_on(builder.build_local_pausable(), patience, paused(future))
 }
 
 /// Stops the clock, and goes on with the function's future.
@@ -50,15 +58,50 @@ pub async fn paused<F: Future>(future: F) -> F::Output {
     future.await
 }
 
+/// Waits as it is dropped, after the runtime, for closures of `spawn_blocking` that have begun.
+struct End {
+    pool: Arc<Pool>,
+    patience: Duration,
+    /// A forked child has no threads of the pool.
+    process: u32,
+}
+
+impl End {
+    fn of(handle: &Handle, patience: Duration) -> Self {
+        Self { pool: handle.0.core.pool(), patience, process: fork::generation() }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if self.patience.is_zero() || self.process != fork::generation() {
+            return;
+        }
+        let left = self.pool.wait(self.patience);
+        if left > 0 {
+            eprintln!(
+                "filch: {left} closure(s) of `spawn_blocking` still run {:?} after the end of `main`: the end of the process cuts them",
+                self.patience
+            );
+        }
+    }
+}
+
 /// # Panics
 /// As [`run`].
 #[track_caller]
 pub fn run_local_on<H: Host, F: Future>(
     runtime: Result<LocalRuntime<H>, crate::BuildError>,
+    patience: Duration,
     future: F,
 ) -> F::Output {
     match runtime {
-        Ok(runtime) => runtime.block_on(future),
+        Ok(runtime) => {
+            let _end = End::of(runtime.handle(), patience);
+            // Dropped before the other, in a panic too.
+            let runtime = runtime;
+            runtime.block_on(future)
+        }
         Err(error) => panic!("the runtime could not be built: {error}"),
     }
 }
@@ -68,10 +111,16 @@ pub fn run_local_on<H: Host, F: Future>(
 #[track_caller]
 pub fn run_on<H: Host, F: Future>(
     runtime: Result<Runtime<H>, crate::BuildError>,
+    patience: Duration,
     future: F,
 ) -> F::Output {
     match runtime {
-        Ok(runtime) => runtime.block_on(future),
+        Ok(runtime) => {
+            let _end = End::of(runtime.handle(), patience);
+            // Dropped before the other, in a panic too.
+            let runtime = runtime;
+            runtime.block_on(future)
+        }
         Err(error) => panic!("the runtime could not be built: {error}"),
     }
 }

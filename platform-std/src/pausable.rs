@@ -76,6 +76,8 @@ struct Sleeper {
     expected: u32,
     /// The worker that the thread sleeps as, and its deadline.
     worker: Option<(WorkerId, Instant)>,
+    /// It is in the reactor.
+    listens: bool,
 }
 
 // SAFETY: the word is read through an atomic, see INV-SLEEPER.
@@ -168,6 +170,9 @@ impl<H: Host> Pausable<H> {
 
     /// If the clock is stopped and nothing is runnable, moves it to the next deadline and wakes the
     /// workers that wait for that.
+    ///
+    /// A thread in the reactor may have taken events and not come back yet, and then neither its sleep nor `has_io` tells of them. So it is
+    /// woken, and moves the clock itself, if it finds nothing to do and goes back.
     fn move_on(&self, awaited: &Awaited) {
         if !self.is_stopped() || awaited.holds > 0 || !awaited.threads.iter().all(Thread::is_asleep)
         {
@@ -176,9 +181,17 @@ impl<H: Host> Pausable<H> {
         let sleepers = || awaited.threads.iter().filter_map(|thread| thread.sleeper.as_ref());
         let deadlines = || sleepers().filter_map(|sleeper| sleeper.worker);
         let next = deadlines().map(|(_, deadline)| deadline).min();
-        let Some(next) = next.filter(|next| *next < Instant::MAX && !self.host.has_io()) else {
+        let Some(next) = next.filter(|next| *next < Instant::MAX) else { return };
+        let me = caller();
+        let others = awaited.threads.iter().filter(|thread| thread.id != me);
+        let mut listening =
+            others.filter_map(|thread| thread.sleeper.as_ref().filter(|s| s.listens));
+        if let Some((listener, _)) = listening.next().and_then(|sleeper| sleeper.worker) {
+            return self.unpark(listener);
+        }
+        if self.host.has_io() {
             return;
-        };
+        }
         // Ordering: Release, as each change of this word; pairs with the Acquire in `now`.
         self.stands.fetch_max(next.as_nanos(), Ordering::Release);
         let due = deadlines().filter(|(_, deadline)| *deadline <= next);
@@ -189,6 +202,7 @@ impl<H: Host> Pausable<H> {
     fn sleep<R>(
         &self,
         worker: Option<WorkerId>,
+        listens: bool,
         word: &AtomicU32,
         expected: u32,
         deadline: Option<Instant>,
@@ -197,7 +211,8 @@ impl<H: Host> Pausable<H> {
         let worker = worker.map(|worker| (worker, deadline.unwrap_or(Instant::MAX)));
         let deadline = self.with(|awaited| {
             if let Some(caller) = awaited.caller() {
-                caller.sleeper = Some(Sleeper { word: NonNull::from(word), expected, worker });
+                caller.sleeper =
+                    Some(Sleeper { word: NonNull::from(word), expected, worker, listens });
                 // If this worker is woken here, its word changes, and it does not sleep.
                 self.move_on(awaited);
             }
@@ -344,7 +359,7 @@ unsafe impl<H: Host> Host for Pausable<H> {
         expected: u32,
         deadline: Option<Instant>,
     ) {
-        self.sleep(Some(worker), word, expected, deadline, |deadline| {
+        self.sleep(Some(worker), false, word, expected, deadline, |deadline| {
             // SAFETY: the caller's.
             unsafe { self.host.wait(worker, word, expected, deadline) }
         });
@@ -383,7 +398,7 @@ unsafe impl<H: Host> Host for Pausable<H> {
     }
 
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        self.sleep(None, word, expected, deadline, |deadline| {
+        self.sleep(None, false, word, expected, deadline, |deadline| {
             self.host.block(word, expected, deadline);
         });
     }
@@ -416,7 +431,7 @@ unsafe impl<H: Host> Reactor for Pausable<H> {
             // SAFETY: the caller's.
             return unsafe { reactor.listen(worker, word, expected, deadline) };
         }
-        self.sleep(Some(worker), word, expected, deadline, |deadline| {
+        self.sleep(Some(worker), true, word, expected, deadline, |deadline| {
             // SAFETY: the caller's.
             unsafe { reactor.listen(worker, word, expected, deadline) }
         })

@@ -3,33 +3,61 @@
 use core::fmt;
 use std::sync::Arc;
 
-use crate::panics::quietly;
+use crate::{context::Handle, panics::quietly};
 
 type Hook = Arc<dyn Fn() + Send + Sync>;
+type Around = Arc<dyn Fn(Handle, &mut dyn FnMut()) + Send + Sync>;
 
-/// Called as a thread begins and as it ends.
+/// Called as a thread begins and as it ends, and around a worker.
 #[derive(Clone, Default)]
 pub(crate) struct ThreadHooks {
     pub(crate) start: Option<Hook>,
     pub(crate) stop: Option<Hook>,
+    pub(crate) around_worker: Option<Around>,
 }
 
 impl ThreadHooks {
-    /// Runs the body of a thread. A hook that panics does no harm; its panic has been printed.
-    pub(crate) fn around(&self, body: impl FnOnce()) {
+    /// A thread begins. A hook that panics does no harm, here and below; its panic has been printed.
+    pub(crate) fn started(&self) {
         if let Some(start) = &self.start {
             quietly(|| start());
         }
-        body();
+    }
+
+    /// A thread ends.
+    pub(crate) fn stopped(&self) {
         if let Some(stop) = &self.stop {
             quietly(|| stop());
         }
+    }
+
+    /// Runs the body of a thread.
+    pub(crate) fn around(&self, body: impl FnOnce()) {
+        self.started();
+        body();
+        self.stopped();
+    }
+
+    /// Runs the body of a worker's thread. A hook that does not call it leaves that to the caller.
+    pub(crate) fn worker(&self, handle: Option<Handle>, body: impl FnOnce()) {
+        let mut body = Some(body);
+        let mut once = || {
+            if let Some(body) = body.take() {
+                body();
+            }
+        };
+        if let (Some(around), Some(handle)) = (&self.around_worker, handle) {
+            quietly(|| around(handle, &mut once));
+        }
+        once();
     }
 }
 
 impl fmt::Debug for ThreadHooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (start, stop) = (self.start.is_some(), self.stop.is_some());
-        f.debug_struct("ThreadHooks").field("start", &start).field("stop", &stop).finish()
+        let around = self.around_worker.is_some();
+        let mut hooks = f.debug_struct("ThreadHooks");
+        hooks.field("start", &start).field("stop", &stop).field("around_worker", &around).finish()
     }
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use core::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
     time::Duration,
 };
@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::{until, watchdog};
-use filch_std::{Handle, JoinHandle, Runtime, Timers};
+use filch_std::{Handle, JoinHandle, Runtime, Timers, WorkerId};
 
 /// Uses a runtime, and drops it, when its thread ends.
 struct Last(Option<Runtime>);
@@ -110,6 +110,34 @@ fn hooks_are_called_in_each_thread() {
     };
     assert_eq!(sorted(&begun), names);
     until(|| sorted(&ended) == names);
+}
+
+#[test]
+fn workers_run_inside_of_the_call_around_them() {
+    thread_local! {
+        static INSIDE: Cell<bool> = const { Cell::new(false) };
+    }
+    let _watchdog = watchdog();
+    let left = Arc::new(AtomicUsize::new(0));
+    let leaves = Arc::clone(&left);
+    let rt = Runtime::builder().workers(2).spares(1).around_worker(move |_, run| {
+        INSIDE.set(true);
+        run();
+        leaves.fetch_add(1, SeqCst);
+        run();
+        panic!("it is printed, and does no harm");
+    });
+    let rt = rt.build().unwrap();
+    for worker in 0..2 {
+        let task = rt.handle().spawn_pinned(WorkerId::new(worker), async { INSIDE.get() });
+        assert!(task.unwrap().join().unwrap());
+    }
+    assert!(!rt.handle().spawn_blocking(|| INSIDE.get()).join().unwrap());
+    drop(rt);
+    assert_eq!(left.load(SeqCst), 2);
+
+    let rt = Runtime::builder().workers(1).around_worker(|_, _| ()).build().unwrap();
+    assert_eq!(rt.spawn(async { 7 }).join().unwrap(), 7);
 }
 
 #[test]

@@ -379,6 +379,20 @@ fn many_come_and_go_on_many_threads() {
     assert_eq!(sums, [1_225, 1_275, 1_325, 1_375]);
 }
 
+/// Its own `block_on` is its loop, and no nested wait.
+#[test]
+fn it_blocks_on_futures_whatever_may_nest() {
+    let _watchdog = watchdog();
+    for depth in [0, 1, u32::MAX] {
+        let rt = Runtime::builder().nesting(depth).build_local().unwrap();
+        assert_eq!(rt.block_on(rt.spawn(async { 7 })).unwrap(), 7);
+        let mut task = rt.spawn(async { 8 });
+        assert_eq!(task.join().unwrap(), 8);
+        let nests = rt.spawn(async { filch_std::spawn(async { 9 }).join() });
+        assert_eq!(rt.block_on(nests).unwrap().is_ok(), depth > 0);
+    }
+}
+
 #[test]
 fn a_turn_is_as_long_as_it_is_told() {
     let _watchdog = watchdog();

@@ -29,11 +29,33 @@
 //! }
 //! ```
 //!
-//! Channels and locks ([`sync`]), the traits of [`io`] and their adapters, `select!` and `join!` are those of the crate `tokio`, so that
-//! they are the same types for every crate of the program. Crates that use only these (tokio-util's codecs, tokio-stream, hyper) work
-//! with this one. **Crates that call tokio's own runtime do not**: they ask for the crate `tokio`, and find no runtime there. That is
-//! `tokio::spawn`, `tokio::time` and `tokio::net` in reqwest, sqlx, tonic and others. For those use `filch-linux` by their traits, or
-//! a patch of their manifests.
+//! Channels and locks ([`sync`]), the traits of [`io`] and their adapters, `select!`, `join!` and [`task::coop`] are those of the crate
+//! `tokio`, so that they are the same types for every crate of the program.
+//!
+//! # Crates that need tokio
+//!
+//! reqwest, sqlx, tonic and others ask for the crate `tokio`, and call its own `spawn`, timers and sockets. They work: beside each runtime
+//! of this crate there is one of that crate, and a thread that is in one is in the other too. That holds in root futures, tasks, local
+//! tasks, closures that block, and where a runtime is entered. `filch_linux::tokio` says what runs where. In short:
+//!
+//! - A future of such a crate is polled where the program awaits it: by the workers, or by the thread of a current-thread runtime.
+//! - What the crate itself spawns runs on one thread of tokio's, beside all of tokio's sockets and timers. The code of the program that is
+//!   called there, such as the handlers of a server, is in this crate's runtime: it may spawn what is heavy by [`spawn`].
+//! - It costs each runtime a thread, which sleeps unless a crate uses it, and three file descriptors.
+//! - A stopped clock ([`time::pause`]) does not stop tokio's timers, and does not wait for its sockets.
+//!
+//! What does not work is a crate that takes or gives a type of tokio's runtime, as those here are other types. The compiler says so:
+//!
+//! - tokio-stream's `IntervalStream`, `TcpListenerStream`, `UnixListenerStream`, `SignalStream` and `ReadDirStream`. Its streams of channels
+//!   and of lines, and the methods of its `StreamExt`, work; `timeout` and `throttle` with tokio's timers, which are precise to a
+//!   millisecond.
+//! - `axum::serve`, unless its trait `Listener` is implemented for a type around this crate's listener.
+//! - tokio-util's `TaskTracker::spawn` and `JoinMap` work, with tasks on tokio's one thread. For tasks on the workers write
+//!   `tokio::spawn(tracker.track_future(f))`.
+//!
+//! Streams of this crate have tokio's traits, so that all crates take them that are generic over those: tokio-rustls, tokio-tungstenite,
+//! the codecs of tokio-util, hyper-util's `TokioIo`. A program can also have the crate itself by another name, for its types:
+//! `real-tokio = { package = "tokio", version = "1", features = ["net"] }`.
 //!
 //! # What differs from tokio
 //!
@@ -42,9 +64,7 @@
 //! - A current-thread runtime runs its tasks and timers inside `block_on`, on the calling thread, as tokio's does. Its I/O has a thread
 //!   of its own, which waits in epoll and wakes the tasks. So an event is seen some microseconds after the file is ready, and not in
 //!   the same turn; there is one thread more.
-//! - A poll begins with 127 units of budget, where tokio's begins with 128: see [`task::coop`].
-//! - The blocking methods of [`sync`] (`blocking_recv`, `blocking_lock` and so on) do not notice that they are called in a task: they
-//!   block the worker, or wait for ever. `Sender::send_timeout` is not there.
+//! - A poll of a task begins with 127 units of budget, where tokio's begins with 128: see [`task::coop`].
 //! - `block_in_place`: up to 64 workers at a time are replaced while they block. Beyond that their tasks wait.
 //! - `on_thread_park` and `on_thread_unpark` are called in current-thread runtimes alone. `global_queue_interval`,
 //!   `max_io_events_per_tick` and, with workers, `event_interval` have no effect.

@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     meter::{Figure, passes},
-    peers::FILCH,
+    peers::{FILCH, FILCH_TOKIO},
     workloads::{BARE_THREAD, Gate, Run},
 };
 
@@ -70,7 +70,9 @@ pub(crate) fn run(workload: &str, peer: &str, run: Run) -> Option<Vec<Figure>> {
     let figures = match peer {
         FILCH => Some(measure(workload, run, &folder, filch::Filch::new(run.workers, true))),
         POOL => Some(measure(workload, run, &folder, filch::Filch::new(run.workers, false))),
-        "tokio" => Some(measure(workload, run, &folder, tokio::Tokio::new(run.workers))),
+        "tokio" | FILCH_TOKIO => {
+            Some(measure(workload, run, &folder, tokio::Tokio::new(run.workers)))
+        }
         BARE_THREAD => bare(workload, run, &folder),
         _ => None,
     };

@@ -28,6 +28,8 @@ use crate::{
 pub(crate) const NAMES: &[&str] =
     &["tcp_echo_1", "tcp_echo_64", "tcp_echo_512", "http_hello", mixed::NAMES[0], mixed::NAMES[1]];
 const HTTP: &str = "http_hello";
+const NO_HTTP: &[&str] =
+    &[peers::FILCH_OFF, peers::FILCH_RECORDER, peers::TOKIO_DIAL9, peers::TOKIO_CONSOLE];
 
 /// Peers that serve on one thread only are left out with two workers.
 pub(crate) fn peers(workload: &str, workers: usize) -> Vec<&'static str> {
@@ -63,10 +65,18 @@ fn start(order: &Order, listener: TcpListener) {
         (peers::TOKIO_DIAL9, false) => tokio::echo_dial9(workers, listener),
         #[cfg(feature = "console")]
         (peers::TOKIO_CONSOLE, false) => tokio::echo(tokio::console(workers), listener),
-        ("tokio", false) => tokio::echo(tokio::multi_thread(workers), listener),
-        ("tokio", true) => tokio::hello(tokio::multi_thread(workers), listener),
-        ("tokio-ct", false) => tokio::echo(tokio::current_thread(), listener),
-        ("tokio-ct", true) => tokio::hello(tokio::current_thread(), listener),
+        ("tokio" | peers::FILCH_TOKIO, false) => {
+            tokio::echo(tokio::multi_thread(workers), listener)
+        }
+        ("tokio" | peers::FILCH_TOKIO, true) => {
+            tokio::hello(tokio::multi_thread(workers), listener)
+        }
+        ("tokio-ct" | peers::FILCH_TOKIO_CT, false) => {
+            tokio::echo(tokio::current_thread(), listener)
+        }
+        ("tokio-ct" | peers::FILCH_TOKIO_CT, true) => {
+            tokio::hello(tokio::current_thread(), listener)
+        }
         ("monoio", false) => monoio::echo(listener),
         ("epoll", false) => raw::echo(listener),
         _ => {}
@@ -135,7 +145,7 @@ impl Drop for Server {
 
 pub(crate) fn run(workload: &str, peer: &str, run: Run) -> Option<Vec<Figure>> {
     let connections = match workload {
-        HTTP if peers::OBSERVED.contains(&peer) => return None,
+        HTTP if NO_HTTP.contains(&peer) => return None,
         HTTP => 64,
         mixed if mixed::is_mixed(mixed) => mixed::CONNECTIONS,
         echo => echo.rsplit('_').next()?.parse().ok()?,

@@ -81,8 +81,12 @@ pub(crate) const FILCH_RECORDER: &str = "filch-recorder";
 /// tokio with dial9's flight recorder, and with tokio-console's.
 pub(crate) const TOKIO_DIAL9: &str = "tokio-dial9";
 pub(crate) const TOKIO_CONSOLE: &str = "tokio-console";
+/// What is written for tokio, on filch-tokio.
+pub(crate) const FILCH_TOKIO: &str = "filch-tokio";
+pub(crate) const FILCH_TOKIO_CT: &str = "filch-tokio-ct";
 /// The peers that are not in every build of this program: `--program` says in which.
-pub(crate) const OBSERVED: &[&str] = &[FILCH_OFF, FILCH_RECORDER, TOKIO_DIAL9, TOKIO_CONSOLE];
+pub(crate) const ELSEWHERE: &[&str] =
+    &[FILCH_OFF, FILCH_RECORDER, TOKIO_DIAL9, TOKIO_CONSOLE, FILCH_TOKIO, FILCH_TOKIO_CT];
 
 /// The names of the executors that support so many workers.
 pub(crate) fn names(workers: usize) -> Vec<&'static str> {
@@ -106,6 +110,10 @@ pub(crate) fn visit<V: Visit>(name: &str, visitor: V) -> Option<V::Output> {
         TOKIO_DIAL9 => visitor.timers::<tokio::Dial9>(),
         #[cfg(feature = "console")]
         TOKIO_CONSOLE => visitor.timers::<tokio::Console>(),
+        #[cfg(feature = "filch-tokio")]
+        FILCH_TOKIO => visitor.timers::<tokio::MultiThread>(),
+        #[cfg(feature = "filch-tokio")]
+        FILCH_TOKIO_CT => visitor.timers::<tokio::CurrentThread>(),
         "tokio" => visitor.timers::<tokio::MultiThread>(),
         "tokio-ct" => visitor.timers::<tokio::CurrentThread>(),
         "smol" => visitor.timers::<smol::Smol>(),

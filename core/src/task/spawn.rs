@@ -169,8 +169,9 @@ impl Spawner {
     {
         let given = Given {
             #[cfg(feature = "classes")]
+            class: None,
+            #[cfg(feature = "classes")]
             needs_classes: options.needs_classes(),
-            ..Given::default()
         };
         match options.held_to() {
             None => self.launch(memory, future, options.meta(), given),

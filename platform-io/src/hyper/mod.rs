@@ -98,13 +98,16 @@ mod connector;
 mod executor;
 mod io;
 #[cfg(feature = "hyper-util")]
+mod opening;
+#[cfg(feature = "hyper-util")]
 mod server;
 mod timer;
 
 #[cfg(feature = "hyper-util")]
 pub use self::{
     connector::{ConnectInfo, Connector, client, client_builder},
-    server::{serve, serve_until},
+    opening::Opening,
+    server::{ServeOptions, serve, serve_until, serve_with},
 };
 pub use self::{
     executor::Executor,

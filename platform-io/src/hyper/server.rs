@@ -4,6 +4,7 @@ use core::{
     error::Error,
     future::{Future, pending},
     pin::pin,
+    time::Duration,
 };
 use std::io;
 
@@ -19,8 +20,46 @@ use hyper_util::{
 use rustix::net::sockopt::set_tcp_nodelay;
 use tower_service::Service;
 
-use super::{Executor, Timer};
+use super::{Executor, Opening, Timer};
 use crate::net::TcpListener;
+
+/// The limits of a server: [`serve_with`].
+///
+/// ```
+/// use core::time::Duration;
+/// use filch_io::hyper::ServeOptions;
+/// const STRICT: ServeOptions = ServeOptions::new().head_timeout(Some(Duration::from_secs(5)));
+/// assert_ne!(STRICT, ServeOptions::default());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServeOptions {
+    head_timeout: Option<Duration>,
+}
+
+impl ServeOptions {
+    /// The defaults: a head within 30 seconds, which is hyper's own default.
+    ///
+    /// Example: [`ServeOptions`].
+    pub const fn new() -> Self {
+        Self { head_timeout: Some(Duration::from_secs(30)) }
+    }
+
+    /// How long a client may take to show which version of HTTP it speaks ([`Opening`]), and then for the head of each HTTP/1 request, the
+    /// time between two requests included (default: 30 seconds for each). A connection whose client takes longer is closed. `None`: for
+    /// ever.
+    ///
+    /// Example: [`ServeOptions`].
+    pub const fn head_timeout(mut self, limit: Option<Duration>) -> Self {
+        self.head_timeout = limit;
+        self
+    }
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// Serves HTTP/1 and HTTP/2 (with prior knowledge) on all workers: [`serve_until`] without an end.
 ///
@@ -60,10 +99,11 @@ where
 /// ended. For a limit to that, put it into [`timeout`](crate::timeout()).
 ///
 /// Each connection is a task of the current runtime, and so is each request of HTTP/2. A connection sends small writes at once
-/// (`TCP_NODELAY`), may be upgraded (WebSockets), and is closed if the head of its next HTTP/1 request is not complete within
-/// 30 seconds. But hyper-util finds out the version first, without a limit of time: a client that connects and sends nothing, or
-/// a part of what HTTP/2 begins with, stays until it goes or the server ends. An idle connection of HTTP/1 is closed at once at the end; a client's request that is under way to it is then
-/// lost, and clients repeat it. `examples/httpd` waits for it.
+/// (`TCP_NODELAY`), and may be upgraded (WebSockets). It is closed if its client has not shown within 30 seconds which version of HTTP it
+/// speaks, and if the head of its next HTTP/1 request is not complete within 30 seconds: [`serve_with`] sets another limit.
+///
+/// At the end a connection whose client has shown no version, and an idle one of HTTP/1, is closed at once; a client's request that is under
+/// way to it is then lost, and clients repeat it. `examples/httpd` waits for it.
 ///
 /// ```
 /// use axum::{Router, routing::get};
@@ -102,17 +142,61 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    serve_with(ServeOptions::new(), listener, service, stop).await
+}
+
+/// As [`serve_until`], with other limits.
+///
+/// ```
+/// use core::{future::ready, time::Duration};
+/// use axum::{Router, routing::get};
+/// use filch_io::{hyper::{ServeOptions, serve_with}, net::TcpListener};
+///
+/// # filch_io::builder().workers(1).build().unwrap().block_on(async {
+/// let options = ServeOptions::new().head_timeout(Some(Duration::from_secs(5)));
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let app = Router::new().route("/", get(async || "hello"));
+/// serve_with(options, listener, app, ready("until the process gets a signal")).await
+/// # }).unwrap();
+/// ```
+///
+/// # Errors
+/// As [`serve_until`].
+///
+/// # Panics
+/// As [`serve_until`].
+///
+/// # Cancel safety
+/// As [`serve_until`].
+pub async fn serve_with<S, B>(
+    options: ServeOptions,
+    listener: TcpListener,
+    service: S,
+    stop: impl Future,
+) -> io::Result<()>
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
     // Its connections inherit it.
     set_tcp_nodelay(&listener, true)?;
     let service = TowerToHyperService::new(service);
     let mut http = auto::Builder::new(Executor::new());
-    http.http1().timer(Timer::new());
+    http.http1().timer(Timer::new()).header_read_timeout(options.head_timeout);
     http.http2().timer(Timer::new());
     let connections = GracefulShutdown::new();
     let mut stop = pin!(stop);
     let mut incoming = listener.incoming();
     while let Either::Right((accepted, _)) = select(stop.as_mut(), pin!(incoming.next())).await {
         let (stream, _) = accepted?;
+        let stream = match options.head_timeout {
+            Some(limit) => Opening::new(stream, limit),
+            None => Opening::unlimited(stream),
+        };
         let connection = http.serve_connection_with_upgrades(stream, service.clone());
         filch_std::spawn(connections.watch(connection.into_owned())).detach();
     }

@@ -1,5 +1,21 @@
 //! The host over the crate `polling`: a worker listens there, the others sleep on their words.
 
+/// For the systems whose poller is a file.
+macro_rules! if_file {
+    ($($code:tt)*) => {
+        #[cfg(any(
+            target_vendor = "apple",
+            target_os = "android",
+            target_os = "dragonfly",
+            target_os = "freebsd",
+            target_os = "linux",
+            target_os = "netbsd",
+            target_os = "openbsd",
+        ))]
+        $($code)*
+    };
+}
+
 mod watcher;
 
 use core::{any::Any, fmt, time::Duration};
@@ -100,13 +116,24 @@ unsafe impl Host for Polling {
         self.futex.wake(worker, word);
     }
 
+    fn alert(&self) {
+        // The worker is at rest, and not about to end a wait: see `interrupt`.
+        self.watcher.notify();
+    }
+
     #[inline(always)]
     fn reactor(&self) -> Option<&dyn Reactor> {
         Some(self)
     }
 
     fn has_io(&self) -> bool {
-        !lock(&self.heard).is_empty() || self.watcher.has_events()
+        let has = !lock(&self.heard).is_empty() || self.watcher.has_events();
+        if has {
+            // The event may be the poller's own timer, which an earlier wait has left behind and the next one takes back. A worker that listens then
+            // would not wake, and a clock that has not moved for this event would stand for ever.
+            self.watcher.notify();
+        }
+        has
     }
 
     fn io(&self) -> Option<&(dyn Any + Send + Sync)> {
@@ -123,6 +150,15 @@ unsafe impl Host for Polling {
 
     fn unblock(&self, word: &AtomicU32) {
         self.futex.unblock(word);
+    }
+}
+
+if_file! {
+    // SAFETY: the poller is opened before the first worker begins, and closed after the last has left.
+    unsafe impl filch_std::Pollable for Polling {
+        fn raw_fd(&self) -> std::os::fd::RawFd {
+            self.watcher.raw_fd()
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use filch::io::{Direction, Readiness};
-use filch_test_support::watchdog;
+use filch_test_support::{watchdog, watchdog_of};
 
 use super::*;
 use crate::driver::{Key, Watch};
@@ -58,6 +58,25 @@ fn an_event_comes_once_for_each_time_that_it_is_asked_for() {
     other.write_all(b"!").unwrap();
     assert_eq!(hear(&host), 1);
     host.watcher.delete(one.as_fd());
+}
+
+/// The timer of a wait that ended early comes due while no worker listens. A stopped clock does not move if the host says that there is
+/// I/O, and the worker that listens next looks at the clock again only if its wait ends.
+#[test]
+fn what_keeps_a_stopped_clock_ends_the_next_wait() {
+    let _watchdog = watchdog_of(Duration::from_secs(10));
+    let (host, asleep) = (Polling::new().unwrap(), AtomicU32::new(0));
+    host.watcher.notify();
+    let due = host.now() + Duration::from_millis(5);
+    // SAFETY: this thread alone plays worker 0.
+    assert!(!unsafe { host.listen(ME, &asleep, 0, Some(due)) });
+    while host.now() <= due {
+        std::thread::yield_now();
+    }
+    while host.has_io() {
+        // SAFETY: as above.
+        assert!(!unsafe { host.listen(ME, &asleep, 0, None) });
+    }
 }
 
 /// A task waits to read; then another asks to write, and must not take the event of the first away.
@@ -122,4 +141,41 @@ fn an_interrupt_of_a_closed_host_does_nothing() {
     // SAFETY: as above.
     unsafe { host.open() }.unwrap();
     host.interrupt(ME, &AtomicU32::new(0));
+}
+
+/// A runtime of one thread, whose loop sleeps on the descriptor alone, hears of I/O and of wakes.
+#[test]
+fn a_loop_sleeps_on_the_descriptor() {
+    use filch_std::{LocalRuntime, Runtime, Turn};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let _watchdog = watchdog();
+    let rt: LocalRuntime<Polling> = Runtime::builder().build_local_on().unwrap();
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let sleep = |rt: &LocalRuntime<Polling>, time| {
+        poll(&mut [PollFd::new(rt, PollFlags::IN)], time).unwrap() > 0
+    };
+    let (one, mut other) = UnixStream::pair().unwrap();
+    let reads = rt.spawn_local(async move {
+        let one = crate::Async::new(one).unwrap();
+        for _ in 0..2 {
+            one.read_with(|mut one| one.read_exact(&mut [0])).await.unwrap();
+        }
+    });
+    let reads = reads.unwrap();
+    while rt.turn(64) == Turn::Again {}
+    assert!(!sleep(&rt, Some(&at_once)), "there is nothing");
+    other.write_all(b"1").unwrap();
+    assert!(sleep(&rt, None));
+    while rt.turn(64) == Turn::Again {}
+    assert!(!sleep(&rt, Some(&at_once)) && !reads.is_finished());
+    for _ in 0..3 {
+        let handle = *rt.handle();
+        let spawned = std::thread::spawn(move || handle.spawn(async {}));
+        assert!(sleep(&rt, None), "a spawn by another thread");
+        let spawned = spawned.join().unwrap();
+        while rt.turn(64) == Turn::Again {}
+        assert!(!sleep(&rt, Some(&at_once)) && spawned.is_finished());
+    }
+    other.write_all(b"2").unwrap();
+    rt.block_on(reads).unwrap();
 }

@@ -94,25 +94,28 @@ impl Watcher {
     ///
     /// Only a poller that is a file can be asked, as another thread waits in it: never on Windows.
     pub(super) fn has_events(&self) -> bool {
-        #[cfg(any(
-            target_vendor = "apple",
-            target_os = "android",
-            target_os = "dragonfly",
-            target_os = "freebsd",
-            target_os = "linux",
-            target_os = "netbsd",
-            target_os = "openbsd",
-        ))]
-        {
-            use rustix::event::{PollFd, PollFlags, Timespec, poll};
-            let has = |poller: &Poller| {
-                let mut polled = [PollFd::new(poller, PollFlags::IN)];
-                Ok(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0)
-            };
-            return self.with(has).unwrap_or(false);
+        if_file! {
+            {
+                use rustix::event::{PollFd, PollFlags, Timespec, poll};
+                let has = |poller: &Poller| {
+                    let mut polled = [PollFd::new(poller, PollFlags::IN)];
+                    Ok(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0)
+                };
+                return self.with(has).unwrap_or(false);
+            }
         }
         #[allow(unreachable_code, reason = "where there is no such file")]
         false
+    }
+}
+
+if_file! {
+    impl Watcher {
+        /// The poller's number; `-1`: it is closed.
+        pub(super) fn raw_fd(&self) -> std::os::fd::RawFd {
+            use std::os::fd::AsRawFd;
+            self.with(|poller| Ok(poller.as_raw_fd())).unwrap_or(-1)
+        }
     }
 }
 

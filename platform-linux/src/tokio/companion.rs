@@ -40,7 +40,9 @@ impl Companion {
     pub(crate) fn start(&self, here: filch_std::Handle) -> io::Result<()> {
         let mut builder = runtime::Builder::new_current_thread();
         // The threads of its blocking pool.
-        let tokio = builder.enable_all().on_thread_start(move || here.settle_thread()).build()?;
+        let (begin, end) = here.settles_threads();
+        builder.enable_all().on_thread_start(begin).on_thread_stop(end);
+        let tokio = builder.build()?;
         let handle = Arc::new(tokio.handle().clone());
         let tokio = Owned(Some(tokio));
         let (forever, stop) = abortable(pending::<()>());
@@ -57,6 +59,10 @@ impl Companion {
             // A panic of its driver has been printed.
             drop(running.thread.join());
         }
+    }
+
+    pub(crate) fn handle(&self) -> Option<Handle> {
+        self.running().as_ref().map(|running| Handle::clone(&running.handle))
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {

@@ -29,14 +29,14 @@
 //!   (`axum::serve`, tonic's server, reqwest's connections), its I/O runs on that thread. In handlers, do what is heavy in
 //!   `filch_linux::spawn(..).await`.
 //! - **tokio's tasks are in this runtime**, and so is its blocking pool: [`spawn`](crate::spawn), [`sleep`](crate::sleep()) and this crate's
-//!   sockets work there.
+//!   sockets work there, and the hooks of [`Builder::on_thread_start`](crate::Builder::on_thread_start) are called in these threads.
 //! - **`tokio::task::spawn_blocking`** uses tokio's own pool (512 threads at most).
 //! - **`tokio::task::block_in_place`** calls its closure at once in a task of this runtime. On tokio's thread it panics, as always in a
 //!   runtime of the kind `current_thread`.
 //! - **`tokio::task::spawn_local`** works where it works elsewhere: inside of a `LocalSet`, which a local task or a `block_on` runs.
 //!
 //! The workers, replacement workers, helpers, the threads of the blocking pool and callers of `block_on` have tokio's handle. Other
-//! threads do not: `tokio::runtime::Handle::current()` is what to give them.
+//! threads do not: `tokio::runtime::Handle::current()` is what to give them, or [`Linux::tokio`](crate::Linux::tokio).
 //!
 //! # Streams
 //!
@@ -73,6 +73,7 @@
 //! goes from tokio's thread to a worker, which this crate's own sockets save. [`Builder::tokio`](crate::Builder::tokio) turns it off for a runtime.
 
 mod companion;
+#[cfg(feature = "tokio")]
 mod io;
 
 pub(crate) use self::companion::Companion;

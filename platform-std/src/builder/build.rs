@@ -123,6 +123,10 @@ impl Builder {
         }
         self.begin()?;
         self = self.spares(0);
+        if let Some(depth) = self.nesting {
+            // The outermost wait is the runtime's loop.
+            self.config = self.config.nesting(depth.saturating_add(1));
+        }
         let on_wake = self.on_wake.take().map(|WakeFn(f)| f);
         let runtime = self.prepare(1)?;
         prepare(&runtime).map_err(BuildError::Host)?;

@@ -11,6 +11,7 @@ use std::{
     thread,
 };
 
+use filch_linux::Linux;
 use slab::Slab;
 
 use super::{
@@ -73,6 +74,14 @@ impl Hooks {
         self.started();
         f();
         self.stopped();
+    }
+}
+
+/// A worker works inside of tokio's `block_on`, as a root future is polled there.
+fn work_inside_tokio(filch: filch_linux::Handle, work: &mut dyn FnMut()) {
+    match filch.host().and_then(Linux::tokio) {
+        Some(tokio) => tokio.block_on(async { work() }),
+        None => work(),
     }
 }
 
@@ -304,6 +313,7 @@ impl Builder {
             name: self.name.clone(),
             workers,
             filch: OnceLock::new(),
+            tokio: OnceLock::new(),
             scheduler,
             clock,
             io: self.io,
@@ -320,6 +330,8 @@ impl Builder {
         let handle = Handle { inner };
         let filch = self.filch(&handle, workers)?;
         let _ = handle.inner.filch.set(*filch.handle());
+        let tokio = handle.inner.host().and_then(Linux::tokio);
+        let _ = handle.inner.tokio.set(tokio.ok_or_else(super::shutting_down)?);
         handle.inner.clock.begin(filch.handle().timers());
         if self.paused {
             handle.inner.clock.pause();
@@ -344,25 +356,28 @@ impl Builder {
 
     /// The threads. Those of a current-thread runtime are its reactor alone.
     fn filch(&self, handle: &Handle, workers: usize) -> io::Result<filch_linux::Runtime> {
-        let mut builder = filch_linux::builder().workers(workers);
-        if self.threaded {
+        let start = handle.clone();
+        // Also in the threads of the runtime beside it.
+        let settle = move || drop(context::settle(start.clone()));
+        let builder = filch_linux::builder().workers(workers).tokio(true);
+        let builder = if self.threaded {
             let (names, start, stop) = (self.hooks.names.clone(), handle.clone(), handle.clone());
             // A wait in sync code is that of `block_in_place`: a replacement worker takes over at once.
-            builder = builder
-                .spares(SPARES)
-                .nesting(0)
-                .name_fn(move |_| names())
+            let builder = builder.spares(SPARES).nesting(0).name_fn(move |_| names());
+            let builder = match self.hooks.stack {
+                Some(bytes) => builder.stack_size(bytes),
+                None => builder,
+            };
+            builder
+                .around_worker(work_inside_tokio)
                 .on_thread_start(move || {
-                    core::mem::forget(context::enter(start.clone()));
+                    settle();
                     start.inner.hooks.started();
                 })
-                .on_thread_stop(move || stop.inner.hooks.stopped());
-            if let Some(bytes) = self.hooks.stack {
-                builder = builder.stack_size(bytes);
-            }
+                .on_thread_stop(move || stop.inner.hooks.stopped())
         } else {
-            builder = builder.name("filch-reactor");
-        }
+            builder.name("filch-reactor").on_thread_start(settle)
+        };
         builder.build().map_err(io::Error::other)
     }
 

@@ -7,6 +7,10 @@ use core::{
     marker::PhantomData,
 };
 
+use std::thread::AccessError;
+
+use filch_linux::{Host, Linux};
+
 use super::Handle;
 use crate::task::{Id, coop};
 
@@ -109,6 +113,8 @@ pub struct EnterGuard<'a> {
 struct Entered {
     before: Option<Handle>,
     depth: usize,
+    /// The runtime of the crate tokio, which is entered too.
+    beside: Option<&'static Linux>,
     _local: PhantomData<*mut ()>,
 }
 
@@ -123,11 +129,20 @@ impl fmt::Debug for EnterGuard<'_> {
 
 /// Puts the thread into a runtime; `None` if it is about to end.
 pub(crate) fn try_enter<'a>(handle: Handle) -> Option<EnterGuard<'a>> {
-    let before = CURRENT.try_with(|current| current.replace(Some(handle))).ok()?;
+    let beside = handle.inner.host();
+    let before = settle(handle).ok()?;
+    if let Some(beside) = beside.and_then(Host::entry) {
+        beside.enter();
+    }
     let depth = DEPTH.get() + 1;
     DEPTH.set(depth);
-    let _entered = Entered { before, depth, _local: PhantomData };
+    let _entered = Entered { before, depth, beside, _local: PhantomData };
     Some(EnterGuard { _entered, _handle: PhantomData })
+}
+
+/// Puts the thread, which is in the runtime of the crate tokio already, into a runtime, and returns the one before.
+pub(crate) fn settle(handle: Handle) -> Result<Option<Handle>, AccessError> {
+    CURRENT.try_with(|current| current.replace(Some(handle)))
 }
 
 /// Puts the thread into a runtime.
@@ -154,6 +169,9 @@ impl Drop for Entered {
                 );
             }
             return;
+        }
+        if let Some(beside) = self.beside.and_then(Host::entry) {
+            beside.leave();
         }
         let before = self.before.take();
         let mine = CURRENT.try_with(|current| current.replace(before));
@@ -184,17 +202,26 @@ pub(crate) fn polling() -> Polling {
     POLLING.get()
 }
 
-/// Calls `f` as the thread polls that, a task or a root future, with a budget of its own.
+/// Calls `f` as the thread polls that task, with a budget of its own.
 #[inline]
-pub(crate) fn poll<R>(polling: Polling, task: Option<Id>, f: impl FnOnce() -> R) -> R {
-    let _before = Before::new(polling, task);
+pub(crate) fn poll<R>(polling: Polling, task: Id, f: impl FnOnce() -> R) -> R {
+    let _before = Before::new(polling, Some(task));
     coop::budgeted(f)
 }
 
+/// Calls `f` as the thread polls a root future. Its budget is that of tokio's `block_on`, which polls it.
+pub(crate) fn poll_root<R>(polling: Polling, f: impl FnOnce() -> R) -> R {
+    let _before = Before::new(polling, None);
+    f()
+}
+
 /// Calls `f`, which may block, as the thread does not poll. The task is left.
+#[track_caller]
 pub(crate) fn block<R>(f: impl FnOnce() -> R) -> R {
     let _before = Before::new(Polling::No, task());
-    coop::unlimited(f)
+    // tokio's leaves its runtime for that long, so that its methods that block, and the program's runtimes, may be used. It does not put
+    // the budget back.
+    coop::unlimited(|| ::tokio::task::block_in_place(f))
 }
 
 /// Calls `f` as what the thread polls has to stay on it. The task and its budget are left.

@@ -2,9 +2,9 @@
 
 use core::{
     cell::Cell,
-    future::Future,
+    future::{Future, poll_fn},
     pin::{Pin, pin},
-    task::{Context, Poll, Waker},
+    task::{Context, Waker},
     time::Duration,
 };
 use std::{
@@ -93,24 +93,29 @@ impl Scheduler {
         let waker = Waker::from(Arc::clone(&root));
         let mut cx = Context::from_waker(&waker);
         let mut seated = Driver::sit(self, handle, &signal);
-        loop {
-            if root.take() {
-                let polled = context::poll(Polling::Local, None, || future.as_mut().poll(&mut cx));
-                if let Poll::Ready(output) = polled {
-                    return output;
+        let mut polled_before = false;
+        handle.tokio().block_on(poll_fn(|tokio| {
+            // Between two polls of the root future the tasks have their turn, however often it is woken.
+            while core::mem::take(&mut polled_before) || !root.take() {
+                if seated.is_none() {
+                    seated = Driver::sit(self, handle, &signal);
+                }
+                match &seated {
+                    Some(driver) => driver.turn(handle, &signal, &root),
+                    None => {
+                        signal.wait(None);
+                        signal.take();
+                    }
                 }
             }
-            if seated.is_none() {
-                seated = Driver::sit(self, handle, &signal);
+            let polled = context::poll_root(Polling::Local, || future.as_mut().poll(&mut cx));
+            polled_before = true;
+            if polled.is_pending() {
+                // The thread comes back at once, with a new budget.
+                tokio.waker().wake_by_ref();
             }
-            match &seated {
-                Some(driver) => driver.turn(handle, &signal, &root),
-                None => {
-                    signal.wait(None);
-                    signal.take();
-                }
-            }
-        }
+            polled
+        }))
     }
 }
 

@@ -2,13 +2,14 @@
 
 use core::{
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     pin::pin,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-    task::{Context, Poll, Waker},
+    task::{Context, Waker},
 };
 use std::sync::{Arc, Mutex, OnceLock};
 
+use filch_linux::Linux;
 use slab::Slab;
 
 use super::{
@@ -21,7 +22,6 @@ use super::{
     pool::Pool,
 };
 use crate::{
-    park::Signal,
     task::{self, JoinHandle, blocking_job},
     time::Clock,
     util::lock,
@@ -42,6 +42,8 @@ pub(crate) struct Inner {
     pub(crate) workers: usize,
     /// filch's runtime: the workers, or the reactor of a current-thread runtime.
     pub(crate) filch: OnceLock<filch_linux::Handle>,
+    /// The runtime of the crate tokio beside it.
+    pub(crate) tokio: OnceLock<::tokio::runtime::Handle>,
     /// Of a current-thread runtime.
     pub(crate) scheduler: Option<Scheduler>,
     pub(crate) clock: Clock,
@@ -62,6 +64,11 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    /// What the threads of filch's runtime share; `None` while that is built.
+    pub(crate) fn host(&self) -> Option<&'static Linux> {
+        self.filch.get().and_then(|filch| filch.host())
+    }
+
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -172,7 +179,16 @@ impl Handle {
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         context::may_block_on();
         let _entered = self.enter();
-        block_on_here(future, Polling::Threaded)
+        self.block_on_here(future)
+    }
+
+    /// Has tokio poll a future on the calling thread, which sleeps in between.
+    pub(crate) fn block_on_here<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        let poll = |cx: &mut Context<'_>| {
+            context::poll_root(Polling::Threaded, || future.as_mut().poll(cx))
+        };
+        self.tokio().block_on(poll_fn(poll))
     }
 
     /// Which kind the runtime is.
@@ -198,6 +214,14 @@ impl Handle {
         RuntimeMetrics { handle: self.clone() }
     }
 
+    /// The runtime of the crate tokio. Its `block_on` polls root futures, so that what asks whether it is in a runtime of tokio's is.
+    pub(crate) fn tokio(&self) -> &::tokio::runtime::Handle {
+        match self.inner.tokio.get() {
+            Some(tokio) => tokio,
+            None => unreachable!("it is set before the runtime is used"),
+        }
+    }
+
     pub(crate) fn filch(&self) -> &filch_linux::Handle {
         match self.inner.filch.get() {
             Some(filch) => filch,
@@ -214,20 +238,3 @@ impl fmt::Debug for Handle {
 
 impl core::panic::UnwindSafe for Handle {}
 impl core::panic::RefUnwindSafe for Handle {}
-
-/// Polls a future on the calling thread, which sleeps in between.
-pub(crate) fn block_on_here<F: Future>(future: F, polling: Polling) -> F::Output {
-    let mut future = pin!(future);
-    let signal = Signal::new();
-    let waker = Arc::clone(&signal).into();
-    let mut cx = Context::from_waker(&waker);
-    loop {
-        if signal.take() {
-            let polled = context::poll(polling, None, || future.as_mut().poll(&mut cx));
-            if let Poll::Ready(output) = polled {
-                return output;
-            }
-        }
-        signal.wait(None);
-    }
-}

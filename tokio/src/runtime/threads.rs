@@ -11,7 +11,6 @@ use std::{
 use super::{
     Builder, EnterGuard, Handle, RuntimeMetrics,
     context::{self, Polling},
-    handle::block_on_here,
 };
 use crate::task::JoinHandle;
 
@@ -84,7 +83,7 @@ impl Runtime {
         let _entered = self.enter();
         match &self.handle.inner.scheduler {
             Some(scheduler) => scheduler.block_on(&self.handle, future),
-            None => block_on_here(future, Polling::Threaded),
+            None => self.handle.block_on_here(future),
         }
     }
 
@@ -120,8 +119,8 @@ impl Runtime {
             // The thread may be about to end: then without.
             let _entered = context::try_enter(self.handle.clone());
             scheduler.shutdown();
-            drop(filch);
-        } else if end.is_none() {
+        }
+        if end.is_none() {
             drop(filch);
         } else {
             drop_until(filch, end);

@@ -1,7 +1,8 @@
 //! A task gives way after so many operations that were ready at once.
 //!
 //! The budget is that of the crate `tokio`, in its own context of the thread, so that its channels and locks, its streams in memory
-//! and the timers, sockets, pipes and joins of this crate all spend units of one. A poll begins with 127 of them (tokio's with 128).
+//! and the timers, sockets, pipes and joins of this crate all spend units of one. A poll of a task begins with 127 of them, where tokio's
+//! begins with 128; that of a root future with 128.
 
 use core::{
     cell::Cell,

@@ -86,7 +86,7 @@ impl<F: Future> Future for Spawned<F> {
         if !core::mem::replace(this.begun, true) {
             head.watch(cx.waker());
         }
-        context::poll(core.polling, Some(head.id), || core.poll(future, cx))
+        context::poll(core.polling, head.id, || core.poll(future, cx))
     }
 }
 

@@ -110,8 +110,9 @@ impl Rings {
         self.all.get(at).map_or(0, |ring| ring.deliver(linux))
     }
 
-    /// A runtime begins: rings may be opened.
+    /// A runtime begins: rings may be opened. What the last one was allowed is over.
     pub(crate) fn begin(&self) {
+        self.allow(true);
         for ring in &self.all {
             *ring.state() = State::FRESH;
         }

@@ -50,6 +50,13 @@ pub(super) fn rows() -> Vec<Row> {
             "`compat()`; by the feature without it"
         ),
         row!("tokio-util", "`CancellationToken`", tokio_util_token, ""),
+        row!("tokio-util", "`TaskTracker::track_future`", tokio_util_tracker, ""),
+        row!(
+            "tokio-util",
+            "`TaskTracker::spawn`",
+            tokio_util_tracker_spawn,
+            "`filch_linux::spawn(tracker.track_future(f))`, on the workers"
+        ),
     ]
 }
 
@@ -172,4 +179,24 @@ async fn tokio_util_token() -> Done {
     token.cancel();
     waits.await?;
     Ok(())
+}
+
+async fn tokio_util_tracker() -> Done {
+    let tracker = tokio_util::task::TaskTracker::new();
+    let tasks: Vec<_> = (0..10).map(|i| spawn(tracker.track_future(async move { i }))).collect();
+    tracker.close();
+    tracker.wait().await;
+    let mut sum = 0;
+    for task in tasks {
+        sum += task.await?;
+    }
+    equal((sum, tracker.is_empty()), (45, true))
+}
+
+async fn tokio_util_tracker_spawn() -> Done {
+    let tracker = tokio_util::task::TaskTracker::new();
+    let task = tracker.spawn(async { 7 });
+    tracker.close();
+    tracker.wait().await;
+    equal(task.await?, 7)
 }

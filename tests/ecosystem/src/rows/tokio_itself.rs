@@ -34,6 +34,12 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         row!("tokio-stream", "stream of a channel", stream, ""),
         row!(
+            "tokio-stream",
+            "`timeout`, `IntervalStream`",
+            stream_of_time,
+            "`filch_linux::timeout` around `next`"
+        ),
+        row!(
             "actix-rt",
             "a `System`, in the blocking pool",
             actix_system,
@@ -168,6 +174,14 @@ async fn stream() -> Done {
     let sum = spawn(ReceiverStream::new(receiver).map(|i| 2 * i).fold(0, |sum, i| sum + i)).await?;
     sends.await??;
     equal(sum, 9_900)
+}
+
+async fn stream_of_time() -> Done {
+    use tokio_stream::{StreamExt, wrappers::IntervalStream};
+    let ticks = IntervalStream::new(tokio::time::interval(Duration::from_millis(1)));
+    let ticks = ticks.take(3).timeout(Duration::from_secs(10));
+    let ended = spawn(ticks.fold(0, |n, tick| n + i32::from(tick.is_ok())));
+    equal(ended.await?, 3)
 }
 
 async fn actix_system() -> Done {

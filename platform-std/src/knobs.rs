@@ -1,0 +1,56 @@
+//! The options of a [`Builder`](crate::Builder), for the builders of crates with a host of their own: one list.
+
+/// Calls `$one` with the methods of [`Builder`](crate::Builder) that take it and return it: names and arguments. Hidden, and outside the stability
+/// promise.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_knob {
+    ($one:ident) => {
+        $one! {
+            workers(n: usize);
+            max_workers(most: usize);
+            name(name: impl Into<String>);
+            name_fn(f: impl Fn($crate::ThreadRole) -> String + Send + Sync + 'static);
+            affinity(affinity: $crate::Affinity);
+            seed(seed: u64);
+            stack_size(bytes: usize);
+            stealing(on: bool);
+            classes(on: bool);
+            background_share(n: u32);
+            lifo_cap(polls: u32);
+            budget(units: u16);
+            spin_rounds(rounds: u32);
+            watchdog(timeouts: Option<(core::time::Duration, core::time::Duration)>);
+            park_timeout(longest: Option<core::time::Duration>);
+            poll_limit(limit: Option<core::time::Duration>);
+            spares(slots: u16);
+            nesting(depth: u32);
+            job_slice(slice: core::time::Duration);
+            job_workers(most: u16);
+            blocking_threads(most: usize);
+            blocking_keep_alive(time: core::time::Duration);
+            on_long_poll(f: impl Fn($crate::LongPoll) + Send + Sync + 'static);
+            on_wake(f: impl Fn() + Send + Sync + 'static);
+            on_thread_start(f: impl Fn() + Send + Sync + 'static);
+            on_thread_stop(f: impl Fn() + Send + Sync + 'static);
+            unhandled_panic(policy: $crate::UnhandledPanic);
+        }
+        #[cfg(feature = "class-metrics")]
+        $one! {
+            class_metrics(on: bool);
+        }
+        #[cfg(feature = "task-metrics")]
+        $one! {
+            task_metrics(tasks: usize);
+        }
+        #[cfg(feature = "task-hooks")]
+        $one! {
+            on_task_spawn(f: impl Fn($crate::TaskId, $crate::SpawnInfo) + Send + Sync + 'static);
+            on_task_end(f: impl Fn($crate::TaskId) + Send + Sync + 'static);
+        }
+        #[cfg(feature = "recorder")]
+        $one! {
+            recorder(records: usize);
+        }
+    };
+}
