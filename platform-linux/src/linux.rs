@@ -252,7 +252,7 @@ impl Linux {
     /// The tokio runtime beside the runtime, for threads that are not in it; `None` if there is none, or if it has ended.
     ///
     /// ```
-    /// let runtime = filch_linux::builder().workers(1).build()?;
+    /// let runtime = filch_linux::builder().workers(1).tokio(true).build()?;
     /// let tokio = runtime.handle().host::<filch_linux::Linux>().and_then(|host| host.tokio());
     /// let _entered = tokio.as_ref().map(|tokio| tokio.enter());
     /// assert!(tokio::runtime::Handle::try_current().is_ok());

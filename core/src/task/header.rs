@@ -243,13 +243,15 @@ impl Ready {
         unsafe { Header::pin(self.0) }
     }
 
-    /// The worker that stays for it: the one that it is pinned to, or the first of the set that it is held to.
+    /// The worker that stays for it: the one that it is pinned to, or the first of the set that it is held to. And whether its future must stay
+    /// in that worker's context.
     #[inline]
-    pub(crate) fn holder(&self) -> Option<WorkerId> {
+    pub(crate) fn holder(&self) -> Option<(WorkerId, bool)> {
         if !self.header().state.load().is_pinned() {
             return None;
         }
-        self.pin().or_else(|| Some(self.workers()?.first()))
+        let Tag { worker, local, .. } = self.tag();
+        Some((worker.or_else(|| Some(self.workers()?.first()))?, local))
     }
 
     /// Whether it goes elsewhere than most tasks: it is pinned, or has a class.

@@ -118,8 +118,8 @@ pub(crate) fn cancel(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Pol
 fn complete(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Polled {
     let polled = match ready.holder() {
         None => Polled::Complete,
-        Some(_) if ready.is_local() => Polled::CompleteLocal,
-        Some(worker) => Polled::CompleteHeld(worker),
+        Some((_, true)) => Polled::CompleteLocal,
+        Some((worker, false)) => Polled::CompleteHeld(worker),
     };
     let task = ready.into_raw();
     // SAFETY: the reference was the `Ready`'s, and stays ours until a transition below consumes it.

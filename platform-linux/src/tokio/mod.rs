@@ -3,7 +3,7 @@
 //!
 //! ```
 //! # use core::time::Duration;
-//! let runtime = filch_linux::builder().workers(2).build()?;
+//! let runtime = filch_linux::builder().workers(2).tokio(true).build()?; // `true` is the default
 //! runtime.block_on(async {
 //!     filch_linux::spawn(async {
 //!         tokio::time::sleep(Duration::from_millis(1)).await; // tokio's timer, in a task of this runtime
