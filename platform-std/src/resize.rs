@@ -2,7 +2,7 @@
 
 use core::{
     fmt,
-    sync::atomic::{AtomicUsize, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence},
 };
 use std::{io, thread};
 
@@ -31,6 +31,8 @@ pub enum ResizeError {
     Forked,
     /// The runtime has shut down.
     Shutdown,
+    /// The runtime's threads are those of other code, such as a pool of rayon's interface.
+    NotOurs,
     /// The operating system refused a thread. The workers that have started stay.
     Thread(io::Error),
 }
@@ -45,6 +47,7 @@ impl fmt::Display for ResizeError {
             ),
             Self::Forked => SpawnErrorKind::Forked.fmt(f),
             Self::Shutdown => SpawnErrorKind::Shutdown.fmt(f),
+            Self::NotOurs => f.write_str("the threads of this runtime are those of other code"),
             Self::Thread(error) => write!(f, "a worker's thread could not be started: {error}"),
         }
     }
@@ -123,6 +126,9 @@ impl<H: Host> Shared<H> {
             // It has that one. Where it is a `LocalRuntime`, no thread may be started for it.
             return Ok(());
         }
+        if !platform.resizes.are_allowed() && !platform.is_local() {
+            return Err(ResizeError::NotOurs);
+        }
         self.start_workers(workers)
     }
 
@@ -142,12 +148,27 @@ impl<H: Host> Shared<H> {
 
 /// How many calls of [`Handle::resize`] are under way. The end of the runtime waits for them, as they start threads that it joins.
 #[derive(Default)]
-pub(crate) struct Resizes(AtomicUsize);
+pub(crate) struct Resizes {
+    under_way: AtomicUsize,
+    /// The runtime starts its own threads.
+    allowed: AtomicBool,
+}
 
 impl Resizes {
+    /// Says whether the runtime that begins starts its own threads.
+    pub(crate) fn allow(&self, on: bool) {
+        // Ordering: the runtime's handle is given out later.
+        self.allowed.store(on, Ordering::Relaxed);
+    }
+
+    fn are_allowed(&self) -> bool {
+        // Ordering: see above.
+        self.allowed.load(Ordering::Relaxed)
+    }
+
     fn begin(&self) -> impl Drop {
         // Ordering: before the fence.
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.under_way.fetch_add(1, Ordering::Relaxed);
         // Ordering: pairs with the fence in `wait`: either the runtime is seen to have ended, or this call is waited for.
         fence(Ordering::SeqCst);
         During(self)
@@ -158,7 +179,7 @@ impl Resizes {
         // Ordering: pairs with the fence in `begin`.
         fence(Ordering::SeqCst);
         // Ordering: Acquire pairs with the Release of `During`: the threads that were started are known.
-        while self.0.load(Ordering::Acquire) > 0 {
+        while self.under_way.load(Ordering::Acquire) > 0 {
             thread::yield_now();
         }
     }
@@ -168,6 +189,6 @@ struct During<'a>(&'a Resizes);
 
 impl Drop for During<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Release);
+        self.0.under_way.fetch_sub(1, Ordering::Release);
     }
 }

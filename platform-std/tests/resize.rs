@@ -185,3 +185,11 @@ fn a_stopped_clock_waits_for_workers_that_come() {
         }
     });
 }
+
+#[test]
+fn threads_of_other_code_are_left_alone() {
+    let runtime: Runtime = Runtime::builder().workers(2).build_bare().unwrap();
+    let refused = runtime.handle().resize(1).unwrap_err();
+    assert!(matches!(refused, ResizeError::NotOurs), "{refused}");
+    assert_eq!(runtime.handle().active_workers(), 2);
+}

@@ -75,6 +75,7 @@ impl Builder {
         let (workers, _) = self.places()?;
         let runtime = self.build_bare()?;
         prepare(&runtime).map_err(BuildError::Host)?;
+        runtime.shared().executor.platform().resizes.allow(true);
         runtime.shared().start_workers(workers)?;
         Ok(runtime)
     }
@@ -192,6 +193,7 @@ impl Builder {
         let of_pool = Dress { on_long_poll: None, ..dress.clone() };
         platform.new_pool(Pool::new(self.blocking, self.keep_alive, of_pool));
         platform.dress(dress);
+        platform.resizes.allow(false);
         #[cfg(feature = "metrics")]
         {
             *crate::panics::lock(&platform.publishers) = Some(Vec::new());
