@@ -87,6 +87,26 @@ impl Drop for End {
     }
 }
 
+/// A runtime and its end, which comes in this order, in a panic too.
+struct Ending<R> {
+    runtime: R,
+    _end: End,
+}
+
+impl<R> Ending<R> {
+    #[track_caller]
+    fn of(
+        runtime: Result<R, crate::BuildError>,
+        patience: Duration,
+        handle: fn(&R) -> &Handle,
+    ) -> Self {
+        match runtime {
+            Ok(runtime) => Self { _end: End::of(handle(&runtime), patience), runtime },
+            Err(error) => panic!("the runtime could not be built: {error}"),
+        }
+    }
+}
+
 /// # Panics
 /// As [`run`].
 #[track_caller]
@@ -95,15 +115,7 @@ pub fn run_local_on<H: Host, F: Future>(
     patience: Duration,
     future: F,
 ) -> F::Output {
-    match runtime {
-        Ok(runtime) => {
-            let _end = End::of(runtime.handle(), patience);
-            // Dropped before the other, in a panic too.
-            let runtime = runtime;
-            runtime.block_on(future)
-        }
-        Err(error) => panic!("the runtime could not be built: {error}"),
-    }
+    Ending::of(runtime, patience, LocalRuntime::handle).runtime.block_on(future)
 }
 
 /// # Panics
@@ -114,13 +126,5 @@ pub fn run_on<H: Host, F: Future>(
     patience: Duration,
     future: F,
 ) -> F::Output {
-    match runtime {
-        Ok(runtime) => {
-            let _end = End::of(runtime.handle(), patience);
-            // Dropped before the other, in a panic too.
-            let runtime = runtime;
-            runtime.block_on(future)
-        }
-        Err(error) => panic!("the runtime could not be built: {error}"),
-    }
+    Ending::of(runtime, patience, Runtime::handle).runtime.block_on(future)
 }

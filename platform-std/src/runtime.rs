@@ -279,7 +279,6 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         drop(thread.join());
     }
     executor.platform().close_pool();
-    executor.platform().host.end();
     // SAFETY: every worker has left.
     unsafe { executor.platform().host.close() };
     executor.platform().dress(Dress::default());

@@ -72,8 +72,9 @@ impl Builder {
         self,
         prepare: impl FnOnce(&Runtime<H>) -> io::Result<()>,
     ) -> Result<Runtime<H>, BuildError> {
-        let (workers, _) = self.places()?;
-        let runtime = self.build_bare()?;
+        self.begin()?;
+        let (workers, room) = self.places()?;
+        let runtime = self.prepare(room)?;
         prepare(&runtime).map_err(BuildError::Host)?;
         runtime.shared().executor.platform().resizes.allow(true);
         runtime.shared().start_workers(workers)?;
