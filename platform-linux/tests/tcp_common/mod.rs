@@ -5,7 +5,7 @@
 mod all;
 
 use core::net::SocketAddr;
-use std::{net, thread};
+use std::{collections::HashSet, net, thread};
 
 pub(crate) use all::{rng, run, run_pausable, watchdog};
 
@@ -86,20 +86,21 @@ impl Blackhole {
     }
 }
 
-/// The number of sockets that are connecting to this address (IPv4).
+/// The number of sockets that are connecting to this address (IPv4). The kernel repeats a line if a socket comes into being
+/// elsewhere while it is read: a socket is counted once, by its own address.
 pub(crate) fn under_way_to(addr: SocketAddr) -> usize {
     let to = format!(":{:04X}", addr.port());
     let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
     let fields = |line: &str| {
-        let mut fields = line.split_whitespace().skip(2);
-        Some((fields.next()?.to_owned(), fields.next()?.to_owned()))
+        let mut fields = line.split_whitespace().skip(1).map(str::to_owned);
+        Some((fields.next()?, fields.next()?, fields.next()?))
     };
     // State 02 is SYN_SENT.
-    table
+    let connecting = table
         .lines()
         .filter_map(fields)
-        .filter(|(peer, state)| peer.ends_with(&to) && state == "02")
-        .count()
+        .filter(|(_, peer, state)| peer.ends_with(&to) && state == "02");
+    connecting.map(|(own, ..)| own).collect::<HashSet<_>>().len()
 }
 
 /// An address without a listener. The socket keeps it reserved.
