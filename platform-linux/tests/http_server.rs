@@ -10,7 +10,10 @@ use async_channel::{Receiver, Sender, bounded};
 use axum::{Router, response::IntoResponse, routing::get};
 use filch_linux::{
     JoinHandle,
-    hyper::{Connector, Io, ServeOptions, client_builder, serve, serve_until, serve_with},
+    hyper::{
+        Connector, Executor, HTTP2_PING_TIMEOUT, Io, ServeOptions, client_builder, serve,
+        serve_until, serve_with,
+    },
     net::TcpStream,
     sleep, spawn, time, timeout, yield_now,
 };
@@ -19,6 +22,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::{
     Request, StatusCode,
     body::Bytes,
+    client::conn::http2,
     header::{CONNECTION, UPGRADE},
 };
 use hyper_util::client::legacy::Client;
@@ -60,12 +64,13 @@ fn a_router_runs_on_the_workers() -> Result<(), Error> {
         let ((begun, _), (_, gate)) = (bounded(1), bounded(1));
         let (listener, addr) = listen().await;
         let serving = spawn(serve(listener, router(begun, gate)));
-        let worker = spawn(async { thread::current().name().map(str::to_owned) }).await?.unwrap();
-        let worker = worker.trim_end_matches(char::is_numeric);
+        // The thread of `block_on` is one of the two workers.
+        let here = thread::current().name().unwrap().to_owned();
+        let is_worker = |name: &[u8]| name == here.as_bytes() || name.starts_with(b"filch-");
         for http2 in [false, true] {
             let (status, thread) = ask(http2, addr, "/thread").await?;
             assert_eq!(status, StatusCode::OK);
-            assert!(thread.starts_with(worker.as_bytes()), "{thread:?}, {worker}");
+            assert!(is_worker(&thread), "{thread:?}");
             assert_eq!(ask(http2, addr, "/nowhere").await?.0, StatusCode::NOT_FOUND);
         }
         assert!(!serving.is_finished());
@@ -211,6 +216,55 @@ fn a_connection_of_known_version_has_no_such_limit() {
         assert!(ends[0].is_some() && ends[0] == ends[1], "the same connection: {ends:?}");
         serving.abort();
     });
+}
+
+/// A client of HTTP/2 that has shown its version, and then dies without a word; also one that an orderly end waits for.
+#[test]
+fn a_client_that_answers_no_ping_is_closed() {
+    // An empty SETTINGS frame.
+    const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let impatient = ServeOptions::new().http2_keep_alive(Some(5 * SECOND));
+    for (options, silence) in [(ServeOptions::new(), 30 * SECOND), (impatient, 5 * SECOND)] {
+        for settings in [&SETTINGS[..0], SETTINGS] {
+            run_pausable(2, async {
+                time::pause();
+                let (stop, stopped) = bounded::<()>(1);
+                let (listener, addr) = listen().await;
+                let stopped = async move { stopped.recv().await };
+                let serving = spawn(serve_with(options, listener, hello(), stopped));
+                let begin = time::now();
+                let client = TcpStream::connect_addr(addr).await.unwrap();
+                write_all(&client, &[PREFACE, settings].concat()).await;
+                sleep(SECOND).await;
+                drop(stop);
+                serving.await.unwrap().unwrap();
+                assert_eq!(time::now() - begin, silence + HTTP2_PING_TIMEOUT);
+            });
+        }
+    }
+}
+
+/// A client that was there before the server. Its connection sends at once, too: a ping that waits for the acknowledgement of the answer
+/// before it, which takes real time, is one that nobody answers.
+#[test]
+fn a_client_that_answers_pings_stays() -> Result<(), Error> {
+    run_pausable(2, async {
+        time::pause();
+        let (listener, addr) = listen().await;
+        let stream = Io::new(TcpStream::connect_addr(addr).await?);
+        let serving = spawn(serve(listener, hello()));
+        let (mut client, connection) = http2::handshake(Executor::new(), stream).await?;
+        let connection = spawn(connection);
+        for _ in 0..2 {
+            let request = Request::get(format!("http://{addr}/")).body(Empty::<Bytes>::new())?;
+            let response = client.send_request(request).await?;
+            assert_eq!(response.into_body().collect().await?.to_bytes(), "hello");
+            sleep(3_600 * SECOND).await;
+        }
+        assert!(!connection.is_finished());
+        serving.abort();
+        Ok(())
+    })
 }
 
 /// Without waiting: the clock of the test is stopped, and does not move.

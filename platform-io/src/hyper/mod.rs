@@ -107,7 +107,7 @@ mod timer;
 pub use self::{
     connector::{ConnectInfo, Connector, client, client_builder},
     opening::Opening,
-    server::{ServeOptions, serve, serve_until, serve_with},
+    server::{HTTP2_PING_TIMEOUT, ServeOptions, serve, serve_until, serve_with},
 };
 pub use self::{
     executor::Executor,

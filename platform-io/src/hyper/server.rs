@@ -17,7 +17,6 @@ use hyper_util::{
     server::{conn::auto, graceful::GracefulShutdown},
     service::TowerToHyperService,
 };
-use rustix::net::sockopt::set_tcp_nodelay;
 use tower_service::Service;
 
 use super::{Executor, Opening, Timer};
@@ -34,14 +33,17 @@ use crate::net::TcpListener;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServeOptions {
     head_timeout: Option<Duration>,
+    http2_keep_alive: Option<Duration>,
 }
 
 impl ServeOptions {
-    /// The defaults: a head within 30 seconds, which is hyper's own default.
+    /// The defaults: a head within 30 seconds, which is hyper's own default; a client of HTTP/2 that is silent for 30 seconds is asked
+    /// whether it is there.
     ///
     /// Example: [`ServeOptions`].
     pub const fn new() -> Self {
-        Self { head_timeout: Some(Duration::from_secs(30)) }
+        const LIMIT: Option<Duration> = Some(Duration::from_secs(30));
+        Self { head_timeout: LIMIT, http2_keep_alive: LIMIT }
     }
 
     /// How long a client may take to show which version of HTTP it speaks ([`Opening`]), and then for the head of each HTTP/1 request, the
@@ -53,7 +55,31 @@ impl ServeOptions {
         self.head_timeout = limit;
         self
     }
+
+    /// How long a client of HTTP/2 may be silent until the server sends it a ping (default: 30 seconds). A connection whose client does not
+    /// answer within [`HTTP2_PING_TIMEOUT`] is closed: the client has died, or its network has, and TCP has not said so. `None`: such a
+    /// connection stays, and [`serve_until`] waits for it.
+    ///
+    /// Example: [`HTTP2_PING_TIMEOUT`].
+    pub const fn http2_keep_alive(mut self, silence: Option<Duration>) -> Self {
+        self.http2_keep_alive = silence;
+        self
+    }
 }
+
+/// How long a client of HTTP/2 may take to answer a ping, which is hyper's own default:
+/// [`http2_keep_alive`](ServeOptions::http2_keep_alive).
+///
+/// ```
+/// use core::time::Duration;
+/// use filch_io::hyper::{HTTP2_PING_TIMEOUT, ServeOptions};
+/// // A client that is gone is known to be within half a minute.
+/// const SILENCE: Duration = Duration::from_secs(10);
+/// const WATCHFUL: ServeOptions = ServeOptions::new().http2_keep_alive(Some(SILENCE));
+/// assert_eq!(SILENCE + HTTP2_PING_TIMEOUT, Duration::from_secs(30));
+/// # assert_ne!(WATCHFUL, ServeOptions::default());
+/// ```
+pub const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Default for ServeOptions {
     fn default() -> Self {
@@ -100,7 +126,8 @@ where
 ///
 /// Each connection is a task of the current runtime, and so is each request of HTTP/2. A connection sends small writes at once
 /// (`TCP_NODELAY`), and may be upgraded (WebSockets). It is closed if its client has not shown within 30 seconds which version of HTTP it
-/// speaks, and if the head of its next HTTP/1 request is not complete within 30 seconds: [`serve_with`] sets another limit.
+/// speaks, if the head of its next HTTP/1 request is not complete within 30 seconds, and if a client of HTTP/2 is silent for 30 seconds and
+/// then does not answer a ping: [`serve_with`] sets other limits.
 ///
 /// At the end a connection whose client has shown no version, and an idle one of HTTP/1, is closed at once; a client's request that is under
 /// way to it is then lost, and clients repeat it. `examples/httpd` waits for it.
@@ -182,17 +209,20 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    // Its connections inherit it.
-    set_tcp_nodelay(&listener, true)?;
     let service = TowerToHyperService::new(service);
     let mut http = auto::Builder::new(Executor::new());
     http.http1().timer(Timer::new()).header_read_timeout(options.head_timeout);
-    http.http2().timer(Timer::new());
+    http.http2()
+        .timer(Timer::new())
+        .keep_alive_interval(options.http2_keep_alive)
+        .keep_alive_timeout(HTTP2_PING_TIMEOUT);
     let connections = GracefulShutdown::new();
     let mut stop = pin!(stop);
     let mut incoming = listener.incoming();
     while let Either::Right((accepted, _)) = select(stop.as_mut(), pin!(incoming.next())).await {
         let (stream, _) = accepted?;
+        // By the listener it would not be that of connections which came before. A client that has gone is seen by its connection.
+        let _ = stream.set_nodelay(true);
         let stream = match options.head_timeout {
             Some(limit) => Opening::new(stream, limit),
             None => Opening::unlimited(stream),
