@@ -124,16 +124,23 @@ fn a_stopped_clock_does_not_stop_a_dump() {
     filch_test_support::alone("a_stopped_clock_does_not_stop_a_dump", || {
         let runtime = Runtime::builder().workers(1).build_pausable().unwrap();
         let (tell, told) = mpsc::channel::<()>();
-        let (begins, begun) = mpsc::channel::<()>();
+        let (begins, begun) = mpsc::channel();
         runtime.block_on(async { filch_std::time::pause() });
-        let sleeps = runtime.spawn(async {
-            filch_std::sleep(Duration::from_secs(3_600)).await;
-        });
         let stuck = runtime.spawn(async move {
-            begins.send(()).unwrap();
+            let polls = Flag::new();
+            let sleeps = filch_std::spawn({
+                let polls = polls.clone();
+                async move {
+                    polls.set();
+                    sleep(Duration::from_secs(3_600)).await;
+                }
+            });
+            // From here on there is always a task to run, or the clock would move.
+            polls.wait().await;
+            begins.send(sleeps).unwrap();
             told.recv().unwrap();
         });
-        begun.recv().unwrap();
+        let sleeps = begun.recv().unwrap();
         let dump = runtime.handle().dump_tasks(Duration::from_millis(20));
         let dump = runtime.block_on(dump).unwrap();
         assert!(!find(&dump, stuck.id()).waiting);
