@@ -3,9 +3,14 @@
 mod fs_common;
 mod os_common;
 
-use core::pin::pin;
+use core::{
+    pin::pin,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+};
+use std::{sync::Arc, thread};
 
 use filch_linux::fs::{self, File};
+use filch_test_support::until;
 use fs_common::{builder, ways};
 use futures::executor::block_on;
 use os_common::{once, watchdog};
@@ -15,7 +20,16 @@ use os_common::{once, watchdog};
 fn a_child_has_files_of_its_own() {
     let _watchdog = watchdog();
     for way in ways() {
-        let runtime = builder(way).build().unwrap();
+        // A thread that is just starting holds a lock of the standard library, which a child would find locked for ever.
+        let started = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::clone(&started);
+        let starts = move || {
+            let worker =
+                thread::current().name().is_some_and(|name| ["filch-0", "filch-1"].contains(&name));
+            counts.fetch_add(usize::from(worker), SeqCst);
+        };
+        let runtime = builder(way).on_thread_start(starts).build().unwrap();
+        until(|| started.load(SeqCst) == 2);
         let file = runtime.block_on(File::open("/proc/self/exe")).unwrap();
         let mut flying = Box::pin(file.read_at(vec![0; 4 << 20], 0));
         drop(block_on(once(flying.as_mut())));
