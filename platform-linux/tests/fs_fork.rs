@@ -3,11 +3,7 @@
 mod fs_common;
 mod os_common;
 
-use core::{
-    pin::pin,
-    sync::atomic::{AtomicUsize, Ordering::SeqCst},
-};
-use std::{sync::Arc, thread};
+use core::pin::pin;
 
 use filch_linux::fs::{self, File};
 use filch_test_support::until;
@@ -21,15 +17,9 @@ fn a_child_has_files_of_its_own() {
     let _watchdog = watchdog();
     for way in ways() {
         // A thread that is just starting holds a lock of the standard library, which a child would find locked for ever.
-        let started = Arc::new(AtomicUsize::new(0));
-        let counts = Arc::clone(&started);
-        let starts = move || {
-            let worker =
-                thread::current().name().is_some_and(|name| ["filch-0", "filch-1"].contains(&name));
-            counts.fetch_add(usize::from(worker), SeqCst);
-        };
-        let runtime = builder(way).on_thread_start(starts).build().unwrap();
-        until(|| started.load(SeqCst) == 2);
+        let runtime = builder(way).build().unwrap();
+        let metrics = || runtime.handle().metrics();
+        until(|| metrics().workers().filter(|(_, worker)| worker.online).count() == 2);
         let file = runtime.block_on(File::open("/proc/self/exe")).unwrap();
         let mut flying = Box::pin(file.read_at(vec![0; 4 << 20], 0));
         drop(block_on(once(flying.as_mut())));

@@ -115,6 +115,8 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
     let rt = runtime(2);
     assert_eq!(rt.spawn(async { 1 }).join().unwrap(), 1);
     let handle = *rt.handle();
+    // A thread that is just starting holds a lock of the standard library, which a child would find locked for ever.
+    until(|| handle.metrics().workers().filter(|(_, worker)| worker.online).count() == 2);
     // In the child, an alarm ends a hang.
     let alarm = || {
         // SAFETY: only sets a timer.

@@ -91,16 +91,13 @@ impl Blackhole {
 pub(crate) fn under_way_to(addr: SocketAddr) -> usize {
     let to = format!(":{:04X}", addr.port());
     let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
-    let fields = |line: &str| {
-        let mut fields = line.split_whitespace().skip(1).map(str::to_owned);
-        Some((fields.next()?, fields.next()?, fields.next()?))
-    };
-    // State 02 is SYN_SENT.
-    let connecting = table
-        .lines()
-        .filter_map(fields)
-        .filter(|(_, peer, state)| peer.ends_with(&to) && state == "02");
-    connecting.map(|(own, ..)| own).collect::<HashSet<_>>().len()
+    let connecting = table.lines().filter_map(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (own, peer, state) = (fields.next()?, fields.next()?, fields.next()?);
+        // State 02 is SYN_SENT.
+        (peer.ends_with(&to) && state == "02").then_some(own)
+    });
+    connecting.collect::<HashSet<_>>().len()
 }
 
 /// An address without a listener. The socket keeps it reserved.
