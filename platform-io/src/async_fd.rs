@@ -117,7 +117,8 @@ impl<T: AsFd> Async<T> {
     }
 
     /// As [`from_nonblocking`](Self::from_nonblocking), with that runtime in place of the current one, and events for writes from
-    /// the beginning. The object begins as readable and writable, or, if it is not `ready`, as neither.
+    /// the beginning. The object begins as readable and writable, or, if it is not `ready`, as neither: its first events may come
+    /// before this returns, and an event for one direction may be told as one for both.
     ///
     /// # Errors
     /// Those of [`from_nonblocking`](Self::from_nonblocking).
@@ -130,11 +131,11 @@ impl<T: AsFd> Async<T> {
     /// stream.set_nonblocking(true)?;
     /// // From outside of the runtime.
     /// let stream = Async::register_on(runtime.handle(), stream, false)?;
-    /// assert!(!stream.readiness().ready.contains(Ready::READABLE));
     /// peer.write_all(b"!")?;
     /// runtime.block_on(async {
     ///     let event = stream.wait_ready(Ready::READABLE).await?;
     ///     core::future::poll_fn(|cx| stream.poll_wait_ready(cx, Direction::Read)).await?;
+    ///     assert!(stream.readiness().ready.contains(Ready::READABLE));
     ///     assert_eq!(stream.get_ref().read(&mut [0; 8])?, 1);
     ///     assert!(stream.get_ref().read(&mut [0; 8]).is_err());
     ///     stream.clear(event) // the read would have blocked
