@@ -308,6 +308,9 @@ fn the_second_ctrl_c_ends_the_program_if_it_is_to() {
         std::io::stdout().flush().unwrap();
     };
     if part().is_some() {
+        // A shell's script starts what runs in the background with this signal ignored.
+        // SAFETY: no handler.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         return run(1, async {
             restore(SignalKind::interrupt()).unwrap();
             let mut waiting = pin!(ctrl_c());
