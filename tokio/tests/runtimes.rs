@@ -1,19 +1,27 @@
 //! What programs rely on: where tasks run, what cancels them, what blocks. tokio's own tests are run by `tokio/check.sh`.
 
-use core::time::Duration;
+use core::{
+    sync::atomic::{AtomicBool, Ordering},
+    task::Context,
+    time::Duration,
+};
 use std::{
     io::{Read, Write},
+    os::unix::net,
     process::Stdio,
     sync::{Arc, Barrier, mpsc},
+    task::Wake,
     thread,
+    time::Instant,
 };
 
 use filch_test_support::{Drops, watchdog};
 use filch_tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncReadExt, AsyncWriteExt, unix::AsyncFd},
     net::{TcpListener, TcpStream, UnixStream},
     process,
     runtime::{Builder, Handle, LocalOptions, Runtime, RuntimeFlavor},
+    select,
     sync::oneshot,
     task, time,
 };
@@ -164,6 +172,66 @@ fn a_stopped_clock_moves_when_nothing_is_runnable() {
         assert_eq!(begin.elapsed(), Duration::from_secs(86_400));
         let late = time::timeout(Duration::from_secs(1), core::future::pending::<()>());
         assert!(late.await.is_err());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        for _ in 0..100 {
+            assert!(time::timeout(Duration::from_secs(1), listener.accept()).await.is_err());
+        }
+    });
+}
+
+/// Runs a closure when it is woken.
+struct OnWake<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for OnWake<F> {
+    fn wake(self: Arc<Self>) {
+        self.0();
+    }
+}
+
+/// A registered stream, whose wait for a read calls the closure; and its peer.
+fn woken(call: impl Fn() + Send + Sync + 'static) -> (AsyncFd<net::UnixStream>, net::UnixStream) {
+    let (stream, peer) = net::UnixStream::pair().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let stream = AsyncFd::new(stream).unwrap();
+    let waker = Arc::new(OnWake(call)).into();
+    assert!(stream.poll_read_ready(&mut Context::from_waker(&waker)).is_pending());
+    (stream, peer)
+}
+
+#[test]
+fn a_stopped_clock_waits_for_events_that_the_reactor_has_still_to_deliver() {
+    let _watchdog = watchdog();
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let moved = Arc::new(AtomicBool::new(false));
+    runtime.block_on(async {
+        let begin = time::Instant::now();
+        // The reactor hears of the last two streams at once, and the waker of the first of these holds it up.
+        let looks = Arc::clone(&moved);
+        let (_slow, mut wakes_slowly) = woken(move || {
+            let begin = Instant::now();
+            while !looks.load(Ordering::Relaxed) && begin.elapsed() < Duration::from_millis(100) {
+                thread::yield_now();
+            }
+        });
+        let (awaited, mut wakes) = woken(|| {});
+        let (meets, goes_on) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+        let gate = (Arc::clone(&meets), Arc::clone(&goes_on));
+        let (_first, mut stops) = woken(move || {
+            gate.0.wait();
+            gate.1.wait();
+        });
+        stops.write_all(b"!").unwrap();
+        meets.wait();
+        wakes_slowly.write_all(b"!").unwrap();
+        wakes.write_all(b"!").unwrap();
+        goes_on.wait();
+        select! {
+            biased;
+            () = time::sleep(Duration::from_secs(1)) => moved.store(true, Ordering::Relaxed),
+            event = awaited.readable() => drop(event.unwrap()),
+        }
+        assert!(!moved.load(Ordering::Relaxed));
+        assert_eq!(begin.elapsed(), Duration::ZERO);
     });
 }
 

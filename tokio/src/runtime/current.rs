@@ -25,7 +25,7 @@ type SendTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// How many tasks are polled before the clock is read and the root future looked at, unless the builder sets another number.
 pub(crate) const INTERVAL: u32 = 61;
 
-/// How long a stopped clock waits for I/O that may be in transit before it moves.
+/// How long a stopped clock waits for an event that has arrived before it looks again.
 const GRACE: Duration = Duration::from_millis(1);
 
 /// The tasks, and which thread drives them.
@@ -209,16 +209,8 @@ impl<'a> Driver<'a> {
                 signal.wait(None);
                 return;
             };
-            // What has arrived comes before a timer.
-            while inner.has_io() {
-                signal.wait(Some(GRACE));
-                if signal.take() {
-                    return;
-                }
-                let linux = handle.filch().host::<filch_linux::Linux>();
-                if !linux.is_some_and(filch_linux::Host::has_io) {
-                    break;
-                }
+            if inner.has_io() && self.hear(handle, signal) {
+                return;
             }
             if clock.advances() && self.scheduler.queue.is_empty() {
                 clock.move_to(deadline);
@@ -231,6 +223,39 @@ impl<'a> Driver<'a> {
             signal.wait(next.map(|deadline| deadline.saturating_duration_since(now)));
         }
         clock.fire();
+    }
+
+    /// Waits until all events that have arrived are delivered: they come before a timer of a stopped clock. True if something was
+    /// woken meanwhile.
+    fn hear(&self, handle: &Handle, signal: &Signal) -> bool {
+        loop {
+            let linux = handle.filch().host::<filch_linux::Linux>();
+            let has_io = linux.is_some_and(filch_linux::Host::has_io);
+            // The reactor delivers what it has heard before it polls a task.
+            let Ok(mut turn) = handle.filch().try_spawn(async {}) else { return false };
+            let over = Signal::new();
+            let waker = Waker::from(Arc::clone(&over));
+            loop {
+                // A wake from here on ends the wait.
+                over.take();
+                if Pin::new(&mut turn).poll(&mut Context::from_waker(&waker)).is_ready() {
+                    break;
+                }
+                if signal.take() {
+                    return true;
+                }
+                signal.wait(None);
+            }
+            if has_io {
+                signal.wait(Some(GRACE));
+            }
+            if signal.take() {
+                return true;
+            }
+            if !has_io {
+                return false;
+            }
+        }
     }
 }
 

@@ -283,7 +283,7 @@ fn expect(action: &str) -> Handle {
 /// Stops the clock of the current-thread runtime that the thread is in, for tests.
 ///
 /// From then on it moves by [`advance`], and when nothing is runnable: then to the next deadline at once. It does not move by itself
-/// while a closure of `spawn_blocking` runs. If files are registered, it waits a moment for I/O in transit.
+/// while a closure of `spawn_blocking` runs. What files have become ready for comes before it moves.
 ///
 /// # Panics
 /// If it stands still; if the thread is in no runtime, or in one with workers.
