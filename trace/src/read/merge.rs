@@ -12,7 +12,7 @@ use super::{Entry, Lane, Trace, What};
 const SLACK: u64 = 5_000_000;
 /// Entries with one time, at most, among which the one is looked for that has another.
 const ONE_TIME: usize = 256;
-/// Wakes of one task that are looked at for one of another ring.
+/// Records of one task that are looked at for one of another ring.
 const LOOKED_AT: usize = 4;
 
 /// A record, and the ring that it was in.
@@ -32,18 +32,28 @@ struct Ring {
     next: usize,
     /// What is taken later happened no earlier.
     floor: u64,
-    /// The next entry has waited for its wake.
+    /// The next entry has waited for what comes before it.
     waited: bool,
 }
 
-/// A spawn or a wake to come: ring, entry, time.
-type Wakes = HashMap<u64, VecDeque<(usize, usize, u64)>>;
+/// A record to come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Record {
+    time: u64,
+    task: u64,
+    ring: usize,
+    entry: usize,
+}
 
-/// What all rings have, in the order of the times, with one exception: a poll comes after the wake that leads to it. Where it is recorded as
-/// somewhat earlier, its time is that of the wake.
+/// Records to come, by task, in the order of their times.
+struct Coming(HashMap<u64, VecDeque<Record>>);
+
+/// What all rings have, in the order of the times, with two exceptions: a poll comes after the wake that leads to it, and a wake after the
+/// poll that the one before it has led to. What is recorded as somewhat earlier has the time of that.
 pub(super) fn steps(trace: &Trace) -> Vec<Step> {
     let mut rings: Vec<Ring> = trace.lanes.iter().map(Ring::new).collect();
-    let mut wakes = wakes(&rings);
+    let mut wakes = Coming::new(&rings, readied);
+    let mut polls = Coming::new(&rings, polled);
     let complete_since = trace.lanes.iter().zip(&rings).filter_map(since).max().unwrap_or(0);
     let first = |(i, ring): (usize, &Ring)| Some(Reverse((ring.entries.first()?.time, false, i)));
     let mut heap: BinaryHeap<_> = rings.iter().enumerate().filter_map(first).collect();
@@ -51,18 +61,27 @@ pub(super) fn steps(trace: &Trace) -> Vec<Step> {
     let mut steps = Vec::new();
     while let Some(Reverse((_, _, i))) = heap.pop() {
         let Entry { time, what } = rings[i].entries[rings[i].next];
+        let before = match what {
+            What::PollStart { task } if !ready.contains(&task) => {
+                wakes.first(&rings, task, |it| it.ring != i && it.time >= time)
+            }
+            What::Wake { task } if ready.contains(&task) => {
+                polls.first(&rings, task, |it| it.ring != i && it.time >= time)
+            }
+            What::Wake { task } => overtaken(&mut wakes, &mut polls, &rings, i, task),
+            _ => None,
+        };
+        let is_close = |before: &u64| time >= complete_since && *before <= rings[i].latest(0);
+        if let Some(before) =
+            before.map(|before| before.time).filter(|before| !rings[i].waited && is_close(before))
+        {
+            (rings[i].waited, rings[i].floor) = (true, rings[i].floor.max(before));
+            heap.push(Reverse((rings[i].floor, true, i)));
+            continue;
+        }
         match what {
             What::Spawn { task, .. } | What::Wake { task } => drop(ready.insert(task)),
-            What::PollStart { task } if !ready.remove(&task) && !rings[i].waited => {
-                let wake = coming(&mut wakes, &rings, i, task);
-                let latest = || rings[i].latest().min(time.saturating_add(SLACK));
-                if let Some(wake) = wake.filter(|wake| time >= complete_since && *wake <= latest())
-                {
-                    (rings[i].waited, rings[i].floor) = (true, rings[i].floor.max(wake));
-                    heap.push(Reverse((rings[i].floor, true, i)));
-                    continue;
-                }
-            }
+            What::PollStart { task } => drop(ready.remove(&task)),
             _ => {}
         }
         let ring = &mut rings[i];
@@ -83,12 +102,13 @@ impl Ring {
         Self { worker: lane.worker, entries, next: 0, floor: 0, waited: false }
     }
 
-    /// When the next entry happened at the latest: then the clock was read for a later one.
-    fn latest(&self) -> u64 {
-        let rest = self.entries.get(self.next..).unwrap_or_default();
+    /// When an entry happened at the latest, so many after the next: then the clock was read for a later one.
+    fn latest(&self, after: usize) -> u64 {
+        let rest = self.entries.get(self.next + after..).unwrap_or_default();
         let Some(own) = rest.first() else { return u64::MAX };
         let mut later = rest.iter().take(ONE_TIME).map(|entry| entry.time);
-        later.find(|time| *time != own.time).unwrap_or(u64::MAX)
+        let latest = later.find(|time| *time != own.time).unwrap_or(u64::MAX);
+        latest.min(own.time.saturating_add(SLACK))
     }
 }
 
@@ -98,31 +118,75 @@ fn since((lane, ring): (&Lane, &Ring)) -> Option<u64> {
     Some(first.time)
 }
 
-fn wakes(rings: &[Ring]) -> Wakes {
-    let mut all = Vec::new();
-    for (i, ring) in rings.iter().enumerate() {
-        for (j, entry) in ring.entries.iter().enumerate() {
-            if let What::Spawn { task, .. } | What::Wake { task } = entry.what {
-                all.push((entry.time, task, i, j));
-            }
-        }
+/// The task that becomes ready.
+fn readied(what: What) -> Option<u64> {
+    match what {
+        What::Spawn { task, .. } | What::Wake { task } => Some(task),
+        _ => None,
     }
-    all.sort_unstable();
-    let mut wakes = Wakes::new();
-    for (time, task, i, j) in all {
-        wakes.entry(task).or_default().push_back((i, j, time));
-    }
-    wakes
 }
 
-/// The time of the task's first wake to come that is in another ring than this.
-fn coming(wakes: &mut Wakes, rings: &[Ring], ring: usize, task: u64) -> Option<u64> {
-    let wakes = wakes.get_mut(&task)?;
-    let is_taken = |(i, j, _): &(usize, usize, u64)| *j < rings[*i].next;
-    while wakes.front().is_some_and(is_taken) {
-        wakes.pop_front();
+/// The task of which a poll begins.
+fn polled(what: What) -> Option<u64> {
+    match what {
+        What::PollStart { task } => Some(task),
+        _ => None,
     }
-    let own = rings[ring].entries[rings[ring].next].time;
-    let mut others = wakes.iter().take(LOOKED_AT).filter(|wake| wake.0 != ring && !is_taken(wake));
-    others.find(|wake| wake.2 >= own).map(|wake| wake.2)
+}
+
+impl Coming {
+    /// The records of which `task_of` names a task.
+    fn new(rings: &[Ring], task_of: fn(What) -> Option<u64>) -> Self {
+        let mut all = Vec::new();
+        for (ring, Ring { entries, .. }) in rings.iter().enumerate() {
+            for (entry, Entry { time, what }) in entries.iter().enumerate() {
+                if let Some(task) = task_of(*what) {
+                    all.push(Record { time: *time, task, ring, entry });
+                }
+            }
+        }
+        all.sort_unstable();
+        let mut coming = HashMap::<_, VecDeque<_>>::new();
+        for record in all {
+            coming.entry(record.task).or_default().push_back(record);
+        }
+        Self(coming)
+    }
+
+    /// The task's first record that has not been taken, and is such a one.
+    fn first(
+        &mut self,
+        rings: &[Ring],
+        task: u64,
+        is_such: impl Fn(&Record) -> bool,
+    ) -> Option<Record> {
+        let records = self.0.get_mut(&task)?;
+        let is_taken = |it: &Record| it.entry < rings[it.ring].next;
+        while records.front().is_some_and(is_taken) {
+            records.pop_front();
+        }
+        records.iter().take(LOOKED_AT).find(|it| !is_taken(it) && is_such(it)).copied()
+    }
+}
+
+/// Of a wake, which is the next of ring `i`, the poll in another ring that comes before it all the same: another wake led to that, which can be
+/// no later than any poll that this one may lead to.
+fn overtaken(
+    wakes: &mut Coming,
+    polls: &mut Coming,
+    rings: &[Ring],
+    i: usize,
+    task: u64,
+) -> Option<Record> {
+    let other = wakes.first(rings, task, |it| it.ring != i)?;
+    if other.time > rings[i].latest(0) {
+        return None;
+    }
+    let ring = &rings[other.ring];
+    let is_after = |it: &Record| it.ring == other.ring && it.entry > other.entry;
+    let between = polls.first(rings, task, |it| !is_after(it));
+    if between.is_some_and(|it| it.time <= ring.latest(other.entry - ring.next)) {
+        return None;
+    }
+    polls.first(rings, task, is_after)
 }

@@ -157,6 +157,32 @@ fn a_poll_comes_after_its_wake() {
     assert_eq!((story.waits[0].on, story.waits[0].end), (Some(0), Some(1_500)));
 }
 
+/// The waits of a task that two workers wake and poll, with the times of wake, poll and its end on each.
+fn waits(times: [[u64; 3]; 2]) -> Vec<(Option<u16>, u64, Option<u64>)> {
+    let recorder = recorder(64);
+    for (i, [wake, start, end]) in (0..).zip(times) {
+        recorder.record(worker(i), Event::Wake(16), || wake);
+        recorder.record(worker(i), Event::PollStart(16), || start);
+        recorder.record(worker(i), Event::PollEnd(16), || end);
+    }
+    let story = Trace::read(&dump(&recorder, 1_000)).unwrap().story();
+    assert!(story.waits.iter().all(|wait| !wait.lost));
+    assert!(story.polls.iter().zip(0..).all(|(poll, wait)| poll.wait == Some(wait)));
+    story.waits.iter().map(|wait| (wait.on, wait.start, wait.end)).collect()
+}
+
+#[test]
+fn a_wake_comes_after_the_poll_that_the_last_one_led_to() {
+    // The later wake is early, or the earlier one is the later one.
+    let early = waits([[10, 20, 25], [15, 40, 45]]);
+    assert_eq!(early, [(Some(0), 10, Some(20)), (Some(1), 20, Some(40))]);
+    let overtaken = waits([[10, 80, 100], [12, 15, 20]]);
+    assert_eq!(overtaken, [(Some(1), 12, Some(15)), (Some(0), 15, Some(80))]);
+    // Both orders are possible.
+    let either = waits([[10, 30, 35], [12, 40, 45]]);
+    assert_eq!(either, [(Some(0), 10, Some(30)), (Some(1), 30, Some(40))]);
+}
+
 #[test]
 fn a_poll_of_which_the_end_is_lost_is_not_under_way() {
     let recorder = recorder(64);
