@@ -66,8 +66,11 @@ fn events_waits_and_sources_add_up() {
     // One for each byte; the first may come before the source is registered. One more says that it can be written to, one that its peer is gone.
     assert!((9..=12).contains(&between.events), "{between:?}");
     assert!(between.waits >= 9 && between.waits >= between.looks + between.timed, "{between:?}");
-    // The spawn woke the worker.
-    assert!(between.alarms >= 1, "{between:?}");
+    // A spawn wakes the worker, which may have been about to sleep, and then only looked.
+    until(|| {
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+        io(&runtime).since(&before).alarms >= 1
+    });
 }
 
 #[test]
