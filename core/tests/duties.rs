@@ -10,15 +10,13 @@ use core::{
     task::{Context, Poll, Waker},
     time::Duration,
 };
-use std::{
-    sync::{Arc, Mutex},
-    task::Wake,
-};
+use std::sync::{Arc, Mutex};
 
 use common::{
     Sim, Sleeps, ThreadExecutor, id, parked, pool, quiet, shared, stop, threads, until, watchdog,
 };
 use filch::{BuildError, Config, Platform as _, Step, yield_now};
+use filch_test_support::on_wake;
 
 /// An executor of two workers on threads of their own.
 fn pair() -> &'static ThreadExecutor {
@@ -89,19 +87,6 @@ fn a_worker_that_is_idle_listens() {
     stop(pair());
 }
 
-/// A waker of the test's own.
-struct Call<F>(F);
-
-impl<F: Fn() + Send + Sync> Wake for Call<F> {
-    fn wake(self: Arc<Self>) {
-        (self.0)();
-    }
-}
-
-fn call(f: impl Fn() + Send + Sync + 'static) -> Waker {
-    Arc::new(Call(f)).into()
-}
-
 /// On worker 0: a poll that pushes two tasks when `go` is set, and ends when one of them has run elsewhere.
 fn pushes(executor: &'static ThreadExecutor, go: &Arc<AtomicBool>, ran: &Arc<AtomicUsize>) {
     let (go, ran) = (Arc::clone(go), Arc::clone(ran));
@@ -137,7 +122,7 @@ fn a_waker_of_a_timer_runs_outside_of_the_search() {
     let mut sleep = pin!(executor.sleep(Duration::from_millis(1)));
     // Worker 2 must be woken for what worker 0 pushes now, because this worker is in user code.
     let wakes = Arc::clone(&ran);
-    let waker = call(move || {
+    let waker = on_wake(move || {
         go.store(true, SeqCst);
         until(|| wakes.load(SeqCst) > 0);
     });
@@ -161,7 +146,7 @@ fn a_worker_that_waits_for_a_stolen_job_is_no_searcher() {
     let mut sleep = pin!(executor.sleep(Duration::from_millis(1)));
     // A waker that is called after a search for tasks.
     let pushed = Arc::clone(&ran);
-    let waker = call(move || {
+    let waker = on_wake(move || {
         let stolen = AtomicBool::new(false);
         let run = executor.fork(|fork| {
             let a = |fork: filch::Fork<'_>| until_stolen(fork, &stolen);
@@ -225,7 +210,7 @@ fn in_a_batch(f: impl Fn(&'static ThreadExecutor) + Send + Sync + 'static) {
     until(|| executor.platform().sleeps(1) != Sleeps::Awake);
     let called = Arc::new(AtomicBool::new(false));
     let calls = Arc::clone(&called);
-    let waker = call(move || {
+    let waker = on_wake(move || {
         f(executor);
         calls.store(true, SeqCst);
     });
@@ -283,7 +268,7 @@ fn a_step_in_a_waker_is_nested() {
     let injected = Arc::new(AtomicUsize::new(usize::MAX));
     let outside = Arc::clone(&injected);
     let memory = pool();
-    let waker = call(move || {
+    let waker = on_wake(move || {
         for _ in 0..3 {
             let count = Arc::clone(&count);
             let task = async move {

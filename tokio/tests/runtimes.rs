@@ -10,12 +10,11 @@ use std::{
     os::unix::net,
     process::Stdio,
     sync::{Arc, Barrier, mpsc},
-    task::Wake,
     thread,
     time::Instant,
 };
 
-use filch_test_support::{Drops, watchdog};
+use filch_test_support::{Drops, on_wake, watchdog};
 use filch_tokio::{
     io::{AsyncReadExt, AsyncWriteExt, unix::AsyncFd},
     net::{TcpListener, TcpStream, UnixStream},
@@ -179,22 +178,12 @@ fn a_stopped_clock_moves_when_nothing_is_runnable() {
     });
 }
 
-/// Runs a closure when it is woken.
-struct OnWake<F>(F);
-
-impl<F: Fn() + Send + Sync> Wake for OnWake<F> {
-    fn wake(self: Arc<Self>) {
-        self.0();
-    }
-}
-
 /// A registered stream, whose wait for a read calls the closure; and its peer.
 fn woken(call: impl Fn() + Send + Sync + 'static) -> (AsyncFd<net::UnixStream>, net::UnixStream) {
     let (stream, peer) = net::UnixStream::pair().unwrap();
     stream.set_nonblocking(true).unwrap();
     let stream = AsyncFd::new(stream).unwrap();
-    let waker = Arc::new(OnWake(call)).into();
-    assert!(stream.poll_read_ready(&mut Context::from_waker(&waker)).is_pending());
+    assert!(stream.poll_read_ready(&mut Context::from_waker(&on_wake(call))).is_pending());
     (stream, peer)
 }
 

@@ -8,11 +8,13 @@ mod flag;
 use core::{
     any::Any,
     sync::atomic::{AtomicUsize, Ordering},
+    task::Waker,
     time::Duration,
 };
 use std::{
     env, process,
     sync::{Arc, mpsc},
+    task::Wake,
     thread,
 };
 
@@ -79,6 +81,19 @@ pub fn until(condition: impl Fn() -> bool) {
     while !condition() {
         thread::yield_now();
     }
+}
+
+struct Call<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for Call<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+/// A waker of the test's own, which calls the closure.
+pub fn on_wake(f: impl Fn() + Send + Sync + 'static) -> Waker {
+    Arc::new(Call(f)).into()
 }
 
 /// The message of a panic's payload.
