@@ -61,21 +61,22 @@ pub(super) fn steps(trace: &Trace) -> Vec<Step> {
     let mut steps = Vec::new();
     while let Some(Reverse((_, _, i))) = heap.pop() {
         let Entry { time, what } = rings[i].entries[rings[i].next];
+        let elsewhere = |it: &Record| it.ring != i && it.time >= time;
         let before = match what {
             What::PollStart { task } if !ready.contains(&task) => {
-                wakes.first(&rings, task, |it| it.ring != i && it.time >= time)
+                wakes.first(&rings, task, elsewhere)
             }
-            What::Wake { task } if ready.contains(&task) => {
-                polls.first(&rings, task, |it| it.ring != i && it.time >= time)
-            }
+            What::Wake { task } if ready.contains(&task) => polls.first(&rings, task, elsewhere),
             What::Wake { task } => overtaken(&mut wakes, &mut polls, &rings, i, task),
             _ => None,
         };
-        let is_close = |before: &u64| time >= complete_since && *before <= rings[i].latest(0);
-        if let Some(before) =
-            before.map(|before| before.time).filter(|before| !rings[i].waited && is_close(before))
-        {
-            (rings[i].waited, rings[i].floor) = (true, rings[i].floor.max(before));
+        let waits_for = |before: &Record| {
+            !rings[i].waited
+                && time >= complete_since
+                && before.time <= rings[i].latest(rings[i].next)
+        };
+        if let Some(before) = before.filter(waits_for) {
+            (rings[i].waited, rings[i].floor) = (true, rings[i].floor.max(before.time));
             heap.push(Reverse((rings[i].floor, true, i)));
             continue;
         }
@@ -102,9 +103,9 @@ impl Ring {
         Self { worker: lane.worker, entries, next: 0, floor: 0, waited: false }
     }
 
-    /// When an entry happened at the latest, so many after the next: then the clock was read for a later one.
-    fn latest(&self, after: usize) -> u64 {
-        let rest = self.entries.get(self.next + after..).unwrap_or_default();
+    /// When an entry happened at the latest: then the clock was read for a later one.
+    fn latest(&self, entry: usize) -> u64 {
+        let rest = self.entries.get(entry..).unwrap_or_default();
         let Some(own) = rest.first() else { return u64::MAX };
         let mut later = rest.iter().take(ONE_TIME).map(|entry| entry.time);
         let latest = later.find(|time| *time != own.time).unwrap_or(u64::MAX);
@@ -179,13 +180,12 @@ fn overtaken(
     task: u64,
 ) -> Option<Record> {
     let other = wakes.first(rings, task, |it| it.ring != i)?;
-    if other.time > rings[i].latest(0) {
+    if other.time > rings[i].latest(rings[i].next) {
         return None;
     }
-    let ring = &rings[other.ring];
     let is_after = |it: &Record| it.ring == other.ring && it.entry > other.entry;
     let between = polls.first(rings, task, |it| !is_after(it));
-    if between.is_some_and(|it| it.time <= ring.latest(other.entry - ring.next)) {
+    if between.is_some_and(|it| it.time <= rings[other.ring].latest(other.entry)) {
         return None;
     }
     polls.first(rings, task, is_after)
