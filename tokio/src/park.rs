@@ -1,7 +1,9 @@
 //! A thread that waits, and the waker that ends the wait.
 
 use core::{
+    pin::Pin,
     sync::atomic::{AtomicBool, Ordering},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 use std::{
@@ -38,6 +40,25 @@ impl Signal {
         match longest {
             Some(longest) => thread::park_timeout(longest),
             None => thread::park(),
+        }
+    }
+
+    /// Waits for the future's output; none if it is woken before, which takes that wake.
+    pub(crate) fn wait_for<F: Future + Unpin>(&self, mut future: F) -> Option<F::Output> {
+        let over = Self::new();
+        let waker = Waker::from(Arc::clone(&over));
+        loop {
+            // A wake from here on ends the wait.
+            over.take();
+            if let Poll::Ready(output) =
+                Pin::new(&mut future).poll(&mut Context::from_waker(&waker))
+            {
+                return Some(output);
+            }
+            if self.take() {
+                return None;
+            }
+            self.wait(None);
         }
     }
 }

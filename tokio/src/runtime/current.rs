@@ -209,7 +209,7 @@ impl<'a> Driver<'a> {
                 signal.wait(None);
                 return;
             };
-            if inner.has_io() && self.hear(handle, signal) {
+            if inner.has_io() && Self::hear(handle, signal) {
                 return;
             }
             if clock.advances() && self.scheduler.queue.is_empty() {
@@ -227,24 +227,14 @@ impl<'a> Driver<'a> {
 
     /// Waits until all events that have arrived are delivered: they come before a timer of a stopped clock. True if something was
     /// woken meanwhile.
-    fn hear(&self, handle: &Handle, signal: &Signal) -> bool {
+    fn hear(handle: &Handle, signal: &Signal) -> bool {
         loop {
             let linux = handle.filch().host::<filch_linux::Linux>();
             let has_io = linux.is_some_and(filch_linux::Host::has_io);
             // The reactor delivers what it has heard before it polls a task.
-            let Ok(mut turn) = handle.filch().try_spawn(async {}) else { return false };
-            let over = Signal::new();
-            let waker = Waker::from(Arc::clone(&over));
-            loop {
-                // A wake from here on ends the wait.
-                over.take();
-                if Pin::new(&mut turn).poll(&mut Context::from_waker(&waker)).is_ready() {
-                    break;
-                }
-                if signal.take() {
-                    return true;
-                }
-                signal.wait(None);
+            let Ok(turn) = handle.filch().try_spawn(async {}) else { return false };
+            if signal.wait_for(turn).is_none() {
+                return true;
             }
             if has_io {
                 signal.wait(Some(GRACE));
