@@ -70,6 +70,27 @@ fn each_task_shows_what_it_waits_for_and_waits_on() {
 }
 
 #[test]
+fn a_sink_that_panics_harms_no_task() {
+    static PANICS: Sink = Sink::new(|_, step| panic!("on purpose, at {step:?}"));
+    let _alone = alone();
+    let sim = Sim::new(1);
+    let flag = Flag::new();
+    let mut task = sim.executor.spawn(pool(), flag.wait()).unwrap();
+    sim.run(0);
+    watch(Some(&PANICS));
+    sim.executor.wake_tasks();
+    sim.run(0);
+    watch(None);
+    // Nothing is left of its polls: what is spawned now runs by itself, and the task goes on.
+    let mut other = sim.executor.spawn(pool(), yield_now()).unwrap();
+    sim.run(0);
+    assert_eq!(output(&mut other).ok(), Some(()));
+    flag.set();
+    sim.run(0);
+    assert_eq!(output(&mut task).ok(), Some(()));
+}
+
+#[test]
 fn a_task_that_goes_on_shows_its_last_poll() {
     let _alone = alone();
     let sim = Sim::new(1);

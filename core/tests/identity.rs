@@ -9,7 +9,9 @@ use std::{
     thread,
 };
 
-use common::{Flag, ThreadExecutor, id, parked, pool, quiet, stop, until, watchdog};
+#[cfg(feature = "classes")]
+use common::at_wake;
+use common::{Flag, ThreadExecutor, at_event, id, parked, pool, quiet, stop, until, watchdog};
 use filch::{RunError, Worker, WorkerEntry};
 use filch_test_support::message;
 
@@ -203,4 +205,153 @@ fn is_taken_again(executor: &'static ThreadExecutor) -> bool {
     executor.begin_shutdown();
     idle.join().unwrap().unwrap();
     taken
+}
+
+#[test]
+fn a_handle_dropped_in_code_as_a_poll_leaves_at_its_end() {
+    let _watchdog = watchdog();
+    let executor = parked(1, quiet());
+    keep_handle(executor);
+    executor.as_poll(|| drop_handle(executor));
+    has_left(executor);
+}
+
+/// Begins a park of the worker whose handle the thread keeps.
+fn rest() -> Option<Option<filch::Instant>> {
+    HANDLE.with_borrow(|handle| handle.as_ref().expect("it is online").begin_park())
+}
+
+/// Drops the handle in the first event of this name.
+fn drop_handle_at(executor: &'static ThreadExecutor, event: &'static str) {
+    at_event(move |seen| {
+        if format!("{seen:?}").starts_with(event) && HANDLE.with_borrow(Option::is_some) {
+            drop_handle(executor);
+        }
+    });
+}
+
+#[test]
+fn a_handle_dropped_by_a_sink_leaves_at_the_end_of_the_call() {
+    type Call = fn(&'static ThreadExecutor);
+    let calls: [(&str, Call); 7] = [
+        ("Spawn", |on| on.spawn(pool(), async {}).unwrap().detach()),
+        ("Unpark", |on| assert!(on.fork(|fork| fork.join(|_| (), |_| ())).is_ok())),
+        ("Unpark", |on| assert!(on.broadcast(|_| ()).is_ok())),
+        ("Unpark", |on| assert!(on.help_until(|| true))),
+        ("Unpark", |on| on.as_poll(|| ())),
+        ("PollStart", |on| drop(on.spawn(pool(), async {}).unwrap().join())),
+        ("PollEnd", |on| drop(on.spawn(pool(), async {}).unwrap().join())),
+    ];
+    for (event, call) in calls {
+        let _watchdog = watchdog();
+        let executor = parked(2, quiet());
+        keep_handle(executor);
+        drop_handle_at(executor, event);
+        if event == "Unpark" {
+            assert_eq!(rest(), Some(None));
+        }
+        call(executor);
+        at_event(|_| {});
+        has_left(executor);
+    }
+}
+
+#[test]
+fn a_handle_dropped_by_the_sink_of_a_wake_leaves_at_its_end() {
+    let _watchdog = watchdog();
+    let executor = parked(2, quiet());
+    keep_handle(executor);
+    let flag = Flag::new();
+    let task = executor.spawn(pool(), flag.wait()).unwrap();
+    HANDLE.with_borrow(|worker| worker.as_ref().unwrap().run_for(1));
+    drop_handle_at(executor, "Wake");
+    flag.set();
+    at_event(|_| {});
+    assert!(HANDLE.take().is_none());
+    // The task was not lost on the way.
+    let worker = executor.worker(id(0)).expect("the slot is free again");
+    assert_eq!(worker.run_for(8), 1);
+    assert!(task.is_finished());
+    drop(worker);
+    stop(executor);
+}
+
+#[test]
+fn a_worker_run_inside_its_own_poll_leaves_at_the_end_of_that() {
+    let _watchdog = watchdog();
+    let executor = parked(1, quiet());
+    keep_handle(executor);
+    let mut task = executor
+        .spawn(pool(), async move {
+            HANDLE.take().unwrap().run();
+            let elsewhere = || executor.worker(id(0)).map(drop);
+            thread::scope(|s| s.spawn(elsewhere).join().unwrap())
+        })
+        .unwrap();
+    assert_eq!(task.join().ok(), Some(Err(RunError::AlreadyRunning)));
+    has_left(executor);
+}
+
+/// Calls `f` in the next `wake` of the calling thread after worker 0 has left.
+#[cfg(feature = "classes")]
+fn when_left(executor: &'static ThreadExecutor, f: impl FnOnce() + 'static) {
+    at_wake(move || if is_online(executor, 0) { when_left(executor, f) } else { f() });
+}
+
+/// The urgent task drops the worker's handle. As the worker has left, another thread takes the slot and spends some of its budget. What is
+/// left of that is as before when `give_way` is over.
+#[cfg(feature = "classes")]
+#[test]
+fn giving_way_writes_nothing_into_a_slot_that_was_left() {
+    use filch::{Class, TaskOptions, WorkerSet};
+
+    let _watchdog = watchdog();
+    let executor = parked(2, quiet());
+    keep_handle(executor);
+    let step = || HANDLE.with_borrow(|worker| worker.as_ref().unwrap().step());
+    // A worker that leaves a timer behind wakes a sleeper.
+    let sleeps = executor.sleep(core::time::Duration::from_secs(3_600));
+    executor.spawn(pool(), sleeps).unwrap().detach();
+    assert_eq!(step(), filch::Step::Polled);
+    let (rests, over) = (Flag::new(), Flag::new());
+    let (is_over, says) = (over.clone(), rests.clone());
+    let sleeper = thread::spawn(move || {
+        let worker = executor.worker(id(1)).unwrap();
+        assert!(worker.begin_park().is_some());
+        says.set();
+        until(|| is_over.is_set());
+    });
+    until(|| rests.is_set());
+    let entered = Flag::new();
+    let (enters, is_over) = (entered.clone(), over.clone());
+    let other = move || {
+        let worker = executor.worker(id(0)).unwrap();
+        let spends = async move {
+            let units = |n: u32| (0..n).filter(|_| executor.spend_budget()).count();
+            assert_eq!(units(100), 100);
+            enters.set();
+            until(|| is_over.is_set());
+            units(100)
+        };
+        let mut spends = executor.spawner().spawn_pinned(pool(), id(0), spends).unwrap();
+        while !spends.is_finished() {
+            let _ = worker.step();
+        }
+        spends.join().unwrap()
+    };
+    let started = std::rc::Rc::new(RefCell::new(None));
+    let starts = std::rc::Rc::clone(&started);
+    when_left(executor, move || {
+        starts.replace(Some(thread::spawn(other)));
+        until(|| entered.is_set());
+    });
+    let options = TaskOptions::new().class(Class::Urgent).workers(WorkerSet::only(id(0)));
+    let urgent = async move { drop_handle(executor) };
+    executor.spawner().spawn_with(options, pool(), urgent).unwrap().detach();
+    assert!(executor.give_way());
+    over.set();
+    let other = started.take().expect("the worker has left");
+    assert_eq!(other.join().unwrap(), 28);
+    sleeper.join().unwrap();
+    stop(executor);
 }

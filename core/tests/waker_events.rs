@@ -30,9 +30,37 @@ async fn be(number: usize) {
     assert!(marked);
 }
 
+/// One test at a time: the sink is the program's.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[test]
+fn a_sink_that_panics_harms_no_task() {
+    static PANICS: Sink = Sink::new(|_, event| panic!("on purpose, at {event:?}"));
+    let _alone = alone();
+    watch(Some(&PANICS));
+    let sim = Sim::new(1);
+    let flag = Flag::new();
+    let waits = flag.wait();
+    let task = async move {
+        be(5).await;
+        yield_now().await;
+        waits.await;
+    };
+    let mut task = sim.executor.spawn(pool(), task).unwrap();
+    sim.run(0);
+    flag.set();
+    sim.run(0);
+    watch(None);
+    assert_eq!(output(&mut task).ok(), Some(()));
+}
+
 #[test]
 fn each_clone_wake_and_drop_is_told_with_the_mark() {
     use WakerEvent::{Clone, Drop, Wake, WakeByRef};
+    let _alone = alone();
     watch(Some(&SINK));
     let sim = Sim::new(1);
     let flag = Flag::new();

@@ -19,7 +19,7 @@ use filch::{
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::{clock::Busy, context::Handle, entry::Within};
+use crate::{clock::Busy, context::Handle, entry::Within, hooks};
 
 /// Runs a future on the calling thread, in the current runtime.
 ///
@@ -245,7 +245,7 @@ impl Handle {
     /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Panics
-    /// With the future's own panics; in a forked child; if calls are nested too deep and tasks are
+    /// With the future's own panics; in a forked child; in a hook of the runtime; if calls are nested too deep and tasks are
     /// queued, but for five seconds neither a worker nor a spare slot is left to run them; if a task
     /// has panicked, with [`UnhandledPanic::ShutDown`](crate::UnhandledPanic::ShutDown).
     #[track_caller]
@@ -253,6 +253,7 @@ impl Handle {
         if let Err(kind) = self.check() {
             panic!("{kind}");
         }
+        hooks::refuse("block_on");
         let _entered = Entered::new(*self);
         #[cfg(feature = "tracing")]
         let future = crate::tracing::root(future);

@@ -25,7 +25,7 @@ use crate::{
     blocking::{KEEP_ALIVE, Pool},
     clock::{Busy, Hold},
     context::{self, Handle},
-    entry, fork,
+    entry, fork, hooks,
     host::Host,
     long_poll::LongPoll,
     panics::{self, lock, quietly},
@@ -198,7 +198,13 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     #[inline]
     fn context(&self) -> Context {
         // A forked child has none of the threads that could end a wait.
-        if self.process == fork::generation() { Context::Thread } else { Context::Forked }
+        if self.process != fork::generation() {
+            Context::Forked
+        } else if hooks::are_on_stack() {
+            Context::Handler
+        } else {
+            Context::Thread
+        }
     }
 
     fn budget(&self) -> Option<NonNull<Cell<u32>>> {
@@ -230,7 +236,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         self.host.wake(worker, word);
         if self.is_local() {
             self.host.alert();
-            self.on_wake.visit(|hook| quietly(|| hook()));
+            self.on_wake.visit(|hook| hooks::call(|| hook()));
         }
     }
 
@@ -412,7 +418,7 @@ impl<H: Host> Hosted<H> {
         };
         match dress.on_long_poll {
             // The hook must not unwind; its panic has been printed.
-            Some(hook) => quietly(|| hook.call(poll)),
+            Some(hook) => hooks::call(|| hook.call(poll)),
             None => poll.print(&dress.name),
         }
     }

@@ -51,6 +51,7 @@ mod figures;
 pub mod fork;
 #[cfg(feature = "class-metrics")]
 mod histogram;
+mod hooks;
 mod host;
 mod hosted;
 mod join_set;

@@ -20,9 +20,9 @@ use crate::{
     builder::Builder,
     context::Handle,
     error::{BuildError, SpawnError},
+    hooks,
     host::{Futex, Host},
     hosted::{Hosted, OnWake, be_punctual},
-    panics::quietly,
     runtime::Runtime,
 };
 
@@ -56,7 +56,7 @@ use crate::{
 /// The timeouts of this thread's sleeps become exact (on Linux, `PR_SET_TIMERSLACK`), as those of worker threads are.
 ///
 /// Dropping it cancels its tasks, and drops their futures on this thread; it waits for tasks that hold a [`shield`](crate::shield).
-/// Dropped inside a poll of its own, it ends after that. If it is leaked, its futures are never dropped.
+/// Dropped inside a poll of its own, or in a hook of a runtime, it ends after that. If it is leaked, its futures are never dropped.
 ///
 /// It stays on its thread:
 ///
@@ -304,15 +304,13 @@ impl<H: Host> Drop for LocalRuntime<H> {
         let executor = &runtime.shared().executor;
         let own = *runtime.handle();
         executor.begin_shutdown();
-        if worker.is_at_work() {
+        if worker.is_at_work() || hooks::are_on_stack() {
             // It goes offline at the end of that, and another thread sees to the rest.
             drop(worker);
         } else {
             let _entered = Entered::new(own);
             worker.run();
         }
-        let before = executor.platform().on_wake.set(None, thread::yield_now);
-        quietly(|| drop(before));
         drop(runtime);
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     host::{Futex, Host},
     hosted::Hosted,
     metrics::Begin,
-    panics::lock,
+    panics::{lock, quietly},
     stable::{self, Kind},
     task::Task,
     thread_config::Dress,
@@ -46,7 +46,7 @@ pub(crate) struct Shared<H: Host> {
 /// Threads that run tasks.
 ///
 /// Dropping the runtime cancels all tasks, waits for the polls in progress, and joins the threads.
-/// If one of its own tasks drops it, another thread does this later. Any number of runtimes may
+/// If one of its own tasks drops it, or a hook of a runtime, another thread does this later. Any number of runtimes may
 /// exist side by side. Two runtimes whose tasks own each other deadlock when both are dropped.
 ///
 /// ```
@@ -236,8 +236,7 @@ impl<H: Host> Runtime<H> {
     /// Ends the runtime. It refuses new tasks from outside, and its tasks have `patience` to end.
     /// Those that did not end are cancelled and returned. `Duration::MAX` waits for all.
     ///
-    /// If one of the runtime's own tasks calls it, all tasks are cancelled at once, on another
-    /// thread.
+    /// If one of the runtime's own tasks calls it, or a hook of a runtime, all tasks are cancelled at once, on another thread.
     /// Example: [`Runtime`].
     pub fn shutdown(self, patience: Duration) -> Survivors {
         let this = ManuallyDrop::new(self);
@@ -269,6 +268,8 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         drop(thread::Builder::new().spawn(move || finish(shared, &handle, Duration::ZERO)));
         return survivors;
     }
+    let before = executor.platform().on_wake.set(None, thread::yield_now);
+    quietly(|| drop(before));
     executor.platform().resizes.wait();
     #[cfg(feature = "recorder")]
     if let Some(recording) = executor.platform().sinks.recording.get() {

@@ -21,7 +21,7 @@ use filch::{JoinError, JoinHandle};
 use crate::{
     context::{Handle, expect_current},
     error::SpawnErrorKind,
-    fork,
+    fork, hooks,
     latch::CountLatch,
     panics::lock,
 };
@@ -87,7 +87,7 @@ impl Handle {
     /// leaves nothing behind between two polls.
     ///
     /// # Panics
-    /// With a panic of `f`; if a task panicked whose handle was not joined. In a forked child, also if the fork was in `f` and tasks
+    /// With a panic of `f`; if a task panicked whose handle was not joined; in a hook of the runtime. In a forked child, also if the fork was in `f` and tasks
     /// were left.
     ///
     /// Idea: `std::thread::scope`.
@@ -99,6 +99,7 @@ impl Handle {
         if let Err(kind) = self.check() {
             panic!("{kind}");
         }
+        hooks::refuse("scope");
         let worker = self.worker();
         let scope = TaskScope {
             handle: *self,

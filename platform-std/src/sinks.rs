@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 use crate::activity::Activities;
 #[cfg(feature = "class-metrics")]
 use crate::class_metrics::Times;
+#[cfg(feature = "log")]
+use crate::hooks;
 use crate::host::Host;
 #[cfg(feature = "recorder")]
 use crate::recording::Recording;
@@ -35,12 +37,23 @@ pub(crate) struct Sinks {
     pub(crate) hooked: Hooked,
 }
 
+/// The level at which [`Event::log`] writes it.
+#[cfg(feature = "log")]
+fn log_level(event: Event<'_>) -> log::Level {
+    match event {
+        Event::LongPoll { .. } => log::Level::Warn,
+        _ => log::Level::Trace,
+    }
+}
+
 impl Sinks {
     /// An event, at the time of the host.
     #[inline(always)]
     pub(crate) fn event(&self, worker: Option<WorkerId>, event: Event<'_>, host: &impl Host) {
         #[cfg(feature = "log")]
-        event.log(worker);
+        if log_level(event) <= log::max_level() {
+            hooks::call(|| event.log(worker));
+        }
         // The clock is read once at most for the first two; the recorder has times of its own.
         #[cfg(any(feature = "class-metrics", feature = "task-metrics"))]
         let (read, at) = (|| host.now(), Cell::new(None));

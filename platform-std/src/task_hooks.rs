@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use filch::{Event, SpawnInfo, TaskId};
 
-use crate::panics::quietly;
+use crate::{hooks, panics::quietly};
 
 /// Called as a task is spawned and as it ends.
 #[derive(Clone, Default)]
@@ -48,7 +48,7 @@ impl Hooked {
     fn tell(&self, event: Event<'_>) {
         // The lock is free while a hook runs: that may spawn, or build a runtime.
         let hooks = || self.hooks.read().unwrap_or_else(PoisonError::into_inner);
-        quietly(|| match event {
+        hooks::call(|| match event {
             Event::Spawn(task) => {
                 let hook = hooks().spawn.clone();
                 hook.into_iter().for_each(|hook| hook(TaskId::of_event(task.task()), task.info()));

@@ -2,11 +2,11 @@
 
 mod common;
 
-use core::panic::AssertUnwindSafe;
+use core::{cell::RefCell, panic::AssertUnwindSafe};
 use std::{panic::catch_unwind, thread};
 
 use common::{message, until, watchdog};
-use filch_std::{Runtime, SpawnErrorKind, UnhandledPanic};
+use filch_std::{Handle, LocalRuntime, Runtime, SpawnErrorKind, UnhandledPanic};
 #[cfg(feature = "task-hooks")]
 use {
     filch_std::{TaskId, TaskOptions, spawn},
@@ -81,6 +81,87 @@ fn a_hook_may_panic_spawn_and_is_dropped_with_its_runtime() {
         });
         drop(runtime);
         assert_eq!(Arc::strong_count(&held), 1);
+    }
+}
+
+thread_local! {
+    /// A runtime that a hook of its own thread drops.
+    static LOCAL: RefCell<Option<LocalRuntime>> = const { RefCell::new(None) };
+}
+
+/// Whether the runtime takes no more tasks.
+fn is_over(handle: &Handle) -> bool {
+    handle.try_spawn(async {}).is_err_and(|error| error.kind == SpawnErrorKind::Shutdown)
+}
+
+#[test]
+fn a_local_runtime_is_dropped_by_its_own_wake_hook() {
+    let _watchdog = watchdog();
+    let hook = || drop(LOCAL.take());
+    let runtime = Runtime::builder().on_wake(hook).build_local().unwrap();
+    let handle = *runtime.handle();
+    // It rests, so that the next spawn ends that.
+    while runtime.turn(8) == filch_std::Turn::Again {}
+    LOCAL.set(Some(runtime));
+    handle.spawn(core::future::pending::<()>()).detach();
+    assert!(LOCAL.take().is_none());
+    assert!(is_over(&handle));
+}
+
+#[cfg(feature = "task-hooks")]
+#[test]
+fn a_local_runtime_is_dropped_by_its_own_task_hook() {
+    let _watchdog = watchdog();
+    let hook = |_, _| drop(LOCAL.take());
+    let runtime = Runtime::builder().on_task_spawn(hook).build_local().unwrap();
+    let handle = *runtime.handle();
+    LOCAL.set(Some(runtime));
+    let task = handle.spawn(async {});
+    assert!(LOCAL.take().is_none());
+    assert!(is_over(&handle));
+    until(|| task.is_finished());
+}
+
+#[cfg(feature = "task-hooks")]
+#[test]
+fn a_runtime_is_dropped_by_the_hook_of_a_spawn() {
+    static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
+    let _watchdog = watchdog();
+    let hook = |_, _| drop(RUNTIME.lock().unwrap().take());
+    let runtime = Runtime::builder().workers(2).on_task_spawn(hook).build().unwrap();
+    let handle = *runtime.handle();
+    RUNTIME.lock().unwrap().replace(runtime);
+    let task = handle.spawn(async {});
+    assert!(RUNTIME.lock().unwrap().is_none());
+    assert!(is_over(&handle));
+    until(|| task.is_finished());
+}
+
+#[cfg(feature = "task-hooks")]
+#[test]
+fn what_waits_is_refused_in_a_hook() {
+    use filch_std::JoinError;
+
+    let _watchdog = watchdog();
+    for workers in [1, 2] {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let says = Arc::clone(&said);
+        let hook = move |_| {
+            let handle = Handle::current().unwrap();
+            let blocks = catch_unwind(|| handle.block_on(async {})).is_err();
+            let scopes = catch_unwind(|| handle.scope(|_| ())).is_err();
+            let joins = matches!(handle.spawn(async {}).join(), Err(JoinError::MustNotWait));
+            says.lock().unwrap().push((blocks, scopes, joins));
+        };
+        let once = Mutex::new(Some(hook));
+        let take = move |task| {
+            let hook = once.lock().unwrap().take();
+            hook.into_iter().for_each(|hook| hook(task));
+        };
+        let runtime = Runtime::builder().workers(workers).on_task_end(take).build().unwrap();
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+        until(|| !said.lock().unwrap().is_empty());
+        assert_eq!(*said.lock().unwrap(), [(true, true, true)]);
     }
 }
 

@@ -332,6 +332,10 @@ pub unsafe trait Platform: Sync + 'static {
 
     /// The event sink: what the scheduler does, as it does it. Called on hot paths; the default is nothing at all.
     ///
+    /// The calling worker may be in the midst of its own work. So in a sink it is in no task, what waits is refused as in a
+    /// [`Handler`](Context::Handler), its steps do nothing, and its handle, dropped there, leaves later. A sink may wake and spawn, which
+    /// are told to it, too.
+    ///
     /// Example: [`Event`].
     #[inline(always)]
     fn event(&self, worker: Option<WorkerId>, event: Event<'_>) {

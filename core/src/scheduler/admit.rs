@@ -3,7 +3,7 @@
 use core::{future::Future, ptr::NonNull};
 
 use super::{
-    context::Worker,
+    context::{Here, Worker},
     door::Door,
     executor::Scheduler,
     leave_loop::Away,
@@ -137,13 +137,25 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Schedules a new task, in the context for which `admit` returned `caller`.
-    pub(super) fn launch(&self, ready: Ready, caller: Caller) {
-        let slot = caller.and_then(|worker| self.slots().get(worker.index()));
+    pub(super) fn launch(&'static self, ready: Ready, caller: Caller) {
+        let here = caller.and_then(|worker| Some((worker, self.slots().get(worker.index())?)));
         if <S::Parts as Parts>::Classes::ON {
-            self.inherit(slot, &ready);
+            self.inherit(here.map(|(_, slot)| slot), &ready);
         }
-        self.platform.event(caller, Event::Spawn(Spawned::new(&ready)));
-        self.schedule_in(slot, ready);
+        match here {
+            Some((_, slot)) if slot.lifo.is_accepting() => {
+                self.trace(here, Event::Spawn(Spawned::new(&ready)));
+                self.queue_in_user_code(slot, ready);
+            }
+            _ => self.launch_outside(here, ready),
+        }
+    }
+
+    #[inline(never)]
+    fn launch_outside(&'static self, here: Here<'_, RING, S::Parts>, ready: Ready) {
+        let _guard = self.guard_between_steps(here);
+        self.trace(here, Event::Spawn(Spawned::new(&ready)));
+        self.queue_outside(ready);
     }
 
     /// A task whose spawn gave no class has that of the task that is being polled.

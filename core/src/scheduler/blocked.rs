@@ -37,7 +37,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             Outlook { next: Instant::ZERO, refused: false, patient, wait, hopeless: None };
         loop {
             let away = worker.leave_loop();
-            if done() {
+            if worker.in_user_code(&away, &mut *done) {
                 return true;
             }
             // A task that is pinned here can run nowhere else, and the caller may wait for it. So it runs, and nests deeper
@@ -56,14 +56,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             }
             match (polled, can_work) {
                 // Pinned tasks may come without end. Without hope, they are no reason to go on.
-                (true, false) if self.is_pinned_down(id, &mut outlook) => return done(),
+                (true, false) if self.is_pinned_down(id, &mut outlook) => {
+                    return worker.in_user_code(&worker.leave_loop(), done);
+                }
                 (true, _) => continue,
                 (false, true) => {
                     worker.sleep(worker.next_deadline(), || true);
                 }
                 (false, false) => {
                     if self.listen_alone(&worker, worker.next_deadline(), &mut outlook) {
-                        return done();
+                        return worker.in_user_code(&worker.leave_loop(), done);
                     }
                 }
             }

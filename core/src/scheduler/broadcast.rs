@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 
 use super::{
     broadcasts::{Broadcast, Mark},
-    context::{Inside, Leave, Worker},
+    context::{Inside, SlotGuard, Waits, Worker},
     executor::Scheduler,
     leave_loop::Away,
     slot::{Slots, WorkerSlot},
@@ -38,7 +38,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// With the first panic of `f`, after `f` has run on all workers.
     ///
     /// # Errors
-    /// The closure, if the calling context is no worker, is in a broadcast already, or must not wait ([`Platform::context`]).
+    /// The closure, if the calling context is no worker, is in a broadcast already, or must not wait ([`Platform::context`], event sinks).
     ///
     /// ```
     /// # filch_test_support::board!();
@@ -58,12 +58,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         F: Fn(WorkerId) + Sync,
         S::Parts: Parts<Broadcasts = On>,
     {
-        let here = self.working().filter(|(_, slot)| !slot.local.in_broadcast.get());
-        let Some((me, slot)) = here.filter(|_| self.platform.may_wait()) else {
+        let Waits::OnWorker(me, slot) = self.waits() else { return Err(f) };
+        if slot.local.in_broadcast.get() {
             return Err(f);
-        };
-        let leave = Leave::at_end(self, me);
-        let worker = leave.worker();
+        }
+        let guard = SlotGuard::enter(self, me);
+        let worker = guard.worker();
         // The caller may be in a batch of wakers, or between two steps.
         let (away, _batch) = worker.leave_batch();
         let _inside = Inside::enter(&self.platform);

@@ -6,14 +6,18 @@ use super::{
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
-use crate::platform::{Platform, WorkerId, ward::Ward};
+use crate::{
+    parts::Parts,
+    platform::{Platform, WorkerId, ward::Ward},
+    trace::Event,
+};
 
 /// The calling context as a worker of an executor, to be stepped by hand. See [`Scheduler::worker`].
 ///
 /// Dropping it takes the worker offline: queued tasks go to the others; local tasks are cancelled; pinned ones wait for
 /// the worker to come back. Dropped while the executor is at work in its slot (in the closure of a
-/// [`help_until`](Scheduler::help_until), of a broadcast or of a fork-join run, or by a task that a
-/// [`join`](crate::JoinHandle::join) polls), it goes offline at the end of that.
+/// [`help_until`](Scheduler::help_until), of an [`as_poll`](Scheduler::as_poll), of a broadcast or of a fork-join run, by a task that a
+/// [`join`](crate::JoinHandle::join) polls, or in an event sink), it goes offline at the end of that.
 ///
 /// It is neither `Send` nor `Sync`: it *is* the context that it was made in.
 ///
@@ -73,6 +77,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         self.slot
     }
 
+    /// Reports an event of this worker to the platform.
+    #[inline(always)]
+    pub(crate) fn trace(&self, event: Event<'_>) {
+        self.executor.trace(Some((self.id, self.slot)), event);
+    }
+
     /// Ends the stretch of polls under way: its time goes to the estimate and to the metrics. Search time does not.
     pub(crate) fn end_stretch(&self) {
         let slot = self.slot();
@@ -89,16 +99,20 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> fmt::Debug for Worker<P, S,
     }
 }
 
-/// The end of a call that works in the slot of the calling worker. If the worker's handle was dropped meanwhile, and nothing else
-/// on the stack relies on the slot, the worker leaves.
-pub(crate) struct Leave<P: Platform, S: Slots<RING>, const RING: usize>(
+/// A call is at work in the slot of the calling worker until this is dropped. If the worker's handle is dropped meanwhile, the worker
+/// leaves at the end of the outermost call.
+pub(crate) struct SlotGuard<P: Platform, S: Slots<RING>, const RING: usize>(
     ManuallyDrop<Worker<P, S, RING>>,
 );
 
-impl<P: Platform, S: Slots<RING>, const RING: usize> Leave<P, S, RING> {
+impl<P: Platform, S: Slots<RING>, const RING: usize> SlotGuard<P, S, RING> {
     /// The caller is worker `id`.
-    pub(crate) fn at_end(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> Self {
-        Self(Worker::of(executor, id))
+    #[inline(always)]
+    pub(crate) fn enter(executor: &'static Scheduler<P, S, RING>, id: WorkerId) -> Self {
+        let worker = Worker::of(executor, id);
+        let calls = &worker.slot().local.calls;
+        calls.set(calls.get() + 1);
+        Self(worker)
     }
 
     pub(crate) fn worker(&self) -> &Worker<P, S, RING> {
@@ -106,12 +120,51 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Leave<P, S, RING> {
     }
 }
 
-impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Leave<P, S, RING> {
+impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for SlotGuard<P, S, RING> {
+    #[inline(always)]
     fn drop(&mut self) {
-        let slot = self.0.slot();
-        if slot.local.abandoned.get() && !slot.is_at_work() {
+        let local = &self.0.slot().local;
+        local.calls.set(local.calls.get() - 1);
+        if local.abandoned.get() && local.calls.get() == 0 {
             // SAFETY: this value has the place of the handle that is gone; this is its last use.
             unsafe { ManuallyDrop::drop(&mut self.0) }
+        }
+    }
+}
+
+/// The worker that the calling context is, and its slot, even if the worker has not entered.
+pub(crate) type Here<'s, const RING: usize, F> = Option<(WorkerId, &'s WorkerSlot<RING, F>)>;
+
+/// Where a context that would wait is.
+pub(crate) enum Waits<'s, const RING: usize, F: Parts> {
+    /// In user code of this worker, or between two steps of it.
+    OnWorker(WorkerId, &'s WorkerSlot<RING, F>),
+    /// In no worker.
+    Outside,
+    /// Where nothing may wait: in a handler, in a forked child, and in an event sink, which the scheduler calls in the midst of its own work.
+    Nowhere,
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    /// Reports an event to the platform, in the context of this worker if it is one. Its sink may be user code, and is called in the midst of
+    /// the scheduler's own work: it may wait for nothing, nor run the worker's loop.
+    #[inline(always)]
+    pub(crate) fn trace(&self, by: Here<'_, RING, S::Parts>, event: Event<'_>) {
+        let Some((worker, slot)) = by else { return self.platform.event(None, event) };
+        let was = slot.local.in_sink.replace(true);
+        self.platform.event(Some(worker), event);
+        slot.local.in_sink.set(was);
+    }
+
+    /// Whether and as what the calling context may wait, or run a loop of its own.
+    pub(crate) fn waits(&self) -> Waits<'_, RING, S::Parts> {
+        if !self.platform.may_wait() {
+            return Waits::Nowhere;
+        }
+        match self.working() {
+            None => Waits::Outside,
+            Some((_, slot)) if slot.local.in_sink.get() => Waits::Nowhere,
+            Some((id, slot)) => Waits::OnWorker(id, slot),
         }
     }
 }

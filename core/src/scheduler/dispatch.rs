@@ -2,7 +2,7 @@
 
 use super::{
     classes::Classes,
-    context::Worker,
+    context::{Here, SlotGuard, Worker},
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
@@ -16,45 +16,74 @@ use crate::{
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
-    /// Queues a task that was woken or spawned, from any context.
+    /// Queues a task that was woken, from any context.
     #[inline]
-    pub(crate) fn schedule(&self, ready: Ready) {
+    pub(crate) fn schedule(&'static self, ready: Ready) {
         let here = self.current();
-        self.tell_of_wake(here.map(|(worker, _)| worker), &ready);
-        self.schedule_in(here.map(|(_, slot)| slot), ready);
+        match here {
+            Some((_, slot)) if slot.lifo.is_accepting() => {
+                self.trace_wake(here, &ready);
+                self.queue_in_user_code(slot, ready);
+            }
+            _ => self.schedule_outside(here, ready),
+        }
+    }
+
+    #[inline(never)]
+    fn schedule_outside(&'static self, here: Here<'_, RING, S::Parts>, ready: Ready) {
+        let _guard = self.guard_between_steps(here);
+        self.trace_wake(here, &ready);
+        self.queue_outside(ready);
+    }
+
+    /// The event sink that is called next may drop the handle of the calling worker: no other context is to be in its slot before the caller
+    /// is done. In the midst of a step a call is at work there in any case.
+    pub(crate) fn guard_between_steps(
+        &'static self,
+        here: Here<'_, RING, S::Parts>,
+    ) -> Option<SlotGuard<P, S, RING>> {
+        // A handler on the worker keeps off (INV-LOCAL), and is over before that goes on.
+        let (id, slot) = here.filter(|_| !self.platform.is_handler())?;
+        let is_between = slot.local.calls.get() == 0 && slot.is_online();
+        is_between.then(|| SlotGuard::enter(self, id))
     }
 
     /// Before the task is queued, as it may be over afterwards.
     #[inline(always)]
-    pub(crate) fn tell_of_wake(&self, by: Option<WorkerId>, ready: &Ready) {
-        self.platform.event(by, Event::Wake(ready.as_ptr().as_ptr().addr()));
+    pub(crate) fn trace_wake(&self, by: Here<'_, RING, S::Parts>, ready: &Ready) {
+        self.trace(by, Event::Wake(ready.as_ptr().as_ptr().addr()));
     }
 
-    /// As `schedule`, by the worker whose slot it is, if it is one.
+    /// Queues a task that user code of the worker whose slot it is has woken or spawned, or a handler that has interrupted that code.
     #[inline(always)]
-    pub(crate) fn schedule_in(&self, slot: Option<&WorkerSlot<RING, S::Parts>>, ready: Ready) {
+    pub(crate) fn queue_in_user_code(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
         let mut ready = ready;
         if ready.is_special::<S::Parts>() {
-            let Some(normal) = self.schedule_special(slot, ready) else { return };
+            let Some(normal) = self.schedule_special(Some(slot), ready) else { return };
             ready = normal;
         }
-        match slot {
-            // INV-ACCEPTING: only in a poll, and not in the midst of an owner-only operation.
-            Some(slot) if slot.lifo.is_accepting() => {
-                if self.platform.is_handler() {
-                    return self.schedule_in_handler(slot, ready);
-                }
-                slot.lifo.accept(false);
-                self.schedule_local(slot, ready);
-                slot.lifo.accept(true);
+        if self.platform.is_handler() {
+            return self.schedule_in_handler(slot, ready);
+        }
+        // INV-ACCEPTING: an interrupt finds it down in the midst of an owner-only operation.
+        slot.lifo.accept(false);
+        self.schedule_local(slot, ready);
+        slot.lifo.accept(true);
+    }
+
+    /// Queues a task that was woken or spawned elsewhere.
+    pub(crate) fn queue_outside(&self, ready: Ready) {
+        let mut ready = ready;
+        if ready.is_special::<S::Parts>() {
+            let Some(normal) = self.schedule_special(None, ready) else { return };
+            ready = normal;
+        }
+        match self.classes.get() {
+            Some(classes) => self.push_outside(classes, ready),
+            None => {
+                self.injector.push(ready);
+                self.notify();
             }
-            _ => match self.classes.get() {
-                Some(classes) => self.push_outside(classes, ready),
-                None => {
-                    self.injector.push(ready);
-                    self.notify();
-                }
-            },
         }
     }
 
@@ -77,7 +106,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// A pinned task goes to its worker, one that is held to a set to the queue for those, and an urgent one to the queue that all workers look at first. A background task goes to the
-    /// ring for such tasks if the caller is a worker, or to the injector for them. Any other comes back.
+    /// ring for such tasks if the caller is user code of a worker, or to the injector for them. Any other comes back.
     #[inline(never)]
     fn schedule_special(
         &self,
@@ -97,8 +126,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         match (class, slot) {
             (Class::Normal, _) => return Some(ready),
             (Class::Urgent, _) => self.push_urgent(classes, ready),
-            // INV-ACCEPTING: as in `schedule_in`. No handler touches a ring.
-            (_, Some(slot)) if slot.lifo.is_accepting() && !self.platform.is_handler() => {
+            // INV-ACCEPTING: as in `queue_in_user_code`. No handler touches a ring.
+            (_, Some(slot)) if !self.platform.is_handler() => {
                 slot.lifo.accept(false);
                 self.push_ring(slot, class, ready);
                 slot.lifo.accept(true);

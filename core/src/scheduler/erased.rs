@@ -2,7 +2,7 @@
 
 use core::{cell::Cell, ptr::NonNull};
 
-use super::{executor::Scheduler, help::Patience, slot::Slots};
+use super::{context::Waits, executor::Scheduler, help::Patience, slot::Slots};
 use crate::{
     atomic::{AtomicU32, Ordering},
     memory::slab::Slab,
@@ -101,14 +101,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
     }
 
     fn waiter(&'static self) -> Waiter {
-        if !self.platform.may_wait() {
-            return Waiter::MustNotWait;
+        match self.waits() {
+            Waits::Outside => Waiter::Thread,
+            Waits::OnWorker(id, slot) if <S::Parts as Parts>::Waits::ON => {
+                let frame = slot.local.frame.get();
+                Waiter::Worker(Current { waker: self.slot_of(id).shared.bell.waker(), frame })
+            }
+            Waits::OnWorker(..) | Waits::Nowhere => Waiter::MustNotWait,
         }
-        let Some((_, slot)) = self.working() else { return Waiter::Thread };
-        if !<S::Parts as Parts>::Waits::ON {
-            return Waiter::MustNotWait;
-        }
-        Waiter::Worker(Current { waker: slot.shared.bell.waker(), frame: slot.local.frame.get() })
     }
 
     fn help(&'static self, done: &mut dyn FnMut() -> bool) -> bool {

@@ -106,7 +106,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         {
             let task = ready.as_ptr().as_ptr().addr();
             let deadline = ready.due().filter(|_| class == Class::Urgent).and_then(|due| due.at());
-            self.executor.platform.event(Some(self.id()), Event::Class { task, class, deadline });
+            self.trace(Event::Class { task, class, deadline });
         }
         let _ = (ready, class);
     }
@@ -121,7 +121,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if late > 0 {
             own.late.add(1);
             let event = Event::LateDeadline { task: ready.as_ptr().as_ptr().addr(), nanos: late };
-            self.executor.platform.event(Some(self.id()), event);
+            self.trace(event);
         }
     }
 

@@ -2,7 +2,13 @@
 
 #[cfg(feature = "classes")]
 use super::{classes::OwnClasses, executor::Cores};
-use super::{context::Worker, executor::Scheduler, nested::Nested, slot::Slots, worker::Step};
+use super::{
+    context::{Waits, Worker},
+    executor::Scheduler,
+    nested::Nested,
+    slot::Slots,
+    worker::Step,
+};
 #[cfg(feature = "classes")]
 use crate::class::Class;
 use crate::{
@@ -30,7 +36,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// this call.
     ///
     /// Returns whether `done` holds. On a worker the result is false if the wait is nested too deep, tasks are queued, and no
-    /// worker is left to run them. In a context that must not wait ([`Platform::context`]) it is false at once unless `done`
+    /// worker is left to run them. In a context that must not wait ([`Platform::context`], event sinks) it is false at once unless `done`
     /// holds. In other contexts it is false if there is nothing to help with, and `done` does not hold a few moments
     /// ([`Platform::relax`]) later either.
     ///
@@ -83,7 +89,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Polls the urgent tasks that wait, on top of the caller: for loops in sync code of a task, or of a piece of a fork-join run, that
-    /// is not urgent itself. Whether there were any. False in interrupt handlers, in a context that is no worker's, and where waits nest
+    /// is not urgent itself. Whether there were any. False in interrupt handlers and event sinks, in a context that is no worker's, and where waits nest
     /// too deep ([`Config::nesting`](crate::Config::nesting)). The caller keeps its budget: other tasks than urgent ones still wait.
     ///
     /// Every 16th call in vain looks for I/O and timers too, 50 us after the last look at the earliest: what they wake may be urgent. Cost
@@ -137,11 +143,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     where
         S::Parts: Parts<Waits = On, Classes = On>,
     {
-        let Some((id, slot)) = self.working() else { return (false, false) };
         // First, as a handler must not touch the rest.
-        let Some(own) = slot.classes.get().filter(|_| self.platform.may_wait()) else {
-            return (false, false);
-        };
+        let Waits::OnWorker(id, slot) = self.waits() else { return (false, false) };
+        let Some(own) = slot.classes.get() else { return (false, false) };
         let worker = Worker::of(self, id);
         let pressed = self.is_pressed(slot);
         if !pressed && !may(own)
@@ -154,20 +158,19 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if !pressed && !looks {
             return (false, false);
         }
-        let budget = slot.local.budget.get();
-        let nested = Nested::enter(self, id, slot);
-        let polled = worker.run_urgent(looks);
-        drop(nested);
-        slot.local.budget.set(budget);
-        (polled, looks)
+        let left = slot.local.budget.get();
+        let mut nested = Nested::enter(self, id, slot);
+        nested.keep_budget(left);
+        (worker.run_urgent(looks), looks)
     }
 
     pub(super) fn help(&'static self, done: &mut dyn FnMut() -> bool, patience: Patience) -> bool {
-        if !<S::Parts as Parts>::Waits::ON || !self.platform.may_wait() {
+        if !<S::Parts as Parts>::Waits::ON {
             return done();
         }
-        match self.working() {
-            Some((id, slot)) => {
+        match self.waits() {
+            Waits::Nowhere => done(),
+            Waits::OnWorker(id, slot) => {
                 let _nested = Nested::enter(self, id, slot);
                 if slot.local.depth.get() <= self.config.nesting() {
                     return self.help_on(id, done);
@@ -175,7 +178,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 let is_done = self.block_worker(id, slot, done, patience == Patience::Some);
                 is_done || (patience == Patience::Endless && self.help_on(id, done))
             }
-            None => self.help_from_outside(done) || self.look_on(done),
+            Waits::Outside => self.help_from_outside(done) || self.look_on(done),
         }
     }
 
@@ -185,8 +188,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         loop {
             // A pass comes first: sync code that yields is done at once, and must let others run all the same.
             let step = worker.pass();
-            let _ = worker.leave_loop();
-            if done() {
+            if worker.in_user_code(&worker.leave_loop(), &mut *done) {
                 // The poll around this call may be long: others are notified now of the work that came while this worker slept.
                 if slept && self.has_work(id) {
                     self.notify();
@@ -216,8 +218,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         // A helper takes no jobs: they may be long, and its wait may be over before. The next context of the slot may take jobs.
         worker.slot().local.guest.set(true);
         while self.idle.any_parked(self) && worker.pass() == Step::Polled {
-            let _ = worker.leave_loop();
-            if done() {
+            if worker.in_user_code(&worker.leave_loop(), &mut *done) {
                 return true;
             }
         }

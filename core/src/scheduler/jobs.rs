@@ -5,7 +5,7 @@ use core::cell::Cell;
 
 use super::{
     classes::Marks,
-    context::{Inside, Leave, Worker},
+    context::{Inside, SlotGuard, Waits, Worker},
     executor::Scheduler,
     leave_loop::Away,
     slot::{Slots, WorkerSlot},
@@ -100,16 +100,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         F: FnOnce(Fork<'_>) -> R,
         S::Parts: Parts<Forks = On>,
     {
-        if !self.platform.may_wait() {
-            return Err(f);
-        }
         let alone = self.workers() == 1 || !self.config.stealing();
-        if let Some((id, slot)) = self.working() {
-            let Some(kind) = self.kind_of_run(id, slot, options) else { return Err(f) };
-            let leave = Leave::at_end(self, id);
-            // The caller may be in a batch of wakers, or between two steps.
-            let (_away, _batch) = leave.worker().leave_batch();
-            return Ok(Fork::run(slot.fork.always(), alone || kind.is_alone, f));
+        match self.waits() {
+            Waits::Nowhere => return Err(f),
+            Waits::OnWorker(id, slot) => {
+                let guard = SlotGuard::enter(self, id);
+                let Some(kind) = self.kind_of_run(id, slot, options) else { return Err(f) };
+                // The caller may be in a batch of wakers, or between two steps.
+                let (_away, _batch) = guard.worker().leave_batch();
+                return Ok(Fork::run(slot.fork.always(), alone || kind.is_alone, f));
+            }
+            Waits::Outside => {}
         }
         let Some(helper) = self.helper() else { return Err(f) };
         let worker = helper.worker();

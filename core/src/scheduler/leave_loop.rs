@@ -6,8 +6,9 @@ use super::{
     context::Worker,
     duties::Duties,
     executor::Scheduler,
+    lifo::LifoSlot,
     pace::Pace,
-    slot::{LifoSlot, Slots, WorkerSlot},
+    slot::{Slots, WorkerSlot},
 };
 use crate::{
     atomic::Ordering,
@@ -34,6 +35,18 @@ impl<F: Parts> Drop for Batch<F> {
         let was = self.lifo.replace_accept(false);
         self.duties.batches(self.batching);
         self.lifo.accept(was);
+    }
+}
+
+/// User code runs until this is dropped (INV-ACCEPTING).
+struct Accepting {
+    lifo: &'static LifoSlot,
+    was: bool,
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        self.lifo.accept(self.was);
     }
 }
 
@@ -117,6 +130,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
     }
 
+    /// Calls user code that is no poll: what it wakes goes to this worker's own queues, and it may wait.
+    #[inline]
+    pub(crate) fn in_user_code<R>(&self, _: &Away<'_>, code: impl FnOnce() -> R) -> R {
+        let lifo = &self.slot().lifo;
+        let _accepting = Accepting { lifo, was: lifo.replace_accept(true) };
+        code()
+    }
+
     /// Runs wakers, so that what they wake goes to this worker's own queues; goes on behind one that panics.
     ///
     /// One duty goes along, the notification: it comes once, when the worker leaves the loop for something else. A worker that is
@@ -175,7 +196,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if self.slot().local.duties.disarms() {
             self.slot().shared.park.disarm();
         }
-        executor.platform.event(Some(self.id()), Event::Unpark);
+        self.trace(Event::Unpark);
         let unclaimed = self.retract();
         if self.slot().local.duties.watches_no_more(unclaimed) {
             executor.watchdog.end();

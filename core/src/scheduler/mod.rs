@@ -24,6 +24,7 @@ pub(crate) mod help;
 pub(crate) mod helper;
 pub(crate) mod jobs;
 pub(crate) mod leave_loop;
+pub(crate) mod lifo;
 pub(crate) mod listening;
 pub(crate) mod look;
 #[cfg(all(test, filch_loom))]

@@ -1,7 +1,7 @@
 //! A worker's loop inside user code of its own.
 
 use super::{
-    context::{Inside, Leave, Worker},
+    context::{Inside, SlotGuard, Worker},
     executor::Scheduler,
     leave_loop::Batch,
     slot::{Slots, WorkerSlot},
@@ -11,11 +11,33 @@ use crate::{
     task::coop::renewed,
 };
 
+/// A loop of a worker is at work in its slot until this is dropped.
+#[must_use]
+#[expect(dead_code, reason = "they are kept for their drop")]
+pub(super) enum InLoop<P: Platform, S: Slots<RING>, const RING: usize> {
+    Outermost(SlotGuard<P, S, RING>),
+    /// In user code of this very worker.
+    Nested(Nested<P, S, RING>),
+}
+
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// In user code of this very worker, the loop is a nested one.
-    pub(super) fn nest(&self) -> Option<Nested<P, S, RING>> {
-        let is_in_user_code = self.slot().lifo.is_accepting();
-        is_in_user_code.then(|| Nested::enter(self.executor, self.id(), self.slot()))
+    /// A loop of this worker begins, or a part of one. `None` in an event sink, which the scheduler calls in the midst of its own work.
+    #[inline]
+    pub(super) fn enter_loop(&self) -> Option<InLoop<P, S, RING>> {
+        let slot = self.slot();
+        if slot.lifo.is_accepting() && !slot.local.in_sink.get() {
+            Some(InLoop::Nested(Nested::enter(self.executor, self.id(), slot)))
+        } else {
+            self.enter_outside_polls().map(InLoop::Outermost)
+        }
+    }
+
+    /// The same for what is never nested: `None` in a poll, too.
+    #[inline]
+    pub(super) fn enter_outside_polls(&self) -> Option<SlotGuard<P, S, RING>> {
+        let slot = self.slot();
+        let may = !slot.lifo.is_accepting() && !slot.local.in_sink.get();
+        may.then(|| SlotGuard::enter(self.executor, self.id()))
     }
 }
 
@@ -24,11 +46,12 @@ pub(crate) struct Nested<P: Platform, S: Slots<RING>, const RING: usize> {
     accepting: bool,
     /// A batch of wakers that the loop interrupts.
     _batch: Batch<S::Parts>,
+    /// With which the poll below goes on: others run meanwhile, so that is a new one. A budget without a limit stays one.
     budget: u32,
     in_poll: bool,
     _inside: Inside<P>,
     /// The last field, so it is dropped after `Nested::drop` has run.
-    worker: Leave<P, S, RING>,
+    guard: SlotGuard<P, S, RING>,
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Nested<P, S, RING> {
@@ -37,6 +60,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Nested<P, S, RING> {
         id: WorkerId,
         slot: &'static WorkerSlot<RING, S::Parts>,
     ) -> Self {
+        // First: what follows runs wakers.
+        let guard = SlotGuard::enter(executor, id);
         let in_poll = slot.lifo.is_in_poll();
         if in_poll {
             // Other workers must not take the poll below for stuck.
@@ -45,12 +70,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Nested<P, S, RING> {
         slot.local.depth.set(slot.local.depth.get() + 1);
         slot.foreign_work(true);
         let accepting = slot.lifo.replace_accept(false);
-        let (_, batch) = Worker::of(executor, id).leave_batch();
+        let (_, batch) = guard.worker().leave_batch();
         Self {
-            worker: Leave::at_end(executor, id),
+            guard,
             accepting,
             _batch: batch,
-            // Others run meanwhile, so the poll below goes on with a new budget. A budget without a limit stays one.
             budget: renewed(slot.local.budget.get(), slot.local.units.get().into()),
             in_poll,
             _inside: Inside::enter(&executor.platform),
@@ -58,9 +82,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Nested<P, S, RING> {
     }
 }
 
+#[cfg(feature = "classes")]
+impl<P: Platform, S: Slots<RING>, const RING: usize> Nested<P, S, RING> {
+    /// The poll below goes on with what it has left.
+    pub(super) fn keep_budget(&mut self, left: u32) {
+        self.budget = left;
+    }
+}
+
 impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Nested<P, S, RING> {
     fn drop(&mut self) {
-        let worker = self.worker.worker();
+        let worker = self.guard.worker();
         let slot = worker.slot();
         // The poll or the job below goes on, perhaps for long.
         let _ = worker.leave_for_long();

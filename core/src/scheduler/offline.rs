@@ -6,14 +6,16 @@ use crate::platform::Platform;
 impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Worker<P, S, RING> {
     fn drop(&mut self) {
         let (executor, slot) = (self.executor, self.slot());
+        // Frames below this one still use the slot: no other context may enter it before they end (INV-LOCAL, INV-FORK-WORKER).
+        let is_in_use = slot.local.calls.get() > 0;
+        slot.local.abandoned.set(is_in_use);
+        if is_in_use {
+            return;
+        }
+        slot.local.calls.set(1);
         // Not by `leave_loop`, which would tell the loop that drives it.
         self.stand_up();
         let away = self.leave_loop();
-        // Frames below this one still use the slot: no other context may enter it before they end (INV-LOCAL, INV-FORK-WORKER).
-        slot.local.abandoned.set(slot.is_at_work());
-        if slot.local.abandoned.get() {
-            return;
-        }
         self.end_stretch();
         self.retire_locals(&away);
         self.give_away();
@@ -22,6 +24,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Worker<P, S, RING>
         // Pinned tasks wait where the next context of this worker, or a thread that waits for the end, finds them.
         // SAFETY: we are the worker.
         unsafe { slot.put_back() };
+        slot.local.calls.set(0);
         executor.leave(slot);
     }
 }

@@ -36,9 +36,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     ///
     /// A worker that is stepped by hand then owes the others nothing: each of its steps may come late. [`run`](Worker::run) is thriftier.
     ///
+    /// In an event sink ([`Platform::event`]) it returns at once.
+    ///
     /// Example: [`Worker`].
     pub fn park(&self) {
-        let _nested = self.nest();
+        let Some(_in_loop) = self.enter_loop() else { return };
         let slept = self.park_in_loop();
         let _ = self.leave_to_driver();
         if !slept {
@@ -52,7 +54,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let Some(deadline) = self.announce_sleep() else { return false };
         self.sleep(deadline, || true);
         self.slot().local.duties.slept(true);
-        self.end_park();
+        self.get_up();
         true
     }
 
@@ -65,21 +67,20 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// A worker that is woken counts as one that looks for work until its next step, so that others may not be woken meanwhile: step
     /// it soon. Where the other loop joins, forks or broadcasts between the two halves, or polls a timer, `wake` is called too.
     ///
-    /// I/O of a platform's reactor is heard of by steps alone. `None` in a poll of the worker itself, which does not end by a park.
+    /// I/O of a platform's reactor is heard of by steps alone. `None` in a poll of the worker itself, which does not end by a park, and in
+    /// an event sink.
     ///
     /// Example: [`Worker`].
     pub fn begin_park(&self) -> Option<Option<Instant>> {
         let slot = self.slot();
-        if slot.lifo.is_accepting() {
-            return None;
-        }
+        let _in_loop = self.enter_outside_polls()?;
         if let Some(deadline) = self.announce_sleep() {
             slot.local.duties.arms();
             if slot.shared.park.arm(Sleep::Wait) {
                 return Some(deadline);
             }
             // It has been notified on the way.
-            self.end_park();
+            self.get_up();
         }
         // The next step may come late.
         let _ = self.leave_to_driver();
@@ -90,7 +91,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// `end_park` follows.
     fn announce_sleep(&self) -> Option<Option<Instant>> {
         let (executor, slot) = (self.executor, self.slot());
-        self.end_park();
+        self.get_up();
         self.end_stretch();
         slot.publish_jobs();
         let searched = slot.local.duties.announces();
@@ -117,7 +118,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
         executor.ask_all();
         slot.counters.parks.add(1);
-        executor.platform.event(Some(self.id()), Event::Park);
+        self.trace(Event::Park);
         let limit = |nanos| executor.platform.now().after_nanos(nanos);
         let ends = [self.begin_watch(), self.longest_sleep().map(limit), self.next_deadline()];
         Some(ends.into_iter().flatten().min())
@@ -138,8 +139,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// [`step`](Self::step) must follow: others rely on a worker that was woken to look for work.
     ///
     /// Example: [`Worker`].
-    #[inline(always)]
     pub fn end_park(&self) {
+        if let Some(_in_loop) = self.enter_outside_polls() {
+            self.get_up();
+        }
+    }
+
+    /// The worker is awake, in its loop. If it watched in its sleep, it scans.
+    #[inline(always)]
+    pub(crate) fn get_up(&self) {
         self.stand_up();
         self.scan_if_due();
     }

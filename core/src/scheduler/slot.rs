@@ -1,10 +1,6 @@
 //! What an executor keeps for each worker.
 
-use core::{
-    cell::Cell,
-    fmt,
-    ptr::{NonNull, null, null_mut},
-};
+use core::{cell::Cell, fmt, ptr::null};
 
 use super::{
     bell::Bell,
@@ -12,11 +8,12 @@ use super::{
     classes::{Marks, OwnClasses},
     door::Door,
     duties::Duties,
+    lifo::LifoSlot,
     pace::Pace,
     rng::Rng,
 };
 use crate::{
-    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicWord, Ordering, compiler_fence, maybe_const},
+    atomic::{AtomicBool, AtomicU32, AtomicWord, Ordering, maybe_const},
     class::Class,
     fork::worker::ForkWorker,
     instant::Instant,
@@ -77,19 +74,8 @@ pub(crate) struct Shared<F: Parts> {
     pub(crate) door: Kept<Door, F::Cores>,
 }
 
-/// What the owner writes and others read.
-pub(crate) struct LifoSlot {
-    task: AtomicPtr<Header>,
-    /// Counts up at each begin and each end of a poll: odd inside one.
-    pub(crate) polls: AtomicU32,
-    /// Whether a wake in this context may use the worker's own queues. INV-ACCEPTING: true only while user code runs
-    /// in a poll, a waker, a broadcast or an `as_poll`; false in every owner-only operation, so that a wake by an interrupt or a signal that came in one
-    /// finds it false and goes through the injector.
-    accepting: AtomicBool,
-}
-
-/// INV-LOCAL: only the worker's own context touches this. An interrupt handler on it may look at `duties` and `frame` and add to `locals`,
-/// and to `duties` a notification, where it finds the mark of INV-ACCEPTING up: all else changes only while that is down.
+/// INV-LOCAL: only the worker's own context touches this. An interrupt handler on it may set `in_sink`, which it puts back, look at `duties`
+/// and `frame` and add to `locals`, and to `duties` a notification, where it finds the mark of INV-ACCEPTING up: all else changes only while that is down.
 pub(crate) struct Local<F: Parts> {
     pub(crate) rng: Kept<Rng, F::Cores>,
     pub(crate) pace: Kept<Pace, Ticks<F>>,
@@ -103,7 +89,12 @@ pub(crate) struct Local<F: Parts> {
     /// The budget with which each poll begins: the executor's, beside what a poll writes anyway.
     pub(crate) units: Cell<u16>,
     pub(crate) frame: Cell<*const Frame>,
+    /// Loops inside user code of the worker, each in the one before.
     pub(crate) depth: Cell<u32>,
+    /// Calls that are at work in this slot (`SlotGuard`).
+    pub(crate) calls: Cell<u32>,
+    /// It is in an event sink.
+    pub(crate) in_sink: Cell<bool>,
     /// Local tasks alive on this worker.
     pub(crate) locals: Cell<usize>,
     pub(crate) watcher: Kept<Watcher, F::Watchdog>,
@@ -117,7 +108,7 @@ pub(crate) struct Local<F: Parts> {
     pub(crate) deaf: Cell<bool>,
     /// It is in the closure of a broadcast.
     pub(crate) in_broadcast: Cell<bool>,
-    /// Its handle was dropped in the midst of something: it leaves at the end of that.
+    /// Its handle was dropped while a call was at work here: the worker leaves at the end of that.
     pub(crate) abandoned: Cell<bool>,
     /// It came online beside one other worker, and has not slept since.
     pub(crate) is_second: Cell<bool>,
@@ -136,11 +127,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         pub fn new() -> Self {
             Self {
                 ring: Ring::new(),
-                lifo: Apart::new(LifoSlot {
-                    task: AtomicPtr::new(null_mut()),
-                    polls: AtomicU32::new(0),
-                    accepting: AtomicBool::new(false),
-                }),
+                lifo: Apart::new(LifoSlot::new()),
                 shared: Apart::new(Shared {
                     park: ParkWord::new(),
                     status: AtomicU32::new(OFFLINE),
@@ -161,8 +148,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         }
     }
 
-    /// Whether frames of the calling worker's stack rely on this slot: a poll, a nested loop, a fork-join run, a broadcast. For
-    /// the worker itself.
+    /// Whether user code is on the worker's stack: in a poll, a nested loop, a fork-join run, a broadcast. For the worker itself.
     pub(crate) fn is_at_work(&self) -> bool {
         !self.local.frame.get().is_null()
             || self.local.depth.get() > 0
@@ -193,11 +179,15 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         outcome
     }
 
-    /// The task that the worker polls.
+    /// The task that the worker polls, for user code of that poll. The scheduler's own code, and an event sink in the midst of it, are in no
+    /// task: the poll of the innermost frame may be over, and its task gone.
     ///
     /// # Safety
-    /// The caller is in the worker's context; a handler there, where it finds the mark of INV-ACCEPTING up.
+    /// The caller is in the worker's context.
     pub(crate) unsafe fn polled(&self) -> Option<&Header> {
+        if !self.lifo.is_accepting() {
+            return None;
+        }
         // SAFETY: INV-LOCAL. Frames of the worker are on the calling context's own stack, and a poll holds a reference to its task.
         unsafe { Some(self.local.frame.get().as_ref()?.task()?.as_ref()) }
     }
@@ -395,6 +385,8 @@ impl<F: Parts> Local<F> {
             units: Cell::new(0),
             frame: Cell::new(null()),
             depth: Cell::new(0),
+            calls: Cell::new(0),
+            in_sink: Cell::new(false),
             locals: Cell::new(0),
             watcher: Kept::new(Watcher::new()),
             orphans: Cell::new(false),
@@ -404,93 +396,6 @@ impl<F: Parts> Local<F> {
             in_broadcast: Cell::new(false),
             abandoned: Cell::new(false),
             is_second: Cell::new(false),
-        }
-    }
-}
-
-impl LifoSlot {
-    /// Puts a task in, and takes the one before out. Only the owner.
-    #[inline]
-    pub(crate) fn put(&self, ready: Ready) -> Option<Ready> {
-        let task = ready.into_raw().as_ptr();
-        // Only the owner fills the slot: found empty, it stays so, and a store costs less than a swap.
-        if self.is_empty() {
-            // Ordering: Release gives the task to the Acquire of another worker in `take`.
-            self.task.store(task, Ordering::Release);
-            return None;
-        }
-        // Ordering: as above; Acquire is for the one taken out, as in `take`.
-        Self::ready(self.task.swap(task, Ordering::AcqRel))
-    }
-
-    /// Takes the task out. The owner, or a worker that sees it stuck.
-    #[inline]
-    pub(crate) fn take(&self) -> Option<Ready> {
-        // Ordering: a look first, since the slot is most often empty and a swap is dear. The owner sees its own puts;
-        // they come again.
-        if self.is_empty() {
-            return None;
-        }
-        // Ordering: Acquire pairs with the Release in `put`.
-        Self::ready(self.task.swap(null_mut(), Ordering::AcqRel))
-    }
-
-    #[inline(always)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.task.load(Ordering::Relaxed).is_null()
-    }
-
-    #[inline(always)]
-    fn ready(task: *mut Header) -> Option<Ready> {
-        // SAFETY: the slot held the task's `Ready`.
-        NonNull::new(task).map(|task| unsafe { Ready::from_raw(task) })
-    }
-
-    /// Sets the mark of INV-ACCEPTING.
-    #[inline(always)]
-    pub(crate) fn accept(&self, on: bool) {
-        // Ordering: only this context and interrupts on it look at the mark; the compiler must keep it where it is.
-        compiler_fence(Ordering::SeqCst);
-        self.accepting.store(on, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-    }
-
-    /// As `accept`, and gives what it was.
-    pub(crate) fn replace_accept(&self, on: bool) -> bool {
-        let was = self.is_accepting();
-        self.accept(on);
-        was
-    }
-
-    #[inline(always)]
-    pub(crate) fn is_accepting(&self) -> bool {
-        self.accepting.load(Ordering::Relaxed)
-    }
-
-    /// Whether the worker is in a poll, in a batch of wakers, or in a broadcast.
-    pub(crate) fn is_in_poll(&self) -> bool {
-        // Ordering: the worker's own look; for others a hint.
-        self.polls.load(Ordering::Relaxed) & 1 == 1
-    }
-
-    /// A poll begins or ends.
-    #[inline(always)]
-    pub(crate) fn count_poll(&self) {
-        // Ordering: one writer; others compare two looks, an old value only makes it come again.
-        self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    }
-
-    /// Other user code begins, which may take as long as a poll and counts as one. False in a poll, which goes on.
-    pub(crate) fn begin_as_poll(&self) -> bool {
-        let begins = !self.is_in_poll();
-        self.end_as_poll(begins);
-        begins
-    }
-
-    /// It ends, if it `began`.
-    pub(crate) fn end_as_poll(&self, began: bool) {
-        if began {
-            self.count_poll();
         }
     }
 }

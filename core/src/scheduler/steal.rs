@@ -105,7 +105,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         slot.counters.steals.add(1);
         slot.counters.stolen.add(tasks);
         let event = Event::Steal { victim: index as u16, tasks: tasks as u16 };
-        self.executor.platform.event(Some(self.id()), event);
+        self.trace(event);
         Some(ready)
     }
 }

@@ -1,8 +1,11 @@
 //! A worker's turn in another loop, which drives it; and that loop's code as code of the worker.
 
-use core::mem::ManuallyDrop;
-
-use super::{context::Worker, executor::Scheduler, leave_loop::Away, slot::Slots, worker::Step};
+use super::{
+    context::{SlotGuard, Worker},
+    executor::Scheduler,
+    slot::Slots,
+    worker::Step,
+};
 use crate::{instant::Instant, platform::Platform};
 
 /// What the loop that drives a worker does after [`Worker::turn`].
@@ -67,33 +70,36 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
 /// User code that is no poll, and counts as one until this is dropped.
 struct AsPoll<P: Platform, S: Slots<RING>, const RING: usize> {
-    worker: ManuallyDrop<Worker<P, S, RING>>,
     began: bool,
+    /// Dropped last: after `AsPoll::drop` has run.
+    guard: SlotGuard<P, S, RING>,
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> AsPoll<P, S, RING> {
-    fn begin(worker: ManuallyDrop<Worker<P, S, RING>>, _: &Away<'_>) -> Self {
-        let lifo = &worker.slot().lifo;
+    fn begin(guard: SlotGuard<P, S, RING>) -> Self {
+        let _ = guard.worker().leave_for_long();
+        let lifo = &guard.worker().slot().lifo;
         let began = lifo.begin_as_poll();
         lifo.accept(true);
-        Self { worker, began }
+        Self { began, guard }
     }
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for AsPoll<P, S, RING> {
     fn drop(&mut self) {
-        let lifo = &self.worker.slot().lifo;
+        let worker = self.guard.worker();
+        let lifo = &worker.slot().lifo;
         lifo.accept(false);
         lifo.end_as_poll(self.began);
         // The next step may come late.
-        let _ = self.worker.leave_for_long();
+        let _ = worker.leave_for_long();
     }
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Calls `f` as a poll of the worker that the calling context is, between two of its steps: what `f` spawns and wakes goes to the
-    /// worker's own queues, and an executor of one slot takes its local tasks. In a poll of that worker, and in a context that is no
-    /// worker, it calls `f` and does nothing else.
+    /// worker's own queues, and an executor of one slot takes its local tasks. In a poll of that worker, in an event sink, and in a context
+    /// that is no worker, it calls `f` and does nothing else.
     ///
     /// For a loop that drives a worker, and for a `block_on` on the worker's own thread. A worker that rests
     /// ([`Turn::Rests`]) does so no more: [`Platform::wake`] is called for it.
@@ -122,20 +128,21 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// ```
     pub fn as_poll<R>(&'static self, f: impl FnOnce() -> R) -> R {
         let Some((id, slot)) = self.working() else { return f() };
-        if slot.lifo.is_accepting() || slot.is_at_work() {
+        if slot.is_at_work() {
             return f();
         }
-        let _poll = AsPoll::begin(Worker::of(self, id), &Worker::of(self, id).leave_for_long());
+        let Some(guard) = Worker::of(self, id).enter_outside_polls() else { return f() };
+        let _poll = AsPoll::begin(guard);
         f()
     }
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// Whether the calling context is inside a poll of this worker, or a wait, a broadcast or a fork-join run of it: dropped now, the
-    /// worker goes offline at the end of that.
+    /// Whether a call is at work in the worker's slot: a poll, a wait, a broadcast, a fork-join run, an [`as_poll`](Scheduler::as_poll), a
+    /// spawn or a wake that calls an event sink. Dropped now, the worker goes offline at the end of that.
     ///
     /// Example: [`Worker`].
     pub fn is_at_work(&self) -> bool {
-        self.slot().lifo.is_accepting() || self.slot().is_at_work()
+        self.slot().local.calls.get() > 0
     }
 }

@@ -145,7 +145,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if is_over && stuck.shared.seen.get().is_some_and(|seen| seen.is_unreported(polls)) {
             // The platform may call code of the user's.
             let _ = self.leave_loop();
-            self.executor.platform.event(Some(self.id()), Event::LongPoll { worker, nanos });
+            self.trace(Event::LongPoll { worker, nanos });
         }
     }
 }

@@ -41,12 +41,12 @@ pub enum Step {
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// One pass of the loop: finds one task and polls it. Never blocks.
+    /// One pass of the loop: finds one task and polls it. Never blocks. In an event sink ([`Platform::event`]) it does nothing.
     ///
     /// Example: [`Worker`].
     #[inline]
     pub fn step(&self) -> Step {
-        let _nested = self.nest();
+        let Some(_in_loop) = self.enter_loop() else { return Step::Idle };
         if let Some(classes) = self.slot().classes.get() {
             classes.share.resume(|| self.now());
         }
@@ -110,7 +110,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// What came while the worker slept is there for it alone to see to. Whether it leaves for good.
     #[cold]
     fn halt(&self) -> bool {
-        self.end_park();
+        self.get_up();
         if self.slot().local.duties.slept(false) {
             self.deliver();
             self.fire_timers();
@@ -129,7 +129,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Works until the executor has shut down, until [`Scheduler::resize`] has asked the worker to leave and no task keeps it, or until this
-    /// is a replacement worker that is no longer needed.
+    /// is a replacement worker that is no longer needed. In a poll of this very worker it does nothing: a shutdown would wait for that poll. As
+    /// the handle is gone then, the worker goes offline at the end of the poll.
     ///
     /// ```
     /// # filch_test_support::board!();
@@ -153,6 +154,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Works until the worker is to leave for one of these reasons; whether it was asked to by a resize.
     fn live(&self) -> bool {
+        let Some(_in_loop) = self.enter_outside_polls() else { return false };
         let most = self.executor.config.spin_rounds();
         let platform = &self.executor.platform;
         let (mut round, mut misses) = (0, 0_u32);
@@ -204,17 +206,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
         slot.counters.polls.add(1);
         slot.lifo.count_poll();
-        executor.platform.event(Some(self.id()), Event::PollStart(task.as_ptr().addr()));
+        self.trace(Event::PollStart(task.as_ptr().addr()));
 
         slot.lifo.accept(true);
         let polled = run::poll(ready, &executor.platform, frame.gone());
         slot.lifo.accept(false);
 
-        executor.platform.event(Some(self.id()), Event::PollEnd(task.as_ptr().addr()));
+        self.trace(Event::PollEnd(task.as_ptr().addr()));
         slot.lifo.count_poll();
         local.frame.set(frame.below);
         if let Polled::Again(ready) = &polled {
-            executor.tell_of_wake(Some(self.id()), ready);
+            executor.trace_wake(Some((self.id(), slot)), ready);
         }
         match polled {
             Polled::Again(ready) if ready.is_special::<S::Parts>() => {
@@ -241,7 +243,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     #[inline(always)]
     fn tell_of_end(&self, task: NonNull<Header>) {
-        self.executor.platform.event(Some(self.id()), Event::End(task.as_ptr().addr()));
+        self.trace(Event::End(task.as_ptr().addr()));
     }
 
     fn count_completion(&self, over: &Polled) {
@@ -255,9 +257,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Ends a local task of a worker that goes offline.
-    pub(crate) fn end(&self, ready: Ready, _: &Away<'_>) {
+    pub(crate) fn end(&self, ready: Ready, away: &Away<'_>) {
         let task = ready.as_ptr();
-        match run::cancel(ready, &self.executor.platform, &Cell::new(false)) {
+        let cancel = || run::cancel(ready, &self.executor.platform, &Cell::new(false));
+        match self.in_user_code(away, cancel) {
             Polled::Again(ready) => self.executor.push_pinned(self.slot(), ready),
             _ => {
                 self.tell_of_end(task);

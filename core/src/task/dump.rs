@@ -14,6 +14,7 @@ use core::{
 };
 
 use super::{
+    executor_ref::ExecutorRef,
     header::Header,
     info::TaskId,
     waker::{self, borrowed},
@@ -71,7 +72,8 @@ pub enum Step {
 pub struct Sink(fn(TaskId, Step));
 
 impl Sink {
-    /// The function is called in polls, by any worker and at any depth. It must not panic, nor clone or wake a task's waker.
+    /// The function is called in polls, by any worker and at any depth. Its panics are discarded. It should not clone or wake a task's waker: a
+    /// clone is told to it again.
     ///
     /// Example: [`watch`].
     pub const fn new(take: fn(TaskId, Step)) -> Self {
@@ -115,9 +117,13 @@ pub fn watch(sink: Option<&'static Sink>) {
     SINK.set(sink);
 }
 
-fn tell(task: NonNull<Header>, step: Step) {
+/// # Safety
+/// The caller holds a reference to the task.
+unsafe fn tell(task: NonNull<Header>, step: Step) {
     if let Some(Sink(take)) = SINK.get() {
-        take(TaskId::of(task), step);
+        // A panic must not go through the poll: outside of the poll's own guard it would leave a frame on a stack that is gone.
+        // SAFETY: the caller's reference.
+        unsafe { ExecutorRef::of(task) }.guard(&mut || take(TaskId::of(task), step));
     }
 }
 
@@ -130,7 +136,8 @@ pub(super) fn waker(task: NonNull<Header>) -> ManuallyDrop<Waker> {
 /// As `borrowed`: for a poll that is watched.
 #[cold]
 fn traced(task: NonNull<Header>) -> ManuallyDrop<Waker> {
-    tell(task, Step::Begin);
+    // SAFETY: a poll holds a reference to its task.
+    unsafe { tell(task, Step::Begin) };
     // SAFETY: INV-WAKER, as for `borrowed`.
     ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(task.as_ptr().cast(), &TRACED)) })
 }
@@ -169,6 +176,7 @@ pub(super) fn is_traced(waker: &Waker) -> bool {
 #[inline]
 pub fn waits(waker: &Waker, on: impl FnOnce() -> Wait) {
     if is_traced(waker) {
-        tell(waker::cast(waker.data()), Step::On(on()));
+        // SAFETY: INV-WAKER: the waker has, or has borrowed, a reference.
+        unsafe { tell(waker::cast(waker.data()), Step::On(on())) };
     }
 }

@@ -8,7 +8,7 @@
 
 use core::{num::NonZeroUsize, ptr::NonNull, task::Waker};
 
-use super::{header::Header, waker::header_of};
+use super::{executor_ref::ExecutorRef, header::Header, waker::header_of};
 use crate::atomic::Global;
 
 /// What is done with a waker.
@@ -35,7 +35,8 @@ pub struct Sink(fn(NonZeroUsize, WakerEvent));
 
 impl Sink {
     /// The function is called with the mark of the task, in any context that uses a waker: from then on a wake is fit for interrupt handlers
-    /// and signal handlers only if the function is. It must not panic, nor wake a marked task: that would be told to it again, without end.
+    /// and signal handlers only if the function is. Its panics are discarded. It must not wake a marked task: that would be told to it again,
+    /// without end.
     ///
     /// Example: [`watch`].
     pub const fn new(take: fn(NonZeroUsize, WakerEvent)) -> Self {
@@ -101,7 +102,9 @@ pub(super) unsafe fn tell(task: NonNull<Header>, event: WakerEvent) {
     // SAFETY: as the caller promises.
     if let Some(mark) = unsafe { task.as_ref() }.mark.get() {
         if let Some(Sink(take)) = SINK.get() {
-            take(mark, event);
+            // A waker is used in the midst of much else, which no panic is to leave undone.
+            // SAFETY: as the caller promises.
+            unsafe { ExecutorRef::of(task) }.guard(&mut || take(mark, event));
         }
     }
 }

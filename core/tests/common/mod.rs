@@ -419,6 +419,25 @@ pub(crate) struct Threads {
 
 type Hook = Box<dyn Fn(Option<WorkerId>) + Send + Sync>;
 
+type EventHook = Rc<dyn Fn(Event<'_>)>;
+
+thread_local! {
+    /// What each event of this thread calls, of an executor of threads.
+    static AT_EVENT: RefCell<Option<EventHook>> = const { RefCell::new(None) };
+    /// What the next `wake` by this thread calls.
+    static AT_WAKE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+}
+
+/// Each event of an executor of threads calls this from now on, if it is this thread's, but not while one does.
+pub(crate) fn at_event(f: impl Fn(Event<'_>) + 'static) {
+    drop(AT_EVENT.replace(Some(Rc::new(f))));
+}
+
+/// The next `wake` by this thread, of an executor of threads, calls this.
+pub(crate) fn at_wake(f: impl FnOnce() + 'static) {
+    drop(AT_WAKE.replace(Some(Box::new(f))));
+}
+
 /// How a worker sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sleeps {
@@ -540,7 +559,16 @@ unsafe impl Platform for Threads {
         self.sleep_as(me, 1, || self.sleep(word, old, end));
     }
     fn wake(&self, _: WorkerId, _: &AtomicU32) {
+        if let Some(hook) = AT_WAKE.take() {
+            hook();
+        }
         self.rouse();
+    }
+    fn event(&self, _: Option<WorkerId>, event: Event<'_>) {
+        if let Some(hook) = AT_EVENT.take() {
+            hook(event);
+            drop(AT_EVENT.replace(Some(hook)));
+        }
     }
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
         let allowed = |n: usize| n.checked_sub(1);

@@ -21,6 +21,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "classes",
             "bell",
             "door",
+            "lifo",
             "slot",
             "executor",
             "context",
