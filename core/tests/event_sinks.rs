@@ -16,7 +16,7 @@ type Handle = Worker<common::Threads, common::Room<256>>;
 /// What a sink gets for an answer, by the name of the event. If it gets several in events of one name, all of them.
 type Answers<T> = BTreeMap<String, Vec<T>>;
 
-/// Calls `ask` in each event that comes in the midst of the scheduler's own work, of a worker that polls tasks of all kinds and sleeps. The handle is that of a task that does not end by itself.
+/// Calls `ask` in each event of a worker that polls tasks of all kinds and sleeps. The handle is that of a task that does not end by itself.
 fn ask_in_events<T: PartialEq + 'static>(
     ask: impl Fn(&'static ThreadExecutor, &Handle, &mut JoinHandle<()>) -> T + 'static,
 ) -> Answers<T> {
@@ -26,8 +26,8 @@ fn ask_in_events<T: PartialEq + 'static>(
     let (mine, kept) = (Rc::clone(&worker), Rc::clone(&answers));
     let waits = RefCell::new(executor.spawn(pool(), pending()).unwrap());
     at_event(move |event| {
-        if matches!(event, Event::Spawn(_) | Event::Wake(_) | Event::Panic(_)) {
-            // In user code a sink may do what that may.
+        if matches!(event, Event::Panic(_)) {
+            // That comes in user code, and may do what that may.
             return;
         }
         let answer = ask(executor, &mine, &mut waits.borrow_mut());

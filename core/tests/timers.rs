@@ -16,7 +16,7 @@ use std::{
     thread,
 };
 
-use common::{Log, Sim, output, pool, quiet, threads};
+use common::{Flag, Log, Sim, output, pool, quiet, threads, until};
 use filch::{Config, Instant, JoinHandle, MissedTick, Sleep, Step, TaskPool, Timers, yield_now};
 
 const fn ms(n: u64) -> Duration {
@@ -361,6 +361,95 @@ fn a_timer_armed_in_a_poll_has_another_watch() {
     output(&mut handle).unwrap();
     (1..3).for_each(|i| sim.on(i, filch::Worker::end_park));
     sim.settle();
+}
+
+/// A worker that has left had a timer. The one that sleeps until its deadline is woken for a poll, which may be long: another one sleeps
+/// until then.
+#[test]
+fn timers_of_a_worker_that_left_have_another_watch() {
+    let sim = Sim::with(3, quiet().watchdog(Some((ms(1), ms(10)))));
+    let executor = sim.executor;
+    let parked = || executor.metrics().totals().parked;
+    let timer = executor.spawn(pool(), executor.sleep(ms(50))).unwrap();
+    sim.run(2);
+    assert!(sim.on(1, filch::Worker::begin_park).is_some());
+    sim.detach(2);
+    sim.on(1, filch::Worker::end_park);
+    // Both sleep, in the end, and none watches.
+    for i in [0, 1, 0, 1] {
+        sim.on(i, filch::Worker::end_park);
+        assert!(sim.on(i, filch::Worker::begin_park).is_some());
+    }
+    for i in [0, 1] {
+        sim.on(i, filch::Worker::end_park);
+        assert_eq!(sim.on(i, filch::Worker::begin_park), Some(Some(at(ms(50)))), "none watches");
+    }
+    let mut polls = executor.spawn(pool(), async move { parked() }).unwrap();
+    sim.on(0, filch::Worker::end_park);
+    assert_eq!(sim.step(0), Step::Polled);
+    assert_eq!(output(&mut polls).unwrap(), 0, "another is woken, to watch");
+    sim.on(1, filch::Worker::end_park);
+    sim.set_clock(at(ms(50)));
+    sim.settle();
+    assert!(timer.is_finished());
+}
+
+/// A waker blocks the worker that runs it. The other timers that were due are fired by another worker; had they been taken out of the wheel
+/// with that one, they would wait for it.
+#[test]
+fn a_waker_that_blocks_holds_up_no_other_timer() {
+    struct Blocks(Flag);
+    impl Wake for Blocks {
+        fn wake(self: Arc<Self>) {
+            until(|| self.0.is_set());
+        }
+    }
+    let executor = threads(2, Config::new());
+    let (others, wakes) = (Flag::new(), Arc::<Wakes>::default());
+    let blocks = Waker::from(Arc::new(Blocks(others.clone())));
+    let counts = Waker::from(Arc::clone(&wakes));
+    let mut timers: Vec<_> = (0..12).map(|_| Box::pin(executor.sleep(ms(1)))).collect();
+    let begin = async move {
+        for (i, timer) in timers.iter_mut().enumerate() {
+            let waker = if i == 4 { &blocks } else { &counts };
+            assert!(timer.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+        }
+        timers
+    };
+    let timers = executor.spawn(pool(), begin).unwrap().join().unwrap();
+    until(|| wakes.count() == 11);
+    others.set();
+    drop(timers);
+    common::stop(executor);
+}
+
+/// However many timers are due at once, an urgent task waits for a few of them only.
+#[cfg(feature = "classes")]
+#[test]
+fn many_timers_at_once_hold_up_no_urgent_task() {
+    use filch::{Class, TaskOptions};
+
+    let sim = Sim::new(1);
+    let executor = sim.executor;
+    let wakes = Arc::<Wakes>::default();
+    let mut timers: Vec<_> = (0..10_000).map(|_| Box::pin(executor.sleep(ms(1)))).collect();
+    for timer in &mut timers {
+        assert!(poll_with(timer.as_mut(), &wakes).is_pending());
+    }
+    let fired = Arc::clone(&wakes);
+    let options = TaskOptions::new().class(Class::Urgent);
+    let urgent = async move {
+        executor.sleep(ms(1)).await;
+        fired.count()
+    };
+    let mut urgent = executor.spawner().spawn_with(options, pool(), urgent).unwrap();
+    assert_eq!(sim.step(0), Step::Polled);
+    sim.set_clock(at(ms(1)));
+    while wakes.count() < 10_000 {
+        sim.run(0);
+    }
+    let before = output(&mut urgent).unwrap();
+    assert!(before < 10_000, "the urgent task was polled after {before} of them");
 }
 
 /// No worker sleeps, so none has the watchdog role. Another busy worker fires the timers of the stuck one.

@@ -33,6 +33,11 @@ impl PollEstimate {
         due
     }
 
+    /// The next call of `is_due` returns true.
+    pub(crate) fn look_soon(&self) {
+        self.left.set(0);
+    }
+
     /// Whether so many polls take longer than `TARGET`, so that I/O cannot wait for their end.
     pub(crate) fn is_slow(&self, polls: u32) -> bool {
         self.interval.get() < polls

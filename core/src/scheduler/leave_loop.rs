@@ -214,14 +214,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         unclaimed
     }
 
-    /// About to poll after an idle moment: if there is something that only a watcher would see to (timers of this worker, a limit of
-    /// polls, I/O that no worker waits for), and none watches, a sleeper is woken to: once in each of its sleeps. If all that sleep are
+    /// About to poll after an idle moment: if there is something that only a watcher would see to (timers of this worker, or of those that
+    /// have left, a limit of polls, I/O that no worker waits for), and none watches, a sleeper is woken to: once in each of its sleeps. If all that sleep are
     /// blocked, one of these listens.
     #[inline]
     pub(crate) fn cover_poll(&self) {
         let executor = self.executor;
         let has_reason = || {
             self.slot().has_timers()
+                || self.slot().local.orphans.get()
                 || executor.is_unheard()
                 || executor.config.poll_limit().is_some()
         };

@@ -77,6 +77,11 @@ impl Pace {
         self.estimate.is_due(polls)
     }
 
+    /// The next call of `is_due` says so.
+    pub(crate) fn look_soon(&self) {
+        self.estimate.look_soon();
+    }
+
     /// Whether I/O cannot wait for the end of the tick.
     pub(crate) fn is_slow(&self) -> bool {
         self.estimate.is_slow(TICK)

@@ -1,7 +1,7 @@
 //! Which worker fires which timers, and when.
 //!
 //! A timer goes to the wheel of the worker that first polls it; from elsewhere, to that of some worker. A worker fires its
-//! own wheel when it wakes, when it finds no task, and every tick; it sleeps until its wheel's next deadline. The wheel of a
+//! own wheel when it wakes, when it finds no task, and every tick, a portion at a time; it sleeps until its wheel's next deadline. The wheel of a
 //! worker that is offline belongs to all: each sleeps until its next deadline too. The wheel of a worker that is stuck
 //! in a poll is fired by the watchdog; where no worker sleeps, by the others at the end of their ticks.
 
@@ -16,12 +16,17 @@ use super::{
 use crate::task::dump;
 use crate::{
     atomic::{Ordering, fence},
+    class::Class,
     instant::Instant,
-    parts::{On, Parts},
+    parts::{On, Parts, Switch},
     platform::{Platform, WorkerId},
-    task::coop,
+    task::{coop, waker::header_of},
     time::{Batch, Sleep, Timeout, Timers, Wheel, Wheels},
 };
+
+/// So many timers are fired in a row at least, if so many are due: then the worker polls tasks, and hears of urgent ones and of I/O, before
+/// it goes on. A timer costs about as much as a poll.
+const PORTION: usize = 128;
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING>
 where
@@ -61,8 +66,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
     }
 
     #[inline]
-    fn place(&self) -> Option<(u16, &Wheel<Self::Many>)> {
-        let index = match self.working() {
+    fn place(&self) -> Option<(u16, &Wheel<Self::Many>, bool)> {
+        let here = self.working();
+        let is_urgent = <S::Parts as Parts>::Classes::ON
+            && here.is_some_and(|(_, slot)| Self::class_of(slot) == Some(Class::Urgent));
+        let index = match here {
             Some((id, _)) if id.index() < self.workers() => id.index() as u16,
             _ => {
                 // Ordering: a spread, no more.
@@ -72,7 +80,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
                 (0..n).map(|i| (turn + i) % n).find(online).unwrap_or(0) as u16
             }
         };
-        self.wheel(index).map(|wheel| (index, wheel))
+        self.wheel(index).map(|wheel| (index, wheel, is_urgent))
     }
 
     #[inline]
@@ -168,24 +176,22 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
     }
 
-    /// Fires what is due of a worker's timers; whether there was something.
+    /// Fires what is due of a worker's timers, or a portion of it; whether there was something.
     pub(crate) fn expire(&self, of: &WorkerSlot<RING, S::Parts>, now: Instant) -> bool {
         let Some(wheel) = of.wheel.get() else { return false };
         let (executor, slot) = (self.executor, self.slot());
+        let is_task = |waker: &Waker| header_of(waker).is_some();
         let (mut fired, mut more) = (0, true);
-        while more {
-            let mut batch: Batch = Default::default();
-            more = wheel.expire(now, executor.config.tick, &mut batch);
-            if batch.iter().all(Option::is_none) {
-                continue;
+        while more && fired < PORTION {
+            let mut batch = Batch::default();
+            more = wheel.expire(now, executor.config.tick, &mut batch, is_task);
+            if batch.len() > 0 {
+                fired += batch.len();
+                self.run_wakers(&mut || batch.wake());
             }
-            self.run_wakers(&mut || {
-                // A waker that panics takes none of the others with it.
-                for waker in batch.iter_mut().filter_map(Option::take) {
-                    fired += 1;
-                    waker.wake();
-                }
-            });
+        }
+        if let Some(pace) = slot.local.pace.get().filter(|_| more) {
+            pace.look_soon();
         }
         slot.counters.timers.add(fired);
         fired > 0

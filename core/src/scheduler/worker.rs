@@ -25,6 +25,9 @@ use crate::{
 /// The last round in which [`Platform::relax`] does not yield the core. Others rely on a worker that searches: it must run.
 const LAST_SPIN: u32 = 5;
 
+/// So many portions of timers are fired in one pass of the loop, at most.
+const PORTIONS: u32 = 16;
+
 /// What one pass of the loop did.
 ///
 /// Example: [`Worker`].
@@ -104,7 +107,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// After events of I/O that it has heard of, and after timers.
     #[inline]
     fn find_again(&self) -> Option<Ready> {
-        ((self.deliver() > 0) | self.fire_timers()).then(|| self.find()).flatten()
+        // Again, as a portion of many timers may have woken no task of this executor.
+        for _ in 0..PORTIONS {
+            if !((self.deliver() > 0) | self.fire_timers()) {
+                break;
+            }
+            let ready = self.find();
+            if ready.is_some() {
+                return ready;
+            }
+        }
+        None
     }
 
     /// What came while the worker slept is there for it alone to see to. Whether it leaves for good.

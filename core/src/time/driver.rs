@@ -20,9 +20,9 @@ pub(crate) trait Wheels: Sync {
     fn now(&self) -> Instant;
     /// The base-2 logarithm of a tick in nanoseconds.
     fn tick(&self) -> u32;
-    /// The wheel for a timer that is first polled in the calling context, and the wheel's index. `None` if timers must
-    /// not be touched ([`Context::Forked`](crate::Context::Forked)).
-    fn place(&self) -> Option<(u16, &Wheel<Self::Many>)>;
+    /// The wheel for a timer that is first polled in the calling context, and the wheel's index; and whether the timer is an urgent task's.
+    /// `None` if timers must not be touched ([`Context::Forked`](crate::Context::Forked)).
+    fn place(&self) -> Option<(u16, &Wheel<Self::Many>, bool)>;
     /// The wheel with an index from `place`. `None` as there.
     fn wheel(&self, index: u16) -> Option<&Wheel<Self::Many>>;
     /// A wheel has a new earliest deadline: tells the worker that fires it.
@@ -85,9 +85,9 @@ impl<W: Wheels> Driver for W {
     }
 
     unsafe fn insert(&self, node: NonNull<Node>, deadline: Instant, waker: &Waker) -> Option<u16> {
-        let (index, wheel) = self.place()?;
+        let (index, wheel, is_urgent) = self.place()?;
         // SAFETY: the caller's.
-        if unsafe { wheel.insert(node, deadline, waker.clone(), self.tick()) } {
+        if unsafe { wheel.insert(node, deadline, waker.clone(), self.tick(), is_urgent) } {
             self.tell(index);
         }
         Some(index)

@@ -5,6 +5,9 @@
 //! differs from the time that the wheel has seen. So everything in one level comes before everything in the next. Deadlines
 //! that differ above the sixth digit wait in a list of their own.
 //!
+//! The first few timers of urgent tasks are in a list of their own, which is searched first: however many others are due, they do not wait
+//! behind these.
+//!
 //! Slots are coarse, but deadlines are exact: nodes keep them in nanoseconds. In the slot of the current tick each
 //! deadline is compared, and a worker sleeps until the earliest deadline, not until a tick.
 
@@ -31,6 +34,9 @@ const MANY: usize = 64;
 /// slot counts.
 const SCAN: usize = 64;
 
+/// How many timers the list of urgent ones has at most. More are as others.
+const URGENT: u32 = 32;
+
 /// The lists of a wheel, under its lock.
 ///
 /// INV-SLOT-TIME: a node is in the slot that its deadline belongs to, or in an earlier one.
@@ -42,17 +48,19 @@ pub(super) struct Slots<M: Switch> {
     /// Whether the node with the deadline `earliest` has left.
     pub(super) stale: bool,
     pub(super) count: u32,
+    /// How many of them are in the list of urgent ones.
+    urgent: u32,
     /// A bit for each slot that holds nodes, for each level.
     pub(super) occupied: [u64; LEVELS],
     heads: Heads<M>,
 }
 
-/// Circular lists, by their first node: `FAR + 1` of them, one after the other.
+/// Circular lists, by their first node: `FIRST + 1` of them, one after the other.
 ///
-/// INV-SLOT: every index into this comes from `slot_of` or `first`, and so is at most `FAR`.
+/// INV-SLOT: every index into this is `FIRST`, or comes from `slot_of` or `first`, and then is at most `FAR`.
 #[repr(C)]
 struct Heads<M: Switch> {
-    few: [*mut Node; LEVELS * FEW + 1],
+    few: [*mut Node; LEVELS * FEW + 2],
     more: Kept<[*mut Node; LEVELS * (MANY - FEW)], M>,
 }
 
@@ -65,6 +73,8 @@ impl<M: Switch> Slots<M> {
     const DIGIT: u32 = Self::WIDTH.trailing_zeros();
     /// The list of the deadlines that are further away than six digits.
     const FAR: usize = LEVELS * Self::WIDTH;
+    /// The list of urgent timers. It is in no level.
+    const FIRST: usize = Self::FAR + 1;
 
     pub(super) const fn new() -> Self {
         Self {
@@ -72,9 +82,10 @@ impl<M: Switch> Slots<M> {
             earliest: u64::MAX,
             stale: false,
             count: 0,
+            urgent: 0,
             occupied: [0; LEVELS],
             heads: Heads {
-                few: [null_mut(); LEVELS * FEW + 1],
+                few: [null_mut(); LEVELS * FEW + 2],
                 more: Kept::new([null_mut(); LEVELS * (MANY - FEW)]),
             },
         }
@@ -99,10 +110,22 @@ impl<M: Switch> Slots<M> {
 
     /// # Safety
     /// The node is in no list, and belongs to the caller.
-    pub(super) unsafe fn add(&mut self, node: *mut Node, deadline: u64, tick: u32) -> bool {
+    pub(super) unsafe fn add(
+        &mut self,
+        node: *mut Node,
+        deadline: u64,
+        tick: u32,
+        is_urgent: bool,
+    ) -> bool {
         self.count += 1;
+        let slot = if is_urgent && self.urgent < URGENT {
+            self.urgent += 1;
+            Self::FIRST
+        } else {
+            self.slot_of(deadline, tick)
+        };
         // SAFETY: the node is in no list, and belongs to the caller.
-        unsafe { self.place(node, deadline, tick) };
+        unsafe { self.place(node, deadline, slot) };
         let first = deadline < self.earliest;
         if first {
             self.earliest = deadline;
@@ -111,12 +134,11 @@ impl<M: Switch> Slots<M> {
         first
     }
 
-    /// Appends a node to the list of the slot that its deadline belongs to.
+    /// Appends a node to the list of this slot.
     ///
     /// # Safety
     /// As for `add`.
-    unsafe fn place(&mut self, node: *mut Node, deadline: u64, tick: u32) {
-        let slot = self.slot_of(deadline, tick);
+    unsafe fn place(&mut self, node: *mut Node, deadline: u64, slot: usize) {
         if let Some(level) = self.occupied.get_mut(slot / Self::WIDTH) {
             *level |= 1 << (slot % Self::WIDTH);
         }
@@ -147,11 +169,13 @@ impl<M: Switch> Slots<M> {
     /// The node is in one of our lists.
     pub(super) unsafe fn unlink(&mut self, node: *mut Node) -> Option<Waker> {
         // SAFETY: as in `place`.
-        let (deadline, waker) = unsafe {
+        let (deadline, slot, waker) = unsafe {
             self.detach(node);
-            (Node::with(node, |l| l.deadline), (*node).take_waker())
+            let (deadline, slot) = Node::with(node, |l| (l.deadline, l.slot as usize));
+            (deadline, slot, (*node).take_waker())
         };
         self.count -= 1;
+        self.urgent -= u32::from(slot == Self::FIRST);
         self.forget(deadline);
         waker
     }
@@ -175,7 +199,8 @@ impl<M: Switch> Slots<M> {
         let before = self.earliest;
         // SAFETY: as in `place`.
         let (old, slot) = unsafe { Node::with(node, |l| (l.deadline, l.slot as usize)) };
-        if deadline >= old || slot == self.slot_of(deadline, tick) {
+        let stays = slot == Self::FIRST || slot == self.slot_of(deadline, tick);
+        if deadline >= old || stays {
             // The node may stay (INV-SLOT-TIME): a timeout that is put off again and again moves only once, when the
             // time of its slot has come.
             // SAFETY: as above.
@@ -202,7 +227,7 @@ impl<M: Switch> Slots<M> {
         // SAFETY: the caller's node is in a list until `detach`, and in none after it.
         unsafe {
             self.detach(node);
-            self.place(node, deadline, tick);
+            self.place(node, deadline, self.slot_of(deadline, tick));
         }
     }
 
@@ -244,9 +269,17 @@ impl<M: Switch> Slots<M> {
     }
 
     /// Fires due nodes, as many as fit the batch. Returns whether there may be more.
-    pub(super) fn expire(&mut self, now: u64, tick: u32, batch: &mut Batch) -> bool {
+    pub(super) fn expire(
+        &mut self,
+        now: u64,
+        tick: u32,
+        batch: &mut Batch,
+        is_task: fn(&Waker) -> bool,
+    ) -> bool {
+        if !self.fire(Self::FIRST, now, batch, is_task) {
+            return true;
+        }
         let present = (now >> tick).max(self.elapsed);
-        let mut room = batch.iter_mut();
         while let Some((slot, begin)) = self.first() {
             if begin > present {
                 break;
@@ -254,7 +287,7 @@ impl<M: Switch> Slots<M> {
             // Everything before this slot is over, so that its nodes now belong to lower levels.
             self.elapsed = self.elapsed.max(begin);
             if slot < Self::WIDTH {
-                if !self.fire(slot, now, &mut room) {
+                if !self.fire(slot, now, batch, is_task) {
                     return true;
                 }
                 if begin == present {
@@ -269,12 +302,13 @@ impl<M: Switch> Slots<M> {
         false
     }
 
-    /// Fires the due nodes in a slot of the lowest level. False if the batch had no room for all.
-    fn fire<'a>(
+    /// Fires the due nodes in a slot of the lowest level, or the urgent ones. False if the batch had no room for all.
+    fn fire(
         &mut self,
         slot: usize,
         now: u64,
-        room: &mut impl Iterator<Item = &'a mut Option<Waker>>,
+        batch: &mut Batch,
+        is_task: fn(&Waker) -> bool,
     ) -> bool {
         let Some(mut node) = NonNull::new(*self.head(slot)) else { return true };
         // The last node to check. Nodes that are not due stay in between.
@@ -285,14 +319,14 @@ impl<M: Switch> Slots<M> {
             let (deadline, next) = unsafe { Node::with(node.as_ptr(), |l| (l.deadline, l.next)) };
             let is_last = node.as_ptr() == last;
             if deadline <= now {
-                let Some(place) = room.next() else {
+                if batch.is_full() {
                     // The next call begins here.
                     *self.head(slot) = node.as_ptr();
                     return false;
-                };
+                }
                 // SAFETY: as in `place`; after the store of the state the node is not ours.
                 unsafe {
-                    *place = self.unlink(node.as_ptr());
+                    batch.push(self.unlink(node.as_ptr()), is_task);
                     // Ordering: Release pairs with the Acquire in `Sleep::has_ended`, `Sleep::reset` and `Sleep::drop`:
                     // the owner may free the node then.
                     (*node.as_ptr()).state.store(FIRED, Ordering::Release);
@@ -330,12 +364,25 @@ impl<M: Switch> Slots<M> {
     /// Recomputes the earliest deadline.
     pub(super) fn look(&mut self, tick: u32) {
         self.stale = false;
-        self.earliest = u64::MAX;
+        self.earliest = self.first_urgent();
         while let Some((slot, begin)) = self.first() {
             if self.look_into(slot, begin, tick) {
                 return;
             }
         }
+    }
+
+    /// The earliest deadline of the urgent timers.
+    fn first_urgent(&mut self) -> u64 {
+        let head = *self.head(Self::FIRST);
+        let (mut node, mut earliest) = (head, u64::MAX);
+        while !node.is_null() {
+            // SAFETY: as in `place`.
+            let (deadline, next) = unsafe { Node::with(node, |l| (l.deadline, l.next)) };
+            earliest = earliest.min(deadline);
+            node = if next == head { null_mut() } else { next };
+        }
+        earliest
     }
 
     /// Finds the earliest deadline of a slot. False if no node belongs there; then the slot is empty now.

@@ -20,8 +20,46 @@ pub(crate) struct Wheel<M: Switch = On> {
     inner: Spin<Slots<M>>,
 }
 
-/// The wakers that are taken out at once.
-pub(crate) type Batch = [Option<Waker>; 16];
+/// The most wakers that are taken out at once.
+const ROOM: usize = 16;
+
+/// Wakers that are taken out at once, to be woken in a row.
+///
+/// A waker that is not a task's is user code, and may take long, or wait for another timer. So it is the last of its batch: the timers that
+/// come after it stay in the wheel, where another worker finds them.
+#[derive(Default)]
+pub(crate) struct Batch {
+    wakers: [Option<Waker>; ROOM],
+    len: usize,
+    has_user_code: bool,
+}
+
+impl Batch {
+    /// Whether it has room for no more.
+    pub(super) fn is_full(&self) -> bool {
+        self.has_user_code || self.len == ROOM
+    }
+
+    /// `is_task`: whether a waker is a task's.
+    pub(super) fn push(&mut self, waker: Option<Waker>, is_task: fn(&Waker) -> bool) {
+        let Some(waker) = waker else { return };
+        self.has_user_code = !is_task(&waker);
+        if let Some(place) = self.wakers.get_mut(self.len) {
+            *place = Some(waker);
+            self.len += 1;
+        }
+    }
+
+    /// How many wakers were put in.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Wakes what has not been woken. If a waker panics, the next call goes on behind it.
+    pub(crate) fn wake(&mut self) {
+        self.wakers.iter_mut().filter_map(Option::take).for_each(Waker::wake);
+    }
+}
 
 impl<M: Switch> Wheel<M> {
     maybe_const! {
@@ -37,7 +75,7 @@ impl<M: Switch> Wheel<M> {
         self.armed.load(Ordering::Relaxed) > 0
     }
 
-    /// Adds a node. Returns whether its deadline is before all others.
+    /// Adds a node, which is fired before others if it is urgent. Returns whether its deadline is before all others.
     ///
     /// # Safety
     /// INV-TIMER: the caller owns the node, which is unlinked, and will be taken out before it moves or is freed.
@@ -47,12 +85,13 @@ impl<M: Switch> Wheel<M> {
         deadline: Instant,
         waker: Waker,
         tick: u32,
+        is_urgent: bool,
     ) -> bool {
         // SAFETY: INV-TIMER-WAKER: the node is the owner's alone, and has no waker.
         unsafe { node.as_ref().put_waker(waker) };
         self.inner.with(|inner| {
             // SAFETY: the caller's node is in no list.
-            let first = unsafe { inner.add(node.as_ptr(), deadline.as_nanos(), tick) };
+            let first = unsafe { inner.add(node.as_ptr(), deadline.as_nanos(), tick, is_urgent) };
             // Ordering: Relaxed: the lock publishes the links, and only the owner reads the state without the lock.
             // SAFETY: the caller's node is alive.
             unsafe { node.as_ref() }.state.store(LINKED, Ordering::Relaxed);
@@ -127,13 +166,19 @@ impl<M: Switch> Wheel<M> {
     }
 
     /// Takes the wakers of nodes whose deadlines are not after `now`, as many as fit. Returns whether there may be
-    /// more.
-    pub(crate) fn expire(&self, now: Instant, tick: u32, batch: &mut Batch) -> bool {
+    /// more. `is_task`: whether a waker is a task's.
+    pub(crate) fn expire(
+        &self,
+        now: Instant,
+        tick: u32,
+        batch: &mut Batch,
+        is_task: fn(&Waker) -> bool,
+    ) -> bool {
         self.inner.with(|inner| {
             if inner.earliest > now.as_nanos() {
                 return false;
             }
-            let more = inner.expire(now.as_nanos(), tick, batch);
+            let more = inner.expire(now.as_nanos(), tick, batch, is_task);
             if !more {
                 inner.look(tick);
             }

@@ -41,9 +41,12 @@ impl Timer {
         self.node.state.load(Ordering::Relaxed)
     }
     fn insert(&self, wheel: &Wheel, deadline: u64) -> bool {
+        self.insert_as(wheel, deadline, false)
+    }
+    fn insert_as(&self, wheel: &Wheel, deadline: u64, is_urgent: bool) -> bool {
         let waker = Waker::from(Arc::clone(&self.count));
         // SAFETY: the node is boxed, and every test takes it out, or lets it fire, before it is freed.
-        unsafe { wheel.insert(self.at(), Instant::from_nanos(deadline), waker, TICK) }
+        unsafe { wheel.insert(self.at(), Instant::from_nanos(deadline), waker, TICK, is_urgent) }
     }
     fn remove(&self, wheel: &Wheel) -> bool {
         // SAFETY: the node was put into this wheel.
@@ -60,11 +63,9 @@ fn expire(wheel: &Wheel, now: u64) -> usize {
     let mut fired = 0;
     loop {
         let mut batch = Batch::default();
-        let more = wheel.expire(Instant::from_nanos(now), TICK, &mut batch);
-        for waker in batch.into_iter().flatten() {
-            waker.wake();
-            fired += 1;
-        }
+        let more = wheel.expire(Instant::from_nanos(now), TICK, &mut batch, |_| true);
+        batch.wake();
+        fired += batch.len();
         if !more {
             return fired;
         }
@@ -125,7 +126,8 @@ impl Trial {
     /// Inserts or resets a timer.
     fn set(&mut self, i: usize, deadline: u64) {
         let first = match self.deadlines[i] {
-            None => self.timers[i].insert(&self.wheel, deadline),
+            // Some are urgent ones, and those more than there is room for as such.
+            None => self.timers[i].insert_as(&self.wheel, deadline, i % 7 == 0),
             Some(old) => {
                 self.model.remove(&(old, i));
                 self.timers[i].reset(&self.wheel, deadline).expect("it has not fired")
@@ -246,13 +248,45 @@ fn equal_deadlines_fire_in_the_order_of_their_insertion() {
     for (i, node) in nodes.iter().enumerate() {
         let waker = Waker::from(Arc::new(Log(Arc::clone(&log), i)));
         // SAFETY: the nodes are boxed, and fire below.
-        unsafe { wheel.insert(NonNull::from(&**node), Instant::from_nanos(1 << 30), waker, TICK) };
+        unsafe {
+            wheel.insert(NonNull::from(&**node), Instant::from_nanos(1 << 30), waker, TICK, false)
+        };
         // The wheel moves on in between.
         expire(&wheel, (i as u64) << 20);
     }
     assert_eq!(expire(&wheel, (1 << 30) - 1), 0);
     assert_eq!(expire(&wheel, 1 << 30), 100);
     assert!(log.lock().unwrap().iter().copied().eq(0..100));
+}
+
+/// Urgent ones fire first, up to the number that there is room for as such, and count for the earliest deadline.
+#[test]
+fn urgent_timers_fire_before_others() {
+    struct Log(Arc<std::sync::Mutex<Vec<usize>>>, usize);
+    impl Wake for Log {
+        fn wake(self: Arc<Self>) {
+            self.0.lock().unwrap().push(self.1);
+        }
+    }
+    let (log, wheel) = (Arc::default(), Wheel::new());
+    let nodes: Vec<_> = (0..200).map(|_| Box::new(Node::new())).collect();
+    for (i, node) in nodes.iter().enumerate() {
+        let waker = Waker::from(Arc::new(Log(Arc::clone(&log), i)));
+        let at = Instant::from_nanos((5 << TICK) + i as u64);
+        // SAFETY: the nodes are boxed, and fire below.
+        unsafe { wheel.insert(NonNull::from(&**node), at, waker, TICK, i >= 150) };
+    }
+    assert_eq!(next(&wheel), 5 << TICK);
+    assert_eq!(expire(&wheel, 9 << TICK), 200);
+    let wanted = (150..182).chain(0..150).chain(182..200);
+    assert!(log.lock().unwrap().iter().copied().eq(wanted), "{:?}", log.lock().unwrap());
+    // One alone is asked for exactly, and can be put off.
+    let timer = Timer::new();
+    assert!(timer.insert_as(&wheel, (1 << 40) + 1, true));
+    assert_eq!(next(&wheel), (1 << 40) + 1);
+    assert_eq!(timer.reset(&wheel, 1 << 50), Some(false));
+    assert_eq!((expire(&wheel, 1 << 49), next(&wheel)), (0, 1 << 50));
+    assert!(timer.remove(&wheel) && !wheel.is_armed());
 }
 
 /// Many nodes of one tick are due at different times in it.

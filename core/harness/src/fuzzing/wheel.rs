@@ -45,7 +45,8 @@ impl Wheel {
         let waker = Waker::from(Arc::clone(fired));
         // SAFETY: INV-TIMER: it is unlinked, and `drop` takes it out before its memory is freed.
         unsafe {
-            self.wheel.insert(NonNull::from(node), Instant::from_nanos(deadline), waker, self.tick)
+            let (node, at) = (NonNull::from(node), Instant::from_nanos(deadline));
+            self.wheel.insert(node, at, waker, self.tick, false)
         }
     }
     /// Takes a timer out. Returns whether it was in the wheel.
@@ -63,8 +64,9 @@ impl Wheel {
     pub fn expire(&mut self, now: u64) -> Vec<usize> {
         loop {
             let mut batch = Batch::default();
-            let more = self.wheel.expire(Instant::from_nanos(now), self.tick, &mut batch);
-            batch.into_iter().flatten().for_each(Waker::wake);
+            let is_task = |_: &Waker| true;
+            let more = self.wheel.expire(Instant::from_nanos(now), self.tick, &mut batch, is_task);
+            batch.wake();
             if !more {
                 break;
             }
