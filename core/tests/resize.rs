@@ -7,9 +7,11 @@ use core::{
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
     time::Duration,
 };
-use std::sync::Arc;
+use std::{sync::Arc, thread};
 
-use common::{Flag, Sim, Threads, id, output, parked, pool, quiet, shared, until};
+use common::{
+    Flag, Sim, Threads, at_leave, id, output, parked, pool, quiet, shared, until, watchdog,
+};
 use filch::{
     Executor, Instant, JoinError, ResizeError, SpawnErrorKind, StartError, Step, TaskPool,
     yield_now,
@@ -341,4 +343,39 @@ fn a_platform_that_refuses_is_asked_again() {
     executor.resize(3).unwrap();
     until(|| executor.metrics().workers().all(|(_, worker)| worker.online));
     common::stop(executor);
+}
+
+/// A worker that runs by its handle is asked to stay after it has decided to leave, and before anybody sees that it has.
+#[test]
+fn a_worker_that_runs_by_its_handle_comes_back() {
+    let _watchdog = watchdog();
+    let executor = parked(2, quiet());
+    let (asked, over) = (Flag::new(), Flag::new());
+    let (asks, ends) = (asked.clone(), over.clone());
+    let worker = thread::spawn(move || {
+        let worker = executor.worker(id(1)).unwrap();
+        at_leave(move || {
+            assert_eq!(executor.resize(2), Ok(()));
+            asks.set();
+        });
+        worker.run();
+        ends.set();
+    });
+    until(|| online_on(executor, 1));
+    let first = thread::spawn(move || executor.run(id(0)));
+    until(|| online_on(executor, 0));
+    assert_eq!(executor.resize(1), Ok(()));
+    until(|| asked.is_set());
+    // It polls what is pinned to it.
+    let mut task = executor.spawner().spawn_pinned(pool(), id(1), async { 7 }).unwrap();
+    until(|| task.is_finished());
+    assert_eq!(output(&mut task).unwrap(), 7);
+    assert!(!over.is_set());
+    executor.shutdown(Instant::ZERO, |_| {}).unwrap();
+    worker.join().unwrap();
+    first.join().unwrap().unwrap();
+}
+
+fn online_on(executor: &common::ThreadExecutor, worker: usize) -> bool {
+    executor.metrics().workers().nth(worker).is_some_and(|(_, metrics)| metrics.online)
 }

@@ -142,7 +142,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Works until the executor has shut down, until [`Scheduler::resize`] has asked the worker to leave and no task keeps it, or until this
-    /// is a replacement worker that is no longer needed. In a poll of this very worker it does nothing: a shutdown would wait for that poll. As
+    /// is a replacement worker that is no longer needed. If it is asked to stay after all as it leaves, it comes back. In a poll of this very worker it does nothing: a shutdown would wait for that poll. As
     /// the handle is gone then, the worker goes offline at the end of the poll.
     ///
     /// ```
@@ -162,7 +162,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn run(self) {
-        let _ = self.live();
+        let executor = self.executor;
+        executor.work(self);
     }
 
     /// Works until the worker is to leave for one of these reasons; whether it was asked to by a resize.

@@ -426,6 +426,13 @@ thread_local! {
     static AT_EVENT: RefCell<Option<EventHook>> = const { RefCell::new(None) };
     /// What the next `wake` by this thread calls.
     static AT_WAKE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    /// What this thread calls when it next stops being a worker, before others see that.
+    static AT_LEAVE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+}
+
+/// When this thread, a worker of an executor of threads, next stops being one, it calls this before others see that.
+pub(crate) fn at_leave(f: impl FnOnce() + 'static) {
+    drop(AT_LEAVE.replace(Some(Box::new(f))));
 }
 
 /// Each event of an executor of threads calls this from now on, if it is this thread's, but not while one does.
@@ -553,6 +560,11 @@ unsafe impl Platform for Threads {
         here(self.at())
     }
     unsafe fn set_worker(&self, worker: Option<WorkerId>) {
+        if worker.is_none() {
+            if let Ok(Some(hook)) = AT_LEAVE.try_with(RefCell::take) {
+                hook();
+            }
+        }
         set_worker(self.at(), worker);
     }
     unsafe fn wait(&self, me: WorkerId, word: &AtomicU32, old: u32, end: Option<Instant>) {
