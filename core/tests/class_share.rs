@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use common::{Log, Mine, Shared, Sim, id, pool, quiet, shared};
-use filch::{Class, ForkOptions, Platform as _, TaskOptions, consume_budget, yield_now};
+use filch::{Class, ForkOptions, Platform as _, Step, TaskOptions, consume_budget, yield_now};
 
 /// The share of background tasks, in thousandths, if normal ones call this in each of their polls.
 fn share(calls: fn(&Shared<64>)) -> u64 {
@@ -158,4 +158,39 @@ fn pieces_of_an_urgent_run_hold_up_timers_no_longer_than_others() {
     });
     // It looks before an urgent piece, and after a normal one.
     assert!(fired[1][0] <= fired[0][0] + 10, "{fired:?}");
+}
+
+/// The background tasks are in the ring of one worker, and other tasks keep both workers busy: the share is one of all their time.
+#[test]
+fn the_share_is_one_of_all_workers() {
+    for workers in [2_u16, 4] {
+        let sim = Sim::new(workers);
+        let (executor, spawner) = (sim.executor, sim.executor.spawner());
+        let polls = Log::new();
+        let forever = |class| {
+            let polls = polls.clone();
+            let task = async move {
+                loop {
+                    executor.platform().advance(Duration::from_micros(1));
+                    polls.push(class);
+                    yield_now().await;
+                }
+            };
+            spawner.spawn_with(TaskOptions::new().class(class), pool(), task).unwrap().detach();
+        };
+        for worker in 0..workers {
+            (0..4).for_each(|_| forever(Class::Normal));
+            assert_eq!(sim.step(worker), Step::Polled);
+        }
+        (0..8).for_each(|_| forever(Class::Background));
+        sim.on(0, |worker| worker.run_for(1_000));
+        polls.take();
+        (0..100_000_u32).for_each(|i| _ = sim.step((i % u32::from(workers)) as u16));
+        let all = polls.take();
+        let background = all.iter().filter(|class| **class == Class::Background).count();
+        // One in sixteen, but for the rounding of each worker's look every eighth poll.
+        let share = all.len() as f64 / background as f64;
+        assert!((14.0..19.0).contains(&share), "{workers} workers: one in {share}");
+        sim.close();
+    }
 }

@@ -129,6 +129,85 @@ fn polls_until(busy: TaskOptions, one: TaskOptions) -> usize {
     polls
 }
 
+/// A worker that slept on under the mark of a task that another one has taken is not woken in place of one that may run what is left.
+#[test]
+fn a_hand_over_wakes_a_worker_of_the_set() {
+    let sim = Sim::new(3);
+    let spawner = sim.executor.spawner();
+    let spawn = |workers: &[u16]| {
+        spawner.spawn_with(held(workers), pool(), async {}).unwrap().detach();
+    };
+    for worker in 0..3 {
+        sleep(&sim, worker);
+    }
+    woken(&sim);
+    spawn(&[0, 1]);
+    assert_eq!(woken(&sim), [0]);
+    assert_eq!(sim.run(0), 1);
+    sleep(&sim, 0);
+    woken(&sim);
+    spawn(&[0, 2]);
+    assert_eq!(woken(&sim), [0]);
+    // Worker 0 turns to something else, and worker 2 is the one that can help.
+    sim.detach(0);
+    assert_eq!(woken(&sim), [2]);
+    assert_eq!(sim.run(2), 1);
+}
+
+/// Beside background tasks, of whatever share, and normal ones that yield without end.
+#[test]
+fn held_tasks_do_not_starve_beside_background_ones() {
+    for share in [2, 4, 8, 16] {
+        let (sim, log) = (Sim::with(2, quiet().background_share(share)), Log::new());
+        let spawner = sim.executor.spawner();
+        for class in [Class::Normal, Class::Normal, Class::Background, Class::Background] {
+            let executor = sim.executor;
+            let forever = async move {
+                loop {
+                    executor.platform().advance(core::time::Duration::from_micros(1));
+                    yield_now().await;
+                }
+            };
+            let options = TaskOptions::new().class(class);
+            spawner.spawn_with(options, pool(), forever).unwrap().detach();
+        }
+        (0..1_000).for_each(|i| _ = sim.step(i % 2));
+        let writes = log.clone();
+        let task = async move { writes.push(()) };
+        spawner.spawn_with(held(&[0, 1]), pool(), task).unwrap().detach();
+        let polls = (0..100_000).take_while(|i| {
+            let _ = sim.step((i % 2) as u16);
+            log.take().is_empty()
+        });
+        let polls = polls.count();
+        assert!(polls < 200, "{share}: {polls}");
+        sim.close();
+    }
+}
+
+/// A look takes as long however many tasks wait: in time in proportion to all of them, these would take an hour.
+#[cfg(feature = "alloc")]
+#[test]
+fn many_held_tasks_are_found_one_by_one() {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    static POLLED: AtomicUsize = AtomicUsize::new(0);
+    let sim = Sim::new(4);
+    let heap = common::forever(Box::new(filch::Heap::new()));
+    // The others are there first, and are not polled for long.
+    for workers in [[2, 3], [0, 1]] {
+        for _ in 0..150_000 {
+            let task = async { _ = POLLED.fetch_add(1, Relaxed) };
+            sim.executor.spawner().spawn_with(held(&workers), heap, task).unwrap().detach();
+        }
+    }
+    let polls = |workers: [u16; 2]| -> usize {
+        (0..3).flat_map(|_| workers).map(|worker| sim.run(worker)).sum()
+    };
+    assert_eq!((polls([0, 1]), POLLED.load(Relaxed)), (150_000, 150_000));
+    assert_eq!((polls([2, 3]), POLLED.load(Relaxed)), (150_000, 300_000));
+}
+
 #[test]
 fn held_tasks_do_not_starve_those_from_outside() {
     let polls = polls_until(held(&[0, 1]), TaskOptions::new());

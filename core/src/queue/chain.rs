@@ -1,6 +1,9 @@
 //! Tasks linked through their headers: a FIFO chain with one owner, and a stack that any context pushes to.
 
-use core::ptr::{NonNull, null_mut};
+use core::{
+    mem::ManuallyDrop,
+    ptr::{NonNull, null_mut},
+};
 
 use crate::{
     atomic::{AtomicPtr, Ordering, maybe_const},
@@ -51,6 +54,13 @@ impl Chain {
         }
         self.head = task.as_ptr();
         self.len += 1;
+    }
+
+    /// Looks at the first task.
+    pub(crate) fn peek<R>(&self, look: impl FnOnce(&Ready) -> R) -> Option<R> {
+        // SAFETY: the chain holds the task's `Ready`, and keeps it.
+        let first = NonNull::new(self.head).map(|task| unsafe { Ready::from_raw(task) });
+        first.map(|ready| look(&ManuallyDrop::new(ready)))
     }
 
     #[inline]

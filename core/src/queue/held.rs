@@ -1,24 +1,46 @@
-//! Tasks that are held to some workers: from any context, for those of them that look.
+//! Tasks that only some workers may run: from any context, for those of them that look.
 
+use super::{
+    chain::{Chain, Stack},
+    urgent::Ordered,
+};
 use crate::{
     atomic::maybe_const,
+    class::Class,
+    instant::Instant,
     lock::Spin,
-    queue::chain::{Chain, Stack},
+    platform::{WorkerId, WorkerSet},
     task::header::Ready,
 };
 
-/// An unbounded queue without memory of its own, from which a consumer takes the first task that is for it.
+/// So many sets of workers have queues of their own at a time.
+const GROUPS: usize = if cfg!(filch_loom) { 2 } else { 16 };
+
+/// An unbounded queue without memory of its own, from which a consumer takes the first task of a class that it may run.
+///
+/// Consumers sort the tasks by their sets of workers, and by class. A look at a queue of one set costs the same however many tasks wait. While
+/// tasks of more than 16 sets wait, those of the other sets share one queue, in which a look takes time in proportion to its tasks.
 ///
 /// No worker waits for the lock: one that finds it taken looks again later (`scheduler::held`).
 pub(crate) struct Held {
     stack: Stack,
-    ordered: Spin<Chain>,
+    sorted: Spin<Sorted>,
 }
+
+/// What a consumer gets.
+pub(crate) struct Taken {
+    pub(crate) ready: Option<Ready>,
+    /// Whether tasks are left that it may run, by class.
+    pub(crate) left: [bool; 3],
+}
+
+/// Sets of workers.
+pub(crate) type Sets = [Option<WorkerSet>; GROUPS];
 
 impl Held {
     maybe_const! {
         pub(crate) fn new() -> Self {
-            Self { stack: Stack::new(), ordered: Spin::new(Chain::new()) }
+            Self { stack: Stack::new(), sorted: Spin::new(Sorted::new()) }
         }
     }
 
@@ -27,32 +49,211 @@ impl Held {
         self.stack.push(ready);
     }
 
-    /// Takes the task of the lowest rank, the oldest of those. `rank` is asked once for each task that waits; those without a rank stay.
-    /// `None` if another consumer holds the lock. Cost: linear in the tasks that wait.
-    pub(crate) fn pop<R: Ord>(&self, rank: impl Fn(&Ready) -> Option<R>) -> Option<Option<Ready>> {
-        self.ordered.try_with(|ordered| {
+    /// Takes the first task of this class that the worker may run. `moves`: how often a task that may be queued was given another class.
+    /// `None` if another consumer holds the lock.
+    pub(crate) fn pop(&self, worker: WorkerId, class: Class, moves: u32) -> Option<Taken> {
+        self.sorted.try_with(|sorted| {
+            if sorted.moves != moves {
+                sorted.sort_again();
+                sorted.moves = moves;
+            }
             // A swap even of an empty stack, on which `OwnClasses::mark` relies.
-            ordered.append(self.stack.take_all());
-            let mut first = None::<(usize, R)>;
-            for i in 0..ordered.len() {
-                let Some(ready) = ordered.pop_front() else { break };
-                if let Some(rank) = rank(&ready) {
-                    if first.as_ref().is_none_or(|(_, least)| rank < *least) {
-                        first = Some((i, rank));
-                    }
-                }
-                ordered.push_back(ready);
-            }
-            let mut taken = None;
-            let turns = if first.is_some() { ordered.len() } else { 0 };
-            for i in 0..turns {
-                let Some(ready) = ordered.pop_front() else { break };
-                match &first {
-                    Some((at, _)) if *at == i => taken = Some(ready),
-                    _ => ordered.push_back(ready),
-                }
-            }
-            taken
+            sorted.sort(self.stack.take_all());
+            let ready = sorted.take(worker, class);
+            Taken { ready, left: sorted.left(worker) }
         })
+    }
+
+    /// The sets with this worker of which tasks wait. `None` if another consumer holds the lock, or if there are too many to tell.
+    pub(crate) fn sets_with(&self, worker: WorkerId) -> Option<Sets> {
+        self.sorted.try_with(|sorted| {
+            sorted.sort(self.stack.take_all());
+            let sets = sorted.groups.each_ref().map(|group| group.set);
+            let sets = sets.map(|set| set.filter(|set| set.contains(worker)));
+            sorted.rest.is_empty().then_some(sets)
+        })?
+    }
+}
+
+/// What consumers have put in order.
+struct Sorted {
+    groups: [Group; GROUPS],
+    /// Tasks of further sets.
+    rest: Chain,
+    moves: u32,
+    /// How many tasks have come.
+    tickets: u64,
+}
+
+/// The tasks of one set; none if there is no task.
+struct Group {
+    set: Option<WorkerSet>,
+    urgent: Ordered,
+    normal: Chain,
+    background: Chain,
+}
+
+impl Sorted {
+    const fn new() -> Self {
+        Self { groups: [const { Group::new() }; GROUPS], rest: Chain::new(), moves: 0, tickets: 0 }
+    }
+
+    /// Puts tasks in order, behind those that are there.
+    fn sort(&mut self, new: Chain) {
+        // First what came before them.
+        let mut tasks = if self.groups.iter().any(|group| group.set.is_none()) {
+            core::mem::replace(&mut self.rest, Chain::new())
+        } else {
+            Chain::new()
+        };
+        while let Some(ready) = tasks.pop_front() {
+            self.place(ready);
+        }
+        let mut new = new;
+        while let Some(ready) = new.pop_front() {
+            self.tickets += 1;
+            ready.set_ticket(self.tickets);
+            self.place(ready);
+        }
+    }
+
+    fn place(&mut self, ready: Ready) {
+        let set = ready.workers();
+        let groups = self.groups.iter_mut();
+        let (mut free, mut own) = (None, None);
+        for group in groups {
+            match group.set {
+                None => free = free.or(Some(group)),
+                its if its == set => own = Some(group),
+                _ => {}
+            }
+        }
+        match own.or(free) {
+            Some(group) => {
+                group.set = set;
+                group.push(ready);
+            }
+            None => self.rest.push_back(ready),
+        }
+    }
+
+    /// Some tasks have another class than they were sorted by.
+    fn sort_again(&mut self) {
+        let mut tasks = Chain::new();
+        for group in &mut self.groups {
+            for class in Class::ALL {
+                while let Some(ready) = group.pop(class) {
+                    tasks.push_back(ready);
+                }
+            }
+            group.set = None;
+        }
+        tasks.append(core::mem::replace(&mut self.rest, Chain::new()));
+        while let Some(ready) = tasks.pop_front() {
+            self.place(ready);
+        }
+    }
+
+    fn take(&mut self, worker: WorkerId, class: Class) -> Option<Ready> {
+        let groups = self.groups.iter().enumerate();
+        let mine = groups.filter(|(_, group)| {
+            group.set.is_some_and(|set| set.contains(worker)) && !group.is_empty(class)
+        });
+        let first = mine.min_by_key(|(_, group)| group.rank(class)).map(|(at, _)| at);
+        let Some(at) = first else { return self.take_of_rest(worker, class) };
+        let group = &mut self.groups[at];
+        let ready = group.pop(class);
+        if Class::ALL.into_iter().all(|class| group.is_empty(class)) {
+            group.set = None;
+        }
+        ready
+    }
+
+    fn take_of_rest(&mut self, worker: WorkerId, class: Class) -> Option<Ready> {
+        let deadline = |ready: &Ready| match class {
+            Class::Urgent => ready.deadline(),
+            _ => Instant::MAX,
+        };
+        let mut best: Option<(usize, Instant)> = None;
+        for at in 0..self.rest.len() {
+            let Some(ready) = self.rest.pop_front() else { break };
+            let may = ready.class() == class && is_for(&ready, worker);
+            let rank = deadline(&ready);
+            if may && best.is_none_or(|(_, least)| rank < least) {
+                best = Some((at, rank));
+            }
+            self.rest.push_back(ready);
+        }
+        let (wanted, _) = best?;
+        let mut taken = None;
+        for at in 0..self.rest.len() {
+            let Some(ready) = self.rest.pop_front() else { break };
+            if at == wanted {
+                taken = Some(ready);
+            } else {
+                self.rest.push_back(ready);
+            }
+        }
+        taken
+    }
+
+    /// Whether tasks wait that the worker may run, by class.
+    fn left(&mut self, worker: WorkerId) -> [bool; 3] {
+        let mut left = [false; 3];
+        for group in self.groups.iter().filter(|g| g.set.is_some_and(|set| set.contains(worker))) {
+            for class in Class::ALL {
+                left[class as usize] |= !group.is_empty(class);
+            }
+        }
+        for _ in 0..self.rest.len() {
+            let Some(ready) = self.rest.pop_front() else { break };
+            left[ready.class() as usize] |= is_for(&ready, worker);
+            self.rest.push_back(ready);
+        }
+        left
+    }
+}
+
+fn is_for(ready: &Ready, worker: WorkerId) -> bool {
+    ready.workers().is_some_and(|set| set.contains(worker))
+}
+
+impl Group {
+    const fn new() -> Self {
+        Self { set: None, urgent: Ordered::new(), normal: Chain::new(), background: Chain::new() }
+    }
+
+    fn is_empty(&self, class: Class) -> bool {
+        match class {
+            Class::Urgent => self.urgent.is_empty(),
+            Class::Normal => self.normal.is_empty(),
+            Class::Background => self.background.is_empty(),
+        }
+    }
+
+    /// The deadline and the age of its first task of this class.
+    fn rank(&self, class: Class) -> (Instant, u64) {
+        let age = |chain: &Chain| (Instant::MAX, chain.peek(Ready::ticket).unwrap_or_default());
+        match class {
+            Class::Urgent => (self.urgent.first_deadline(), self.urgent.first_ticket()),
+            Class::Normal => age(&self.normal),
+            Class::Background => age(&self.background),
+        }
+    }
+
+    fn push(&mut self, ready: Ready) {
+        match ready.class() {
+            Class::Urgent => self.urgent.push(ready),
+            Class::Normal => self.normal.push_back(ready),
+            Class::Background => self.background.push_back(ready),
+        }
+    }
+
+    fn pop(&mut self, class: Class) -> Option<Ready> {
+        match class {
+            Class::Urgent => self.urgent.pop(),
+            Class::Normal => self.normal.pop_front(),
+            Class::Background => self.background.pop_front(),
+        }
     }
 }

@@ -1,9 +1,8 @@
 //! Urgent tasks: from any context, the earliest deadline first.
 
-#[cfg(feature = "classes")]
-use crate::instant::Instant;
 use crate::{
     atomic::{AtomicUsize, Ordering, maybe_const},
+    instant::Instant,
     lock::Spin,
     queue::chain::{Chain, Stack},
     task::header::Ready,
@@ -90,8 +89,8 @@ impl Urgent {
     }
 }
 
-/// What consumers have put in order.
-struct Ordered {
+/// Tasks in order: the earliest deadline first, then those without one as they came.
+pub(super) struct Ordered {
     #[cfg(feature = "classes")]
     heap: heap::Heap,
     /// Tasks without a deadline.
@@ -100,7 +99,7 @@ struct Ordered {
 }
 
 impl Ordered {
-    const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             #[cfg(feature = "classes")]
             heap: heap::Heap::new(),
@@ -109,14 +108,32 @@ impl Ordered {
         }
     }
 
-    fn push(&mut self, ready: Ready) {
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The deadline of the first task; `Instant::MAX` if it has none.
+    pub(super) fn first_deadline(&self) -> Instant {
+        #[cfg(feature = "classes")]
+        if let Some(at) = self.heap.first_deadline() {
+            return at;
+        }
+        Instant::MAX
+    }
+
+    /// The number of the oldest task without a deadline; zero if there is none.
+    pub(super) fn first_ticket(&self) -> u64 {
+        self.others.peek(Ready::ticket).unwrap_or_default()
+    }
+
+    pub(super) fn push(&mut self, ready: Ready) {
         self.len += 1;
         #[cfg(feature = "classes")]
         let Some(ready) = self.heap.push(ready) else { return };
         self.others.push_back(ready);
     }
 
-    fn pop(&mut self) -> Option<Ready> {
+    pub(super) fn pop(&mut self) -> Option<Ready> {
         #[cfg(feature = "classes")]
         let first = self.heap.pop();
         #[cfg(not(feature = "classes"))]

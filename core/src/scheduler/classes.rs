@@ -3,7 +3,7 @@
 use core::cell::Cell;
 
 use crate::{
-    atomic::{AtomicU32, Counter, Ordering, fence, maybe_const},
+    atomic::{AtomicBool, AtomicU32, Counter, Ordering, fence, maybe_const},
     class::Class,
     fork::options::ForkOptions,
     parts::Switch,
@@ -19,6 +19,8 @@ pub(crate) struct Classes {
     pub(crate) background: Injector,
     /// Tasks that are held to some workers, of any class.
     pub(crate) held: Held,
+    /// Background tasks may wait in the ring of a worker. A hint.
+    background_in_rings: AtomicBool,
     /// Urgent fork-join runs under way.
     pub(crate) urgent_runs: AtomicU32,
     /// How often a task that may be queued by its old class was given another.
@@ -35,11 +37,32 @@ impl Classes {
                 urgent: Urgent::new(),
                 background: Injector::new(),
                 held: Held::new(),
+                background_in_rings: AtomicBool::new(false),
                 urgent_runs: AtomicU32::new(0),
                 moves: AtomicU32::new(0),
                 calls: AtomicU32::new(0),
             }
         }
+    }
+
+    /// A background task is in a ring.
+    #[inline]
+    pub(crate) fn note_background(&self) {
+        if !self.has_background_in_rings() {
+            self.set_background_in_rings(true);
+        }
+    }
+
+    pub(crate) fn set_background_in_rings(&self, on: bool) {
+        // Ordering: a hint. If it is overlooked, the worker whose ring it is gives the task its share alone.
+        self.background_in_rings.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether background tasks may wait in the ring of a worker.
+    #[inline]
+    pub(crate) fn has_background_in_rings(&self) -> bool {
+        // Ordering: see above.
+        self.background_in_rings.load(Ordering::Relaxed)
     }
 
     /// A task has another class, and may be in a queue.
@@ -97,6 +120,8 @@ pub(crate) struct OwnClasses<const RING: usize, C: Switch> {
     marks: AtomicU32,
     /// Of the fork-join run that the worker's jobs are pieces of.
     pub(crate) run: RunOptions,
+    /// How often it was asked whether tasks that are held to a set come first (INV-LOCAL).
+    held_turn: Cell<u32>,
     /// The innermost run is of another kind, and all its jobs run in place.
     pub(crate) alone: Cell<bool>,
     /// Polls of urgent and of background tasks.
@@ -125,6 +150,7 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
                 inbox: Inbox::new(),
                 marks: AtomicU32::new(0),
                 run: RunOptions::new(),
+                held_turn: Cell::new(0),
                 alone: Cell::new(false),
                 urgent_polls: Counter::new(),
                 background_polls: Counter::new(),
@@ -165,6 +191,13 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
     pub(crate) fn looks_around(&self) -> bool {
         self.in_vain.set(self.in_vain.get().wrapping_add(1));
         self.in_vain.get() % 16 == 0
+    }
+
+    /// Whether tasks that are held to a set come after those for all workers this time: one time in `n`. A count of its own: one that others
+    /// set back, as the search for background tasks does with the count of searches, would let them wait for ever.
+    pub(crate) fn others_first(&self, n: u32) -> bool {
+        self.held_turn.set(self.held_turn.get().wrapping_add(1));
+        self.held_turn.get() % n == 0
     }
 
     /// Whether an urgent task waits that the worker may run.

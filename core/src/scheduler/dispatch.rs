@@ -195,6 +195,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     #[inline(always)]
     fn push_end(&self, slot: &WorkerSlot<RING, S::Parts>, class: Class, ready: Ready) {
         debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");
+        if let Some(classes) = self.classes.get().filter(|_| class == Class::Background) {
+            classes.note_background();
+        }
         let ring = slot.ring_of(class).unwrap_or(&slot.ring);
         // SAFETY: INV-RING-OWNER: we are the worker, and no interrupt on it gets here.
         let overflow = unsafe { ring.push(ready) };

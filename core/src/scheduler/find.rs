@@ -125,11 +125,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
     }
 
-    /// A background task, if its turn has come while other tasks wait.
+    /// A background task, if its turn has come while other tasks wait. It may be in the ring of another worker: the share is one of all
+    /// workers, whichever of them has the tasks.
     #[inline]
     fn take_share(&self) -> Option<Ready> {
         let (all, own) = (self.executor.classes.get()?, self.slot().classes.get()?);
-        let waits = self.has_background(all, own);
+        let steals = self.executor.config.stealing();
+        let waits = self.has_background(all, own) || (steals && all.has_background_in_rings());
         let share = self.executor.config.background_share();
         if (!waits && !own.share.spends()) || share == 0 {
             own.share.rest(|| self.now());
@@ -138,7 +140,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if !own.share.is_due(self.now(), share) {
             return None;
         }
-        let Some(ready) = self.take_own_background() else {
+        let ready = self.take_own_background();
+        let stolen = || steals.then(|| self.steal(Class::Background)).flatten();
+        let Some(ready) = ready.or_else(stolen) else {
+            all.set_background_in_rings(false);
             own.share.finds_none();
             own.share.rest(|| self.now());
             return None;
@@ -269,8 +274,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn look_around(&self) -> Option<Ready> {
         self.keep_up(AROUND);
         // By turns: neither held tasks nor those from outside keep the worker to themselves.
-        let held =
-            || if self.others_first(2 * AROUND) { None } else { self.take_held(Class::Normal) };
+        let held = || if self.others_first(2) { None } else { self.take_held(Class::Normal) };
         self.take_share().or_else(held).or_else(|| self.take_injector(Class::Normal, 0))
     }
 
@@ -310,7 +314,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Whether held tasks come after those for all workers this time: one in `n`.
     fn others_first(&self, n: u32) -> bool {
-        self.slot().local.ticks.get() % n == 0
+        self.slot().classes.get().is_none_or(|own| own.others_first(n))
     }
 
     /// From outside, or from another worker.

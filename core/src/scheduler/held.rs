@@ -3,10 +3,8 @@
 //! They wait in one queue of the executor's. Each worker has a mark for each class: a task may wait there for it. A context that queues
 //! a task sets the marks of the whole set, and wakes one worker of it that sleeps, whether others search or not. A worker takes its mark
 //! down before it looks, and sets those of the tasks that it leaves and that are for it: a task's class may be another than when it was
-//! queued. It does not sleep under a mark. One that was woken under a mark, and turns to something else first, or finds more than one,
-//! wakes the next one that sleeps under a mark.
-
-use core::cell::Cell;
+//! queued. It does not sleep under a mark. One that was woken under a mark, and turns to something else first, or finds more than one task,
+//! wakes one worker of each set of which tasks are left that are for it.
 
 use super::{
     classes::{Classes, Marks},
@@ -17,7 +15,6 @@ use super::{
 use crate::{
     atomic::{Ordering, fence},
     class::Class,
-    instant::Instant,
     platform::{Platform, WorkerId, WorkerSet},
     task::header::Ready,
 };
@@ -54,33 +51,19 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn search_held(&self, class: Class) -> Option<Ready> {
         let (all, own) = (self.executor.classes.get()?, self.slot().classes.get()?);
         own.unmark(Marks::of(class));
-        let me = self.id();
-        let mine = Class::ALL.map(|_| Cell::new(0_usize));
-        let rank = |ready: &Ready| {
-            if !ready.workers().is_some_and(|set| set.contains(me)) {
-                return None;
-            }
-            let its = ready.class();
-            let tasks = &mine[its as usize];
-            tasks.set(tasks.get() + 1);
-            let urgent = class == Class::Urgent;
-            (its == class).then(|| if urgent { ready.deadline() } else { Instant::MAX })
-        };
-        let Some(found) = all.held.pop(rank) else {
+        let Some(taken) = all.held.pop(self.id(), class, all.moves()) else {
             // Another worker has the lock, and may leave tasks.
             own.mark(Marks::of(class));
             return None;
         };
-        let taken = |left| usize::from(left == class && found.is_some());
-        for left in Class::ALL.into_iter().filter(|left| mine[*left as usize].get() > taken(*left))
-        {
+        for left in Class::ALL.into_iter().filter(|left| taken.left[*left as usize]) {
             own.mark(Marks::of(left));
             if left == Class::Urgent && class != Class::Urgent {
                 // It was lent that class a moment ago, and its lender has not called yet.
                 all.call();
             }
         }
-        found
+        taken.ready
     }
 
     /// The worker was woken, perhaps for a held task that is still there, and turns to something else: another one of its workers is.
@@ -89,12 +72,25 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if !self.slot().is_marked() {
             return;
         }
+        let (executor, me) = (self.executor, self.id());
+        let Some(all) = executor.classes.get() else { return };
+        let sets = all.held.sets_with(me);
         // Ordering: pairs with the fence in `Idle::announce`: either a sleeper is seen here, or it sees its mark.
         fence(Ordering::SeqCst);
-        for (i, slot) in self.executor.in_use().iter().enumerate() {
-            let worker = WorkerId::new(i as u16);
-            if worker != self.id() && slot.is_marked() && self.executor.claim(worker) {
-                break;
+        match sets {
+            // One of each set: a mark alone may be of a task that another worker has taken.
+            Some(sets) => {
+                for set in sets.into_iter().flatten() {
+                    let _woken = set.iter().any(|worker| worker != me && executor.claim(worker));
+                }
+            }
+            // It is not known which: all that may be meant.
+            None => {
+                for (i, slot) in executor.in_use().iter().enumerate() {
+                    if i != me.index() && slot.is_marked() {
+                        let _ = executor.claim(WorkerId::new(i as u16));
+                    }
+                }
             }
         }
     }

@@ -286,6 +286,24 @@ impl Ready {
         Instant::MAX
     }
 
+    /// Its place among others, if it has room for one; else zero.
+    pub(crate) fn ticket(&self) -> u64 {
+        #[cfg(feature = "classes")]
+        if let Some(due) = self.due() {
+            return due.ticket.get();
+        }
+        0
+    }
+
+    /// Gives it a place among others, if it has room for one.
+    pub(crate) fn set_ticket(&self, ticket: u64) {
+        #[cfg(feature = "classes")]
+        if let Some(due) = self.due() {
+            due.ticket.set(ticket);
+        }
+        let _ = ticket;
+    }
+
     /// Its deadline, and its place among others with deadlines, if it has room for one.
     #[cfg(feature = "classes")]
     pub(crate) fn due(&self) -> Option<&Due> {
