@@ -17,6 +17,10 @@ source core/mutants/plant.sh
 
 # mutant, then a model that must fail with it.
 table='
+outside_fence    scheduler::models_in_place::the_last_task_completes_outside_of_the_workers
+outside_last     scheduler::models_in_place::the_last_task_completes_outside_of_the_workers
+away_fence       scheduler::models_in_place::a_timer_for_a_worker_that_begins_to_block
+away_told        scheduler::models_in_place::a_worker_that_blocks_with_a_timer_against_sleep
 single_glance    scheduler::models_single::a_task_for_a_single_worker_that_goes_to_sleep
 park_unarmed     scheduler::models_single::a_worker_that_is_driven_by_its_wake_callback
 ring_publish     queue::models::models_ring_pushes_against_a_thief

@@ -302,6 +302,43 @@ fn a_task_that_is_stolen_keeps_what_it_was_lent() {
     sim.settle();
 }
 
+/// However often the task was stolen before: once it is queued again, it comes before all of later classes.
+#[test]
+fn a_lent_class_holds_from_when_the_task_is_queued_next() {
+    for steals in 0..3 {
+        let (sim, mine) = shared(Sim::with(3, quiet().background_share(0)));
+        let log = Log::default();
+        let log_in = log.clone();
+        let begins = async move {
+            let low = |n| {
+                (0..n).for_each(|_| write(&mine, &log_in, of(Class::Background), "low").detach())
+            };
+            low(20);
+            let log = log_in.clone();
+            let awaited = async move {
+                for _ in 0..3 {
+                    log.add("awaited");
+                    yield_now().await;
+                }
+            };
+            let awaited = spawn(&mine, of(Class::Background), awaited);
+            low(20);
+            // Each takes half of what the one before has.
+            (1..=steals).for_each(|thief| assert_eq!(mine.step(thief), Step::Polled));
+            spawn(&mine, of(Class::Urgent).pinned(id(0)), async move { awaited.await.unwrap() })
+                .detach();
+        };
+        spawn(&sim, TaskOptions::new().pinned(id(0)), begins).detach();
+        assert_eq!(sim.step(0), Step::Polled);
+        // The urgent task waits from now on.
+        assert_eq!(sim.step(0), Step::Polled);
+        sim.settle();
+        let names = log.names();
+        let first = names.iter().position(|name| *name == "awaited").unwrap();
+        assert_eq!(names[first..first + 3], ["awaited"; 3], "{steals} steals: {names:?}");
+    }
+}
+
 #[test]
 fn a_task_that_is_given_away_keeps_what_it_was_lent() {
     let (sim, mine) = shared(Sim::with(2, quiet().stealing(false).background_share(0)));

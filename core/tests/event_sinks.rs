@@ -39,6 +39,9 @@ fn ask_in_events<T: PartialEq + 'static>(
             of_event.push(answer);
         }
     });
+    worker.run_for(8);
+    assert!(worker.begin_park().is_some());
+    worker.end_park();
     spawn_all(executor);
     let totals = || executor.metrics().totals();
     while totals().completed + 1 < totals().spawned {

@@ -189,7 +189,7 @@ fn held_tasks_do_not_starve_beside_background_ones() {
 #[cfg(feature = "alloc")]
 #[test]
 fn many_held_tasks_are_found_one_by_one() {
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     static POLLED: AtomicUsize = AtomicUsize::new(0);
     let sim = Sim::new(4);

@@ -3,16 +3,11 @@
 use core::{
     cell::{Cell, RefCell},
     future::Future,
-    panic::AssertUnwindSafe,
     pin::pin,
     ptr::NonNull,
     task::{Context, Poll},
 };
-use std::{
-    panic::{catch_unwind, resume_unwind},
-    sync::Arc,
-    task::Wake,
-};
+use std::{sync::Arc, task::Wake};
 
 use filch::{
     WorkerId,
@@ -190,21 +185,25 @@ impl Entered {
 }
 
 impl Handle {
-    /// Calls a closure that blocks the thread, or computes for long. On a worker of this runtime a replacement worker runs meanwhile
-    /// what waits for this one, if a spare slot is free ([`Builder::spares`](crate::Builder::spares)) and waits nest no deeper than
-    /// [`Builder::nesting`](crate::Builder::nesting) allows; with a nesting of zero that is always so. Below that depth the worker
-    /// polls at most one other task before it calls the closure. Elsewhere it is a plain call.
+    /// Calls a closure that blocks the thread, or computes for long, in a task. The whole duty of the worker passes to others meanwhile, however
+    /// many workers block: to a replacement worker in a spare slot ([`Builder::spares`](crate::Builder::spares)), or, if there is none, to
+    /// another thread that becomes this worker. In the second case the task is on no worker from here to the end of its poll.
+    ///
+    /// A task that cannot move, one that is pinned or in a nested wait, has a spare slot or nothing: without one, what is pinned to its worker
+    /// waits, and the rest is taken by the other workers. So it is if the system refuses a thread. Outside of tasks it is a plain call.
+    ///
+    /// Cost: a thread is started.
     ///
     /// # Panics
     /// With the closure's own panics.
     ///
     /// ```
     /// use std::sync::mpsc;
-    /// let runtime = filch_std::Runtime::builder().workers(1).nesting(0).build()?;
+    /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
     /// let handle = *runtime.handle();
     /// let (send, receive) = mpsc::channel();
     /// let waits = runtime.spawn(async move {
-    ///     // A replacement worker polls the task that sends.
+    ///     // Another thread polls the task that sends.
     ///     filch_std::spawn(async move { send.send(7) }).detach();
     ///     handle.block_in_place(|| receive.recv())
     /// });
@@ -212,21 +211,11 @@ impl Handle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn block_in_place<R>(&self, f: impl FnOnce() -> R) -> R {
-        let mut f = Some(f);
-        let mut output = None;
-        if self.0.core.current_worker().is_some() {
-            self.0.core.help_patiently(&mut || {
-                if let Some(f) = f.take() {
-                    output = Some(catch_unwind(AssertUnwindSafe(f)));
-                }
-                true
-            });
-        }
-        match (output, f) {
-            (Some(Ok(output)), _) => output,
-            (Some(Err(payload)), _) => resume_unwind(payload),
-            (None, Some(f)) => f(),
-            (None, None) => unreachable!("a closure that was called has an output"),
+        let (mut f, mut output) = (Some(f), None);
+        self.0.core.block_in_place(&mut || output = f.take().map(|f| f()));
+        match output {
+            Some(output) => output,
+            None => unreachable!("a closure that returned has an output"),
         }
     }
 

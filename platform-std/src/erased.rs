@@ -63,6 +63,8 @@ pub(crate) trait Core: Sync {
     fn resize(&'static self, workers: usize) -> Result<(), ResizeError>;
     /// The number of slots, with the spare ones.
     fn slots(&self) -> usize;
+    /// [`filch::Scheduler::block_in_place`].
+    fn block_in_place(&'static self, f: &mut dyn FnMut());
     /// [`filch::Scheduler::as_poll`].
     fn as_poll(&'static self, f: &mut dyn FnMut());
     /// Makes the calling thread that worker until the executor has shut down; calls `begin` first. Returns false, and does nothing, if that is not

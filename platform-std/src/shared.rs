@@ -187,6 +187,10 @@ impl<H: Host> Core for Shared<H> {
         self.kind.slots
     }
 
+    fn block_in_place(&'static self, f: &mut dyn FnMut()) {
+        self.executor.block_in_place(f);
+    }
+
     fn as_poll(&'static self, f: &mut dyn FnMut()) {
         self.executor.as_poll(f);
     }

@@ -5,7 +5,9 @@ mod common;
 use core::{
     future::{Future, pending},
     pin::pin,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
     task::Context,
+    time::Duration,
 };
 use std::{
     sync::{Arc, Mutex},
@@ -13,7 +15,7 @@ use std::{
 };
 
 use common::{Flag, runtime, until, watchdog};
-use filch_std::{JoinError, JoinHandle, Runtime, WorkerId, yield_now};
+use filch_std::{JoinError, JoinHandle, Runtime, TaskOptions, WorkerId, sleep, yield_now};
 
 #[test]
 fn block_on_runs_a_future_that_need_not_be_send() {
@@ -405,4 +407,124 @@ fn workers_in_block_in_place_are_replaced() {
     let panics = rt.spawn(async move { handle.block_in_place(|| panic!("in place")) });
     assert!(matches!(rt.block_on(panics), Err(JoinError::Panicked(_))));
     assert_eq!(rt.block_on(rt.spawn(async { 7 })).unwrap(), 7);
+}
+
+/// A task that sleeps again and again, and counts that.
+fn ticks(rt: &Runtime) -> Arc<AtomicUsize> {
+    let ticks = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ticks);
+    let sleeps = async move {
+        loop {
+            sleep(Duration::from_millis(1)).await;
+            count.fetch_add(1, Relaxed);
+        }
+    };
+    rt.spawn(sleeps).detach();
+    ticks
+}
+
+/// Blocks until other tasks' timers have fired a few times.
+fn block_for(ticks: &AtomicUsize) {
+    let begin = ticks.load(Relaxed);
+    until(|| ticks.load(Relaxed) > begin + 5);
+}
+
+/// In a task that may move, and in one that is pinned.
+fn in_tasks(rt: &Runtime, blocks: impl Fn() + Clone + Send + 'static) {
+    let pinned = TaskOptions::new().pinned(WorkerId::new(0));
+    for options in [TaskOptions::new(), pinned] {
+        let blocks = blocks.clone();
+        let task = rt.handle().spawn_with(options, async move { blocks() }).unwrap();
+        rt.block_on(task).unwrap();
+    }
+}
+
+fn without_nesting(workers: usize, spares: u16) -> Runtime {
+    Runtime::builder().workers(workers).nesting(0).spares(spares).build().unwrap()
+}
+
+#[test]
+fn a_sleep_ends_in_a_closure_in_place() {
+    for (workers, spares) in [(1, 0), (1, 1), (2, 4), (8, 0), (8, 8)] {
+        let _watchdog = watchdog();
+        let rt = without_nesting(workers, spares);
+        let handle = *rt.handle();
+        in_tasks(&rt, move || {
+            handle.block_in_place(|| handle.block_on(sleep(Duration::from_millis(20))));
+        });
+    }
+}
+
+#[test]
+fn timers_fire_while_a_worker_blocks_in_place() {
+    for (workers, spares) in [(1, 1), (2, 0), (2, 4)] {
+        let _watchdog = watchdog();
+        let rt = without_nesting(workers, spares);
+        let (handle, ticks) = (*rt.handle(), ticks(&rt));
+        in_tasks(&rt, move || handle.block_in_place(|| block_for(&ticks)));
+    }
+    // Without a spare slot another thread becomes the worker, if the task may move.
+    let _watchdog = watchdog();
+    let rt = without_nesting(1, 0);
+    let (handle, ticks) = (*rt.handle(), ticks(&rt));
+    rt.block_on(rt.spawn(async move { handle.block_in_place(|| block_for(&ticks)) })).unwrap();
+}
+
+/// Each of them waits for a task that has yet to run.
+#[test]
+fn any_number_of_tasks_block_in_place() {
+    for (workers, spares) in [(1, 0), (2, 4), (2, 0)] {
+        let _watchdog = watchdog();
+        let rt = without_nesting(workers, spares);
+        let handle = *rt.handle();
+        let go = Flag::new();
+        let blocked: Vec<_> = (0..100)
+            .map(|_| {
+                let goes = go.clone();
+                rt.spawn(async move {
+                    handle.block_in_place(|| until(|| goes.is_set()));
+                    // The task goes on as ever.
+                    let other = filch_std::spawn(async { 1 });
+                    yield_now().await;
+                    other.await.unwrap()
+                })
+            })
+            .collect();
+        let goes = go.clone();
+        rt.block_on(rt.spawn(async move { goes.set() })).unwrap();
+        for task in blocked {
+            assert_eq!(rt.block_on(task).unwrap(), 1);
+        }
+        // Each is counted, after its waiter was told.
+        until(|| rt.metrics().totals().completed == 201);
+        assert_eq!(rt.metrics().totals().spawned, 201);
+    }
+}
+
+#[test]
+fn a_closure_in_place_panics_in_its_task_alone() {
+    let _watchdog = watchdog();
+    for spares in [0, 2] {
+        let rt = without_nesting(1, spares);
+        let handle = *rt.handle();
+        let panics = rt.spawn(async move { handle.block_in_place(|| panic!("on purpose")) });
+        assert!(matches!(rt.block_on(panics), Err(JoinError::Panicked(_))));
+        assert_eq!(rt.block_on(rt.spawn(async { 7 })).unwrap(), 7);
+    }
+}
+
+/// A wait that is too deep polls what is pinned to its worker, and that takes long: other timers fire meanwhile.
+#[test]
+fn timers_fire_while_a_wait_that_is_too_deep_polls_a_pinned_task() {
+    for (workers, spares) in [(1, 1), (2, 0), (2, 4)] {
+        let _watchdog = watchdog();
+        let rt = without_nesting(workers, spares);
+        let (handle, ticks) = (*rt.handle(), ticks(&rt));
+        let pinned = TaskOptions::new().pinned(WorkerId::new(0));
+        let waits = async move {
+            let long = handle.spawn_with(pinned, async move { block_for(&ticks) }).unwrap();
+            handle.block_on(long).unwrap();
+        };
+        rt.block_on(handle.spawn_with(pinned, waits).unwrap()).unwrap();
+    }
 }

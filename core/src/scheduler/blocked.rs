@@ -46,7 +46,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             let pinned = unsafe { slot.pop_pinned() }.or_else(|| worker.take_held_of_any());
             let polled = pinned.is_some();
             if let Some(ready) = pinned {
-                worker.poll_apart(ready, &away);
+                let _ = worker.poll_apart(ready, &away);
                 worker.keep_up(1);
                 worker.give_away();
             }
@@ -60,9 +60,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                     return worker.in_user_code(&worker.leave_loop(), done);
                 }
                 (true, _) => continue,
-                (false, true) => {
-                    worker.sleep(worker.next_deadline(), || true);
-                }
+                (false, true) => worker.sleep_blocked(worker.next_deadline(), || true),
                 (false, false) => {
                     if self.listen_alone(&worker, worker.next_deadline(), &mut outlook) {
                         return worker.in_user_code(&worker.leave_loop(), done);
@@ -117,7 +115,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.retry(outlook, now);
         let until = deadline.map_or(outlook.next, |deadline| deadline.min(outlook.next));
         let mut hopeless = false;
-        worker.sleep(Some(until), || {
+        worker.sleep_blocked(Some(until), || {
             // Ordering: pairs with itself in other blocked workers. Each of them has said in its park word that it sleeps. The
             // last one sees all others asleep, and decides.
             fence(Ordering::SeqCst);
@@ -157,6 +155,28 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             let is_blocked = slot.shared.awaits_others.load(Ordering::Relaxed);
             i == me.index() || !is_blocked || slot.shared.park.is_parked()
         })
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
+    /// As [`sleep`](Self::sleep), for a blocked worker. Others rely on it meanwhile: it fires its timers, listens if no other does, and watches
+    /// those that are awake if no other does.
+    fn sleep_blocked(&self, deadline: Option<Instant>, still: impl FnOnce() -> bool) {
+        let (executor, duties) = (self.executor, &self.slot().local.duties);
+        // The next poll is the first one again, of which others are told.
+        self.end_stretch();
+        let hearing = executor.census.hearing.up();
+        // Ordering: pairs with the fence in `recheck_blocked`: either a worker that begins a poll sees that this one may watch, and wakes it, or
+        // this one sees that it is awake.
+        fence(Ordering::SeqCst);
+        let until = self.begin_watch();
+        let ends = [deadline, until];
+        self.sleep(ends.into_iter().flatten().min(), still);
+        drop(hearing);
+        if duties.watches_no_more(true) {
+            executor.watchdog.end();
+        }
+        self.scan_if_due();
     }
 }
 

@@ -6,7 +6,7 @@
 //! | `coming` | the platform was asked to start, and that are not online yet |
 //! | `replacements` | are replacement workers, online or coming |
 //! | `blocked` | are in a wait that is too deep to help in |
-//! | `deaf` | are blocked, and fire no timers and hear of no I/O |
+//! | `hearing` | are blocked, and sleep until a timer or I/O: they see to themselves |
 //! | `joining` | sleep until a stolen job is done |
 //! | `helpers` | are helpers |
 //! | `blocked_helpers` | are both blocked and helpers |
@@ -32,7 +32,7 @@ pub(crate) struct Census<F: Parts> {
     /// How many waits have ever been too deep to help in.
     waits: AtomicU32,
     pub(crate) blocked: Count<Blocks<F>>,
-    pub(crate) deaf: Count<F::Forks>,
+    pub(crate) hearing: Count<Blocks<F>>,
     pub(crate) joining: Count<F::Forks>,
     pub(crate) helpers: Count<Blocks<F>>,
     pub(crate) blocked_helpers: Count<Blocks<F>>,
@@ -48,7 +48,7 @@ impl<F: Parts> Census<F> {
                 replacements: AtomicU32::new(0),
                 waits: AtomicU32::new(0),
                 blocked: Count::new(),
-                deaf: Count::new(),
+                hearing: Count::new(),
                 joining: Count::new(),
                 helpers: Count::new(),
                 blocked_helpers: Count::new(),
@@ -129,15 +129,9 @@ impl<F: Parts> Census<F> {
     }
 
     /// Whether a worker may have to be seen to, while so many are parked: one that is awake, or that sleeps until a stolen job is
-    /// done. A blocked worker sees to itself, unless it is deaf. A hint.
+    /// done. A blocked worker sees to itself while it sleeps, but not in user code. A hint.
     pub(crate) fn is_one_awake(&self, parked: usize) -> bool {
-        parked + (self.hearing() as usize) < self.online() as usize
-    }
-
-    /// How many blocked workers fire timers, and listen if no other does. A hint.
-    #[inline]
-    pub(crate) fn hearing(&self) -> u32 {
-        self.blocked.get().saturating_sub(self.deaf.get())
+        parked + (self.hearing.get() as usize) < self.online() as usize
     }
 
     /// Counts one more replacement, unless there are `most`.
@@ -172,9 +166,9 @@ impl<F: Parts> Census<F> {
     /// The executor begins anew, and no worker is there. Replacements that left because of a shutdown have not counted themselves
     /// out.
     pub(crate) fn reset(&self) {
-        let Self { blocked, deaf, joining, helpers, blocked_helpers, thieves, .. } = self;
-        let are_zero = [blocked, helpers, blocked_helpers].into_iter().all(Count::is_zero);
-        let are_zero = are_zero && [deaf, joining, thieves].into_iter().all(Count::is_zero);
+        let Self { blocked, hearing, joining, helpers, blocked_helpers, thieves, .. } = self;
+        let are_zero = [blocked, hearing, helpers, blocked_helpers].into_iter().all(Count::is_zero);
+        let are_zero = are_zero && [joining, thieves].into_iter().all(Count::is_zero);
         debug_assert!(are_zero, "INV-CENSUS");
         // Ordering: no worker is there to look at it.
         self.replacements.store(0, Ordering::Relaxed);

@@ -59,6 +59,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
         slot.local.guest.set(false);
         slot.local.helping.set(false);
+        slot.local.may_hand_over.set(false);
         if let Some(spare) = id.index().checked_sub(self.workers()) {
             // Ordering: see `in_use`.
             self.spares.fetch_max(spare as u32 + 1, Ordering::Relaxed);

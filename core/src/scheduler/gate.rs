@@ -29,6 +29,8 @@ pub(super) const ONE: usize = 2;
 pub(crate) struct Gate<F> {
     pub(super) stage: AtomicU32,
     pub(super) outside: AtomicUsize,
+    /// Tasks that have completed outside of the workers.
+    completed: AtomicUsize,
     /// Counts up when a waiter for the end should look again.
     pub(super) news: AtomicU32,
     parts: PhantomData<fn() -> F>,
@@ -37,7 +39,7 @@ pub(crate) struct Gate<F> {
 impl<F: Parts> Gate<F> {
     maybe_const! {
         pub(crate) fn new() -> Self {
-            Self { stage: AtomicU32::new(OPEN), outside: AtomicUsize::new(0), news: AtomicU32::new(0), parts: PhantomData }
+            Self { stage: AtomicU32::new(OPEN), outside: AtomicUsize::new(0), completed: AtomicUsize::new(0), news: AtomicU32::new(0), parts: PhantomData }
         }
     }
 
@@ -58,6 +60,18 @@ impl<F: Parts> Gate<F> {
             return;
         }
         self.outside.fetch_sub(ONE, Ordering::AcqRel);
+    }
+
+    /// A task has completed outside of the workers.
+    pub(crate) fn complete(&self) {
+        // Ordering: Release pairs with the Acquire in `completed`: a look that sees the completion sees what the task has spawned.
+        self.completed.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many tasks have completed outside of the workers.
+    pub(crate) fn completed(&self) -> usize {
+        // Ordering: Acquire pairs with the Release in `complete`.
+        self.completed.load(Ordering::Acquire)
     }
 
     pub(crate) fn spawned(&self) -> usize {

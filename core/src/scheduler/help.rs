@@ -246,7 +246,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
         let mut polled = false;
         while let Some(ready) = self.take_urgent() {
-            self.poll_apart(ready, &self.leave_loop());
+            let _ = self.poll_apart(ready, &self.leave_loop());
             polled = true;
         }
         polled

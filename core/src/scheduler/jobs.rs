@@ -329,14 +329,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, R
         slot.lifo.accept(was);
         let _blocked = executor.block(slot);
         // A watcher fires the timers of this worker.
-        let was_deaf = slot.local.deaf.replace(true);
-        let deaf = (!was_deaf).then(|| executor.census.deaf.up());
         while still() {
             self.join_broadcast();
             self.worker.wait(&self.away);
         }
-        slot.local.deaf.set(was_deaf);
-        drop(deaf);
     }
 }
 

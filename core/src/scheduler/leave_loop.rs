@@ -50,6 +50,18 @@ impl Drop for Accepting {
     }
 }
 
+/// Code counts as a poll until this is dropped.
+struct AsPoll {
+    lifo: &'static LifoSlot,
+    began: bool,
+}
+
+impl Drop for AsPoll {
+    fn drop(&mut self) {
+        self.lifo.end_as_poll(self.began);
+    }
+}
+
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// The one way from the loop into user code, or into a wait that is not the loop's own sleep: gives up all duties.
     #[inline]
@@ -138,6 +150,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         code()
     }
 
+    /// The same for code that may take as long as a poll: a watcher sees to what it keeps waiting.
+    pub(crate) fn in_long_code<R>(&self, code: impl FnOnce() -> R) -> R {
+        let away = self.leave_for_long();
+        let lifo = &self.slot().lifo;
+        let _as_poll = AsPoll { lifo, began: lifo.begin_as_poll() };
+        self.in_user_code(&away, code)
+    }
+
     /// Runs wakers, so that what they wake goes to this worker's own queues; goes on behind one that panics.
     ///
     /// One duty goes along, the notification: it comes once, when the worker leaves the loop for something else. A worker that is
@@ -215,20 +235,26 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// About to poll after an idle moment: if there is something that only a watcher would see to (timers of this worker, or of those that
-    /// have left, a limit of polls, I/O that no worker waits for), and none watches, a sleeper is woken to: once in each of its sleeps. If all that sleep are
-    /// blocked, one of these listens.
+    /// have left, a limit of polls, I/O that no worker waits for), and none watches, a sleeper is woken to: once in each of its sleeps. If all
+    /// that sleep are blocked, these are, and one of them watches and listens.
     #[inline]
     pub(crate) fn cover_poll(&self) {
         let executor = self.executor;
+        let is_unheard = executor.is_unheard();
+        if executor.watchdog.is_on() && !is_unheard {
+            return;
+        }
         let has_reason = || {
             self.slot().has_timers()
                 || self.slot().local.orphans.get()
-                || executor.is_unheard()
+                || is_unheard
                 || executor.config.poll_limit().is_some()
         };
         if executor.lacks_watcher() && has_reason() {
             executor.wake_one();
-        } else if executor.is_unheard() && executor.census.hearing() > 0 {
+        } else if !executor.census.hearing.is_zero()
+            && (is_unheard || executor.config.has_watchdog() && has_reason())
+        {
             executor.recheck_blocked();
         }
     }

@@ -22,6 +22,7 @@ pub(crate) mod gate;
 pub(crate) mod held;
 pub(crate) mod help;
 pub(crate) mod helper;
+pub(crate) mod in_place;
 pub(crate) mod jobs;
 pub(crate) mod leave_loop;
 pub(crate) mod lifo;
@@ -31,6 +32,8 @@ pub(crate) mod look;
 mod models_broadcast;
 #[cfg(all(test, filch_loom, feature = "classes"))]
 mod models_classes;
+#[cfg(all(test, filch_loom))]
+mod models_in_place;
 #[cfg(all(test, filch_loom))]
 mod models_jobs;
 #[cfg(all(test, filch_loom))]

@@ -18,7 +18,8 @@ use loom::{
 
 use super::slot::OFFLINE;
 use crate::{
-    Config, Instant, Platform, Scheduler, Step, TaskPool, WorkerId, WorkerSlot,
+    Config, Instant, Platform, Scheduler, StartError, Step, TaskPool, WorkerEntry, WorkerId,
+    WorkerSlot,
     atomic::{
         AtomicBool, AtomicU32, Ordering,
         model::{check, check_large, leak},
@@ -34,11 +35,13 @@ pub(super) struct Board {
     /// How many contexts sleep.
     lock: Mutex<u32>,
     news: Condvar,
+    /// It starts threads.
+    starts: bool,
 }
 
 impl Board {
     pub(super) fn new() -> Self {
-        Self { lock: Mutex::new(0), news: Condvar::new() }
+        Self { lock: Mutex::new(0), news: Condvar::new(), starts: false }
     }
 
     fn sleep(&self, word: &AtomicU32, expected: u32) {
@@ -80,6 +83,13 @@ unsafe impl Platform for Board {
     fn wake(&self, _: WorkerId, _: &AtomicU32) {
         self.ring();
     }
+    fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
+        if !self.starts {
+            return Err(StartError::Unsupported);
+        }
+        thread::spawn(move || entry.run());
+        Ok(())
+    }
     fn relax(&self, _: u32) {
         thread::yield_now();
     }
@@ -118,8 +128,18 @@ impl<const N: usize> Model<N> {
     pub(super) fn with(change: impl FnOnce(Config) -> Config) -> Self {
         // Without LIFO slots, whose tasks wait for the end of a poll by design. Without a watchdog, since the clock stands still.
         let config = Config::new().spin_rounds(0).watchdog(None).lifo_cap(0);
+        Self::over(Board::new(), change(config))
+    }
+
+    /// On a platform that starts threads.
+    pub(super) fn that_starts() -> Self {
+        let config = Config::new().spin_rounds(0).watchdog(None).lifo_cap(0);
+        Self::over(Board { starts: true, ..Board::new() }, config)
+    }
+
+    fn over(board: Board, config: Config) -> Self {
         let slots = (0..N).map(|_| WorkerSlot::new()).collect();
-        let executor = Scheduler::over(Board::new(), change(config), slots).unwrap();
+        let executor = Scheduler::over(board, config, slots).unwrap();
         Self { executor: leak(executor), pool: leak(Pool::new()) }
     }
 

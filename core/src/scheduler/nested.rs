@@ -82,9 +82,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Nested<P, S, RING> {
     }
 }
 
-#[cfg(feature = "classes")]
 impl<P: Platform, S: Slots<RING>, const RING: usize> Nested<P, S, RING> {
+    pub(super) fn worker(&self) -> &Worker<P, S, RING> {
+        self.guard.worker()
+    }
+
     /// The poll below goes on with what it has left.
+    #[cfg(feature = "classes")]
     pub(super) fn keep_budget(&mut self, left: u32) {
         self.budget = left;
     }

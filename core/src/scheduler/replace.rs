@@ -18,19 +18,24 @@ use crate::{
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Counts the calling worker, whose slot this is, as blocked, for as long as the result lives, and starts a replacement.
-    pub(super) fn block(&'static self, slot: &'static WorkerSlot<RING, S::Parts>) -> impl Drop {
+    pub(super) fn block<'a>(
+        &'static self,
+        slot: &'a WorkerSlot<RING, S::Parts>,
+    ) -> Blocked<'a, P, S, RING> {
         let awaits = &slot.shared.awaits_others;
         // Ordering: Relaxed, before the fence below.
         let before = awaits.swap(true, Ordering::Relaxed);
         // A wait inside another one is that of a worker that is blocked already.
         let helps = !before && slot.local.helping.get();
         let both = helps.then(|| self.census.blocked_helpers.up());
-        let counted = (!before).then(|| self.count_out(self.census.blocked.up()));
+        let counted: Option<Counted<'a>> =
+            (!before).then(|| self.count_out(self.census.blocked.up()));
         // Ordering: pairs with the fences of those that read `blocked` in order to wake us: `wake_worker`, `leave`, `count_out`.
         fence(Ordering::SeqCst);
         // If the platform refuses, `block_worker` tries again, and a wait for a job ends by itself.
-        let _ = self.start_replacement(self.census.blocked.get());
-        Blocked { awaits, before, _counted: counted, _both: both, _spares: Spares(self) }
+        let is_replaced = self.start_replacement(self.census.blocked.get());
+        let spares = Spares(self);
+        Blocked { awaits, before, is_replaced, _counted: counted, _both: both, _spares: spares }
     }
 
     /// The calling worker has been counted as one that cannot run tasks: has the workers that rely on others look at the counts
@@ -97,13 +102,21 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 }
 
 /// The calling worker is blocked, until this is dropped: at the end of its wait, or by a panic in it.
-struct Blocked<'a, P: Platform, S: Slots<RING>, const RING: usize> {
+pub(super) struct Blocked<'a, P: Platform, S: Slots<RING>, const RING: usize> {
     awaits: &'a AtomicBool,
     before: bool,
+    is_replaced: bool,
     /// Dropped before the last field, in this order.
     _counted: Option<Counted<'a>>,
     _both: Option<Counted<'a>>,
     _spares: Spares<P, S, RING>,
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Blocked<'_, P, S, RING> {
+    /// Whether there is a replacement for each blocked worker, online or on its way.
+    pub(super) fn is_replaced(&self) -> bool {
+        self.is_replaced
+    }
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Blocked<'_, P, S, RING> {

@@ -64,6 +64,8 @@ pub(crate) struct Shared<F: Parts> {
     pub(crate) mark: Kept<Mark, F::Broadcasts>,
     /// It sleeps in a join too deep to help in, as long as others can work.
     pub(crate) awaits_others: AtomicBool,
+    /// It is in code that blocks, and its timers are for all others to fire.
+    pub(crate) is_away: AtomicBool,
     /// Written once, by the executor's first use of the slot; for the worker's own waker.
     pub(crate) bell: Bell,
     /// In the first slot of each group of workers but the first: the group's word of the idle bitmap.
@@ -104,8 +106,8 @@ pub(crate) struct Local<F: Parts> {
     pub(crate) guest: Cell<bool>,
     /// It is a helper.
     pub(crate) helping: Cell<bool>,
-    /// It is counted as deaf.
-    pub(crate) deaf: Cell<bool>,
+    /// The loop that runs the worker may give its slot up to another thread: one that the platform has started.
+    pub(crate) may_hand_over: Cell<bool>,
     /// It is in the closure of a broadcast.
     pub(crate) in_broadcast: Cell<bool>,
     /// Its handle was dropped while a call was at work here: the worker leaves at the end of that.
@@ -133,6 +135,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
                     status: AtomicU32::new(OFFLINE),
                     mark: Kept::new(Mark::new()),
                     awaits_others: AtomicBool::new(false),
+                    is_away: AtomicBool::new(false),
                     bell: Bell::new(),
                     bits: Kept::new(AtomicWord::new(0)),
                     seen: Kept::new(Seen::new()),
@@ -314,6 +317,13 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         self.wheel.get().is_some_and(|wheel| wheel.is_overdue(by))
     }
 
+    /// Whether others fire its timers: it is offline, or in code that blocks.
+    pub(crate) fn leaves_timers(&self) -> bool {
+        // Ordering: as `is_online`; before its own sleep, a worker has put the fence in `Idle::announce`, which pairs with the one in
+        // `block_in_place`.
+        !self.is_online() || self.shared.is_away.load(Ordering::Relaxed)
+    }
+
     /// Whether a context runs the worker.
     pub(crate) fn is_online(&self) -> bool {
         self.shared.status.load(Ordering::Relaxed) == ONLINE
@@ -392,7 +402,7 @@ impl<F: Parts> Local<F> {
             orphans: Cell::new(false),
             guest: Cell::new(false),
             helping: Cell::new(false),
-            deaf: Cell::new(false),
+            may_hand_over: Cell::new(false),
             in_broadcast: Cell::new(false),
             abandoned: Cell::new(false),
             is_second: Cell::new(false),

@@ -53,7 +53,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         };
         // Ordering: the Acquire of each count pairs with the Release of its `add`: a look that sees a completion sees the spawns
         // that came before it.
-        let completed = sum(|slot| slot.counters.completed.get());
+        let completed =
+            self.gate.completed().wrapping_add(sum(|slot| slot.counters.completed.get()));
         let spawned = sum(|slot| slot.counters.spawned.get()).wrapping_add(self.gate.spawned());
         (spawned, completed)
     }

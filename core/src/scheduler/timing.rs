@@ -76,8 +76,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
                 // Ordering: a spread, no more.
                 let turn = self.turn.fetch_add(1, Ordering::Relaxed) as usize;
                 let n = self.workers();
-                let online = |i: &usize| self.slots().get(*i).is_some_and(WorkerSlot::is_online);
-                (0..n).map(|i| (turn + i) % n).find(online).unwrap_or(0) as u16
+                let fires = |i: &usize| self.slots().get(*i).is_some_and(|s| !s.leaves_timers());
+                (0..n).map(|i| (turn + i) % n).find(fires).unwrap_or(0) as u16
             }
         };
         self.wheel(index).map(|wheel| (index, wheel, is_urgent))
@@ -104,7 +104,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
         fence(Ordering::SeqCst);
         match self.slots().get(usize::from(index)) {
             // Its park word keeps the notice, whatever it is about to do.
-            Some(slot) if slot.is_online() => {
+            Some(slot) if !slot.leaves_timers() => {
                 if me != Some(usize::from(index)) {
                     self.unpark(WorkerId::new(index));
                 }
@@ -129,9 +129,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
-    /// The slots whose wheels belong to all: those of workers that are offline.
+    /// The slots whose wheels belong to all.
     fn left_behind(&self) -> impl Iterator<Item = &WorkerSlot<RING, S::Parts>> {
-        self.regular().iter().filter(|slot| !slot.is_online())
+        self.regular().iter().filter(|slot| slot.leaves_timers())
     }
 }
 

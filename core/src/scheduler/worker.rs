@@ -28,6 +28,17 @@ const LAST_SPIN: u32 = 5;
 /// So many portions of timers are fired in one pass of the loop, at most.
 const PORTIONS: u32 = 16;
 
+/// How a worker's loop has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Nothing is left to do for it.
+    Leaves,
+    /// It was asked to leave by a resize.
+    Retires,
+    /// The calling thread has left it already.
+    HasLeft,
+}
+
 /// What one pass of the loop did.
 ///
 /// Example: [`Worker`].
@@ -72,36 +83,36 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             return Step::Polled;
         }
         match self.find().or_else(|| self.find_again()) {
-            Some(ready) => {
-                self.poll(ready, &self.leave_loop());
-                Step::Polled
-            }
+            Some(ready) => Self::after_poll(self.poll(ready, &self.leave_loop())),
             None if self.join_broadcast() || self.run_job(Class::Normal) => Step::Polled,
-            None if self.work_in_background() => Step::Polled,
-            None => {
+            None => self.work_in_background().unwrap_or_else(|| {
                 self.end_stretch();
                 if self.executor.settle() || self.retires() { Step::Stopped } else { Step::Idle }
-            }
+            }),
         }
+    }
+
+    #[inline(always)]
+    fn after_poll(is_worker: bool) -> Step {
+        if is_worker { Step::Polled } else { Step::Stopped }
     }
 
     /// A background task, as there is no other and no job that goes before it; or a job of a background run.
     #[inline]
-    fn work_in_background(&self) -> bool {
-        <S::Parts as Parts>::Classes::ON
-            && (self.poll_background() || self.run_job(Class::Background))
-    }
-
-    #[inline]
-    fn poll_background(&self) -> bool {
-        let ready = self.take_background();
-        ready.map(|ready| self.poll_apart(ready, &self.leave_loop())).is_some()
+    fn work_in_background(&self) -> Option<Step> {
+        if !<S::Parts as Parts>::Classes::ON {
+            return None;
+        }
+        if let Some(ready) = self.take_background() {
+            return Some(Self::after_poll(self.poll_apart(ready, &self.leave_loop())));
+        }
+        self.run_job(Class::Background).then_some(Step::Polled)
     }
 
     /// As `poll`, which is in line in the loop.
     #[inline(never)]
-    pub(crate) fn poll_apart(&self, ready: Ready, away: &Away<'_>) {
-        self.poll(ready, away);
+    pub(crate) fn poll_apart(&self, ready: Ready, away: &Away<'_>) -> bool {
+        self.poll(ready, away)
     }
 
     /// After events of I/O that it has heard of, and after timers.
@@ -163,12 +174,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// ```
     pub fn run(self) {
         let executor = self.executor;
-        executor.work(self);
+        executor.work(self, false);
     }
 
-    /// Works until the worker is to leave for one of these reasons; whether it was asked to by a resize.
-    fn live(&self) -> bool {
-        let Some(_in_loop) = self.enter_outside_polls() else { return false };
+    /// Works until the worker is to leave for one of these reasons, or has left. `hands_over`: the calling thread may leave the worker in the
+    /// midst of a poll.
+    fn live(&self, hands_over: bool) -> End {
+        let Some(in_loop) = self.enter_outside_polls() else { return End::Leaves };
+        self.slot().local.may_hand_over.set(hands_over);
         let most = self.executor.config.spin_rounds();
         let platform = &self.executor.platform;
         let (mut round, mut misses) = (0, 0_u32);
@@ -178,11 +191,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                     (round, misses) = (0, 0);
                     continue;
                 }
-                Step::Stopped => return self.slot().local.duties.is_setting_out(),
+                Step::Stopped if self.executor.platform.current_worker() != Some(self.id()) => {
+                    // The slot is another thread's.
+                    core::mem::forget(in_loop);
+                    return End::HasLeft;
+                }
+                Step::Stopped if self.slot().local.duties.is_setting_out() => return End::Retires,
+                Step::Stopped => return End::Leaves,
                 Step::Idle => {}
             }
             if self.leaves_as_surplus() {
-                return false;
+                return End::Leaves;
             }
             // Progressive idle: look again a few times before the sleep.
             if self.may_look_again(round, most) {
@@ -204,8 +223,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
     }
 
+    /// Polls the task. False if the worker was left in the midst of that (`in_place.rs`): its slot may be another thread's.
     #[inline(always)]
-    pub(crate) fn poll(&self, ready: Ready, _: &Away<'_>) {
+    pub(crate) fn poll(&self, ready: Ready, _: &Away<'_>) -> bool {
         let (executor, slot) = (self.executor, self.slot());
         let local = &slot.local;
         let task = ready.as_ptr();
@@ -224,6 +244,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
         slot.lifo.accept(true);
         let polled = run::poll(ready, &executor.platform, frame.gone());
+        if <S::Parts as Parts>::Waits::ON && frame.has_left() {
+            executor.end_outside(&frame, polled);
+            return false;
+        }
         slot.lifo.accept(false);
 
         self.trace(Event::PollEnd(task.as_ptr().addr()));
@@ -243,6 +267,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 self.count_completion(&over);
             }
         }
+        true
     }
 
     /// The first poll after an idle moment or a tick.
@@ -293,7 +318,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// # Errors
     /// [`RunError`], at once.
     pub fn run(&'static self, id: WorkerId) -> Result<(), RunError> {
-        self.work(self.worker(id)?);
+        self.work(self.worker(id)?, false);
         Ok(())
     }
 
@@ -314,13 +339,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Works, and comes back if the worker was asked to before it was gone.
-    fn work(&'static self, worker: Worker<P, S, RING>) {
+    fn work(&'static self, worker: Worker<P, S, RING>, hands_over: bool) {
         let id = worker.id();
         let mut next = Some(worker);
         while let Some(worker) = next.take() {
-            let retires = worker.live();
-            drop(worker);
-            if retires && self.is_wanted(id) {
+            let end = worker.live(hands_over);
+            match end {
+                // By another way than its drop.
+                End::HasLeft => core::mem::forget(worker),
+                End::Leaves | End::Retires => drop(worker),
+            }
+            if end != End::Leaves && self.is_wanted(id) {
                 next = self.attach(id, OFFLINE).ok();
             }
         }
@@ -342,7 +371,7 @@ impl<P: Platform> Guard for Ward<P> {
 impl<P: Platform, S: Slots<RING>, const RING: usize> Enter for Scheduler<P, S, RING> {
     fn enter(&'static self, id: WorkerId, is_reserved: bool) {
         if let Some(worker) = self.arrive(id, is_reserved) {
-            self.work(worker);
+            self.work(worker, true);
         }
     }
 

@@ -236,22 +236,55 @@ pub(crate) struct Frame {
     task: Option<NonNull<Header>>,
     /// The poll is over, and its reference to the task gone: what runs now is a waker of the task that waited for this one.
     gone: Cell<bool>,
+    /// The worker has been left in the midst of the poll.
+    left: Cell<bool>,
+    /// What the platform gave as it was.
+    context: Cell<*const ()>,
     pub(crate) below: *const Frame,
 }
 
 impl Frame {
+    #[inline(always)]
     pub(crate) fn new(task: NonNull<Header>, below: *const Frame) -> Self {
-        Self { task: Some(task), gone: Cell::new(false), below }
+        Self { task: Some(task), ..Self::empty(below) }
     }
 
     /// What runs on top of a poll and is not its task's.
+    #[inline(always)]
     pub(crate) fn empty(below: *const Frame) -> Self {
-        Self { task: None, gone: Cell::new(false), below }
+        Self {
+            task: None,
+            gone: Cell::new(false),
+            left: Cell::new(false),
+            context: Cell::new(core::ptr::null()),
+            below,
+        }
     }
 
     /// The task, to which the poll holds a reference.
     pub(crate) fn task(&self) -> Option<NonNull<Header>> {
         self.task.filter(|_| !cfg!(feature = "classes") || !self.gone.get())
+    }
+
+    /// The worker has been left: the poll goes on outside of the workers. `context`: from [`Platform::nest`](crate::Platform::nest).
+    pub(crate) fn leave(&self, context: *const ()) {
+        self.left.set(true);
+        self.context.set(context);
+    }
+
+    /// Whether it was.
+    #[inline(always)]
+    pub(crate) fn has_left(&self) -> bool {
+        self.left.get()
+    }
+
+    pub(crate) fn context(&self) -> *const () {
+        self.context.get()
+    }
+
+    /// The address of the task, which may be gone.
+    pub(crate) fn address(&self) -> usize {
+        self.task.map_or(0, |task| task.as_ptr().addr())
     }
 
     /// For `run::poll`.

@@ -15,6 +15,7 @@
 //! | no task that is held to a set waits while a worker of the set sleeps | then |
 //! | no task is in the LIFO slot of a worker in a poll while workers sleep and none of them watches | then |
 //! | but for the tasks of a batch that one of its wakers holds up, while a sleeper has a timeout | then |
+//! | timers wait while a worker sleeps only if one that sleeps will look, where sleepers watch | then |
 //! | no task is queued anywhere while all workers sleep; one of them wakes for the first timer | then |
 //! | a task that is ready, and no background task, is polled within so many polls of others | every 512 steps |
 //! | a worker with background tasks gives them their share: `share.rs` | at each poll |
@@ -170,7 +171,7 @@ pub(super) fn event(worker: Option<WorkerId>, event: Event) {
                 w.counts.ready += 1;
                 7 << 40
             }
-            Event::End(task) => w.ends(task, before),
+            Event::End(task) => w.ends(task, before, here),
             Event::PollStart(task) => w.poll_begins(task, here),
             Event::PollEnd(task) => w.poll_ends(task, here),
             Event::Steal { victim, tasks } => {
@@ -266,6 +267,9 @@ impl World {
             row.on = None;
         }
         let number = row.number;
+        if let Some(me) = self.me() {
+            me.polled = task;
+        }
         if let Some(streak) = here.and_then(|id| self.check.streaks.get_mut(usize::from(id))) {
             streak.inside = streak.inside.saturating_sub(1);
             streak.last = task;
@@ -274,9 +278,10 @@ impl World {
         number | 6 << 40
     }
 
-    fn ends(&mut self, task: usize, polled: usize) -> u64 {
+    fn ends(&mut self, task: usize, polled: usize, here: Option<u16>) -> u64 {
         self.counts.ends += 1;
-        self.counts.unpolled += u64::from(polled != task);
+        // One that ends outside of the workers has been polled: its thread has left the worker in the midst of that.
+        self.counts.unpolled += u64::from(here.is_some() && polled != task);
         8 << 40
     }
 
@@ -378,7 +383,8 @@ impl World {
 
     fn is_watched(&self) -> bool {
         let watches = |a: &Actor| matches!(a.state, State::Asleep { deadline: Some(_), .. });
-        self.check.watchdog && self.actors.iter().any(|a| a.parked && watches(a))
+        // A worker in a wait that is too deep watches, too.
+        self.check.watchdog && self.actors.iter().any(|a| a.worker.is_some() && watches(a))
     }
 
     /// Whether some worker sleeps for a millisecond at most, as in its first sleep beside one that
@@ -400,6 +406,10 @@ impl World {
 
     fn check_timers(&mut self) {
         let Some((first, _)) = self.check.timers.first() else { return };
+        // It may have fired, for a task that is pinned to a worker whose thread has left it in a poll, and will be it again.
+        if self.actors.iter().any(|a| a.polls_outside().is_some()) {
+            return;
+        }
         let ends = self.actors.iter().filter(|a| a.parked).filter_map(|a| match a.state {
             State::Asleep { deadline, .. } => deadline,
             _ => None,
@@ -409,6 +419,18 @@ impl World {
             self.fail(format!(
                 "all workers sleep, and nobody will wake for the timer of {first} ns"
             ));
+        }
+    }
+
+    /// Timers wait, perhaps of a worker that is in the program's own code, and another worker sleeps: somebody will look at them.
+    fn check_watch(&mut self) {
+        self.counts.checks += 1;
+        let looks = |a: &Actor| matches!(a.state, State::Asleep { deadline: Some(_), .. });
+        // It may have fired, and its waker be under way.
+        let fires = self.actors.iter().any(|a| a.in_waker);
+        let waits = self.check.watchdog && !self.check.timers.is_empty() && !fires;
+        if waits && !self.actors.iter().any(looks) {
+            self.fail("a worker sleeps, a timer waits, and nobody will look at it");
         }
     }
 
@@ -454,7 +476,10 @@ pub(super) fn between(executor: &'static Machine, turned: bool) {
     });
     if at_rest && !all_asleep && world(|w| w.has_sleepers() && w.counts.steps % AT_REST == 0) {
         let ready = scheduled(executor);
-        world(|w| w.check_held(&ready));
+        world(|w| {
+            w.check_held(&ready);
+            w.check_watch();
+        });
     }
     if at_rest && all_asleep {
         world(World::check_timers);
@@ -490,7 +515,12 @@ fn scheduled(executor: &'static Machine) -> Vec<TaskInfo> {
             Some(set) => set.iter().all(|worker| w.is_away(Some(worker))),
             None => w.is_away(task.worker),
         };
-        all.retain(|task| !is_away(w, task) && w.check.row(task.id.get()).on.is_none());
+        let outside: Vec<_> = w.actors.iter().filter_map(Actor::polls_outside).collect();
+        all.retain(|task| {
+            let address = task.id.get();
+            let is_polled = w.check.row(address).on.is_some() || outside.contains(&address);
+            !is_polled && !is_away(w, task)
+        });
     });
     all
 }

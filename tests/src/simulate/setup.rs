@@ -47,7 +47,14 @@ impl Setup {
         let mut rng = Rng::with_seed(options.seed);
         let workers = rng.u16(1..=6);
         let program = Program::ALL[rng.usize(..Program::ALL.len())];
-        let (config, spares) = config(&mut rng, options.faults.contains(Fault::Refuse));
+        let (mut config, spares) = config(&mut rng, options.faults.contains(Fault::Refuse));
+        if options.program.unwrap_or(program) == Program::Blocks {
+            // A worker gives its tasks away as it begins to block.
+            config.caps = false;
+            if options.seed % 2 == 0 {
+                config.wait_at_once();
+            }
+        }
         Self {
             program: options.program.unwrap_or(program),
             workers: options.workers.unwrap_or(workers).clamp(1, 64),
@@ -86,6 +93,11 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
+    /// Every wait in sync code is too deep to run other tasks.
+    fn wait_at_once(&mut self) {
+        self.config = self.config.nesting(0);
+    }
+
     pub(super) fn build(&self, spares: u16, seed: u64) -> Config {
         self.config.spares(spares).seed(seed)
     }

@@ -112,6 +112,8 @@ pub(super) struct Actor {
     /// One more wake is pending.
     pub(super) extra: bool,
     interrupted: bool,
+    /// The task that it has polled last, by the events.
+    pub(super) polled: usize,
     /// It has stopped in a waker, which may be one of a batch.
     pub(super) in_waker: bool,
     /// The call of the platform that it stopped in.
@@ -126,9 +128,16 @@ impl Actor {
         parked: false,
         extra: false,
         interrupted: false,
+        polled: 0,
         in_waker: false,
         at: occasion::BIRTH,
     };
+
+    /// The task that it polls, if it has left its worker in the midst of that: it is no worker, and in the program's own code.
+    pub(super) fn polls_outside(&self) -> Option<usize> {
+        let polls = self.worker.is_none() && self.outside && self.polled != 0;
+        (polls && self.state != State::Over).then_some(self.polled)
+    }
 
     /// No code of the executor runs here, and none will until something else happens.
     pub(super) fn rests(&self) -> bool {

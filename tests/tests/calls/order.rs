@@ -46,6 +46,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "resize",
             "helper",
             "jobs",
+            "in_place",
             "worker",
             "turn",
             "blocked",

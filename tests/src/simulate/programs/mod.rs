@@ -1,5 +1,6 @@
 //! The programs that a simulation runs.
 
+mod blocks;
 mod cancel;
 mod channel;
 mod classes;
@@ -43,13 +44,15 @@ pub enum Program {
     Greedy,
     /// Tasks of all classes.
     Classes,
+    /// Tasks whose closures block their workers.
+    Blocks,
     /// All of it.
     Mixed,
 }
 
 impl Program {
     /// All programs.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Echo,
         Self::Pipeline,
         Self::Fan,
@@ -60,6 +63,7 @@ impl Program {
         Self::Pinned,
         Self::Greedy,
         Self::Classes,
+        Self::Blocks,
         Self::Mixed,
     ];
 
@@ -75,6 +79,7 @@ impl Program {
             Self::Pinned => "pinned",
             Self::Greedy => "greedy",
             Self::Classes => "classes",
+            Self::Blocks => "blocks",
             Self::Mixed => "mixed",
         }
     }
@@ -93,6 +98,7 @@ impl Program {
             Self::Pinned => pinned::start(env, n),
             Self::Greedy => greedy(env, n),
             Self::Classes => classes::start(env, n),
+            Self::Blocks => blocks::start(env, n),
             Self::Mixed => Self::ALL
                 .into_iter()
                 .filter(|program| *program != Self::Mixed)
@@ -113,6 +119,7 @@ impl Program {
             Self::Forks => forks::start(env, n),
             Self::Pinned => pinned::start(env, n),
             Self::Classes => classes::start(env, n),
+            Self::Blocks => blocks::start(env, n),
             Self::Greedy | Self::Mixed => greedy(env, n),
         }
     }

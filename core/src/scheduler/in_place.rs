@@ -1,0 +1,195 @@
+//! Code of a task that blocks its worker: the worker's whole duty passes to others meanwhile.
+//!
+//! A replacement worker in a spare slot takes the place of the blocked one. If there is no spare slot, and the task may move, the blocked thread
+//! leaves its worker in the midst of the poll, as any worker leaves, and another thread is started that becomes this worker. So there are as
+//! many workers that run tasks as before, however many tasks block. The poll goes on outside of the workers, as that of a foreign thread: what
+//! it wakes and spawns goes to the injector. At its end the thread becomes the worker again if no other has, or ends.
+
+use core::ptr::null;
+
+use super::{
+    context::{Waits, Worker},
+    door::Door,
+    executor::Scheduler,
+    nested::Nested,
+    slot::{OFFLINE, STARTING, Slots, WorkerSlot},
+};
+use crate::{
+    atomic::{AtomicBool, Ordering, fence},
+    fork::worker::ForkWorker,
+    parts::{On, Parts},
+    platform::{Platform, WorkerEntry, WorkerId},
+    task::{executor_ref::Frame, run::Polled},
+    trace::Event,
+};
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING>
+where
+    S::Parts: Parts<Waits = On>,
+{
+    /// Calls a closure that blocks the thread or computes for long, in a task. What the calling worker has queued, its timers and the I/O that
+    /// it hears of pass to others: to a replacement worker in a spare slot ([`Config::spares`](crate::Config::spares)), or to another thread that
+    /// becomes this worker.
+    ///
+    /// For the latter the platform must start threads, the worker must have been started by it, and the task must be able to move: not pinned,
+    /// not in a wait or a fork-join run, with no local task on the worker. The task then is on no worker from here to the end of its poll. What
+    /// is pinned to a worker that neither is possible for waits until the closure is over.
+    ///
+    /// Outside of polls, in event sinks and on threads that are no workers it calls the closure and does nothing else.
+    ///
+    /// # Panics
+    /// With a panic of the closure.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use filch::{Executor, TaskPool, WorkerId};
+    /// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    /// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+    /// let mut task = EXECUTOR.spawn(&TASKS, async { EXECUTOR.block_in_place(|| 6 * 7) })?;
+    /// # EXECUTOR.worker(WorkerId::new(0))?.run_for(8);
+    /// assert_eq!(task.join()?, 42);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn block_in_place<R>(&'static self, f: impl FnOnce() -> R) -> R {
+        let Waits::OnWorker(id, slot) = self.waits() else { return f() };
+        if !slot.lifo.is_accepting() {
+            return f();
+        }
+        let outermost = self.may_hand_over(id, slot);
+        let in_spare = |f| {
+            let nested = Nested::enter(self, id, slot);
+            let worker = nested.worker();
+            worker.give_away();
+            slot.publish_jobs();
+            let blocked = self.block(slot);
+            if !blocked.is_replaced() && outermost.is_some() {
+                return Err(f);
+            }
+            let _others = OthersFire::begin(self, slot);
+            Ok(worker.in_long_code(f))
+        };
+        in_spare(f).unwrap_or_else(|f| {
+            if let Some(frame) = outermost {
+                self.hand_over(id, slot, frame);
+            }
+            f()
+        })
+    }
+
+    /// The poll under way, if it may go on outside of the worker: nothing else on the stack relies on the worker's slot.
+    fn may_hand_over(&self, id: WorkerId, slot: &WorkerSlot<RING, S::Parts>) -> Option<&Frame> {
+        let local = &slot.local;
+        // SAFETY: INV-LOCAL: the caller is the worker, and its frames are on its stack, which is that of the caller.
+        let frame = unsafe { local.frame.get().as_ref() }?;
+        // SAFETY: as above; the mark is up.
+        let task = unsafe { slot.polled() }?;
+        let is_outermost =
+            frame.below.is_null() && local.calls.get() == 1 && local.depth.get() == 0;
+        let may = local.may_hand_over.get()
+            && is_outermost
+            && !task.state.load().is_pinned()
+            && local.locals.get() == 0
+            && !local.in_broadcast.get()
+            && !local.duties.is_batching()
+            && !slot.fork.get().is_some_and(ForkWorker::is_in_run)
+            && (id.index() >= self.workers() || self.is_wanted(id));
+        may.then_some(frame)
+    }
+
+    /// The thread leaves the worker in the midst of this poll, and another one becomes it.
+    fn hand_over(
+        &'static self,
+        id: WorkerId,
+        slot: &'static WorkerSlot<RING, S::Parts>,
+        frame: &Frame,
+    ) {
+        let (worker, local) = (Worker::of(self, id), &slot.local);
+        let _ = worker.leave_loop();
+        slot.lifo.accept(false);
+        worker.end_stretch();
+        worker.trace(Event::PollEnd(frame.address()));
+        slot.lifo.count_poll();
+        worker.give_away();
+        // SAFETY: we are the worker.
+        unsafe { slot.put_back() };
+        local.frame.set(null());
+        local.calls.set(0);
+        // One is on its way, for those that rely on others.
+        self.census.await_start();
+        self.leave(slot);
+        self.start_again(id, slot);
+        self.has_come(true);
+        frame.leave(self.platform.nest());
+    }
+
+    /// Has another thread become the worker, which this one has just left. If the platform refuses, this one does after its poll; a replacement
+    /// worker is counted out.
+    fn start_again(&'static self, id: WorkerId, slot: &WorkerSlot<RING, S::Parts>) {
+        if id.index() < self.workers() {
+            if !slot.shared.door.get().is_some_and(Door::call) {
+                let _ = self.start(id);
+            }
+            return;
+        }
+        // The slot is reserved at once, as in `start_replacement`.
+        // Ordering: as there.
+        let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
+        if slot.shared.status.compare_exchange(OFFLINE, STARTING, set, seen).is_err() {
+            return self.census.drop_replacement();
+        }
+        self.census.await_start();
+        let _ = self.platform.start(WorkerEntry::new(self, id, true));
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    /// The poll of a frame that has left its worker is over.
+    #[cold]
+    pub(super) fn end_outside(&'static self, frame: &Frame, polled: Polled) {
+        self.platform.unnest(frame.context());
+        match polled {
+            Polled::Again(ready) => {
+                self.trace_wake(None, &ready);
+                self.queue_outside(ready);
+            }
+            Polled::Idle => {}
+            _ => {
+                self.trace(None, Event::End(frame.address()));
+                self.gate.complete();
+                // Ordering: pairs with the fence in `settle_closing`: either a worker that looks for the end sees the completion, or we see that
+                // the end is near, and look ourselves.
+                fence(Ordering::SeqCst);
+                self.settle();
+            }
+        }
+    }
+}
+
+/// Other workers fire the timers of the calling one until this is dropped.
+struct OthersFire<'s> {
+    is_away: &'s AtomicBool,
+    was: bool,
+}
+
+impl<'s> OthersFire<'s> {
+    fn begin<P: Platform, S: Slots<RING>, const RING: usize>(
+        executor: &Scheduler<P, S, RING>,
+        slot: &'s WorkerSlot<RING, S::Parts>,
+    ) -> Self {
+        let is_away = &slot.shared.is_away;
+        // Ordering: Relaxed, before the fence.
+        let was = is_away.swap(true, Ordering::Relaxed);
+        // Ordering: pairs with the fence in `Wheels::tell`: either we see a new timer, or its context sees that others fire it; and with the one
+        // in `Idle::announce`: either we see a sleeper, or it sees that it must look at our timers.
+        fence(Ordering::SeqCst);
+        executor.leave_timers(slot);
+        Self { is_away, was }
+    }
+}
+
+impl Drop for OthersFire<'_> {
+    fn drop(&mut self) {
+        // Ordering: a hint. The worker looks at its timers itself from now on.
+        self.is_away.store(self.was, Ordering::Relaxed);
+    }
+}
