@@ -1,7 +1,7 @@
 //! Calls of hooks and of event sinks, which are the user's, from the midst of the scheduler's own work.
 //!
-//! What they do there must not wait: the scheduler may hold what they would wait for, such as a task that it is about to queue. So the
-//! platform says that the thread is in a handler (`Platform::context`), and what waits is refused.
+//! What they do there must not wait: the scheduler may hold what they would wait for, such as a task that it is about to queue. On a worker the
+//! core refuses it; what is here is for all threads.
 
 use core::cell::Cell;
 
@@ -19,8 +19,7 @@ pub(crate) fn call(hook: impl FnOnce()) {
     DEPTH.set(DEPTH.get() - 1);
 }
 
-/// Whether the calling thread is in a hook.
-#[inline]
+/// Whether the calling thread is in a hook: a runtime that is dropped there ends on another thread.
 pub(crate) fn are_on_stack() -> bool {
     DEPTH.get() > 0
 }

@@ -198,13 +198,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     #[inline]
     fn context(&self) -> Context {
         // A forked child has none of the threads that could end a wait.
-        if self.process != fork::generation() {
-            Context::Forked
-        } else if hooks::are_on_stack() {
-            Context::Handler
-        } else {
-            Context::Thread
-        }
+        if self.process == fork::generation() { Context::Thread } else { Context::Forked }
     }
 
     fn budget(&self) -> Option<NonNull<Cell<u32>>> {

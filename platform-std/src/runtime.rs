@@ -20,7 +20,7 @@ use crate::{
     builder::Builder,
     context::{Handle, Inner},
     error::{BuildError, SpawnError},
-    fork,
+    fork, hooks,
     host::{Futex, Host},
     hosted::Hosted,
     metrics::Begin,
@@ -261,7 +261,9 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
     }
     let mut survivors = Survivors::new();
     let deadline = executor.platform().now() + patience;
-    if executor.shutdown(deadline, |task| survivors.push(task)).is_err() {
+    let refused =
+        hooks::are_on_stack() || executor.shutdown(deadline, |task| survivors.push(task)).is_err();
+    if refused {
         executor.begin_shutdown();
         let handle = *handle;
         // If no thread can be started, the workers end by themselves, and the memory is not reused.

@@ -9,8 +9,6 @@ use super::{
     slot::Slots,
     worker::Step,
 };
-#[cfg(feature = "classes")]
-use crate::class::Class;
 use crate::{
     parts::{On, Parts, Switch},
     platform::{Platform, WorkerId},
@@ -149,7 +147,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let worker = Worker::of(self, id);
         let pressed = self.is_pressed(slot);
         if !pressed && !may(own)
-            || Self::class_of(slot) == Some(Class::Urgent)
+            || Self::is_in_urgent(slot)
             || slot.local.depth.get() >= self.config.nesting()
         {
             return (false, false);

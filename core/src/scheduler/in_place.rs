@@ -146,7 +146,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The poll of a frame that has left its worker is over.
     #[cold]
     pub(super) fn end_outside(&'static self, frame: &Frame, polled: Polled) {
-        self.platform.unnest(frame.context());
+        if let Some(context) = frame.context() {
+            self.platform.unnest(context);
+        }
         match polled {
             Polled::Again(ready) => {
                 self.trace_wake(None, &ready);

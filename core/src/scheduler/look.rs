@@ -75,6 +75,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         unsafe { slot.polled() }.map(|task| task.state.load().class())
     }
 
+    /// Whether the worker polls an urgent task.
+    pub(crate) fn is_in_urgent(slot: &WorkerSlot<RING, S::Parts>) -> bool {
+        // SAFETY: the caller is the worker.
+        unsafe { slot.polled() }.is_some_and(|task| task.state.load().is_urgent())
+    }
+
     /// A count that grows with each urgent task that comes: [`give_way`](Self::give_way) finds one only after it has changed.
     #[cfg(feature = "classes")]
     #[doc(hidden)]

@@ -16,7 +16,6 @@ use super::{
 use crate::task::dump;
 use crate::{
     atomic::{Ordering, fence},
-    class::Class,
     instant::Instant,
     parts::{On, Parts, Switch},
     platform::{Platform, WorkerId},
@@ -69,7 +68,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
     fn place(&self) -> Option<(u16, &Wheel<Self::Many>, bool)> {
         let here = self.working();
         let is_urgent = <S::Parts as Parts>::Classes::ON
-            && here.is_some_and(|(_, slot)| Self::class_of(slot) == Some(Class::Urgent));
+            && here.is_some_and(|(_, slot)| Self::is_in_urgent(slot));
         let index = match here {
             Some((id, _)) if id.index() < self.workers() => id.index() as u16,
             _ => {

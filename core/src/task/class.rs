@@ -44,13 +44,18 @@ impl Snapshot {
         }
     }
 
+    /// Whether it is queued as an urgent one.
+    #[inline]
+    pub(crate) const fn is_urgent(self) -> bool {
+        !self.is_plain() && matches!(self.class(), Class::Urgent)
+    }
+
     /// Whether its spawn gave no class.
     pub(crate) const fn is_classless(self) -> bool {
         CLASS.get(self.0) == 0
     }
 
     /// Whether the task is normal, and was lent nothing.
-    #[cfg(feature = "classes")]
     #[inline(always)]
     pub(crate) const fn is_plain(self) -> bool {
         self.0 & (CLASS.mask() | LENT.mask()) == 0

@@ -4,7 +4,7 @@
 //! scheduler begins with an [`Anchor`], which leads from a thin pointer to a table of its operations. So a call costs
 //! one load and one indirect call.
 
-use core::{cell::Cell, ptr::NonNull, task::Waker};
+use core::{cell::Cell, mem::MaybeUninit, ptr::NonNull, task::Waker};
 
 use super::{
     header::{Header, Ready, Slot},
@@ -238,8 +238,8 @@ pub(crate) struct Frame {
     gone: Cell<bool>,
     /// The worker has been left in the midst of the poll.
     left: Cell<bool>,
-    /// What the platform gave as it was.
-    context: Cell<*const ()>,
+    /// What the platform gave as it was left.
+    context: Cell<MaybeUninit<*const ()>>,
     pub(crate) below: *const Frame,
 }
 
@@ -256,7 +256,7 @@ impl Frame {
             task: None,
             gone: Cell::new(false),
             left: Cell::new(false),
-            context: Cell::new(core::ptr::null()),
+            context: Cell::new(MaybeUninit::uninit()),
             below,
         }
     }
@@ -269,7 +269,7 @@ impl Frame {
     /// The worker has been left: the poll goes on outside of the workers. `context`: from [`Platform::nest`](crate::Platform::nest).
     pub(crate) fn leave(&self, context: *const ()) {
         self.left.set(true);
-        self.context.set(context);
+        self.context.set(MaybeUninit::new(context));
     }
 
     /// Whether it was.
@@ -278,8 +278,10 @@ impl Frame {
         self.left.get()
     }
 
-    pub(crate) fn context(&self) -> *const () {
-        self.context.get()
+    /// What was given to `leave`.
+    pub(crate) fn context(&self) -> Option<*const ()> {
+        // SAFETY: `leave` has set both.
+        self.has_left().then(|| unsafe { self.context.get().assume_init() })
     }
 
     /// The address of the task, which may be gone.

@@ -118,8 +118,7 @@ impl<M: Switch> Slots<M> {
         is_urgent: bool,
     ) -> bool {
         self.count += 1;
-        let slot = if is_urgent && self.urgent < URGENT {
-            self.urgent += 1;
+        let slot = if is_urgent && self.has_room_for_urgent() {
             Self::FIRST
         } else {
             self.slot_of(deadline, tick)
@@ -132,6 +131,14 @@ impl<M: Switch> Slots<M> {
             self.stale = false;
         }
         first
+    }
+
+    /// Whether one more urgent timer may be told from others, which is then counted.
+    #[cold]
+    fn has_room_for_urgent(&mut self) -> bool {
+        let has_room = self.urgent < URGENT;
+        self.urgent += u32::from(has_room);
+        has_room
     }
 
     /// Appends a node to the list of this slot.
@@ -170,12 +177,14 @@ impl<M: Switch> Slots<M> {
     pub(super) unsafe fn unlink(&mut self, node: *mut Node) -> Option<Waker> {
         // SAFETY: as in `place`.
         let (deadline, slot, waker) = unsafe {
-            self.detach(node);
             let (deadline, slot) = Node::with(node, |l| (l.deadline, l.slot as usize));
+            self.detach(node);
             (deadline, slot, (*node).take_waker())
         };
         self.count -= 1;
-        self.urgent -= u32::from(slot == Self::FIRST);
+        if slot == Self::FIRST {
+            self.urgent -= 1;
+        }
         self.forget(deadline);
         waker
     }
@@ -199,8 +208,7 @@ impl<M: Switch> Slots<M> {
         let before = self.earliest;
         // SAFETY: as in `place`.
         let (old, slot) = unsafe { Node::with(node, |l| (l.deadline, l.slot as usize)) };
-        let stays = slot == Self::FIRST || slot == self.slot_of(deadline, tick);
-        if deadline >= old || stays {
+        if deadline >= old || slot == Self::FIRST || slot == self.slot_of(deadline, tick) {
             // The node may stay (INV-SLOT-TIME): a timeout that is put off again and again moves only once, when the
             // time of its slot has come.
             // SAFETY: as above.
