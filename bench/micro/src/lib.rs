@@ -12,11 +12,15 @@ use core::{
     task::{Context, Poll, Waker},
     time::Duration,
 };
-use std::sync::Mutex;
+use std::sync::{Mutex, mpsc};
 
 use filch::io::{Readiness, Ready};
 use filch_harness::bench::{self, Item};
-use filch_std::{Runtime, parallel, time};
+use filch_std::{
+    Runtime,
+    parallel::{self, Fork},
+    time,
+};
 
 /// A path: its name, and a function that runs it so many times.
 pub type Path = (&'static str, fn(usize));
@@ -32,6 +36,10 @@ pub const PATHS: &[Path] = &[
     ("timer_reset", timer_reset),
     ("readiness", readiness),
     ("join", join),
+    ("join_queued", join_queued),
+    ("join_queued_open", join_queued_open),
+    ("join_handle", join_handle),
+    ("scope_queued", scope_queued),
     ("ring_push_pop", ring_push_pop),
     ("ring_steal", ring_steal),
     ("handler_wake", handler::wake),
@@ -211,6 +219,80 @@ fn join(n: usize) {
         }
     }
     alone(async move { assert_eq!(parallel::run(|_| count(n)), n) });
+}
+
+/// Runs the closure on a worker whose only fellow is in a long poll: jobs wait in the deque, and nobody takes them.
+fn beside_a_busy_one(run: impl FnOnce() + Send + 'static) {
+    let runtime = Runtime::builder().workers(2).build().expect("the runtime starts");
+    let (end, ended) = mpsc::channel::<()>();
+    let (begin, begun) = mpsc::channel();
+    let mut busy = runtime.spawn(async move {
+        begin.send(()).expect("the receiver waits");
+        _ = ended.recv();
+    });
+    begun.recv().expect("the task begins");
+    runtime.spawn(async move { run() }).join().expect("the task ends by itself");
+    drop(end);
+    busy.join().expect("the task ends by itself");
+}
+
+/// Forks that wait in the deque, and are not stolen. A tree of seven is not deep enough for forks in place.
+fn join_queued(n: usize) {
+    fn tree(depth: usize) -> usize {
+        match depth {
+            0 => 1,
+            _ => {
+                let (a, b) = parallel::join(|| tree(depth - 1), || tree(depth - 1));
+                a + b
+            }
+        }
+    }
+    beside_a_busy_one(move || {
+        parallel::run(|_| (0..n / 7).for_each(|_| assert_eq!(black_box(tree(3)), 8)));
+    });
+}
+
+/// As `join_queued`, of the forks of crates that present another API.
+fn join_queued_open(n: usize) {
+    fn tree(depth: usize) -> usize {
+        match depth {
+            0 => 1,
+            _ => {
+                let joined = parallel::try_join_open(|_| tree(depth - 1), |_| tree(depth - 1));
+                joined.map_or(0, |(a, b)| a + b)
+            }
+        }
+    }
+    beside_a_busy_one(move || {
+        parallel::run(|_| (0..n / 7).for_each(|_| assert_eq!(black_box(tree(3)), 8)));
+    });
+}
+
+/// As `join_queued`, by the handle of the run, which is passed down.
+fn join_handle(n: usize) {
+    fn tree(fork: Fork<'_>, depth: usize) -> usize {
+        match depth {
+            0 => 1,
+            _ => {
+                let (a, b) = fork.join(|fork| tree(fork, depth - 1), |fork| tree(fork, depth - 1));
+                a + b
+            }
+        }
+    }
+    beside_a_busy_one(move || {
+        parallel::run(|fork| (0..n / 7).for_each(|_| assert_eq!(black_box(tree(fork, 3)), 8)));
+    });
+}
+
+/// Jobs of a scope that wait in the deque, and are not stolen.
+fn scope_queued(n: usize) {
+    beside_a_busy_one(move || {
+        parallel::run(|fork| {
+            for _ in 0..n / 8 {
+                fork.scope(|scope| (0..8).for_each(|i| scope.spawn(move |_| _ = black_box(i))));
+            }
+        });
+    });
 }
 
 /// The owner pushes and pops, half a ring at a time.
