@@ -58,9 +58,14 @@ deque_publish    queue::models_deque::models_deque_private_part_against_a_thief
 deque_open       queue::models_deque::models_deque_open_jobs_against_a_thief
 deque_lower      queue::models_deque::models_deque_takes_against_a_thief
 deque_take_fence queue::models_deque::models_deque_takes_against_a_thief
+deque_take_fence queue::models_deque::models_deque_takes_from_the_middle_against_a_thief
 deque_steal_fence queue::models_deque::models_deque_takes_against_a_thief
 deque_still      queue::models_deque::models_deque_a_thief_takes_pieces_of_one_job
 deque_last       queue::models_deque::models_deque_two_thieves_and_the_last_jobs
+deque_last       queue::models_deque::models_deque_takes_the_oldest_first_against_a_thief
+deque_middle     queue::models_deque::models_deque_takes_from_the_middle_against_a_thief
+deque_restore    queue::models_deque::models_deque_takes_the_oldest_first_against_a_thief
+deque_empty      queue::models_deque::models_deque_of_empty_slots_against_a_thief
 deque_room       queue::models_deque::models_deque_of_two_is_full
 deque_late       queue::models_deque::models_deque_of_two_is_full
 free_tag         memory::models::models_free_list_hands_no_slot_out_twice

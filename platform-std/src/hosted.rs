@@ -29,6 +29,7 @@ use crate::{
     host::Host,
     long_poll::LongPoll,
     panics::{self, lock, quietly},
+    parallel,
     resize::Resizes,
     seat::{Seat, worker_of},
     sinks::Sinks,
@@ -381,6 +382,7 @@ impl<H: Host> Hosted<H> {
         // SAFETY: the caller's contract.
         unsafe { self.host.set_worker(None) };
         seat.give_back();
+        parallel::forget_run();
         // Ordering: AcqRel: the last one sees that another has found the end. All may be gone before that: those that were asked to leave,
         // or a thread that has helped, while the first worker is on its way.
         if self.workers.fetch_sub(1, Ordering::AcqRel) == 1

@@ -19,6 +19,9 @@
 //!
 //! Code that forks often should take the [`Fork`] handle from [`run`] and pass it down: this saves
 //! each fork the access to a thread local.
+//!
+//! A coroutine with a stack of its own may be suspended in any of these functions, and resumed on the
+//! same thread, also after the run in which it began has ended. Several may end in any order.
 
 use core::{cell::Cell, ops::Range, panic::AssertUnwindSafe, sync::atomic::Ordering};
 use std::{
@@ -47,44 +50,61 @@ pub use tasks::{for_each_async, join_async, map_reduce_async, offload, offload_w
 pub use crate::orx::{OrxPool, OrxScope};
 
 thread_local! {
-    /// The fork-join run that the thread is in. INV-HERE: it is set only while that run, or a job of
-    /// it, is on this thread's stack.
-    static HERE: Cell<Option<Run>> = const { Cell::new(None) };
+    /// The fork-join run that the thread is in. INV-HERE: the thread is the worker of that run.
+    /// Where a coroutine is suspended in a run, other stacks of its thread see it too, and it may
+    /// end before they do.
+    static HERE: Cell<Run> = const { Cell::new(Run::NONE) };
 }
 
 /// A fork-join run, in the thread that is in it.
 #[derive(Clone, Copy)]
 struct Run {
+    /// Without a worker if there is no run.
     fork: Fork<'static>,
     /// The runtime that the thread was in when it came to the run.
     runtime: Option<Handle>,
 }
 
+impl Run {
+    const NONE: Self = Self { fork: Fork::alone(), runtime: None };
+
+    /// This run, if the calling thread is still its worker.
+    fn if_here(self) -> Self {
+        if self.fork.is_here() { self } else { Self::NONE }
+    }
+}
+
 /// The thread is in a fork-join run until this is dropped.
 struct Here {
-    before: Option<Run>,
+    before: Run,
 }
 
 impl Here {
     fn enter(fork: Fork<'_>) -> Self {
-        // SAFETY: INV-HERE: `drop` takes it back, before the lifetime of `fork` ends: the callers
-        // keep this value on the stack of the closure that was given `fork`. It cannot leave the
-        // thread.
+        // SAFETY: INV-HERE: fork workers stay for ever, and `forget_run` takes it back before the
+        // thread is another worker, or none.
         let fork: Fork<'static> = unsafe { core::mem::transmute(fork) };
-        Self { before: HERE.replace(Some(Run { fork, runtime: context::current() })) }
+        Self { before: HERE.replace(Run { fork, runtime: context::current() }) }
     }
 }
 
 impl Drop for Here {
     fn drop(&mut self) {
-        HERE.set(self.before);
+        // With coroutines, that one may be over.
+        HERE.set(self.before.if_here());
     }
 }
 
-/// Runs `f` in the fork-join run `fork`.
+/// The calling thread is no longer the worker that it was.
+pub(crate) fn forget_run() {
+    HERE.set(HERE.get().if_here());
+}
+
+/// Runs `f`, the second side of a fork, in the fork-join run `fork` if it was stolen. Otherwise its thread is
+/// where it was at the fork.
 #[inline]
-fn inside<R>(fork: Fork<'_>, f: impl FnOnce() -> R) -> R {
-    let _here = HERE.get().is_none().then(|| Here::enter(fork));
+fn inside<R>(fork: Fork<'_>, stolen: bool, f: impl FnOnce() -> R) -> R {
+    let _here = (stolen && HERE.get().fork.has_no_worker()).then(|| Here::enter(fork));
     f()
 }
 
@@ -301,9 +321,9 @@ where
     F: FnOnce(Fork<'_>) -> R + Send,
     R: Send,
 {
-    match HERE.get() {
-        Some(run) => f(run.fork),
-        None => expect_current().fork(f),
+    match HERE.get().fork {
+        none if none.has_no_worker() => expect_current().fork(f),
+        fork => fork.nested(f),
     }
 }
 
@@ -362,7 +382,12 @@ where
     RA: Send,
     RB: Send,
 {
-    here(|fork| fork.join(|_| a(), |fork| inside(fork, b)))
+    let join = |fork: Fork<'_>| fork.join_and_tell(|_| a(), |fork, stolen| inside(fork, stolen, b));
+    match HERE.get().fork {
+        none if none.has_no_worker() => expect_current().fork(join),
+        // Without `nested`: a fork keeps its thread a worker by itself.
+        fork => join(fork),
+    }
 }
 
 /// Runs `body`, which may spawn jobs that borrow, and returns when all of them have ended: [`Fork::scope`].

@@ -11,7 +11,7 @@ use crate::{atomic::UnsafeCell, platform::Panic};
 /// The second side of a fork, on the stack of the context that forks. It is told whether it was stolen.
 ///
 /// INV-FORKED: `body` is the closure until it runs: on its owner, after it has taken the job back, or on its thief.
-/// Then it is the result, unless the closure has panicked. The context that has the job has the body (INV-JOB).
+/// After a `Job::run` it is the result, unless the closure has panicked. The context that has the job has the body (INV-JOB).
 #[repr(C)]
 pub(super) struct Forked<B, R> {
     /// The first field, so that a pointer to the job is a pointer to the whole.
@@ -57,7 +57,7 @@ where
     /// The result, or the panic.
     ///
     /// # Safety
-    /// INV-FORKED: the job is complete. The caller is its owner, and takes the outcome once.
+    /// INV-FORKED: the job is complete, or the owner has run it. The caller is the owner, and takes the outcome once.
     pub(super) unsafe fn outcome(&self) -> Result<R, Panic> {
         // SAFETY: INV-JOB: the rest is the caller's.
         if let Some(panic) = unsafe { self.job.take_panic() } {
@@ -75,7 +75,8 @@ where
         let this = unsafe { job.cast::<Self>().as_ref() };
         // SAFETY: INV-FORKED: by the contract of `run` the caller has the job, and runs it once.
         let closure = unsafe { this.closure() };
-        let outcome = ManuallyDrop::new(closure(Fork::of(worker), true));
+        let stolen = this.job.thief().is_some();
+        let outcome = ManuallyDrop::new(closure(Fork::of(worker), stolen));
         // SAFETY: INV-FORKED: the body is ours until the job is complete, and the closure has been moved out.
         this.body.with_mut(|p| unsafe { p.cast::<ManuallyDrop<R>>().write(outcome) });
     }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::worker::ForkWorker;
+use super::worker::{ForkWorker, Leaving};
 
 /// The `at` of a handle that runs everything in place.
 const ALONE: usize = usize::MAX;
@@ -74,11 +74,35 @@ impl<'w> Fork<'w> {
         if self.at == ALONE {
             return None;
         }
-        let worker = self.worker?;
+        // SAFETY: there is no worker only if `at` is `ALONE`.
+        let worker = unsafe { self.worker.unwrap_unchecked() };
         let bottom = worker.bottom();
         // The index in the handle spares a fork the wait for a word that was written just before. The bottom may have
         // moved up, with a job that was stolen.
         Some((worker, if self.at == bottom { self.at } else { moved(bottom) }))
+    }
+
+    /// Calls `f` in a run of its own on top of the one that the handle is of, which may end before: with coroutines, runs
+    /// end in any order.
+    #[doc(hidden)]
+    pub fn nested<R>(self, f: impl FnOnce(Self) -> R) -> R {
+        // Dropped in reverse order.
+        let _leaving = self.worker.map(Leaving);
+        let _run = self.worker.map(ForkWorker::begin_run);
+        f(self)
+    }
+
+    /// Whether the handle was made by [`alone`](Self::alone).
+    #[doc(hidden)]
+    #[inline]
+    pub fn has_no_worker(self) -> bool {
+        self.worker.is_none()
+    }
+
+    /// Whether the calling context is the handle's worker, and does not want to leave.
+    #[doc(hidden)]
+    pub fn is_here(self) -> bool {
+        self.worker.is_some_and(|worker| worker.is_here() && !worker.is_leaving())
     }
 
     pub(super) fn worker(self) -> Option<&'w ForkWorker> {

@@ -26,7 +26,7 @@ const THIEF: u32 = 16;
 ///
 /// INV-JOB: a job that was stolen is run once, by its thief. Its owner stays until it is done, and touches neither outcome nor
 /// panic before; both may change threads, and so may the closure. A job that was taken back is its owner's alone, and the word
-/// means nothing.
+/// is zero.
 #[repr(C)]
 pub(crate) struct Job<W> {
     /// # Safety

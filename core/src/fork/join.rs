@@ -1,6 +1,10 @@
 //! `join`: two closures, the second perhaps on another worker.
 
-use super::{forked::Forked, handle::Fork, worker::ForkWorker};
+use super::{
+    forked::Forked,
+    handle::Fork,
+    worker::{ForkWorker, Job, Leaving, Taken},
+};
 
 impl Fork<'_> {
     /// Runs both closures, `b` on another worker if one is without work, and returns both results.
@@ -27,6 +31,18 @@ impl Fork<'_> {
         RB: Send,
     {
         self.join_as::<false, _, _, _, _>(a, |fork, _| b(fork))
+    }
+
+    /// As [`join`](Self::join). `b` is told whether another worker has taken it.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn join_and_tell<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(Fork<'_>) -> RA + Send,
+        B: FnOnce(Fork<'_>, bool) -> RB + Send,
+        RB: Send,
+    {
+        self.join_as::<false, _, _, _, _>(a, b)
     }
 
     /// As [`join`](Self::join), but a worker may take `b` at any time while `a` runs, unless several jobs of this worker wait that are
@@ -60,15 +76,15 @@ impl Fork<'_> {
             return self.join_in_place(a, b);
         };
         let forked = Forked::new(b);
+        let job = forked.as_job();
         // SAFETY: INV-FORK-WORKER: we are the worker (INV-DEQUE-OWNER), and `at` is the bottom. The job stays until it is taken
         // back or complete, even if `a` panics (`pending`).
-        if !unsafe { worker.deque.push(at, forked.as_job()) } {
+        let pushed = unsafe {
+            if OPEN { worker.deque.push_open(at, job) } else { worker.deque.push(at, job) }
+        };
+        if !pushed {
             // SAFETY: INV-FORKED: the job was not pushed, so that no other context has it.
             return self.join_in_place_cold(a, unsafe { forked.closure() });
-        }
-        if OPEN {
-            // SAFETY: INV-FORK-WORKER: we are the worker, and have just pushed the job.
-            unsafe { worker.deque.open(at) };
         }
         worker.answer_if_asked();
         let forked = &forked;
@@ -76,12 +92,10 @@ impl Fork<'_> {
         let pending = OnPanic(move || finish_after_panic(worker, at, forked));
         let ra = a(Fork::after(worker, at.wrapping_add(1)));
         core::mem::forget(pending);
-        // SAFETY: we pushed it at `at`. INV-DEQUE-ORDER: the jobs that `a` forked have been joined or stolen. A job
-        // that a scope pushed meanwhile, and that does not end within `a`, is above ours only if ours was stolen
-        // (INV-SCOPE-ORDER).
-        let ours = unsafe { worker.deque.take(at, !OPEN) };
-        if !ours {
-            return (ra, finish(worker, forked));
+        // SAFETY: INV-FORK-WORKER: we are still the worker. We pushed the job at `at`, and take it once.
+        let taken = unsafe { worker.take(at, !OPEN) };
+        if taken != Taken::Ours {
+            return (ra, finish(worker, taken, forked));
         }
         worker.answer_if_asked();
         // SAFETY: INV-FORKED: the job was taken back, and only we have it.
@@ -121,19 +135,39 @@ impl Fork<'_> {
     }
 }
 
-/// The result of a job that was stolen.
+/// The result of a job that was stolen, or that is the last before the worker's context leaves.
 #[cold]
 #[inline(never)]
-fn finish<B, R>(worker: &ForkWorker, forked: &Forked<B, R>) -> R
+fn finish<B, R>(worker: &ForkWorker, taken: Taken, forked: &Forked<B, R>) -> R
 where
     B: FnOnce(Fork<'_>, bool) -> R + Send,
     R: Send,
 {
-    worker.wait(&forked.job);
+    let leaving = Leaving(worker);
+    complete(worker, taken, forked);
     // SAFETY: INV-FORKED: the job is complete, we are its owner, and take the outcome once.
-    match unsafe { forked.outcome() } {
+    let outcome = unsafe { forked.outcome() };
+    drop(leaving);
+    match outcome {
         Ok(outcome) => outcome,
         Err(panic) => panic.resume(),
+    }
+}
+
+/// Runs a job that was taken back, or waits for its thief.
+fn complete<B, R>(worker: &ForkWorker, taken: Taken, forked: &Forked<B, R>)
+where
+    B: FnOnce(Fork<'_>, bool) -> R + Send,
+    R: Send,
+{
+    if taken == Taken::Stolen {
+        worker.wait(&forked.job);
+        // SAFETY: INV-FORK-WORKER: we are the worker (INV-DEQUE-OWNER); the job was stolen, and is complete.
+        unsafe { worker.deque.settle() };
+    } else {
+        worker.answer_if_asked();
+        // SAFETY: the job was taken back, so that we have it, and run it once; INV-FORK-WORKER.
+        unsafe { Job::run(forked.as_job(), worker) };
     }
 }
 
@@ -155,21 +189,14 @@ where
     B: FnOnce(Fork<'_>, bool) -> R + Send,
     R: Send,
 {
-    // SAFETY: INV-FORK-WORKER: we are the worker. `join` pushed the job at `at`, and has not taken it back. INV-DEQUE-ORDER: as
-    // in `join`; the jobs that `a` forked have been joined, as it unwound, or stolen.
-    let ours = unsafe { worker.deque.take(at, true) };
-    if !ours {
-        worker.wait(&forked.job);
-    }
+    let _leaving = Leaving(worker);
+    // SAFETY: INV-FORK-WORKER: we are the worker. `join` pushed the job at `at`, and has not taken it back.
+    let taken = unsafe { worker.take(at, true) };
     // The first panic goes on; the result of `b` is dropped.
     drop(worker.guard(|| {
-        if ours {
-            // SAFETY: INV-FORKED: the job was taken back, and only we have it.
-            drop(unsafe { forked.closure() }(Fork::of(worker), false));
-        } else {
-            // SAFETY: INV-FORKED: the job is complete, we are its owner, and take the outcome once.
-            drop(unsafe { forked.outcome() });
-        }
+        complete(worker, taken, forked);
+        // SAFETY: INV-FORKED: the job is complete, we are its owner, and take the outcome once.
+        drop(unsafe { forked.outcome() });
     }));
 }
 

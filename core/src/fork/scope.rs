@@ -52,10 +52,6 @@ pub struct Scope<'w, 'env> {
     /// front of it were stolen too.
     order: [Cell<u8>; ROOM],
     used: Cell<usize>,
-    /// INV-SCOPE-ORDER: the bottom of the deque after the scope's last push or settled job. A spawn pushes only at this
-    /// index, or into an empty deque. So no job that was forked since lies below a job of the scope, unless it was
-    /// stolen.
-    expected: Cell<usize>,
     /// The first panic of a job.
     panic: Cell<Option<Panic>>,
     env: PhantomData<Cell<&'env ()>>,
@@ -104,7 +100,6 @@ impl<'w> Fork<'w> {
             free: Cell::new(u16::MAX),
             order: [const { Cell::new(0) }; ROOM],
             used: Cell::new(0),
-            expected: Cell::new(self.worker().map_or(0, ForkWorker::bottom)),
             panic: Cell::new(None),
             env: PhantomData,
         };
@@ -139,9 +134,6 @@ impl<'w, 'env> Scope<'w, 'env> {
 
     /// Spawns a job. It returns its results through what it borrows.
     ///
-    /// A job that is spawned from inside a fork which this scope's body waits for runs at once. (That takes a wrapper
-    /// which claims `Send` for a type that is not.)
-    ///
     /// Example: [`Scope`].
     pub fn spawn<F>(&self, f: F)
     where
@@ -164,14 +156,7 @@ impl<'w, 'env> Scope<'w, 'env> {
         F: FnOnce(Fork<'_>) + Send + 'env,
     {
         let Some((worker, _)) = self.fork.place() else { return self.run_now(f) };
-        if !self.is_in_order(worker) {
-            return self.run_now(f);
-        }
         let Some(index) = self.find_slot(worker) else { return self.run_now(f) };
-        // A job that `find_slot` ran may have forked through another scope.
-        if !self.is_in_order(worker) {
-            return self.run_now(f);
-        }
         let slot = self.slot(index);
         let at = worker.bottom();
         // SAFETY: the slot is free and ours, and the closure fits.
@@ -180,8 +165,7 @@ impl<'w, 'env> Scope<'w, 'env> {
             slot.write(Slot { job: Job::new(run::<F>), at, closure });
             (&raw mut (*slot.as_ptr()).closure).cast::<F>().write(f);
         }
-        // SAFETY: INV-FORK-WORKER; the job stays until it is settled, by `End` at the latest. INV-DEQUE-ORDER: by
-        // INV-SCOPE-ORDER the jobs below are the scope's own, or older than the scope, or stolen.
+        // SAFETY: INV-FORK-WORKER; the job stays until it is settled, by `End` at the latest.
         if !unsafe { worker.deque.push(at, slot.cast()) } {
             // SAFETY: no other context knows of the job.
             let f = unsafe { (&raw mut (*slot.as_ptr()).closure).cast::<F>().read() };
@@ -190,20 +174,7 @@ impl<'w, 'env> Scope<'w, 'env> {
         self.free.set(self.free.get() & !(1 << index));
         self.order[self.used.get()].set(index as u8);
         self.used.set(self.used.get() + 1);
-        self.expect_bottom(worker);
         worker.answer_if_asked();
-    }
-
-    /// Whether a job that is pushed now keeps INV-SCOPE-ORDER. A scope is not `Send`, so it does not reach the sides of
-    /// a `join` or the bodies of other scopes; unless a program forces it there, knowing that a side stays on its
-    /// thread.
-    fn is_in_order(&self, worker: &ForkWorker) -> bool {
-        let bottom = worker.bottom();
-        bottom == self.expected.get() || worker.deque.is_empty_at(bottom)
-    }
-
-    fn expect_bottom(&self, worker: &ForkWorker) {
-        self.expected.set(worker.bottom());
     }
 
     fn slot(&self, index: usize) -> NonNull<Slot> {
@@ -217,7 +188,7 @@ impl<'w, 'env> Scope<'w, 'env> {
             let used = self.used.replace(0);
             for n in 0..used {
                 let index = usize::from(self.order[n].get());
-                if !self.settle_stolen(index) {
+                if !self.settle_stolen(worker, index) {
                     self.order[self.used.get()].set(index as u8);
                     self.used.set(self.used.get() + 1);
                 }
@@ -234,12 +205,10 @@ impl<'w, 'env> Scope<'w, 'env> {
         let index = usize::from(self.order[last].get());
         // SAFETY: INV-SCOPE: a slot in use; only `Cell`s and atomics of it change.
         let slot = unsafe { self.slot(index).as_ref() };
-        // SAFETY: INV-FORK-WORKER; INV-DEQUE-ORDER: it is the newest job of the scope, and the jobs that were forked after it
-        // have been joined.
+        // SAFETY: INV-FORK-WORKER; `push` pushed it there, and it is taken once.
         if unsafe { worker.deque.take(slot.at, true) } {
             let job = self.slot(index).cast();
             self.used.set(last);
-            self.expect_bottom(worker);
             // SAFETY: the job is ours, and runs once.
             self.keep(worker.guard(|| unsafe { Job::run(job, worker) }).err());
             self.free.set(self.free.get() | 1 << index);
@@ -248,20 +217,21 @@ impl<'w, 'env> Scope<'w, 'env> {
         if wait {
             worker.wait(&slot.job);
             self.used.set(last);
-            self.expect_bottom(worker);
-            self.settle_stolen(index);
+            self.settle_stolen(worker, index);
         }
         wait
     }
 
     /// Frees the slot of a stolen job if the job is complete.
-    fn settle_stolen(&self, index: usize) -> bool {
+    fn settle_stolen(&self, worker: &ForkWorker, index: usize) -> bool {
         // SAFETY: INV-SCOPE: a slot in use.
         let slot = unsafe { self.slot(index).as_ref() };
         let done = slot.job.is_done();
         if done {
             // SAFETY: INV-JOB: the job is complete, we are its owner, and its slot is free afterwards.
             self.keep(unsafe { slot.job.take_panic() });
+            // SAFETY: INV-FORK-WORKER: we are the worker (INV-DEQUE-OWNER); the job was stolen, and is complete.
+            unsafe { worker.deque.settle() };
             self.free.set(self.free.get() | 1 << index);
         }
         done

@@ -50,6 +50,10 @@ impl ForkWorker {
     #[cold]
     #[inline(never)]
     fn answer(&self) -> bool {
+        if !self.is_here() {
+            // A fork in place outlives its run, on the stack of a coroutine: it has nothing here.
+            return false;
+        }
         self.deque.wake_up();
         // Taken down first: a request that comes from here on is seen at the next fork.
         self.deque.unask();
@@ -99,9 +103,7 @@ impl ForkWorker {
 
     /// Publishes all jobs: the calling worker begins something that may take long, and others cannot see its private jobs.
     pub(crate) fn publish_all(&self) {
-        if self.is_in_run() {
-            self.publish(usize::MAX);
-        }
+        self.publish(usize::MAX);
     }
 
     /// Asks the worker to publish jobs at its next fork or join.

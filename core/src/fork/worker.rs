@@ -17,8 +17,9 @@ const JOBS: usize = if cfg!(filch_loom) { 2 } else { 64 };
 
 /// A fork worker: what fork-join keeps for one worker.
 ///
-/// INV-FORK-WORKER: only the worker's own context uses a fork worker (INV-LOCAL), except for the atomics and the thieves' side of
-/// `deque`; and that context has called `open` before it uses anything else. A `&ForkWorker` that was not reached through [`Crew::fork_worker`] or the slots is held by that context alone.
+/// INV-FORK-WORKER: only the worker's own context uses a fork worker (INV-LOCAL), except for the atomics, the thieves' side of
+/// `deque`, and `link`; and that context has called `open` before it uses anything else. It is the worker for as long as the worker
+/// `is_in_use`. A `&ForkWorker` that was not reached through [`Crew::fork_worker`] or the slots is held by that context alone.
 pub(crate) struct ForkWorker {
     pub(super) deque: Deque<Job, JOBS>,
     /// Workers that wait for a job that this worker has stolen, and would take pieces of that job.
@@ -27,9 +28,12 @@ pub(crate) struct ForkWorker {
     pub(super) sleeper: AtomicU32,
     /// Levels of foreign work on top of the run under way.
     foreign: AtomicU32,
+    /// INV-LINK: does not change once it is set, so that a context that was the worker may read it.
     link: Cell<Option<(&'static dyn Crew, WorkerId)>>,
     /// Fork-join runs that began on this worker and have not ended, and the stolen jobs on its stack.
     runs: Cell<u32>,
+    /// Its context leaves when the last run has ended, and the last fork.
+    leaves: Cell<bool>,
     /// Stolen jobs on this worker's stack.
     pub(super) depth: Cell<u32>,
     /// At loop level: the loop stole the innermost of these jobs with nothing else on the stack.
@@ -46,6 +50,7 @@ impl ForkWorker {
                 foreign: AtomicU32::new(0),
                 link: Cell::new(None),
                 runs: Cell::new(0),
+                leaves: Cell::new(false),
                 depth: Cell::new(0),
                 at_loop_level: Cell::new(false),
             }
@@ -54,7 +59,10 @@ impl ForkWorker {
 
     /// Sets the back-link. The caller is about to enter as worker `me` of this crew, whose fork worker this is.
     pub(crate) fn open(&self, crew: &'static dyn Crew, me: WorkerId) {
-        self.link.set(Some((crew, me)));
+        // Once: INV-LINK.
+        if self.link.get().is_none() {
+            self.link.set(Some((crew, me)));
+        }
     }
 
     /// The crew, and the id of this worker in it.
@@ -63,6 +71,12 @@ impl ForkWorker {
         debug_assert!(self.link.get().is_some(), "INV-FORK-WORKER");
         // SAFETY: INV-FORK-WORKER: the caller is the worker, and has entered.
         unsafe { self.link.get().unwrap_unchecked() }
+    }
+
+    /// Whether the calling context is this worker. For a context that was, too.
+    pub(super) fn is_here(&self) -> bool {
+        let (crew, me) = self.link();
+        crew.is_worker(me)
     }
 
     /// The index of the next job.
@@ -96,9 +110,62 @@ impl ForkWorker {
         self.runs.get() > 0
     }
 
+    /// Whether a run, a stolen job, or a fork that has not ended relies on this worker's context. A fork outlives its run if
+    /// it is on the stack of a coroutine, and the run on another one.
+    pub(crate) fn is_in_use(&self) -> bool {
+        // SAFETY: INV-FORK-WORKER: the caller is the worker (INV-DEQUE-OWNER).
+        self.is_in_run() || unsafe { self.deque.unsettled() } > 0
+    }
+
+    /// The context wants to leave. If the worker `is_in_use`, it does so at the end of that.
+    pub(crate) fn set_leaving(&self, is_in_use: bool) {
+        self.leaves.set(is_in_use);
+        self.open_if_leaving();
+    }
+
+    /// If the context wants to leave, makes all jobs public. So no fork takes its job back as `Taken::Ours`, and the last one
+    /// gets to `Leaving`. Thieves need not know of them: see `steal.rs` on open jobs.
+    fn open_if_leaving(&self) {
+        if self.leaves.get() {
+            // SAFETY: INV-FORK-WORKER: the caller is the worker (INV-DEQUE-OWNER).
+            unsafe { self.deque.publish(usize::MAX) };
+        }
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaves.get()
+    }
+
+    /// Takes a job back.
+    ///
+    /// # Safety
+    /// As `Deque::take`.
+    #[inline(always)]
+    pub(super) unsafe fn take(&self, at: usize, asks: bool) -> Taken {
+        // SAFETY: the caller's.
+        let (newest, any) = unsafe {
+            let newest = self.deque.take_newest(at);
+            (newest, newest || self.deque.take_any(at, asks))
+        };
+        match any {
+            _ if newest => Taken::Ours,
+            false => Taken::Stolen,
+            true if self.leaves.get() => Taken::Late,
+            true => Taken::Ours,
+        }
+    }
+
     /// A run, or a stolen job, is on this worker's stack until the result is dropped.
     pub(super) fn begin_run(&self) -> Run<'_> {
-        self.runs.set(self.runs.get() + 1);
+        let runs = self.runs.get();
+        if runs == 0 {
+            // Forks that outlive their run are none of this one.
+            // SAFETY: INV-FORK-WORKER: the caller is the worker (INV-DEQUE-OWNER).
+            let foreign = unsafe { self.deque.unsettled() } > 0;
+            // Ordering: as in `foreign_work`.
+            self.foreign.store(foreign.into(), Ordering::Relaxed);
+        }
+        self.runs.set(runs + 1);
         Run(self)
     }
 
@@ -108,7 +175,9 @@ impl ForkWorker {
         if self.is_in_run() {
             // Ordering: one writer. The publication of the jobs passes it on, see `has_foreign_work`.
             let levels = self.foreign.load(Ordering::Relaxed);
-            self.foreign.store(if on { levels + 1 } else { levels - 1 }, Ordering::Relaxed);
+            // With coroutines, a level may end in a run that it did not begin in.
+            let levels = if on { levels + 1 } else { levels.saturating_sub(1) };
+            self.foreign.store(levels, Ordering::Relaxed);
         }
     }
 
@@ -119,12 +188,38 @@ impl ForkWorker {
     }
 }
 
+/// What an owner has found where it wanted to take a job back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Taken {
+    /// The job.
+    Ours,
+    /// The job. The worker's context may leave at the end of it (`Leaving`).
+    Late,
+    /// A thief has the job.
+    Stolen,
+}
+
 /// A worker in a run.
 pub(super) struct Run<'w>(&'w ForkWorker);
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         self.0.runs.set(self.0.runs.get() - 1);
+        self.0.open_if_leaving();
+    }
+}
+
+/// At its end the worker's context leaves, if it wants to and nothing relies on it any more.
+pub(super) struct Leaving<'w>(pub(super) &'w ForkWorker);
+
+impl Drop for Leaving<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.leaves.get() {
+            let (crew, me) = self.0.link();
+            crew.leave(me);
+        }
     }
 }
 
@@ -139,6 +234,10 @@ pub(crate) trait Crew: Sync {
     /// A job of worker `me` is public: rule 1 of the idle protocol, which begins with a fence.
     fn notify(&self, me: WorkerId);
     fn unpark(&self, worker: WorkerId);
+    /// Whether the calling context is this worker.
+    fn is_worker(&self, worker: WorkerId) -> bool;
+    /// Worker `me`, the caller, leaves if its handle is gone, and nothing relies on it any more.
+    fn leave(&'static self, me: WorkerId);
     /// Calls `f`, and contains its panic where the platform can.
     fn guard(&self, f: &mut dyn FnMut()) -> Result<(), Panic>;
     /// See [`ForkWorker::is_due`].

@@ -11,9 +11,10 @@
 //! the owner pushes and takes there without a fence or an exchange. The owner raises `split` when a thief has asked for
 //! work.
 //!
-//! Jobs are taken back in the reverse order of their pushes, each by its own index, so that the owner of a job need not
-//! search: `take(at)` says whether the job is still in the deque. When all jobs have left through `top`, the deque
-//! begins anew at `top`: so indices rise by one with each job that leaves that way.
+//! Jobs are taken back each by its own index, so that the owner of a job need not search: `take(at)` says whether the job
+//! is still in the deque. On one stack the newest job is taken first. Coroutines with stacks of their own take jobs in any
+//! order: a job that is not the newest leaves an empty slot, which thieves skip. When all jobs have left through `top`, the
+//! deque begins anew at `top`: so indices rise by one with each job that leaves that way.
 //!
 //! The orderings are those of Lê, Pop, Cohen and Zappa Nardelli, "Correct and efficient work-stealing for weak memory
 //! models" (2013); the split is that of van Dijk and van de Pol, "Lace" (2014).
@@ -28,13 +29,13 @@ struct Line<T>(T);
 
 /// A deque of at most `CAP` jobs.
 ///
-/// INV-DEQUE-OWNER: only the owner calls the functions other than `steal_if`, `is_public`, `is_empty_at`, `ask` and
-/// `is_asked`, in one context at a time.
-/// INV-DEQUE-SLOT: slots `[top, bottom)` hold jobs, at most `CAP`. A job in `[top, split)` belongs to the context that
-/// moves `top` past it, or, if it is the newest of them, to the owner once it has lowered `split` below it. Jobs in
-/// `[split, bottom)` belong to the owner.
-/// INV-DEQUE-ORDER: before the owner takes job `at` it has taken all jobs above it, or knows that they were stolen, or
-/// knows that job `at` was stolen.
+/// INV-DEQUE-OWNER: only the owner calls the functions other than `steal_if`, `is_public`, `ask` and `is_asked`, in one
+/// context at a time.
+/// INV-DEQUE-SLOT: slots `[top, bottom)` hold jobs, or null where a job was taken back that was not the newest; at most
+/// `CAP`. A job in `[top, split)` belongs to the context that moves `top` past it, or to the owner once it has lowered
+/// `split` below it. Jobs in `[split, bottom)` belong to the owner.
+/// INV-DEQUE-INDEX: no job is pushed at the index of another one that its owner has not taken back or settled. `bottom` is
+/// lowered only to the index of the job that leaves, the newest, or past an empty slot.
 pub(crate) struct Deque<T, const CAP: usize> {
     /// Written by thieves.
     top: Line<AtomicUsize>,
@@ -52,6 +53,11 @@ struct Public {
 
 struct Own {
     bottom: Cell<usize>,
+    /// The value of `Public::split`, which only the owner changes.
+    split: Cell<usize>,
+    /// As many indices below `bottom` are of no account to an owner of jobs: those that have left through `top` and were
+    /// settled, and empty slots. It begins where the indices do.
+    settled: Cell<usize>,
     /// A push below this index needs no check: the `top` that was seen last, plus `SHALLOW`.
     limit: Cell<usize>,
     /// From this index on the owner need not push: see `is_deep`. Out of reach at first.
@@ -111,6 +117,8 @@ impl<T, const CAP: usize> Deque<T, CAP> {
                 public: Line(Public { split: AtomicUsize::new(index), asked: AtomicBool::new(false) }),
                 own: Line(Own {
                     bottom: Cell::new(index),
+                    split: Cell::new(index),
+                    settled: Cell::new(index),
                     limit: Cell::new(index.wrapping_add(Self::SHALLOW)),
                     deep: Cell::new(index.wrapping_add(FAR)),
                     spills: Cell::new(0),
@@ -135,11 +143,20 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         self.own.0.bottom.get()
     }
 
-    /// Whether every job that was pushed below `at`, the bottom, has left the deque. Once true, it stays true until the
-    /// next push.
-    pub(crate) fn is_empty_at(&self, at: usize) -> bool {
-        // Ordering: Relaxed: `top` only rises, and at most to the bottom.
-        self.top.0.load(Ordering::Relaxed) == at
+    /// How many jobs were pushed, and neither taken back nor settled.
+    ///
+    /// # Safety
+    /// The caller is the owner (INV-DEQUE-OWNER).
+    pub(crate) unsafe fn unsettled(&self) -> usize {
+        self.own.0.bottom.get().wrapping_sub(self.own.0.settled.get())
+    }
+
+    /// A job that was stolen is complete, and its owner has its outcome.
+    ///
+    /// # Safety
+    /// The caller is the owner (INV-DEQUE-OWNER); once for each such job.
+    pub(crate) unsafe fn settle(&self) {
+        self.own.0.settled.set(self.own.0.settled.get().wrapping_add(1));
     }
 
     /// Adds a job to the private part, at the bottom, which is `at`. False if there is no room. Wait-free, without a
@@ -154,15 +171,17 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         if at_or_above(at, own.limit.get()) && !self.find_room(at) {
             return false;
         }
-        // Ordering: published by `publish`.
-        self.slot(at).store(job.as_ptr(), Ordering::Relaxed);
-        own.bottom.set(at.wrapping_add(1));
+        self.put(at, job);
         true
     }
 
     #[cold]
     #[inline(never)]
     fn find_room(&self, at: usize) -> bool {
+        if self.drop_empty() {
+            // The bottom is lower now. The next push is there.
+            return false;
+        }
         // Ordering: Acquire pairs with the Release in `steal_if`: a thief's read of its slot comes before our next
         // write there.
         let top = self.top.0.load(Ordering::Acquire);
@@ -194,69 +213,165 @@ impl<T, const CAP: usize> Deque<T, CAP> {
         self.is_deep(at) && at.wrapping_sub(self.top.0.load(Ordering::Relaxed)) >= Self::SHALLOW
     }
 
-    /// Makes the job at `at`, the newest, public with all older ones, while few wait: an *open* job. Without a fence: the caller need
-    /// not notify a thief.
+    /// As `push`. The job is public with all older ones, if few wait: an *open* job. Without a fence: the caller need not
+    /// notify a thief.
     ///
     /// # Safety
-    /// The caller is the owner (INV-DEQUE-OWNER), and has just pushed the job at `at`.
+    /// As `push`.
     #[inline(always)]
-    pub(crate) unsafe fn open(&self, at: usize) {
-        if !at_or_above(at, self.own.0.limit.get()) {
-            // Ordering: Release, as in `publish`.
-            self.public.0.split.store(at.wrapping_add(1), Ordering::Release);
+    pub(crate) unsafe fn push_open(&self, at: usize, job: NonNull<T>) -> bool {
+        let limit = &self.own.0.limit;
+        if at_or_above(at, limit.get()) {
+            if !self.find_room(at) {
+                return false;
+            }
+            if at_or_above(at, limit.get()) {
+                self.put(at, job);
+                return true;
+            }
         }
+        self.put(at, job);
+        self.set_split(at.wrapping_add(1));
+        true
     }
 
-    /// Takes the job at `at` back. False if it was stolen. Needs no fence if the job is private. `asks`: a job is public only if a
-    /// thief has asked. It is not so of open jobs.
+    /// Stores a job that has room at the bottom.
+    #[inline(always)]
+    fn put(&self, at: usize, job: NonNull<T>) {
+        // Ordering: published by `set_split`.
+        self.slot(at).store(job.as_ptr(), Ordering::Relaxed);
+        self.own.0.bottom.set(at.wrapping_add(1));
+    }
+
+    #[inline(always)]
+    fn set_split(&self, split: usize) {
+        self.own.0.split.set(split);
+        // Ordering: Release pairs with the Acquire in `steal_if`: a thief sees the slots below `split`, and the jobs. Also
+        // where it is lowered: a thief that reads that value relies on it for the older jobs.
+        self.public.0.split.store(split, Ordering::Release);
+    }
+
+    /// Takes the job at `at` back. False if it was stolen: then `settle` follows, when the job is complete. Needs no fence
+    /// if the job is private. `asks`: a job is public only if a thief has asked. It is not so of open jobs.
     ///
     /// # Safety
     /// The caller is the owner (INV-DEQUE-OWNER). The job was pushed at `at`, and has not been taken back.
-    /// INV-DEQUE-ORDER holds.
     #[inline(always)]
     pub(crate) unsafe fn take(&self, at: usize, asks: bool) -> bool {
-        // Ordering: only the owner stores `split`.
-        let split = self.public.0.split.load(Ordering::Relaxed);
-        if at_or_above(at, split) {
-            self.own.0.bottom.set(at);
+        // SAFETY: the caller's.
+        unsafe { self.take_newest(at) || self.take_any(at, asks) }
+    }
+
+    /// Takes the job at `at` back if it is private and the newest. The first half of `take`.
+    ///
+    /// # Safety
+    /// As `take`.
+    #[inline(always)]
+    pub(crate) unsafe fn take_newest(&self, at: usize) -> bool {
+        let own = &self.own.0;
+        // INV-DEQUE-INDEX: the job is at this index still, unless it has left through `top`; and that is not above `split`.
+        let is_newest = at_or_above(at, own.split.get()) && own.bottom.get() == at.wrapping_add(1);
+        if is_newest {
+            own.bottom.set(at);
+        }
+        is_newest
+    }
+
+    /// Takes any job back. The second half of `take`.
+    ///
+    /// # Safety
+    /// As `take`.
+    #[inline(always)]
+    pub(crate) unsafe fn take_any(&self, at: usize, asks: bool) -> bool {
+        if at_or_above(at, self.own.0.split.get()) {
+            self.take_private(at);
             return true;
         }
-        self.take_public(at, split, asks)
+        self.take_public(at, asks)
+    }
+
+    /// A private job that is not the newest.
+    #[cold]
+    #[inline(never)]
+    fn take_private(&self, at: usize) {
+        self.drop_empty();
+        self.remove(at);
     }
 
     #[cold]
     #[inline(never)]
-    fn take_public(&self, at: usize, split: usize, asks: bool) -> bool {
-        // Ordering of the stores of `split` here: Release, as in `publish`: a thief that reads one of these also relies
-        // on it for the older jobs.
-        const LOWER: Ordering = Ordering::Release;
+    fn take_public(&self, at: usize, asks: bool) -> bool {
+        let split = self.own.0.split.get();
         let next = at.wrapping_add(1);
-        if split != next {
-            // The deque became empty above this job. Thieves take the oldest job first, so they have taken this one.
+        // Ordering: `top` only rises.
+        if split != next && at_or_above(self.top.0.load(Ordering::Relaxed), next) {
             return false;
         }
-        let public = &self.public.0.split;
-        public.store(at, LOWER);
+        self.set_split(at);
         // Ordering: pairs with the fence in `steal_if`: either the thief sees the lowered `split`, or we see the
         // thief's `top`.
         fence(Ordering::SeqCst);
         let top = self.top.0.load(Ordering::Relaxed);
-        if top != at && at_or_above(at, top) {
-            // Older jobs are left. A thief must take those first, so ours is out of its reach.
-            self.own.0.bottom.set(at);
+        if top == at {
+            return self.take_oldest(at, asks);
+        }
+        if at_or_above(at, top) {
+            // Older jobs are left. A thief must take those first, so ours is out of its reach, and so are those above it.
+            self.remove(at);
             return true;
         }
-        // This is the last job: it belongs to the context that moves `top`.
+        // It was stolen. A thief may be about to take the next one.
+        self.set_split(split);
+        false
+    }
+
+    /// Takes the oldest job, which belongs to the context that moves `top`.
+    #[inline(always)]
+    fn take_oldest(&self, at: usize, asks: bool) -> bool {
+        let next = at.wrapping_add(1);
         // Ordering: Relaxed: the job is our own, and only we write slots.
         let ours =
             self.top.0.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        public.store(next, LOWER);
-        // The bottom is `next`, or higher if jobs were pushed after ours was stolen.
-        if ours && asks {
-            // That thief still has none.
-            self.ask();
+        // Jobs above it, if there are any, stay out of reach: a thief that sees the new `top` sees the lowered `split`.
+        self.set_split(next);
+        // The bottom is `next`, or higher.
+        if ours {
+            // SAFETY: the caller is the owner, and this job leaves through `top`.
+            unsafe { self.settle() };
+            if asks {
+                // That thief still has none.
+                self.ask();
+            }
         }
         ours
+    }
+
+    /// Takes a job out of the private part.
+    fn remove(&self, at: usize) {
+        let own = &self.own.0;
+        if own.bottom.get() == at.wrapping_add(1) {
+            own.bottom.set(at);
+        } else {
+            // Ordering: published by `set_split`.
+            self.slot(at).store(core::ptr::null_mut(), Ordering::Relaxed);
+            own.settled.set(own.settled.get().wrapping_add(1));
+        }
+    }
+
+    /// Lowers the bottom below the empty slots at the end of the private part; whether there were any.
+    fn drop_empty(&self) -> bool {
+        let own = &self.own.0;
+        let before = own.bottom.get();
+        let mut bottom = before;
+        // Ordering: the owner's own stores.
+        while bottom != own.split.get()
+            && self.slot(bottom.wrapping_sub(1)).load(Ordering::Relaxed).is_null()
+        {
+            bottom = bottom.wrapping_sub(1);
+        }
+        own.bottom.set(bottom);
+        own.settled.set(own.settled.get().wrapping_sub(before.wrapping_sub(bottom)));
+        bottom != before
     }
 
     /// Makes the `n` oldest private jobs public, or all if there are fewer. Returns how many. If there were any, the
@@ -265,13 +380,10 @@ impl<T, const CAP: usize> Deque<T, CAP> {
     /// # Safety
     /// The caller is the owner (INV-DEQUE-OWNER).
     pub(crate) unsafe fn publish(&self, n: usize) -> usize {
-        // Ordering: only the owner stores `split`.
-        let split = self.public.0.split.load(Ordering::Relaxed);
+        let split = self.own.0.split.get();
         let n = n.min(self.own.0.bottom.get().wrapping_sub(split));
         if n > 0 {
-            // Ordering: Release pairs with the Acquire in `steal_if`: a thief sees the slots below `split`, and the
-            // jobs.
-            self.public.0.split.store(split.wrapping_add(n), Ordering::Release);
+            self.set_split(split.wrapping_add(n));
         }
         n
     }
@@ -298,13 +410,13 @@ impl<T, const CAP: usize> Deque<T, CAP> {
     /// No job from after the period is taken. `still` runs after the load of `split`: if a later job was public at that
     /// load, `still` sees the end of the period. If a later job becomes public at the same index after that load, `top`
     /// has moved past the earlier job, because a public job leaves its index in no other way unless older ones are
-    /// left. Then the exchange fails.
+    /// left. Then the exchange fails. `Retry` also for an empty slot.
     pub(crate) fn steal_if(&self, still: impl Fn() -> bool) -> Steal<NonNull<T>> {
         // Ordering: Relaxed, before the fence.
         let top = self.top.0.load(Ordering::Relaxed);
         // Ordering: pairs with the fence in `take_public`.
         fence(Ordering::SeqCst);
-        // Ordering: Acquire pairs with the Release in `publish`.
+        // Ordering: Acquire pairs with the Release in `set_split`.
         let split = self.public.0.split.load(Ordering::Acquire);
         if split == top || !at_or_above(split, top) || !still() {
             return Steal::Empty;
@@ -354,142 +466,5 @@ impl<T, const CAP: usize> fmt::Debug for Deque<T, CAP> {
 }
 
 #[cfg(all(test, not(any(filch_loom, filch_shuttle, filch_weakmem))))]
-mod tests {
-    use std::collections::VecDeque;
-
-    use super::*;
-
-    const CAP: usize = 8;
-
-    /// The deque and the expected content: indices with the numbers of jobs, and how many are public.
-    struct Pair {
-        deque: Deque<u32, CAP>,
-        model: VecDeque<(usize, u32)>,
-        public: usize,
-        jobs: Vec<u32>,
-    }
-
-    impl Pair {
-        fn new() -> Self {
-            Self {
-                deque: Deque::new(),
-                model: VecDeque::new(),
-                public: 0,
-                jobs: (0..100_000).collect(),
-            }
-        }
-
-        fn push(&mut self, n: u32) {
-            // SAFETY: one thread; the jobs stay.
-            unsafe {
-                let at = self.deque.bottom();
-                let pushed = self.deque.push(at, NonNull::from(&mut self.jobs[n as usize]));
-                assert_eq!(pushed, self.model.len() < CAP);
-                if pushed {
-                    self.model.push_back((at, n));
-                }
-            }
-        }
-
-        fn take(&mut self) {
-            if let Some((at, _)) = self.model.pop_back() {
-                // SAFETY: one thread; the newest job.
-                assert!(unsafe { self.deque.take(at, true) });
-                self.public = self.public.min(self.model.len());
-            }
-        }
-
-        fn steal(&mut self) -> Option<usize> {
-            let stolen = self.deque.steal();
-            if self.public == 0 {
-                assert_eq!(stolen, Steal::Empty);
-                return None;
-            }
-            self.public -= 1;
-            let (at, n) = self.model.pop_front().unwrap();
-            let Steal::Success(job) = stolen else { panic!("{stolen:?}") };
-            // SAFETY: it points into `jobs`.
-            assert_eq!(unsafe { job.read() }, n);
-            Some(at)
-        }
-
-        fn publish(&mut self, n: usize) {
-            // SAFETY: one thread.
-            let more = unsafe { self.deque.publish(n) };
-            assert_eq!(more, n.min(self.model.len() - self.public));
-            self.public += more;
-            assert_eq!(self.deque.is_public(), self.public > 0);
-        }
-    }
-
-    #[test]
-    fn a_deque_does_what_a_list_does() {
-        for seed in 1..=64_u64 {
-            let mut pair = Pair::new();
-            let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            for n in 0..2_000 {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                match random >> 32 & 7 {
-                    0..=2 => pair.push(n),
-                    3..=4 => pair.take(),
-                    5 => drop(pair.steal()),
-                    _ => pair.publish((random >> 40 & 3) as usize),
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_job_that_was_stolen_is_not_taken_back() {
-        let mut pair = Pair::new();
-        (0..4).for_each(|n| pair.push(n));
-        pair.publish(3);
-        assert_eq!([pair.steal(), pair.steal(), pair.steal()], [Some(0), Some(1), Some(2)]);
-        pair.take();
-        // SAFETY: one thread, newest first.
-        unsafe {
-            assert!((0..3).rev().all(|at| !pair.deque.take(at, true)));
-            assert_eq!(pair.deque.bottom(), 3);
-        }
-        pair.push(4);
-        pair.publish(1);
-        assert_eq!(pair.steal(), Some(3));
-    }
-
-    #[test]
-    fn a_deque_is_deep_after_many_pushes_that_nobody_asked_for() {
-        let deque = Deque::<u32, 64>::new();
-        let mut job = 0;
-        let job = NonNull::from(&mut job);
-        let fill = || {
-            let mut most = 0;
-            while most < 64 && !deque.is_deep(most) {
-                // SAFETY: one thread; the job stays.
-                assert!(unsafe { deque.push(most, job) });
-                most += 1;
-            }
-            // SAFETY: as above, newest first.
-            assert!((0..most).rev().all(|at| unsafe { deque.take(at, true) }));
-            most
-        };
-        assert_eq!([fill(), fill(), fill()], [64; 3], "a few jobs all wait");
-        let rounds = (0..).take_while(|_| fill() == 64).count();
-        assert!(rounds < SPILLS as usize, "{rounds}");
-        assert_eq!([fill(), fill()], [8; 2]);
-        deque.wake_up();
-        assert_eq!(fill(), 64, "somebody has asked");
-    }
-
-    #[test]
-    fn who_asks_is_heard_once() {
-        let deque = Deque::<u32, CAP>::new();
-        assert!(!deque.is_asked());
-        deque.ask();
-        deque.ask();
-        assert!(deque.is_asked());
-        deque.unask();
-        assert!(!deque.is_asked());
-    }
-}
+#[path = "deque_tests.rs"]
+mod tests;

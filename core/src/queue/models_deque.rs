@@ -66,33 +66,48 @@ impl<const CAP: usize> Owner<CAP> {
         let _ = unsafe { self.deque.publish(n) };
     }
 
-    /// Pushes an open job, if there is room for it.
+    /// Pushes an open job.
     fn open(&mut self) {
-        let before = self.held.len();
-        self.push();
-        if self.held.len() > before {
-            // SAFETY: as above; the job was pushed there.
-            unsafe { self.deque.open(self.held[before].0) };
+        let job = job(self.next);
+        self.next += 1;
+        // SAFETY: as above.
+        unsafe {
+            let at = self.deque.bottom();
+            if self.deque.push_open(at, job) {
+                self.held.push((at, job));
+            } else {
+                self.done.push(run(job));
+            }
         }
     }
 
     fn take_open(&mut self) {
         let (at, job) = self.held.pop().expect("a script takes what it has pushed");
-        // SAFETY: as above; the newest job.
+        // SAFETY: as above.
         if unsafe { self.deque.take(at, false) } {
             self.done.push(run(job));
         } else {
             self.lost += 1;
+            // SAFETY: as above. What its thief does with it does not concern the deque.
+            unsafe { self.deque.settle() };
         }
     }
 
+    /// Takes the newest job.
     fn take(&mut self) {
-        let (at, job) = self.held.pop().expect("a script takes what it has pushed");
-        // SAFETY: as above; the newest job.
+        self.take_nth(self.held.len() - 1);
+    }
+
+    /// Takes the job that is so many above the oldest of those that it has not taken.
+    fn take_nth(&mut self, n: usize) {
+        let (at, job) = self.held.remove(n);
+        // SAFETY: as above.
         if unsafe { self.deque.take(at, true) } {
             self.done.push(run(job));
         } else {
             self.lost += 1;
+            // SAFETY: as above. What its thief does with it does not concern the deque.
+            unsafe { self.deque.settle() };
         }
     }
 }
@@ -130,6 +145,10 @@ fn deque_model<const CAP: usize>(
         stolen.extend(got);
     }
     assert_eq!(stolen.len(), owner.lost);
+    // SAFETY: the only context.
+    assert_eq!(unsafe { owner.deque.unsettled() }, 0);
+    // At most empty slots are left.
+    while owner.deque.steal() == Steal::Retry {}
     assert!(!owner.deque.is_public());
     let mut all = owner.done;
     all.extend(stolen);
@@ -224,6 +243,70 @@ fn models_deque_two_thieves_and_the_last_jobs() {
             owner.take();
             owner.take();
         });
+    });
+}
+
+/// Coroutines take public jobs in any order: the middle one of three, the oldest, and the last.
+///
+/// Seen to catch: `deque_middle`, `deque_take_fence`.
+#[test]
+fn models_deque_takes_from_the_middle_against_a_thief() {
+    check(3, || {
+        deque_model::<4>(
+            NEAR_WRAP,
+            1,
+            2,
+            |_| {},
+            |owner| {
+                (0..3).for_each(|_| owner.push());
+                owner.publish(3);
+                owner.take_nth(1);
+                owner.take_nth(0);
+            },
+        );
+    });
+}
+
+/// The oldest of two public jobs is taken first, perhaps as a thief has just taken it, and turns to the other one.
+///
+/// Seen to catch: `deque_restore`, `deque_last`.
+#[test]
+fn models_deque_takes_the_oldest_first_against_a_thief() {
+    check(3, || {
+        deque_model::<4>(
+            NEAR_WRAP,
+            1,
+            2,
+            |_| {},
+            |owner| {
+                (0..2).for_each(|_| owner.push());
+                owner.publish(2);
+                owner.take_nth(0);
+            },
+        );
+    });
+}
+
+/// Private jobs that are not the newest leave empty slots, which become public, and of which thieves get nothing.
+///
+/// Seen to catch: `deque_empty`.
+#[test]
+fn models_deque_of_empty_slots_against_a_thief() {
+    check(3, || {
+        deque_model::<4>(
+            NEAR_WRAP,
+            1,
+            3,
+            |_| {},
+            |owner| {
+                (0..3).for_each(|_| owner.push());
+                owner.take_nth(0);
+                owner.publish(3);
+                owner.take_nth(0);
+                owner.push();
+                owner.publish(1);
+            },
+        );
     });
 }
 

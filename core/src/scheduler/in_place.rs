@@ -91,7 +91,7 @@ where
             && local.locals.get() == 0
             && !local.in_broadcast.get()
             && !local.duties.is_batching()
-            && !slot.fork.get().is_some_and(ForkWorker::is_in_run)
+            && !slot.fork.get().is_some_and(ForkWorker::is_in_use)
             && (id.index() >= self.workers() || self.is_wanted(id));
         may.then_some(frame)
     }

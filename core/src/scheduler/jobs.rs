@@ -131,7 +131,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             (Some(all), Some(own)) => (all, own),
             _ => return Some(Kind::default()),
         };
-        let is_in_run = slot.fork.get().is_some_and(ForkWorker::is_in_run);
+        let is_in_run = slot.fork.get().is_some_and(ForkWorker::is_in_use);
         let options = match options {
             // As the run that it is in.
             None if is_in_run => return Some(Kind::within(&own.alone, own.alone.get())),
@@ -240,6 +240,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
 
     fn unpark(&self, worker: WorkerId) {
         Scheduler::unpark(self, worker);
+    }
+
+    fn is_worker(&self, worker: WorkerId) -> bool {
+        self.platform.current_worker() == Some(worker)
+    }
+
+    fn leave(&'static self, me: WorkerId) {
+        drop(SlotGuard::enter(self, me));
     }
 
     fn guard(&self, f: &mut dyn FnMut()) -> Result<(), Panic> {
@@ -357,7 +365,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                     executor.wake_one_of(set);
                 }
             }
-            if !fork.is_in_run() {
+            if !fork.is_in_use() {
                 own.run.set(run);
             }
         }
@@ -394,7 +402,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Steals a job of any other worker, if the run that it is a piece of is of this class, or goes before it.
     fn steal_job(&self, class: Class) -> Option<(Stolen, ForkOptions)> {
         let (own, me) = (self.slot().classes.get(), self.id());
-        let mine = own.filter(|_| self.slot().fork.get().is_some_and(ForkWorker::is_in_run));
+        let mine = own.filter(|_| self.slot().fork.get().is_some_and(ForkWorker::is_in_use));
         let mine = mine.map(|own| own.run.get());
         self.others().find_map(|(index, victim)| {
             let run = Cell::new(ForkOptions::new());

@@ -7,8 +7,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Worker<P, S, RING>
     fn drop(&mut self) {
         let (executor, slot) = (self.executor, self.slot());
         // Frames below this one still use the slot: no other context may enter it before they end (INV-LOCAL, INV-FORK-WORKER).
-        let is_in_use = slot.local.calls.get() > 0;
+        let is_in_use = slot.is_in_use();
         slot.local.abandoned.set(is_in_use);
+        if let Some(fork) = slot.fork.get() {
+            fork.set_leaving(is_in_use);
+        }
         if is_in_use {
             return;
         }

@@ -151,12 +151,17 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         }
     }
 
+    /// Whether a call is at work in this slot, or a fork that has not ended relies on it. For the worker itself.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.local.calls.get() > 0 || self.fork.get().is_some_and(ForkWorker::is_in_use)
+    }
+
     /// Whether user code is on the worker's stack: in a poll, a nested loop, a fork-join run, a broadcast. For the worker itself.
     pub(crate) fn is_at_work(&self) -> bool {
         !self.local.frame.get().is_null()
             || self.local.depth.get() > 0
             || self.local.in_broadcast.get()
-            || self.fork.get().is_some_and(ForkWorker::is_in_run)
+            || self.fork.get().is_some_and(ForkWorker::is_in_use)
     }
 
     /// Calls code that has no task's class, though the worker may be in a poll: a stolen job, a waker, a broadcast.

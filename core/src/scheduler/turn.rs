@@ -143,6 +143,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     ///
     /// Example: [`Worker`].
     pub fn is_at_work(&self) -> bool {
-        self.slot().local.calls.get() > 0
+        self.slot().is_in_use()
     }
 }

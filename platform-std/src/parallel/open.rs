@@ -35,7 +35,7 @@ where
     RB: Send,
 {
     match HERE.get() {
-        Some(Run { fork, runtime: Some(runtime) }) if is_current(runtime) => {
+        Run { fork, runtime: Some(runtime) } if is_current(runtime) => {
             Ok(join::<false, _, _, _, _>(runtime, fork, a, b))
         }
         _ => Err((a, b)),
@@ -81,7 +81,7 @@ where
             give_way(runtime);
             outcome
         },
-        |fork, stolen| if stolen { inside(fork, || b(true)) } else { b(MOVED) },
+        |fork, stolen| inside(fork, stolen, || b(MOVED || stolen)),
     )
 }
 

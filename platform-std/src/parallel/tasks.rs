@@ -156,7 +156,7 @@ where
     RA: Send + 'static,
     RB: Send + 'static,
 {
-    offload(|fork| fork.join(|_| a(), |fork| inside(fork, b)))
+    offload(|fork| fork.join_and_tell(|_| a(), |fork, stolen| inside(fork, stolen, b)))
 }
 
 /// [`scope`](super::scope) for tasks: the body and its jobs run as a separate fork-join run, and

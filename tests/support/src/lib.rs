@@ -1,7 +1,8 @@
 //! What the tests of several crates share: a time limit, events to wait for, counts of drops and of
-//! allocations, seeds, child processes, a platform for examples.
+//! allocations, seeds, child processes, coroutines, a platform for examples.
 
 mod board;
+mod coroutine;
 pub mod counting;
 mod flag;
 
@@ -18,6 +19,7 @@ use std::{
     thread,
 };
 
+pub use coroutine::{Coroutine, Suspend, coroutine};
 pub use flag::Flag;
 
 /// Ends the whole test program if it is not dropped in time: a hang must not look like a slow machine.

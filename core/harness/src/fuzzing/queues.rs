@@ -190,7 +190,7 @@ impl Inbox {
 pub struct Jobs<const CAP: usize> {
     deque: Deque<u32, CAP>,
     jobs: Box<[u32]>,
-    /// The indices of the jobs that were not taken back. INV-DEQUE-ORDER.
+    /// The indices of the jobs that were not taken back.
     pushed: Vec<usize>,
 }
 
@@ -213,7 +213,7 @@ impl<const CAP: usize> Jobs<CAP> {
     /// Takes the last push back. Returns whether the job was still there.
     pub fn take(&mut self) -> Option<bool> {
         let at = self.pushed.pop()?;
-        // SAFETY: as in `push`; INV-DEQUE-ORDER: all later pushes were taken back.
+        // SAFETY: as in `push`; the job was pushed there, and is taken once.
         Some(unsafe { self.deque.take(at, true) })
     }
     /// Makes up to `n` jobs public. Returns how many.
