@@ -341,12 +341,14 @@ impl<T> Drop for JoinHandle<T> {
         let Some(task) = self.task else { return };
         // SAFETY: INV-HANDLE: our reference keeps the header, until the transition.
         let header = unsafe { task.as_ref() };
+        let state = header.state.load();
         #[cfg(feature = "classes")]
-        if !header.state.load().is_plain() {
+        if !state.is_plain() {
             lend(task, None);
         }
-        let detached = self.unregister(task).and_then(|()| header.state.apply(Snapshot::detach));
-        match detached {
+        // Only the handle registers a waker.
+        let unregistered = if state.has_join_waker() { self.unregister(task) } else { Ok(()) };
+        match unregistered.and_then(|()| header.state.apply(Snapshot::detach)) {
             // SAFETY: INV-HANDLE permitted the transition, which consumed our reference; it is not used again.
             Ok(action) => unsafe { carry_out(action, task) },
             Err(Completed) => {

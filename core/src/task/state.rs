@@ -295,12 +295,13 @@ impl Snapshot {
     }
 
     /// Whether a poll that began in the state `before` is repeated without a transition: the task was woken, and the
-    /// count still has room for many more wakes before [`pending`](Self::pending) must reset it.
+    /// count still has room for many more wakes before [`pending`](Self::pending) must reset it. Not so of a task that
+    /// is cancelled, even behind a shield.
     #[inline(always)]
     pub(crate) const fn is_again(self, before: Snapshot) -> bool {
         const COUNT: Word = WAKES.mask();
-        const MANY: Word = WAKES.top();
-        (self.0 ^ before.0) & COUNT != 0 && self.0 & MANY == 0 && !self.must_cancel()
+        const RARE: Word = WAKES.top() | CANCELLED;
+        (self.0 ^ before.0) & COUNT != 0 && self.0 & RARE == 0
     }
 
     /// A poll that began with `seen` wakes returned `Pending`. Called only by the holder of the `Ready`.
