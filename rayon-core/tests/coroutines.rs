@@ -151,3 +151,56 @@ fn a_join_goes_on_in_another_job_of_its_thread() {
         assert_eq!(pool.install(|| broadcast(|context| context.index())), [0, 1]);
     }
 }
+#[test]
+fn jobs_of_scopes_are_suspended_in_the_wait_for_them() {
+    let _watchdog = watchdog();
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    for _ in 0..ROUNDS {
+        pool.install(|| {
+            let mut all = [(); 3].map(|()| {
+                coroutine(|suspend| {
+                    let suspend = &suspend;
+                    // The wait at the scope's end runs it, on this stack.
+                    scope(|scope| scope.spawn(move |_| suspend.now()));
+                })
+            });
+            assert!(!all.iter_mut().any(Coroutine::resume));
+            for mut each in all {
+                assert!(each.resume());
+                // Its stack is gone.
+                drop(each);
+                // A look at the task that is being polled.
+                assert!(filch_std::class().is_some());
+            }
+        });
+    }
+}
+
+#[test]
+fn a_wait_for_a_scope_goes_on_in_another_job_of_its_thread() {
+    let _watchdog = watchdog();
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    // A look at the task that is being polled, through all that are.
+    let look = || assert!(filch_std::class().is_some());
+    for _ in 0..ROUNDS {
+        pool.install(|| {
+            let mut waits = coroutine(|suspend| {
+                let suspend = &suspend;
+                scope(|scope| scope.spawn(move |_| suspend.now()));
+            });
+            assert!(!waits.resume());
+            KEPT.set(Some(waits));
+            look();
+        });
+        pool.install(|| {
+            look();
+            assert_eq!(join(|| 1, || 2), (1, 2));
+        });
+        pool.install(|| {
+            // Deeper in the stack than where it was suspended.
+            scope(|scope| scope.spawn(|_| assert!(KEPT.take().unwrap().resume())));
+            look();
+        });
+        pool.install(look);
+    }
+}

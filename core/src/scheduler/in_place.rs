@@ -83,8 +83,7 @@ where
         let frame = unsafe { local.frame.get().as_ref() }?;
         // SAFETY: as above; the mark is up.
         let task = unsafe { slot.polled() }?;
-        let is_outermost =
-            frame.below.is_null() && local.calls.get() == 1 && local.depth.get() == 0;
+        let is_outermost = frame.is_outermost() && local.calls.get() == 1 && local.depth.get() == 0;
         let may = local.may_hand_over.get()
             && is_outermost
             && !task.state.load().is_pinned()

@@ -182,7 +182,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         }
         let outcome = f();
         if is_apart {
-            set(below);
+            set(frame.end(&self.local.frame));
         }
         outcome
     }
@@ -196,7 +196,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         if !self.lifo.is_accepting() {
             return None;
         }
-        // SAFETY: INV-LOCAL. Frames of the worker are on the calling context's own stack, and a poll holds a reference to its task.
+        // SAFETY: INV-LOCAL; INV-FRAME. A poll holds a reference to its task.
         unsafe { Some(self.local.frame.get().as_ref()?.task()?.as_ref()) }
     }
 

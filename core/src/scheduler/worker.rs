@@ -252,7 +252,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
         self.trace(Event::PollEnd(task.as_ptr().addr()));
         slot.lifo.count_poll();
-        local.frame.set(frame.below);
+        local.frame.set(frame.end(&local.frame));
         if let Polled::Again(ready) = &polled {
             executor.trace_wake(Some((self.id(), slot)), ready);
         }

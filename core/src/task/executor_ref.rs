@@ -217,21 +217,25 @@ pub(crate) struct Current {
 }
 
 impl Current {
-    /// Whether the task is being polled on the calling stack.
+    /// Whether the task is being polled on the calling stack, or on that of a coroutine of this worker.
     pub(super) fn is_polling(&self, task: NonNull<Header>) -> bool {
         let mut frame = self.frame;
-        // SAFETY: the frames are on this stack, below us, and outlive the call.
+        // SAFETY: INV-FRAME: none of them ends before the call does.
         while let Some(f) = unsafe { frame.as_ref() } {
             if f.task() == Some(task) {
                 return true;
             }
-            frame = f.below;
+            frame = f.below.get();
         }
         false
     }
 }
 
 /// A poll under way on some stack.
+///
+/// INV-FRAME: a worker's frames are those of the polls under way on its context, each linked to the one that was the newest as it began.
+/// A frame stays where it is until `end` has taken it out. On one stack the newest ends first. A coroutine with a stack of its own
+/// that is suspended in a poll ends in any order.
 pub(crate) struct Frame {
     task: Option<NonNull<Header>>,
     /// The poll is over, and its reference to the task gone: what runs now is a waker of the task that waited for this one.
@@ -240,7 +244,7 @@ pub(crate) struct Frame {
     left: Cell<bool>,
     /// What the platform gave as it was left.
     context: Cell<MaybeUninit<*const ()>>,
-    pub(crate) below: *const Frame,
+    below: Cell<*const Frame>,
 }
 
 impl Frame {
@@ -257,13 +261,18 @@ impl Frame {
             gone: Cell::new(false),
             left: Cell::new(false),
             context: Cell::new(MaybeUninit::uninit()),
-            below,
+            below: Cell::new(below),
         }
     }
 
     /// The task, to which the poll holds a reference.
     pub(crate) fn task(&self) -> Option<NonNull<Header>> {
         self.task.filter(|_| !cfg!(feature = "classes") || !self.gone.get())
+    }
+
+    /// Whether no other poll is under way below.
+    pub(crate) fn is_outermost(&self) -> bool {
+        self.below.get().is_null()
     }
 
     /// The worker has been left: the poll goes on outside of the workers. `context`: from [`Platform::nest`](crate::Platform::nest).
@@ -287,6 +296,27 @@ impl Frame {
     /// The address of the task, which may be gone.
     pub(crate) fn address(&self) -> usize {
         self.task.map_or(0, |task| task.as_ptr().addr())
+    }
+
+    /// The poll is over: takes the frame out of those of its worker, of which `newest` is the last. Returns the last one that is left.
+    #[inline(always)]
+    pub(crate) fn end(&self, newest: &Cell<*const Frame>) -> *const Frame {
+        if core::ptr::eq(newest.get(), self) { self.below.get() } else { self.end_below(newest) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_below(&self, newest: &Cell<*const Frame>) -> *const Frame {
+        let mut frame = newest.get();
+        // SAFETY: INV-FRAME.
+        while let Some(above) = unsafe { frame.as_ref() } {
+            frame = above.below.get();
+            if core::ptr::eq(frame, self) {
+                above.below.set(self.below.get());
+                break;
+            }
+        }
+        newest.get()
     }
 
     /// For `run::poll`.
