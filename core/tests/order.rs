@@ -453,6 +453,31 @@ fn local_tasks_end_when_their_worker_goes_offline() {
 }
 
 #[test]
+fn a_local_task_with_more_wakers_than_can_be_counted_ends_with_its_worker() {
+    let _watchdog = filch_test_support::watchdog();
+    let sim = Sim::new(1);
+    let (spawner, pool, drops) = (sim.executor.spawner(), pool(), Drops::new());
+    let tally = drops.tally();
+    let leaks = poll_fn(move |cx| {
+        let _tally = &tally;
+        // The count has 24 bits at most.
+        for _ in 0..1 << 24 {
+            core::mem::forget(cx.waker().clone());
+        }
+        Poll::<()>::Pending
+    });
+    let spawn = async move { spawner.spawn_local(pool, leaks).unwrap().detach() };
+    spawner.spawn_pinned(pool, id(0), spawn).unwrap().detach();
+    assert_eq!(sim.run(0), 2);
+    // Its memory stays for ever. That does not hide it, nor keeps it alive.
+    let mut seen = 0;
+    sim.executor.tasks(|_| seen += 1);
+    assert_eq!((seen, drops.count()), (1, 0));
+    sim.detach(0);
+    assert_eq!(drops.count(), 1);
+}
+
+#[test]
 fn without_stealing_each_worker_keeps_what_was_woken_on_it() {
     let spread = |config: Config| {
         let sim = Sim::with(2, config);

@@ -240,7 +240,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let mine = |task: NonNull<Header>| {
             // SAFETY: a slot is a header for ever (INV-SLAB-SLOT); the reference is dropped below.
             unsafe {
-                if task.as_ref().state.apply(Snapshot::upgrade).is_ok() {
+                if task.as_ref().state.apply(Snapshot::hold) {
                     let tag = (task.as_ref().vtable().meta)(task);
                     if tag.local && tag.worker == Some(self.id()) {
                         carry_out(task.as_ref().state.apply(Snapshot::abort), task);

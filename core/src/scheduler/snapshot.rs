@@ -110,7 +110,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
         Slab::for_each(self.anchor.owners(), |task| {
             // SAFETY: a slot is a header for ever (INV-SLAB-SLOT).
-            if unsafe { task.as_ref() }.state.apply(Snapshot::upgrade).is_ok() {
+            if unsafe { task.as_ref() }.state.apply(Snapshot::hold) {
                 let held = Held(task);
                 visit(held.0);
             }

@@ -283,7 +283,13 @@ impl Snapshot {
         (self.ref_inc(), ())
     }
 
-    /// Takes a reference for a context that found the task in its memory and has none.
+    /// Takes a reference for a context that found the task in its memory and has none, if there is a live task; whether
+    /// there is. Saturates, as `clone_ref` does: then nothing frees the slot, and the reference holds as well.
+    pub(crate) const fn hold(self) -> (Self, bool) {
+        if self.is_live() { (self.ref_inc(), true) } else { (self, false) }
+    }
+
+    /// As `hold`, for a reference that may be refused: it does not saturate the count.
     pub(crate) const fn upgrade(self) -> (Self, Result<(), Upgrade>) {
         if !self.is_live() {
             (self, Err(Upgrade::Vacant))
@@ -438,7 +444,7 @@ impl State {
     #[inline]
     pub(crate) fn publish(&self, new: Snapshot) {
         // Ordering: Release pairs with the Acquire in `apply` of a context that finds the task in its memory
-        // (`upgrade`, `abort`). The queue that carries the `Ready` orders the first poll.
+        // (`hold`, `abort`). The queue that carries the `Ready` orders the first poll.
         self.0.store(new.0, Ordering::Release);
     }
 
@@ -453,7 +459,7 @@ impl State {
     /// Drops a reference of a task that is complete.
     #[inline]
     pub(crate) fn drop_complete(&self) -> Action {
-        // A reference is made from another reference, or by `upgrade`, which refuses a complete task: next to the last
+        // A reference is made from another reference, or by `hold`, which refuses a complete task: next to the last
         // reference no other can appear.
         // Ordering: `load` has Acquire, which pairs with the Release in `apply` of the contexts that dropped the
         // others.

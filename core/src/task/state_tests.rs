@@ -168,6 +168,11 @@ fn aborts_and_references() {
     check(referenced, Snapshot::clone_ref, |m| (m.more_refs(), ()));
     check(
         |_| true,
+        Snapshot::hold,
+        |m| if m.life == LIVE { (m.more_refs(), true) } else { (m, false) },
+    );
+    check(
+        |_| true,
         Snapshot::upgrade,
         |m| match m.life {
             LIVE if m.refs >= REFS.max() - 1 => (m, Err(Upgrade::Limit)),
