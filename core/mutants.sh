@@ -85,6 +85,8 @@ pending_seen     task::models::models_wake_by_ref_against_poll
 wake_skip        task::models::models_wake_that_changes_nothing
 join_early       task::models::models_join_against_completion
 join_keep        task::models::models_join_against_completion
+keep_last        task::models_end::models_last_references_dropped_against_an_abort
+keep_last        task::models_end::models_unreachable_task_is_kept
 park_gap         sleep::models::models_park_sees_what_came_before_unpark
 park_swap        sleep::models::models_park_sees_what_came_before_unpark
 park_notify      sleep::models::models_park_sees_what_came_before_unpark

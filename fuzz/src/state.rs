@@ -40,6 +40,8 @@ enum Ready {
 
 struct Ledger {
     word: State,
+    /// Whether the task ends when it is unreachable.
+    ends: bool,
     live: bool,
     ready: Ready,
     cancelled: bool,
@@ -51,8 +53,10 @@ struct Ledger {
 }
 
 pub(crate) fn run(input: &mut Unstructured<'_>) {
+    let ends = input.len().is_multiple_of(2);
     let mut ledger = Ledger {
-        word: State::spawned(),
+        word: State::spawned(ends),
+        ends,
         live: true,
         ready: Ready::Queued,
         cancelled: false,
@@ -101,7 +105,7 @@ impl Ledger {
             Op::Register if self.handle && !self.registered => self.register(Move::SetJoinWaker),
             Op::Unregister if self.registered => self.register(Move::UnsetJoinWaker),
             Op::DropHandle if self.handle => self.drop_handle(),
-            Op::Shield if matches!(self.ready, Ready::Polled { .. }) && self.shields < 200 => {
+            Op::Shield if matches!(self.ready, Ready::Polled { .. }) && self.shields < 100 => {
                 assert_eq!(self.word.apply(Move::ShieldEnter), Answer::None);
                 self.shields += 1;
             }
@@ -136,7 +140,8 @@ impl Ledger {
     /// A reference was dropped.
     fn dropped(&mut self, answer: Answer) {
         let wanted = match (self.references(), self.live) {
-            (0, true) => Answer::Schedule,
+            (0, true) if self.ends => Answer::Schedule,
+            (0, true) => Answer::None,
             (0, false) => Answer::Free,
             _ => Answer::None,
         };
@@ -187,7 +192,7 @@ impl Ledger {
             assert_eq!(answer, Answer::Cancel);
         } else if woken || seen.wakes == MOST_WAKES {
             assert_eq!(answer, Answer::Again, "a wake is lost");
-        } else if self.references() == 1 {
+        } else if self.references() == 1 && self.ends {
             assert_eq!(answer, Answer::Cancel);
             self.cancelled = true;
         } else {
@@ -273,7 +278,7 @@ impl Ledger {
         }
     }
 
-    /// Drops all references: the slot is freed.
+    /// Drops all references, and cancels a task that is left: the slot is freed.
     fn finish(&mut self) {
         while self.shields > 0 {
             self.step(Op::Unshield);
@@ -283,6 +288,10 @@ impl Ledger {
             self.step(Op::DropWaker);
         }
         while self.live {
+            if self.ready == Ready::Nowhere {
+                assert!(!self.ends);
+                self.step(Op::Abort);
+            }
             self.step(Op::BeginPoll);
             self.step(Op::Pending);
             self.check();

@@ -150,10 +150,9 @@ unsafe fn spawn(
     let machine = Machine { poll: job.poll.ok_or(FILCH_ENULL)?, drop: job.drop, state: job.state };
     let spawner = core.spawner();
     let spawned = match (name, worker) {
-        (None, None) => spawner.spawn(pool, machine),
-        (None, Some(worker)) => spawner.spawn_pinned(pool, worker, machine),
+        (None, worker) => spawner.spawn_ending(pool, worker, machine),
         (Some(name), worker) => {
-            let options = TaskOptions::new().name(name);
+            let options = TaskOptions::new().name(name).end_unreachable();
             let options = worker.map_or(options, |worker| options.pinned(worker));
             spawner.spawn_with(options, pool, machine)
         }

@@ -110,7 +110,8 @@ impl Handle {
         self.spawn_here(future).map_err(|error| self.refused(error))
     }
 
-    /// Spawns a task. If the runtime has shut down, the handle reports the task as cancelled.
+    /// Spawns a task. If the runtime has shut down, the handle reports the task as cancelled. Once its handle is dropped, the task is
+    /// detached: it lives until it ends or the runtime does, also if nothing can wake it any more.
     /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Panics
@@ -214,7 +215,7 @@ impl Handle {
     }
 
     /// Spawns a task as the options say: its name, which is shown in [`Runtime::tasks`](crate::Runtime::tasks) and among the survivors of a
-    /// shutdown, its worker, its class, its deadline.
+    /// shutdown, its worker, its class, its deadline, and whether it ends when nothing can wake it any more.
     /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Errors
@@ -279,7 +280,7 @@ pub(crate) fn expect_current() -> Handle {
     }
 }
 
-/// Spawns a task on the current runtime.
+/// Spawns a task on the current runtime: [`Handle::spawn`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime ([`try_spawn`] returns an error instead); in a forked child.

@@ -5,13 +5,15 @@ mod common;
 
 use core::{future::pending, time::Duration};
 use std::{
+    rc::Rc,
     sync::{Arc, Mutex, RwLock, mpsc},
     thread,
 };
 
 use common::{Drops, Flag, runtime, until, watchdog};
 use filch_std::{
-    BuildError, JoinHandle, Runtime, SpawnErrorKind, TaskOptions, WorkerId, yield_now,
+    BuildError, JoinHandle, JoinSet, Runtime, SpawnErrorKind, TaskOptions, TaskTracker, WorkerId,
+    spawn_local, yield_now,
 };
 
 /// Tests that count the threads of the process run alone.
@@ -338,6 +340,50 @@ fn a_late_wake_of_a_task_of_a_dropped_runtime_is_harmless() {
         drop(tasks);
         assert_eq!(next.spawn(async { 2 }).join().unwrap(), 2);
     }
+}
+
+#[test]
+fn detached_tasks_that_nothing_can_wake_keep_their_guards() {
+    shared!();
+    let (rt, drops) = (runtime(2), Drops::new());
+    let handle = *rt.handle();
+    // A common idiom: a task keeps a guard until the runtime ends.
+    let keep = || {
+        let guard = drops.tally();
+        async move {
+            let _guard = guard;
+            pending::<()>().await;
+        }
+    };
+    handle.spawn(keep()).detach();
+    handle.try_spawn(keep()).unwrap().detach();
+    handle.spawn_with(TaskOptions::new().name("keeps"), keep()).unwrap().detach();
+    handle.spawn_pinned(WorkerId::new(1), keep()).unwrap().detach();
+    let late = handle.spawn(keep());
+    let tracker = TaskTracker::new();
+    tracker.spawn_on(&handle, keep()).detach();
+    let mut set = JoinSet::new();
+    set.spawn_on(&handle, keep());
+    let local = (keep(), keep(), tracker.clone());
+    let spawns = async move {
+        // Not `Send`: each keeps a part of this.
+        let shared = Rc::new(());
+        let (first, second, tracker) = local;
+        let with = |future, shared| async move { (future.await, shared).0 };
+        spawn_local(with(first, Rc::clone(&shared))).unwrap().detach();
+        tracker.spawn_local(with(second, shared)).unwrap().detach();
+    };
+    rt.block_on(handle.spawn_pinned(WorkerId::new(0), spawns).unwrap()).unwrap();
+    // All were polled, and that poll is over.
+    let idle = |task: &filch_std::Task| !task.info.scheduled;
+    until(|| rt.tasks().iter().all(idle));
+    assert_eq!(rt.tasks().len(), 9);
+    drop(late);
+    set.detach_all();
+    handle.broadcast(|_| ());
+    assert_eq!((rt.tasks().len(), drops.count()), (9, 0));
+    drop(rt);
+    assert_eq!(drops.count(), 9);
 }
 
 #[test]

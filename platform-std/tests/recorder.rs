@@ -282,7 +282,7 @@ fn wait_for_end(end: &mpsc::Receiver<()>) {
 fn a_task_that_nothing_can_wake_has_an_end() {
     let _watchdog = watchdog();
     let runtime = runtime(1, 256);
-    let options = TaskOptions::new().name("forgotten");
+    let options = TaskOptions::new().name("forgotten").end_unreachable();
     runtime.handle().spawn_with(options, core::future::pending::<()>()).unwrap().detach();
     until(|| runtime.metrics().totals().live == 0);
     let trace = last_trace(runtime);

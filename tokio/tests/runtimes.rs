@@ -70,6 +70,45 @@ fn a_dropped_handle_leaves_its_task_and_an_abort_ends_it() {
 }
 
 #[test]
+fn detached_tasks_that_nothing_can_wake_are_kept_until_the_runtime_ends() {
+    let _watchdog = watchdog();
+    for runtime in [current(), threaded(2)] {
+        let drops = Drops::new();
+        // A common idiom: a task keeps a guard until the runtime ends.
+        let keep = || {
+            let guard = drops.tally();
+            async move {
+                let _guard = guard;
+                core::future::pending::<()>().await;
+            }
+        };
+        let local = task::LocalSet::new();
+        drop(local.spawn_local(keep()));
+        runtime.block_on(local.run_until(async {
+            drop(task::spawn(keep()));
+            let late = task::spawn(keep());
+            drop(task::spawn_local(keep()));
+            let mut set = task::JoinSet::new();
+            set.spawn(keep());
+            // All of them are polled.
+            for _ in 0..100 {
+                task::yield_now().await;
+            }
+            drop(late);
+            set.detach_all();
+            for _ in 0..100 {
+                task::yield_now().await;
+            }
+        }));
+        assert_eq!(drops.count(), 0);
+        drop(local);
+        assert_eq!(drops.count(), 2);
+        drop(runtime);
+        assert_eq!(drops.count(), 5);
+    }
+}
+
+#[test]
 fn the_end_of_a_runtime_drops_its_tasks_inside_it() {
     let _watchdog = watchdog();
     struct Inside(mpsc::Sender<bool>);

@@ -74,7 +74,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         crate::task::coop::spend_at(self.erased())
     }
 
-    /// Spawns a future into `memory`: [`Spawner::spawn`](crate::Spawner::spawn).
+    /// Spawns a future into `memory`: [`Spawner::spawn`](crate::Spawner::spawn), which says how long the task lives.
     ///
     /// Example: [`Scheduler`].
     ///

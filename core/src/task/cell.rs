@@ -194,3 +194,16 @@ impl Meta for Pinned {
         Tag { worker: Some(self.worker), local: self.local, ..Tag::default() }
     }
 }
+
+/// What another kind of task has, for one that ends when it is unreachable.
+pub(crate) struct Ending<M>(pub(crate) M);
+
+impl<M: Meta> Meta for Ending<M> {
+    #[inline(always)]
+    fn first_state(&self) -> Snapshot {
+        self.0.first_state().ending_unreachable()
+    }
+    fn tag(&self) -> Tag {
+        self.0.tag()
+    }
+}

@@ -332,4 +332,5 @@ pub(crate) struct Tag {
     pub(crate) location: Option<&'static Location<'static>>,
     pub(crate) worker: Option<WorkerId>,
     pub(crate) local: bool,
+    pub(crate) ends_unreachable: bool,
 }

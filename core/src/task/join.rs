@@ -138,10 +138,9 @@ impl<T> JoinHandle<T> {
 
     /// Drops the handle and lets the task run on. The same as dropping the handle, but explicit.
     ///
-    /// A task lives on while it is queued, being polled, or referred to by a waker. A task that nothing can wake any
-    /// more, such as one that awaits [`pending`](core::future::pending), is cancelled, and its future dropped. For a
-    /// guard that is to live until shutdown, await something that keeps a waker, such as a sleep until
-    /// [`Instant::MAX`](crate::Instant::MAX).
+    /// The task lives until it ends, is aborted, or the executor shuts down. That holds too of one that nothing can wake any more, such
+    /// as one that awaits [`pending`](core::future::pending): it keeps what it guards. A spawn with
+    /// [`TaskOptions::end_unreachable`](crate::TaskOptions::end_unreachable) says otherwise.
     ///
     /// Example: [`JoinHandle`].
     pub fn detach(self) {}

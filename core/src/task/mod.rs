@@ -13,9 +13,11 @@
 //!
 //! A `Ready` is the right to poll. A transition that returns `Schedule` or `Again` makes it; there is at most one.
 //!
-//! A reference keeps the slot. The last one frees it, unless a future is still in it: a task that nothing can wake any
-//! more is scheduled as cancelled, and a worker drops its future. So the run queues themselves are the reclaim list.
+//! A reference keeps the slot. The last one frees it, unless a future is still in it. A task that nothing can wake any more is
+//! kept with its future until a shutdown finds it in its memory; or, if its spawn said so, it is scheduled as cancelled, and a
+//! worker drops its future. So the run queues themselves are the reclaim list.
 
+pub(crate) mod action;
 pub(crate) mod cell;
 pub(crate) mod class;
 pub(crate) mod coop;
@@ -37,6 +39,7 @@ mod models_bare;
 mod models_end;
 pub(crate) mod options;
 pub(crate) mod owner;
+pub(crate) mod reserve;
 pub(crate) mod run;
 pub(crate) mod spawn;
 pub(crate) mod state;

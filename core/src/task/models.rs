@@ -12,7 +12,10 @@ use loom::{
     thread,
 };
 
-use super::models_bare::{Guarded, Signal, System, counter, poll};
+use super::{
+    models_bare::{Guarded, Signal, System, counter, poll},
+    options::TaskOptions,
+};
 use crate::atomic::model::check;
 
 extern crate alloc;
@@ -21,7 +24,7 @@ extern crate alloc;
 /// scheduled or running.
 fn wake_against_poll(by_value: bool, queued: bool) {
     let system = System::new();
-    let (mut handle, signal, drops) = system.spawn_waiting();
+    let (mut handle, signal, drops) = system.spawn_waiting(TaskOptions::new());
     if queued {
         signal.waker().wake();
     }

@@ -23,8 +23,11 @@ use super::{
     executor_ref::{Anchor, Caller, ExecutorRef, TaskExecutor, Waiter},
     header::{Header, Ready, Slot},
     join::JoinHandle,
+    options::TaskOptions,
     run::{self, Guard, Polled},
     spawn::Spawner,
+    state::Snapshot,
+    waker::carry_out,
 };
 use crate::{
     atomic::{AtomicU32, UnsafeCell},
@@ -68,11 +71,23 @@ impl System {
         self.spawner().spawn(self.pool, future).unwrap_or_else(|error| panic!("{error}"))
     }
 
+    pub(super) fn spawn_with<T: Send + 'static>(
+        self,
+        options: TaskOptions,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        let spawned = self.spawner().spawn_with(options, self.pool, future);
+        spawned.unwrap_or_else(|error| panic!("{error}"))
+    }
+
     /// A task that waits for a signal. It has been polled once, and that poll left a waker.
-    pub(super) fn spawn_waiting(self) -> (JoinHandle<()>, Signal, Arc<AtomicUsize>) {
+    pub(super) fn spawn_waiting(
+        self,
+        options: TaskOptions,
+    ) -> (JoinHandle<()>, Signal, Arc<AtomicUsize>) {
         let (signal, drops) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
         let guarded = Guarded::new(&drops);
-        let handle = self.spawn({
+        let handle = self.spawn_with(options, {
             let signal = signal.clone();
             async move {
                 guarded.touch();
@@ -82,6 +97,14 @@ impl System {
         });
         self.run();
         (handle, signal, drops)
+    }
+
+    /// Cancels all tasks, as a shutdown does.
+    pub(super) fn abort_all(self) {
+        Slab::for_each(self.bare.anchor.owners(), |task| {
+            // SAFETY: a slot is a header for ever (INV-SLAB-SLOT); the transition needs no reference.
+            unsafe { carry_out(task.as_ref().state.apply(Snapshot::abort_once), task) };
+        });
     }
 
     /// `None` if no slot is free.

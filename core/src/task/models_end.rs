@@ -15,6 +15,7 @@ use loom::{
 use super::{
     error::JoinError,
     models_bare::{Signal, System, poll},
+    options::TaskOptions,
 };
 use crate::atomic::model::check;
 
@@ -25,7 +26,7 @@ extern crate alloc;
 fn models_abort_against_poll_and_wake() {
     check(2, || {
         let system = System::new();
-        let (mut handle, signal, drops) = system.spawn_waiting();
+        let (mut handle, signal, drops) = system.spawn_waiting(TaskOptions::new());
         let abort = handle.abort_handle().unwrap();
         let aborter = thread::spawn(move || abort.abort());
         let waker = thread::spawn(move || {
@@ -83,7 +84,7 @@ fn models_abort_against_shield() {
 fn models_last_references_dropped() {
     check(3, || {
         let system = System::new();
-        let (handle, signal, drops) = system.spawn_waiting();
+        let (handle, signal, drops) = system.spawn_waiting(TaskOptions::new().end_unreachable());
         let waker = thread::spawn(move || {
             signal.forget();
         });
@@ -91,7 +92,49 @@ fn models_last_references_dropped() {
         system.run();
         waker.join().unwrap();
         system.run();
-        assert_eq!(drops.load(Relaxed), 1, "a task that nobody can wake is dropped");
+        assert_eq!(drops.load(Relaxed), 1, "a task that nothing can wake is dropped");
+        system.assert_no_slot_leaks();
+    });
+}
+
+/// The last two references to an idle task are dropped while a shutdown cancels it: its future is dropped once, and its slot freed
+/// once.
+///
+/// Seen to catch: `keep_last`.
+#[test]
+fn models_last_references_dropped_against_an_abort() {
+    check(3, || {
+        let system = System::new();
+        let (handle, signal, drops) = system.spawn_waiting(TaskOptions::new());
+        let waker = thread::spawn(move || signal.forget());
+        let aborter = thread::spawn(move || system.abort_all());
+        drop(handle);
+        waker.join().unwrap();
+        system.run();
+        aborter.join().unwrap();
+        system.run();
+        assert_eq!(drops.load(Relaxed), 1);
+        system.assert_no_slot_leaks();
+    });
+}
+
+/// A task that nothing can wake is kept, until it is found in its memory.
+///
+/// Seen to catch: `keep_last`.
+#[test]
+fn models_unreachable_task_is_kept() {
+    check(3, || {
+        let system = System::new();
+        let (handle, signal, drops) = system.spawn_waiting(TaskOptions::new());
+        let waker = thread::spawn(move || signal.forget());
+        drop(handle);
+        system.run();
+        waker.join().unwrap();
+        system.run();
+        assert_eq!(drops.load(Relaxed), 0);
+        system.abort_all();
+        system.run();
+        assert_eq!(drops.load(Relaxed), 1);
         system.assert_no_slot_leaks();
     });
 }
@@ -127,7 +170,7 @@ fn models_late_wake_of_a_complete_task() {
 fn models_last_references_woken_and_dropped() {
     check(2, || {
         let system = System::new();
-        let (handle, signal, drops) = system.spawn_waiting();
+        let (handle, signal, drops) = system.spawn_waiting(TaskOptions::new().end_unreachable());
         let one = signal.waker();
         signal.forget();
         let waker = thread::spawn(move || one.wake());
@@ -138,7 +181,7 @@ fn models_last_references_woken_and_dropped() {
         // Drops the waker that a poll may have left.
         signal.forget();
         system.run();
-        assert_eq!(drops.load(Relaxed), 1, "a task that nobody can wake is dropped");
+        assert_eq!(drops.load(Relaxed), 1, "a task that nothing can wake is dropped");
         system.assert_no_slot_leaks();
     });
 }
@@ -152,7 +195,8 @@ fn models_slot_is_used_again() {
         let system = System::new();
         let first = system.spawn(async {});
         // Takes the other slot.
-        let second = system.spawn(core::future::pending::<()>());
+        let ends = TaskOptions::new().end_unreachable();
+        let second = system.spawn_with(ends, core::future::pending::<()>());
         let other = thread::spawn(move || drop(first));
         system.run();
         let third = system.try_spawn(async { Box::new(3) });

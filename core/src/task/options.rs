@@ -44,7 +44,13 @@ impl TaskOptions {
     #[track_caller]
     pub const fn new() -> Self {
         Self {
-            tag: Tag { name: None, location: Some(Location::caller()), worker: None, local: false },
+            tag: Tag {
+                name: None,
+                location: Some(Location::caller()),
+                worker: None,
+                local: false,
+                ends_unreachable: false,
+            },
             #[cfg(feature = "classes")]
             class: None,
             #[cfg(feature = "classes")]
@@ -71,6 +77,31 @@ impl TaskOptions {
         {
             self.workers = None;
         }
+        self
+    }
+
+    /// Once the task is detached, and nothing can wake it any more, it is cancelled at once, and its slot is free again. A task that
+    /// awaits [`pending`](core::future::pending), or what has lost its other side without a word, would otherwise stay until the executor
+    /// shuts down: see [`JoinHandle::detach`](crate::JoinHandle::detach). For pools whose slots must come back.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use core::future::pending;
+    /// # use filch::{Executor, TaskOptions, TaskPool, WorkerId};
+    /// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    /// # static TASKS: TaskPool<256, 8> = TaskPool::new();
+    /// let spawner = EXECUTOR.spawner();
+    /// spawner.spawn(&TASKS, pending::<()>())?.detach();
+    /// spawner.spawn_with(TaskOptions::new().end_unreachable(), &TASKS, pending::<()>())?.detach();
+    /// # EXECUTOR.worker(WorkerId::new(0))?.run_for(8);
+    /// // Each was polled once.
+    /// let mut left = 0;
+    /// EXECUTOR.tasks(|_| left += 1);
+    /// assert_eq!(left, 1);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub const fn end_unreachable(mut self) -> Self {
+        self.tag.ends_unreachable = true;
         self
     }
 
@@ -176,6 +207,7 @@ impl Meta for Optioned {
         #[cfg(feature = "classes")]
         let is_held = is_held || self.workers.is_some();
         let state = Snapshot::spawned(is_held);
+        let state = if self.tag.ends_unreachable { state.ending_unreachable() } else { state };
         #[cfg(feature = "classes")]
         let state = self.class.map_or(state, |class| state.of_class(class));
         state

@@ -4,19 +4,19 @@ use core::{
     alloc::Layout,
     fmt,
     future::Future,
-    marker::PhantomData,
     ptr::NonNull,
     task::{Context, Poll},
 };
 
 use super::{
-    cell::{Meta, Pinned, Task},
+    cell::{Ending, Meta, Pinned, Task},
     coop::{ConsumeBudget, Unconstrained, budgeted_by},
     error::{SpawnError, SpawnErrorKind},
     executor_ref::{Caller, ExecutorRef},
     header::{Header, Ready, Slot},
     join::JoinHandle,
     options::TaskOptions,
+    reserve::Reservation,
     state::Snapshot,
 };
 use crate::platform::{WorkerId, WorkerSet};
@@ -91,7 +91,9 @@ impl Spawner {
         Self { executor }
     }
 
-    /// Spawns a future into `memory`; it runs on whatever worker comes first.
+    /// Spawns a future into `memory`; it runs on whatever worker comes first. The task lives until it ends, is aborted, or the
+    /// executor shuts down, also if it is detached, and nothing can wake it any more. To have such a task end, and its slot come
+    /// back, spawn it with [`TaskOptions::end_unreachable`].
     ///
     /// Example: [`Spawner`].
     ///
@@ -179,6 +181,31 @@ impl Spawner {
         }
     }
 
+    /// As [`spawn`](Self::spawn), or [`spawn_pinned`](Self::spawn_pinned), for a task that ends when nothing can wake it any more
+    /// ([`TaskOptions::end_unreachable`]), which takes no room in its slot.
+    ///
+    /// # Errors
+    /// As those.
+    #[doc(hidden)]
+    pub fn spawn_ending<F>(
+        self,
+        memory: &'static impl Memory,
+        worker: Option<WorkerId>,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match worker {
+            None => self.launch(memory, future, Ending(()), Given::default()),
+            Some(worker) => {
+                let meta = Ending(Pinned { worker, local: false });
+                self.launch_pinned(memory, worker, future, meta, Given::default())
+            }
+        }
+    }
+
     /// Takes a slot now, so that a later spawn cannot fail.
     ///
     /// Example: [`Reservation`].
@@ -191,7 +218,8 @@ impl Spawner {
         F::Output: Send + 'static,
     {
         let slot = self.slot_for::<F, ()>(memory, self.executor.caller())?;
-        Ok(Reservation { spawner: self, slot, future: PhantomData })
+        // SAFETY: INV-RESERVED: the slot was taken for this type.
+        Ok(unsafe { Reservation::new(self, self.executor, slot) })
     }
 
     pub(crate) fn launch_pinned<F: Future, M: Meta>(
@@ -276,7 +304,7 @@ impl Spawner {
     /// # Safety
     /// The caller owns the slot, which was taken for a `Task<F, M>`. `admit` has returned `caller` for this task.
     #[inline]
-    unsafe fn begin<F: Future, M: Meta>(
+    pub(super) unsafe fn begin<F: Future, M: Meta>(
         self,
         slot: NonNull<Header>,
         caller: Caller,
@@ -430,70 +458,5 @@ impl Spawner {
 impl fmt::Debug for Spawner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spawner").finish_non_exhaustive()
-    }
-}
-
-/// A slot taken ahead of its task. Dropping it gives the slot back.
-///
-/// ```
-/// # filch_test_support::board!();
-/// use core::future::{Ready, ready};
-/// use filch::{Executor, Reservation, SpawnErrorKind, TaskPool, WorkerId};
-/// static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
-/// static TASKS: TaskPool<256, 1> = TaskPool::new();
-///
-/// let slot: Reservation<Ready<u32>> = EXECUTOR.spawner().reserve(&TASKS).unwrap();
-/// assert_eq!(EXECUTOR.spawner().reserve::<Ready<u32>>(&TASKS).unwrap_err(), SpawnErrorKind::Full);
-/// let mut task = slot.spawn(ready(7));
-/// # EXECUTOR.worker(WorkerId::new(0))?.run_for(8);
-/// assert_eq!(task.join()?, 7);
-/// # Ok::<(), Box<dyn core::error::Error>>(())
-/// ```
-pub struct Reservation<F> {
-    spawner: Spawner,
-    /// INV-RESERVED: the slot is ours, and was taken for a `Task<F, ()>`.
-    slot: NonNull<Header>,
-    /// Invariant in `F`: the slot was chosen for this very type, even if it is a subtype of another.
-    future: PhantomData<fn(F) -> F>,
-}
-
-// SAFETY: INV-RESERVED: an empty slot may be sent to any thread.
-unsafe impl<F> Send for Reservation<F> {}
-
-impl<F> Reservation<F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    /// Spawns into the slot. It cannot fail. If the executor has shut down meanwhile, the future is dropped here, and
-    /// the handle returns [`Cancelled`](crate::JoinError::Cancelled).
-    ///
-    /// Example: [`Reservation`].
-    pub fn spawn(self, future: F) -> JoinHandle<F::Output> {
-        let this = core::mem::ManuallyDrop::new(self);
-        let spawner = this.spawner;
-        if let Some(caller) = spawner.executor.admit() {
-            // SAFETY: INV-RESERVED; admitted.
-            return unsafe { spawner.begin(this.slot, caller, future, (), Given::default()) };
-        }
-        // SAFETY: INV-RESERVED. The task is complete from the start, and the handle's reference is its only one.
-        unsafe {
-            Task::build(this.slot, future, ());
-            Task::<F, ()>::cancel_unscheduled(this.slot);
-            JoinHandle::new(this.slot)
-        }
-    }
-}
-
-impl<F> Drop for Reservation<F> {
-    fn drop(&mut self) {
-        // SAFETY: INV-RESERVED; the slot holds no task.
-        self.spawner.executor.free(unsafe { Slot::from_raw(self.slot) });
-    }
-}
-
-impl<F> fmt::Debug for Reservation<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reservation").finish_non_exhaustive()
     }
 }

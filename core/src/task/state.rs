@@ -5,18 +5,18 @@
 //! | field | wide (64 bits) | narrow (32 bits) | meaning |
 //! |---|---|---|---|
 //! | life   | 8  | 2  | 0 (vacant: no task), `LIVE` 1 (there is a future), `COMPLETE` 2 (there is an output, or was) |
-//! | flags  | 4  | 4  | cancelled, join interest, join waker, pinned |
+//! | flags  | 5  | 5  | cancelled, join interest, join waker, pinned, ends unreachable |
 //! | class  | 2  | 2, or 0 without the feature `classes` | the task's own class; 0 is normal |
 //! | lent   | 2  | as `class` | the class that a waiting task lends it, if that is before its own; 0 is none |
-//! | shield | 8  | 4  | depth of `shield`s held; cancellation waits while it is not zero; saturates |
+//! | shield | 7  | 4  | depth of `shield`s held; cancellation waits while it is not zero; saturates |
 //! | wakes  | 16 | 4  | wakes not yet answered by a poll; saturates |
-//! | refs   | 24 | 14, or 16 | references: one each for the `Ready`, the `JoinHandle`, every `Waker` and every shield |
+//! | refs   | 24 | 13, or 15 | references: one each for the `Ready`, the `JoinHandle`, every `Waker` and every shield |
 //!
 //! The phases of a task:
 //!
 //! | phase | life | wakes | access to the future | leaves by |
 //! |---|---|---|---|---|
-//! | idle      | LIVE     | 0    | none | wake, abort, last reference dropped: to scheduled |
+//! | idle      | LIVE     | 0    | none | wake, abort: to scheduled |
 //! | scheduled | LIVE     | >= 1 | none (a queue holds the `Ready`) | a worker pops it: to running |
 //! | running   | LIVE     | >= 1 | the holder of the `Ready` | `pending`: to idle or scheduled; `complete` |
 //! | complete  | COMPLETE | 0    | none; the future is gone | last reference dropped: the slot is free |
@@ -26,11 +26,16 @@
 //! task). A wake that finds `wakes >= 1` only counts up. The end of the poll compares the count, and schedules the task
 //! again if it has moved. A saturated count is taken as moved: that may cost a poll too many, and never loses one.
 //!
+//! An idle task without a reference is *unreachable*: nothing can wake it any more. It keeps what its future holds, and
+//! its slot, until the executor finds it by its memory and aborts it, at a shutdown. Where its spawn said so, it is
+//! cancelled and scheduled instead as its last reference is dropped.
+//!
 //! A saturated reference count is sticky: it is never decremented again. The task's slot is leaked, and so never freed
 //! under a reference that still lives.
 
 use core::fmt;
 
+pub(crate) use super::action::{Action, AfterComplete, AfterPending, Completed, Upgrade};
 use crate::{
     atomic::{AtomicWord, Ordering, Word, maybe_const},
     bits::Field,
@@ -39,19 +44,19 @@ use crate::{
 const WIDE: bool = Word::BITS == 64;
 
 const LIFE: Field = Field::first(if WIDE { 8 } else { 2 });
-const FLAGS: Field = LIFE.then(4);
+const FLAGS: Field = LIFE.then(5);
 /// Of a narrow word each, or none without classes.
 const CLASS_BITS: u32 = if WIDE || cfg!(feature = "classes") { 2 } else { 0 };
 pub(super) const CLASS: Field = FLAGS.then(CLASS_BITS);
 pub(super) const LENT: Field = CLASS.then(CLASS_BITS);
-const SHIELD: Field = LENT.then(if WIDE { 8 } else { 4 });
+const SHIELD: Field = LENT.then(if WIDE { 7 } else { 4 });
 const WAKES: Field = SHIELD.then(if WIDE { 16 } else { 4 });
 const REFS: Field = WAKES.then(if WIDE {
     24
 } else if CLASS_BITS == 2 {
-    14
+    13
 } else {
-    16
+    15
 });
 
 const LIVE: Word = 1;
@@ -61,55 +66,7 @@ const CANCELLED: Word = FLAGS.bit(0);
 const JOIN_INTEREST: Word = FLAGS.bit(1);
 const JOIN_WAKER: Word = FLAGS.bit(2);
 const PINNED: Word = FLAGS.bit(3);
-
-/// What the caller of a wake, an abort or a dropped reference must do.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Nothing.
-    None,
-    /// Schedule the task: the caller now owns its `Ready`, and one reference with it.
-    Schedule,
-    /// Free the slot: that was the last reference, and the task is complete.
-    Free,
-}
-
-/// What the holder of the `Ready` must do after a poll that returned `Pending`.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AfterPending {
-    /// Nothing: the task is idle, and the `Ready` and its reference are consumed.
-    Idle,
-    /// Schedule the task again: it was woken during the poll.
-    Again,
-    /// Drop the future now: the task is cancelled, or nothing can wake it any more. The `Ready` stays.
-    Cancel,
-}
-
-/// What the holder of the `Ready` must do after completion.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AfterComplete {
-    /// Nothing: the handle takes the output, and the `Ready`'s reference is consumed.
-    Released,
-    /// Take the registered waker, drop the reference, then wake the waker.
-    WakeJoiner,
-    /// Drop the output, then the reference: there is no join interest.
-    DropOutput,
-}
-
-/// Why `upgrade` gave no reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Upgrade {
-    /// There is no live task.
-    Vacant,
-    /// The reference count is at its limit.
-    Limit,
-}
-
-/// The transition was refused, because the task is complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Completed;
+const ENDS_UNREACHABLE: Word = FLAGS.bit(4);
 
 /// A value of the state word. Transitions are pure: they take a value, and return the next one and an action.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,6 +78,11 @@ impl Snapshot {
     pub(crate) const fn spawned(pinned: bool) -> Self {
         let flags = JOIN_INTEREST | if pinned { PINNED } else { 0 };
         Self(REFS.set(WAKES.set(LIFE.set(flags, LIVE), 1), 2))
+    }
+
+    /// The task ends when it is unreachable.
+    pub(crate) const fn ending_unreachable(self) -> Self {
+        Self(self.0 | ENDS_UNREACHABLE)
     }
 
     /// A task that is complete from the start: an output, and a join handle to take it.
@@ -156,6 +118,11 @@ impl Snapshot {
     #[inline(always)]
     pub(crate) const fn has_join_waker(self) -> bool {
         self.0 & JOIN_WAKER != 0
+    }
+    /// Whether the task is to end when it is unreachable.
+    #[inline(always)]
+    pub(crate) const fn is_ending_unreachable(self) -> bool {
+        self.0 & ENDS_UNREACHABLE != 0
     }
     #[inline(always)]
     pub(crate) const fn shield(self) -> Word {
@@ -251,17 +218,20 @@ impl Snapshot {
     /// | from | to | action |
     /// |---|---|---|
     /// | any, not the last | one less | `None` |
-    /// | idle, the last | cancelled, scheduled, one reference (nothing could wake it any more) | `Schedule` |
+    /// | idle, the last | unreachable | `None` |
+    /// | idle, the last, ends unreachable | cancelled, scheduled, one reference | `Schedule` |
     /// | complete, the last | none | `Free` |
     #[inline]
     pub(crate) const fn drop_ref(self) -> (Self, Action) {
         let next = self.ref_dec();
         if next.refs() != 0 {
             (next, Action::None)
-        } else if self.is_live() {
+        } else if !self.is_live() {
+            (next, Action::Free)
+        } else if self.is_ending_unreachable() {
             (Self(next.0 | CANCELLED).with(WAKES, 1).with(REFS, 1), Action::Schedule)
         } else {
-            (next, Action::Free)
+            (next, Action::None)
         }
     }
 
@@ -316,15 +286,15 @@ impl Snapshot {
     /// |---|---|---|
     /// | cancelled and not shielded | same | `Cancel` |
     /// | wakes moved or saturated | scheduled, one wake | `Again` |
-    /// | wakes as seen, other references | idle, one reference less | `Idle` |
-    /// | wakes as seen, no other reference | cancelled, same | `Cancel` |
+    /// | wakes as seen | idle, one reference less | `Idle` |
+    /// | wakes as seen, no other reference, ends unreachable | cancelled, same | `Cancel` |
     #[inline]
     pub(crate) const fn pending(self, seen: Word) -> (Self, AfterPending) {
         if self.must_cancel() {
             (self, AfterPending::Cancel)
         } else if self.wakes() != seen || seen == WAKES.max() {
             (self.with(WAKES, 1), AfterPending::Again)
-        } else if self.refs() == 1 {
+        } else if self.refs() == 1 && self.is_ending_unreachable() {
             (Self(self.0 | CANCELLED), AfterPending::Cancel)
         } else {
             (self.with(WAKES, 0).ref_dec(), AfterPending::Idle)
@@ -420,6 +390,7 @@ impl fmt::Debug for Snapshot {
             .field("join_interest", &self.has_join_interest())
             .field("join_waker", &self.has_join_waker())
             .field("pinned", &self.is_pinned())
+            .field("ends_unreachable", &self.is_ending_unreachable())
             .field("class", &self.class())
             .field("shield", &self.shield())
             .field("wakes", &self.wakes())

@@ -12,6 +12,7 @@ struct Model {
     interest: bool,
     waker: bool,
     pinned: bool,
+    ends: bool,
     shield: Word,
     wakes: Word,
     refs: Word,
@@ -25,6 +26,7 @@ impl Model {
             (self.interest, JOIN_INTEREST),
             (self.waker, JOIN_WAKER),
             (self.pinned, PINNED),
+            (self.ends, ENDS_UNREACHABLE),
         ] {
             s.0 |= if on { bit } else { 0 };
         }
@@ -38,6 +40,7 @@ impl Model {
             interest: s.has_join_interest(),
             waker: s.has_join_waker(),
             pinned: s.is_pinned(),
+            ends: s.is_ending_unreachable(),
             shield: s.shield(),
             wakes: s.wakes(),
             refs: s.refs(),
@@ -64,7 +67,10 @@ impl Model {
     fn dropped(self) -> (Self, Action) {
         let next = self.fewer_refs();
         match (next.refs, self.life) {
-            (0, LIVE) => (Self { cancelled: true, wakes: 1, refs: 1, ..next }, Action::Schedule),
+            (0, LIVE) if self.ends => {
+                (Self { cancelled: true, wakes: 1, refs: 1, ..next }, Action::Schedule)
+            }
+            (0, LIVE) => (next, Action::None),
             (0, _) => (next, Action::Free),
             _ => (next, Action::None),
         }
@@ -84,18 +90,19 @@ fn all() -> Vec<Model> {
     let ends = |max: Word| vec![0, 1, 2, 3, max - 1, max];
     let mut states = vec![];
     for life in [0, LIVE, COMPLETE] {
-        for flags in 0..16 {
+        for flags in 0..32 {
             for shield in ends(SHIELD.max()) {
                 for wakes in ends(WAKES.max()) {
                     for refs in ends(REFS.max()) {
                         let on = |bit: u32| flags >> bit & 1 == 1;
-                        let (cancelled, interest, waker, pinned) = (on(0), on(1), on(2), on(3));
+                        let (cancelled, interest, waker) = (on(0), on(1), on(2));
                         states.push(Model {
                             life,
                             cancelled,
                             interest,
                             waker,
-                            pinned,
+                            pinned: on(3),
+                            ends: on(4),
                             shield,
                             wakes,
                             refs,
@@ -200,7 +207,7 @@ fn ends_of_polls() {
                     (m, AfterPending::Cancel)
                 } else if m.wakes > seen || m.wakes == WAKES.max() {
                     (Model { wakes: 1, ..m }, AfterPending::Again)
-                } else if m.refs == 1 {
+                } else if m.refs == 1 && m.ends {
                     (Model { cancelled: true, ..m }, AfterPending::Cancel)
                 } else {
                     (Model { wakes: 0, ..m }.fewer_refs(), AfterPending::Idle)
@@ -277,11 +284,14 @@ fn a_new_task_is_scheduled_with_two_references() {
             interest: true,
             waker: false,
             pinned,
+            ends: false,
             shield: 0,
             wakes: 1,
             refs: 2,
         };
         assert_eq!(Snapshot::spawned(pinned), wanted.word());
+        let wanted = Model { ends: true, ..wanted };
+        assert_eq!(Snapshot::spawned(pinned).ending_unreachable(), wanted.word());
     }
 }
 

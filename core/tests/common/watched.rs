@@ -8,7 +8,7 @@ use core::{
 };
 use std::sync::Arc;
 
-use filch::{JoinHandle, Platform as _};
+use filch::{JoinHandle, Platform as _, TaskOptions};
 
 use super::{Flag, Log, ManualExecutor, Mine, Sim, pool};
 
@@ -45,6 +45,10 @@ pub(crate) struct Watched {
 }
 
 pub(crate) fn watched() -> Watched {
+    watched_with(TaskOptions::new())
+}
+
+pub(crate) fn watched_with(options: TaskOptions) -> Watched {
     let sim = Sim::new(1);
     let (flag, log, polls) = (Flag::new(), Log::new(), Arc::new(AtomicUsize::new(0)));
     let future = Witness {
@@ -53,6 +57,6 @@ pub(crate) fn watched() -> Watched {
         log: log.clone(),
         polls: Arc::clone(&polls),
     };
-    let handle = sim.executor.spawn(pool(), future).unwrap();
+    let handle = sim.executor.spawner().spawn_with(options, pool(), future).unwrap();
     Watched { sim, handle, flag, log, polls }
 }

@@ -58,8 +58,7 @@ pub(crate) fn record() -> Vec<u8> {
     let spawn = |name, future| {
         let options = TaskOptions::new().name(name);
         let task = EXECUTOR.spawner().spawn_with(options, &TASKS, future);
-        // A task that nothing can wake, and that nothing waits for, would be over.
-        core::mem::forget(task.map_err(|error| error.kind).unwrap());
+        task.map_err(|error| error.kind).unwrap().detach();
     };
     spawn("planted", Box::pin(planted()) as core::pin::Pin<Box<dyn Future<Output = ()> + Send>>);
     spawn("lonely", Box::pin(pending()));

@@ -58,10 +58,11 @@ pub struct Look {
 }
 
 impl State {
-    /// The state of a new task.
-    pub fn spawned() -> Self {
+    /// The state of a new task, and whether it ends when nothing can wake it any more.
+    pub fn spawned(ends_unreachable: bool) -> Self {
         let word = Word::vacant();
-        word.publish(Snapshot::spawned(false));
+        let spawned = Snapshot::spawned(false);
+        word.publish(if ends_unreachable { spawned.ending_unreachable() } else { spawned });
         Self(word)
     }
     /// Reads the fields.
