@@ -561,6 +561,55 @@ fn a_timeout_ends_a_future_that_uses_up_its_budget() {
     assert!(output(&mut handle).unwrap().is_err());
 }
 
+/// So is the end of a sleep beside such a future, and a deadline that has passed when the timeout is made.
+#[test]
+fn a_sleep_beside_a_future_that_uses_up_its_budget_ends() {
+    let sim = Sim::new(1);
+    let executor = sim.executor;
+    let timers = sim.timers();
+    let task = async move {
+        let mut sleep = pin!(timers.sleep(ms(10)));
+        let mut late = pin!(timers.timeout_at(Instant::ZERO, pending::<()>()));
+        let (mut sleeps, mut waits) = (true, true);
+        poll_fn(|cx| {
+            executor.platform().advance(ms(1));
+            while executor.spend_budget() {}
+            cx.waker().wake_by_ref();
+            waits = waits && late.as_mut().poll(cx).is_pending();
+            sleeps = sleeps && sleep.as_mut().poll(cx).is_pending();
+            if sleeps || waits { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+    };
+    let handle = executor.spawn(pool(), task).unwrap();
+    assert!(sim.on(0, |worker| worker.run_for(1_000)) < 1_000);
+    assert!(handle.is_finished());
+}
+
+#[test]
+fn deadlines_that_have_passed_spend_budget() {
+    let sim = Sim::new(1);
+    let timers = sim.timers();
+    let polls = Arc::new(AtomicUsize::new(0));
+    let (seen, count) = (Arc::clone(&polls), 1_000_usize);
+    let task = async move {
+        let mut all = pin!(async {
+            for _ in 0..count {
+                timers.timeout_at(Instant::ZERO, pending::<()>()).await.unwrap_err();
+            }
+        });
+        poll_fn(|cx| {
+            seen.fetch_add(1, SeqCst);
+            all.as_mut().poll(cx)
+        })
+        .await;
+    };
+    let handle = sim.executor.spawn(pool(), task).unwrap();
+    sim.run(0);
+    assert!(handle.is_finished());
+    assert_eq!(polls.load(SeqCst), count.div_ceil(filch::BUDGET as usize));
+}
+
 #[test]
 fn ended_sleeps_spend_budget() {
     let sim = Sim::new(1);

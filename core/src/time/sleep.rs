@@ -28,7 +28,8 @@ use crate::{atomic::Ordering, instant::Instant};
 /// checked.
 ///
 /// Cost of the first poll, of a reset and of a drop: one uncontended lock and some list links each, whatever the number
-/// of timers. A poll that is ready spends a unit of budget.
+/// of timers. A poll that is ready spends a unit of budget. If there is none left, it is refused once: then the sleep ends with
+/// the next poll, even if a future beside it has used up the budget of that one too.
 ///
 /// # Cancel safety
 /// Dropping it loses nothing.
@@ -66,6 +67,8 @@ pub struct Sleep {
     wheel: u16,
     /// Whether the deadline lay ahead when the value was made.
     ahead: bool,
+    /// Whether a budget has refused the end.
+    refused: bool,
     node: Node,
     _pinned: PhantomPinned,
 }
@@ -80,7 +83,8 @@ impl RefUnwindSafe for Sleep {}
 
 impl Sleep {
     pub(super) fn new(timers: Timers, deadline: Instant, ahead: bool) -> Self {
-        Self { timers, deadline, wheel: 0, ahead, node: Node::new(), _pinned: PhantomPinned }
+        let (node, _pinned) = (Node::new(), PhantomPinned);
+        Self { timers, deadline, wheel: 0, ahead, refused: false, node, _pinned }
     }
 
     /// The deadline.
@@ -107,7 +111,7 @@ impl Sleep {
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let (this, node) = self.parts();
         this.deadline = deadline;
-        this.ahead = false;
+        (this.ahead, this.refused) = (false, false);
         // Ordering: Acquire pairs with the Release in `Slots::fire`.
         if this.node.state.load(Ordering::Acquire) == LINKED {
             // SAFETY: INV-TIMER: we are the owner, and that is its wheel.
@@ -128,7 +132,7 @@ impl Sleep {
     }
 
     /// As `poll`, without a budget.
-    pub(super) fn has_ended(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
+    fn has_ended(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
         let (this, _) = self.parts();
         // Ordering: Acquire pairs with the Release in `Slots::fire`.
         let ended = match this.node.state.load(Ordering::Acquire) {
@@ -184,8 +188,9 @@ impl Future for Sleep {
         if !self.as_mut().has_ended(cx) {
             return Poll::Pending;
         }
-        if !self.timers.0.spend(cx.waker()) {
-            self.timers.0.force_yield(cx.waker());
+        let (this, _) = self.parts();
+        if !this.timers.0.spend(cx.waker()) && !core::mem::replace(&mut this.refused, true) {
+            this.timers.0.force_yield(cx.waker());
             return Poll::Pending;
         }
         Poll::Ready(())

@@ -106,7 +106,7 @@ impl<F: Future> Future for Timeout<F> {
         if let Poll::Ready(output) = future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        if sleep.has_ended(cx) { Poll::Ready(Err(Elapsed(()))) } else { Poll::Pending }
+        sleep.poll(cx).map(|()| Err(Elapsed(())))
     }
 }
 
