@@ -18,7 +18,7 @@ use filch::{
     yield_now,
 };
 
-use crate::{context::Handle, fork::Own, panics::lock, task::Task};
+use crate::{consume_budget, context::Handle, fork::Own, panics::lock, task::Task};
 
 /// Frames that are kept of a stack; the innermost ones.
 const FRAMES: usize = 128;
@@ -240,6 +240,7 @@ impl Handle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn dump_tasks(&self, patience: Duration) -> io::Result<Vec<TaskDump>> {
+        consume_budget().await;
         self.check().map_err(|_| ErrorKind::Unsupported)?;
         let under_way = Dump::begin().ok_or(ErrorKind::ResourceBusy)?;
         let seen = &under_way.0.seen;

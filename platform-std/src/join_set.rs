@@ -12,7 +12,7 @@ use futures_util::{
     stream::{FuturesUnordered, Stream, StreamExt},
 };
 
-use crate::{context::Handle, error::SpawnError, panics::resume};
+use crate::{budgeted, context::Handle, error::SpawnError, panics::resume};
 
 /// Tasks whose outputs are taken in the order in which the tasks end. Dropping the set aborts the
 /// tasks that are left. It is a [`Stream`] of outputs, too, which ends when the set is empty.
@@ -155,6 +155,9 @@ impl<T> JoinSet<T> {
     /// As [`join_next_with_id`](Self::join_next_with_id), in a `poll` of one's own.
     /// Example: [`JoinSet`].
     pub fn poll_join_next_with_id(&mut self, cx: &mut Context<'_>) -> Poll<Option<WithId<T>>> {
+        if self.is_empty() {
+            return budgeted(cx, |_| Poll::Ready(None));
+        }
         self.tasks.poll_next_unpin(cx)
     }
 

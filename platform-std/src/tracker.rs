@@ -14,7 +14,7 @@ use std::{
 use filch::{AbortHandle, JoinHandle, TaskOptions};
 use pin_project_lite::pin_project;
 
-use crate::{context::Handle, error::SpawnError, panics::lock};
+use crate::{budgeted, context::Handle, error::SpawnError, panics::lock};
 
 /// Tasks that are spawned from many places, and awaited at one: for a shutdown that lets connections finish. Outputs go to the
 /// [`JoinHandle`]s, or nowhere; a [`JoinSet`](crate::JoinSet) collects them.
@@ -138,7 +138,7 @@ impl TaskTracker {
     /// Dropping the future changes nothing.
     pub async fn wait(&self) {
         let wait = Wait { tracker: self, number: lock(&self.0).number() };
-        poll_fn(|cx| wait.poll(cx)).await;
+        poll_fn(|cx| budgeted(cx, |cx| wait.poll(cx))).await;
     }
 
     /// Aborts all tasks that there are, but not futures of [`track`](Self::track). Does not wait for their end.

@@ -317,7 +317,9 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some((task, state)) = self.state() else { return Poll::Ready(Err(JoinError::Taken)) };
+        let Some((task, state)) = self.state() else {
+            return coop::budgeted(cx, |_| Poll::Ready(Err(JoinError::Taken)));
+        };
         if !state.is_complete() && self.register(task, cx.waker()).is_ok() {
             #[cfg(feature = "classes")]
             lend_by(task, cx.waker());

@@ -5,7 +5,7 @@ use core::{future::Future, ops::Range};
 use filch::{JoinError, JoinHandle};
 
 use super::{Fork, ForkOptions, Scope, here, inside};
-use crate::{SpawnError, context::expect_current};
+use crate::{SpawnError, consume_budget, context::expect_current};
 
 /// [`for_each`](super::for_each) for tasks: it takes turns with the other tasks of its worker,
 /// however long the loop is.
@@ -47,6 +47,8 @@ where
     R: Fn(T, T) -> T + Sync,
 {
     let mut sum = None;
+    // A short range takes no second poll.
+    consume_budget().await;
     loop {
         let (part, left) = here(|fork| fork.map_reduce_slice(range, &map, &reduce));
         sum = match (sum, part) {
