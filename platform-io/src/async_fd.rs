@@ -153,8 +153,8 @@ impl<T: AsFd> Async<T> {
         self.source.readiness().get()
     }
 
-    /// Waits until one of these bits is set. Any number of tasks may wait; spends no budget. After an operation that would have
-    /// blocked, [`clear`](Self::clear) the event.
+    /// Waits until one of these bits is set. Any number of tasks may wait. After an operation that would have blocked,
+    /// [`clear`](Self::clear) the event.
     ///
     /// # Errors
     /// If the runtime has ended.
@@ -164,11 +164,13 @@ impl<T: AsFd> Async<T> {
     ///
     /// Example: [`Async::register_on`].
     pub async fn wait_ready(&self, interest: Ready) -> io::Result<Event> {
-        let event = self.source.readiness().ready(interest).await;
+        let mut wait = pin!(self.source.readiness().ready(interest));
+        let event = poll_fn(|cx| budgeted(cx, |cx| wait.as_mut().poll(cx))).await;
         self.source.check().map(|()| event)
     }
 
-    /// As [`wait_ready`](Self::wait_ready), for poll-style callers: one task in each direction waits at a time, the last caller.
+    /// As [`wait_ready`](Self::wait_ready), for poll-style callers, which bring a budget of their own: it spends none. One task in
+    /// each direction waits at a time, the last caller.
     ///
     /// # Errors
     /// If the runtime has ended.

@@ -71,6 +71,8 @@ pub mod driver;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 pub mod net;
+#[doc(hidden)]
+pub mod nothing;
 #[cfg(feature = "polling")]
 mod polling;
 mod shown;

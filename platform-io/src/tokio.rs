@@ -41,13 +41,13 @@ macro_rules! tokio_writes {
                 $stream.poll_send(cx, buf)
             }
 
-            fn poll_flush(self: ::core::pin::Pin<&mut Self>, _: &mut ::core::task::Context<'_>) -> ::core::task::Poll<::std::io::Result<()>> {
-                ::core::task::Poll::Ready(Ok(()))
+            fn poll_flush(self: ::core::pin::Pin<&mut Self>, cx: &mut ::core::task::Context<'_>) -> ::core::task::Poll<::std::io::Result<()>> {
+                $crate::nothing::poll_moved(cx)
             }
 
-            fn poll_shutdown(self: ::core::pin::Pin<&mut Self>, _: &mut ::core::task::Context<'_>) -> ::core::task::Poll<::std::io::Result<()>> {
+            fn poll_shutdown(self: ::core::pin::Pin<&mut Self>, cx: &mut ::core::task::Context<'_>) -> ::core::task::Poll<::std::io::Result<()>> {
                 let $this = &*self;
-                ::core::task::Poll::Ready($stream.shutdown(::std::net::Shutdown::Write))
+                $crate::nothing::poll_done(cx, || $stream.shutdown(::std::net::Shutdown::Write))
             }
 
             fn is_write_vectored(&self) -> bool {

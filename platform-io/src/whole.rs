@@ -16,6 +16,9 @@ macro_rules! read_exact {
             /// # Cancel safety
             /// Not cancel safe: if it is dropped before it is ready, it may have read some of the bytes.
             pub async fn read_exact($this: $self, mut buf: &mut [u8]) -> std::io::Result<()> {
+                if buf.is_empty() {
+                    return $crate::nothing::moved().await;
+                }
                 while !buf.is_empty() {
                     match $this.read(buf).await? {
                         0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
@@ -43,6 +46,9 @@ macro_rules! write_all {
             /// # Cancel safety
             /// Not cancel safe: if it is dropped before it is ready, it may have written some of the bytes.
             pub async fn write_all($this: $self, mut buf: &[u8]) -> std::io::Result<()> {
+                if buf.is_empty() {
+                    return $crate::nothing::moved().await;
+                }
                 while !buf.is_empty() {
                     let n = $this.write(buf).await?;
                     buf = buf.get(n..).unwrap_or_default();

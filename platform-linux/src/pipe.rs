@@ -32,7 +32,7 @@ use rustix::{
     pipe::PipeFlags,
 };
 
-use filch_io::{read_exact, write_all};
+use filch_io::{nothing, read_exact, write_all};
 
 use crate::Async;
 
@@ -266,12 +266,12 @@ impl AsyncWrite for &Sender {
         self.io.poll_write_with(cx, |fd| Ok(rustix::io::writev(fd, bufs)?))
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        nothing::poll_moved(cx)
     }
 
-    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        nothing::poll_moved(cx)
     }
 }
 
@@ -293,12 +293,12 @@ impl AsyncWrite for Sender {
         Pin::new(&mut &*self).poll_write_vectored(cx, bufs)
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        nothing::poll_moved(cx)
     }
 
-    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        nothing::poll_moved(cx)
     }
 }
 

@@ -38,12 +38,12 @@ macro_rules! streams {
                 self.poll_send(cx, buf)
             }
 
-            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(()))
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                $crate::nothing::poll_moved(cx)
             }
 
-            fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(self.shutdown(::std::net::Shutdown::Write))
+            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                $crate::nothing::poll_done(cx, || self.shutdown(::std::net::Shutdown::Write))
             }
 
             fn is_write_vectored(&self) -> bool {

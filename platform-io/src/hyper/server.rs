@@ -209,6 +209,8 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    // It may be over at once.
+    filch_std::consume_budget().await;
     let service = TowerToHyperService::new(service);
     let mut http = auto::Builder::new(Executor::new());
     http.http1().timer(Timer::new()).header_read_timeout(options.head_timeout);

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::{io, net::ToSocketAddrs as _};
 
-use filch_std::Handle;
+use filch_std::{Handle, consume_budget};
 
 use super::failures::Failure;
 
@@ -98,7 +98,10 @@ impl Addrs {
     }
 
     /// The addresses, at least one.
+    ///
+    /// It spends a unit of budget, for operations that are then ready at once.
     pub(crate) async fn resolve(self) -> io::Result<Vec<SocketAddr>> {
+        consume_budget().await;
         let addrs = match self.0 {
             Kind::Known(addrs) => addrs,
             Kind::Name(name) => look_up(name).await?,

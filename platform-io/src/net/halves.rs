@@ -17,7 +17,7 @@ use std::{
 
 use futures_io::{AsyncRead, AsyncWrite};
 
-use crate::{read_exact, write_all};
+use crate::{nothing, read_exact, write_all};
 
 /// Halves that borrow a connection.
 macro_rules! borrowed {
@@ -297,13 +297,13 @@ macro_rules! async_write {
                 $stream.poll_send_vectored(cx, bufs)
             }
 
-            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(()))
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                nothing::poll_moved(cx)
             }
 
-            fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
                 let $this = &*self;
-                Poll::Ready($stream.shutdown(Shutdown::Write))
+                nothing::poll_done(cx, || $stream.shutdown(Shutdown::Write))
             }
         }
     };

@@ -15,7 +15,7 @@ use std::{
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
 
 use super::udp::UdpSocket;
-use crate::{Async, shown::shows_file};
+use crate::{Async, nothing, shown::shows_file};
 
 /// The most bytes that the system takes with one call.
 const MOST_BYTES: usize = 65_507;
@@ -208,6 +208,7 @@ impl UdpOffload {
     /// # Cancel safety
     /// If it is dropped, the first datagrams may have been sent.
     pub async fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        filch_std::consume_budget().await;
         let segment = transmit.segment()?;
         let mut rest = transmit.payload;
         loop {
@@ -263,7 +264,7 @@ impl UdpOffload {
     /// Loses no datagram.
     pub async fn recv(&self, received: &mut [Received<'_>]) -> io::Result<usize> {
         if received.is_empty() {
-            return Ok(0);
+            return nothing::moved().await;
         }
         self.io.read_with(|socket| receive(&self.state, socket.into(), received)).await
     }
@@ -279,7 +280,7 @@ impl UdpOffload {
         received: &mut [Received<'_>],
     ) -> Poll<io::Result<usize>> {
         if received.is_empty() {
-            return Poll::Ready(Ok(0));
+            return nothing::poll_moved(cx);
         }
         self.io.poll_read_with(cx, |socket| receive(&self.state, socket.into(), received))
     }

@@ -14,6 +14,8 @@ use super::mmsg::{self, Inbound, Outbound};
 #[cfg(not(windows))]
 use super::tcp::options;
 use super::{addrs::ToSocketAddrs, failures::Failures};
+#[cfg(target_os = "linux")]
+use crate::nothing;
 use crate::{Async, shown::shows_file};
 
 /// A UDP socket. Dropping it closes it.
@@ -242,7 +244,7 @@ impl UdpSocket {
     #[cfg(target_os = "linux")]
     pub async fn send_many(&self, datagrams: &[Outbound<'_>]) -> io::Result<usize> {
         if datagrams.is_empty() {
-            return Ok(0);
+            return nothing::moved().await;
         }
         self.io.write_with(|socket| mmsg::send(socket, datagrams)).await
     }
@@ -260,7 +262,7 @@ impl UdpSocket {
     #[cfg(target_os = "linux")]
     pub async fn recv_many(&self, datagrams: &mut [Inbound<'_>]) -> io::Result<usize> {
         if datagrams.is_empty() {
-            return Ok(0);
+            return nothing::moved().await;
         }
         self.io.read_with(|socket| mmsg::receive(socket, datagrams)).await
     }

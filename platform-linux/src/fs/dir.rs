@@ -15,6 +15,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use filch_io::nothing;
 use filch_std::{Handle, budgeted};
 use futures_util::Stream;
 
@@ -169,7 +170,7 @@ impl DirEntry {
     /// Dropping it loses nothing.
     pub async fn file_type(&self) -> io::Result<FileType> {
         match self.file_type {
-            Some(file_type) => Ok(file_type),
+            Some(file_type) => poll_fn(|cx| nothing::poll_done(cx, || Ok(file_type))).await,
             None => self.with(|entry| entry.file_type()).await,
         }
     }

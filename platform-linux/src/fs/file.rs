@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use filch_std::Handle;
+use filch_std::{Handle, consume_budget};
 
 use super::{
     handle,
@@ -134,6 +134,7 @@ impl File {
     /// # Cancel safety
     /// If it is dropped, the file is closed.
     pub async fn into_std(mut self) -> io::Result<fs::File> {
+        consume_budget().await;
         core::future::poll_fn(|cx| self.poll_settle(cx)).await?;
         let file = Arc::clone(&self.file);
         drop(self);
@@ -324,7 +325,8 @@ impl File {
     /// # Errors
     /// Those of the operating system.
     pub async fn try_clone(&self) -> io::Result<Self> {
-        // This call does not block.
+        // The call itself does not block.
+        consume_budget().await;
         Ok(Self::new(self.file.try_clone()?, self.handle))
     }
 

@@ -11,7 +11,7 @@ use std::{
 #[cfg(feature = "io-uring")]
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use filch_std::{Handle, JoinHandle, TaskOptions};
+use filch_std::{Handle, JoinHandle, TaskOptions, consume_budget};
 #[cfg(feature = "io-uring")]
 use io_uring::{opcode, squeue, types::Fd};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -54,10 +54,13 @@ pub(super) async fn perform<O: Operation>(handle: Handle, operation: O) -> O::Ou
 }
 
 /// Runs a closure on a thread of the blocking pool. If this is dropped before the closure has begun, the closure never runs.
+///
+/// It spends a unit of budget, since it fails at once after the end of the runtime.
 pub(super) async fn on_thread<T: Send + 'static>(
     handle: Handle,
     f: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
+    consume_budget().await;
     let spawned = handle.spawn_blocking_with(TaskOptions::new(), f);
     let mut call = Call(spawned.map_err(|refused| io::Error::other(refused.kind))?);
     (&mut call.0).await.map_err(io::Error::other)

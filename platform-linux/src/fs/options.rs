@@ -2,6 +2,7 @@
 
 use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
 
+use filch_std::consume_budget;
 use rustix::{fs::OFlags, io::Errno};
 
 use super::{
@@ -117,6 +118,8 @@ impl OpenOptions {
     /// # Cancel safety
     /// If it is dropped, the file may be created or emptied, or not; it is closed in any case.
     pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
+        // Options and paths may be wrong.
+        consume_budget().await;
         let (handle, open) = (handle()?, self.operation(path.as_ref())?);
         Ok(File::new(perform(handle, open).await?, handle))
     }

@@ -12,6 +12,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use filch_io::nothing;
 use filch_std::{Handle, TaskOptions, budgeted};
 use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 
@@ -157,8 +158,11 @@ impl AsyncRead for File {
                     Poll::Ready(Ok(n))
                 });
             }
-            if buf.is_empty() || matches!(done, Done::Read) {
+            if matches!(done, Done::Read) {
                 return Poll::Ready(Ok(0));
+            }
+            if buf.is_empty() {
+                return nothing::poll_moved(cx);
             }
             let mut buffer = stream.take_buffer();
             buffer.resize(buf.len().min(PIECE), 0);
@@ -179,7 +183,7 @@ impl AsyncWrite for File {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_settle(cx))?;
         if buf.is_empty() {
-            return Poll::Ready(Ok(0));
+            return nothing::poll_moved(cx);
         }
         let (stream, file, handle) = self.parts();
         let n = ready!(budgeted(cx, |_| {
@@ -210,6 +214,9 @@ impl AsyncWrite for File {
 
     /// Waits until the operating system has what was written: for the disk, see [`sync_all`](File::sync_all).
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.stream.work().is_none() {
+            return nothing::poll_moved(cx);
+        }
         self.stream.poll_work(cx).map_ok(drop)
     }
 

@@ -6,7 +6,7 @@ use std::{
     net::Shutdown,
 };
 
-use filch_io::{tokio::fill, tokio_reads, tokio_writes};
+use filch_io::{nothing, tokio::fill, tokio_reads, tokio_writes};
 use tokio::io::ReadBuf;
 
 use super::{Receiver, Sender};
@@ -24,7 +24,7 @@ tokio_writes! {
 impl Receiver {
     fn poll_fill_buf(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if buf.remaining() == 0 {
-            return Poll::Ready(Ok(()));
+            return nothing::poll_moved(cx);
         }
         let room = self.room(buf.remaining());
         // SAFETY: the system writes to the buffer, and says how much.

@@ -7,7 +7,7 @@ use std::{
     process::{self, ExitStatus, Output, Stdio},
 };
 
-use filch_std::Handle;
+use filch_std::{Handle, consume_budget};
 
 use super::{child::Child, orphans};
 use crate::Linux;
@@ -171,6 +171,8 @@ impl Command {
     /// Dropping it drops the child, which lives on unless [`kill_on_drop`](Self::kill_on_drop) was
     /// set.
     pub async fn status(&mut self) -> io::Result<ExitStatus> {
+        // It may fail at once.
+        consume_budget().await;
         self.spawn()?.wait().await
     }
 
@@ -194,6 +196,7 @@ impl Command {
         if !self.set[2] {
             self.stderr(Stdio::piped());
         }
+        consume_budget().await;
         self.spawn()?.wait_with_output().await
     }
 }

@@ -6,7 +6,7 @@ use std::{
     process::ExitStatus,
 };
 
-use filch_std::{Handle, JoinHandle};
+use filch_std::{Handle, JoinHandle, consume_budget};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
 
 use super::orphans::Orphan;
@@ -47,6 +47,7 @@ impl Exit {
                     return pidfd.read_with(ended).await;
                 }
                 Self::Thread(handle, waiting) => {
+                    consume_budget().await;
                     if let Some(status) = child.try_wait()? {
                         return Ok(status);
                     }

@@ -110,6 +110,11 @@ impl Writer {
         })
     }
 
+    /// Whether something is being written.
+    pub(super) fn is_busy(&self) -> bool {
+        self.work.is_some()
+    }
+
     /// Waits until nothing is being written.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(work) = &mut self.work else { return Poll::Ready(Ok(())) };

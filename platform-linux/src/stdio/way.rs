@@ -9,6 +9,7 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
+use filch_io::nothing;
 use filch_std::Handle;
 use rustix::{
     fs::{FileType, Mode, OFlags},
@@ -43,7 +44,7 @@ impl Input {
         buf: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         match &mut self.0 {
-            _ if buf.is_empty() => Poll::Ready(Ok(0)),
+            _ if buf.is_empty() => nothing::poll_moved(cx),
             Way::Reopened(io) => io.poll_read_with(cx, |fd| Ok(rustix::io::read(fd, &mut *buf)?)),
             Way::Socket(io) => io.poll_read_with(cx, |fd| {
                 Ok(rustix::net::recv(fd, &mut *buf, RecvFlags::DONTWAIT)?.0)
@@ -73,8 +74,8 @@ impl Output {
 
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.0 {
-            Way::Pool(writer) => writer.poll_flush(cx),
-            _ => Poll::Ready(Ok(())),
+            Way::Pool(writer) if writer.is_busy() => writer.poll_flush(cx),
+            _ => nothing::poll_moved(cx),
         }
     }
 }

@@ -3,6 +3,7 @@
 use core::{fmt, net::SocketAddr, time::Duration};
 use std::io;
 
+use filch_std::consume_budget;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketType, ipproto};
 use socket2::{SockRef, Socket};
@@ -255,6 +256,8 @@ impl TcpSocket {
     /// # Cancel safety
     /// Dropping it closes the socket.
     pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
+        // The system may refuse at once.
+        consume_budget().await;
         self.start(addr)?.connected().await
     }
 

@@ -20,6 +20,7 @@ use crate::{
         halves::tcp::{self as halves, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf},
         transfer::{receive, receive_vectored, room, send, send_vectored},
     },
+    nothing,
     shown::shows_file,
 };
 
@@ -151,7 +152,7 @@ impl TcpStream {
         let len = buf.len();
         if len == 0 {
             // The system would wait for a byte, and leave it.
-            return Ok(0);
+            return nothing::moved().await;
         }
         self.io.read_stream_with(len, |socket| receive(socket, buf, RecvFlags::empty())).await
     }
@@ -167,7 +168,7 @@ impl TcpStream {
     pub async fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let len = room(bufs);
         if len == 0 {
-            return Ok(0);
+            return nothing::moved().await;
         }
         self.io.read_stream_with(len, |socket| receive_vectored(socket, bufs)).await
     }
@@ -182,7 +183,7 @@ impl TcpStream {
     /// Loses no byte.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         if buf.is_empty() {
-            return Ok(0);
+            return nothing::moved().await;
         }
         self.io.read_with(|socket| receive(socket, buf, RecvFlags::PEEK)).await
     }
@@ -219,7 +220,7 @@ impl TcpStream {
     ) -> Poll<io::Result<usize>> {
         let len = buf.len();
         if len == 0 {
-            return Poll::Ready(Ok(0));
+            return nothing::poll_moved(cx);
         }
         let receive = |socket: &net::TcpStream| receive(socket, buf, RecvFlags::empty());
         self.io.poll_read_stream_with(cx, len, receive)
@@ -232,7 +233,7 @@ impl TcpStream {
     ) -> Poll<io::Result<usize>> {
         let len = room(bufs);
         if len == 0 {
-            return Poll::Ready(Ok(0));
+            return nothing::poll_moved(cx);
         }
         self.io.poll_read_stream_with(cx, len, |socket| receive_vectored(socket, bufs))
     }

@@ -6,7 +6,7 @@ use std::io;
 use tokio::io::ReadBuf;
 
 use super::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf, stream::TcpStream};
-use crate::{net::transfer::receive_buf, tokio_reads, tokio_writes};
+use crate::{net::transfer::receive_buf, nothing, tokio_reads, tokio_writes};
 
 tokio_reads! {
     TcpStream, stream => stream;
@@ -26,7 +26,7 @@ impl TcpStream {
     fn poll_fill_buf(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let len = buf.remaining();
         if len == 0 {
-            return Poll::Ready(Ok(()));
+            return nothing::poll_moved(cx);
         }
         self.io.poll_read_stream_with(cx, len, |socket| receive_buf(socket, buf)).map_ok(drop)
     }

@@ -12,6 +12,7 @@ use std::{
     path::Path,
 };
 
+use filch_std::consume_budget;
 use rustix::{
     io::Errno,
     net::{RecvFlags, SocketType},
@@ -180,7 +181,8 @@ impl UnixDatagram {
     /// # Cancel safety
     /// As [`send`](Self::send).
     pub async fn send_to(&self, payload: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        self.send_to_addr(payload, &SocketAddr::from_pathname(path)?).await
+        consume_budget().await;
+        self.send_on(payload, &SocketAddr::from_pathname(path)?).await
     }
 
     /// As [`send_to`](Self::send_to), also to abstract names.
@@ -192,12 +194,15 @@ impl UnixDatagram {
     /// # Cancel safety
     /// If it is dropped before it is ready, it has sent nothing.
     pub async fn send_to_addr(&self, payload: &[u8], addr: &SocketAddr) -> io::Result<usize> {
+        consume_budget().await;
+        self.send_on(payload, addr).await
+    }
+
+    /// After a unit of budget: once it has sent there must be no wait at which the future could be dropped.
+    async fn send_on(&self, payload: &[u8], addr: &SocketAddr) -> io::Result<usize> {
         let to = addr::for_system(addr)?;
         let mut rest = Duration::from_millis(1);
         loop {
-            // Before the attempt: after it there must be no wait at which the future could be
-            // dropped.
-            filch_std::consume_budget().await;
             match rustix::net::sendto(&self.io, payload, NO_SIGNAL, &to) {
                 // Epoll does not help: it reports only this socket's own buffer, and every failed
                 // attempt is an edge of it.

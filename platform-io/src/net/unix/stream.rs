@@ -12,6 +12,7 @@ use std::{
     path::Path,
 };
 
+use filch_std::consume_budget;
 use rustix::{
     io::Errno,
     net::{RecvFlags, SocketType},
@@ -83,7 +84,8 @@ impl UnixStream {
     /// # Cancel safety
     /// Dropping it closes the socket.
     pub async fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
-        Self::connect_addr(&SocketAddr::from_pathname(path)?).await
+        consume_budget().await;
+        Self::connect_to(&SocketAddr::from_pathname(path)?).await
     }
 
     /// As [`connect`](Self::connect), also to abstract names.
@@ -97,6 +99,12 @@ impl UnixStream {
     /// # Cancel safety
     /// Dropping it closes the socket.
     pub async fn connect_addr(addr: &SocketAddr) -> io::Result<Self> {
+        consume_budget().await;
+        Self::connect_to(addr).await
+    }
+
+    /// After a unit of budget: it may be ready at once.
+    async fn connect_to(addr: &SocketAddr) -> io::Result<Self> {
         let socket = addr::socket(SocketType::STREAM)?;
         let to = addr::for_system(addr)?;
         let mut rest = Duration::from_millis(1);
