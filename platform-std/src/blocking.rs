@@ -1,8 +1,4 @@
-//! The blocking pool: a runtime's threads for closures that block.
-//!
-//! A closure goes to an idle thread, or to a new one, up to a limit; beyond the limit it waits in a
-//! queue. A thread that has been idle for a while ends. If no thread can be started at all, the
-//! worker runs the closure itself: slow, but never a hang.
+//! The blocking pool: closures that block, as tasks that end on a runtime's threads for them.
 
 use core::{
     future::Future,
@@ -10,12 +6,10 @@ use core::{
     pin::Pin,
     sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Poll, Waker},
-    time::Duration,
 };
 use std::{
-    collections::VecDeque,
     panic::{catch_unwind, resume_unwind},
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     thread,
 };
 
@@ -24,18 +18,10 @@ use filch::{Class, JoinHandle, TaskOptions};
 use crate::{
     clock::Hold,
     context::Handle,
-    entry::Within,
     error::SpawnError,
     panics::{lock, quietly},
-    thread_config::{Dress, ThreadRole},
+    pool::{Job, Threads},
 };
-
-/// How long a thread waits for work before it ends, unless the builder says another time.
-pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// The longest such time: a year. Some systems cannot wait for ever by a time.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);
-/// The largest number of threads, unless the builder sets another.
-pub(crate) const LIMIT: usize = 512;
 
 /// A snapshot of a runtime's blocking pool; see [`Handle::blocking_metrics`].
 ///
@@ -43,7 +29,7 @@ pub(crate) const LIMIT: usize = 512;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingMetrics {
-    /// All threads, the idle ones included.
+    /// All threads, the idle ones included, and those that wait for pipes and devices.
     pub threads: usize,
     /// Threads without work. A thread ends after ten idle seconds, or [`Builder::blocking_keep_alive`](crate::Builder::blocking_keep_alive).
     pub idle: usize,
@@ -51,172 +37,6 @@ pub struct BlockingMetrics {
     pub queued: usize,
     /// Closures that were called and have returned or panicked, since the runtime began.
     pub done: usize,
-}
-
-/// A runtime's pool, from the build of the runtime to its end.
-pub(crate) struct Pool {
-    state: Mutex<State>,
-    news: Condvar,
-    /// A thread has ended.
-    ended: Condvar,
-    /// Closures that have run.
-    done: AtomicUsize,
-    limit: usize,
-    keep_alive: Duration,
-    /// How its threads are made; without the hook for long polls.
-    dress: Dress,
-}
-
-#[derive(Default)]
-struct State {
-    queue: Queue,
-    threads: usize,
-    idle: usize,
-    closed: bool,
-    /// The number of threads that were ever started. It gives each its name.
-    started: usize,
-}
-
-/// One in so many jobs is of the last class that waits: the others must not starve it.
-const SHARE: u32 = 16;
-
-/// The jobs that wait, the first class first but for the share of the others.
-#[derive(Default)]
-struct Queue {
-    jobs: [VecDeque<Arc<dyn Job>>; 3],
-    taken: u32,
-}
-
-impl Queue {
-    fn push(&mut self, class: Class, job: Arc<dyn Job>) {
-        self.jobs[class as usize].push_back(job);
-    }
-
-    fn pop(&mut self) -> Option<Arc<dyn Job>> {
-        self.taken = self.taken.wrapping_add(1);
-        let mut jobs = self.jobs.iter_mut();
-        if self.taken % SHARE == 0 {
-            jobs.rev().find_map(VecDeque::pop_front)
-        } else {
-            jobs.find_map(VecDeque::pop_front)
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.jobs.iter().map(VecDeque::len).sum()
-    }
-}
-
-trait Job: Send + Sync {
-    /// Runs the closure and counts it, unless it has been taken back. Never unwinds.
-    fn run(&self, done: &AtomicUsize);
-}
-
-impl Pool {
-    pub(crate) fn new(limit: usize, keep_alive: Duration, dress: Dress) -> Arc<Self> {
-        let (limit, keep_alive) = (limit.max(1), keep_alive.min(LONGEST));
-        let (news, ended) = (Condvar::new(), Condvar::new());
-        let (state, done) = (Mutex::default(), AtomicUsize::new(0));
-        Arc::new(Self { state, news, ended, done, limit, keep_alive, dress })
-    }
-
-    pub(crate) fn metrics(&self) -> BlockingMetrics {
-        let state = lock(&self.state);
-        BlockingMetrics {
-            threads: state.threads,
-            idle: state.idle,
-            queued: state.queue.len(),
-            // Ordering: Relaxed; a count. The stage's lock shows it to the task that has seen its output.
-            done: self.done.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Has a thread run the job. Returns the jobs that the caller must run itself: there is no
-    /// thread, and none can be started.
-    fn submit(self: &Arc<Self>, handle: Handle, class: Class, job: Arc<dyn Job>) -> Queue {
-        let mut state = lock(&self.state);
-        if state.closed {
-            let mut mine = Queue::default();
-            mine.push(class, job);
-            return mine;
-        }
-        state.queue.push(class, job);
-        if state.idle >= state.queue.len() || state.threads >= self.limit {
-            drop(state);
-            self.news.notify_one();
-            return Queue::default();
-        }
-        state.threads += 1;
-        state.started += 1;
-        let role = ThreadRole::Blocking(state.started - 1);
-        drop(state);
-        if self.start(handle, role).is_ok() {
-            return Queue::default();
-        }
-        let mut state = lock(&self.state);
-        state.threads -= 1;
-        self.ended.notify_all();
-        // Queued jobs may have relied on this thread.
-        if state.threads == 0 { core::mem::take(&mut state.queue) } else { Queue::default() }
-    }
-
-    fn start(self: &Arc<Self>, handle: Handle, role: ThreadRole) -> std::io::Result<()> {
-        let builder = self.dress.builder(role)?;
-        let pool = Arc::clone(self);
-        let body = move || {
-            pool.dress.bind(role);
-            pool.dress.hooks.around(|| pool.work(handle));
-        };
-        builder.spawn(body).map(drop)
-    }
-
-    /// The loop of a thread of the pool.
-    fn work(&self, handle: Handle) {
-        let _within = Within::new(handle);
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(job) = state.queue.pop() {
-                drop(state);
-                job.run(&self.done);
-                quietly(|| drop(job));
-                state = lock(&self.state);
-                continue;
-            }
-            if state.closed {
-                break;
-            }
-            state.idle += 1;
-            let (woken, slept) = self
-                .news
-                .wait_timeout(state, self.keep_alive)
-                .unwrap_or_else(PoisonError::into_inner);
-            state = woken;
-            state.idle -= 1;
-            if slept.timed_out() && state.queue.len() == 0 {
-                break;
-            }
-        }
-        state.threads -= 1;
-        self.ended.notify_all();
-    }
-
-    /// The runtime has ended: drops the closures that wait. Those that run go on to their end; then
-    /// the threads end.
-    pub(crate) fn close(&self) {
-        let mut state = lock(&self.state);
-        state.closed = true;
-        let waiting = core::mem::take(&mut state.queue);
-        drop(state);
-        self.news.notify_all();
-        drop(waiting);
-    }
-
-    /// After `close`: waits for the closures that run, `patience` at most. How many still run.
-    pub(crate) fn wait(&self, patience: Duration) -> usize {
-        let (state, patience) = (lock(&self.state), patience.min(LONGEST));
-        let waited = self.ended.wait_timeout_while(state, patience, |state| state.threads > 0);
-        waited.unwrap_or_else(PoisonError::into_inner).0.threads
-    }
 }
 
 impl Handle {
@@ -242,7 +62,7 @@ impl Handle {
         if let Err(kind) = self.check() {
             panic!("{kind}");
         }
-        let task = self.unblock(&TaskOptions::new(), f);
+        let task = self.unblock(Threads::Pool, &TaskOptions::new(), f);
         self.spawn_carrier(task).unwrap_or_else(|error| self.cancelled(error))
     }
 
@@ -262,8 +82,8 @@ impl Handle {
         self.spawn_here(task)
     }
 
-    /// Runs the closure on a thread of the pool.
-    fn unblock<F, T>(&self, options: &TaskOptions, f: F) -> Unblock<F, T>
+    /// Runs the closure on one of these threads.
+    fn unblock<F, T>(&self, threads: Threads, options: &TaskOptions, f: F) -> Unblock<F, T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -275,7 +95,8 @@ impl Handle {
             #[cfg(feature = "tracing")]
             span: Mutex::new(crate::tracing::blocking::<F>(options)),
         });
-        Unblock { handle: *self, job, class: Class::Background, _hold: Hold::new(*self) }
+        let (class, _hold) = (Class::Background, Hold::new(*self));
+        Unblock { handle: *self, threads, job, class, _hold }
     }
 
     /// As [`spawn_blocking`](Self::spawn_blocking), as the options say. Closures that wait for a
@@ -303,10 +124,29 @@ impl Handle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        self.spawn_on(Threads::Pool, options, f)
+    }
+
+    /// As [`spawn_blocking_with`](Self::spawn_blocking_with), on these threads.
+    ///
+    /// # Errors
+    /// As there.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn spawn_on<F, T>(
+        &self,
+        threads: Threads,
+        options: TaskOptions,
+        f: F,
+    ) -> Result<JoinHandle<T>, SpawnError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         if let Err(kind) = self.check() {
             return Err(SpawnError { kind, future: f });
         }
-        let task = self.unblock(&options, f);
+        let task = self.unblock(threads, &options, f);
         #[cfg(feature = "tracing")]
         let spawner = self.0.spawner.plain();
         #[cfg(not(feature = "tracing"))]
@@ -324,7 +164,7 @@ impl Handle {
         if self.check().is_err() {
             return BlockingMetrics::default();
         }
-        self.0.core.pool().metrics()
+        self.0.core.pools().metrics()
     }
 }
 
@@ -332,6 +172,7 @@ impl Handle {
 /// runs.
 struct Unblock<F, T> {
     handle: Handle,
+    threads: Threads,
     job: Arc<Closure<F, T>>,
     /// Of the queue that the closure was put into.
     class: Class,
@@ -435,12 +276,11 @@ where
         drop(stage);
         if submit {
             this.class = class;
-            let pool = this.handle.0.core.pool();
+            let pools = this.handle.0.core.pools();
+            let pool = pools.of(this.threads);
             let job = Arc::clone(&this.job) as Arc<dyn Job>;
-            let mut mine = pool.submit(this.handle, class, job);
-            // Runs them on this worker, since no thread could be started. Each wakes its task.
-            while let Some(job) = mine.pop() {
-                job.run(&pool.done);
+            if let Err(job) = pool.submit(this.handle, class, job) {
+                pool.run(job);
             }
         }
         #[cfg(feature = "task-dump")]

@@ -10,10 +10,10 @@ use filch::{SpawnInfo, TaskId};
 #[cfg(feature = "task-hooks")]
 use crate::task_hooks::TaskHooks;
 use crate::{
-    blocking::{KEEP_ALIVE, LIMIT},
     error::BuildError,
     hosted::OnWake,
     long_poll::{Hook, LongPoll},
+    pool::{KEEP_ALIVE, LIMIT},
     thread_config::{Affinity, Namer, ThreadRole},
     thread_hooks::ThreadHooks,
     unhandled::UnhandledPanic,
@@ -227,7 +227,8 @@ impl Builder {
     }
 
     /// The largest number of threads in the blocking pool (default: 512; at least one): see
-    /// [`Handle::spawn_blocking`](crate::Handle::spawn_blocking).
+    /// [`Handle::spawn_blocking`](crate::Handle::spawn_blocking). As many more may wait for pipes, devices and child processes, where a
+    /// crate over this one has threads wait for them.
     /// Example: [`Builder`].
     pub fn blocking_threads(mut self, most: usize) -> Self {
         self.blocking = most;

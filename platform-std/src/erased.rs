@@ -1,7 +1,6 @@
 //! A runtime without its host's type.
 
 use core::any::Any;
-use std::sync::Arc;
 #[cfg(feature = "metrics")]
 use std::sync::Mutex;
 
@@ -11,7 +10,7 @@ use filch::{Fork, ForkOptions, TaskInfo, Totals, WorkerId, atomic::AtomicU32};
 
 #[cfg(feature = "class-metrics")]
 use crate::class_metrics::ClassMetrics;
-use crate::{blocking::Pool, metrics::Metrics, resize::ResizeError, thread_config::Dress};
+use crate::{metrics::Metrics, pool::Pools, resize::ResizeError, thread_config::Dress};
 #[cfg(feature = "task-metrics")]
 use {crate::task::Activity, filch::TaskId};
 
@@ -41,7 +40,7 @@ pub(crate) trait Core: Sync {
     fn wake_tasks(&self);
     #[cfg(feature = "recorder")]
     fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool;
-    fn pool(&self) -> Arc<Pool>;
+    fn pools(&self) -> Pools;
     #[cfg(feature = "metrics")]
     fn publishers(&self) -> &Mutex<Option<Vec<filch::AbortHandle>>>;
     fn host(&'static self) -> &'static (dyn Any + Send + Sync);

@@ -22,7 +22,6 @@ use filch::{
 use crate::recording::Recording;
 use crate::{
     bare, block_on,
-    blocking::{KEEP_ALIVE, Pool},
     clock::{Busy, Hold},
     context::{self, Handle},
     entry, fork, hooks,
@@ -30,6 +29,7 @@ use crate::{
     long_poll::LongPoll,
     panics::{self, lock, quietly},
     parallel,
+    pool::Pools,
     resize::Resizes,
     seat::{Seat, worker_of},
     sinks::Sinks,
@@ -50,8 +50,8 @@ pub(crate) struct Hosted<H> {
     pub(crate) handle: OnceLock<Handle>,
     /// The process that has its threads.
     process: u32,
-    /// The runtime's pool; after its end, that of the last runtime.
-    pool: Mutex<Arc<Pool>>,
+    /// The runtime's pools; none that take a closure before its beginning and after its end.
+    pools: Mutex<Pools>,
     seats: Box<[Seat]>,
     /// How many workers there are.
     workers: AtomicUsize,
@@ -77,7 +77,7 @@ impl<H: Host> Hosted<H> {
             dress: Mutex::default(),
             handle: OnceLock::new(),
             process: fork::generation(),
-            pool: Mutex::new(Pool::new(1, KEEP_ALIVE, Dress::default())),
+            pools: Mutex::new(Pools::none()),
             seats: (0..slots).map(|_| Seat::new()).collect(),
             workers: AtomicUsize::new(0),
             threads: Mutex::new(Vec::new()),
@@ -116,22 +116,20 @@ impl<H: Host> Hosted<H> {
         quietly(|| drop(before));
     }
 
-    pub(crate) fn pool(&self) -> Arc<Pool> {
-        Arc::clone(&lock(&self.pool))
+    pub(crate) fn pools(&self) -> Pools {
+        lock(&self.pools).clone()
     }
 
-    pub(crate) fn new_pool(&self, pool: Arc<Pool>) {
-        let before = core::mem::replace(&mut *lock(&self.pool), pool);
+    pub(crate) fn set_pools(&self, pools: Pools) {
+        let before = core::mem::replace(&mut *lock(&self.pools), pools);
         // As in `dress`.
         quietly(|| drop(before));
     }
 
-    /// The runtime has ended: what comes is refused, and what the hooks hold is given back as the last thread ends.
-    pub(crate) fn close_pool(&self) {
-        let none = Pool::new(1, KEEP_ALIVE, Dress::default());
-        none.close();
-        self.pool().close();
-        self.new_pool(none);
+    /// The runtime has ended: what comes is refused, what was accepted is done, and what the hooks hold is given back as the last thread ends.
+    pub(crate) fn close_pools(&self, handle: Handle) {
+        self.pools().close(handle);
+        self.set_pools(Pools::none());
     }
 
     pub(crate) fn dressed(&self) -> Dress {

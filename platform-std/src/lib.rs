@@ -66,6 +66,7 @@ mod orx;
 mod panics;
 pub mod parallel;
 mod pausable;
+mod pool;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
 #[cfg(feature = "metrics")]
@@ -100,8 +101,6 @@ pub use filch::{
 #[cfg(feature = "macros")]
 pub use filch_macros::{std_main as main, std_test as test};
 
-#[doc(hidden)]
-pub use crate::entry::Entry;
 #[cfg(unix)]
 pub use crate::host::Pollable;
 #[cfg(feature = "recorder")]
@@ -134,3 +133,5 @@ pub use crate::{
 };
 #[cfg(feature = "class-metrics")]
 pub use crate::{class_metrics::ClassMetrics, histogram::Histogram};
+#[doc(hidden)]
+pub use crate::{entry::Entry, pool::Threads};

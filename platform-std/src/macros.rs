@@ -1,9 +1,8 @@
 //! What the code of the attributes `main` and `test` calls.
 
 use core::{future::Future, time::Duration};
-use std::sync::Arc;
 
-use crate::{Builder, Handle, Host, LocalRuntime, Runtime, blocking::Pool, fork};
+use crate::{Builder, Handle, Host, LocalRuntime, Runtime, fork, pool::Pools};
 
 /// How long the end of a `main` waits for closures of `spawn_blocking` that have begun, unless its option `shutdown` says another time:
 /// longer than a file takes, shorter than what stops programs waits before it kills them (Docker: ten seconds).
@@ -60,7 +59,7 @@ pub async fn paused<F: Future>(future: F) -> F::Output {
 
 /// Waits as it is dropped, after the runtime, for closures of `spawn_blocking` that have begun.
 struct End {
-    pool: Arc<Pool>,
+    pools: Pools,
     patience: Duration,
     /// A forked child has no threads of the pool.
     process: u32,
@@ -68,7 +67,7 @@ struct End {
 
 impl End {
     fn of(handle: &Handle, patience: Duration) -> Self {
-        Self { pool: handle.0.core.pool(), patience, process: fork::generation() }
+        Self { pools: handle.0.core.pools(), patience, process: fork::generation() }
     }
 }
 
@@ -77,7 +76,7 @@ impl Drop for End {
         if self.patience.is_zero() || self.process != fork::generation() {
             return;
         }
-        let left = self.pool.wait(self.patience);
+        let left = self.pools.wait(self.patience);
         if left > 0 {
             eprintln!(
                 "filch: {left} closure(s) of `spawn_blocking` still run {:?} after the end of `main`: the end of the process cuts them",

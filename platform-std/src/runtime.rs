@@ -281,7 +281,7 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         // Workers contain the panics of tasks; any other panic is a bug that has been printed.
         drop(thread.join());
     }
-    executor.platform().close_pool();
+    executor.platform().close_pools(*handle);
     // SAFETY: every worker has left.
     unsafe { executor.platform().host.close() };
     executor.platform().dress(Dress::default());

@@ -3,7 +3,7 @@
 use core::any::Any;
 #[cfg(feature = "metrics")]
 use std::sync::Mutex;
-use std::{sync::Arc, thread};
+use std::thread;
 
 #[cfg(feature = "class-metrics")]
 use filch::Class;
@@ -19,11 +19,11 @@ use crate::class_metrics::{ClassMetrics, Times};
 #[cfg(feature = "task-metrics")]
 use crate::task::Activity;
 use crate::{
-    blocking::Pool,
     erased::Core,
     host::Host,
     metrics::{Begin, Metrics},
     panics::lock,
+    pool::Pools,
     resize::ResizeError,
     runtime::Shared,
     thread_config::Dress,
@@ -72,7 +72,7 @@ impl<H: Host> Core for Shared<H> {
         let platform = self.executor.platform();
         let counters = self.executor.metrics();
         let mut metrics = lock(&self.begin).since(&counters, platform.host.io_metrics());
-        metrics.blocking = platform.pool().metrics();
+        metrics.blocking = platform.pools().metrics();
         #[cfg(feature = "class-metrics")]
         if let Some(times) = self.times() {
             let mut queued = [0; 3];
@@ -126,8 +126,8 @@ impl<H: Host> Core for Shared<H> {
         true
     }
 
-    fn pool(&self) -> Arc<Pool> {
-        self.executor.platform().pool()
+    fn pools(&self) -> Pools {
+        self.executor.platform().pools()
     }
 
     #[cfg(feature = "metrics")]

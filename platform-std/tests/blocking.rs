@@ -8,11 +8,11 @@ use core::{
 };
 use std::{sync::Arc, thread};
 
-use common::{Flag, message, until, watchdog};
+use common::{Drops, Flag, message, until, watchdog};
 #[cfg(target_os = "linux")]
 use filch_test_support::alone;
 
-use filch_std::{Handle, JoinError, Runtime};
+use filch_std::{Handle, JoinError, Runtime, TaskOptions, Threads};
 
 #[test]
 fn no_more_threads_than_the_limit() {
@@ -143,6 +143,66 @@ fn a_runtime_ends_while_a_closure_runs_and_its_threads_leave() {
     until(|| over.load(SeqCst));
 }
 
+/// The pool's only thread is at work for another, and stays so.
+#[test]
+fn the_end_of_the_runtime_waits_for_what_was_accepted() {
+    let _watchdog = watchdog();
+    for threads in [Threads::Pool, Threads::Waiting] {
+        let rt = Runtime::builder().workers(1).blocking_threads(1).build().unwrap();
+        let handle = *rt.handle();
+        let (go, begun) = (Flag::new(), Flag::new());
+        let (gate, begins) = (go.clone(), begun.clone());
+        let busy = move || {
+            begins.set();
+            gate.block();
+        };
+        let busy = handle.spawn_on(threads, TaskOptions::new(), busy).unwrap();
+        begun.block();
+        let done = Arc::new(AtomicUsize::new(0));
+        for _ in 0..10 {
+            let done = Arc::clone(&done);
+            handle.accept(threads, move || _ = done.fetch_add(1, SeqCst)).unwrap();
+        }
+        handle.accept(threads, || std::panic::resume_unwind(Box::new("on purpose"))).unwrap();
+        let dropped = Drops::new();
+        let tally = dropped.tally();
+        let never = handle.spawn_on(threads, TaskOptions::new(), move || drop(tally)).unwrap();
+        assert_eq!(done.load(SeqCst), 0);
+        drop(rt);
+        assert_eq!((done.load(SeqCst), dropped.count()), (10, 1));
+        assert!(handle.accept(threads, || unreachable!("the runtime has ended")).is_err());
+        go.set();
+        drop((busy, never));
+    }
+}
+
+#[test]
+fn what_waits_for_other_processes_keeps_no_thread_from_closures() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(1).blocking_threads(2).build().unwrap();
+    let go = Flag::new();
+    let waits: Vec<_> = (0..5)
+        .map(|i| {
+            let gate = go.clone();
+            let wait = move || {
+                gate.block();
+                i
+            };
+            rt.handle().spawn_on(Threads::Waiting, TaskOptions::new(), wait).unwrap()
+        })
+        .collect();
+    until(|| rt.handle().blocking_metrics().queued == 3);
+    for i in 0..5 {
+        assert_eq!(rt.block_on(rt.handle().spawn_blocking(move || i)).unwrap(), i);
+    }
+    let metrics = rt.handle().blocking_metrics();
+    assert!((3..=4).contains(&metrics.threads) && metrics.queued == 3, "{metrics:?}");
+    go.set();
+    let sum: usize = waits.into_iter().map(|task| rt.block_on(task).unwrap()).sum();
+    assert_eq!(sum, 10);
+    assert_eq!(rt.handle().blocking_metrics().done, 10);
+}
+
 /// No thread can be started: in a process of its own, which has used up its limit of threads.
 #[cfg(target_os = "linux")]
 #[test]
@@ -174,6 +234,10 @@ fn use_up_all_threads() {
         .collect();
     let sum: i32 = all.into_iter().map(|task| rt.block_on(task).unwrap()).sum();
     assert_eq!(sum, 4_950);
+    let accepted = Arc::new(AtomicBool::new(false));
+    let done = Arc::clone(&accepted);
+    rt.handle().accept(Threads::Pool, move || done.store(true, SeqCst)).unwrap();
+    assert!(accepted.load(SeqCst));
     let metrics = rt.handle().blocking_metrics();
-    assert_eq!((metrics.threads, metrics.queued, metrics.done), (0, 0, 100));
+    assert_eq!((metrics.threads, metrics.queued, metrics.done), (0, 0, 101));
 }

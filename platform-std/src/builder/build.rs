@@ -7,13 +7,13 @@ use filch::{Scheduler, WorkerId, WorkerSlot};
 
 use super::{Builder, WakeFn, default_workers};
 use crate::{
-    blocking::Pool,
     error::BuildError,
     fork,
     host::Host,
     hosted::Hosted,
     local::LocalRuntime,
     pausable::Pausable,
+    pool::Pools,
     runtime::{Runtime, Shared},
     stable::{self, Kind},
     thread_config::{self, Dress, Places},
@@ -192,7 +192,7 @@ impl Builder {
             hooks: self.hooks,
         };
         let of_pool = Dress { on_long_poll: None, ..dress.clone() };
-        platform.new_pool(Pool::new(self.blocking, self.keep_alive, of_pool));
+        platform.set_pools(Pools::new(self.blocking, self.keep_alive, of_pool));
         platform.dress(dress);
         platform.resizes.allow(false);
         #[cfg(feature = "metrics")]
