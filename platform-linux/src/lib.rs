@@ -49,6 +49,7 @@ pub mod signal;
 pub mod stdio;
 #[cfg(feature = "tokio-beside")]
 pub mod tokio;
+mod write_behind;
 
 pub use filch::io::{Direction, Event, Ready};
 #[cfg(feature = "hyper")]

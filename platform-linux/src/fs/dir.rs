@@ -16,7 +16,7 @@ use std::{
 };
 
 use filch_io::nothing;
-use filch_std::{Handle, budgeted};
+use filch_std::{Handle, Threads, budgeted};
 use futures_util::Stream;
 
 use super::{handle, operation::on_thread};
@@ -50,7 +50,8 @@ const BATCH: usize = 64;
 /// ```
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let (handle, path) = (handle()?, path.as_ref().to_owned());
-    let batch = on_thread(handle, move || fs::read_dir(path).map(Batch::read)).await??;
+    let batch =
+        on_thread(handle, Threads::Pool, move || fs::read_dir(path).map(Batch::read)).await??;
     Ok(ReadDir { handle, batch, work: Mutex::new(None) })
 }
 
@@ -104,7 +105,9 @@ impl Stream for ReadDir {
         let work = this.work.get_mut().unwrap_or_else(PoisonError::into_inner);
         if this.batch.entries.is_empty() {
             if let Some(rest) = this.batch.rest.take() {
-                *work = Some(Box::pin(on_thread(this.handle, move || Batch::read(rest))));
+                *work = Some(Box::pin(on_thread(this.handle, Threads::Pool, move || {
+                    Batch::read(rest)
+                })));
             }
         }
         if let Some(reading) = work {
@@ -192,6 +195,6 @@ impl DirEntry {
         f: fn(&fs::DirEntry) -> io::Result<T>,
     ) -> io::Result<T> {
         let entry = Arc::clone(&self.entry);
-        on_thread(handle()?, move || f(&entry)).await?
+        on_thread(handle()?, Threads::Pool, move || f(&entry)).await?
     }
 }

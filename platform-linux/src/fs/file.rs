@@ -1,6 +1,6 @@
 //! A file that is open.
 
-use core::fmt;
+use core::{fmt, future::Future};
 use std::{
     fs::{self, Metadata, Permissions},
     io::{self, ErrorKind},
@@ -9,25 +9,27 @@ use std::{
     sync::Arc,
 };
 
-use filch_std::{Handle, consume_budget};
+use filch_std::{Handle, Threads, consume_budget};
 
 use super::{
     handle,
-    operation::{Moved, Read, Sync, Write, on_thread, perform},
+    operation::{Moved, Operation, Read, Sync, Write, in_ring, on_thread, threads_for},
     options::OpenOptions,
     stream::Stream,
 };
+use crate::write_behind::WriteBehind;
 
 /// A file that is open.
 ///
 /// - [`read_at`](Self::read_at) and [`write_at`](Self::write_at) have an offset each. Any number of them may be under way.
 ///   The buffer travels with the operation, so that dropping it is sound; it comes back with the result, also of an error.
 /// - As [`AsyncRead`](futures_io::AsyncRead), [`AsyncWrite`](futures_io::AsyncWrite) and [`AsyncSeek`](futures_io::AsyncSeek) it
-///   reads and writes at its position, in pieces of 64 KiB at most. A piece that is being written may fail after the write has
-///   said that it is done: flush at the end, which tells.
+///   reads and writes at its position, in pieces of 64 KiB at most. A write is done when its bytes have been copied, and a thread of
+///   the blocking pool writes them: an error comes with the next such call, so flush at the end. Every other operation of this file
+///   comes after what was written before it. The end of the runtime waits for what was written, five seconds at most.
 ///
 /// It may be used from any thread and under any executor, while the runtime in which it was made lives. Dropping it closes the
-/// file in the calling thread, after the operations that are under way; a piece that is being written is written first.
+/// file, after the operations that are under way; what was written is written first.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("filch-doc-file-{}", std::process::id()));
@@ -77,12 +79,16 @@ use super::{
 pub struct File {
     file: Arc<fs::File>,
     handle: Handle,
+    threads: Threads,
+    /// What comes after a write waits for it.
+    behind: WriteBehind,
     pub(super) stream: Stream,
 }
 
 impl File {
     pub(super) fn new(file: fs::File, handle: Handle) -> Self {
-        Self { file: Arc::new(file), handle, stream: Stream::default() }
+        let (threads, behind) = (threads_for(&file), WriteBehind::default());
+        Self { file: Arc::new(file), handle, threads, behind, stream: Stream::default() }
     }
 
     /// Opens a file for reading.
@@ -186,7 +192,29 @@ impl File {
     /// Reads once into `buf[from..]`, from there in the file.
     pub(super) async fn fill(&self, buf: Vec<u8>, from: usize) -> Moved {
         let (file, at) = (Arc::clone(&self.file), Some(from as u64));
-        perform(self.handle, Read { file, buf, from, at, whole: false }).await
+        self.perform(Read { file, buf, from, at, whole: false }).await
+    }
+
+    /// Makes the call, wherever this runtime makes such calls, after what has been written.
+    fn perform<O: Operation>(
+        &self,
+        operation: O,
+    ) -> impl Future<Output = O::Output> + Send + use<O> {
+        let (handle, threads, behind) = (self.handle, self.threads, self.behind.clone());
+        async move {
+            let operation = match behind.is_idle() {
+                true => match in_ring(handle, operation).await {
+                    Ok(output) => return output,
+                    Err(operation) => operation,
+                },
+                false => operation,
+            };
+            let call = move || {
+                behind.settle();
+                operation.block()
+            };
+            on_thread(handle, threads, call).await.unwrap_or_else(O::fail)
+        }
     }
 
     async fn read(&self, mut buf: Vec<u8>, offset: u64, whole: bool) -> Moved {
@@ -195,7 +223,7 @@ impl File {
             let at = Some(offset.saturating_add(from as u64));
             let result;
             let read = Read { file: Arc::clone(&self.file), buf, from, at, whole };
-            (result, buf) = perform(self.handle, read).await;
+            (result, buf) = self.perform(read).await;
             let n = match result {
                 Ok(n) => n,
                 Err(error) => return (Err(error), buf),
@@ -243,10 +271,10 @@ impl File {
     async fn write(&self, mut buf: Vec<u8>, offset: u64, whole: bool) -> Moved {
         let (mut from, len) = (0, buf.len());
         loop {
-            let at = Some(offset.saturating_add(from as u64));
+            let at = offset.saturating_add(from as u64);
             let result;
             let write = Write { file: Arc::clone(&self.file), buf, from, at, whole };
-            (result, buf) = perform(self.handle, write).await;
+            (result, buf) = self.perform(write).await;
             let n = match result {
                 Ok(n) => n,
                 Err(error) => return (Err(error), buf),
@@ -267,7 +295,7 @@ impl File {
     /// # Cancel safety
     /// Dropping it loses nothing but the result.
     pub async fn sync_all(&self) -> io::Result<()> {
-        perform(self.handle, Sync { file: Arc::clone(&self.file), data: false }).await
+        self.perform(Sync { file: Arc::clone(&self.file), data: false }).await
     }
 
     /// As [`sync_all`](Self::sync_all), without what is not needed to read the data again, such as the times of the file.
@@ -279,7 +307,7 @@ impl File {
     /// # Cancel safety
     /// Dropping it loses nothing but the result.
     pub async fn sync_data(&self) -> io::Result<()> {
-        perform(self.handle, Sync { file: Arc::clone(&self.file), data: true }).await
+        self.perform(Sync { file: Arc::clone(&self.file), data: true }).await
     }
 
     /// Cuts the file off, or adds zeros.
@@ -319,28 +347,50 @@ impl File {
     }
 
     /// Another descriptor of the same open file: both have one position. What this one has read and not returned yet, the other one
-    /// does not see.
+    /// does not see. From then on each comes after its own writes alone: flush one before you use the other.
     /// Example: [`File`].
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// Those of the operating system; if the runtime has ended.
     pub async fn try_clone(&self) -> io::Result<Self> {
-        // The call itself does not block.
-        consume_budget().await;
-        Ok(Self::new(self.file.try_clone()?, self.handle))
+        Ok(Self::new(self.with(fs::File::try_clone).await?, self.handle))
     }
 
-    pub(super) async fn with<T: Send + 'static>(
+    /// Calls a closure with the file on a thread, after what has been written.
+    pub(super) fn with<T: Send + 'static, F>(
         &self,
-        f: impl FnOnce(&fs::File) -> io::Result<T> + Send + 'static,
-    ) -> io::Result<T> {
-        let file = Arc::clone(&self.file);
-        on_thread(self.handle, move || f(&file)).await?
+        f: F,
+    ) -> impl Future<Output = io::Result<T>> + Send + use<T, F>
+    where
+        F: FnOnce(&fs::File) -> io::Result<T> + Send + 'static,
+    {
+        let (file, behind) = (Arc::clone(&self.file), self.behind.clone());
+        let call = move || {
+            behind.settle();
+            f(&file)
+        };
+        let called = on_thread(self.handle, self.threads, call);
+        async { called.await? }
     }
 
-    /// What the adapter in `stream` needs.
-    pub(super) fn parts(&mut self) -> (&mut Stream, &Arc<fs::File>, Handle) {
-        (&mut self.stream, &self.file, self.handle)
+    /// Begins to write a piece of these bytes; returns its length. Called while nothing is being written.
+    pub(super) fn accept(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.behind.accept(self.handle, self.threads, &self.file, bytes)
+    }
+
+    pub(super) fn behind(&self) -> &WriteBehind {
+        &self.behind
+    }
+
+    /// Begins to read at most so many bytes at the position.
+    pub(super) fn read_on(
+        &self,
+        mut buf: Vec<u8>,
+        most: usize,
+    ) -> impl Future<Output = Moved> + Send + use<> {
+        buf.resize(most, 0);
+        let file = Arc::clone(&self.file);
+        self.perform(Read { file, buf, from: 0, at: None, whole: false })
     }
 }
 

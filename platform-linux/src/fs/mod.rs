@@ -55,16 +55,22 @@
 //! | is | a thread of the blocking pool for each call | the kernel's io_uring |
 //! | needs | nothing | the feature `io-uring`, and Linux 5.11 that allows it |
 //! | [`read`], [`File::read_at`] and other reads, [`File::open`] for reading | some microseconds for the way to a thread and back | one system call, if the data are in the page cache |
-//! | writes, [`File::sync_all`] | as reads | the kernel may use a thread of its own |
-//! | anything else | as reads | on the pool |
+//! | [`File::write_at`], [`File::sync_all`] | as reads | the kernel may use a thread of its own |
+//! | writes at the position of a [`File`], anything else | as reads | on the pool |
 //!
 //! [`read`] leaves files from 256 KiB on to the pool. If the kernel refuses io_uring (an older one, a sandbox, a setting of the
-//! system), or more than 512 operations are under way in one ring, the pool does the work, and nothing else is different. After a shortage of descriptors or memory
+//! system), or more than 512 operations are under way in one ring, the pool does the work, and nothing else is different, but for one thing: in a ring an open of a pipe does not wait for
+//! its other end. After a shortage of descriptors or memory
 //! the ring is tried again, later and later: after 16 operations of its thread at first, after 4,096 at most.
+//!
+//! Pipes, terminals and other devices wait for other processes, perhaps for ever. Calls for them have threads of their own, beside the
+//! blocking pool and as many at most ([`Builder::blocking_threads`](crate::Builder::blocking_threads)), so that they keep none from other
+//! files. For many of them use [`pipe`](crate::pipe) or [`Async`](crate::Async), which take no thread.
 //!
 //! All functions belong to the runtime that the calling thread is in, and fail outside of one. If the runtime ends, operations on the
 //! pool that have not begun fail, those that have begun go on to their end; operations in a ring are cancelled, and the end waits for
-//! the kernel to be done with their memory, for two seconds at most (then the memory is leaked).
+//! the kernel to be done with their memory, for two seconds at most (then the memory is leaked). What was written at the position of a [`File`] is
+//! written first: for that the end waits five seconds at most.
 
 mod dir;
 mod file;
@@ -144,7 +150,7 @@ pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let handle = handle()?;
     if !has_ring(handle) {
         let path = path.as_ref().to_owned();
-        return operation::on_thread(handle, move || std::fs::read(path)).await?;
+        return operation::opening(handle, [path.clone()], move || std::fs::read(path)).await?;
     }
     let file = File::open(path).await?;
     let size = file.size_hint();

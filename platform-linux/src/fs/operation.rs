@@ -3,18 +3,19 @@
 use std::{
     ffi::CString,
     fs,
-    io::{self, ErrorKind, Read as _, Write as _},
-    os::unix::fs::FileExt,
+    io::{self, ErrorKind, Read as _},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::PathBuf,
     sync::Arc,
 };
 
 #[cfg(feature = "io-uring")]
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use filch_std::{Handle, JoinHandle, TaskOptions, consume_budget};
+use filch_std::{Handle, JoinHandle, TaskOptions, Threads, consume_budget};
 #[cfg(feature = "io-uring")]
 use io_uring::{opcode, squeue, types::Fd};
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 
 /// From so many bytes on, the kernel copies in a thread of its own: a copy of that length takes as long as to hand it over, some
 /// tens of microseconds, and longer ones would hold the worker up.
@@ -43,27 +44,63 @@ pub(super) unsafe trait Operation: Send + 'static {
     fn finish(self, result: io::Result<u32>) -> Self::Output;
 }
 
-/// Makes the call, wherever this runtime makes such calls.
-pub(super) async fn perform<O: Operation>(handle: Handle, operation: O) -> O::Output {
+/// Makes the call in the kernel's ring, if the runtime has one.
+///
+/// # Errors
+/// The operation, where a thread has to make the call.
+pub(super) async fn in_ring<O: Operation>(handle: Handle, operation: O) -> Result<O::Output, O> {
     #[cfg(feature = "io-uring")]
-    let operation = match super::ring::perform(handle, operation).await {
-        Ok(output) => return output,
-        Err(operation) => operation,
-    };
-    on_thread(handle, move || operation.block()).await.unwrap_or_else(O::fail)
+    return super::ring::perform(handle, operation).await;
+    #[cfg(not(feature = "io-uring"))]
+    {
+        let _ = handle;
+        Err(operation)
+    }
 }
 
-/// Runs a closure on a thread of the blocking pool. If this is dropped before the closure has begun, the closure never runs.
+/// Runs a closure on one of these threads. If this is dropped before the closure has begun, the closure never runs.
 ///
 /// It spends a unit of budget, since it fails at once after the end of the runtime.
 pub(super) async fn on_thread<T: Send + 'static>(
     handle: Handle,
+    threads: Threads,
     f: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
     consume_budget().await;
-    let spawned = handle.spawn_blocking_with(TaskOptions::new(), f);
+    let spawned = handle.spawn_on(threads, TaskOptions::new(), f);
     let mut call = Call(spawned.map_err(|refused| io::Error::other(refused.kind))?);
     (&mut call.0).await.map_err(io::Error::other)
+}
+
+/// Runs a closure that opens these files. An open of a pipe waits for another process, as reads of devices do: that is for other threads.
+pub(super) async fn opening<T: Send + 'static, const N: usize>(
+    handle: Handle,
+    paths: [PathBuf; N],
+    f: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    let or_wait = move || {
+        let waits = |path: &PathBuf| {
+            fs::metadata(path).is_ok_and(|metadata| waits(FileType::from_raw_mode(metadata.mode())))
+        };
+        if paths.iter().any(waits) { Err(f) } else { Ok(f()) }
+    };
+    match on_thread(handle, Threads::Pool, or_wait).await? {
+        Ok(output) => Ok(output),
+        Err(f) => on_thread(handle, Threads::Waiting, f).await,
+    }
+}
+
+/// Whether calls for such a file may wait for other processes: a pipe, a terminal, another device or a socket.
+fn waits(kind: FileType) -> bool {
+    matches!(kind, FileType::Fifo | FileType::CharacterDevice | FileType::Socket)
+}
+
+/// The threads for calls that use this file.
+pub(super) fn threads_for(file: &fs::File) -> Threads {
+    match rustix::fs::fstat(file) {
+        Ok(stat) if waits(FileType::from_raw_mode(stat.st_mode)) => Threads::Waiting,
+        _ => Threads::Pool,
+    }
 }
 
 struct Call<T>(JoinHandle<T>);
@@ -93,7 +130,7 @@ pub(super) struct Write {
     pub(super) file: Arc<fs::File>,
     pub(super) buf: Vec<u8>,
     pub(super) from: usize,
-    pub(super) at: Option<u64>,
+    pub(super) at: u64,
     pub(super) whole: bool,
 }
 
@@ -153,9 +190,8 @@ unsafe impl Operation for Write {
 
     fn block(self) -> Moved {
         let buf = &self.buf[self.from..];
-        let result = steps(buf.len(), self.whole, |done| match self.at {
-            Some(at) => self.file.write_at(&buf[done..], at.saturating_add(done as u64)),
-            None => (&*self.file).write(&buf[done..]),
+        let result = steps(buf.len(), self.whole, |done| {
+            self.file.write_at(&buf[done..], self.at.saturating_add(done as u64))
         });
         (result, self.buf)
     }
@@ -168,7 +204,7 @@ unsafe impl Operation for Write {
     fn entry(&mut self) -> Option<squeue::Entry> {
         let buf = &self.buf[self.from..];
         let write = opcode::Write::new(Fd(self.file.as_raw_fd()), buf.as_ptr(), count(buf.len()));
-        Some(flagged(write.offset(offset(self.at)?).build(), buf.len()))
+        Some(flagged(write.offset(offset(Some(self.at))?).build(), buf.len()))
     }
 
     #[cfg(feature = "io-uring")]

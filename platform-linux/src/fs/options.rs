@@ -8,7 +8,7 @@ use rustix::{fs::OFlags, io::Errno};
 use super::{
     file::File,
     handle,
-    operation::{Open, perform},
+    operation::{Open, Operation as _, in_ring, opening},
 };
 
 /// How a file is opened: [`std::fs::OpenOptions`], by the same names and with the same meaning.
@@ -120,8 +120,12 @@ impl OpenOptions {
     pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
         // Options and paths may be wrong.
         consume_budget().await;
-        let (handle, open) = (handle()?, self.operation(path.as_ref())?);
-        Ok(File::new(perform(handle, open).await?, handle))
+        let (handle, path) = (handle()?, path.as_ref());
+        let opened = match in_ring(handle, self.operation(path)?).await {
+            Ok(opened) => opened,
+            Err(open) => opening(handle, [path.to_owned()], move || open.block()).await?,
+        };
+        Ok(File::new(opened?, handle))
     }
 
     pub(super) fn operation(&self, path: &Path) -> io::Result<Open> {

@@ -6,7 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{handle, operation::on_thread};
+use filch_std::Threads;
+
+use super::{
+    handle,
+    operation::{on_thread, opening},
+};
 
 /// One function for each of the standard library's that takes a path.
 macro_rules! of_one_path {
@@ -24,7 +29,7 @@ macro_rules! of_one_path {
             #[doc = $dropped]
             pub async fn $name(path: impl AsRef<Path>) -> io::Result<$out> {
                 let path = path.as_ref().to_owned();
-                on_thread(handle()?, move || fs::$name(path)).await?
+                on_thread(handle()?, Threads::Pool, move || fs::$name(path)).await?
             }
         )*
     };
@@ -66,7 +71,7 @@ macro_rules! of_two_paths {
             #[doc = $dropped]
             pub async fn $name(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<$out> {
                 let (from, to) = (from.as_ref().to_owned(), to.as_ref().to_owned());
-                on_thread(handle()?, move || $std(from, to)).await?
+                on_thread(handle()?, Threads::Pool, move || $std(from, to)).await?
             }
         )*
     };
@@ -75,8 +80,6 @@ macro_rules! of_two_paths {
 of_two_paths! {
     /// Gives a file another name, and replaces the file that has it
     rename = fs::rename as "std::fs::rename", -> (), "If it is dropped, it may happen or not.";
-    /// Copies a file and its permissions; returns the number of bytes
-    copy = fs::copy as "std::fs::copy", -> u64, "If it is dropped, it goes on to its end, or does not begin.";
     /// Gives a file one more name
     hard_link = fs::hard_link as "std::fs::hard_link", -> (), "If it is dropped, it may happen or not.";
     /// Creates a symbolic link, the second path, that leads to the first
@@ -94,7 +97,7 @@ of_two_paths! {
 /// If it is dropped, it may happen or not.
 pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -> io::Result<()> {
     let path = path.as_ref().to_owned();
-    on_thread(handle()?, move || fs::set_permissions(path, permissions)).await?
+    on_thread(handle()?, Threads::Pool, move || fs::set_permissions(path, permissions)).await?
 }
 
 /// Whether there is such a file; a symbolic link is followed: [`Path::try_exists`], on a thread.
@@ -108,7 +111,7 @@ pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -
 /// Dropping it loses nothing.
 pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
     let path = path.as_ref().to_owned();
-    on_thread(handle()?, move || path.try_exists()).await?
+    on_thread(handle()?, Threads::Pool, move || path.try_exists()).await?
 }
 
 /// Writes a file, which is created, or emptied first: [`std::fs::write`], on a thread. The bytes travel with the call: a `Vec` or
@@ -126,5 +129,19 @@ pub async fn write(
     contents: impl AsRef<[u8]> + Send + 'static,
 ) -> io::Result<()> {
     let path = path.as_ref().to_owned();
-    on_thread(handle()?, move || fs::write(path, contents)).await?
+    opening(handle()?, [path.clone()], move || fs::write(path, contents)).await?
+}
+
+/// Copies a file and its permissions; returns the number of bytes: [`std::fs::copy`], on a thread.
+///
+/// Example: [the module](super).
+///
+/// # Errors
+/// Those of the operating system; outside of a runtime of this crate, or if it has ended.
+///
+/// # Cancel safety
+/// If it is dropped, it goes on to its end, or does not begin.
+pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
+    let (from, to) = (from.as_ref().to_owned(), to.as_ref().to_owned());
+    opening(handle()?, [from.clone(), to.clone()], move || fs::copy(from, to)).await?
 }

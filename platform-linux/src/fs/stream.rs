@@ -7,24 +7,18 @@ use core::{
     task::{Context, Poll, ready},
 };
 use std::{
-    fs,
-    io::{self, ErrorKind, Seek as _, SeekFrom},
-    sync::{Arc, Mutex, PoisonError},
+    io::{self, Seek as _, SeekFrom},
+    sync::{Mutex, PoisonError},
 };
 
 use filch_io::nothing;
-use filch_std::{Handle, TaskOptions, budgeted};
+use filch_std::budgeted;
 use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 
-use super::{
-    file::File,
-    operation::{Moved, Read, Write, on_thread, perform},
-};
+use super::{file::File, operation::Moved};
+use crate::write_behind::PIECE;
 
-/// The most bytes of one operation.
-const PIECE: usize = 65_536;
-
-/// What is under way at the position of a file: one operation at a time.
+/// What is under way at the position of a file: one operation at a time. A write is under way in the file's `WriteBehind`.
 ///
 /// INV-UNREAD: the file's position is after `buffer`, whose bytes from `given` on have not been returned.
 #[derive(Default)]
@@ -39,14 +33,12 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum Work {
     Read(Boxed<Moved>),
-    Write(Boxed<Moved>),
     Seek(SeekFrom, Boxed<io::Result<u64>>),
 }
 
 /// What has come to its end.
 enum Done {
     Read,
-    Write,
     Seek(SeekFrom, u64),
     Nothing,
 }
@@ -56,7 +48,12 @@ impl Stream {
         self.work.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the operation that is under way.
+    /// How many bytes were read and not returned.
+    fn unread(&self) -> usize {
+        self.buffer.len() - self.given
+    }
+
+    /// Waits for the read or the seek that is under way.
     fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Done>> {
         let Some(work) = self.work() else { return Poll::Ready(Ok(Done::Nothing)) };
         let (done, moved) = match work {
@@ -64,11 +61,6 @@ impl Stream {
                 let (result, mut buffer) = ready!(read.as_mut().poll(cx));
                 buffer.truncate(*result.as_ref().unwrap_or(&0));
                 (result.map(|_| Done::Read), Some(buffer))
-            }
-            Work::Write(write) => {
-                let (result, mut buffer) = ready!(write.as_mut().poll(cx));
-                buffer.clear();
-                (result.map(|_| Done::Write), Some(buffer))
             }
             Work::Seek(to, seek) => {
                 let to = *to;
@@ -81,41 +73,20 @@ impl Stream {
         }
         Poll::Ready(done)
     }
-
-    fn take_buffer(&mut self) -> Vec<u8> {
-        self.given = 0;
-        mem::take(&mut self.buffer)
-    }
-}
-
-/// Writes all of it.
-async fn write_all(
-    file: Arc<fs::File>,
-    handle: Handle,
-    mut buf: Vec<u8>,
-) -> (io::Result<usize>, Vec<u8>) {
-    let (mut from, len) = (0, buf.len());
-    while from < len {
-        let result;
-        let write = Write { file: Arc::clone(&file), buf, from, at: None, whole: true };
-        (result, buf) = perform(handle, write).await;
-        match result {
-            Ok(0) => return (Err(ErrorKind::WriteZero.into()), buf),
-            Ok(n) => from += n,
-            Err(error) => return (Err(error), buf),
-        }
-    }
-    (Ok(len), buf)
 }
 
 impl File {
+    /// Waits for what is under way.
+    fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Done>> {
+        ready!(self.behind().poll_settled(cx))?;
+        self.stream.poll_work(cx)
+    }
+
     /// Waits for what is under way, and moves the position back over what was read and not returned.
     pub(super) fn poll_settle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            ready!(self.stream.poll_work(cx))?;
-            let (stream, ..) = self.parts();
-            let unread = stream.buffer.len() - stream.given;
-            if unread == 0 {
+            ready!(self.poll_work(cx))?;
+            if self.stream.unread() == 0 {
                 return Poll::Ready(Ok(()));
             }
             self.begin_seek(SeekFrom::Current(0));
@@ -124,17 +95,15 @@ impl File {
 
     /// Begins to move to the position, as it is for the caller.
     fn begin_seek(&mut self, to: SeekFrom) {
-        let (stream, file, handle) = self.parts();
-        let unread = (stream.buffer.len() - stream.given) as i64;
+        let unread = self.stream.unread() as i64;
         let moved = match to {
             SeekFrom::Current(by) => SeekFrom::Current(by.saturating_sub(unread)),
             to => to,
         };
-        let file = Arc::clone(file);
-        stream.buffer.clear();
-        stream.given = 0;
-        let seek = async move { on_thread(handle, move || (&*file).seek(moved)).await? };
-        *stream.work() = Some(Work::Seek(to, Box::pin(seek)));
+        let seek = Box::pin(self.with(move |mut file| file.seek(moved)));
+        self.stream.buffer.clear();
+        self.stream.given = 0;
+        *self.stream.work() = Some(Work::Seek(to, seek));
     }
 }
 
@@ -147,8 +116,8 @@ impl AsyncRead for File {
         buf: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         loop {
-            let done = ready!(self.stream.poll_work(cx))?;
-            let (stream, file, handle) = self.parts();
+            let done = ready!(self.poll_work(cx))?;
+            let stream = &mut self.stream;
             let rest = &stream.buffer[stream.given..];
             if !rest.is_empty() {
                 let n = rest.len().min(buf.len());
@@ -164,17 +133,17 @@ impl AsyncRead for File {
             if buf.is_empty() {
                 return nothing::poll_moved(cx);
             }
-            let mut buffer = stream.take_buffer();
-            buffer.resize(buf.len().min(PIECE), 0);
-            let file = Arc::clone(file);
-            let read = Read { file, buf: buffer, from: 0, at: None, whole: false };
-            *stream.work() = Some(Work::Read(Box::pin(perform(handle, read))));
+            stream.given = 0;
+            let buffer = mem::take(&mut stream.buffer);
+            let read = Box::pin(self.read_on(buffer, buf.len().min(PIECE)));
+            *self.stream.work() = Some(Work::Read(read));
         }
     }
 }
 
 /// A write copies its bytes and begins; it is over when the next call is. A write that is dropped before it is ready has written
-/// nothing; after that, the bytes are written whatever is dropped, unless the runtime ends. Closing flushes.
+/// nothing; after that, the bytes are written whatever is dropped: the end of the runtime waits for them, five seconds at most. Closing
+/// flushes.
 impl AsyncWrite for File {
     fn poll_write(
         mut self: Pin<&mut Self>,
@@ -185,39 +154,15 @@ impl AsyncWrite for File {
         if buf.is_empty() {
             return nothing::poll_moved(cx);
         }
-        let (stream, file, handle) = self.parts();
-        let n = ready!(budgeted(cx, |_| {
-            let piece = &buf[..buf.len().min(PIECE)];
-            let mut buffer = stream.take_buffer();
-            buffer.clear();
-            buffer.extend_from_slice(piece);
-            let write = write_all(Arc::clone(file), handle, buffer);
-            *stream.work() = Some(Work::Write(Box::pin(write)));
-            Poll::Ready(piece.len())
-        }));
-        // It begins now. An error is that of the next call: these bytes have been taken.
-        if let Some(Work::Write(write)) = stream.work() {
-            if let Poll::Ready((result, mut buffer)) = write.as_mut().poll(cx) {
-                buffer.clear();
-                *stream.work() = None;
-                match result {
-                    Ok(_) => stream.buffer = buffer,
-                    Err(error) => {
-                        let failed = async { (Err(error), buffer) };
-                        *stream.work() = Some(Work::Write(Box::pin(failed)));
-                    }
-                }
-            }
-        }
-        Poll::Ready(Ok(n))
+        nothing::poll_done(cx, || self.accept(buf))
     }
 
     /// Waits until the operating system has what was written: for the disk, see [`sync_all`](File::sync_all).
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.stream.work().is_none() {
+        if self.stream.work().is_none() && !self.behind().has_news() {
             return nothing::poll_moved(cx);
         }
-        self.stream.poll_work(cx).map_ok(drop)
+        self.poll_work(cx).map_ok(drop)
     }
 
     fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -234,22 +179,9 @@ impl AsyncSeek for File {
         pos: SeekFrom,
     ) -> Poll<io::Result<u64>> {
         loop {
-            match ready!(self.stream.poll_work(cx))? {
+            match ready!(self.poll_work(cx))? {
                 Done::Seek(to, at) if to == pos => return Poll::Ready(Ok(at)),
                 _ => self.begin_seek(pos),
-            }
-        }
-    }
-}
-
-/// A piece that is being written is written, by a task.
-impl Drop for File {
-    fn drop(&mut self) {
-        let (stream, _, handle) = self.parts();
-        if let Some(Work::Write(write)) = stream.work().take() {
-            // If the runtime has ended, there is nothing left that could write it.
-            if let Ok(task) = handle.spawn_with(TaskOptions::new(), write) {
-                task.detach();
             }
         }
     }

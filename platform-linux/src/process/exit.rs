@@ -6,7 +6,7 @@ use std::{
     process::ExitStatus,
 };
 
-use filch_std::{Handle, JoinHandle, consume_budget};
+use filch_std::{Handle, JoinHandle, TaskOptions, Threads, consume_budget};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
 
 use super::orphans::Orphan;
@@ -16,7 +16,7 @@ use crate::Async;
 pub(super) enum Exit {
     /// Readable when the child has ended.
     Pidfd(Async<OwnedFd>),
-    /// A thread of the blocking pool waits, from the first call of `wait` on.
+    /// A thread waits, from the first call of `wait` on.
     Thread(Handle, Option<JoinHandle<()>>),
 }
 
@@ -52,11 +52,16 @@ impl Exit {
                         return Ok(status);
                     }
                     let id = child.id().ok_or(ErrorKind::NotFound)?;
-                    let thread = waiting
-                        .get_or_insert_with(|| handle.spawn_blocking(move || wait_blocking(id)));
-                    let result = thread.await;
-                    *waiting = None;
-                    result.map_err(io::Error::other)?;
+                    if waiting.is_none() {
+                        let wait = move || wait_blocking(id);
+                        let begun = handle.spawn_on(Threads::Waiting, TaskOptions::new(), wait);
+                        *waiting = Some(begun.map_err(|refused| io::Error::other(refused.kind))?);
+                    }
+                    if let Some(thread) = waiting {
+                        let result = thread.await;
+                        *waiting = None;
+                        result.map_err(io::Error::other)?;
+                    }
                 }
             }
         }

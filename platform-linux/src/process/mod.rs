@@ -12,8 +12,7 @@
 //!
 //! A child's end is an event of its pidfd, which epoll watches: no signal is needed. A program may
 //! handle `SIGCHLD` in any way, except to ignore it: the system then discards exit statuses. On
-//! systems without pidfds (before Linux 5.3) a thread of the blocking pool waits for each child
-//! that is waited for.
+//! systems without pidfds (before Linux 5.3) a thread waits for each child that is waited for.
 //!
 //! Children start with the default action for `SIGPIPE` and for all signals that this process
 //! handles. As in the standard library they inherit the signals that the spawning thread blocks;

@@ -36,7 +36,7 @@
 //! |---|---|
 //! | a pipe, a FIFO or a terminal | wait in the reactor, on the same file opened anew (by way of `/proc/self/fd`), which is non-blocking for this process alone |
 //! | a socket | wait in the reactor, with `MSG_DONTWAIT` in each call |
-//! | anything else (regular files, `/dev/null`), or cannot be opened anew (a terminal of another user, no `/proc`) | block a thread of the blocking pool |
+//! | anything else (regular files, `/dev/null`), or cannot be opened anew (a terminal of another user, no `/proc`) | block a thread, of those that the runtime has beside its blocking pool |
 //!
 //! Nothing is read ahead, and no write is delayed except where a thread writes ([`Stdout::flush`]).
 //! Use one object for each file: several readers of one file get parts of the input each. `print!`
@@ -177,8 +177,9 @@ macro_rules! output {
                 self.flush().await
             }
 
-            /// Waits until everything is written. Needed before the end of the program, for output
-            /// that a thread writes (to a regular file). For other files it does nothing.
+            /// Waits until everything is written, which shows an error. For output that a thread
+            /// writes (to a regular file); for other files it does nothing. The end of the runtime
+            /// waits for such output too, five seconds at most.
             ///
             /// Example: [the module](self).
             ///

@@ -74,7 +74,7 @@ impl Output {
 
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.0 {
-            Way::Pool(writer) if writer.is_busy() => writer.poll_flush(cx),
+            Way::Pool(writer) => writer.poll_flush(cx),
             _ => nothing::poll_moved(cx),
         }
     }
