@@ -841,3 +841,143 @@ fn random_sleeps_are_never_early() {
     let late = log.lock().unwrap();
     assert!(late.len() >= live, "{} of {live} ended", late.len());
 }
+
+/// Nothing, a nanosecond, and the ends of what a `Duration` and the clock can hold.
+const EXTREMES: [Duration; 8] = [
+    Duration::ZERO,
+    Duration::from_nanos(1),
+    Duration::from_secs(1),
+    Duration::from_nanos(u64::MAX - 1),
+    Duration::from_nanos(u64::MAX),
+    Duration::from_secs(u64::MAX),
+    Duration::MAX.saturating_sub(Duration::from_nanos(1)),
+    Duration::MAX,
+];
+
+/// Points in time from the begin of the clock to its end.
+fn times(now: Instant) -> [Instant; 7] {
+    let mid = Instant::from_nanos(u64::MAX / 2);
+    let (last, end) = (Instant::from_nanos(u64::MAX - 1), Instant::MAX);
+    [Instant::ZERO, Instant::from_nanos(1), now, now + Duration::from_nanos(1), mid, last, end]
+}
+
+/// By numbers with room for all.
+fn sum(t: Instant, d: Duration) -> Instant {
+    let nanos = u128::from(t.as_nanos()).saturating_add(d.as_nanos());
+    Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[test]
+fn instants_saturate() {
+    for t in times(at(ms(7))) {
+        for d in EXTREMES {
+            assert_eq!(t + d, sum(t, d));
+            let nanos = u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+            assert_eq!(t.after_nanos(nanos), sum(t, d));
+        }
+        for other in times(at(ms(7))) {
+            let apart = t.as_nanos().saturating_sub(other.as_nanos());
+            assert_eq!(t.nanos_since(other), apart);
+            assert_eq!(t - other, Duration::from_nanos(apart));
+        }
+    }
+}
+
+/// Each function of time, with each duration, at each time of the clock: none panics, none fires early, and what is due fires.
+#[test]
+fn timers_bear_all_durations_at_all_times() {
+    for tick in [Duration::ZERO, Duration::from_nanos(1), ms(1), Duration::MAX] {
+        for now in times(at(ms(7))) {
+            for d in EXTREMES {
+                let sim = Sim::with(1, quiet().timer_tick(tick));
+                let timers = sim.timers();
+                if now > timers.now() {
+                    sim.set_clock(now);
+                }
+                let now = timers.now();
+                let wakes = Arc::default();
+                let fires = |deadline: Instant| deadline <= now;
+                let mut sleep = pin!(timers.sleep(d));
+                let mut timeout = pin!(timers.timeout(d, pending::<()>()));
+                let mut of_executor = pin!(sim.executor.sleep(d));
+                assert_eq!(sleep.deadline(), sum(now, d));
+                for round in 0..3 {
+                    let ends = [
+                        poll_with(sleep.as_mut(), &wakes).is_ready(),
+                        poll_with(timeout.as_mut(), &wakes).is_ready(),
+                        poll_with(of_executor.as_mut(), &wakes).is_ready(),
+                    ];
+                    // The first poll of such a sleep gives way, but not at the end of time.
+                    let expected = fires(now + d) && (round > 0 || now == Instant::MAX);
+                    let case = format!("{d:?} at {now:?}, tick {tick:?}, round {round}");
+                    assert_eq!(ends, [expected; 3], "{case}");
+                    sim.run(0);
+                }
+                for other in times(now) {
+                    let mut until = pin!(timers.sleep_until(other));
+                    let mut timed = pin!(timers.timeout_at(other, pending::<()>()));
+                    assert_eq!(poll_with(until.as_mut(), &wakes).is_ready(), fires(other));
+                    assert_eq!(poll_with(timed.as_mut(), &wakes).is_ready(), fires(other));
+                    until.as_mut().reset(sum(now, d));
+                    timed.as_mut().reset(sum(now, d));
+                    assert_eq!(until.deadline(), now + d);
+                    sim.run(0);
+                    assert_eq!(poll_with(until, &wakes).is_ready(), fires(now + d));
+                    assert_eq!(poll_with(timed, &wakes).is_ready(), fires(now + d));
+                }
+            }
+        }
+    }
+}
+
+/// A tick that is taken late, with each policy: it is the one that was due, and the next one is no earlier.
+#[test]
+fn intervals_bear_all_periods_at_all_times() {
+    for policy in [MissedTick::Burst, MissedTick::Delay, MissedTick::Skip] {
+        for period in EXTREMES {
+            for late in times(at(ms(7))) {
+                let sim = Sim::new(1);
+                let wakes = Arc::default();
+                let mut interval = sim.timers().interval(period).missed_tick(policy);
+                assert_eq!(interval.period(), period);
+                let first = poll_with(pin!(interval.tick()), &wakes);
+                assert_eq!(first, Poll::Ready(Instant::ZERO));
+                sim.set_clock(late.max(sim.timers().now()));
+                let now = sim.timers().now();
+                let mut last = Instant::ZERO;
+                for _ in 0..3 {
+                    sim.run(0);
+                    match poll_with(pin!(interval.tick()), &wakes) {
+                        Poll::Ready(due) => {
+                            assert!(due <= now && due >= last, "{policy:?} {period:?} {late:?}");
+                            last = due;
+                        }
+                        Poll::Pending => break,
+                    }
+                }
+                interval.reset();
+                let next = sum(now, period);
+                assert_eq!(poll_with(pin!(interval.tick()), &wakes).is_ready(), next <= now);
+                for other in times(now) {
+                    interval.reset_at(other);
+                    assert_eq!(poll_with(pin!(interval.tick()), &wakes).is_ready(), other <= now);
+                    let mut at = sim.timers().interval_at(other, period).missed_tick(policy);
+                    assert_eq!(poll_with(pin!(at.tick()), &wakes).is_ready(), other <= now);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn configurations_bear_all_durations() {
+    for d in EXTREMES {
+        let config = Config::new().park_timeout(Some(d)).poll_limit(Some(d)).job_slice(d);
+        let sim = Sim::with(1, config.timer_tick(d).watchdog(Some((d.max(ms(1)), d.max(ms(1))))));
+        let mut sleep = Box::pin(sim.timers().sleep(ms(5)));
+        assert!(poll_with(sleep.as_mut(), &Arc::default()).is_pending());
+        sim.set_clock(at(ms(5)));
+        sim.run(0);
+        assert!(poll_with(sleep.as_mut(), &Arc::default()).is_ready());
+    }
+}

@@ -157,8 +157,10 @@ impl Sleep {
 
     /// Whether a deadline that is in no wheel has passed. One that was a duration from now when it was made is not
     /// checked: that would read the clock a second time for each sleep, and the wheel finds it at its next check.
+    /// The end of time is: no wheel comes to it.
     fn is_over(&self) -> bool {
-        !self.ahead && self.deadline <= self.timers.now()
+        let is_checked = !self.ahead || self.deadline == Instant::MAX;
+        is_checked && self.deadline <= self.timers.now()
     }
 
     /// Puts the node into a wheel.
