@@ -18,6 +18,9 @@ pub trait Clock: Sync {
     /// Moves the clock; false if it is not stopped.
     fn advance(&self, by: Duration) -> bool;
 
+    /// Whether the clock has been moved so far that another runtime would come to the end of its time.
+    fn is_used_up(&self) -> bool;
+
     /// The calling thread runs code of the runtime, except while it sleeps on a word, until as many
     /// calls of [`end`](Self::end).
     fn begin(&self);

@@ -41,7 +41,7 @@ pub struct Pausable<H: Host = Futex> {
     /// The time at which the clock stands, in nanoseconds: when it was stopped, plus its moves
     /// since.
     stands: AtomicU64,
-    /// By how much the clock is ahead of the host's, in nanoseconds: an `i64`.
+    /// By how much the clock is ahead of the host's: an `i64` of two nanoseconds each, so that it holds any difference of two times.
     ahead: AtomicU64,
     /// What a stopped clock waits for. All changes of the clock are made under this lock.
     awaited: Mutex<Awaited>,
@@ -100,6 +100,12 @@ impl Awaited {
     }
 }
 
+/// Another time, by so many nanoseconds; at most at the ends of the clock.
+fn shifted(time: Instant, nanos: i128) -> Instant {
+    let shifted = i128::from(time.as_nanos()) + nanos;
+    Instant::from_nanos(shifted.clamp(0, u64::MAX.into()) as u64)
+}
+
 thread_local! {
     /// Without a destructor, as everything that a runtime keeps for a thread.
     static CALLER: u8 = const { 0 };
@@ -121,17 +127,17 @@ impl<H: Host> Pausable<H> {
         self.stopped.load(Ordering::Acquire)
     }
 
-    fn ahead(&self) -> i64 {
+    /// In nanoseconds.
+    fn ahead(&self) -> i128 {
         // Ordering: Relaxed; the Acquire in `is_stopped` comes before, and the store in `go` before the
         // Release there.
-        self.ahead.load(Ordering::Relaxed) as i64
+        2 * i128::from(self.ahead.load(Ordering::Relaxed) as i64)
     }
 
     /// Converts a deadline on this clock to the host's; a stopped clock comes to none by itself.
     fn to_host(&self, deadline: Option<Instant>) -> Option<Instant> {
         let deadline = deadline.filter(|end| *end < Instant::MAX && !self.is_stopped())?;
-        let behind = self.ahead().saturating_neg();
-        Some(Instant::from_nanos(deadline.as_nanos().saturating_add_signed(behind)))
+        Some(shifted(deadline, -self.ahead()))
     }
 
     /// Calls `f` under the lock. In a forked child another thread may have left it locked, and
@@ -147,9 +153,11 @@ impl<H: Host> Pausable<H> {
             if self.is_stopped() {
                 // Ordering: Relaxed, under the lock.
                 let stands = self.stands.load(Ordering::Relaxed);
-                let ahead = stands.wrapping_sub(self.host.now().as_nanos());
+                let ahead = i128::from(stands) - i128::from(self.host.now().as_nanos());
+                // Rounded up: the clock does not go back.
+                let ahead = i64::try_from((ahead + 1).div_euclid(2)).unwrap_or(i64::MAX);
                 // Ordering: Relaxed, see `ahead`.
-                self.ahead.store(ahead, Ordering::Relaxed);
+                self.ahead.store(ahead as u64, Ordering::Relaxed);
                 // Ordering: Release pairs with the Acquire in `is_stopped`.
                 self.stopped.store(false, Ordering::Release);
             }
@@ -264,6 +272,10 @@ impl<H: Host> Clock for Pausable<H> {
         moved
     }
 
+    fn is_used_up(&self) -> bool {
+        self.now().as_nanos() > u64::MAX / 4
+    }
+
     fn begin(&self) {
         self.with(|awaited| match awaited.caller() {
             Some(caller) => caller.begun += 1,
@@ -342,8 +354,7 @@ unsafe impl<H: Host> Host for Pausable<H> {
                 // Ordering: Acquire pairs with the Release of the thread that moved the clock.
                 return Instant::from_nanos(self.stands.load(Ordering::Acquire));
             }
-            let host = self.host.now().as_nanos();
-            let now = Instant::from_nanos(host.saturating_add_signed(self.ahead()));
+            let now = shifted(self.host.now(), self.ahead());
             // If the clock was stopped in between, at an earlier time, this time would let it go
             // backwards.
             if !self.is_stopped() {

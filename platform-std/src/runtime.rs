@@ -18,6 +18,7 @@ use filch::{Heap, JoinHandle, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlo
 use crate::task_hooks::TaskHooks;
 use crate::{
     builder::Builder,
+    clock::Clock,
     context::{Handle, Inner},
     error::{BuildError, SpawnError},
     fork, hooks,
@@ -289,7 +290,11 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
     executor.platform().sinks.hooked.set(TaskHooks::default());
     // The executor stays closed until it is reused, so that spawns with handles of this runtime are
     // refused.
-    stable::give(shared.kind, shared);
+    if handle.0.clock.is_some_and(Clock::is_used_up) {
+        stable::retire(shared);
+    } else {
+        stable::give(shared.kind, shared);
+    }
     survivors
 }
 

@@ -27,6 +27,7 @@ pub(crate) struct Kind {
 type Kept = (Kind, &'static (dyn Any + Send + Sync));
 
 static LIST: Own<Mutex<Vec<Kept>>> = Own::new();
+static RETIRED: Own<Mutex<Vec<&'static (dyn Any + Send + Sync)>>> = Own::new();
 
 fn list() -> MutexGuard<'static, Vec<Kept>> {
     lock(LIST.get())
@@ -37,6 +38,11 @@ pub(crate) fn take<T: Any + Send + Sync>(kind: &Kind) -> Option<&'static T> {
     let mut kept = list();
     let at = kept.iter().position(|(k, _)| k == kind)?;
     kept.remove(at).1.downcast_ref()
+}
+
+/// Keeps an executor that has shut down and is not to be used again: wakers may still touch it.
+pub(crate) fn retire<T: Any + Send + Sync>(executor: &'static T) {
+    lock(RETIRED.get()).push(executor);
 }
 
 /// Gives back an executor that has shut down, in the process that made it.
