@@ -419,6 +419,22 @@ fn options_are_kept() {
 
         one.set_linger(Some(Duration::ZERO)).unwrap();
         assert_eq!(one.linger().unwrap(), Some(Duration::ZERO));
+        // A time that is too long for the system is not one of zero, which would be a reset.
+        for long in
+            [1 << 31, 1 << 32, u64::MAX].map(Duration::from_secs).into_iter().chain([Duration::MAX])
+        {
+            one.set_linger(Some(long)).unwrap();
+            assert!(
+                one.linger().unwrap() >= Some(Duration::from_secs(i32::MAX as u64)),
+                "{long:?}"
+            );
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.set_linger(Some(long)).unwrap();
+            one.set_user_timeout(Some(long)).unwrap_err();
+            assert!(one.set_keepalive(Some(&Keepalive::new().idle(long).interval(long))).is_err());
+        }
+        one.set_user_timeout(None).unwrap();
+        one.set_keepalive(None).unwrap();
         one.set_linger(Some(Duration::from_millis(1))).unwrap();
         assert_eq!(one.linger().unwrap(), Some(Duration::from_secs(1)), "zero would be a reset");
         one.set_linger(None).unwrap();

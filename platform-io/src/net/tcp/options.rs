@@ -57,7 +57,7 @@ impl TcpStream {
     /// # Errors
     /// Errors of the operating system.
     pub fn set_linger(&self, time: Option<Duration>) -> io::Result<()> {
-        SockRef::from(self).set_linger(time.map(whole_seconds))
+        SockRef::from(self).set_linger(time.map(linger_seconds))
     }
 
     /// What closing does, see [`set_linger`](Self::set_linger).
@@ -171,6 +171,12 @@ impl TcpStream {
 /// The system counts in seconds, and socket2 rounds down: half a second of linger would be a reset.
 pub(super) fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0)))
+}
+
+/// As whole seconds, as many as the system's number of them holds.
+pub(super) fn linger_seconds(time: Duration) -> Duration {
+    let most = if cfg!(windows) { u64::from(u16::MAX) } else { i32::MAX as u64 };
+    whole_seconds(time).min(Duration::from_secs(most))
 }
 
 /// In milliseconds; zero stands for the system's choice, so a time is never rounded to it.

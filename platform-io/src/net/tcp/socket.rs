@@ -12,7 +12,7 @@ use super::{
     connect::Connecting,
     keepalive::{self, Keepalive},
     listener::TcpListener,
-    options::{self, whole_seconds},
+    options::{self, linger_seconds},
     stream::TcpStream,
 };
 use crate::{net::sys, shown::shows_file};
@@ -196,7 +196,7 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system.
     pub fn set_linger(&self, time: Option<Duration>) -> io::Result<()> {
-        self.socket.set_linger(time.map(whole_seconds))
+        self.socket.set_linger(time.map(linger_seconds))
     }
 
     /// `SO_RCVBUF` in bytes; the system doubles it, and limits it. Before the connection it also
