@@ -10,7 +10,7 @@ use embassy_sync::{
 };
 use embassy_time::{Delay, Duration, Instant, Ticker, Timer, with_deadline, with_timeout};
 use embedded_hal_async::delay::DelayNs;
-use filch_std::{Pausable, Runtime, spawn, time};
+use filch_std::{Pausable, Runtime, RuntimeOn, spawn, time};
 use filch_test_support::watchdog;
 use futures_util::future::{Either, join_all, select};
 
@@ -18,7 +18,7 @@ use futures_util::future::{Either, join_all, select};
 filch_embassy_time::driver!(static TIME: 64);
 
 fn with_clock<T: Send + 'static>(test: impl Future<Output = T> + Send + 'static) -> T {
-    static RUNTIME: OnceLock<Runtime<Pausable>> = OnceLock::new();
+    static RUNTIME: OnceLock<RuntimeOn<Pausable>> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());
     let _watchdog = watchdog();
     let _turn: MutexGuard<'_, ()> = TURN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,8 @@
 //! The options of a runtime with I/O.
 
-use filch_std::BuildError;
+use filch_std::{BuildError, HasBuilder, Host, LocalRuntimeOn, RuntimeBuilder, RuntimeOn};
 
-use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
+use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Polling, Runtime};
 
 /// The options of a runtime: those of [`filch_std::Builder`], by the same names.
 ///
@@ -26,7 +26,30 @@ pub struct Builder(filch_std::Builder);
 ///
 /// Example: [`Builder`].
 pub fn builder() -> Builder {
-    Builder(filch_std::Runtime::builder())
+    Builder::new()
+}
+
+impl HasBuilder for Polling {
+    type Builder = Builder;
+}
+
+impl RuntimeBuilder for Builder {
+    type Host = Polling;
+
+    fn build_on<H: Host>(self) -> Result<RuntimeOn<H>, BuildError> {
+        self.0.build_on()
+    }
+
+    fn build_local_on<H: Host>(self) -> Result<LocalRuntimeOn<H>, BuildError> {
+        self.0.build_local_on()
+    }
+}
+
+/// As [`builder`].
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 macro_rules! knobs {
@@ -46,6 +69,12 @@ macro_rules! knobs {
 filch_std::for_each_knob!(knobs);
 
 impl Builder {
+    /// The defaults; as [`builder`].
+    /// Example: [`Builder`].
+    pub fn new() -> Self {
+        Self(filch_std::Builder::new())
+    }
+
     /// Builds the runtime, with a poller of its own.
     /// Example: [`Builder`].
     ///

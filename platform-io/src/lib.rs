@@ -109,17 +109,22 @@ pub use crate::{
     polling::Polling,
 };
 
-/// A runtime whose workers sleep in a poller. Made by [`builder`].
+/// A runtime whose workers sleep in a poller. From its `new` for one with the defaults, or from a [`Builder`].
 ///
-/// Example: [`Builder`].
+/// ```
+/// let runtime = filch_io::Runtime::new()?;
+/// assert_eq!(runtime.block_on(async { filch_io::spawn(async { 3 + 4 }).await })?, 7);
+/// let small = filch_io::Runtime::builder().workers(1).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[cfg(feature = "polling")]
-pub type Runtime = filch_std::Runtime<Polling>;
+pub type Runtime = filch_std::RuntimeOn<Polling>;
 
 /// A runtime with a clock that tests can stop. Made by [`Builder::build_pausable`].
 ///
 /// Example: [`Builder`].
 #[cfg(feature = "polling")]
-pub type PausableRuntime = filch_std::Runtime<Pausable<Polling>>;
+pub type PausableRuntime = filch_std::RuntimeOn<Pausable<Polling>>;
 
 /// A runtime of one thread, which sleeps in a poller. Made by [`Builder::build_local`].
 ///
@@ -128,10 +133,10 @@ pub type PausableRuntime = filch_std::Runtime<Pausable<Polling>>;
 ///
 /// Example: [`Builder`].
 #[cfg(feature = "polling")]
-pub type LocalRuntime = filch_std::LocalRuntime<Polling>;
+pub type LocalRuntime = filch_std::LocalRuntimeOn<Polling>;
 
 /// A runtime of one thread with a clock that tests can stop. Made by [`Builder::build_local_pausable`].
 ///
 /// Example: [`Builder`].
 #[cfg(feature = "polling")]
-pub type PausableLocalRuntime = filch_std::LocalRuntime<Pausable<Polling>>;
+pub type PausableLocalRuntime = filch_std::LocalRuntimeOn<Pausable<Polling>>;

@@ -2,11 +2,9 @@
 
 use std::io;
 
-use filch_std::{BuildError, Handle, Host};
+use filch_std::{BuildError, Handle, HasBuilder, Host, LocalRuntimeOn, RuntimeBuilder, RuntimeOn};
 
-#[cfg(any(feature = "tokio-beside", feature = "io-uring"))]
-use crate::Linux;
-use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
+use crate::{Linux, LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
 
 /// The options of a runtime: those of [`filch_std::Builder`], by the same names.
 ///
@@ -42,14 +40,29 @@ struct Options {
 ///
 /// Example: [`Builder`].
 pub fn builder() -> Builder {
-    Builder {
-        inner: filch_std::Runtime::builder(),
-        options: Options {
-            #[cfg(feature = "tokio-beside")]
-            tokio: cfg!(feature = "tokio"),
-            #[cfg(feature = "io-uring")]
-            rings: true,
-        },
+    Builder::new()
+}
+
+impl HasBuilder for Linux {
+    type Builder = Builder;
+}
+
+impl RuntimeBuilder for Builder {
+    type Host = Linux;
+
+    fn build_on<H: Host>(self) -> Result<RuntimeOn<H>, BuildError> {
+        self.inner.build_with(|runtime| self.options.prepare(runtime))
+    }
+
+    fn build_local_on<H: Host>(self) -> Result<LocalRuntimeOn<H>, BuildError> {
+        self.inner.build_local_with(|runtime| self.options.prepare(runtime))
+    }
+}
+
+/// As [`builder`].
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -99,6 +112,20 @@ impl Builder {
 }
 
 impl Builder {
+    /// The defaults; as [`builder`].
+    /// Example: [`Builder`].
+    pub fn new() -> Self {
+        Self {
+            inner: filch_std::Builder::new(),
+            options: Options {
+                #[cfg(feature = "tokio-beside")]
+                tokio: cfg!(feature = "tokio"),
+                #[cfg(feature = "io-uring")]
+                rings: true,
+            },
+        }
+    }
+
     /// Whether the runtime's threads are in a tokio runtime too (default: they are, with the feature `tokio`): see [`tokio`](crate::tokio), also for
     /// what it costs.
     ///
@@ -149,19 +176,11 @@ impl Builder {
     pub fn build_local_pausable(self) -> Result<PausableLocalRuntime, BuildError> {
         self.build_local_on()
     }
-
-    fn build_on<H: Host>(self) -> Result<filch_std::Runtime<H>, BuildError> {
-        self.inner.build_with(|runtime| self.options.prepare(runtime))
-    }
-
-    fn build_local_on<H: Host>(self) -> Result<filch_std::LocalRuntime<H>, BuildError> {
-        self.inner.build_local_with(|runtime| self.options.prepare(runtime))
-    }
 }
 
 impl Options {
     /// Tells the host of a new runtime.
-    fn prepare<H: Host>(self, runtime: &filch_std::Runtime<H>) -> io::Result<()> {
+    fn prepare<H: Host>(self, runtime: &RuntimeOn<H>) -> io::Result<()> {
         #[cfg(any(feature = "tokio-beside", feature = "io-uring"))]
         if let Some(host) = runtime.handle().host::<Linux>() {
             #[cfg(feature = "io-uring")]

@@ -80,15 +80,20 @@ pub use crate::{
     linux::Linux,
 };
 
-/// A runtime whose workers sleep in epoll. Made by [`builder`].
+/// A runtime whose workers sleep in epoll. From its `new` for one with the defaults, or from a [`Builder`].
 ///
-/// Example: [`Builder`].
-pub type Runtime = filch_std::Runtime<Linux>;
+/// ```
+/// let runtime = filch_linux::Runtime::new()?;
+/// assert_eq!(runtime.block_on(async { filch_linux::spawn(async { 3 + 4 }).await })?, 7);
+/// let small = filch_linux::Runtime::builder().workers(1).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type Runtime = filch_std::RuntimeOn<Linux>;
 
 /// A runtime with a clock that tests can stop. Made by [`Builder::build_pausable`].
 ///
 /// Example: [`Builder`].
-pub type PausableRuntime = filch_std::Runtime<Pausable<Linux>>;
+pub type PausableRuntime = filch_std::RuntimeOn<Pausable<Linux>>;
 
 /// A runtime of one thread, the one that makes it, which sleeps in epoll. Made by [`Builder::build_local`].
 ///
@@ -113,12 +118,12 @@ pub type PausableRuntime = filch_std::Runtime<Pausable<Linux>>;
 /// assert_eq!(runtime.block_on(task)??, 7);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub type LocalRuntime = filch_std::LocalRuntime<Linux>;
+pub type LocalRuntime = filch_std::LocalRuntimeOn<Linux>;
 
 /// A runtime of one thread with a clock that tests can stop. Made by [`Builder::build_local_pausable`].
 ///
 /// Example: [`Builder`].
-pub type PausableLocalRuntime = filch_std::LocalRuntime<Pausable<Linux>>;
+pub type PausableLocalRuntime = filch_std::LocalRuntimeOn<Pausable<Linux>>;
 
 /// The README's code compiles.
 #[cfg(doctest)]

@@ -34,12 +34,12 @@ async fn write_byte(io: &Async<UnixStream>, byte: u8) -> io::Result<()> {
     io.write_with(|mut io| io.write(&[byte])).await.map(drop)
 }
 
-fn host<H: Host>(rt: &filch_std::Runtime<H>) -> &'static H {
+fn host<H: Host>(rt: &filch_std::RuntimeOn<H>) -> &'static H {
     rt.handle().host().unwrap()
 }
 
 /// Whether the current runtime has a host of the type of this one's.
-fn is_found<H: Host>(_: &filch_std::Runtime<H>) -> bool {
+fn is_found<H: Host>(_: &filch_std::RuntimeOn<H>) -> bool {
     Handle::current().unwrap().host::<H>().is_some()
 }
 

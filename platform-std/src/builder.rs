@@ -11,9 +11,13 @@ use filch::{SpawnInfo, TaskId};
 use crate::task_hooks::TaskHooks;
 use crate::{
     error::BuildError,
+    host::{Futex, Host},
     hosted::OnWake,
+    local::LocalRuntimeOn,
     long_poll::{Hook, LongPoll},
+    pausable::Pausable,
     pool::{KEEP_ALIVE, LIMIT},
+    runtime::RuntimeOn,
     thread_config::{Affinity, Namer, ThreadRole},
     thread_hooks::ThreadHooks,
     unhandled::UnhandledPanic,
@@ -133,8 +137,61 @@ pub struct Builder {
     task_hooks: TaskHooks,
 }
 
+/// The options of a runtime, of this crate or of one with a host of its own. Hidden, and outside the stability promise.
+pub trait RuntimeBuilder: Default {
+    /// The host of its runtimes.
+    type Host: HasBuilder<Builder = Self>;
+
+    /// Builds a runtime on any host: its own, or one around it.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    fn build_on<H: Host>(self) -> Result<RuntimeOn<H>, BuildError>;
+
+    /// Builds a runtime of one thread.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    fn build_local_on<H: Host>(self) -> Result<LocalRuntimeOn<H>, BuildError>;
+}
+
+/// A host whose runtimes have options of their own. Hidden, and outside the stability promise.
+pub trait HasBuilder: Host {
+    /// Those options.
+    type Builder: RuntimeBuilder;
+}
+
+impl HasBuilder for Futex {
+    type Builder = Builder;
+}
+
+impl<H: HasBuilder> HasBuilder for Pausable<H> {
+    type Builder = H::Builder;
+}
+
+impl RuntimeBuilder for Builder {
+    type Host = Futex;
+
+    fn build_on<H: Host>(self) -> Result<RuntimeOn<H>, BuildError> {
+        self.build_on()
+    }
+
+    fn build_local_on<H: Host>(self) -> Result<LocalRuntimeOn<H>, BuildError> {
+        self.build_local_on()
+    }
+}
+
+/// As [`Builder::new`].
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Builder {
-    pub(crate) fn new() -> Self {
+    /// The defaults; as [`Runtime::builder`](crate::Runtime::builder).
+    /// Example: [`Builder`].
+    pub fn new() -> Self {
         Self {
             workers: None,
             room: 0,

@@ -16,7 +16,7 @@ use crate::{clock::Clock, entry::Entry, metrics::IoMetrics};
 /// ```
 /// use core::{any::Any, sync::atomic::{AtomicUsize, Ordering}, time::Duration};
 /// use filch::{Instant, Reactor, WorkerId, atomic::AtomicU32};
-/// use filch_std::{Futex, Host, IoMetrics, Runtime};
+/// use filch_std::{Futex, Host, IoMetrics, Runtime, RuntimeOn};
 /// /// Counts the sleeps of another host.
 /// struct Counting(Futex, AtomicUsize);
 ///
@@ -45,7 +45,7 @@ use crate::{clock::Clock, entry::Entry, metrics::IoMetrics};
 ///     fn io_metrics(&self) -> Option<IoMetrics> { self.0.io_metrics() }
 /// }
 ///
-/// let runtime: Runtime<Counting> = Runtime::builder().workers(1).build_on()?;
+/// let runtime: RuntimeOn<Counting> = Runtime::builder().workers(1).build_on()?;
 /// runtime.block_on(runtime.spawn(async { filch_std::sleep(Duration::from_millis(5)).await }))?;
 /// assert!(runtime.host().1.load(Ordering::Relaxed) > 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -117,13 +117,13 @@ pub use crate::{
     error::{BuildError, NoRuntime, SpawnError, SpawnErrorKind},
     host::{Futex, Host},
     join_set::JoinSet,
-    local::{LocalRuntime, Turn},
+    local::{LocalRuntime, LocalRuntimeOn, Turn},
     long_poll::LongPoll,
     metrics::{IoMetrics, Metrics},
     panics::{contain, payload, resume},
     pausable::Pausable,
     resize::ResizeError,
-    runtime::{Runtime, Survivors},
+    runtime::{Runtime, RuntimeOn, Survivors},
     scope::{ScopedHandle, TaskScope, scope},
     task::{Activity, LastWake, Task, WokenBy},
     thread_config::{Affinity, ThreadRole},
@@ -131,7 +131,11 @@ pub use crate::{
     tracker::{TaskTracker, Tracked},
     unhandled::UnhandledPanic,
 };
+#[doc(hidden)]
+pub use crate::{
+    builder::{HasBuilder, RuntimeBuilder},
+    entry::Entry,
+    pool::Threads,
+};
 #[cfg(feature = "class-metrics")]
 pub use crate::{class_metrics::ClassMetrics, histogram::Histogram};
-#[doc(hidden)]
-pub use crate::{entry::Entry, pool::Threads};

@@ -17,14 +17,23 @@ use filch::{JoinHandle, Worker, WorkerId, WorkerSlot};
 use crate::host::Pollable;
 use crate::{
     block_on::Entered,
-    builder::Builder,
+    builder::{HasBuilder, RuntimeBuilder},
     context::Handle,
     error::{BuildError, SpawnError},
     hooks,
     host::{Futex, Host},
     hosted::{Hosted, OnWake, be_punctual},
-    runtime::Runtime,
+    runtime::RuntimeOn,
 };
+
+/// A [`LocalRuntime`] on this host.
+///
+/// Example: [`LocalRuntime`].
+pub struct LocalRuntimeOn<H: Host> {
+    /// Only `drop` takes these, in this order. The worker keeps this type on its thread.
+    worker: ManuallyDrop<Worker<Hosted<H>, Box<[WorkerSlot]>>>,
+    runtime: ManuallyDrop<RuntimeOn<H>>,
+}
 
 /// A runtime whose tasks all run on the thread that has made it: in [`block_on`](Self::block_on), or in the [`turn`](Self::turn)s that
 /// another loop gives it. They need not be `Send`.
@@ -47,12 +56,12 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Everything of a [`Runtime`] works in it: [`spawn`](crate::spawn), also from other threads by the [`Handle`]; timers, I/O,
+/// Everything of a [`Runtime`](crate::Runtime) works in it: [`spawn`](crate::spawn), also from other threads by the [`Handle`]; timers, I/O,
 /// [`spawn_blocking`](crate::spawn_blocking), whose pool is the only further threads of this crate (a host may have one of its own); fork-join runs, which run in place. Wakes from
 /// other threads end its sleep. Between two calls of `block_on` or `turn` nothing runs, and the tasks wait.
 ///
 /// While it lives its thread is in it, for functions as [`spawn`](crate::spawn), unless the thread is in another runtime.
-/// A thread may have several, and then is in the oldest that lives; it may be a worker of another runtime, too. The hooks of [`Builder::on_thread_start`] are not called for this thread.
+/// A thread may have several, and then is in the oldest that lives; it may be a worker of another runtime, too. The hooks of [`Builder::on_thread_start`](crate::Builder::on_thread_start) are not called for this thread.
 /// The timeouts of this thread's sleeps become exact (on Linux, `PR_SET_TIMERSLACK`), as those of worker threads are.
 ///
 /// Dropping it cancels its tasks, and drops their futures on this thread; it waits for tasks that hold a [`shield`](crate::shield).
@@ -71,11 +80,7 @@ use crate::{
 /// ```
 ///
 /// Idea: tokio's type of the same name, glib's and winit's loops.
-pub struct LocalRuntime<H: Host = Futex> {
-    /// Only `drop` takes these, in this order. The worker keeps this type on its thread.
-    worker: ManuallyDrop<Worker<Hosted<H>, Box<[WorkerSlot]>>>,
-    runtime: ManuallyDrop<Runtime<H>>,
-}
+pub type LocalRuntime = LocalRuntimeOn<Futex>;
 
 /// What a loop does after it gave a [`LocalRuntime`] a turn.
 ///
@@ -85,7 +90,7 @@ pub struct LocalRuntime<H: Host = Futex> {
 pub enum Turn {
     /// The turn was too short for all there is to do: give it another one soon.
     Again,
-    /// There is nothing to do. The next turn comes when [`Builder::on_wake`]'s closure is called, when the descriptor of the runtime
+    /// There is nothing to do. The next turn comes when [`Builder::on_wake`](crate::Builder::on_wake)'s closure is called, when the descriptor of the runtime
     /// is readable, or after this time if there is one. The runtime has a descriptor if its host is
     /// `Pollable`: filch-linux's, and filch-io's where the system's poller is a file (Linux, BSD, Apple's). On a host that
     /// has I/O and no descriptor, as filch-io's on Windows, only turns hear of I/O.
@@ -112,26 +117,29 @@ impl Turn {
     }
 }
 
-impl LocalRuntime {
+impl<H: HasBuilder> LocalRuntimeOn<H> {
     /// A runtime with the defaults.
     /// Example: [`LocalRuntime`].
     ///
     /// # Errors
     /// [`BuildError`].
     pub fn new() -> Result<Self, BuildError> {
-        Builder::new().build_local()
+        H::Builder::default().build_local_on()
     }
 
-    /// The options, for [`Builder::build_local`].
+    /// The options, for [`Builder::build_local`](crate::Builder::build_local).
     /// Example: [`turn_for`](Self::turn_for).
-    pub fn builder() -> Builder {
-        Builder::new()
+    pub fn builder() -> H::Builder {
+        H::Builder::default()
     }
 }
 
-impl<H: Host> LocalRuntime<H> {
+impl<H: Host> LocalRuntimeOn<H> {
     /// The calling thread becomes the worker of a runtime without threads.
-    pub(crate) fn enter(runtime: Runtime<H>, on_wake: Option<OnWake>) -> Result<Self, BuildError> {
+    pub(crate) fn enter(
+        runtime: RuntimeOn<H>,
+        on_wake: Option<OnWake>,
+    ) -> Result<Self, BuildError> {
         let executor = &runtime.shared().executor;
         let entered = executor.worker(WorkerId::new(0));
         let worker = entered.map_err(|error| BuildError::Thread(io::Error::other(error)))?;
@@ -201,7 +209,7 @@ impl<H: Host> LocalRuntime<H> {
     ///
     /// A loop begins with a turn, and goes on as [`Turn`] says. What the loop does with the runtime between two turns (a spawn, a
     /// `block_on`, a timer that it polls) is seen to in the next; if the runtime was at rest,
-    /// [`Builder::on_wake`]'s closure is called. Inside a task of this runtime a turn is a part of the task's poll, and never rests.
+    /// [`Builder::on_wake`](crate::Builder::on_wake)'s closure is called. Inside a task of this runtime a turn is a part of the task's poll, and never rests.
     ///
     /// With a stopped clock ([`time::pause`](crate::time::pause)) the time of [`Turn::Rests`] does not pass: the clock moves by
     /// [`time::advance`](crate::time::advance) alone.
@@ -290,7 +298,7 @@ impl<H: Host> LocalRuntime<H> {
     }
 }
 
-impl<H: Host> Drop for LocalRuntime<H> {
+impl<H: Host> Drop for LocalRuntimeOn<H> {
     fn drop(&mut self) {
         // SAFETY: each is taken once, here.
         let (worker, runtime) = unsafe {
@@ -345,7 +353,7 @@ impl Handle {
 /// The descriptor for a loop that sleeps in `poll` or its like between two turns ([`LocalRuntime::turn`]): readable as soon as there is
 /// I/O for the runtime, or a wake. For reading alone: nothing else may be done with it.
 #[cfg(unix)]
-impl<H: Pollable> AsFd for LocalRuntime<H> {
+impl<H: Pollable> AsFd for LocalRuntimeOn<H> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the contract of `Pollable`; the thread is the worker for as long as this lives.
         unsafe { BorrowedFd::borrow_raw(self.host().raw_fd()) }
@@ -354,16 +362,16 @@ impl<H: Pollable> AsFd for LocalRuntime<H> {
 
 /// As [`AsFd`], for libraries that take a number.
 #[cfg(unix)]
-impl<H: Pollable> AsRawFd for LocalRuntime<H> {
+impl<H: Pollable> AsRawFd for LocalRuntimeOn<H> {
     fn as_raw_fd(&self) -> RawFd {
         self.host().raw_fd()
     }
 }
 
-impl<H: Host> UnwindSafe for LocalRuntime<H> {}
-impl<H: Host> RefUnwindSafe for LocalRuntime<H> {}
+impl<H: Host> UnwindSafe for LocalRuntimeOn<H> {}
+impl<H: Host> RefUnwindSafe for LocalRuntimeOn<H> {}
 
-impl<H: Host> fmt::Debug for LocalRuntime<H> {
+impl<H: Host> fmt::Debug for LocalRuntimeOn<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalRuntime").field("runtime", &self.runtime).finish()
     }

@@ -2,7 +2,10 @@
 
 use core::{future::Future, time::Duration};
 
-use crate::{Builder, Handle, Host, LocalRuntime, Runtime, fork, pool::Pools};
+use crate::{
+    BuildError, Builder, Handle, Host, LocalRuntimeOn, Pausable, RuntimeBuilder, RuntimeOn, fork,
+    pool::Pools,
+};
 
 /// How long the end of a `main` waits for closures of `spawn_blocking` that have begun, unless its option `shutdown` says another time:
 /// longer than a file takes, shorter than what stops programs waits before it kills them (Docker: ten seconds).
@@ -12,7 +15,7 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 pub const NO_PATIENCE: Duration = Duration::ZERO;
 
 pub fn builder() -> Builder {
-    Runtime::builder()
+    Builder::default()
 }
 
 /// Runs the function's future on a runtime of its own.
@@ -20,8 +23,8 @@ pub fn builder() -> Builder {
 /// # Panics
 /// If the runtime cannot be built, and with the future's own panics.
 #[track_caller]
-pub fn run<F: Future>(builder: Builder, patience: Duration, future: F) -> F::Output {
-    run_on(builder.build(), patience, future)
+pub fn run<B: RuntimeBuilder, F: Future>(builder: B, patience: Duration, future: F) -> F::Output {
+    run_on(builder.build_on::<B::Host>(), patience, future)
 }
 
 /// As [`run`], on a clock that stands still.
@@ -29,8 +32,12 @@ pub fn run<F: Future>(builder: Builder, patience: Duration, future: F) -> F::Out
 /// # Panics
 /// As [`run`].
 #[track_caller]
-pub fn run_paused<F: Future>(builder: Builder, patience: Duration, future: F) -> F::Output {
-    run_on(builder.build_pausable(), patience, paused(future))
+pub fn run_paused<B, F>(builder: B, patience: Duration, future: F) -> F::Output
+where
+    B: RuntimeBuilder,
+    F: Future,
+{
+    run_on(builder.build_on::<Pausable<B::Host>>(), patience, paused(future))
 }
 
 /// Runs the function's future on a runtime of this thread alone.
@@ -38,8 +45,12 @@ pub fn run_paused<F: Future>(builder: Builder, patience: Duration, future: F) ->
 /// # Panics
 /// As [`run`].
 #[track_caller]
-pub fn run_local<F: Future>(builder: Builder, patience: Duration, future: F) -> F::Output {
-    run_local_on(builder.build_local(), patience, future)
+pub fn run_local<B, F>(builder: B, patience: Duration, future: F) -> F::Output
+where
+    B: RuntimeBuilder,
+    F: Future,
+{
+    run_local_on(builder.build_local_on::<B::Host>(), patience, future)
 }
 
 /// As [`run_local`], on a clock that stands still.
@@ -47,12 +58,16 @@ pub fn run_local<F: Future>(builder: Builder, patience: Duration, future: F) -> 
 /// # Panics
 /// As [`run`].
 #[track_caller]
-pub fn run_local_paused<F: Future>(builder: Builder, patience: Duration, future: F) -> F::Output {
-    run_local_on(builder.build_local_pausable(), patience, paused(future))
+pub fn run_local_paused<B, F>(builder: B, patience: Duration, future: F) -> F::Output
+where
+    B: RuntimeBuilder,
+    F: Future,
+{
+    run_local_on(builder.build_local_on::<Pausable<B::Host>>(), patience, paused(future))
 }
 
 /// Stops the clock, and goes on with the function's future.
-pub async fn paused<F: Future>(future: F) -> F::Output {
+async fn paused<F: Future>(future: F) -> F::Output {
     crate::time::pause();
     future.await
 }
@@ -94,11 +109,7 @@ struct Ending<R> {
 
 impl<R> Ending<R> {
     #[track_caller]
-    fn of(
-        runtime: Result<R, crate::BuildError>,
-        patience: Duration,
-        handle: fn(&R) -> &Handle,
-    ) -> Self {
+    fn of(runtime: Result<R, BuildError>, patience: Duration, handle: fn(&R) -> &Handle) -> Self {
         match runtime {
             Ok(runtime) => Self { _end: End::of(handle(&runtime), patience), runtime },
             Err(error) => panic!("the runtime could not be built: {error}"),
@@ -109,21 +120,21 @@ impl<R> Ending<R> {
 /// # Panics
 /// As [`run`].
 #[track_caller]
-pub fn run_local_on<H: Host, F: Future>(
-    runtime: Result<LocalRuntime<H>, crate::BuildError>,
+fn run_local_on<H: Host, F: Future>(
+    runtime: Result<LocalRuntimeOn<H>, BuildError>,
     patience: Duration,
     future: F,
 ) -> F::Output {
-    Ending::of(runtime, patience, LocalRuntime::handle).runtime.block_on(future)
+    Ending::of(runtime, patience, LocalRuntimeOn::handle).runtime.block_on(future)
 }
 
 /// # Panics
 /// As [`run`].
 #[track_caller]
-pub fn run_on<H: Host, F: Future>(
-    runtime: Result<Runtime<H>, crate::BuildError>,
+fn run_on<H: Host, F: Future>(
+    runtime: Result<RuntimeOn<H>, BuildError>,
     patience: Duration,
     future: F,
 ) -> F::Output {
-    Ending::of(runtime, patience, Runtime::handle).runtime.block_on(future)
+    Ending::of(runtime, patience, RuntimeOn::handle).runtime.block_on(future)
 }

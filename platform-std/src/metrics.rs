@@ -4,7 +4,7 @@ use filch::{Totals, WorkerId, WorkerMetrics};
 
 #[cfg(feature = "class-metrics")]
 use crate::class_metrics::ClassMetrics;
-use crate::{blocking::BlockingMetrics, context::Handle, host::Host, runtime::Runtime};
+use crate::{blocking::BlockingMetrics, context::Handle, host::Host, runtime::RuntimeOn};
 
 /// What a runtime has done since it began: [`Handle::metrics`].
 ///
@@ -199,7 +199,7 @@ impl Handle {
     }
 }
 
-impl<H: Host> Runtime<H> {
+impl<H: Host> RuntimeOn<H> {
     /// [`Handle::metrics`].
     /// Example: [`Handle::metrics`].
     pub fn metrics(&self) -> Metrics {

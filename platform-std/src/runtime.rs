@@ -17,7 +17,7 @@ use filch::{Heap, JoinHandle, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlo
 #[cfg(feature = "task-hooks")]
 use crate::task_hooks::TaskHooks;
 use crate::{
-    builder::Builder,
+    builder::{HasBuilder, RuntimeBuilder},
     clock::Clock,
     context::{Handle, Inner},
     error::{BuildError, SpawnError},
@@ -42,6 +42,15 @@ pub(crate) struct Shared<H: Host> {
     /// Where the counters stood when the runtime began.
     pub(crate) begin: Mutex<Begin>,
     inner: OnceLock<Inner>,
+}
+
+/// A [`Runtime`] on this host: its tasks, timers and threads are those of any runtime.
+///
+/// Example: [`Runtime`].
+pub struct RuntimeOn<H: Host> {
+    /// Only `drop` takes it.
+    shared: ManuallyDrop<&'static Shared<H>>,
+    handle: Handle,
 }
 
 /// Threads that run tasks.
@@ -86,11 +95,7 @@ pub(crate) struct Shared<H: Host> {
 /// assert!(handle.try_spawn(async {}).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Runtime<H: Host = Futex> {
-    /// Only `drop` takes it.
-    shared: ManuallyDrop<&'static Shared<H>>,
-    handle: Handle,
-}
+pub type Runtime = RuntimeOn<Futex>;
 
 impl<H: Host> Shared<H> {
     /// Puts it into memory that is never freed.
@@ -132,20 +137,20 @@ impl<H: Host> Shared<H> {
     }
 }
 
-impl Runtime {
+impl<H: HasBuilder> RuntimeOn<H> {
     /// A runtime with the defaults.
     /// Example: [`Runtime`].
     ///
     /// # Errors
     /// [`BuildError`].
     pub fn new() -> Result<Self, BuildError> {
-        Self::builder().build()
+        H::Builder::default().build_on()
     }
 
     /// The options.
     /// Example: [`Runtime`].
-    pub fn builder() -> Builder {
-        Builder::new()
+    pub fn builder() -> H::Builder {
+        H::Builder::default()
     }
 }
 
@@ -154,7 +159,7 @@ impl Runtime {
 /// Example: [`Runtime`].
 pub type Survivors = Vec<TaskInfo>;
 
-impl<H: Host> Runtime<H> {
+impl<H: Host> RuntimeOn<H> {
     pub(crate) fn shared(&self) -> &'static Shared<H> {
         *self.shared
     }
@@ -165,10 +170,10 @@ impl<H: Host> Runtime<H> {
     }
 }
 
-impl<H: Host> UnwindSafe for Runtime<H> {}
-impl<H: Host> RefUnwindSafe for Runtime<H> {}
+impl<H: Host> UnwindSafe for RuntimeOn<H> {}
+impl<H: Host> RefUnwindSafe for RuntimeOn<H> {}
 
-impl<H: Host> Runtime<H> {
+impl<H: Host> RuntimeOn<H> {
     /// A handle to spawn with, from anywhere.
     /// Example: [`Runtime`].
     pub fn handle(&self) -> &Handle {
@@ -298,13 +303,13 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
     survivors
 }
 
-impl<H: Host> Drop for Runtime<H> {
+impl<H: Host> Drop for RuntimeOn<H> {
     fn drop(&mut self) {
         finish(*self.shared, &self.handle, Duration::ZERO);
     }
 }
 
-impl<H: Host> fmt::Debug for Runtime<H> {
+impl<H: Host> fmt::Debug for RuntimeOn<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runtime").field("executor", &self.shared.executor).finish()
     }

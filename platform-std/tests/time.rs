@@ -11,7 +11,7 @@ use std::{sync::Arc, thread, time};
 
 use common::{until, watchdog};
 use filch_std::{
-    Host, Pausable, Runtime, WorkerId, spawn,
+    Host, Pausable, Runtime, RuntimeOn, WorkerId, spawn,
     time::{MissedTick, advance, interval, now, pause, resume, sleep, sleep_until, timeout},
 };
 use futures_util::{
@@ -26,7 +26,7 @@ fn runtime(workers: usize) -> Runtime {
 }
 
 /// A runtime whose clock can be stopped.
-fn pausable(workers: usize) -> Runtime<Pausable> {
+fn pausable(workers: usize) -> RuntimeOn<Pausable> {
     Runtime::builder().workers(workers).build_pausable().unwrap()
 }
 
@@ -276,7 +276,7 @@ fn programs_of_timers_are_reproducible() {
 }
 
 /// The threads of an idle runtime.
-fn rest<H: Host>(runtime: &Runtime<H>, workers: usize) {
+fn rest<H: Host>(runtime: &RuntimeOn<H>, workers: usize) {
     until(|| runtime.metrics().totals().parked == workers);
 }
 

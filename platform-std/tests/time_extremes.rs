@@ -12,7 +12,7 @@ use std::time::Instant as StdInstant;
 
 use common::watchdog;
 use filch_std::{
-    LocalRuntime, Pausable, Runtime,
+    LocalRuntime, Pausable, Runtime, RuntimeOn,
     time::{self, Instant, MissedTick},
 };
 use futures_util::StreamExt;
@@ -114,7 +114,7 @@ fn a_clock_that_goes() {
     LocalRuntime::new().unwrap().block_on(all_functions());
 }
 
-fn pausable() -> Runtime<Pausable> {
+fn pausable() -> RuntimeOn<Pausable> {
     Runtime::builder().workers(1).build_pausable().unwrap()
 }
 

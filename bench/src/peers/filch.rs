@@ -8,7 +8,7 @@ use core::{
 };
 
 use filch_linux::Linux;
-use filch_std::{Futex, Host, JoinHandle, Runtime, time::Sleep};
+use filch_std::{Futex, Host, JoinHandle, Runtime, RuntimeOn, time::Sleep};
 
 use super::{Join, Peer, Timers};
 
@@ -26,7 +26,7 @@ impl<T> Future for Task<T> {
 /// A peer by a crate, which gives the builder and the functions; the types are the same.
 macro_rules! peer {
     ($Name:ident, $Host:ident, $krate:ident, $records:expr) => {
-        pub(crate) struct $Name(Runtime<$Host>);
+        pub(crate) struct $Name(RuntimeOn<$Host>);
 
         impl Peer for $Name {
             type Here = ();
@@ -84,7 +84,7 @@ macro_rules! peer {
 }
 
 /// A runtime whose flight recorder keeps so many records for each worker, where this program is built with it.
-pub(crate) fn start<H: Host>(workers: usize, records: usize) -> Runtime<H> {
+pub(crate) fn start<H: Host>(workers: usize, records: usize) -> RuntimeOn<H> {
     let builder = Runtime::builder().workers(workers);
     #[cfg(feature = "recorder")]
     let builder = builder.recorder(records);

@@ -146,12 +146,12 @@ fn an_interrupt_of_a_closed_host_does_nothing() {
 /// A runtime of one thread, whose loop sleeps on the descriptor alone, hears of I/O and of wakes.
 #[test]
 fn a_loop_sleeps_on_the_descriptor() {
-    use filch_std::{LocalRuntime, Runtime, Turn};
+    use filch_std::{LocalRuntimeOn, Runtime, Turn};
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let _watchdog = watchdog();
-    let rt: LocalRuntime<Polling> = Runtime::builder().build_local_on().unwrap();
+    let rt: LocalRuntimeOn<Polling> = Runtime::builder().build_local_on().unwrap();
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let sleep = |rt: &LocalRuntime<Polling>, time| {
+    let sleep = |rt: &LocalRuntimeOn<Polling>, time| {
         poll(&mut [PollFd::new(rt, PollFlags::IN)], time).unwrap() > 0
     };
     let (one, mut other) = UnixStream::pair().unwrap();

@@ -2,7 +2,7 @@
 //! nothing to move, at an end, at an error.
 
 use core::{
-    future::{Future, pending, ready},
+    future::{Future, pending},
     pin::Pin,
     time::Duration,
 };
@@ -497,10 +497,10 @@ fn of_servers() -> Vec<(&'static str, Setup)> {
     table! {
         "hyper::serve" => call!(with(async |listener, app| drop(serve(listener, app).await)));
         "hyper::serve_until" => call!(with(async |listener, app| {
-            drop(serve_until(listener, app, ready(())).await);
+            drop(serve_until(listener, app, core::future::ready(())).await);
         }));
         "hyper::serve_with" => call!(with(async |listener, app| {
-            drop(serve_with(ServeOptions::new(), listener, app, ready(())).await);
+            drop(serve_with(ServeOptions::new(), listener, app, core::future::ready(())).await);
         }));
     }
 }

@@ -11,10 +11,10 @@ use crate::{
     fork,
     host::Host,
     hosted::Hosted,
-    local::LocalRuntime,
+    local::{LocalRuntime, LocalRuntimeOn},
     pausable::Pausable,
     pool::Pools,
-    runtime::{Runtime, Shared},
+    runtime::{Runtime, RuntimeOn, Shared},
     stable::{self, Kind},
     thread_config::{self, Dress, Places},
 };
@@ -26,16 +26,16 @@ impl Builder {
     /// [`BuildError`]. Threads that were started have ended by the return.
     ///
     /// ```
-    /// use filch_std::{Builder, Futex, LocalRuntime, Pausable, Runtime};
+    /// use filch_std::{Builder, Futex, LocalRuntime, LocalRuntimeOn, Pausable, Runtime, RuntimeOn};
     /// let options = Runtime::builder().workers(1);
-    /// let runtime: Runtime<Futex> = options.clone().build()?; // as `build_on::<Futex>()`
+    /// let runtime: Runtime = options.clone().build()?; // as `build_on::<Futex>()`
     /// assert_eq!(runtime.block_on(async { 7 }), 7);
-    /// let stopped: Runtime<Pausable> = options.clone().build_pausable()?; // as `build_on::<Pausable>()`
+    /// let stopped: RuntimeOn<Pausable> = options.clone().build_pausable()?; // as `build_on::<Pausable>()`
     /// stopped.block_on(async { filch_std::time::pause() });
     ///
-    /// let local: LocalRuntime<Futex> = options.clone().build_local()?; // as `build_local_on::<Futex>()`
+    /// let local: LocalRuntime = options.clone().build_local()?; // as `build_local_on::<Futex>()`
     /// assert_eq!(local.block_on(async { 7 }), 7);
-    /// let stopped: LocalRuntime<Pausable> = options.clone().build_local_pausable()?;
+    /// let stopped: LocalRuntimeOn<Pausable> = options.clone().build_local_pausable()?;
     /// stopped.block_on(async { filch_std::time::pause() });
     /// # let _ = (options.clone().build_on::<Futex>()?, options.build_local_on::<Futex>()?);
     /// # Ok::<(), filch_std::BuildError>(())
@@ -50,7 +50,7 @@ impl Builder {
     ///
     /// # Errors
     /// As [`build`](Self::build).
-    pub fn build_pausable(self) -> Result<Runtime<Pausable>, BuildError> {
+    pub fn build_pausable(self) -> Result<RuntimeOn<Pausable>, BuildError> {
         self.build_on()
     }
 
@@ -59,7 +59,7 @@ impl Builder {
     ///
     /// # Errors
     /// As [`build`](Self::build).
-    pub fn build_on<H: Host>(self) -> Result<Runtime<H>, BuildError> {
+    pub fn build_on<H: Host>(self) -> Result<RuntimeOn<H>, BuildError> {
         self.build_with(|_| Ok(()))
     }
 
@@ -70,8 +70,8 @@ impl Builder {
     #[doc(hidden)]
     pub fn build_with<H: Host>(
         self,
-        prepare: impl FnOnce(&Runtime<H>) -> io::Result<()>,
-    ) -> Result<Runtime<H>, BuildError> {
+        prepare: impl FnOnce(&RuntimeOn<H>) -> io::Result<()>,
+    ) -> Result<RuntimeOn<H>, BuildError> {
         self.begin()?;
         let (workers, room) = self.places()?;
         let runtime = self.prepare(room)?;
@@ -96,7 +96,7 @@ impl Builder {
     ///
     /// # Errors
     /// As [`build_local`](Self::build_local).
-    pub fn build_local_pausable(self) -> Result<LocalRuntime<Pausable>, BuildError> {
+    pub fn build_local_pausable(self) -> Result<LocalRuntimeOn<Pausable>, BuildError> {
         self.build_local_on()
     }
 
@@ -105,7 +105,7 @@ impl Builder {
     ///
     /// # Errors
     /// As [`build_local`](Self::build_local).
-    pub fn build_local_on<H: Host>(self) -> Result<LocalRuntime<H>, BuildError> {
+    pub fn build_local_on<H: Host>(self) -> Result<LocalRuntimeOn<H>, BuildError> {
         self.build_local_with(|_| Ok(()))
     }
 
@@ -116,8 +116,8 @@ impl Builder {
     #[doc(hidden)]
     pub fn build_local_with<H: Host>(
         mut self,
-        prepare: impl FnOnce(&Runtime<H>) -> io::Result<()>,
-    ) -> Result<LocalRuntime<H>, BuildError> {
+        prepare: impl FnOnce(&RuntimeOn<H>) -> io::Result<()>,
+    ) -> Result<LocalRuntimeOn<H>, BuildError> {
         match (self.workers, self.room) {
             (None | Some(1), 0 | 1) => {}
             (Some(0), _) => return Err(BuildError::ZeroWorkers),
@@ -132,7 +132,7 @@ impl Builder {
         let on_wake = self.on_wake.take().map(|WakeFn(f)| f);
         let runtime = self.prepare(1)?;
         prepare(&runtime).map_err(BuildError::Host)?;
-        LocalRuntime::enter(runtime, on_wake)
+        LocalRuntimeOn::enter(runtime, on_wake)
     }
 
     /// What comes first, whatever is built.
@@ -147,7 +147,7 @@ impl Builder {
     /// # Errors
     /// As [`build`](Self::build).
     #[doc(hidden)]
-    pub fn build_bare<H: Host>(self) -> Result<Runtime<H>, BuildError> {
+    pub fn build_bare<H: Host>(self) -> Result<RuntimeOn<H>, BuildError> {
         self.begin()?;
         let (_, room) = self.places()?;
         self.prepare(room)
@@ -165,7 +165,7 @@ impl Builder {
     }
 
     /// An executor without threads.
-    fn prepare<H: Host>(self, workers: usize) -> Result<Runtime<H>, BuildError> {
+    fn prepare<H: Host>(self, workers: usize) -> Result<RuntimeOn<H>, BuildError> {
         let places = Places::new(&self.affinity, workers)?;
         let slots = workers + usize::from(self.spares);
         let kind = Kind {
@@ -205,7 +205,7 @@ impl Builder {
         platform.sinks.follow(slots, self.tasks);
         #[cfg(feature = "task-hooks")]
         platform.sinks.hooked.set(self.task_hooks);
-        let runtime = Runtime::over(shared);
+        let runtime = RuntimeOn::over(shared);
         runtime.handle().0.fall.begin(self.unhandled);
         #[cfg(feature = "recorder")]
         platform.record(runtime.shared().kind.records).map_err(BuildError::Thread)?;
