@@ -162,7 +162,7 @@ fn closing_through_the_trait_is_half_a_close() {
 fn borrowed_halves() {
     run(2, async {
         let (mut one, other) = pair().await;
-        let (mut reader, mut writer) = TcpStream::split(&mut one);
+        let (mut reader, mut writer) = one.halves();
         let echo = async {
             let mut buf = [0; 8];
             let n = other.read(&mut buf).await.unwrap();
@@ -175,6 +175,8 @@ fn borrowed_halves() {
         writer.close().await.unwrap();
         assert_eq!(reader.as_ref().local_addr().unwrap(), other.peer_addr().unwrap());
         assert_eq!(other.read(&mut buf).await.unwrap(), 0);
+        // With the traits of `futures` in scope too, the halves were borrowed.
+        assert_eq!(one.peer_addr().unwrap(), other.local_addr().unwrap());
     });
 }
 

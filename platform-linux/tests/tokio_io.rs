@@ -78,7 +78,7 @@ fn halves_and_references_carry_bytes() {
         let (reader, writer) = one.into_split();
         carries(writer, &other).await;
         let (mut other, sent) = (other, pattern(5_000));
-        let (_, mut borrowed) = TcpStream::split(&mut other);
+        let (_, mut borrowed) = other.halves();
         AsyncWriteExt::write_all(&mut borrowed, &sent).await.unwrap();
         AsyncWriteExt::shutdown(&mut borrowed).await.unwrap();
         let (mut reader, mut got) = (reader, Vec::new());
@@ -94,7 +94,7 @@ fn halves_and_references_carry_bytes() {
         assert_eq!(&buffer, b"by reference");
         let mut writer = writer;
         AsyncWriteExt::write_all(&mut writer, b"back").await.unwrap();
-        let (mut borrowed, _) = UnixStream::split(&mut one);
+        let (mut borrowed, _) = one.halves();
         AsyncReadExt::read_exact(&mut borrowed, &mut buffer[..4]).await.unwrap();
         assert_eq!(&buffer[..4], b"back");
 

@@ -264,7 +264,7 @@ fn halves_end_each_for_itself() {
         };
         let one = writer.reunite(reader).unwrap();
         strange.reunite(strangers).unwrap();
-        let (mut reader, mut writer) = UnixStream::split(&mut other);
+        let (mut reader, mut writer) = other.halves();
         let ((), n) = futures::join!(write_all(&one, b"both at a time"), async {
             writer.write(b"and there").await.unwrap();
             reader.read(&mut [0; 32]).await.unwrap()

@@ -22,19 +22,19 @@ use crate::{nothing, read_exact, write_all};
 /// Halves that borrow a connection.
 macro_rules! borrowed {
     ($stream:ident) => {
-        pub(in crate::net) fn split(stream: &mut $stream) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        pub(in crate::net) fn borrow(stream: &mut $stream) -> (ReadHalf<'_>, WriteHalf<'_>) {
             (ReadHalf(stream), WriteHalf(stream))
         }
 
-        #[doc = concat!("The half to read from, borrowed: [`", stringify!($stream), "::split`].")]
+        #[doc = concat!("The half to read from, borrowed: [`", stringify!($stream), "::halves`].")]
         ///
-        #[doc = concat!("Example: [`", stringify!($stream), "::split`].")]
+        #[doc = concat!("Example: [`", stringify!($stream), "::halves`].")]
         #[derive(Debug)]
         pub struct ReadHalf<'a>(&'a $stream);
 
-        #[doc = concat!("The half to write to, borrowed: [`", stringify!($stream), "::split`]. Dropping it does nothing.")]
+        #[doc = concat!("The half to write to, borrowed: [`", stringify!($stream), "::halves`]. Dropping it does nothing.")]
         ///
-        #[doc = concat!("Example: [`", stringify!($stream), "::split`].")]
+        #[doc = concat!("Example: [`", stringify!($stream), "::halves`].")]
         #[derive(Debug)]
         pub struct WriteHalf<'a>(&'a $stream);
 

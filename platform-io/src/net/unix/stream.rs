@@ -249,14 +249,13 @@ impl UnixStream {
 
     /// Two halves that borrow the connection, to read and to write at the same time within a task.
     ///
-    /// If the extension traits of `futures` are in scope, `stream.split()` is ambiguous: write
-    /// `UnixStream::split(&mut stream)`.
+    /// (Not `split`: that is a method of `AsyncReadExt` of `futures`, which takes the connection.)
     ///
     /// ```
     /// # filch_io::builder().build().unwrap().block_on(async {
     /// use filch_io::net::unix::{ReadHalf, UnixStream, WriteHalf};
     /// let (mut stream, peer) = UnixStream::pair()?;
-    /// let (mut reader, mut writer): (ReadHalf<'_>, WriteHalf<'_>) = stream.split();
+    /// let (mut reader, mut writer): (ReadHalf<'_>, WriteHalf<'_>) = stream.halves();
     /// let mut answer = [0; 4];
     /// let ask = async { writer.write_all(b"ask").await };
     /// let serve = async { peer.read(&mut [0; 8]).await.map(drop)?; peer.write_all(b"answ").await };
@@ -265,8 +264,8 @@ impl UnixStream {
     /// # Ok::<(), std::io::Error>(())
     /// # }).unwrap();
     /// ```
-    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
-        halves::split(self)
+    pub fn halves(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        halves::borrow(self)
     }
 
     /// Two halves that own the connection, for two tasks. The write half shuts its direction down
