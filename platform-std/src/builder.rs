@@ -11,19 +11,18 @@ use filch::{SpawnInfo, TaskId};
 use crate::task_hooks::TaskHooks;
 use crate::{
     error::BuildError,
-    host::{Futex, Host},
     hosted::OnWake,
-    local::LocalRuntimeOn,
     long_poll::{Hook, LongPoll},
-    pausable::Pausable,
     pool::{KEEP_ALIVE, LIMIT},
-    runtime::RuntimeOn,
     thread_config::{Affinity, Namer, ThreadRole},
     thread_hooks::ThreadHooks,
     unhandled::UnhandledPanic,
 };
 
 mod build;
+mod generic;
+
+pub use self::generic::{HasBuilder, RuntimeBuilder};
 
 /// Spare slots: for threads that help while they wait, and for the replacement workers of blocked
 /// workers.
@@ -135,50 +134,6 @@ pub struct Builder {
     unhandled: UnhandledPanic,
     #[cfg(feature = "task-hooks")]
     task_hooks: TaskHooks,
-}
-
-/// The options of a runtime, of this crate or of one with a host of its own. Hidden, and outside the stability promise.
-pub trait RuntimeBuilder: Default {
-    /// The host of its runtimes.
-    type Host: HasBuilder<Builder = Self>;
-
-    /// Builds a runtime on any host: its own, or one around it.
-    ///
-    /// # Errors
-    /// [`BuildError`].
-    fn build_on<H: Host>(self) -> Result<RuntimeOn<H>, BuildError>;
-
-    /// Builds a runtime of one thread.
-    ///
-    /// # Errors
-    /// [`BuildError`].
-    fn build_local_on<H: Host>(self) -> Result<LocalRuntimeOn<H>, BuildError>;
-}
-
-/// A host whose runtimes have options of their own. Hidden, and outside the stability promise.
-pub trait HasBuilder: Host {
-    /// Those options.
-    type Builder: RuntimeBuilder;
-}
-
-impl HasBuilder for Futex {
-    type Builder = Builder;
-}
-
-impl<H: HasBuilder> HasBuilder for Pausable<H> {
-    type Builder = H::Builder;
-}
-
-impl RuntimeBuilder for Builder {
-    type Host = Futex;
-
-    fn build_on<H: Host>(self) -> Result<RuntimeOn<H>, BuildError> {
-        self.build_on()
-    }
-
-    fn build_local_on<H: Host>(self) -> Result<LocalRuntimeOn<H>, BuildError> {
-        self.build_local_on()
-    }
 }
 
 /// As [`Builder::new`].
