@@ -25,6 +25,12 @@ impl fmt::Display for NoRuntime {
 
 impl core::error::Error for NoRuntime {}
 
+impl From<NoRuntime> for io::Error {
+    fn from(error: NoRuntime) -> Self {
+        Self::other(error)
+    }
+}
+
 /// Why a runtime could not be built.
 ///
 /// ```
@@ -51,6 +57,8 @@ pub enum BuildError {
     Thread(io::Error),
     /// The operating system refused what the host needs.
     Host(io::Error),
+    /// Any other error of the core.
+    Executor(filch::BuildError),
 }
 
 impl fmt::Display for BuildError {
@@ -66,6 +74,7 @@ impl fmt::Display for BuildError {
             }
             Self::Thread(error) => write!(f, "a worker's thread could not be started: {error}"),
             Self::Host(error) => write!(f, "the operating system refused the runtime: {error}"),
+            Self::Executor(error) => error.fmt(f),
         }
     }
 }
@@ -74,8 +83,25 @@ impl core::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Thread(error) | Self::Host(error) => Some(error),
-            _ => None,
+            Self::Executor(error) => Some(error),
+            Self::ZeroWorkers
+            | Self::TooManyWorkers(_)
+            | Self::Variable(_)
+            | Self::WatchdogNeverSleeps
+            | Self::ZeroBudget
+            | Self::Core(_) => None,
         }
+    }
+}
+
+/// Of the kind of the operating system's error, if there is one.
+impl From<BuildError> for io::Error {
+    fn from(error: BuildError) -> Self {
+        let kind = match &error {
+            BuildError::Thread(error) | BuildError::Host(error) => error.kind(),
+            _ => io::ErrorKind::InvalidInput,
+        };
+        Self::new(kind, error)
     }
 }
 
@@ -85,8 +111,9 @@ impl From<ResizeError> for BuildError {
             ResizeError::ZeroWorkers => Self::ZeroWorkers,
             ResizeError::TooManyWorkers(most) => Self::TooManyWorkers(most),
             ResizeError::Thread(error) => Self::Thread(error),
-            // Of a runtime that begins, it is neither.
-            ended => Self::Thread(io::Error::other(ended.to_string())),
+            ended @ (ResizeError::Forked | ResizeError::Shutdown | ResizeError::NotOurs) => {
+                Self::Host(io::Error::other(ended))
+            }
         }
     }
 }
@@ -97,7 +124,8 @@ impl From<filch::BuildError> for BuildError {
             filch::BuildError::TooManyWorkers(most) => Self::TooManyWorkers(most),
             filch::BuildError::WatchdogNeverSleeps => Self::WatchdogNeverSleeps,
             filch::BuildError::ZeroBudget => Self::ZeroBudget,
-            _ => Self::ZeroWorkers,
+            filch::BuildError::ZeroWorkers => Self::ZeroWorkers,
+            other => Self::Executor(other),
         }
     }
 }
@@ -123,6 +151,12 @@ pub enum SpawnErrorKind {
 }
 
 impl core::error::Error for SpawnErrorKind {}
+
+impl From<SpawnErrorKind> for io::Error {
+    fn from(kind: SpawnErrorKind) -> Self {
+        Self::other(kind)
+    }
+}
 
 impl fmt::Display for SpawnErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -179,3 +213,10 @@ impl<F> fmt::Display for SpawnError<F> {
 }
 
 impl<F> core::error::Error for SpawnError<F> {}
+
+/// The future is dropped.
+impl<F> From<SpawnError<F>> for io::Error {
+    fn from(error: SpawnError<F>) -> Self {
+        error.kind.into()
+    }
+}

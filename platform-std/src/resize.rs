@@ -62,6 +62,22 @@ impl core::error::Error for ResizeError {
     }
 }
 
+/// Of the kind of the operating system's error, if there is one.
+impl From<ResizeError> for io::Error {
+    fn from(error: ResizeError) -> Self {
+        let kind = match &error {
+            ResizeError::Thread(error) => error.kind(),
+            ResizeError::ZeroWorkers | ResizeError::TooManyWorkers(_) => {
+                io::ErrorKind::InvalidInput
+            }
+            ResizeError::Forked | ResizeError::Shutdown | ResizeError::NotOurs => {
+                io::ErrorKind::Other
+            }
+        };
+        Self::new(kind, error)
+    }
+}
+
 impl Builder {
     /// Has room for this many workers, so that [`Handle::resize`](crate::Handle::resize) may add some (default: as many as there are
     /// [`workers`](Self::workers); a smaller number counts as that). Each place takes about 7 KiB, and one more look of a worker that searches.

@@ -115,3 +115,13 @@ impl fmt::Display for StartError {
 }
 
 impl core::error::Error for StartError {}
+
+#[cfg(feature = "std")]
+impl From<StartError> for std::io::Error {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Unsupported => Self::new(std::io::ErrorKind::Unsupported, error),
+            StartError::Refused(_) => Self::other(error),
+        }
+    }
+}

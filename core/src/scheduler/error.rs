@@ -34,6 +34,13 @@ impl fmt::Display for BuildError {
 
 impl core::error::Error for BuildError {}
 
+#[cfg(feature = "std")]
+impl From<BuildError> for std::io::Error {
+    fn from(error: BuildError) -> Self {
+        Self::new(std::io::ErrorKind::InvalidInput, error)
+    }
+}
+
 /// Why an executor has not as many workers as it was asked to.
 ///
 /// Example: [`Scheduler::resize`](crate::Scheduler::resize).
@@ -60,6 +67,16 @@ impl fmt::Display for ResizeError {
 }
 
 impl core::error::Error for ResizeError {}
+
+#[cfg(feature = "std")]
+impl From<ResizeError> for std::io::Error {
+    fn from(error: ResizeError) -> Self {
+        match error {
+            ResizeError::Start(error) => error.into(),
+            error => Self::new(std::io::ErrorKind::InvalidInput, error),
+        }
+    }
+}
 
 /// Why a context did not become a worker.
 ///
@@ -106,3 +123,10 @@ impl fmt::Display for RunError {
 }
 
 impl core::error::Error for RunError {}
+
+#[cfg(feature = "std")]
+impl From<RunError> for std::io::Error {
+    fn from(error: RunError) -> Self {
+        Self::other(error)
+    }
+}

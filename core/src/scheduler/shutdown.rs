@@ -42,6 +42,13 @@ impl fmt::Display for ShutdownError {
 
 impl core::error::Error for ShutdownError {}
 
+#[cfg(feature = "std")]
+impl From<ShutdownError> for std::io::Error {
+    fn from(error: ShutdownError) -> Self {
+        Self::other(error)
+    }
+}
+
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING>
 where
     S::Parts: Parts<Shutdown = On>,

@@ -97,6 +97,23 @@ impl<F> fmt::Display for SpawnError<F> {
 
 impl<F> core::error::Error for SpawnError<F> {}
 
+impl core::error::Error for SpawnErrorKind {}
+
+#[cfg(feature = "std")]
+impl From<SpawnErrorKind> for std::io::Error {
+    fn from(kind: SpawnErrorKind) -> Self {
+        Self::other(kind)
+    }
+}
+
+/// The future is dropped.
+#[cfg(feature = "std")]
+impl<F> From<SpawnError<F>> for std::io::Error {
+    fn from(error: SpawnError<F>) -> Self {
+        error.kind.into()
+    }
+}
+
 #[cfg(feature = "defmt")]
 impl<F> defmt::Format for SpawnError<F> {
     fn format(&self, f: defmt::Formatter<'_>) {

@@ -43,6 +43,13 @@ impl fmt::Display for RefLimit {
 
 impl core::error::Error for RefLimit {}
 
+#[cfg(feature = "std")]
+impl From<RefLimit> for std::io::Error {
+    fn from(error: RefLimit) -> Self {
+        Self::other(error)
+    }
+}
+
 /// The right to a task's output.
 ///
 /// Await it in async code, or [`join`](JoinHandle::join) it in sync code. Dropping it detaches the task: the task goes

@@ -140,6 +140,13 @@ macro_rules! reunite {
         }
 
         impl Error for ReuniteError {}
+
+        /// The halves are dropped.
+        impl From<ReuniteError> for io::Error {
+            fn from(error: ReuniteError) -> Self {
+                Self::new(io::ErrorKind::InvalidInput, error.to_string())
+            }
+        }
     };
 }
 
