@@ -1,7 +1,7 @@
 //! The options of a runtime.
 
 use core::{fmt, time::Duration};
-use std::{env, sync::Arc, thread};
+use std::sync::Arc;
 
 use filch::Config;
 #[cfg(feature = "task-hooks")]
@@ -10,7 +10,6 @@ use filch::{SpawnInfo, TaskId};
 #[cfg(feature = "task-hooks")]
 use crate::task_hooks::TaskHooks;
 use crate::{
-    error::BuildError,
     hosted::OnWake,
     long_poll::{Hook, LongPoll},
     pool::{KEEP_ALIVE, LIMIT},
@@ -21,8 +20,12 @@ use crate::{
 
 mod build;
 mod generic;
+mod workers;
 
-pub use self::generic::{HasBuilder, RuntimeBuilder};
+pub use self::{
+    generic::{HasBuilder, RuntimeBuilder},
+    workers::available_workers,
+};
 
 /// Spare slots: for threads that help while they wait, and for the replacement workers of blocked
 /// workers.
@@ -33,27 +36,6 @@ const SPARES: u16 = 8;
 const MOST_RECORDS: usize = 1 << 26;
 #[cfg(feature = "task-metrics")]
 const MOST_TASKS: usize = 1 << 22;
-
-/// The environment variable of the number of workers.
-const FILCH_WORKERS: &str = "FILCH_WORKERS";
-
-/// The processors that this process may use, by its affinity and its cgroup's quota, as the standard library finds them. One if that is unknown.
-///
-/// Example: [`Builder`].
-pub fn available_workers() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// The number of workers if the program does not say one: the variable, or as many as there are processors; `most` at most.
-fn default_workers(most: usize) -> Result<usize, BuildError> {
-    match env::var_os(FILCH_WORKERS) {
-        None => Ok(available_workers().min(most)),
-        Some(value) => match value.to_str().and_then(|n| n.parse().ok()) {
-            Some(n) => Ok(n),
-            None => Err(BuildError::Variable(value)),
-        },
-    }
-}
 
 /// See [`Builder::on_wake`].
 #[derive(Clone)]
@@ -212,7 +194,7 @@ impl Builder {
     /// itself, and bad where others use them: a bound worker waits for its processor while another is idle. Replacement workers and the blocking pool
     /// are free among the processors that the calling thread may use, and so is the thread of a [`LocalRuntime`](crate::LocalRuntime).
     ///
-    /// On other systems a build fails that binds: [`BuildError::Thread`].
+    /// On other systems a build fails that binds: [`BuildError::Thread`](crate::BuildError::Thread).
     ///
     /// ```
     /// use filch_std::Affinity;
@@ -283,7 +265,7 @@ impl Builder {
     }
 
     /// As [`Config::budget`]: how many ready operations a task, or the future of a [`block_on`](crate::block_on), may do in one poll before it
-    /// gives way (default: 128; zero is [`BuildError::ZeroBudget`]).
+    /// gives way (default: 128; zero is [`BuildError::ZeroBudget`](crate::BuildError::ZeroBudget)).
     /// Example: [`Builder`].
     pub fn budget(mut self, units: u16) -> Self {
         self.config = self.config.budget(units);

@@ -5,7 +5,7 @@ use std::io;
 
 use filch::{Scheduler, WorkerId, WorkerSlot};
 
-use super::{Builder, WakeFn, default_workers};
+use super::{Builder, WakeFn, workers::default_workers};
 use crate::{
     error::BuildError,
     fork,

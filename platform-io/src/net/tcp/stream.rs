@@ -270,7 +270,7 @@ impl TcpStream {
 
     /// Two halves that borrow the connection, to read and to write at the same time within a task.
     ///
-    /// (Not `split`: that is a method of `AsyncReadExt` of `futures`, which takes the connection.)
+    /// (The extension traits of `futures` have a method `split`, which takes the connection.)
     ///
     /// ```
     /// # filch_io::builder().build().unwrap().block_on(async {
