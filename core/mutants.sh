@@ -7,7 +7,8 @@
 #   core/mutants.sh --check     builds nothing: every patch applies to this tree, and the table below names it and its models
 #
 # The bugs are patches, core/mutants/MUTANT.patch, which say what is wrong and which models see it. A model behind `narrow:` is
-# built with cfg `filch_narrow`, one behind `classes:` with that feature, one behind `trace:` is of the crate filch-trace; those behind `simulation`
+# built with cfg `filch_narrow`, one behind `classes:` with that feature, one behind `trace:` is of the crate filch-trace, one
+# behind `platform:` of filch-linux-models; those behind `simulation`
 # are for tests/simulate-mutants.sh. `LIMIT` is the time for one model, in seconds.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -157,14 +158,19 @@ lane_lap         trace:models::models_a_worker_against_a_reader
 lane_look        trace:models::models_a_worker_against_a_reader
 lane_busy        trace:models::models_two_contexts_and_a_reader
 name_ready       trace:models::models_names_are_whole
+blocking_leave   platform:blocking::models_a_job_that_comes_as_the_last_thread_leaves
+blocking_late    platform:blocking::models_a_job_that_comes_as_the_last_thread_leaves
+blocking_rely    platform:blocking::models_a_job_that_relies_on_a_thread_that_is_not_started
+blocking_sleeper platform:blocking::models_a_thread_for_each_job
+blocking_end     platform:blocking::models_a_job_against_the_end
 '
 rows() { sed '/^ *$/d' <<<"$table"; }
 
-# The test program of the copy as it is now, for `wide` or `narrow` words, with `classes`, or of `trace`; its output goes to the log $2. The cfg goes to this
+# The test program of the copy as it is now, for `wide` or `narrow` words, with `classes`, of `trace` or of `platform`; its output goes to the log $2. The cfg goes to this
 # crate alone, so that what it depends on is built once.
 build() {
     local wrapper="$dir/$1.sh" crate=(-p filch)
-    case $1 in classes) crate+=(--features classes) ;; trace) crate=(-p filch-trace) ;; esac
+    case $1 in classes) crate+=(--features classes) ;; trace) crate=(-p filch-trace) ;; platform) crate=(-p filch-linux-models) ;; esac
     printf '#!/bin/sh\nexec "$@" --cfg filch_%s\n' "$1" >"$wrapper"
     chmod +x "$wrapper"
     (
@@ -216,6 +222,7 @@ for mutant in "${chosen[@]}"; do
     narrow:*) sound[narrow]= ;;
     classes:*) sound[classes]= ;;
     trace:*) sound[trace]= ;;
+    platform:*) sound[platform]= ;;
     *) sound[wide]= ;;
     esac
 done
@@ -229,7 +236,7 @@ echo "mutant | caught by | seconds"
 for mutant in "${chosen[@]}"; do
     mapfile -t models < <(models_of "$mutant")
     width=wide
-    case ${models[0]} in narrow:* | classes:* | trace:*) width=${models[0]%%:*} ;; esac
+    case ${models[0]} in narrow:* | classes:* | trace:* | platform:*) width=${models[0]%%:*} ;; esac
     plant "$mutant" || exit
     program=$(build "$width" "$dir/$mutant.log")
     unplant "$mutant" || exit

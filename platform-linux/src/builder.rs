@@ -2,7 +2,9 @@
 
 use std::io;
 
-use filch_std::{BuildError, Handle, HasBuilder, Host, LocalRuntimeOn, RuntimeBuilder, RuntimeOn};
+use filch_std::{
+    BuildError, Handle, HasBuilder, Host, LocalRuntimeOn, RuntimeBuilder, RuntimeOn, ThreadRole,
+};
 
 use crate::{Linux, LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
 
@@ -108,6 +110,28 @@ impl Builder {
     ) -> Self {
         self.inner = self.inner.around_worker(f);
         self
+    }
+
+    /// As [`filch_std::Builder::on_threads`].
+    pub fn on_threads(
+        mut self,
+        start: impl Fn(Option<ThreadRole>) + Send + Sync + 'static,
+        stop: impl Fn(Option<ThreadRole>) + Send + Sync + 'static,
+    ) -> Self {
+        self.inner = self.inner.on_threads(start, stop);
+        self
+    }
+
+    /// As [`build`](Self::build); calls `prepare` before the first thread starts.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn build_with(self, prepare: impl FnOnce(&Handle)) -> Result<Runtime, BuildError> {
+        let Self { inner, options } = self;
+        inner.build_with(|runtime| {
+            prepare(runtime.handle());
+            options.prepare(runtime)
+        })
     }
 }
 

@@ -72,6 +72,8 @@ pub use filch_std::{
     spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout,
     try_spawn, unconstrained, yield_now,
 };
+#[doc(hidden)]
+pub use filch_std::{BlockingPool, Unserved};
 #[cfg(feature = "class-metrics")]
 pub use filch_std::{ClassMetrics, Histogram};
 

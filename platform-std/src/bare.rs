@@ -14,6 +14,7 @@ use crate::{
     builder::Builder,
     context::{Handle, current, enter},
     entry::Within,
+    thread_config::ThreadRole,
 };
 
 /// Finds what the calling worker is to run.
@@ -92,7 +93,7 @@ impl Handle {
             builder = builder.stack_size(bytes);
         }
         builder.spawn(move || {
-            dress.hooks.around(|| {
+            dress.hooks.around(None, || {
                 let _within = Within::new(here);
                 body();
             });
@@ -115,9 +116,9 @@ impl Handle {
         let (begin, end) = (hooks.clone(), hooks);
         let begin = move || {
             enter(Some(here));
-            begin.started();
+            begin.started(None);
         };
-        (begin, move || end.stopped())
+        (begin, move || end.stopped(None))
     }
 
     /// Cancels every task and ends the workers. Waits for neither.
@@ -146,6 +147,18 @@ impl Builder {
         f: impl Fn(Handle, &mut dyn FnMut()) + Send + Sync + 'static,
     ) -> Self {
         self.hooks.around_worker = Some(Arc::new(f));
+        self
+    }
+
+    /// As [`on_thread_start`](Self::on_thread_start) and [`on_thread_stop`](Self::on_thread_stop), with what the thread is for; `None` for one of
+    /// the host, such as tokio's.
+    pub fn on_threads(
+        mut self,
+        start: impl Fn(Option<ThreadRole>) + Send + Sync + 'static,
+        stop: impl Fn(Option<ThreadRole>) + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.start = Some(Arc::new(start));
+        self.hooks.stop = Some(Arc::new(stop));
         self
     }
 }

@@ -279,8 +279,9 @@ where
             let pools = this.handle.0.core.pools();
             let pool = pools.of(this.threads);
             let job = Arc::clone(&this.job) as Arc<dyn Job>;
-            if let Err(job) = pool.submit(this.handle, class, job) {
-                pool.run(job);
+            if pool.submit(this.handle, class, &job).is_err() {
+                // Slow, but never a hang. It wakes the task.
+                pool.run(&*job);
             }
         }
         #[cfg(feature = "task-dump")]

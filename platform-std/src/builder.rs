@@ -329,14 +329,14 @@ impl Builder {
     /// # Ok::<(), filch_std::BuildError>(())
     /// ```
     pub fn on_thread_start(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
-        self.hooks.start = Some(Arc::new(f));
+        self.hooks.start = Some(Arc::new(move |_| f()));
         self
     }
 
     /// Calls `f` in each thread of the runtime as it ends: see [`on_thread_start`](Self::on_thread_start).
     /// Example: [`on_thread_start`](Self::on_thread_start).
     pub fn on_thread_stop(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
-        self.hooks.stop = Some(Arc::new(f));
+        self.hooks.stop = Some(Arc::new(move |_| f()));
         self
     }
 

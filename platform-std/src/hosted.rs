@@ -161,7 +161,7 @@ impl<H: Host> Hosted<H> {
             drop(hold);
             STARTING.set(true);
             dress.bind(role);
-            dress.hooks.around(|| dress.hooks.worker(handle, || entry.run()));
+            dress.hooks.around(Some(role), || dress.hooks.worker(handle, || entry.run()));
             if STARTING.replace(false) {
                 // The start was refused, and the thread never entered.
                 starting.fetch_sub(1, Ordering::Release);

@@ -135,7 +135,7 @@ pub use crate::{
 pub use crate::{
     builder::{HasBuilder, RuntimeBuilder},
     entry::Entry,
-    pool::Threads,
+    pool::{BlockingPool, Threads, Unserved},
 };
 #[cfg(feature = "class-metrics")]
 pub use crate::{class_metrics::ClassMetrics, histogram::Histogram};

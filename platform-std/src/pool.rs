@@ -4,18 +4,28 @@
 //! queue. A thread that has been idle for a while ends. If no thread can be started at all, the
 //! caller runs the closure itself: slow, but never a hang.
 
+mod queue;
+
+/// The locks of the queue; those of its models are loom's.
+mod sync {
+    pub(super) use std::sync::{Condvar, Mutex, PoisonError};
+
+    pub(super) use crate::panics::lock;
+}
+
 use core::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 use std::{
-    collections::VecDeque,
+    io,
     sync::{Arc, Condvar, Mutex, PoisonError},
     time::Instant,
 };
 
 use filch::Class;
 
+use self::queue::{Counts, JobQueue, Submitted};
 use crate::{
     blocking::BlockingMetrics,
     clock::Hold,
@@ -62,7 +72,9 @@ impl Pools {
     /// Pools that take no closure.
     pub(crate) fn none() -> Self {
         let none = Self::new(1, KEEP_ALIVE, Dress::default());
-        none.all().for_each(|pool| lock(&pool.state).closed = true);
+        for pool in none.all() {
+            pool.jobs.close(|_| false);
+        }
         none
     }
 
@@ -89,93 +101,45 @@ impl Pools {
         })
     }
 
-    /// The runtime has ended: drops the closures that wait, but for work that was accepted, which is done first. Other closures that run go
-    /// on to their end; then the threads end.
+    /// The runtime has ended: refuses closures from now on, and waits for work that was accepted. Those of tasks are gone, as their tasks are.
+    /// Others go on to their end; then the threads end.
     pub(crate) fn close(&self, handle: Handle) {
         self.all().for_each(|pool| pool.close(handle));
         let begin = Instant::now();
         for pool in self.all() {
-            let patience = PATIENCE.saturating_sub(begin.elapsed());
-            pool.wait_while(patience, |state| state.accepted > 0);
+            pool.wait_for_accepted(PATIENCE.saturating_sub(begin.elapsed()));
         }
     }
 
     /// After `close`: waits for the closures of `spawn_blocking` that run, `patience` at most. How many still run.
     pub(crate) fn wait(&self, patience: Duration) -> usize {
-        self.closures.wait_while(patience, |state| state.threads > 0);
-        lock(&self.closures.state).threads
+        self.closures.jobs.wait(patience.min(LONGEST))
     }
 }
 
 /// Some threads, and the jobs that wait for one.
 pub(crate) struct Pool {
-    state: Mutex<State>,
-    news: Condvar,
-    /// A thread has ended, or no accepted job is left.
-    ended: Condvar,
+    jobs: JobQueue<Arc<dyn Job>>,
+    /// Accepted jobs that have not come to their end.
+    accepted: Mutex<usize>,
+    /// There are none.
+    settled: Condvar,
     /// Jobs that have run.
     done: AtomicUsize,
-    limit: usize,
-    keep_alive: Duration,
     /// How its threads are made; without the hook for long polls.
     dress: Dress,
     /// The number of threads that were ever started for the runtime. It gives each its name.
     started: Arc<AtomicUsize>,
 }
 
-#[derive(Default)]
-struct State {
-    queue: Queue,
-    threads: usize,
-    idle: usize,
-    closed: bool,
-    /// Accepted jobs that have not come to their end.
-    accepted: usize,
-}
-
-/// One in so many jobs is of the last class that waits: the others must not starve it.
-const SHARE: u32 = 16;
-
-/// The jobs that wait, the first class first but for the share of the others.
-#[derive(Default)]
-struct Queue {
-    jobs: [VecDeque<Arc<dyn Job>>; 3],
-    taken: u32,
-}
-
-impl Queue {
-    fn push(&mut self, class: Class, job: Arc<dyn Job>) {
-        self.jobs[class as usize].push_back(job);
-    }
-
-    fn pop(&mut self) -> Option<Arc<dyn Job>> {
-        self.taken = self.taken.wrapping_add(1);
-        let mut jobs = self.jobs.iter_mut();
-        if self.taken % SHARE == 0 {
-            jobs.rev().find_map(VecDeque::pop_front)
-        } else {
-            jobs.find_map(VecDeque::pop_front)
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.jobs.iter().map(VecDeque::len).sum()
-    }
-
-    /// Takes the jobs that may be dropped out.
-    fn take_optional(&mut self) -> Self {
-        let mut optional = Self::default();
-        for (mine, taken) in self.jobs.iter_mut().zip(&mut optional.jobs) {
-            let all = core::mem::take(mine).into_iter();
-            (*mine, *taken) = all.partition(|job| job.is_accepted());
-        }
-        optional
-    }
-}
-
 pub(crate) trait Job: Send + Sync {
     /// Runs the closure and counts it, unless it has been taken back. Never unwinds.
     fn run(&self, done: &AtomicUsize);
+
+    /// There is no thread. Runs the closure here, or drops it. Never unwinds.
+    fn do_without_thread(&self, done: &AtomicUsize) {
+        self.run(done);
+    }
 
     /// Whether it is run in any case.
     fn is_accepted(&self) -> bool {
@@ -210,142 +174,191 @@ impl Pool {
         dress: Dress,
         started: Arc<AtomicUsize>,
     ) -> Arc<Self> {
-        let (limit, keep_alive) = (limit.max(1), keep_alive.min(LONGEST));
-        let (news, ended) = (Condvar::new(), Condvar::new());
-        let (state, done) = (Mutex::default(), AtomicUsize::new(0));
-        Arc::new(Self { state, news, ended, done, limit, keep_alive, dress, started })
+        let jobs = JobQueue::new(limit.max(1), keep_alive.min(LONGEST));
+        let (accepted, settled) = (Mutex::new(0), Condvar::new());
+        let done = AtomicUsize::new(0);
+        Arc::new(Self { jobs, accepted, settled, done, dress, started })
     }
 
     fn metrics(&self) -> BlockingMetrics {
-        let state = lock(&self.state);
-        BlockingMetrics {
-            threads: state.threads,
-            idle: state.idle,
-            queued: state.queue.len(),
-            // Ordering: Relaxed; a count. The stage's lock shows it to the task that has seen its output.
-            done: self.done.load(Ordering::Relaxed),
-        }
+        let Counts { threads, idle, queued } = self.jobs.counts();
+        // Ordering: Relaxed; a count. The stage's lock shows it to the task that has seen its output.
+        let done = self.done.load(Ordering::Relaxed);
+        BlockingMetrics { threads, idle, queued, done }
     }
 
-    /// Has a thread run the job. The caller runs the jobs itself if there is no thread, and none can be started.
+    /// Has a thread run the job.
     ///
     /// # Errors
-    /// The job, if the runtime has ended.
+    /// The runtime has ended; or there is no thread, and none can be started: the caller runs an accepted job itself.
     pub(crate) fn submit(
         self: &Arc<Self>,
         handle: Handle,
         class: Class,
-        job: Arc<dyn Job>,
-    ) -> Result<(), Arc<dyn Job>> {
-        let mut state = lock(&self.state);
-        if state.closed {
-            return Err(job);
+        job: &Arc<dyn Job>,
+    ) -> Result<(), Unserved> {
+        *lock(&self.accepted) += usize::from(job.is_accepted());
+        match self.jobs.submit(class as usize, Arc::clone(job)) {
+            Submitted::Queued => Ok(()),
+            Submitted::Refused(job) => {
+                self.settle(&*job);
+                Err(Unserved::Closed)
+            }
+            Submitted::Starts => self.start(handle).or_else(|error| {
+                let own = self.do_without_thread(Some(job));
+                if own { Err(Unserved::NoThread(error)) } else { Ok(()) }
+            }),
         }
-        state.accepted += usize::from(job.is_accepted());
-        state.queue.push(class, job);
-        if state.idle >= state.queue.len() || state.threads >= self.limit {
-            drop(state);
-            self.news.notify_one();
-            return Ok(());
-        }
-        state.threads += 1;
-        drop(state);
-        if self.start(handle).is_err() {
-            self.run_without_thread();
-        }
-        Ok(())
     }
 
-    /// A thread that was counted could not be started: runs the jobs that may have relied on it.
+    /// A thread that the queue expects could not be started: does its jobs here, but for one of the caller. Whether that was among them.
     #[cold]
-    fn run_without_thread(&self) {
-        let mut state = lock(&self.state);
-        state.threads -= 1;
-        self.ended.notify_all();
-        let mut mine = match state.threads {
-            0 => core::mem::take(&mut state.queue),
-            _ => Queue::default(),
-        };
-        drop(state);
-        while let Some(job) = mine.pop() {
-            self.run(job);
-        }
+    fn do_without_thread(&self, own: Option<&Arc<dyn Job>>) -> bool {
+        let mut has_own = false;
+        self.jobs.not_started(|job| {
+            if own.is_some_and(|own| Arc::ptr_eq(own, &job)) {
+                has_own = true;
+            } else {
+                job.do_without_thread(&self.done);
+                self.drop(job);
+            }
+        });
+        has_own
     }
 
-    fn start(self: &Arc<Self>, handle: Handle) -> std::io::Result<()> {
+    fn start(self: &Arc<Self>, handle: Handle) -> io::Result<()> {
         // Ordering: Relaxed; a count.
         let role = ThreadRole::Blocking(self.started.fetch_add(1, Ordering::Relaxed));
         let builder = self.dress.builder(role)?;
         let pool = Arc::clone(self);
         let body = move || {
+            let _alive = Alive(&pool.jobs);
             pool.dress.bind(role);
-            pool.dress.hooks.around(|| pool.work(handle));
+            pool.dress.hooks.around(Some(role), || pool.work(handle));
         };
         builder.spawn(body).map(drop)
-    }
-
-    /// Runs a job in the calling thread, and drops it.
-    pub(crate) fn run(&self, job: Arc<dyn Job>) {
-        let is_accepted = job.is_accepted();
-        job.run(&self.done);
-        quietly(|| drop(job));
-        if is_accepted {
-            lock(&self.state).accepted -= 1;
-            self.ended.notify_all();
-        }
     }
 
     /// The loop of a thread of the pool.
     fn work(&self, handle: Handle) {
         let _within = Within::new(handle);
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(job) = state.queue.pop() {
-                drop(state);
-                self.run(job);
-                state = lock(&self.state);
-                continue;
-            }
-            if state.closed {
-                break;
-            }
-            state.idle += 1;
-            let (woken, slept) = self
-                .news
-                .wait_timeout(state, self.keep_alive)
-                .unwrap_or_else(PoisonError::into_inner);
-            state = woken;
-            state.idle -= 1;
-            if slept.timed_out() && state.queue.len() == 0 {
-                break;
-            }
+        while let Some(job) = self.jobs.next() {
+            job.run(&self.done);
+            self.drop(job);
         }
-        state.threads -= 1;
-        self.ended.notify_all();
+    }
+
+    /// Runs a job in the calling thread that was not served.
+    pub(crate) fn run(&self, job: &dyn Job) {
+        job.run(&self.done);
+        self.settle(job);
+    }
+
+    fn drop(&self, job: Arc<dyn Job>) {
+        let is_accepted = job.is_accepted();
+        quietly(|| drop(job));
+        if is_accepted {
+            self.settle_one();
+        }
+    }
+
+    /// The job has come to its end.
+    fn settle(&self, job: &dyn Job) {
+        if job.is_accepted() {
+            self.settle_one();
+        }
+    }
+
+    fn settle_one(&self) {
+        *lock(&self.accepted) -= 1;
+        self.settled.notify_all();
     }
 
     /// See [`Pools::close`].
     fn close(self: &Arc<Self>, handle: Handle) {
-        let mut state = lock(&self.state);
-        state.closed = true;
-        let optional = state.queue.take_optional();
         // The threads may be at work for as long as they like.
-        let needs_thread = state.queue.len() > 0;
-        state.threads += usize::from(needs_thread);
-        drop(state);
-        self.news.notify_all();
-        quietly(|| drop(optional));
-        if needs_thread && self.start(handle).is_err() {
-            self.run_without_thread();
+        let starts = self.jobs.close(|job| job.is_accepted());
+        if starts && self.start(handle).is_err() {
+            self.do_without_thread(None);
         }
     }
 
-    fn wait_while(&self, patience: Duration, condition: impl Fn(&State) -> bool) {
-        let waited =
-            self.ended.wait_timeout_while(lock(&self.state), patience.min(LONGEST), |state| {
-                condition(state)
-            });
+    /// Waits for accepted jobs.
+    fn wait_for_accepted(&self, patience: Duration) {
+        let accepted = lock(&self.accepted);
+        let waited = self.settled.wait_timeout_while(accepted, patience, |left| *left > 0);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// A thread of the pool, until its end.
+struct Alive<'a>(&'a JobQueue<Arc<dyn Job>>);
+
+impl Drop for Alive<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// Why no thread runs a closure.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Unserved {
+    /// The runtime has ended.
+    Closed,
+    /// There is no thread, and none can be started.
+    NoThread(io::Error),
+}
+
+/// A runtime's threads for closures that block, for crates that present them under another API. Of this runtime alone, also after its end.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct BlockingPool(Handle, Arc<Pool>);
+
+impl BlockingPool {
+    /// Has a thread call the closure, in the runtime; it contains its own panics. A closure that is taken is called, even after the end of the
+    /// runtime, or dropped if the system refuses a thread that it relies on.
+    ///
+    /// # Errors
+    /// [`Unserved`]; the closure is dropped.
+    pub fn call(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Unserved> {
+        let job: Arc<dyn Job> = Arc::new(Call(Mutex::new(Some(f))));
+        self.1.submit(self.0, Class::Normal, &job)
+    }
+
+    /// Refuses closures from now on.
+    pub fn close(&self) {
+        self.1.close(self.0);
+    }
+
+    /// Waits for the threads, after [`close`](Self::close), so long at most. How many are left.
+    pub fn wait(&self, longest: Duration) -> usize {
+        self.1.jobs.wait(longest.min(LONGEST))
+    }
+}
+
+impl core::fmt::Debug for BlockingPool {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("BlockingPool").field(&self.1.metrics()).finish()
+    }
+}
+
+/// A closure of [`BlockingPool::call`].
+struct Call<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce() + Send> Job for Call<F> {
+    fn run(&self, done: &AtomicUsize) {
+        let f = lock(&self.0).take();
+        if let Some(f) = f {
+            quietly(f);
+            // Ordering: as in `Pool::metrics`.
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn do_without_thread(&self, _: &AtomicUsize) {
+        let f = lock(&self.0).take();
+        quietly(|| drop(f));
     }
 }
 
@@ -362,9 +375,22 @@ impl Handle {
         f: impl FnOnce() + Send + 'static,
     ) -> Result<(), SpawnErrorKind> {
         self.check()?;
-        let job = Arc::new(Accepted { f: Mutex::new(Some(f)), _hold: Hold::new(*self) });
+        let job: Arc<dyn Job> =
+            Arc::new(Accepted { f: Mutex::new(Some(f)), _hold: Hold::new(*self) });
         let pools = self.0.core.pools();
-        let submitted = pools.of(threads).submit(*self, Class::Normal, job);
-        submitted.map_err(|_| SpawnErrorKind::Shutdown)
+        let pool = pools.of(threads);
+        match pool.submit(*self, Class::Normal, &job) {
+            Ok(()) => Ok(()),
+            Err(Unserved::Closed) => Err(SpawnErrorKind::Shutdown),
+            Err(Unserved::NoThread(_)) => {
+                pool.run(&*job);
+                Ok(())
+            }
+        }
+    }
+
+    /// The runtime's pool for closures of `spawn_blocking`.
+    pub fn blocking_pool(&self) -> BlockingPool {
+        BlockingPool(*self, Arc::clone(self.0.core.pools().of(Threads::Pool)))
     }
 }

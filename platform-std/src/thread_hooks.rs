@@ -3,9 +3,10 @@
 use core::fmt;
 use std::sync::Arc;
 
-use crate::{context::Handle, panics::quietly};
+use crate::{context::Handle, panics::quietly, thread_config::ThreadRole};
 
-type Hook = Arc<dyn Fn() + Send + Sync>;
+/// Called with what the thread is for; `None` for one of the host.
+pub(crate) type Hook = Arc<dyn Fn(Option<ThreadRole>) + Send + Sync>;
 type Around = Arc<dyn Fn(Handle, &mut dyn FnMut()) + Send + Sync>;
 
 /// Called as a thread begins and as it ends, and around a worker.
@@ -18,24 +19,24 @@ pub(crate) struct ThreadHooks {
 
 impl ThreadHooks {
     /// A thread begins. A hook that panics does no harm, here and below; its panic has been printed.
-    pub(crate) fn started(&self) {
+    pub(crate) fn started(&self, role: Option<ThreadRole>) {
         if let Some(start) = &self.start {
-            quietly(|| start());
+            quietly(|| start(role));
         }
     }
 
     /// A thread ends.
-    pub(crate) fn stopped(&self) {
+    pub(crate) fn stopped(&self, role: Option<ThreadRole>) {
         if let Some(stop) = &self.stop {
-            quietly(|| stop());
+            quietly(|| stop(role));
         }
     }
 
     /// Runs the body of a thread.
-    pub(crate) fn around(&self, body: impl FnOnce()) {
-        self.started();
+    pub(crate) fn around(&self, role: Option<ThreadRole>, body: impl FnOnce()) {
+        self.started(role);
         body();
-        self.stopped();
+        self.stopped(role);
     }
 
     /// Runs the body of a worker's thread. A hook that does not call it leaves that to the caller.

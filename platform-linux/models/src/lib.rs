@@ -1,4 +1,5 @@
-//! Models of the alarm, and of the hook of a runtime of one thread (of `filch-std`): the real code, with a cell for what they reach.
+//! Models of the alarm, and of two parts of `filch-std`, the hook of a runtime of one thread and the queue of the blocking pool: the real code,
+//! with a cell for what they reach.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg filch_loom" cargo test -p filch-linux-models --release --target-dir target/loom
@@ -13,6 +14,8 @@ mod alarm;
 
 #[path = "../../../platform-std/src/wake_hook.rs"]
 mod wake_hook;
+
+mod blocking;
 
 use alarm::Alarm;
 use filch::atomic::{AtomicU32, Ordering, UnsafeCell};
