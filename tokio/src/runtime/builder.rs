@@ -8,10 +8,9 @@ use core::{
 use std::{
     io,
     sync::{Arc, Mutex, OnceLock},
-    thread,
 };
 
-use filch_linux::Linux;
+use filch_linux::{Linux, ThreadRole};
 use slab::Slab;
 
 use super::{
@@ -20,7 +19,6 @@ use super::{
     handle::Inner,
     id::Id,
     metrics::Parks,
-    pool::{self, Pool},
 };
 use crate::time::Clock;
 
@@ -31,6 +29,8 @@ type Names = Arc<dyn Fn() -> String + Send + Sync>;
 const NAME: &str = "tokio-runtime-worker";
 /// The most threads for closures that block, unless the builder sets another number.
 const BLOCKING: usize = 512;
+/// The name of the thread that waits for the I/O of a current-thread runtime.
+const REACTOR: &str = "filch-reactor";
 /// How many workers may be in `block_in_place` at a time and be replaced.
 const SPARES: u16 = 64;
 /// How long one waits for work, unless the builder sets another time.
@@ -48,17 +48,13 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    pub(crate) fn thread(&self) -> thread::Builder {
-        pool::thread((self.names)(), self.stack)
-    }
-
-    pub(crate) fn started(&self) {
+    fn started(&self) {
         if let Some(hook) = &self.start {
             hook();
         }
     }
 
-    pub(crate) fn stopped(&self) {
+    fn stopped(&self) {
         if let Some(hook) = &self.stop {
             hook();
         }
@@ -68,12 +64,6 @@ impl Hooks {
         if let Some(hook) = &self.unpark {
             hook();
         }
-    }
-
-    pub(crate) fn around(&self, f: impl FnOnce()) {
-        self.started();
-        f();
-        self.stopped();
     }
 }
 
@@ -319,7 +309,7 @@ impl Builder {
             io: self.io,
             local: AtomicBool::new(false),
             time: self.time,
-            pool: Pool::new(self.blocking, self.keep_alive),
+            pool: OnceLock::new(),
             hooks: self.hooks.clone(),
             parks: Parks::default(),
             closed: AtomicBool::new(false),
@@ -329,7 +319,6 @@ impl Builder {
         });
         let handle = Handle { inner };
         let filch = self.filch(&handle, workers)?;
-        let _ = handle.inner.filch.set(*filch.handle());
         let tokio = handle.inner.host().and_then(Linux::tokio);
         let _ = handle.inner.tokio.set(tokio.ok_or_else(super::shutting_down)?);
         handle.inner.clock.begin(filch.handle().timers());
@@ -354,31 +343,52 @@ impl Builder {
         }
     }
 
-    /// The threads. Those of a current-thread runtime are its reactor alone.
+    /// The threads. Those of a current-thread runtime are its reactor and the pool.
     fn filch(&self, handle: &Handle, workers: usize) -> io::Result<filch_linux::Runtime> {
-        let start = handle.clone();
-        // Also in the threads of the runtime beside it.
-        let settle = move || drop(context::settle(start.clone()));
-        let builder = filch_linux::builder().workers(workers).tokio(true);
-        let builder = if self.threaded {
-            let (names, start, stop) = (self.hooks.names.clone(), handle.clone(), handle.clone());
-            // A wait in sync code is that of `block_in_place`: a replacement worker takes over at once.
-            let builder = builder.spares(SPARES).nesting(0).name_fn(move |_| names());
-            let builder = match self.hooks.stack {
-                Some(bytes) => builder.stack_size(bytes),
-                None => builder,
-            };
-            builder
-                .around_worker(work_inside_tokio)
-                .on_thread_start(move || {
-                    settle();
-                    start.inner.hooks.started();
-                })
-                .on_thread_stop(move || stop.inner.hooks.stopped())
-        } else {
-            builder.name("filch-reactor").on_thread_start(settle)
+        let (threaded, names) = (self.threaded, Arc::clone(&self.hooks.names));
+        // The program's hooks are not for the reactor of a current-thread runtime, which no runtime of tokio's has.
+        let is_told = move |role| threaded || matches!(role, Some(ThreadRole::Blocking(_)));
+        let (start, stop) = (self.hooks.clone(), self.hooks.clone());
+        // Not the runtime itself, which leads to the hooks of the threads beside it.
+        let inner = Arc::downgrade(&handle.inner);
+        let builder = filch_linux::builder()
+            .workers(workers)
+            .tokio(true)
+            .blocking_threads(self.blocking)
+            .blocking_keep_alive(self.keep_alive)
+            .name_fn(move |role| if is_told(Some(role)) { names() } else { REACTOR.into() })
+            .on_threads(
+                move |role| {
+                    // Also the threads of the runtime beside it are in this one.
+                    if let Some(inner) = inner.upgrade() {
+                        drop(context::settle(Some(Handle { inner })));
+                    }
+                    if is_told(role) {
+                        start.started();
+                    }
+                },
+                move |role| {
+                    if is_told(role) {
+                        stop.stopped();
+                    }
+                    drop(context::settle(None));
+                },
+            );
+        let builder = match self.hooks.stack {
+            Some(bytes) => builder.stack_size(bytes),
+            None => builder,
         };
-        builder.build().map_err(io::Error::other)
+        let builder = if threaded {
+            // A wait in sync code is that of `block_in_place`: a replacement worker takes over at once.
+            builder.spares(SPARES).nesting(0).around_worker(work_inside_tokio)
+        } else {
+            builder.name(REACTOR)
+        };
+        let prepare = |filch: &filch_linux::Handle| {
+            let _ = handle.inner.filch.set(*filch);
+            let _ = handle.inner.pool.set(filch.blocking_pool());
+        };
+        builder.build_with(prepare).map_err(io::Error::other)
     }
 
     /// Builds a runtime whose tasks need not be `Send`.

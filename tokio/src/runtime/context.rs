@@ -130,7 +130,7 @@ impl fmt::Debug for EnterGuard<'_> {
 /// Puts the thread into a runtime; `None` if it is about to end.
 pub(crate) fn try_enter<'a>(handle: Handle) -> Option<EnterGuard<'a>> {
     let beside = handle.inner.host();
-    let before = settle(handle).ok()?;
+    let before = settle(Some(handle)).ok()?;
     if let Some(beside) = beside.and_then(Host::entry) {
         beside.enter();
     }
@@ -140,9 +140,9 @@ pub(crate) fn try_enter<'a>(handle: Handle) -> Option<EnterGuard<'a>> {
     Some(EnterGuard { _entered, _handle: PhantomData })
 }
 
-/// Puts the thread, which is in the runtime of the crate tokio already, into a runtime, and returns the one before.
-pub(crate) fn settle(handle: Handle) -> Result<Option<Handle>, AccessError> {
-    CURRENT.try_with(|current| current.replace(Some(handle)))
+/// Puts the thread, which is in the runtime of the crate tokio already, into a runtime, or into none, and returns the one before.
+pub(crate) fn settle(handle: Option<Handle>) -> Result<Option<Handle>, AccessError> {
+    CURRENT.try_with(|current| current.replace(handle))
 }
 
 /// Puts the thread into a runtime.

@@ -9,7 +9,7 @@ use core::{
 };
 use std::sync::{Arc, Mutex, OnceLock};
 
-use filch_linux::Linux;
+use filch_linux::{BlockingPool, Linux, Unserved};
 use slab::Slab;
 
 use super::{
@@ -19,7 +19,6 @@ use super::{
     current::Scheduler,
     id::Id,
     metrics::Parks,
-    pool::Pool,
 };
 use crate::{
     task::{self, JoinHandle, blocking_job},
@@ -51,7 +50,8 @@ pub(crate) struct Inner {
     /// Whether it is part of a local runtime.
     pub(crate) local: AtomicBool,
     pub(crate) time: bool,
-    pub(crate) pool: Pool,
+    /// The threads of `spawn_blocking`: those of filch's runtime.
+    pub(crate) pool: OnceLock<BlockingPool>,
     pub(crate) hooks: Hooks,
     pub(crate) parks: Parks,
     pub(crate) closed: AtomicBool,
@@ -148,11 +148,11 @@ impl Handle {
         R: Send + 'static,
     {
         let (run, join) = blocking_job(self.clone(), f);
-        match self.inner.pool.submit(self, run) {
-            Ok(refused) => drop(refused),
-            Err(error) => panic!("OS can't spawn worker thread: {error}"),
+        match self.pool().call(run) {
+            // If the runtime has ended, the closure was dropped, and so cancelled.
+            Ok(()) | Err(Unserved::Closed) => join,
+            Err(Unserved::NoThread(error)) => panic!("OS can't spawn worker thread: {error}"),
         }
-        join
     }
 
     /// As `spawn_blocking`, but `None` if the runtime has ended, or no thread can be started.
@@ -161,14 +161,7 @@ impl Handle {
         f: impl FnOnce() -> R + Send + 'static,
     ) -> Option<JoinHandle<R>> {
         let (run, join) = blocking_job(self.clone(), f);
-        match self.inner.pool.submit(self, run) {
-            Ok(None) => Some(join),
-            Ok(Some(refused)) => {
-                drop(refused);
-                None
-            }
-            Err(_) => None,
-        }
+        self.pool().call(run).ok().map(|()| join)
     }
 
     /// Runs a future on the calling thread. On a current-thread runtime, another thread drives timers and tasks.
@@ -222,10 +215,17 @@ impl Handle {
         }
     }
 
+    fn pool(&self) -> &BlockingPool {
+        match self.inner.pool.get() {
+            Some(pool) => pool,
+            None => unreachable!("it is set before the first thread starts"),
+        }
+    }
+
     pub(crate) fn filch(&self) -> &filch_linux::Handle {
         match self.inner.filch.get() {
             Some(filch) => filch,
-            None => unreachable!("it is set before the runtime is used"),
+            None => unreachable!("it is set before the first thread starts"),
         }
     }
 }

@@ -10,7 +10,6 @@ mod id;
 pub(crate) mod local;
 mod local_runtime;
 mod metrics;
-pub(crate) mod pool;
 mod threads;
 
 pub use self::{

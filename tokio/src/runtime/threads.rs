@@ -114,7 +114,10 @@ impl Runtime {
         let inner = &self.handle.inner;
         // Ordering: Release pairs with the Acquire in `is_closed`.
         inner.closed.store(true, core::sync::atomic::Ordering::Release);
-        inner.pool.close();
+        let pool = inner.pool.get();
+        if let Some(pool) = pool {
+            pool.close();
+        }
         if let Some(scheduler) = &inner.scheduler {
             // The thread may be about to end: then without.
             let _entered = context::try_enter(self.handle.clone());
@@ -126,8 +129,15 @@ impl Runtime {
             drop_until(filch, end);
         }
         inner.close();
-        inner.pool.join(end);
+        if let Some(pool) = pool {
+            pool.wait(left(end));
+        }
     }
+}
+
+/// How long until then.
+fn left(end: Option<Instant>) -> Duration {
+    end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
 }
 
 /// Drops the runtime, whose polls may go on for ever, on another thread; waits for that until `end`.
@@ -138,7 +148,7 @@ fn drop_until(filch: filch_linux::Runtime, end: Option<Instant>) {
         drop(filch);
         drop(done);
     });
-    let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
+    let left = left(end);
     if started.is_ok() && !left.is_zero() {
         let Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) =
             wait.recv_timeout(left)

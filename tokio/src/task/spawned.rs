@@ -154,18 +154,18 @@ impl<T> Core<T> {
 pub(crate) fn blocking_job<R: Send + 'static>(
     handle: Handle,
     f: impl FnOnce() -> R + Send + 'static,
-) -> (Box<dyn FnOnce() + Send>, JoinHandle<R>) {
+) -> (impl FnOnce() + Send + 'static, JoinHandle<R>) {
     let slot = Slot::new();
     let join = JoinHandle::new(Arc::clone(&slot));
     // The clock stands still while the closure waits or runs.
     let hold = handle.inner.clock().hold(&handle);
     let mut call = Call { slot, f: Some(f) };
-    let run = Box::new(move || {
+    let run = move || {
         // In a variable of this closure: otherwise only a part is captured.
         call.run();
         drop(call);
         drop(hold);
-    });
+    };
     (run, join)
 }
 
