@@ -309,3 +309,56 @@ fn an_adopted_child_is_reaped_once_it_has_ended() {
         !std::path::Path::new(&format!("/proc/{id}")).exists()
     });
 }
+
+#[test]
+fn a_runtime_waits_for_an_adopted_child() {
+    let _watchdog = filch_test_support::watchdog();
+    let runtime = filch_linux::builder().workers(1).build().unwrap();
+    let child = || {
+        let mut child = std::process::Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        (child.stdin.take(), child.id(), child)
+    };
+    let (stdin, id, cat) = child();
+    runtime.block_on(async { filch_linux::process::adopt(cat) });
+    let (other_stdin, other, cat) = child();
+    filch_linux::process::adopt_on(runtime.handle(), cat);
+    assert!(is_here(id) && is_here(other));
+    drop((stdin, other_stdin));
+    // Nothing else is spawned or adopted.
+    filch_test_support::until(|| !is_here(id) && !is_here(other));
+}
+
+#[test]
+fn spawns_that_are_short_of_descriptors_leave_no_zombie() {
+    alone("spawns_that_are_short_of_descriptors_leave_no_zombie", || {
+        use rustix::process::{Resource, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
+        let mut limit = getrlimit(Resource::Nofile);
+        limit.current = Some(64);
+        setrlimit(Resource::Nofile, limit).unwrap();
+        let has_children = || {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            waitid(WaitId::All, options).err() != Some(rustix::io::Errno::CHILD)
+        };
+        let (mut spawned, mut refused) = (0, 0);
+        for left in 0..20 {
+            for streams in [Stdio::null, Stdio::piped] {
+                run(1, async {
+                    let mut files = Vec::new();
+                    while let Ok(file) = fs::File::open("/dev/null") {
+                        files.push(file);
+                    }
+                    files.truncate(files.len() - left);
+                    let mut command = Command::new("true");
+                    command.stdin(streams()).stdout(streams()).stderr(streams());
+                    match command.spawn() {
+                        Ok(_) => spawned += 1,
+                        Err(_) => refused += 1,
+                    }
+                    drop(files);
+                    until(|| !has_children()).await;
+                });
+            }
+        }
+        assert!(spawned > 0 && refused > 0, "{spawned} {refused}");
+    });
+}

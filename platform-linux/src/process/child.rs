@@ -43,6 +43,20 @@ pub(super) struct Running {
 }
 
 impl Running {
+    pub(super) fn new(process: process::Child, handle: Handle) -> Self {
+        let exit = Exit::watch(process.id(), handle);
+        Self { process: orphans::Orphan::new(process), exit }
+    }
+
+    /// Has a task of the runtime wait for the child, unless it has ended. If the runtime has ended, or ends before the child does, the child
+    /// becomes an orphan.
+    pub(super) fn leave_to(mut self, handle: &Handle) {
+        if self.process.is_running() {
+            let wait = async move { drop(self.wait().await) };
+            drop(handle.try_spawn(wait).map(filch_std::JoinHandle::detach));
+        }
+    }
+
     /// Waits for the child's end.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.exit.wait(&mut self.process).await
@@ -56,8 +70,7 @@ impl Child {
         kill_on_drop: bool,
     ) -> io::Result<Self> {
         let streams = (process.stdin.take(), process.stdout.take(), process.stderr.take());
-        let exit = Exit::watch(process.id(), handle);
-        let running = Some(Running { process: orphans::Orphan::new(process), exit });
+        let running = Some(Running::new(process, handle));
         // From here on an error drops the child before the caller has got it, so it is killed.
         let mut child =
             Self { stdin: None, stdout: None, stderr: None, running, handle, kill_on_drop: true };
@@ -165,12 +178,7 @@ impl Drop for Child {
             // If that is refused the child lives on.
             let _ = running.process.signal(SignalKind::from_raw(libc::SIGKILL));
         }
-        if running.process.is_running() {
-            // If the runtime has ended, or ends before the child does, the future and the child in
-            // it are dropped, and the child becomes an orphan.
-            let wait = async move { drop(running.wait().await) };
-            drop(self.handle.try_spawn(wait).map(filch_std::JoinHandle::detach));
-        }
+        running.leave_to(&self.handle);
     }
 }
 

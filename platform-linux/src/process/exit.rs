@@ -25,16 +25,16 @@ impl Exit {
     pub(super) fn watch(id: u32, handle: Handle) -> Self {
         // If anything fails (an old kernel, a filter of system calls, no more descriptors), a
         // thread is used.
-        match Self::pidfd(id) {
+        match Self::pidfd(id, &handle) {
             Ok(pidfd) => Self::Pidfd(pidfd),
             Err(_) => Self::Thread(handle, None),
         }
     }
 
-    fn pidfd(id: u32) -> io::Result<Async<OwnedFd>> {
+    fn pidfd(id: u32, handle: &Handle) -> io::Result<Async<OwnedFd>> {
         let pidfd = rustix::process::pidfd_open(pid(id)?, PidfdFlags::empty())?;
         // Nothing ever reads from it.
-        Async::from_nonblocking(pidfd)
+        Async::register_on(handle, pidfd, true)
     }
 
     /// Waits for the end of the child.

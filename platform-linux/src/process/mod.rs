@@ -23,17 +23,39 @@ mod command;
 mod exit;
 mod orphans;
 
+use filch_std::Handle;
+
 pub use self::{child::Child, command::Command};
 
-/// Takes a child of the standard library that nothing waits for. It is reaped once it has ended, by a later call of this or a
-/// later spawn.
+/// Takes a child of the standard library that nothing waits for: a task of the current runtime waits for its end, so that it does not stay as a
+/// zombie. Without a runtime, or if that ends first, the child is reaped by a later call of this or a later spawn.
 ///
 /// ```
+/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
 /// let child = std::process::Command::new("true").spawn()?;
 /// filch_linux::process::adopt(child); // it leaves no zombie
 /// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
 /// ```
 pub fn adopt(child: std::process::Child) {
+    match Handle::current() {
+        Ok(here) => adopt_on(&here, child),
+        Err(_) => {
+            orphans::reap();
+            drop(orphans::Orphan::new(child));
+        }
+    }
+}
+
+/// As [`adopt`], of that runtime.
+///
+/// ```
+/// let runtime = filch_linux::builder().workers(1).build()?;
+/// let child = std::process::Command::new("true").spawn()?;
+/// filch_linux::process::adopt_on(runtime.handle(), child);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn adopt_on(handle: &Handle, child: std::process::Child) {
     orphans::reap();
-    drop(orphans::Orphan::new(child));
+    child::Running::new(child, *handle).leave_to(handle);
 }
