@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid
 use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::{
     io::{AsyncRead, AsyncReadExt, Interest, source::Source},
-    runtime::is_rt_shutdown_err,
+    runtime::{Handle, is_rt_shutdown_err},
     task::spawn_blocking,
 };
 
@@ -46,30 +46,36 @@ impl fmt::Debug for State {
 struct Running {
     /// Only `drop` takes it.
     child: Option<process::Child>,
-    /// Readable once the child has ended; `None`: the system has no such files.
+    /// Readable once the child has ended; `None`: the system has no such files, or has none left.
     exit: Option<Source<OwnedFd>>,
+    /// The runtime that waits for the child after the drop.
+    handle: Handle,
     kill_on_drop: bool,
     reaped: bool,
 }
 
-#[track_caller]
-pub(crate) fn spawned(mut child: process::Child, kill_on_drop: bool) -> io::Result<Child> {
-    let stdin = child.stdin.take().map(ChildStdin::from_std).transpose()?;
-    let stdout = child.stdout.take().map(ChildStdout::from_std).transpose()?;
-    let stderr = child.stderr.take().map(ChildStderr::from_std).transpose()?;
-    let exit = pid(&child)
-        .and_then(|pid| {
-            pidfd_open(pid, PidfdFlags::NONBLOCK)
-                .or_else(|_| {
-                    // Before Linux 5.10 the flag is unknown; nothing ever reads from the file.
-                    pidfd_open(pid, PidfdFlags::empty())
-                })
-                .map_err(Into::into)
-        })
-        .and_then(Source::new)
-        .ok();
-    let running = Running { child: Some(child), exit, kill_on_drop, reaped: false };
+pub(crate) fn spawned(
+    handle: Handle,
+    mut child: process::Child,
+    kill_on_drop: bool,
+) -> io::Result<Child> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let exit = pidfd(&child).and_then(Source::new).ok();
+    // An error from here on drops the child before the caller has it: it is killed.
+    let mut running =
+        Running { child: Some(child), exit, handle, kill_on_drop: true, reaped: false };
+    let stdin = stdin.map(ChildStdin::from_std).transpose()?;
+    let stdout = stdout.map(ChildStdout::from_std).transpose()?;
+    let stderr = stderr.map(ChildStderr::from_std).transpose()?;
+    running.kill_on_drop = kill_on_drop;
     Ok(Child { state: State::Running(running), stdin, stdout, stderr })
+}
+
+fn pidfd(child: &process::Child) -> io::Result<OwnedFd> {
+    let pid = pid(child)?;
+    // Before Linux 5.10 the flag is unknown; nothing ever reads from the file.
+    let opened = pidfd_open(pid, PidfdFlags::NONBLOCK);
+    Ok(opened.or_else(|_| pidfd_open(pid, PidfdFlags::empty()))?)
 }
 
 fn pid(child: &process::Child) -> io::Result<Pid> {
@@ -130,9 +136,14 @@ impl Drop for Running {
             // It may have ended already.
             let _ = self.child().kill();
         }
-        if let Some(child) = self.child.take() {
-            filch_linux::process::adopt(child);
+        let Some(child) = self.child.take() else { return };
+        // If its runtime has ended, the one that the thread is in waits for it.
+        if self.handle.inner.is_closed() {
+            if let Ok(here) = Handle::try_current() {
+                self.handle = here;
+            }
         }
+        filch_linux::process::adopt_on(self.handle.filch(), child);
     }
 }
 

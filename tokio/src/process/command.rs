@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::{Child, child::spawned};
+use crate::io::source::require_io;
 
 /// How a child process is started.
 #[derive(Debug)]
@@ -165,8 +166,8 @@ impl Command {
     /// If there is no runtime, or it has no I/O.
     #[track_caller]
     pub fn spawn(&mut self) -> io::Result<Child> {
-        crate::io::source::require_io("process");
-        spawned(self.std.spawn()?, self.kill_on_drop)
+        let handle = require_io("process");
+        spawned(handle, self.std.spawn()?, self.kill_on_drop)
     }
 
     /// As [`spawn`](Self::spawn), with a closure that starts it.
@@ -181,8 +182,8 @@ impl Command {
         &mut self,
         with: impl FnOnce(&mut process::Command) -> io::Result<process::Child>,
     ) -> io::Result<Child> {
-        crate::io::source::require_io("process");
-        spawned(with(&mut self.std)?, self.kill_on_drop)
+        let handle = require_io("process");
+        spawned(handle, with(&mut self.std)?, self.kill_on_drop)
     }
 
     /// Starts the child, and waits for its end.
