@@ -4,9 +4,9 @@ use core::{
     alloc::{GlobalAlloc, Layout},
     sync::atomic::{AtomicIsize, Ordering::SeqCst},
 };
-use std::{alloc::System, thread};
+use std::{alloc::System, sync::mpsc, thread};
 
-use filch_test_support::{alone, until};
+use filch_test_support::{Flag, alone, until};
 use filch_tokio::{
     net::TcpListener,
     runtime::{Builder, Runtime},
@@ -109,5 +109,49 @@ fn a_runtime_with_hooks_leaves_nothing() {
                 runtime.block_on(runtime.spawn_blocking(|| {})).unwrap();
             });
         }
+    });
+}
+
+/// How many bytes more there are after `f` than before.
+fn kept(f: impl FnOnce()) -> isize {
+    let before = BYTES.load(SeqCst);
+    f();
+    BYTES.load(SeqCst) - before
+}
+
+#[test]
+fn threads_that_wait_for_the_seat_of_a_current_thread_runtime_leave_nothing() {
+    alone("threads_that_wait_for_the_seat_of_a_current_thread_runtime_leave_nothing", || {
+        const ROUNDS: usize = 10_000;
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let (drives, over) = (Flag::new(), Flag::new());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                runtime.block_on(async {
+                    drives.set();
+                    over.wait().await;
+                });
+            });
+            drives.block();
+            let short = || runtime.block_on(async {});
+            short();
+            let calls = kept(|| (0..ROUNDS).for_each(|_| short()));
+            let wakes = kept(|| {
+                runtime.block_on(async {
+                    for _ in 0..ROUNDS {
+                        task::yield_now().await;
+                    }
+                });
+            });
+            // The next in the seat goes on where the first ends.
+            let (send, receive) = mpsc::channel();
+            scope.spawn(|| {
+                let task = runtime.spawn(async move { send.send(()).unwrap() });
+                runtime.block_on(task).unwrap();
+            });
+            over.set();
+            receive.recv().unwrap();
+            assert!(calls < 1_000 && wakes < 1_000, "{calls} and {wakes} bytes");
+        });
     });
 }

@@ -9,8 +9,11 @@ use core::{
 };
 use std::{
     sync::{Arc, Mutex},
+    task::Wake,
     time::Instant,
 };
+
+use slab::Slab;
 
 use super::{
     Handle,
@@ -40,7 +43,22 @@ pub(crate) struct Scheduler {
 #[derive(Default)]
 struct Seat {
     taken: bool,
-    waiting: Vec<Waker>,
+    /// Each thread that waits has one entry until its `block_on` ends.
+    waiting: Slab<Arc<Signal>>,
+}
+
+/// A thread that may drive, and its entry among those that wait for the seat.
+struct Candidate<'a> {
+    scheduler: &'a Scheduler,
+    place: Option<usize>,
+}
+
+impl Drop for Candidate<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            lock(&self.scheduler.seat).waiting.remove(place);
+        }
+    }
 }
 
 impl Scheduler {
@@ -92,13 +110,14 @@ impl Scheduler {
         let root = Arc::new(Root { signal: Arc::clone(&signal), woken: true.into() });
         let waker = Waker::from(Arc::clone(&root));
         let mut cx = Context::from_waker(&waker);
-        let mut seated = Driver::sit(self, handle, &signal);
+        let mut candidate = Candidate { scheduler: self, place: None };
+        let mut seated = candidate.sit(handle, &signal);
         let mut polled_before = false;
         handle.tokio().block_on(poll_fn(|tokio| {
             // Between two polls of the root future the tasks have their turn, however often it is woken.
             while core::mem::take(&mut polled_before) || !root.take() {
                 if seated.is_none() {
-                    seated = Driver::sit(self, handle, &signal);
+                    seated = candidate.sit(handle, &signal);
                 }
                 match &seated {
                     Some(driver) => driver.turn(handle, &signal, &root),
@@ -137,7 +156,7 @@ impl Root {
     }
 }
 
-impl std::task::Wake for Root {
+impl Wake for Root {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -159,19 +178,23 @@ struct Driver<'a> {
     awake: Cell<Instant>,
 }
 
-impl<'a> Driver<'a> {
-    fn sit(scheduler: &'a Scheduler, handle: &'a Handle, signal: &Arc<Signal>) -> Option<Self> {
+impl<'a> Candidate<'a> {
+    /// Takes the seat if it is free; otherwise the signal is given when it is.
+    fn sit(&mut self, handle: &'a Handle, signal: &Arc<Signal>) -> Option<Driver<'a>> {
+        let scheduler = self.scheduler;
         let mut seat = lock(&scheduler.seat);
         if seat.taken {
-            seat.waiting.push(Arc::clone(signal).into());
+            self.place.get_or_insert_with(|| seat.waiting.insert(Arc::clone(signal)));
             return None;
         }
         seat.taken = true;
         let parks = &handle.inner.parks;
         let drove = context::set_drives(true);
-        Some(Self { scheduler, parks, drove, awake: Cell::new(Instant::now()) })
+        Some(Driver { scheduler, parks, drove, awake: Cell::new(Instant::now()) })
     }
+}
 
+impl Driver<'_> {
     /// Polls some tasks, and waits if there are none.
     fn turn(&self, handle: &Handle, signal: &Arc<Signal>, root: &Root) {
         let scheduler = self.scheduler;
@@ -256,8 +279,7 @@ impl Drop for Driver<'_> {
         self.scheduler.queue.poller.take();
         let mut seat = lock(&self.scheduler.seat);
         seat.taken = false;
-        let waiting = core::mem::take(&mut seat.waiting);
-        drop(seat);
-        waiting.into_iter().for_each(Waker::wake);
+        // All of them: a thread whose future is ready meanwhile does not pass it on.
+        seat.waiting.iter().for_each(|(_, waits)| waits.wake_by_ref());
     }
 }
