@@ -18,6 +18,8 @@ pub(crate) struct Pace {
     looked: Cell<u64>,
     /// Nanoseconds of busy time not yet counted as a microsecond.
     busy_rest: Cell<u32>,
+    /// How many tasks had ended on the worker at the end of the last tick.
+    ended: Cell<usize>,
 }
 
 impl Pace {
@@ -28,6 +30,7 @@ impl Pace {
             stretch: Cell::new(None),
             looked: Cell::new(0),
             busy_rest: Cell::new(0),
+            ended: Cell::new(0),
         }
     }
 
@@ -40,6 +43,11 @@ impl Pace {
     /// Whether the tick has had all its polls.
     pub(crate) fn is_tick_over(&self) -> bool {
         self.in_tick.get() >= TICK
+    }
+
+    /// Whether a task has ended since the last call, by the number of those that have ended on the worker.
+    pub(crate) fn has_seen_an_end(&self, ended: usize) -> bool {
+        self.ended.replace(ended) != ended
     }
 
     pub(crate) fn begin_tick(&self) {

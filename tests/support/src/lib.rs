@@ -17,6 +17,7 @@ use std::{
     sync::{Arc, mpsc},
     task::Wake,
     thread,
+    time::Instant,
 };
 
 pub use coroutine::{Coroutine, Suspend, coroutine};
@@ -136,6 +137,34 @@ pub fn alone(test: &str, body: impl FnOnce()) {
     }
     let status = play(test, "alone").stdin(process::Stdio::null()).status().expect("a process");
     assert!(status.success(), "{status}");
+}
+
+/// Fails if the cost of an end grows with the square of the number of what it ends, or nearly so. `made` makes so many; the drop of what it returns is
+/// measured.
+///
+/// # Panics
+/// In that case.
+pub fn ends_in_linear_time<T>(mut made: impl FnMut(usize) -> T) {
+    const FEW: usize = 4_000;
+    const TIMES: usize = 20;
+    // A busy machine makes it longer, at times: the shortest of some attempts counts.
+    let mut cost = |n, attempts| {
+        let attempt = |_| {
+            let made = made(n);
+            let begin = Instant::now();
+            drop(made);
+            begin.elapsed()
+        };
+        (0..attempts).map(attempt).min().unwrap_or_default().as_secs_f64() / n as f64
+    };
+    // These first: a runtime looks at all the room that its tasks have ever had.
+    let few = cost(FEW, 8);
+    // Linear would be 1, but for caches, and quadratic `TIMES`.
+    let ratio = cost(FEW * TIMES, 3) / few;
+    assert!(
+        ratio < TIMES as f64 / 3.0,
+        "of {TIMES} times as many, each costs {ratio:.1} times as much"
+    );
 }
 
 /// Random choices; `FILCH_SEED` repeats those of another run.
