@@ -94,11 +94,8 @@ impl Scheduler {
 
     /// Drops all tasks, and refuses further ones.
     pub(crate) fn shutdown(&self) {
-        loop {
-            let task = lock(&self.tasks).close();
-            let Some(task) = task else { break };
-            drop(task);
-        }
+        let tasks = lock(&self.tasks).close();
+        drop(tasks);
         self.queue.clear();
     }
 

@@ -136,15 +136,10 @@ impl<F> Tasks<F> {
         None
     }
 
-    /// Takes no more futures, and gives one out that is to be dropped, outside of locks.
-    pub(crate) fn close(&mut self) -> Option<F> {
+    /// Takes no more futures. What is returned is to be dropped, outside of locks.
+    pub(crate) fn close(&mut self) -> impl Sized + use<F> {
         self.closed = true;
-        loop {
-            let key = self.places.iter().next().map(|(key, _)| key)?;
-            if let Some(future) = self.places.remove(key).future {
-                return Some(future);
-            }
-        }
+        core::mem::take(&mut self.places)
     }
 }
 

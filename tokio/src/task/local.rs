@@ -195,11 +195,8 @@ impl Future for LocalSet {
 impl Drop for LocalSet {
     fn drop(&mut self) {
         self.with(|| {
-            loop {
-                let task = self.shared.tasks.borrow_mut().close();
-                let Some(task) = task else { break };
-                drop(task);
-            }
+            let tasks = self.shared.tasks.borrow_mut().close();
+            drop(tasks);
             self.shared.queue.clear();
         });
     }
