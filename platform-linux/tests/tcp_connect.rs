@@ -8,7 +8,7 @@ use std::{
     net, thread,
 };
 
-use filch_linux::net::{TcpListener, TcpSocket, TcpStream};
+use filch_linux::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 use filch_std::time;
 use futures::poll;
 use tcp_common::{blackhole, listen, local, refusing, run, run_pausable, under_way_to, watchdog};
@@ -190,5 +190,25 @@ fn listeners_that_go_with_connections_in_their_backlog() {
             let fair = [ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset];
             assert!(fair.contains(&kind), "{kind:?}");
         }
+    });
+}
+
+#[test]
+fn an_address_without_a_socket_is_passed_over() {
+    filch_test_support::alone("an_address_without_a_socket_is_passed_over", || {
+        filch_test_support::without_ipv6();
+        let after_ipv6 =
+            |addr: SocketAddr| [SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], addr.port())), addr];
+        run(1, async {
+            let listener = TcpListener::bind(after_ipv6(local())).await.unwrap();
+            let addr = listener.local_addr().unwrap();
+            let stream = TcpStream::connect(after_ipv6(addr)).await.unwrap();
+            assert_eq!(stream.peer_addr().unwrap(), addr);
+            let one = UdpSocket::bind(after_ipv6(local())).await.unwrap();
+            let other = UdpSocket::bind(after_ipv6(local())).await.unwrap();
+            one.connect(after_ipv6(other.local_addr().unwrap())).await.unwrap();
+            one.send(b"!").await.unwrap();
+            assert_eq!(other.recv(&mut [0; 8]).await.unwrap(), 1);
+        });
     });
 }

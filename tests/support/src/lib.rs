@@ -5,6 +5,8 @@ mod board;
 mod coroutine;
 pub mod counting;
 mod flag;
+#[cfg(target_os = "linux")]
+mod no_ipv6;
 
 use core::{
     any::Any,
@@ -22,6 +24,8 @@ use std::{
 
 pub use coroutine::{Coroutine, Suspend, coroutine};
 pub use flag::Flag;
+#[cfg(target_os = "linux")]
+pub use no_ipv6::without_ipv6;
 
 /// Ends the whole test program if it is not dropped in time: a hang must not look like a slow machine.
 #[derive(Debug)]

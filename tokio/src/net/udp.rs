@@ -62,10 +62,10 @@ impl UdpSocket {
         for addr in addrs(addr).await? {
             let bound = net::UdpSocket::bind(addr).and_then(|socket| {
                 socket.set_nonblocking(true)?;
-                Ok(socket)
+                Self::over(socket)
             });
             match bound {
-                Ok(socket) => return Self::over(socket),
+                Ok(socket) => return Ok(socket),
                 Err(error) => last = Some(error),
             }
         }

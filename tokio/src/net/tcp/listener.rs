@@ -34,8 +34,8 @@ impl TcpListener {
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
         let mut last = None;
         for addr in addrs(addr).await? {
-            match listen(addr) {
-                Ok(listener) => return Self::over(listener),
+            match listen(addr).and_then(Self::over) {
+                Ok(listener) => return Ok(listener),
                 Err(error) => last = Some(error),
             }
         }

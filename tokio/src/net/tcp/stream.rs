@@ -52,16 +52,20 @@ impl TcpStream {
     pub async fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
         let mut last = None;
         for addr in addrs(addr).await? {
-            let socket = match addr {
-                SocketAddr::V4(_) => TcpSocket::new_v4(),
-                SocketAddr::V6(_) => TcpSocket::new_v6(),
-            };
-            match socket?.connect(addr).await {
+            match Self::connect_one(addr).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => last = Some(error),
             }
         }
         Err(last.unwrap_or_else(none))
+    }
+
+    async fn connect_one(addr: SocketAddr) -> io::Result<Self> {
+        let socket = match addr {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.connect(addr).await
     }
 
     /// A socket whose connect is under way: waits for its end.
