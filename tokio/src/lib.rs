@@ -69,6 +69,7 @@
 //! - `on_thread_park` and `on_thread_unpark` are called in current-thread runtimes alone. `global_queue_interval`,
 //!   `max_io_events_per_tick` and, with workers, `event_interval` have no effect.
 //! - A future's `Ready::is_read_closed` and `is_write_closed` say how the file is when it is asked.
+//! - `io::unix::AsyncFd` of a mere number is not `AsFd`: nothing says how long the number's file is open.
 //! - What tokio has under `tokio_unstable` is not there. Linux alone.
 //!
 //! `tokio/check.sh` runs tokio's own tests on this crate; the README says which fail, and why.

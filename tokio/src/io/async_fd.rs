@@ -366,10 +366,17 @@ impl<T: AsRawFd> AsRawFd for AsyncFd<T> {
     }
 }
 
-impl<T: AsRawFd> AsFd for AsyncFd<T> {
+/// As the file's own. A mere number lends no file, as any number can be had, and its file be closed at any time:
+///
+/// ```compile_fail,E0599
+/// use std::os::fd::AsFd;
+/// fn lend(number: &filch_tokio::io::unix::AsyncFd<std::os::fd::RawFd>) {
+///     number.as_fd();
+/// }
+/// ```
+impl<T: AsRawFd + AsFd> AsFd for AsyncFd<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the file is open while this lives.
-        unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
+        self.get_ref().as_fd()
     }
 }
 

@@ -34,13 +34,16 @@ pub(crate) fn require_io(what: &str) -> Handle {
     handle
 }
 
-/// The number of an open file, which something else keeps open.
+/// The number of a file, which the owner of the registration should keep open.
+///
+/// INV-NUMBER: it is not negative, and is given to `epoll_ctl` and `poll` alone. These take any number: that of a file that was closed, as the owner of an
+/// `AsyncFd` of a number may do, is an error there, and that of another file gives events of that.
 #[derive(Clone, Copy, Debug)]
 struct Number(RawFd);
 
 impl AsFd for Number {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the owner of the registration keeps the file open until the registration is dropped.
+        // SAFETY: INV-NUMBER.
         unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 }
