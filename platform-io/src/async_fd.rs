@@ -156,6 +156,9 @@ impl<T: AsFd> Async<T> {
     /// Waits until one of these bits is set. Any number of tasks may wait. After an operation that would have blocked,
     /// [`clear`](Self::clear) the event.
     ///
+    /// The end of a stream and an error come as [`Ready::ERROR`] with `READABLE` and `WRITABLE`, whichever direction they are of: the next
+    /// operation tells. [`Ready::READ_CLOSED`] and `WRITE_CLOSED` never come, as an end need not be final: a FIFO may get another writer.
+    ///
     /// # Errors
     /// If the runtime has ended.
     ///

@@ -10,10 +10,12 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
 };
 
-use filch::io::Event;
 use filch_linux::Direction;
 
-use super::{Interest, Ready, source::Registration};
+use super::{
+    Interest, Ready,
+    source::{Registration, Seen},
+};
 
 /// A file that epoll supports, and waits for it.
 pub struct AsyncFd<T: AsRawFd> {
@@ -167,8 +169,8 @@ impl<T: AsRawFd> AsyncFd<T> {
         &'a self,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<AsyncFdReadyGuard<'a, T>>> {
-        let event = ready!(self.registration().poll_ready(cx, Direction::Read))?;
-        Poll::Ready(Ok(AsyncFdReadyGuard { fd: self, event: Some(event) }))
+        let seen = ready!(self.registration().poll_ready(cx, Direction::Read))?;
+        Poll::Ready(Ok(AsyncFdReadyGuard { fd: self, seen }))
     }
 
     /// As [`poll_read_ready`](Self::poll_read_ready).
@@ -179,8 +181,8 @@ impl<T: AsRawFd> AsyncFd<T> {
         &'a mut self,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<AsyncFdReadyMutGuard<'a, T>>> {
-        let event = ready!(self.registration().poll_ready(cx, Direction::Read))?;
-        Poll::Ready(Ok(AsyncFdReadyMutGuard { fd: self, event: Some(event) }))
+        let seen = ready!(self.registration().poll_ready(cx, Direction::Read))?;
+        Poll::Ready(Ok(AsyncFdReadyMutGuard { fd: self, seen }))
     }
 
     /// As [`poll_read_ready`](Self::poll_read_ready), for writes.
@@ -191,8 +193,8 @@ impl<T: AsRawFd> AsyncFd<T> {
         &'a self,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<AsyncFdReadyGuard<'a, T>>> {
-        let event = ready!(self.registration().poll_ready(cx, Direction::Write))?;
-        Poll::Ready(Ok(AsyncFdReadyGuard { fd: self, event: Some(event) }))
+        let seen = ready!(self.registration().poll_ready(cx, Direction::Write))?;
+        Poll::Ready(Ok(AsyncFdReadyGuard { fd: self, seen }))
     }
 
     /// As [`poll_write_ready`](Self::poll_write_ready).
@@ -203,8 +205,8 @@ impl<T: AsRawFd> AsyncFd<T> {
         &'a mut self,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<AsyncFdReadyMutGuard<'a, T>>> {
-        let event = ready!(self.registration().poll_ready(cx, Direction::Write))?;
-        Poll::Ready(Ok(AsyncFdReadyMutGuard { fd: self, event: Some(event) }))
+        let seen = ready!(self.registration().poll_ready(cx, Direction::Write))?;
+        Poll::Ready(Ok(AsyncFdReadyMutGuard { fd: self, seen }))
     }
 
     /// Waits for any of it.
@@ -215,8 +217,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Cancel safety
     /// Dropping it loses nothing.
     pub async fn ready(&self, interest: Interest) -> io::Result<AsyncFdReadyGuard<'_, T>> {
-        let event = self.registration().ready(interest).await?;
-        Ok(AsyncFdReadyGuard { fd: self, event: Some(event) })
+        let seen = self.registration().ready(interest).await?;
+        Ok(AsyncFdReadyGuard { fd: self, seen })
     }
 
     /// As [`ready`](Self::ready).
@@ -230,8 +232,8 @@ impl<T: AsRawFd> AsyncFd<T> {
         &mut self,
         interest: Interest,
     ) -> io::Result<AsyncFdReadyMutGuard<'_, T>> {
-        let event = self.registration().ready(interest).await?;
-        Ok(AsyncFdReadyMutGuard { fd: self, event: Some(event) })
+        let seen = self.registration().ready(interest).await?;
+        Ok(AsyncFdReadyMutGuard { fd: self, seen })
     }
 
     /// Waits for reads.
@@ -280,10 +282,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         mut f: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<R> {
         loop {
-            let event = self.registration().ready(interest).await?;
+            let seen = self.registration().ready(interest).await?;
             match f(self.get_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.registration().clear(event);
+                    self.registration().clear_seen(seen, Ready::ALL);
                 }
                 result => return result,
             }
@@ -300,10 +302,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         mut f: impl FnMut(&mut T) -> io::Result<R>,
     ) -> io::Result<R> {
         loop {
-            let event = self.registration().ready(interest).await?;
+            let seen = self.registration().ready(interest).await?;
             match f(self.get_mut()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.registration().clear(event);
+                    self.registration().clear_seen(seen, Ready::ALL);
                 }
                 result => return result,
             }
@@ -331,9 +333,9 @@ impl<T: AsRawFd> AsyncFd<T> {
         interest: Interest,
         f: impl FnOnce(&mut T) -> io::Result<R>,
     ) -> io::Result<R> {
-        let event = self.known(interest)?;
+        let seen = self.known(interest)?;
         let result = f(self.get_mut());
-        self.note(event, &result);
+        self.note(seen, &result);
         result
     }
 
@@ -342,20 +344,21 @@ impl<T: AsRawFd> AsyncFd<T> {
         interest: Interest,
         f: impl FnOnce(&Self) -> io::Result<R>,
     ) -> io::Result<R> {
-        let event = self.known(interest)?;
+        let seen = self.known(interest)?;
         let result = f(self);
-        self.note(event, &result);
+        self.note(seen, &result);
         result
     }
 
-    fn known(&self, interest: Interest) -> io::Result<Event> {
+    fn known(&self, interest: Interest) -> io::Result<Seen> {
         let event = self.registration().now(interest);
-        if event.ready.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(event) }
+        let seen = (!event.ready.is_empty()).then(|| self.registration().see(event, interest));
+        seen.flatten().ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
-    fn note<R>(&self, event: Event, result: &io::Result<R>) {
+    fn note<R>(&self, seen: Seen, result: &io::Result<R>) {
         if matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
-            self.registration().clear(event);
+            self.registration().clear_seen(seen, Ready::ALL);
         }
     }
 }
@@ -396,34 +399,28 @@ impl<T: AsRawFd> Drop for AsyncFd<T> {
 #[must_use = "You must explicitly choose whether to clear the readiness state by calling a method on ReadyGuard"]
 pub struct AsyncFdReadyGuard<'a, T: AsRawFd> {
     fd: &'a AsyncFd<T>,
-    event: Option<Event>,
+    seen: Seen,
 }
 
 /// A wait has ended. From [`AsyncFd::ready_mut`] and so on.
 #[must_use = "You must explicitly choose whether to clear the readiness state by calling a method on ReadyGuard"]
 pub struct AsyncFdReadyMutGuard<'a, T: AsRawFd> {
     fd: &'a mut AsyncFd<T>,
-    event: Option<Event>,
+    seen: Seen,
 }
 
 macro_rules! guard {
     ($name:ident) => {
         impl<'a, T: AsRawFd> $name<'a, T> {
-            /// The file would have blocked: the next wait waits for another event.
+            /// The file would have blocked: the next wait waits for another event, unless the stream has ended.
             pub fn clear_ready(&mut self) {
-                if let Some(event) = self.event.take() {
-                    self.fd.registration().clear(event);
-                    self.event = Some(event.only(filch::io::Ready::EMPTY));
-                }
+                self.clear_ready_matching(Ready::ALL);
             }
 
             /// As `clear_ready`, for these bits alone.
             pub fn clear_ready_matching(&mut self, ready: Ready) {
-                if let Some(event) = self.event {
-                    self.fd.registration().clear(event.only(ready.to_core()));
-                    let left = Ready::from_core(event.ready) - ready;
-                    self.event = Some(event.only(left.to_core()));
-                }
+                self.fd.registration().clear_seen(self.seen, ready & self.seen.ready);
+                self.seen.ready = self.seen.ready - ready;
             }
 
             /// Leaves the file ready.
@@ -431,7 +428,7 @@ macro_rules! guard {
 
             /// What the file was ready for.
             pub fn ready(&self) -> Ready {
-                self.event.map_or(Ready::EMPTY, |event| Ready::from_core(event.ready))
+                self.seen.ready
             }
         }
 

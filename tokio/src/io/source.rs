@@ -3,7 +3,7 @@
 use core::{
     future::poll_fn,
     ops::Deref,
-    sync::atomic::Ordering,
+    sync::atomic::{AtomicU8, Ordering, Ordering::Relaxed},
     task::{Context, Poll, ready},
 };
 use std::{
@@ -56,6 +56,18 @@ impl core::panic::RefUnwindSafe for Registration {}
 pub(crate) struct Registration {
     source: Async<Number>,
     handle: Handle,
+    /// Which ends there were when the file was asked last.
+    closed: AtomicU8,
+}
+
+const CLOSED: Ready = Ready(Ready::READ_CLOSED.0 | Ready::WRITE_CLOSED.0);
+
+/// What a wait has seen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    event: Event,
+    /// In tokio's terms.
+    pub(crate) ready: Ready,
 }
 
 impl Registration {
@@ -75,38 +87,54 @@ impl Registration {
         let source = Async::register_on(handle.filch(), Number(fd), ready)?;
         // Ordering: Relaxed; a count.
         handle.inner.sources.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { source, handle })
+        Ok(Self { source, handle, closed: AtomicU8::new(0) })
     }
 
+    /// The end of the runtime is an event too.
     fn check<T>(&self, result: io::Result<T>) -> io::Result<T> {
-        match result {
-            Err(_) if self.handle.inner.is_closed() => Err(shutting_down()),
-            other => other,
-        }
+        if self.handle.inner.is_closed() { Err(shutting_down()) } else { result }
     }
 
-    /// Waits for the direction; one task at a time.
-    pub(crate) fn poll_ready(
-        &self,
-        cx: &mut Context<'_>,
-        direction: Direction,
-    ) -> Poll<io::Result<Event>> {
+    /// Waits for the direction, for an attempt; one task at a time. The end of a stream or an error is an event for both directions.
+    fn poll_event(&self, cx: &mut Context<'_>, direction: Direction) -> Poll<io::Result<Event>> {
         let progress = ready!(coop::poll_proceed(cx));
         let event = ready!(self.source.poll_wait_ready(cx, direction));
-        if self.handle.inner.is_closed() {
-            return Poll::Ready(Err(shutting_down()));
-        }
         progress.made_progress();
         Poll::Ready(self.check(event))
     }
 
-    /// Waits for any of it; any number of tasks.
-    pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Event> {
-        let event = self.source.wait_ready(interest.mask().to_core()).await;
-        if self.handle.inner.is_closed() {
-            return Err(shutting_down());
+    /// As [`poll_event`](Self::poll_event), without an attempt.
+    pub(crate) fn poll_ready(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+    ) -> Poll<io::Result<Seen>> {
+        let interest = match direction {
+            Direction::Read => Interest::READABLE,
+            Direction::Write => Interest::WRITABLE,
+        };
+        loop {
+            let event = ready!(self.poll_event(cx, direction))?;
+            if let Some(seen) = self.see(event, interest) {
+                return Poll::Ready(Ok(seen));
+            }
         }
+    }
+
+    /// Waits for any of it, for an attempt; any number of tasks.
+    async fn event(&self, interest: Interest) -> io::Result<Event> {
+        let event = self.source.wait_ready(interest.mask().to_core()).await;
         self.check(event)
+    }
+
+    /// As [`event`](Self::event), without an attempt.
+    pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Seen> {
+        loop {
+            let event = self.event(interest).await?;
+            if let Some(seen) = self.see(event, interest) {
+                return Ok(seen);
+            }
+        }
     }
 
     /// What is known now of the interest.
@@ -123,32 +151,69 @@ impl Registration {
         }
     }
 
-    /// What the event says, as tokio says it. filch has one mark for the ends of streams and for errors, so the file is asked.
-    pub(crate) fn refined(&self, event: Event) -> Ready {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    /// What the event says of the interest. `None` if it says nothing: then the next wait waits for another event.
+    pub(crate) fn see(&self, event: Event, interest: Interest) -> Option<Seen> {
+        let mask = interest.mask();
+        let ready = self.told(event) & mask;
+        // The mark of an error stays, whatever has set it: no wait would end by another event.
+        if ready.is_empty() && !interest.is_error() {
+            self.clear(event.only(mask.to_core()));
+            return None;
+        }
+        Some(Seen { event, ready })
+    }
+
+    /// What the event says, as tokio says it. filch has one mark for the ends of streams and for errors, with which a file is ready for reads and
+    /// writes: so the file is asked.
+    fn told(&self, event: Event) -> Ready {
         let ready = Ready::from_core(event.ready);
-        let all = self.source.readiness().ready;
-        if !all.intersects(filch::io::Ready::ERROR) {
-            return ready;
+        let has_mark = self.source.readiness().ready.intersects(filch::io::Ready::ERROR);
+        match has_mark.then(|| self.ask()).flatten() {
+            Some(now) => {
+                // Ordering: Relaxed; what is kept is an answer of the system, and leads to nothing else.
+                self.closed.store((now & CLOSED).0, Relaxed);
+                (ready & now) | (now & (CLOSED | Ready::ERROR))
+            }
+            // Ordering: as above.
+            None => ready | Ready(self.closed.load(Relaxed)),
         }
-        let mut polled = [PollFd::new(&self.source, PollFlags::RDHUP)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        if poll(&mut polled, Some(&now)).is_err() {
-            return ready;
-        }
+    }
+
+    /// What the file is ready for, as the system says.
+    fn ask(&self) -> Option<Ready> {
+        use rustix::event::{PollFd, PollFlags as P, Timespec, poll};
+        let mut polled = [PollFd::new(&self.source, P::IN | P::OUT | P::PRI | P::RDHUP)];
+        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).ok()?;
         let flags = polled[0].revents();
-        let mut refined = ready - Ready::ERROR;
-        let ends = [
-            (PollFlags::RDHUP | PollFlags::HUP, Ready::READ_CLOSED),
-            (PollFlags::HUP, Ready::WRITE_CLOSED),
-            (PollFlags::ERR, Ready::ERROR | Ready::WRITE_CLOSED),
+        let (reads, writes) = (flags.intersects(P::IN), flags.intersects(P::OUT));
+        let (hup, err) = (flags.intersects(P::HUP), flags.intersects(P::ERR));
+        let bits = [
+            (reads || flags.intersects(P::PRI), Ready::READABLE),
+            (writes, Ready::WRITABLE),
+            (flags.intersects(P::PRI), Ready::PRIORITY),
+            (hup || reads && flags.intersects(P::RDHUP), Ready::READ_CLOSED),
+            (hup || err && writes || flags == P::ERR, Ready::WRITE_CLOSED),
+            (err, Ready::ERROR),
         ];
-        for (flag, bit) in ends {
-            if flags.intersects(flag) {
-                refined |= bit;
+        let set = bits.iter().filter(|(is_set, _)| *is_set);
+        Some(set.fold(Ready::EMPTY, |all, (_, bit)| all | *bit))
+    }
+
+    /// These bits of what was seen are over: the next wait waits for another event. Not an end that is there still, after which none comes.
+    pub(crate) fn clear_seen(&self, seen: Seen, bits: Ready) {
+        let mut bits = bits.to_core();
+        // Ordering: as in `told`.
+        if self.closed.load(Relaxed) != 0 {
+            let closed = self.ask().unwrap_or(Ready::EMPTY) & CLOSED;
+            self.closed.store(closed.0, Relaxed);
+            if closed.is_read_closed() {
+                bits = bits - filch::io::Ready::READABLE;
+            }
+            if closed.is_write_closed() {
+                bits = bits - filch::io::Ready::WRITABLE;
             }
         }
-        refined
+        self.clear(seen.event.only(bits));
     }
 
     pub(crate) fn clear(&self, event: Event) {
@@ -227,8 +292,7 @@ impl<T> Source<T> {
 
     /// Waits for any of it.
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        let event = self.registration.ready(interest).await?;
-        Ok(self.registration.refined(event) & interest.mask())
+        Ok(self.registration.ready(interest).await?.ready)
     }
 
     pub(crate) fn poll_ready(
@@ -236,7 +300,7 @@ impl<T> Source<T> {
         cx: &mut Context<'_>,
         direction: Direction,
     ) -> Poll<io::Result<()>> {
-        self.registration.poll_ready(cx, direction).map(|event| event.map(drop))
+        self.registration.poll_ready(cx, direction).map_ok(drop)
     }
 
     /// Calls `op` until it does not block, for one task at a time.
@@ -247,7 +311,7 @@ impl<T> Source<T> {
         mut op: impl FnMut(&T) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         loop {
-            let event = ready!(self.registration.poll_ready(cx, direction))?;
+            let event = ready!(self.registration.poll_event(cx, direction))?;
             match op(&self.io) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.registration.clear(event);
@@ -265,7 +329,7 @@ impl<T> Source<T> {
         mut op: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<R> {
         loop {
-            let event = self.registration.ready(interest).await?;
+            let event = self.registration.event(interest).await?;
             let progress = poll_fn(coop::poll_proceed).await;
             match op(&self.io) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -310,7 +374,7 @@ impl<T> Source<T> {
         T: AsFd,
     {
         loop {
-            let event = ready!(self.registration.poll_ready(cx, Direction::Read))?;
+            let event = ready!(self.registration.poll_event(cx, Direction::Read))?;
             let room = buf.remaining();
             match read(self.io.as_fd(), buf) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
