@@ -4,6 +4,7 @@ use core::{
     ffi::c_int,
     fmt,
     future::poll_fn,
+    pin::pin,
     task::{Context, Poll, ready},
 };
 use std::io;
@@ -103,7 +104,8 @@ impl Signal {
     /// As [`recv`](Self::recv), for callers with a context.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
         let progress = ready!(coop::poll_proceed(cx));
-        let polled = ready!(self.0.poll_recv(cx));
+        let receive = pin!(poll_fn(|cx| self.0.poll_recv(cx)));
+        let polled = ready!(coop::poll_filch(receive, cx));
         progress.made_progress();
         Poll::Ready(polled.ok())
     }

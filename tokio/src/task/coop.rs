@@ -8,7 +8,7 @@ use core::{
     cell::Cell,
     future::{Future, poll_fn},
     mem::ManuallyDrop,
-    pin::pin,
+    pin::{Pin, pin},
     task::{Context, Poll, Waker},
 };
 use std::panic::catch_unwind;
@@ -45,6 +45,15 @@ pub(crate) fn unlimited<R>(f: impl FnOnce() -> R) -> R {
         Poll::Ready(result) => result,
         Poll::Pending => unreachable!("`f` is there for the one poll"),
     }
+}
+
+/// Polls a future of filch's, without filch's budget: the poll has tokio's.
+pub(crate) fn poll_filch<F: Future>(
+    mut future: Pin<&mut F>,
+    cx: &mut Context<'_>,
+) -> Poll<F::Output> {
+    let poll = poll_fn(|cx| future.as_mut().poll(cx));
+    pin!(filch_linux::unconstrained(poll)).poll(cx)
 }
 
 /// Spends a unit, and keeps it for the next poll.

@@ -34,6 +34,8 @@ pin_project! {
         outside: Option<usize>,
         // Whether a poll has seen the end.
         over: bool,
+        // Whether a budget has refused the end.
+        refused: bool,
         #[pin]
         _pinned: core::marker::PhantomPinned,
     }
@@ -111,6 +113,7 @@ impl Sleep {
             wait,
             outside: None,
             over: false,
+            refused: false,
             _pinned: core::marker::PhantomPinned,
         }
     }
@@ -133,7 +136,7 @@ impl Sleep {
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let this = self.project();
         *this.deadline = deadline;
-        *this.over = false;
+        (*this.over, *this.refused) = (false, false);
         let clock = &this.handle.inner.clock;
         match this.wait.project() {
             WaitPinned::Filch { sleep } => sleep.reset(clock.filch_time(deadline.into_std())),
@@ -148,13 +151,13 @@ impl Sleep {
     }
 
     /// As a poll, without a budget.
-    pub(crate) fn poll_over(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_over(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
         let inner = &this.handle.inner;
         assert!(!inner.is_closed(), "{SHUTTING_DOWN}");
         let deadline = this.deadline.into_std();
         let over = match this.wait.project() {
-            WaitPinned::Filch { sleep } => sleep.poll(cx).is_ready(),
+            WaitPinned::Filch { sleep } => coop::poll_filch(sleep, cx).is_ready(),
             WaitPinned::Own { timer, begun } => {
                 let mut place = lock(timer);
                 let fired = place.fired;
@@ -198,10 +201,15 @@ impl Sleep {
 impl Future for Sleep {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let progress = ready!(coop::poll_proceed(cx));
-        ready!(self.poll_over(cx));
-        progress.made_progress();
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let progress = coop::poll_proceed(cx);
+        ready!(self.as_mut().poll_over(cx));
+        // A budget refuses it once at most: otherwise a future beside it that uses up each budget would keep it from its end.
+        match progress {
+            Poll::Ready(progress) => progress.made_progress(),
+            Poll::Pending if core::mem::replace(self.project().refused, true) => {}
+            Poll::Pending => return Poll::Pending,
+        }
         Poll::Ready(())
     }
 }

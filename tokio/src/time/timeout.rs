@@ -3,14 +3,13 @@
 use core::{
     future::{Future, IntoFuture},
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
 use pin_project_lite::pin_project;
 
 use super::{Instant, Sleep, error::Elapsed, sleep::timers};
-use crate::task::coop;
 
 pin_project! {
     /// A future with a deadline. From [`timeout`] and [`timeout_at`].
@@ -66,16 +65,9 @@ impl<T: Future> Future for Timeout<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let had = coop::has_budget_remaining();
         if let Poll::Ready(output) = this.value.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        if had && !coop::has_budget_remaining() {
-            // The future has used the budget up: it must not escape its deadline by that.
-            ready!(this.sleep.poll_over(cx));
-        } else {
-            ready!(this.sleep.poll(cx));
-        }
-        Poll::Ready(Err(Elapsed::new()))
+        this.sleep.poll(cx).map(|()| Err(Elapsed::new()))
     }
 }
