@@ -11,7 +11,7 @@ use std::{
     time::Instant as StdInstant,
 };
 
-use super::Instant;
+use super::{Instant, instant::later};
 use crate::{
     runtime::{Handle, context, local::Queue},
     util::lock,
@@ -221,7 +221,7 @@ impl Clock {
             let mut state = lock(&self.state);
             let stands = state.since.is_none();
             if stands {
-                state.base += duration;
+                state.base = later(state.base, duration);
             }
             stands
         };
@@ -240,7 +240,7 @@ impl Clock {
 impl State {
     fn now(&self) -> StdInstant {
         match self.since {
-            Some(since) => self.base + since.elapsed(),
+            Some(since) => later(self.base, since.elapsed()),
             None => self.base,
         }
     }

@@ -24,9 +24,10 @@ impl Instant {
         self.std
     }
 
-    /// Some 30 years from now.
-    pub(crate) fn far_future() -> Self {
-        Self::now() + Duration::from_secs(86_400 * 365 * 30)
+    /// So long from now, or some 30 years, if there is no such time.
+    pub(crate) fn after(duration: Duration) -> Self {
+        let now = Self::now();
+        now.checked_add(duration).unwrap_or_else(|| now + Duration::from_secs(86_400 * 365 * 30))
     }
 
     /// The time since `earlier`, or zero.
@@ -72,11 +73,12 @@ impl From<Instant> for StdInstant {
     }
 }
 
+/// So much later; the last time that there is, if there is no such time.
 impl Add<Duration> for Instant {
     type Output = Self;
 
     fn add(self, other: Duration) -> Self {
-        Self::from_std(self.std + other)
+        Self::from_std(later(self.std, other))
     }
 }
 
@@ -94,11 +96,16 @@ impl Sub for Instant {
     }
 }
 
+/// So much earlier; the first time that there is, if there is no such time.
 impl Sub<Duration> for Instant {
     type Output = Self;
 
     fn sub(self, rhs: Duration) -> Self {
-        Self::from_std(self.std - rhs)
+        Self::from_std(self.std.checked_sub(rhs).unwrap_or_else(|| {
+            let mut first = self.std;
+            steps().for_each(|step| first = first.checked_sub(step).unwrap_or(first));
+            first
+        }))
     }
 }
 
@@ -106,6 +113,22 @@ impl SubAssign<Duration> for Instant {
     fn sub_assign(&mut self, rhs: Duration) {
         *self = *self - rhs;
     }
+}
+
+/// So much later; the last time that there is, if there is no such time.
+pub(crate) fn later(time: StdInstant, by: Duration) -> StdInstant {
+    time.checked_add(by).unwrap_or_else(|| {
+        let mut last = time;
+        steps().for_each(|step| last = last.checked_add(step).unwrap_or(last));
+        last
+    })
+}
+
+/// Ever smaller steps, by which the last time is reached from any.
+fn steps() -> impl Iterator<Item = Duration> {
+    let seconds = (0..u64::BITS).rev().map(|bit| Duration::from_secs(1 << bit));
+    let nanos = (0..30).rev().map(|bit| Duration::from_nanos(1 << bit));
+    seconds.chain(nanos)
 }
 
 impl fmt::Debug for Instant {

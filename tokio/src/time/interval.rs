@@ -31,7 +31,7 @@ impl MissedTickBehavior {
                 // A remainder of a duration fits into one.
                 let late =
                     Duration::new((late / 1_000_000_000) as u64, (late % 1_000_000_000) as u32);
-                now + period - late
+                now + (period - late)
             }
         }
     }
@@ -91,7 +91,7 @@ impl Interval {
         let next = if now > due + TOLERANCE {
             self.missed.next(due, now, self.period)
         } else {
-            due.checked_add(self.period).unwrap_or_else(Instant::far_future)
+            due + self.period
         };
         self.delay.as_mut().reset(next);
         Poll::Ready(due)
@@ -109,8 +109,7 @@ impl Interval {
 
     /// The next tick comes after so much time.
     pub fn reset_after(&mut self, after: Duration) {
-        let next = Instant::now().checked_add(after).unwrap_or_else(Instant::far_future);
-        self.delay.as_mut().reset(next);
+        self.delay.as_mut().reset(Instant::after(after));
     }
 
     /// The next tick comes at `deadline`.

@@ -95,8 +95,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
     let handle = timers();
-    let deadline = Instant::now().checked_add(duration).unwrap_or_else(Instant::far_future);
-    Sleep::new(handle, deadline)
+    Sleep::new(handle, Instant::after(duration))
 }
 
 impl Sleep {

@@ -30,8 +30,8 @@ pin_project! {
 #[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     let handle = timers();
-    let deadline = Instant::now().checked_add(duration).unwrap_or_else(Instant::far_future);
-    Timeout { value: future.into_future(), sleep: Sleep::new(handle, deadline) }
+    let sleep = Sleep::new(handle, Instant::after(duration));
+    Timeout { value: future.into_future(), sleep }
 }
 
 /// Gives a future time until `deadline`.
