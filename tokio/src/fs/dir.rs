@@ -16,7 +16,7 @@ use std::{
 };
 
 use super::blocking;
-use crate::task::{JoinHandle, spawn_blocking};
+use crate::task::{JoinHandle, coop, spawn_blocking};
 
 /// How many entries are read at a time.
 const CHUNK: usize = 32;
@@ -128,6 +128,10 @@ impl ReadDir {
     /// # Errors
     /// As there.
     pub fn poll_next_entry(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<DirEntry>>> {
+        coop::poll_spending(cx, |cx| self.poll_entry(cx))
+    }
+
+    fn poll_entry(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<DirEntry>>> {
         loop {
             match &mut self.0 {
                 State::Over => return Poll::Ready(Ok(None)),
@@ -193,6 +197,7 @@ impl DirEntry {
     /// Those of the operating system.
     pub async fn file_type(&self) -> io::Result<FileType> {
         if let Some(kind) = self.kind {
+            coop::consume_budget().await;
             return Ok(kind);
         }
         let std = Arc::clone(&self.std);

@@ -20,7 +20,7 @@ use crate::{
     io::{AsyncRead, AsyncSeek, AsyncWrite, Buffer, CHUNK, ReadBuf},
     runtime::Handle,
     sync::Mutex,
-    task::JoinHandle,
+    task::{JoinHandle, coop},
 };
 
 /// An open file. Its operations are on threads that may block.
@@ -279,6 +279,7 @@ impl File {
 
     /// The file of the standard library, once it is idle.
     pub async fn into_std(mut self) -> fs::File {
+        coop::consume_budget().await;
         self.inner.get_mut().idle().await;
         let Self { std, inner, .. } = self;
         drop(inner);
@@ -349,7 +350,8 @@ impl AsyncRead for File {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.inner.get_mut().poll_read(cx, buf, &this.std, this.most)
+        let inner = this.inner.get_mut();
+        coop::poll_spending(cx, |cx| inner.poll_read(cx, buf, &this.std, this.most))
     }
 }
 
@@ -361,7 +363,10 @@ impl AsyncWrite for File {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let most = this.most;
-        this.inner.get_mut().poll_write(cx, &this.std, |buffer| buffer.fill(buf, most))
+        let inner = this.inner.get_mut();
+        coop::poll_spending(cx, |cx| {
+            inner.poll_write(cx, &this.std, |buffer| buffer.fill(buf, most))
+        })
     }
 
     fn poll_write_vectored(
@@ -371,13 +376,16 @@ impl AsyncWrite for File {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let most = this.most;
-        this.inner.get_mut().poll_write(cx, &this.std, |buffer| {
-            buffer.clear();
-            for from in bufs {
-                let room = most - buffer.bytes.len();
-                buffer.bytes.extend_from_slice(&from[..from.len().min(room)]);
-            }
-            buffer.bytes.len()
+        let inner = this.inner.get_mut();
+        coop::poll_spending(cx, |cx| {
+            inner.poll_write(cx, &this.std, |buffer| {
+                buffer.clear();
+                for from in bufs {
+                    let room = most - buffer.bytes.len();
+                    buffer.bytes.extend_from_slice(&from[..from.len().min(room)]);
+                }
+                buffer.bytes.len()
+            })
         })
     }
 
@@ -386,7 +394,8 @@ impl AsyncWrite for File {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().inner.get_mut().poll_flush(cx)
+        let inner = self.get_mut().inner.get_mut();
+        coop::poll_spending(cx, |cx| inner.poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -416,14 +425,16 @@ impl AsyncSeek for File {
 
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let inner = self.get_mut().inner.get_mut();
-        loop {
-            match ready!(inner.poll_done(cx))? {
-                None => return Poll::Ready(Ok(inner.position)),
-                Some(Done::Seek(result)) => return Poll::Ready(result),
-                Some(Done::Write(Err(error))) => inner.failed = Some(error.kind()),
-                Some(_) => {}
+        coop::poll_spending(cx, |cx| {
+            loop {
+                match ready!(inner.poll_done(cx))? {
+                    None => return Poll::Ready(Ok(inner.position)),
+                    Some(Done::Seek(result)) => return Poll::Ready(result),
+                    Some(Done::Write(Err(error))) => inner.failed = Some(error.kind()),
+                    Some(_) => {}
+                }
             }
-        }
+        })
     }
 }
 

@@ -130,7 +130,9 @@ impl Registration {
     /// As [`event`](Self::event), without an attempt.
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Seen> {
         loop {
-            let event = self.event(interest).await?;
+            let event = self.event(interest).await;
+            coop::consume_budget().await;
+            let event = event?;
             if let Some(seen) = self.see(event, interest) {
                 return Ok(seen);
             }
@@ -329,16 +331,20 @@ impl<T> Source<T> {
         mut op: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<R> {
         loop {
-            let event = self.registration.event(interest).await?;
+            let event = self.registration.event(interest).await;
             let progress = poll_fn(coop::poll_proceed).await;
-            match op(&self.io) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            match event.map(|event| (event, op(&self.io))) {
+                Ok((event, Err(error))) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.registration.clear(event);
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => {
+                Ok((_, Err(error))) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok((_, result)) => {
                     progress.made_progress();
                     return result;
+                }
+                Err(error) => {
+                    progress.made_progress();
+                    return Err(error);
                 }
             }
         }

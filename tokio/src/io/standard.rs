@@ -14,7 +14,7 @@ use std::{
 use super::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::{
     runtime::{Handle, shutting_down},
-    task::{JoinHandle, spawn_blocking},
+    task::{JoinHandle, coop, spawn_blocking},
 };
 
 /// The most bytes of one operation.
@@ -190,7 +190,7 @@ impl AsyncRead for Stdin {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.0.poll_read(cx, buf)
+        coop::poll_spending(cx, |cx| self.0.poll_read(cx, buf))
     }
 }
 
@@ -202,11 +202,11 @@ macro_rules! output {
                 cx: &mut Context<'_>,
                 buf: &[u8],
             ) -> Poll<io::Result<usize>> {
-                self.0.poll_write(cx, buf)
+                coop::poll_spending(cx, |cx| self.0.poll_write(cx, buf))
             }
 
             fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                self.0.poll_flush(cx)
+                coop::poll_spending(cx, |cx| self.0.poll_flush(cx))
             }
 
             fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -8,7 +8,7 @@ use core::{
 };
 use std::{io, vec};
 
-use crate::task::{JoinHandle, spawn_blocking};
+use crate::task::{JoinHandle, coop, spawn_blocking};
 
 /// What becomes one or more addresses. Names are looked up on a thread that may block.
 pub trait ToSocketAddrs: sealed::Addrs {}
@@ -48,6 +48,7 @@ impl Future for Lookup {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
             Self::Known(result) => {
+                ready!(coop::poll_spend(cx));
                 let over = || Err(io::Error::other("polled after completion"));
                 Poll::Ready(result.take().unwrap_or_else(over))
             }

@@ -289,17 +289,17 @@ macro_rules! write_trait {
 
             fn poll_flush(
                 self: ::core::pin::Pin<&mut Self>,
-                _: &mut ::core::task::Context<'_>,
+                cx: &mut ::core::task::Context<'_>,
             ) -> ::core::task::Poll<::std::io::Result<()>> {
-                ::core::task::Poll::Ready(Ok(()))
+                $crate::task::coop::poll_spend(cx).map(Ok)
             }
 
             #[allow(unused_mut)]
             fn poll_shutdown(
                 mut self: ::core::pin::Pin<&mut Self>,
-                _: &mut ::core::task::Context<'_>,
+                cx: &mut ::core::task::Context<'_>,
             ) -> ::core::task::Poll<::std::io::Result<()>> {
-                ::core::task::Poll::Ready(self.$shutdown())
+                $crate::task::coop::poll_spend(cx).map(|()| self.$shutdown())
             }
         }
     };

@@ -13,7 +13,7 @@ use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::{
     io::{AsyncRead, AsyncReadExt, Interest, source::Source},
     runtime::{Handle, is_rt_shutdown_err},
-    task::spawn_blocking,
+    task::{coop, spawn_blocking},
 };
 
 /// A child process. If it is dropped, the child goes on, unless [`Command`](super::Command) says otherwise.
@@ -176,6 +176,7 @@ impl Child {
     /// # Errors
     /// As [`wait`](Self::wait).
     pub async fn kill(&mut self) -> io::Result<()> {
+        coop::consume_budget().await;
         // It may have ended meanwhile.
         if let Err(error) = self.start_kill() {
             if self.try_wait()?.is_none() {
@@ -194,6 +195,8 @@ impl Child {
     /// Dropping it loses nothing.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.stdin.take());
+        // Its end may be known.
+        coop::consume_budget().await;
         match &mut self.state {
             State::Done(status) => Ok(*status),
             State::Running(running) => {

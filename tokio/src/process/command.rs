@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{Child, child::spawned};
-use crate::io::source::require_io;
+use crate::{io::source::require_io, task::coop};
 
 /// How a child process is started.
 #[derive(Debug)]
@@ -194,7 +194,7 @@ impl Command {
     pub fn status(&mut self) -> impl Future<Output = io::Result<ExitStatus>> + use<> {
         let child = self.spawn();
         async {
-            let mut child = child?;
+            let mut child = coop::spend_if_failed(child).await?;
             // Ours are closed, so that the child does not wait for us.
             child.stdin.take();
             child.stdout.take();
@@ -212,7 +212,7 @@ impl Command {
         self.std.stdout(Stdio::piped());
         self.std.stderr(Stdio::piped());
         let child = self.spawn();
-        async { child?.wait_with_output().await }
+        async { coop::spend_if_failed(child).await?.wait_with_output().await }
     }
 }
 

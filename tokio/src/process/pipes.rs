@@ -13,7 +13,10 @@ use std::{
 
 use filch_linux::Direction;
 
-use crate::io::{AsyncRead, AsyncWrite, ReadBuf, source::Source};
+use crate::{
+    io::{AsyncRead, AsyncWrite, ReadBuf, source::Source},
+    task::coop,
+};
 
 macro_rules! pipe {
     ($(#[$doc:meta])* $name:ident) => {
@@ -105,12 +108,12 @@ impl AsyncWrite for ChildStdin {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        coop::poll_spend(cx).map(Ok)
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        coop::poll_spend(cx).map(Ok)
     }
 }
 

@@ -10,6 +10,7 @@ pub mod unix;
 /// # Panics
 /// If there is no runtime, or it has no I/O.
 pub async fn ctrl_c() -> std::io::Result<()> {
-    unix::signal(unix::SignalKind::interrupt())?.recv().await;
+    let signal = unix::signal(unix::SignalKind::interrupt());
+    crate::task::coop::spend_if_failed(signal).await?.recv().await;
     Ok(())
 }

@@ -9,7 +9,7 @@ use core::{
     future::{Future, poll_fn},
     mem::ManuallyDrop,
     pin::{Pin, pin},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
 };
 use std::panic::catch_unwind;
 
@@ -45,6 +45,30 @@ pub(crate) fn unlimited<R>(f: impl FnOnce() -> R) -> R {
         Poll::Ready(result) => result,
         Poll::Pending => unreachable!("`f` is there for the one poll"),
     }
+}
+
+/// Spends a unit, for what is ready at once.
+pub(crate) fn poll_spend(cx: &mut Context<'_>) -> Poll<()> {
+    poll_proceed(cx).map(|unit| unit.made_progress())
+}
+
+/// A poll that spends a unit if it is ready, whatever else it spends.
+pub(crate) fn poll_spending<R>(
+    cx: &mut Context<'_>,
+    poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
+) -> Poll<R> {
+    let unit = ready!(poll_proceed(cx));
+    let output = ready!(poll(cx));
+    unit.made_progress();
+    Poll::Ready(output)
+}
+
+/// Spends a unit for what has failed at once.
+pub(crate) async fn spend_if_failed<T, E>(result: Result<T, E>) -> Result<T, E> {
+    if result.is_err() {
+        consume_budget().await;
+    }
+    result
 }
 
 /// Polls a future of filch's, without filch's budget: the poll has tokio's.

@@ -4,7 +4,7 @@ use core::{
     fmt,
     future::{Future, poll_fn},
     pin::Pin,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
 };
 
 use futures_util::stream::{FuturesUnordered, Stream};
@@ -161,7 +161,11 @@ impl<T: 'static> JoinSet<T> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<(Id, T), JoinError>>> {
-        Pin::new(&mut self.tasks).poll_next(cx)
+        match ready!(Pin::new(&mut self.tasks).poll_next(cx)) {
+            // The handle has spent a unit.
+            Some(ended) => Poll::Ready(Some(ended)),
+            None => coop::poll_spend(cx).map(|()| None),
+        }
     }
 
     /// Aborts all tasks, and waits for their ends.

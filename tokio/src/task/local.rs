@@ -15,7 +15,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 
-use super::{JoinHandle, Spawned};
+use super::{JoinHandle, Spawned, coop};
 use crate::runtime::{
     Handle, Id, Runtime, context,
     local::{Queue, Tasks, poll_once},
@@ -186,7 +186,7 @@ impl Future for LocalSet {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.with(|| self.shared.tick(cx));
         match self.shared.tasks.borrow().len() {
-            0 => Poll::Ready(()),
+            0 => coop::poll_spend(cx),
             _ => Poll::Pending,
         }
     }

@@ -9,7 +9,10 @@ use std::{
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{listener::TcpListener, stream::TcpStream};
-use crate::net::options::{internet_options, option};
+use crate::{
+    net::options::{internet_options, option},
+    task::coop,
+};
 
 /// A TCP socket that is not connected yet, for its options.
 pub struct TcpSocket {
@@ -147,6 +150,7 @@ impl TcpSocket {
     /// # Errors
     /// Those of the operating system; if the runtime has ended.
     pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
+        coop::consume_budget().await;
         match self.inner.connect(&addr.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
             _ => {}

@@ -12,6 +12,7 @@ use crate::{
         datagram::{datagram, receive_from},
         macros::{of_std, readiness},
     },
+    task::coop,
 };
 
 /// A Unix socket for datagrams.
@@ -81,7 +82,7 @@ impl UnixDatagram {
     /// # Errors
     /// Those of the operating system; if the runtime has ended.
     pub async fn send_to<P: AsRef<Path>>(&self, buf: &[u8], target: P) -> io::Result<usize> {
-        let target = address(target.as_ref())?;
+        let target = coop::spend_if_failed(address(target.as_ref())).await?;
         self.io.async_io(Interest::WRITABLE, |io| io.send_to_addr(buf, &target)).await
     }
 
@@ -95,8 +96,10 @@ impl UnixDatagram {
         buf: &[u8],
         target: P,
     ) -> Poll<io::Result<usize>> {
-        let target = address(target.as_ref())?;
-        self.io.poll_io(cx, Direction::Write, |io| io.send_to_addr(buf, &target))
+        match address(target.as_ref()) {
+            Ok(target) => self.io.poll_io(cx, Direction::Write, |io| io.send_to_addr(buf, &target)),
+            Err(error) => coop::poll_spend(cx).map(|()| Err(error)),
+        }
     }
 
     /// As `send_to`, if that does not block.

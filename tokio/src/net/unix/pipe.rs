@@ -23,6 +23,7 @@ use crate::{
         source::{Source, fill, read},
     },
     net::macros::poll_ready,
+    task::coop,
 };
 
 /// A new pipe.
@@ -303,12 +304,12 @@ impl AsyncWrite for Sender {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        coop::poll_spend(cx).map(Ok)
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        coop::poll_spend(cx).map(Ok)
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
     listener::{UnixListener, address},
     stream::{UnixStream, sock_addr},
 };
+use crate::task::coop;
 
 /// A Unix socket that is not connected yet.
 pub struct UnixSocket {
@@ -68,8 +69,9 @@ impl UnixSocket {
     /// # Errors
     /// For a socket for datagrams; those of the operating system.
     pub async fn connect(self, path: impl AsRef<Path>) -> io::Result<UnixStream> {
-        self.is(Type::STREAM, "connect cannot be called on a datagram socket")?;
-        UnixStream::connected(self.inner, &address(path.as_ref())?).await
+        let is_stream = self.is(Type::STREAM, "connect cannot be called on a datagram socket");
+        let addr = is_stream.and_then(|()| address(path.as_ref()));
+        UnixStream::connected(self.inner, &coop::spend_if_failed(addr).await?).await
     }
 
     /// The socket for datagrams.

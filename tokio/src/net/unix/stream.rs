@@ -10,6 +10,7 @@ use super::{
 use crate::{
     io::source::Source,
     net::macros::{of_std, poll_ready, readiness, stream_traits, try_stream},
+    task::coop,
 };
 
 /// A Unix connection.
@@ -39,8 +40,8 @@ impl UnixStream {
     /// # Errors
     /// Those of the operating system; if the runtime has ended.
     pub async fn connect<P: AsRef<Path>>(path: P) -> io::Result<Self> {
-        let addr = SocketAddr(address(path.as_ref())?);
-        Self::connect_addr(&addr).await
+        let addr = coop::spend_if_failed(address(path.as_ref())).await?;
+        Self::connect_addr(&SocketAddr(addr)).await
     }
 
     /// Connects to that address.
@@ -49,12 +50,13 @@ impl UnixStream {
     /// As [`connect`](Self::connect).
     pub async fn connect_addr(socket_addr: &SocketAddr) -> io::Result<Self> {
         let kind = Type::STREAM.nonblocking().cloexec();
-        let socket = Socket::new_raw(Domain::UNIX, kind, None)?;
+        let socket = coop::spend_if_failed(Socket::new_raw(Domain::UNIX, kind, None)).await?;
         Self::connected(socket, &socket_addr.0).await
     }
 
     /// Connects the socket.
     pub(crate) async fn connected(socket: Socket, addr: &net::SocketAddr) -> io::Result<Self> {
+        coop::consume_budget().await;
         match socket.connect(&sock_addr(addr)?) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
             _ => {}
