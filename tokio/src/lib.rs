@@ -65,6 +65,8 @@
 //!   of its own, which waits in epoll and wakes the tasks. So an event is seen some microseconds after the file is ready, and not in
 //!   the same turn; there is one thread more.
 //! - A poll of a task begins with 127 units of budget, where tokio's begins with 128: see [`task::coop`].
+//! - Whatever is ready at once spends budget, also connects, binds, flushes and joins of nothing, which are free in tokio; a wait for
+//!   readiness spends a 64th of a unit.
 //! - `block_in_place`: up to 64 workers at a time are replaced while they block. Beyond that their tasks wait.
 //! - `on_thread_park` and `on_thread_unpark` are called in current-thread runtimes alone. `global_queue_interval`,
 //!   `max_io_events_per_tick` and, with workers, `event_interval` have no effect.

@@ -16,6 +16,7 @@ use super::{
     Interest, Ready,
     source::{Registration, Seen},
 };
+use crate::task::coop;
 
 /// A file that epoll supports, and waits for it.
 pub struct AsyncFd<T: AsRawFd> {
@@ -283,6 +284,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ) -> io::Result<R> {
         loop {
             let seen = self.registration().ready(interest).await?;
+            coop::consume_budget().await;
             match f(self.get_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.registration().clear_seen(seen, Ready::ALL);
@@ -303,6 +305,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ) -> io::Result<R> {
         loop {
             let seen = self.registration().ready(interest).await?;
+            coop::consume_budget().await;
             match f(self.get_mut()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.registration().clear_seen(seen, Ready::ALL);

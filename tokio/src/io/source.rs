@@ -130,9 +130,8 @@ impl Registration {
     /// As [`event`](Self::event), without an attempt.
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Seen> {
         loop {
-            let event = self.event(interest).await;
-            coop::consume_budget().await;
-            let event = event?;
+            let event = coop::spend_if_failed(self.event(interest).await).await?;
+            coop::spend_part().await;
             if let Some(seen) = self.see(event, interest) {
                 return Ok(seen);
             }

@@ -21,6 +21,14 @@ thread_local! {
     static UNIT: Cell<Option<ManuallyDrop<RestoreOnPending>>> = const { Cell::new(None) };
 }
 
+thread_local! {
+    /// How many parts of units were spent.
+    static PARTS: Cell<u32> = const { Cell::new(1) };
+}
+
+/// The parts that a unit has.
+const PARTS_OF_UNIT: u32 = 64;
+
 /// Calls `f` with a budget of its own, and puts that of the caller back.
 ///
 /// tokio has no call that sets a budget. But a unit that is given back sets the budget to what it was before the unit was spent. So
@@ -61,6 +69,15 @@ pub(crate) fn poll_spending<R>(
     let output = ready!(poll(cx));
     unit.made_progress();
     Poll::Ready(output)
+}
+
+/// Spends a small part of a unit, for a wait that was over at once and made no attempt. tokio's spends nothing, and programs make many of them in one
+/// poll; but a loop of them must end.
+pub(crate) async fn spend_part() {
+    let parts = PARTS.replace(PARTS.get().wrapping_add(1));
+    if parts % PARTS_OF_UNIT == 0 {
+        consume_budget().await;
+    }
 }
 
 /// Spends a unit for what has failed at once.
