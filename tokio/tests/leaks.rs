@@ -151,7 +151,9 @@ fn threads_that_wait_for_the_seat_of_a_current_thread_runtime_leave_nothing() {
             });
             over.set();
             receive.recv().unwrap();
-            assert!(calls < 1_000 && wakes < 1_000, "{calls} and {wakes} bytes");
+            // Less than a byte for each: the threads may have something of their own to begin with.
+            let most = ROUNDS as isize;
+            assert!(calls < most && wakes < most, "{calls} and {wakes} bytes");
         });
     });
 }
