@@ -106,7 +106,7 @@ pub use {
     task::{
         coop::{
             BUDGET, ConsumeBudget, Shield, Unconstrained, YieldNow, budgeted, consume_budget,
-            shield, unconstrained, yield_now,
+            hear_refusal, shield, unconstrained, yield_now,
         },
         error::{JoinError, SpawnError, SpawnErrorKind},
         info::{TaskId, TaskInfo},

@@ -6,11 +6,13 @@ mod common;
 use core::{
     future::poll_fn,
     pin::pin,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
     task::{Context, Poll, Waker},
 };
 
 use common::{Sim, pool, quiet};
-use filch::{BUDGET, BuildError, consume_budget, unconstrained, yield_now};
+use filch::{BUDGET, BuildError, Spawner, consume_budget, unconstrained, yield_now};
+use filch_test_support::on_wake;
 
 fn forced(sim: &Sim) -> usize {
     sim.executor.metrics().workers().map(|(_, worker)| worker.forced_yields).sum()
@@ -78,23 +80,62 @@ fn a_budget_of_zero_is_refused() {
     assert_eq!(built.err(), Some(BuildError::ZeroBudget));
 }
 
-/// A poll of a foreign waker, inside one of a task: `units` are granted, as many refused, and so on.
+/// The runs of granted and of refused operations, of a poll of a foreign waker inside one of a task.
+fn runs(spawner: Spawner, waker: &Waker, operations: usize) -> Vec<(bool, usize)> {
+    let mut cx = Context::from_waker(waker);
+    let granted: Vec<_> =
+        (0..operations).map(|_| pin!(spawner.consume_budget()).poll(&mut cx).is_ready()).collect();
+    granted.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect()
+}
+
+/// As in a foreign `block_on`: `units` are granted, as many refused, and so on; but no fewer than 16 refused.
 #[test]
 fn a_budget_of_a_foreign_waker_is_renewed_to_that_of_the_configuration() {
-    const UNITS: usize = 5;
-    let sim = Sim::with(1, quiet().budget(UNITS as u16));
-    let spawner = sim.executor.spawner();
-    let blocks = async move {
-        let mut cx = Context::from_waker(Waker::noop());
-        let granted: Vec<_> = (0..4 * UNITS)
-            .map(|_| pin!(spawner.consume_budget()).poll(&mut cx).is_ready())
-            .collect();
-        let runs: Vec<_> = granted.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect();
-        assert_eq!(runs[..3], [(true, UNITS), (false, UNITS), (true, UNITS)]);
-    };
-    let mut handle = sim.executor.spawn(pool(), blocks).unwrap();
-    sim.run(0);
-    handle.join().unwrap();
+    for units in [1, 5, 16, 20] {
+        let sim = Sim::with(1, quiet().budget(units));
+        let spawner = sim.executor.spawner();
+        let blocks = async move {
+            let (units, refused) = (usize::from(units), usize::from(units).max(16));
+            let runs = runs(spawner, Waker::noop(), 3 * units + 2 * refused + 1);
+            let round = [(true, units), (false, refused)];
+            assert_eq!(runs, [round[0], round[1], round[0], round[1], round[0], (false, 1)]);
+        };
+        let mut handle = sim.executor.spawn(pool(), blocks).unwrap();
+        sim.run(0);
+        handle.join().unwrap();
+    }
+}
+
+/// As in a combinator, whose wakers wake its task: it gives way, however often it tries before.
+#[test]
+fn a_budget_is_not_renewed_while_its_refusals_wake_the_task() {
+    for units in [1, 2, 5, 128] {
+        let sim = Sim::with(1, quiet().budget(units));
+        let spawner = sim.executor.spawner();
+        let combines = async move {
+            let own = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+            // As `FuturesUnordered` does, it wakes the task once for several refusals, or for each.
+            for each in [1, 2, 100] {
+                let woken = AtomicUsize::new(0);
+                let own = own.clone();
+                let waker = on_wake(move || {
+                    if woken.fetch_add(1, SeqCst) % each == 0 {
+                        own.wake_by_ref();
+                    }
+                });
+                let units = usize::from(units);
+                assert_eq!(runs(spawner, &waker, units + 1_000), [(true, units), (false, 1_000)]);
+                yield_now().await;
+            }
+            // A foreign `block_on` after that goes on all the same.
+            let waker = on_wake(move || own.wake_by_ref());
+            assert_eq!(runs(spawner, &waker, usize::from(units) + 1).len(), 2);
+            assert!(runs(spawner, Waker::noop(), 1 << 17).len() > 2);
+        };
+        let mut handle = sim.executor.spawn(pool(), combines).unwrap();
+        sim.run(0);
+        handle.join().unwrap();
+    }
 }
 
 /// However many operations the poll tries, and of whichever waker.

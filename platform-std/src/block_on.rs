@@ -4,7 +4,7 @@ use core::{
     cell::{Cell, RefCell},
     future::Future,
     pin::pin,
-    ptr::NonNull,
+    ptr::{NonNull, null},
     task::{Context, Poll},
 };
 use std::{sync::Arc, task::Wake};
@@ -60,6 +60,9 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        if core::ptr::eq(ROOT.get(), Arc::as_ptr(self)) {
+            BUDGET.with(filch::hear_refusal);
+        }
         // Ordering: Release pairs with the Acquire in `take_news`.
         match (self.news.swap(NOTIFIED, Ordering::Release), self.worker) {
             (EMPTY, Some(worker)) => self.handle.0.core.unpark(worker),
@@ -150,6 +153,8 @@ thread_local! {
     /// The remaining budget of the future that the thread polls, if the thread is no worker.
     /// Unlimited outside of such a poll. Without a destructor.
     static BUDGET: Cell<u32> = const { Cell::new(u32::MAX) };
+    /// The waiter whose future the thread polls. To be compared alone.
+    static ROOT: Cell<*const Signal> = const { Cell::new(null()) };
 }
 
 /// See [`filch::Platform::budget`].
@@ -158,17 +163,21 @@ pub(crate) fn budget() -> NonNull<Cell<u32>> {
 }
 
 /// One poll of a root future, with a budget of its own.
-struct Root(u32);
+struct Root {
+    budget: u32,
+    outer: *const Signal,
+}
 
 impl Root {
-    fn begin(units: u32) -> Self {
-        Self(BUDGET.replace(units))
+    fn begin(units: u32, signal: &Arc<Signal>) -> Self {
+        Self { budget: BUDGET.replace(units), outer: ROOT.replace(Arc::as_ptr(signal)) }
     }
 }
 
 impl Drop for Root {
     fn drop(&mut self) {
-        BUDGET.set(self.0);
+        BUDGET.set(self.budget);
+        ROOT.set(self.outer);
     }
 }
 
@@ -254,7 +263,7 @@ impl Handle {
         let units = self.0.spawner.poll_budget();
         loop {
             watch.check();
-            let root = Root::begin(units);
+            let root = Root::begin(units, &signal);
             let polled = future.as_mut().poll(&mut cx);
             drop(root);
             if let Poll::Ready(output) = polled {

@@ -84,6 +84,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
         }
     }
 
+    fn wakes(&'static self) -> Option<u32> {
+        if self.platform.is_handler() {
+            return None;
+        }
+        let (_, slot) = self.current()?;
+        // SAFETY: the slot is the calling worker's.
+        let polled = unsafe { slot.polled() }?;
+        Some(polled.state.load().wakes() as u32)
+    }
+
     fn units(&'static self) -> u32 {
         self.config.budget().into()
     }

@@ -23,10 +23,16 @@ pub const BUDGET: u32 = 128;
 
 /// A budget without a limit.
 const UNCONSTRAINED: u32 = u32::MAX;
-/// Set in a budget that is used up. The lower half then counts its refusals.
+/// Set in a budget that is used up. The lower half then counts the refusals since one was heard.
 const REFUSED: u32 = 1 << 16;
 /// Set in a budget with a refusal that counts as a forced yield.
 const COUNTED: u32 = 1 << 17;
+/// Set in a budget of which a refusal was heard: it woke the task that is being polled.
+const HEARD: u32 = 1 << 18;
+/// So many refusals in vain, or as many as there are units, show that nothing in the poll is about to give way.
+const IN_VAIN: u32 = 16;
+/// As `IN_VAIN`, after a refusal that was heard.
+const IN_VAIN_NOW: u32 = REFUSED - 1;
 
 /// The budget that an operation spends: that of the poll that the calling context is in. The waker tells which executor
 /// polls. A foreign waker (of a combinator that polls with wakers of its own) does not; then the poll is that of the
@@ -34,8 +40,12 @@ const COUNTED: u32 = 1 << 17;
 struct Budget {
     /// INV-BUDGET: it belongs to the calling context, for as long as its poll lasts.
     cell: NonNull<Cell<u32>>,
-    /// The operation's own executor, if the waker is foreign. That may be the waker of a foreign `block_on` inside a poll, which never
-    /// gives way. Such a budget is renewed after as many refusals as it had units.
+    /// The operation's own executor, if the waker is foreign.
+    ///
+    /// A refusal wakes the foreign waker. That of a combinator wakes the task in turn: the refusal is *heard*, and stands, as the
+    /// combinator gives way soon. That of a foreign `block_on` inside the poll wakes its thread, which polls again at once, for ever.
+    /// So a budget of which no refusal is heard is renewed. A combinator may wake its task once for several refusals: after one
+    /// that was heard, it takes many in vain.
     foreign: Option<ExecutorRef>,
 }
 
@@ -66,8 +76,10 @@ impl Budget {
     #[cold]
     fn refuses(&self, spent: u32, units: u32) -> bool {
         let before = spent % REFUSED;
-        let renewed = before >= units;
-        self.cell().set(if renewed { units } else { spent & COUNTED | REFUSED | (before + 1) });
+        let limit = if spent & HEARD != 0 { IN_VAIN_NOW } else { units.max(IN_VAIN) };
+        let renewed = before >= limit;
+        let refused = spent & (COUNTED | HEARD) | REFUSED | (before + 1);
+        self.cell().set(if renewed { units } else { refused });
         renewed
     }
 
@@ -117,10 +129,28 @@ pub(crate) fn spend(waker: &Waker, executor: ExecutorRef) -> bool {
 /// Apart from the refusal, or each operation that is granted would keep for it what it needs.
 #[cold]
 pub(crate) fn force_yield(waker: &Waker, own: Option<ExecutorRef>) {
-    if let Some(executor) = executor_of(waker).or(own) {
+    let executor = executor_of(waker);
+    if let Some(executor) = executor.or(own) {
         executor.count_forced_yield();
     }
+    let foreign = if executor.is_none() { own } else { None };
+    let before = foreign.and_then(ExecutorRef::wakes);
     waker.wake_by_ref();
+    let Some(own) = foreign.filter(|own| own.wakes() != before) else { return };
+    if let Some(cell) = own.budget() {
+        // SAFETY: INV-BUDGET.
+        hear_refusal(unsafe { cell.as_ref() });
+    }
+}
+
+/// The waker of the poll under way was woken in that poll, by its own context. If the poll's budget has refused an operation,
+/// that was heard. For platforms, of their [`Platform::budget`](crate::Platform::budget).
+#[doc(hidden)]
+pub fn hear_refusal(budget: &Cell<u32>) {
+    let spent = budget.get();
+    if spent != UNCONSTRAINED && spent & REFUSED != 0 {
+        budget.set(spent & COUNTED | REFUSED | HEARD);
+    }
 }
 
 /// Whether the refusal under way is the first of this budget to be counted.
@@ -324,7 +354,7 @@ impl Drop for Restore {
 
 /// Defers cancellation while `future` runs: an abort takes effect once it is complete or dropped.
 ///
-/// Use it for a part that must not be interrupted, such as an update in two steps. Shields nest, up to 255 deep (15
+/// Use it for a part that must not be interrupted, such as an update in two steps. Shields nest, up to 127 deep (15
 /// where 64-bit atomics are not native); a task that holds more can never be cancelled again. The task is found through
 /// its own waker, so inside a combinator that polls with wakers of its own there is no shield. Cost: two
 /// read-modify-writes.

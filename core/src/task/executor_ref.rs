@@ -160,6 +160,8 @@ operations! {
     fn budget() -> Option<NonNull<Cell<u32>>>;
     /// The units with which a poll begins.
     fn units() -> u32;
+    /// How often the task was woken that the calling context polls, as far as that is counted.
+    fn wakes() -> Option<u32>;
     /// That budget has refused an operation.
     fn count_forced_yield();
     /// As what the calling context waits for a task.

@@ -185,6 +185,9 @@ impl TaskExecutor for Bare {
     fn budget(&'static self) -> Option<NonNull<Cell<u32>>> {
         None
     }
+    fn wakes(&'static self) -> Option<u32> {
+        None
+    }
     fn units(&'static self) -> u32 {
         crate::BUDGET
     }
