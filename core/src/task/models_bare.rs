@@ -133,14 +133,11 @@ impl System {
         }
     }
 
-    /// Checks that every slot is free: each can be taken.
+    /// Checks that every slot is free, once: each can be taken, and no more.
     pub(super) fn assert_no_slot_leaks(self) {
-        let reserved: Vec<_> = (0..2)
-            .map(|_| {
-                let slot = self.spawner().reserve::<core::future::Ready<()>>(self.pool);
-                slot.expect("a slot has leaked")
-            })
-            .collect();
+        let reserve = || self.spawner().reserve::<core::future::Ready<()>>(self.pool);
+        let reserved: Vec<_> = (0..2).map(|_| reserve().expect("a slot has leaked")).collect();
+        assert!(reserve().is_err(), "a slot was freed twice");
         drop(reserved);
     }
 }
