@@ -15,7 +15,11 @@ use crate::{
     },
 };
 #[cfg(feature = "classes")]
-use crate::{class::Class, instant::Instant, task::header::Header};
+use crate::{
+    class::Class,
+    instant::Instant,
+    task::{header::Header, info::TaskInfo},
+};
 
 #[cfg(feature = "classes")]
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
@@ -153,6 +157,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
     #[cfg(feature = "classes")]
     fn has_loans(&'static self) -> bool {
         self.config.classes()
+    }
+
+    #[cfg(feature = "classes")]
+    fn task(&'static self) -> Option<TaskInfo> {
+        // SAFETY: a poll holds a reference to its task.
+        self.polled().map(|task| unsafe { TaskInfo::of(NonNull::from(task)) })
     }
 
     #[cfg(feature = "classes")]

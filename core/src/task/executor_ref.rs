@@ -15,7 +15,10 @@ use crate::{
     platform::{WorkerId, WorkerSet},
 };
 #[cfg(feature = "classes")]
-use crate::{class::Class, instant::Instant};
+use {
+    super::info::TaskInfo,
+    crate::{class::Class, instant::Instant},
+};
 
 /// The first field of a scheduler.
 pub(crate) struct Anchor {
@@ -182,6 +185,9 @@ operations! {
     /// Whether a task can be lent a class.
     #[cfg(feature = "classes")]
     fn has_loans() -> bool;
+    /// The task that the calling context polls.
+    #[cfg(feature = "classes")]
+    fn task() -> Option<TaskInfo>;
     /// The class of the task that the calling context polls.
     #[cfg(feature = "classes")]
     fn class() -> Option<Class>;

@@ -39,6 +39,8 @@ mod models_bare;
 mod models_end;
 pub(crate) mod options;
 pub(crate) mod owner;
+#[cfg(feature = "classes")]
+mod polled;
 pub(crate) mod reserve;
 pub(crate) mod run;
 pub(crate) mod spawn;
