@@ -142,3 +142,30 @@ fn close_an_epoll() {
     // The next one has an epoll again.
     works(&filch_linux::builder().workers(2).build().unwrap());
 }
+
+/// Nothing comes, and a nested wait for it is no end of a poll.
+#[test]
+fn a_runtime_ends_though_a_task_waits_for_io_in_place() {
+    let _watchdog = os_common::watchdog();
+    std::thread::scope(|scope| {
+        for (workers, nesting) in [(1, 64), (2, 64), (1, 0), (2, 0)] {
+            scope.spawn(move || {
+                let builder = filch_linux::builder().workers(workers).nesting(nesting);
+                let rt = builder.build().unwrap();
+                let (here, begun) = (*rt.handle(), filch_test_support::Flag::new());
+                let begins = begun.clone();
+                let task = rt.spawn(async move {
+                    let listener =
+                        filch_linux::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                    here.block_in_place(|| {
+                        begins.set();
+                        here.block_on(listener.accept()).map(drop)
+                    })
+                });
+                begun.block();
+                drop(rt);
+                assert!(task.is_finished());
+            });
+        }
+    });
+}

@@ -3,14 +3,20 @@
 use core::{
     cell::{Cell, RefCell},
     future::Future,
-    pin::pin,
+    pin::{Pin, pin},
     ptr::{NonNull, null},
     task::{Context, Poll},
+    time::Duration,
 };
-use std::{sync::Arc, task::Wake};
+use std::{
+    panic::resume_unwind,
+    sync::Arc,
+    task::Wake,
+    thread,
+};
 
 use filch::{
-    WorkerId,
+    Instant, Sleep, TaskId, WorkerId,
     atomic::{AtomicU32, Ordering},
 };
 
@@ -86,9 +92,10 @@ impl Signal {
         self.news.swap(EMPTY, Ordering::Acquire);
     }
 
+    /// Waits until there is news, or until `or`.
     #[track_caller]
-    fn wait(&self) {
-        if self.handle.0.core.help_patiently(&mut || self.has_news()) {
+    fn wait(&self, or: &dyn Fn() -> bool) {
+        if self.handle.0.core.help_patiently(&mut || self.has_news() || or()) {
             return;
         }
         // The process may have been forked while the future ran.
@@ -181,6 +188,44 @@ impl Drop for Root {
     }
 }
 
+/// How long a task may wait in sync code once its runtime ends: destructors have something to save.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+thread_local! {
+    /// The task of this thread that waited last at the end of its runtime, and when its waits end.
+    static LAST_WAIT: Cell<Option<(TaskId, Instant)>> = const { Cell::new(None) };
+}
+
+/// The end of a wait in sync code by the end of the runtime, for a task that holds no shield. It is cancelled, but has come to no poll boundary at which
+/// it could be dropped.
+struct Limit(Option<Pin<Box<Sleep>>>);
+
+impl Limit {
+    /// Called at the end of the runtime, in a poll of a task if this is one.
+    fn begin(handle: Handle) -> Self {
+        let task = handle.0.spawner.task().filter(|task| task.shields == 0);
+        // In an unwind another panic would end the program; without unwinding any would.
+        let may_unwind = cfg!(panic = "unwind") && !thread::panicking();
+        Self(task.filter(|_| may_unwind).map(|task| {
+            let timers = handle.0.timers;
+            let until = match LAST_WAIT.get() {
+                Some((id, until)) if id == task.id => until,
+                _ => timers.now() + PATIENCE,
+            };
+            LAST_WAIT.set(Some((task.id, until)));
+            Box::pin(timers.sleep_until(until))
+        }))
+    }
+
+    /// Unwinds if the time is over.
+    fn check(&mut self, cx: &mut Context<'_>) {
+        if self.0.as_mut().is_some_and(|sleep| sleep.as_mut().poll(cx).is_ready()) {
+            // It is no surprise that a panic hook should report.
+            resume_unwind(Box::new("the runtime has ended while its task waited in `block_on`"));
+        }
+    }
+}
+
 /// The thread is in a runtime until this is dropped, and a stopped clock waits for it.
 pub(crate) struct Entered {
     _within: Within,
@@ -240,6 +285,9 @@ impl Handle {
     /// top of it takes the same lock. Release it before the call; or use a lock of the crate
     /// `async-lock`, and `await` in place of `block_on`.
     ///
+    /// If the runtime ends while one of its tasks waits here, the task has five seconds. Then the wait ends by a panic that is not printed, unless
+    /// the task holds a [`shield`](crate::shield), or the program is built to abort at panics.
+    ///
     /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Panics
@@ -261,6 +309,7 @@ impl Handle {
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(future);
         let units = self.0.spawner.poll_budget();
+        let mut limit = None;
         loop {
             watch.check();
             let root = Root::begin(units, &signal);
@@ -272,7 +321,11 @@ impl Handle {
                 keep(signal);
                 return output;
             }
-            signal.wait();
+            let is_ending = || signal.worker.is_some() && self.0.fall.is_ending();
+            if is_ending() {
+                limit.get_or_insert_with(|| Limit::begin(*self)).check(&mut cx);
+            }
+            signal.wait(&|| limit.is_none() && is_ending());
             signal.take_news();
         }
     }

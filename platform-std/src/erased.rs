@@ -71,7 +71,7 @@ pub(crate) trait Core: Sync {
     fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool;
     /// Makes the calling thread that worker for ever; it runs work only while it waits.
     fn stay_worker(&'static self, worker: WorkerId) -> bool;
-    fn begin_shutdown(&self);
+    fn begin_shutdown(&'static self);
     /// [`filch::Scheduler::is_stopped`].
     fn is_stopped(&self) -> bool;
     /// How the runtime wants its threads made.

@@ -309,9 +309,8 @@ impl<H: Host> Drop for LocalRuntimeOn<H> {
             core::mem::forget(worker);
             return;
         }
-        let executor = &runtime.shared().executor;
         let own = *runtime.handle();
-        executor.begin_shutdown();
+        own.0.core.begin_shutdown();
         if worker.is_at_work() || hooks::are_on_stack() {
             // It goes offline at the end of that, and another thread sees to the rest.
             drop(worker);

@@ -267,10 +267,14 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
     }
     let mut survivors = Survivors::new();
     let deadline = executor.platform().now() + patience;
-    let refused =
-        hooks::are_on_stack() || executor.shutdown(deadline, |task| survivors.push(task)).is_err();
+    let survives = |task| {
+        // Before they are cancelled.
+        handle.0.fall.end();
+        survivors.push(task);
+    };
+    let refused = hooks::are_on_stack() || executor.shutdown(deadline, survives).is_err();
     if refused {
-        executor.begin_shutdown();
+        handle.0.core.begin_shutdown();
         let handle = *handle;
         // If no thread can be started, the workers end by themselves, and the memory is not reused.
         drop(thread::Builder::new().spawn(move || finish(shared, &handle, Duration::ZERO)));

@@ -218,7 +218,8 @@ impl<H: Host> Core for Shared<H> {
         self.executor.is_stopped()
     }
 
-    fn begin_shutdown(&self) {
+    fn begin_shutdown(&'static self) {
+        self.handle().0.fall.end();
         self.executor.begin_shutdown();
     }
 }

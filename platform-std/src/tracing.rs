@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use ::tracing::{Span, span::Id, trace, trace_span};
 use filch::{
-    Heap, JoinHandle, SpawnError, TaskOptions, WorkerId,
+    Heap, JoinHandle, SpawnError, TaskInfo, TaskOptions, WorkerId,
     waker_events::{self, Sink, WakerEvent},
 };
 use pin_project_lite::pin_project;
@@ -100,6 +100,10 @@ impl Spawner {
     pub(crate) fn new(core: filch::Spawner) -> Self {
         waker_events::watch(Some(&SINK));
         Self(core)
+    }
+
+    pub(crate) fn task(self) -> Option<TaskInfo> {
+        self.0.task()
     }
 
     /// For tasks without spans.

@@ -24,12 +24,14 @@ pub enum UnhandledPanic {
     ShutDown,
 }
 
-/// Whether a panic has ended the runtime, and the threads that must learn of it.
+/// Whether the runtime is at its end, by a panic or otherwise, and the threads that must learn of a panic.
 #[derive(Default)]
 pub(crate) struct Fall {
     /// A panic ends it.
     ends: AtomicBool,
     fallen: AtomicBool,
+    /// Its tasks have been cancelled, or are about to be.
+    ending: AtomicBool,
     /// The threads in `block_on`.
     roots: Mutex<Vec<Arc<Signal>>>,
 }
@@ -40,6 +42,19 @@ impl Fall {
         // Ordering: Relaxed: the start of the threads orders both.
         self.ends.store(policy == UnhandledPanic::ShutDown, Ordering::Relaxed);
         self.fallen.store(false, Ordering::Relaxed);
+        self.ending.store(false, Ordering::Relaxed);
+    }
+
+    /// The tasks are cancelled next, which has all workers look.
+    pub(crate) fn end(&self) {
+        // Ordering: Release pairs with the Acquire in `is_ending`; a worker that sleeps sees it by the wake that follows.
+        self.ending.store(true, Ordering::Release);
+    }
+
+    /// Whether the tasks have been cancelled, or are about to be.
+    pub(crate) fn is_ending(&self) -> bool {
+        // Ordering: Acquire pairs with the Release in `end`.
+        self.ending.load(Ordering::Acquire)
     }
 
     /// A task has panicked. `end` ends the runtime.
