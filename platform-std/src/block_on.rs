@@ -8,12 +8,7 @@ use core::{
     task::{Context, Poll},
     time::Duration,
 };
-use std::{
-    panic::resume_unwind,
-    sync::Arc,
-    task::Wake,
-    thread,
-};
+use std::{panic::resume_unwind, sync::Arc, task::Wake, thread};
 
 use filch::{
     Instant, Sleep, TaskId, WorkerId,

@@ -321,10 +321,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, R
     }
 
     fn sleep(&self, still: &dyn Fn() -> bool) {
-        let executor = self.worker.executor;
-        let helps = self.worker.slot().local.helping.get();
-        // A helper counts as one that runs no tasks in any case.
-        let _counted = (!helps).then(|| executor.count_out(executor.census.joining.up()));
+        let (executor, slot) = (self.worker.executor, self.worker.slot());
+        // A helper counts as one that runs no tasks in any case, and so does a worker that is blocked: it would have itself look again.
+        // Ordering: written by this worker alone.
+        let is_counted =
+            slot.local.helping.get() || slot.shared.awaits_others.load(Ordering::Relaxed);
+        let _counted = (!is_counted).then(|| executor.count_out(executor.census.joining.up()));
         if still() {
             self.worker.wait(&self.away);
         }
