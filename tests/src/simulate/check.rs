@@ -41,7 +41,8 @@ use super::{
 pub(super) const TICK: u32 = 160;
 /// For so many polls of others, for each worker, a task may be ready and not polled. While its ring stays full a worker takes
 /// one task from the injector each 255 polls, and there is memory for 256. While a worker stalls others do far fewer. Polls of blocked
-/// workers do not count: those take only what is pinned to them, for seconds of their clock.
+/// workers do not count: those take only what is pinned to them, for seconds of their clock. Of background tasks, 16 count as one: they may
+/// use up 10 milliseconds in a row, in which the clock may stand still for most of them.
 const PATIENCE: u64 = 70_000;
 /// How often that is checked, in steps.
 const ROUND: u64 = 512;
@@ -75,8 +76,9 @@ pub(super) struct Streak {
     ticks: u64,
     /// The calls for urgent tasks, as its last poll ended and one waited for it.
     pressed: Option<u32>,
-    /// Its urgent polls so far.
+    /// Its urgent polls so far, and those of background tasks.
     urgent_polls: usize,
+    background_polls: usize,
     pub(super) share: Share,
     /// The task that it polled last, if it did not wake it since.
     last: usize,
@@ -85,7 +87,7 @@ pub(super) struct Streak {
 #[derive(Default)]
 pub(super) struct Check {
     rows: HashMap<usize, Row>,
-    /// Polls of tasks that are not urgent, by workers that are not blocked: by those that run what is queued.
+    /// Polls of tasks that are not urgent, by workers that are not blocked: by those that run what is queued. In sixteenths.
     fair: u64,
     /// One for each worker.
     pub(super) streaks: Vec<Streak>,
@@ -252,9 +254,11 @@ impl World {
         }
         if let Some(here) = here {
             self.check_streak(usize::from(here));
-            let is_urgent = self.check_class(WorkerId::new(here));
+            let counts = self.check_class(WorkerId::new(here));
             let is_blocked = |all: &Machine| all.is_blocked(WorkerId::new(here));
-            self.check.fair += u64::from(!is_urgent && !self.executor.is_some_and(is_blocked));
+            if !self.executor.is_some_and(is_blocked) {
+                self.check.fair += counts;
+            }
             share::check_poll(self, WorkerId::new(here));
             self.check_io(usize::from(here));
         }
@@ -286,23 +290,29 @@ impl World {
     }
 
     /// An urgent task was there when the worker began to look for its next one, as none has come since: it must have taken it.
-    /// Whether this poll is an urgent one.
-    fn check_class(&mut self, worker: WorkerId) -> bool {
-        let Some(executor) = self.executor else { return false };
+    /// Returns how many sixteenths of a poll of others this one is: [`Check::fair`].
+    fn check_class(&mut self, worker: WorkerId) -> u64 {
+        let Some(executor) = self.executor else { return 16 };
         let Some((_, mine)) = executor.metrics().workers().nth(worker.index()) else {
-            return false;
+            return 16;
         };
-        let Some(streak) = self.check.streaks.get_mut(worker.index()) else { return false };
+        let Some(streak) = self.check.streaks.get_mut(worker.index()) else { return 16 };
         // The task's class may have changed since it was taken.
         let was = core::mem::replace(&mut streak.urgent_polls, mine.urgent_polls);
         let is_urgent = mine.urgent_polls != was;
+        let was = core::mem::replace(&mut streak.background_polls, mine.background_polls);
+        let is_background = mine.background_polls != was;
         let pressed = streak.pressed.take();
         self.counts.checks += 1;
         let goes_first = pressed.is_some() && executor.urgent_calls(worker) == pressed;
         if goes_first && !is_urgent && !executor.is_blocked(worker) {
             self.fail(format!("{worker:?} polls another task while an urgent one waits"));
         }
-        is_urgent
+        match (is_urgent, is_background) {
+            (true, _) => 0,
+            (_, true) => 1,
+            _ => 16,
+        }
     }
 
     /// A worker has taken this urgent task. Nothing else has run since: what waits now waited then.
@@ -545,7 +555,7 @@ fn check_waits(executor: &'static Machine) {
                 w.check.row(task).ready = None;
                 continue;
             }
-            let waits = polls - *w.check.row(task).ready.get_or_insert(polls);
+            let waits = (polls - *w.check.row(task).ready.get_or_insert(polls)) / 16;
             w.counts.longest_wait = w.counts.longest_wait.max(waits);
             if waits > PATIENCE * w.seats.len() as u64 {
                 let TaskInfo { class, worker, workers, .. } = info;
