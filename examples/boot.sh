@@ -30,7 +30,8 @@
 # and the exit status says the same; another number of checks than this kernel has is a failure too, and 124 is a hang:
 # after BOOT_LIMIT seconds. BOOT_QEMU has more of QEMU's options. What goes to the shell is in BOOT_INPUT; BOOT_INPUT=- is the terminal. Installs what is
 # missing (Debian). Binary, log and the seconds that the machine ran are under target/kernels/, by kernel and features.
-set -euo pipefail
+set -eEuo pipefail
+trap 'echo "boot: ${kernel-}: status $? of line $LINENO: $BASH_COMMAND" >&2' ERR
 cd "$(dirname "${BASH_SOURCE[0]}")"
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_TARGET
 
@@ -74,7 +75,8 @@ success=0 panicked=101
 says=()
 # How many checks there are to pass, and how many that a port has no hooks for.
 checks=40 skips=4
-machine=(-display none -monitor none -serial stdio -no-reboot)
+# No network card: that of a board would need its ROM, which is in a package of its own.
+machine=(-display none -monitor none -serial stdio -no-reboot -nic none)
 case $kernel in
 riscv64)
     package=qemu-system-misc folder=kernel-riscv64 target=riscv64imac-unknown-none-elf
@@ -262,7 +264,9 @@ install "$package"
     else
         build_image
         kernel_cargo build --bin "kernel-${folder#kernel-}"
-        cp "$out/$target/release/kernel-${folder#kernel-}" "$out/$name"
+        # In one go: a machine may just load the last one.
+        cp "$out/$target/release/kernel-${folder#kernel-}" "$out/$name.new"
+        mv "$out/$name.new" "$out/$name"
     fi
 ) 9>"$out/lock"
 
@@ -273,6 +277,10 @@ if [[ $kernel == net ]]; then
     echo "$((SECONDS - began))" >"$out/$name.seconds"
     exit
 fi
+
+# The log is one boot's: another of the same kernel waits.
+exec {booting}>"$out/$name.booting"
+flock "$booting"
 
 # What is typed. The line stays open, as this very shell holds both ends of it.
 log=$out/$name.log
