@@ -67,7 +67,8 @@
 //! - A poll of a task begins with 127 units of budget, where tokio's begins with 128: see [`task::coop`].
 //! - Whatever is ready at once spends budget, also connects, binds, flushes and joins of nothing, which are free in tokio; a wait for
 //!   readiness spends a 64th of a unit.
-//! - `block_in_place`: up to 64 workers at a time are replaced while they block. Beyond that their tasks wait.
+//! - `block_in_place` where a task cannot move to another thread, inside `block_on` in a task: up to 8 workers at a time are replaced.
+//!   Elsewhere any number of tasks may block.
 //! - `on_thread_park` and `on_thread_unpark` are called in current-thread runtimes alone. `global_queue_interval`,
 //!   `max_io_events_per_tick` and, with workers, `event_interval` have no effect.
 //! - A future's `Ready::is_read_closed` and `is_write_closed` say how the file is when it is asked.

@@ -31,8 +31,9 @@ const NAME: &str = "tokio-runtime-worker";
 const BLOCKING: usize = 512;
 /// The name of the thread that waits for the I/O of a current-thread runtime.
 const REACTOR: &str = "filch-reactor";
-/// How many workers may be in `block_in_place` at a time and be replaced.
-const SPARES: u16 = 64;
+/// How many workers that are deep in other calls are replaced at a time: in `block_on` in `block_on`, in a join. One in `block_in_place`
+/// gives its place to another thread and takes no slot.
+const SPARES: u16 = 8;
 /// How long one waits for work, unless the builder sets another time.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
