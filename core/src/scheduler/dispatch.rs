@@ -127,7 +127,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             (Class::Normal, _) => return Some(ready),
             (Class::Urgent, _) => self.push_urgent(classes, ready),
             // INV-ACCEPTING: as in `queue_in_user_code`. No handler touches a ring.
-            (_, Some(slot)) if !self.platform.is_handler() => {
+            (_, Some(slot)) if !self.platform.is_handler() && !slot.is_away() => {
                 slot.lifo.accept(false);
                 self.push_ring(slot, class, ready);
                 slot.lifo.accept(true);
@@ -158,7 +158,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         // Before the look: a handler that interrupts this one then leaves the slot alone.
         slot.lifo.accept(false);
         let is_for_others = self.has_company() && self.config.stealing();
-        let has_room = slot.lifo.is_empty() && self.config.lifo_cap() > 0;
+        let has_room = slot.lifo.is_empty() && slot.local.lifo_cap.get() > 0;
         let left = if is_for_others || !has_room { Some(ready) } else { slot.lifo.put(ready) };
         slot.lifo.accept(true);
         if let Some(ready) = left {
@@ -170,11 +170,23 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The newest task goes to the LIFO slot, the one before to the ring.
     #[inline]
     fn schedule_local(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
-        let displaced =
-            if self.config.lifo_cap() == 0 { Some(ready) } else { slot.lifo.put(ready) };
-        match displaced {
+        if slot.local.lifo_cap.get() == 0 {
+            return self.schedule_in_ring(slot, ready);
+        }
+        match slot.lifo.put(ready) {
             Some(ready) => self.push_by_class(slot, ready),
             None => self.cover_lifo(slot),
+        }
+    }
+
+    /// The LIFO slot is not in use.
+    #[cold]
+    fn schedule_in_ring(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
+        if slot.is_away() {
+            self.injector.push(ready);
+            self.notify();
+        } else {
+            self.push_by_class(slot, ready);
         }
     }
 

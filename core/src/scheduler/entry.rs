@@ -85,6 +85,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             return Err(error);
         }
         slot.local.units.set(self.config.budget());
+        slot.local.lifo_cap.set(self.config.lifo_cap());
         if let Some(rng) = slot.local.rng.get() {
             let number = id.index() as u64 + 1;
             rng.seed(self.config.seed() ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));

@@ -283,7 +283,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn take_own(&self) -> Option<Ready> {
         let (slot, streak) = (self.slot(), &self.slot().local.streak);
         if let Some(ready) = slot.lifo.take() {
-            if streak.get() < self.executor.config.lifo_cap() {
+            if streak.get() < slot.local.lifo_cap.get() {
                 streak.set(streak.get() + 1);
                 slot.counters.lifo_hits.add(1);
                 return Some(ready);

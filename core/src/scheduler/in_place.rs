@@ -12,7 +12,7 @@ use super::{
     door::Door,
     executor::Scheduler,
     nested::Nested,
-    slot::{OFFLINE, STARTING, Slots, WorkerSlot},
+    slot::{Local, OFFLINE, STARTING, Slots, WorkerSlot},
 };
 use crate::{
     atomic::{AtomicBool, Ordering, fence},
@@ -65,7 +65,7 @@ where
             if !blocked.is_replaced() && outermost.is_some() {
                 return Err(f);
             }
-            let _others = OthersFire::begin(self, slot);
+            let _others = OthersServe::begin(self, slot);
             Ok(worker.in_long_code(f))
         };
         in_spare(f).unwrap_or_else(|f| {
@@ -166,16 +166,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 }
 
-/// Other workers fire the timers of the calling one until this is dropped.
-struct OthersFire<'s> {
+/// Other workers fire the timers of the calling one until this is dropped, and what user code queues on it goes to them.
+struct OthersServe<'s, F: Parts> {
     is_away: &'s AtomicBool,
     was: bool,
+    local: &'s Local<F>,
+    lifo_cap: u32,
 }
 
-impl<'s> OthersFire<'s> {
-    fn begin<P: Platform, S: Slots<RING>, const RING: usize>(
+impl<'s, F: Parts> OthersServe<'s, F> {
+    fn begin<P: Platform, S: Slots<RING, Parts = F>, const RING: usize>(
         executor: &Scheduler<P, S, RING>,
-        slot: &'s WorkerSlot<RING, S::Parts>,
+        slot: &'s WorkerSlot<RING, F>,
     ) -> Self {
         let is_away = &slot.shared.is_away;
         // Ordering: Relaxed, before the fence.
@@ -184,12 +186,14 @@ impl<'s> OthersFire<'s> {
         // in `Idle::announce`: either we see a sleeper, or it sees that it must look at our timers.
         fence(Ordering::SeqCst);
         executor.leave_timers(slot);
-        Self { is_away, was }
+        let lifo_cap = slot.local.lifo_cap.replace(0);
+        Self { is_away, was, local: &slot.local, lifo_cap }
     }
 }
 
-impl Drop for OthersFire<'_> {
+impl<F: Parts> Drop for OthersServe<'_, F> {
     fn drop(&mut self) {
+        self.local.lifo_cap.set(self.lifo_cap);
         // Ordering: a hint. The worker looks at its timers itself from now on.
         self.is_away.store(self.was, Ordering::Relaxed);
     }

@@ -100,6 +100,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Nested<P, S, RING>
         let slot = worker.slot();
         // The poll or the job below goes on, perhaps for long.
         let _ = worker.leave_for_long();
+        if slot.is_away() {
+            worker.give_away();
+        }
         slot.foreign_work(false);
         slot.local.depth.set(slot.local.depth.get() - 1);
         slot.local.budget.set(self.budget);

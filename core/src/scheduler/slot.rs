@@ -90,6 +90,8 @@ pub(crate) struct Local<F: Parts> {
     pub(crate) budget: Cell<u32>,
     /// The budget with which each poll begins: the executor's, beside what a poll writes anyway.
     pub(crate) units: Cell<u16>,
+    /// So many polls in a row come from the LIFO slot at most; 0: it is not in use. The executor's, and 0 while the worker is away.
+    pub(crate) lifo_cap: Cell<u32>,
     pub(crate) frame: Cell<*const Frame>,
     /// Loops inside user code of the worker, each in the one before.
     pub(crate) depth: Cell<u32>,
@@ -325,8 +327,14 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
     /// Whether others fire its timers: it is offline, or in code that blocks.
     pub(crate) fn leaves_timers(&self) -> bool {
         // Ordering: as `is_online`; before its own sleep, a worker has put the fence in `Idle::announce`, which pairs with the one in
-        // `block_in_place`.
-        !self.is_online() || self.shared.is_away.load(Ordering::Relaxed)
+        // `OthersServe::begin`.
+        !self.is_online() || self.is_away()
+    }
+
+    /// Whether others have the whole duty of the worker meanwhile, as it blocks in place.
+    pub(crate) fn is_away(&self) -> bool {
+        // Ordering: see `leaves_timers`; or the worker's own.
+        self.shared.is_away.load(Ordering::Relaxed)
     }
 
     /// Whether a context runs the worker.
@@ -398,6 +406,7 @@ impl<F: Parts> Local<F> {
             streak: Cell::new(0),
             budget: Cell::new(0),
             units: Cell::new(0),
+            lifo_cap: Cell::new(0),
             frame: Cell::new(null()),
             depth: Cell::new(0),
             calls: Cell::new(0),

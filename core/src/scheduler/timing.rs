@@ -95,7 +95,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
         // One that is driven and rests is asked for as by any other context.
         let awake = self.working().filter(|(_, slot)| !slot.local.duties.is_armed());
         let me = awake.map(|(id, _)| id.index());
-        if me == Some(usize::from(index)) && (!self.config.has_watchdog() || !self.has_company()) {
+        let is_mine = awake.is_some_and(|(id, slot)| {
+            id.index() == usize::from(index) && !slot.leaves_timers()
+        });
+        if is_mine && (!self.config.has_watchdog() || !self.has_company()) {
             // We look before we sleep.
             return;
         }

@@ -38,7 +38,8 @@ const IN_VAIN_NOW: u32 = REFUSED - 1;
 /// polls. A foreign waker (of a combinator that polls with wakers of its own) does not; then the poll is that of the
 /// operation's own executor, if the calling context is in one.
 struct Budget {
-    /// INV-BUDGET: it belongs to the calling context, for as long as its poll lasts.
+    /// INV-BUDGET: it belongs to the calling context until foreign code runs. That may block in place, and another thread then has the
+    /// worker and its budget.
     cell: NonNull<Cell<u32>>,
     /// The operation's own executor, if the waker is foreign.
     ///
@@ -285,14 +286,16 @@ pub(super) fn budgeted_by<T>(
     cx: &mut Context<'_>,
     op: impl FnOnce(&mut Context<'_>) -> Poll<T>,
 ) -> Poll<T> {
-    let budget = Budget::of_caller(cx.waker(), own);
-    if budget.as_ref().is_some_and(|budget| !budget.grants()) {
+    if Budget::of_caller(cx.waker(), own).is_some_and(|budget| !budget.grants()) {
         force_yield(cx.waker(), own);
         return Poll::Pending;
     }
     let polled = op(cx);
-    if let (Poll::Ready(_), Some(budget)) = (&polled, budget) {
-        budget.take();
+    if polled.is_ready() {
+        // Again: INV-BUDGET.
+        if let Some(budget) = Budget::of_caller(cx.waker(), own) {
+            budget.take();
+        }
     }
     polled
 }
@@ -332,23 +335,38 @@ impl<F: Future> Future for Unconstrained<F> {
         let own = self.own;
         // SAFETY: `future` is pinned with its wrapper, and never moved out.
         let future = unsafe { self.map_unchecked_mut(|this| &mut this.future) };
-        let budget = Budget::of_caller(cx.waker(), own);
-        let Some(budget) = budget else { return future.poll(cx) };
-        let left = budget.cell().replace(UNCONSTRAINED);
-        let _restore = Restore { budget, left };
-        future.poll(cx)
+        let executor = executor_of(cx.waker()).or(own);
+        let restore = executor.and_then(Restore::begin);
+        let polled = future.poll(cx);
+        drop(restore);
+        polled
     }
 }
 
 /// Puts the budget back, even if the poll unwinds.
 struct Restore {
-    budget: Budget,
+    executor: ExecutorRef,
+    /// To be compared alone: INV-BUDGET.
+    cell: NonNull<Cell<u32>>,
     left: u32,
+}
+
+impl Restore {
+    fn begin(executor: ExecutorRef) -> Option<Self> {
+        let cell = executor.budget()?;
+        // SAFETY: INV-BUDGET.
+        let left = unsafe { cell.as_ref() }.replace(UNCONSTRAINED);
+        Some(Self { executor, cell, left })
+    }
 }
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        self.budget.cell().set(self.left);
+        // A poll that has left its worker has another one.
+        if let Some(cell) = self.executor.budget().filter(|cell| *cell == self.cell) {
+            // SAFETY: INV-BUDGET.
+            unsafe { cell.as_ref() }.set(self.left);
+        }
     }
 }
 
