@@ -155,6 +155,8 @@ thread_local! {
     /// The remaining budget of the future that the thread polls, if the thread is no worker.
     /// Unlimited outside of such a poll. Without a destructor.
     static BUDGET: Cell<u32> = const { Cell::new(u32::MAX) };
+    /// See [`filch::Platform::left_poll`].
+    static LEFT: Cell<*const ()> = const { Cell::new(null()) };
     /// The waiter whose future the thread polls. To be compared alone.
     static ROOT: Cell<*const Signal> = const { Cell::new(null()) };
 }
@@ -162,6 +164,11 @@ thread_local! {
 /// See [`filch::Platform::budget`].
 pub(crate) fn budget() -> NonNull<Cell<u32>> {
     BUDGET.with(|budget| NonNull::from(budget))
+}
+
+/// See [`filch::Platform::left_poll`].
+pub(crate) fn left_poll() -> NonNull<Cell<*const ()>> {
+    LEFT.with(|left| NonNull::from(left))
 }
 
 /// One poll of a root future, with a budget of its own.
@@ -187,8 +194,8 @@ impl Drop for Root {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 thread_local! {
-    /// The task of this thread that waited last at the end of its runtime, and when its waits end.
-    static LAST_WAIT: Cell<Option<(TaskId, Instant)>> = const { Cell::new(None) };
+    /// The runtime at whose end a task of this thread waited last, the task, and when its waits end.
+    static LAST_WAIT: Cell<Option<(u64, TaskId, Instant)>> = const { Cell::new(None) };
 }
 
 /// The end of a wait in sync code by the end of the runtime, for a task that holds no shield. It is cancelled, but has come to no poll boundary at which
@@ -202,12 +209,12 @@ impl Limit {
         // In an unwind another panic would end the program; without unwinding any would.
         let may_unwind = cfg!(panic = "unwind") && !thread::panicking();
         Self(task.filter(|_| may_unwind).map(|task| {
-            let timers = handle.0.timers;
+            let (timers, number) = (handle.0.timers, handle.0.fall.number());
             let until = match LAST_WAIT.get() {
-                Some((id, until)) if id == task.id => until,
+                Some((run, id, until)) if (run, id) == (number, task.id) => until,
                 _ => timers.now() + PATIENCE,
             };
-            LAST_WAIT.set(Some((task.id, until)));
+            LAST_WAIT.set(Some((number, task.id, until)));
             Box::pin(timers.sleep_until(until))
         }))
     }
@@ -299,7 +306,9 @@ impl Handle {
         #[cfg(feature = "tracing")]
         let future = crate::tracing::root(future);
         let signal = signal(*self);
-        let watch = self.0.fall.watch(&signal);
+        // In a task that has left its worker (`block_in_place`) the thread is no worker.
+        let polls = signal.worker.is_none() && self.0.spawner.task().is_some();
+        let watch = self.0.fall.watch(&signal, polls);
         let waker = Arc::clone(&signal).into();
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(future);
@@ -316,7 +325,7 @@ impl Handle {
                 keep(signal);
                 return output;
             }
-            let is_ending = || signal.worker.is_some() && self.0.fall.is_ending();
+            let is_ending = || (polls || signal.worker.is_some()) && self.0.fall.is_ending();
             if is_ending() {
                 limit.get_or_insert_with(|| Limit::begin(*self)).check(&mut cx);
             }

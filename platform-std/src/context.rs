@@ -91,6 +91,11 @@ impl Handle {
         current().ok_or(NoRuntime)
     }
 
+    /// Whether both are of one runtime.
+    pub(crate) fn is(&self, other: Self) -> bool {
+        core::ptr::eq(self.0, other.0)
+    }
+
     #[inline]
     pub(crate) fn check(&self) -> Result<(), SpawnErrorKind> {
         if self.0.process == fork::generation() { Ok(()) } else { Err(SpawnErrorKind::Forked) }

@@ -48,15 +48,18 @@ impl Drop for Within {
 /// returns.
 #[inline]
 pub(crate) fn nest(here: Handle) -> *const () {
-    let address = |handle: Handle| core::ptr::from_ref(handle.0).cast::<()>();
-    if current().is_some_and(|current| core::ptr::eq(current.0, here.0)) {
-        return address(here);
+    if current().is_some_and(|current| current.is(here)) {
+        return address(Some(here));
     }
-    let before = ManuallyDrop::new(Within::new(here)).before;
-    before.map_or(null(), address)
+    address(ManuallyDrop::new(Within::new(here)).before)
 }
 
-/// The end of the thread's last [`nest`].
+/// Where a thread was, for [`unnest`].
+pub(crate) fn address(before: Option<Handle>) -> *const () {
+    before.map_or(null(), |handle| core::ptr::from_ref(handle.0).cast())
+}
+
+/// The end of the thread's last [`nest`], or of a [`Seat::stay`](crate::seat::Seat::stay).
 ///
 /// # Safety
 /// `before` is from that, for the same runtime.
@@ -64,7 +67,7 @@ pub(crate) fn nest(here: Handle) -> *const () {
 pub(crate) unsafe fn unnest(here: Handle, before: *const ()) {
     // SAFETY: `nest` made it of a handle, whose target is never freed.
     let before = unsafe { before.cast::<Inner>().as_ref() }.map(Handle);
-    if !before.is_some_and(|before| core::ptr::eq(before.0, here.0)) {
+    if !before.is_some_and(|before| before.is(here)) {
         drop(Within { entry: here.0.entry, before, _on_its_thread: PhantomData });
     }
 }

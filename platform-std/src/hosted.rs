@@ -243,6 +243,17 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         self.handle.get().map_or(null(), |here| entry::nest(*here))
     }
 
+    fn left_poll(&self) -> Option<NonNull<Cell<*const ()>>> {
+        Some(block_on::left_poll())
+    }
+
+    fn stay(&self) -> *const () {
+        match (self.seat(), self.handle.get()) {
+            (Some(seat), Some(here)) => seat.stay(*here),
+            _ => null(),
+        }
+    }
+
     #[inline]
     fn unnest(&self, before: *const ()) {
         if let Some(here) = self.handle.get() {

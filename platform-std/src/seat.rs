@@ -10,7 +10,10 @@ use core::{
 
 use filch::WorkerId;
 
-use crate::context::{self, Handle};
+use crate::{
+    context::{self, Handle},
+    entry,
+};
 
 /// What a thread that is a worker keeps of its state before. One for each worker, in the platform's
 /// memory.
@@ -28,6 +31,8 @@ pub(crate) struct Seat {
     /// The worker's runtime, if the thread resides in it: such seats are given back in any order, all others in the reverse
     /// order of their `take`.
     residence: Cell<Option<Handle>>,
+    /// The thread stays in the runtime when the seat is given back ([`stay`](Self::stay)).
+    stays: Cell<bool>,
     /// The host's [`Entry`](crate::Entry) was entered.
     pub(crate) entered: Cell<bool>,
     /// The thread, for other threads: a number alone.
@@ -84,6 +89,7 @@ impl Seat {
             below: Cell::new(null()),
             before: Cell::new(None),
             residence: Cell::new(None),
+            stays: Cell::new(false),
             entered: Cell::new(false),
             #[cfg(all(feature = "stacks", target_os = "linux"))]
             thread: AtomicI32::new(0),
@@ -98,6 +104,7 @@ impl Seat {
         self.thread.store(crate::stacks::thread_id(), Ordering::Relaxed);
         self.below.set(TOP.get());
         self.residence.set(None);
+        self.stays.set(false);
         // Ordering: for a signal handler on this thread, INV-SEAT.
         compiler_fence(Ordering::Release);
         TOP.set(self);
@@ -112,6 +119,17 @@ impl Seat {
         context::reside(residence());
     }
 
+    /// The thread gives the seat back next, in the midst of a poll of this runtime, and stays in the runtime until
+    /// [`entry::unnest`](crate::entry::unnest), with what this returns.
+    pub(crate) fn stay(&self, runtime: Handle) -> *const () {
+        let before = self.before.get();
+        if !before.is_some_and(|before| before.is(runtime)) {
+            self.stays.set(true);
+            self.entered.set(false);
+        }
+        entry::address(before)
+    }
+
     /// The calling thread is this worker no more.
     pub(crate) fn give_back(&self) {
         #[cfg(all(feature = "stacks", target_os = "linux"))]
@@ -124,7 +142,7 @@ impl Seat {
         }
         if self.residence.get().is_some() {
             context::reside(residence());
-        } else {
+        } else if !self.stays.get() {
             context::enter(self.before.get());
         }
         // Ordering: for a signal handler on this thread, INV-SEAT. The core orders this

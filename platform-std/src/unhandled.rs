@@ -1,6 +1,6 @@
 //! What a runtime does when a task panics.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{
     sync::{Arc, Mutex},
     task::Wake,
@@ -32,9 +32,13 @@ pub(crate) struct Fall {
     fallen: AtomicBool,
     /// Its tasks have been cancelled, or are about to be.
     ending: AtomicBool,
-    /// The threads in `block_on`.
+    /// Which run of a runtime this is, of all.
+    number: AtomicU64,
+    /// The threads in `block_on` that must learn of a panic; and those that must learn of the end, and are no workers.
     roots: Mutex<Vec<Arc<Signal>>>,
 }
+
+static RUNS: AtomicU64 = AtomicU64::new(0);
 
 impl Fall {
     /// A runtime begins. No task of it runs yet.
@@ -43,12 +47,19 @@ impl Fall {
         self.ends.store(policy == UnhandledPanic::ShutDown, Ordering::Relaxed);
         self.fallen.store(false, Ordering::Relaxed);
         self.ending.store(false, Ordering::Relaxed);
+        self.number.store(RUNS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
     }
 
     /// The tasks are cancelled next, which has all workers look.
     pub(crate) fn end(&self) {
-        // Ordering: Release pairs with the Acquire in `is_ending`; a worker that sleeps sees it by the wake that follows.
+        // Ordering: Release pairs with the Acquire in `is_ending`; a worker that sleeps sees it by the wake that follows. Of another thread, the lock
+        // orders it: one that is not woken here looks after it has come into the list.
         self.ending.store(true, Ordering::Release);
+        lock(&self.roots).iter().for_each(Wake::wake_by_ref);
     }
 
     /// Whether the tasks have been cancelled, or are about to be.
@@ -70,18 +81,18 @@ impl Fall {
         lock(&self.roots).iter().for_each(Wake::wake_by_ref);
     }
 
-    /// A thread that waits by this signal learns of a fall, until this is dropped.
-    pub(crate) fn watch<'a>(&'a self, signal: &'a Arc<Signal>) -> Watch<'a> {
-        let ends = self.ends.load(Ordering::Relaxed);
-        if ends {
+    /// A thread that waits by this signal learns of a fall, until this is dropped; and of the end if it `polls` a task and is no worker.
+    pub(crate) fn watch<'a>(&'a self, signal: &'a Arc<Signal>, polls: bool) -> Watch<'a> {
+        let is_listed = polls || self.ends.load(Ordering::Relaxed);
+        if is_listed {
             lock(&self.roots).push(Arc::clone(signal));
         }
-        Watch { fall: ends.then_some(self), signal }
+        Watch { fall: is_listed.then_some(self), signal }
     }
 }
 
 pub(crate) struct Watch<'a> {
-    /// None: no panic ends the runtime.
+    /// None: it is not in the list.
     fall: Option<&'a Fall>,
     signal: &'a Arc<Signal>,
 }

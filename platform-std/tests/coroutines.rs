@@ -342,3 +342,51 @@ fn a_runtime_ends_with_a_coroutine_in_a_join() {
         assert_eq!(drops.count(), 1);
     }
 }
+
+/// A coroutine is suspended in a call of its worker that is at work as its runtime ends: the next runtime may have the worker's memory.
+fn ends_with(spares: u16, call: fn(filch_std::Handle, &Suspend)) {
+    let _watchdog = watchdog();
+    for _ in 0..ROUNDS {
+        let runtime = filch_std::Runtime::builder().workers(2).spares(spares).build().unwrap();
+        let handle = *runtime.handle();
+        let drops = Drops::new();
+        let tally = drops.tally();
+        let suspended = async move {
+            let mut call = coroutine(move |suspend| {
+                call(handle, &suspend);
+                drop(tally);
+            });
+            assert!(!call.resume());
+            KEPT.set(Some(call));
+        };
+        let suspended = handle.spawn_pinned(WorkerId::new(0), suspended);
+        runtime.block_on(suspended.unwrap()).unwrap();
+        drop(runtime);
+        assert_eq!(drops.count(), 1);
+        // It has all of its workers.
+        let runtime = filch_std::Runtime::builder().workers(2).spares(spares).build().unwrap();
+        for worker in [0, 1].map(WorkerId::new) {
+            let task = runtime.handle().spawn_pinned(worker, async {}).unwrap();
+            runtime.block_on(task).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_runtime_ends_with_a_coroutine_in_a_closure_in_place() {
+    for spares in [0, 2] {
+        ends_with(spares, |handle, suspend| handle.block_in_place(|| suspend.now()));
+    }
+}
+
+#[test]
+fn a_runtime_ends_with_a_coroutine_in_a_wait() {
+    ends_with(0, |handle, suspend| handle.block_on(async { suspend.now() }));
+}
+
+#[test]
+fn a_runtime_ends_with_a_coroutine_in_a_join_in_a_closure_in_place() {
+    ends_with(2, |handle, suspend| {
+        handle.block_in_place(|| parallel::join(|| suspend.now(), || ()));
+    });
+}

@@ -9,7 +9,9 @@ use core::{
 use std::sync::{Arc, mpsc};
 
 use common::{Flag, until, watchdog};
-use filch_std::{Builder, Runtime, sleep, unconstrained};
+use filch_std::{
+    Builder, Class, JoinError, JoinHandle, Runtime, TaskOptions, sleep, unconstrained,
+};
 
 fn builder(spares: u16) -> Builder {
     Runtime::builder().workers(1).spares(spares)
@@ -111,5 +113,156 @@ fn a_task_of_the_closure_runs() {
             })
         };
         assert_eq!(rt.block_on(rt.spawn(blocks)).unwrap(), Ok(7));
+    }
+}
+
+/// Its worker passes to another thread, as there is no spare slot.
+fn left_runtime() -> Runtime {
+    builder(0).build().unwrap()
+}
+
+#[test]
+fn a_runtime_ends_though_a_closure_waits_for_ever() {
+    let _watchdog = watchdog();
+    for spares in [0, 1] {
+        let rt = builder(spares).build().unwrap();
+        let handle = *rt.handle();
+        let (waits, drops) = (Flag::new(), common::Drops::new());
+        rt.spawn({
+            let waits = waits.clone();
+            let ends = drops.tally();
+            async move {
+                let _ends = ends;
+                handle.block_in_place(|| {
+                    waits.set();
+                    handle.block_on(core::future::pending::<()>());
+                });
+            }
+        })
+        .detach();
+        until(|| waits.is_set());
+        drop(rt);
+        assert_eq!(drops.count(), 1);
+    }
+}
+
+#[test]
+fn a_task_that_has_left_its_worker_stays_in_its_runtimes() {
+    let _watchdog = watchdog();
+    let (rt, other) = (left_runtime(), Runtime::builder().workers(3).spares(0).build().unwrap());
+    let (handle, inner) = (*rt.handle(), *other.handle());
+    let workers = || filch_std::Handle::current().unwrap().metrics().workers().count();
+    let task = rt.spawn(async move {
+        let outside = workers();
+        let inside = inner.block_on(async {
+            let before = workers();
+            handle.block_in_place(|| ());
+            (before, workers())
+        });
+        (outside, inside, workers(), handle.current_worker())
+    });
+    let (outside, inside, after, worker) = rt.block_on(task).unwrap();
+    assert_eq!(worker, None, "it has left its worker");
+    assert_eq!((outside, inside, after), (1, (3, 3), 1));
+}
+
+#[test]
+fn a_task_that_has_left_its_worker_spawns_while_the_runtime_drains() {
+    let _watchdog = watchdog();
+    let rt = left_runtime();
+    let handle = *rt.handle();
+    let (blocks, drains) = (Flag::new(), Flag::new());
+    let (send, receive) = mpsc::channel();
+    rt.spawn({
+        let (blocks, drains) = (blocks.clone(), drains.clone());
+        async move {
+            handle.block_in_place(|| {
+                blocks.set();
+                until(|| drains.is_set());
+            });
+            assert_eq!(handle.current_worker(), None);
+            filch_std::spawn(async move { send.send(7) }).detach();
+        }
+    })
+    .detach();
+    until(|| blocks.is_set());
+    let ends = std::thread::spawn(move || rt.shutdown(Duration::from_secs(100)));
+    // From now on only tasks may spawn.
+    until(|| handle.try_spawn(async {}).is_err());
+    drains.set();
+    assert_eq!(receive.recv(), Ok(7));
+    assert!(ends.join().unwrap().is_empty());
+}
+
+#[test]
+fn a_task_that_has_left_its_worker_does_not_join_itself() {
+    let _watchdog = watchdog();
+    let rt = left_runtime();
+    let handle = *rt.handle();
+    let (send, receive) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let own = rt.spawn(async move {
+        let mut own: JoinHandle<()> = handle.block_in_place(|| receive.recv()).unwrap();
+        tell.send(matches!(own.join(), Err(JoinError::OnItself))).unwrap();
+    });
+    send.send(own).unwrap();
+    assert_eq!(told.recv(), Ok(true));
+}
+
+/// Blocks in place in a task that has a class, and then goes on for ever.
+#[test]
+fn a_task_that_has_left_its_worker_keeps_its_class_and_has_a_budget() {
+    let _watchdog = watchdog();
+    for class in [Class::Urgent, Class::Background] {
+        let rt = left_runtime();
+        let handle = *rt.handle();
+        let (send, receive) = mpsc::channel();
+        let task = async move {
+            let within = handle.block_in_place(|| filch_std::spawn(async { filch_std::class() }));
+            let after = filch_std::spawn(async { filch_std::class() });
+            send.send((filch_std::class(), within, after)).unwrap();
+            loop {
+                filch_std::consume_budget().await;
+            }
+        };
+        let task = rt.handle().spawn_with(TaskOptions::new().class(class), task).unwrap();
+        let (own, within, after) = receive.recv().unwrap();
+        assert_eq!(own, Some(class));
+        assert_eq!(rt.block_on(within).unwrap(), Some(class));
+        assert_eq!(rt.block_on(after).unwrap(), Some(class));
+        task.abort();
+        assert!(matches!(rt.block_on(task), Err(JoinError::Cancelled)));
+    }
+}
+
+/// Inside the closure, and after it.
+#[test]
+fn a_task_that_has_left_its_worker_ends_its_own_runtime() {
+    let _watchdog = watchdog();
+    let ends: [fn(Runtime); 3] = [
+        drop,
+        |rt| drop(rt.shutdown(Duration::ZERO)),
+        |rt| drop(rt.shutdown(Duration::from_millis(50))),
+    ];
+    for (end, within) in ends.into_iter().flat_map(|end| [(end, true), (end, false)]) {
+        let rt = left_runtime();
+        let handle = *rt.handle();
+        let (send, receive) = mpsc::channel::<Runtime>();
+        let (tell, told) = mpsc::channel();
+        rt.spawn(async move {
+            let rt = handle.block_in_place(|| {
+                let rt = receive.recv().unwrap();
+                if within {
+                    end(rt);
+                    return None;
+                }
+                Some(rt)
+            });
+            rt.into_iter().for_each(end);
+            tell.send(()).unwrap();
+        })
+        .detach();
+        send.send(rt).unwrap();
+        told.recv().unwrap();
     }
 }

@@ -220,6 +220,15 @@ pub unsafe trait Platform: Sync + 'static {
         None
     }
 
+    /// A word of the calling context, a thread-local or one of the CPU, in which the core notes a poll that goes on there after its worker has
+    /// passed to another context ([`Scheduler::block_in_place`](crate::Scheduler::block_in_place)): such a poll may still spawn while the executor
+    /// drains, and knows its task. Null at first, and the core alone writes it. It belongs to the context, as the budget does. With `None`, the
+    /// default, a poll stays on its worker.
+    #[doc(hidden)]
+    fn left_poll(&self) -> Option<NonNull<Cell<*const ()>>> {
+        None
+    }
+
     /// The calling context becomes this worker; with `None` it stops being the worker that it has become: set the
     /// thread-local, or the per-CPU register. Nothing needs to be done if the context identifies itself (by a hart id). A
     /// context is one worker of an executor at a time. It may be workers of several executors, and leave them in any order.
@@ -315,7 +324,14 @@ pub unsafe trait Platform: Sync + 'static {
         core::ptr::null()
     }
 
-    /// The end of the last [`nest`](Self::nest).
+    /// The calling context stops being this worker next, in the midst of a poll that goes on there: it stays in the context of this executor
+    /// until [`unnest`](Self::unnest), with what this returns.
+    #[doc(hidden)]
+    fn stay(&self) -> *const () {
+        core::ptr::null()
+    }
+
+    /// The end of the last [`nest`](Self::nest), or of a [`stay`](Self::stay).
     #[doc(hidden)]
     #[inline(always)]
     fn unnest(&self, before: *const ()) {

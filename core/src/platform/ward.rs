@@ -56,6 +56,14 @@ impl<P: Platform> Ward<P> {
         returns(|| self.0.context()) == Context::Forked
     }
 
+    pub(crate) fn left_poll(&self) -> Option<NonNull<Cell<*const ()>>> {
+        returns(|| self.0.left_poll())
+    }
+
+    pub(crate) fn stay(&self) -> *const () {
+        returns(|| self.0.stay())
+    }
+
     pub(crate) fn budget(&self) -> Option<NonNull<Cell<u32>>> {
         returns(|| self.0.budget())
     }

@@ -94,7 +94,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Counts a new task, and gives the worker that calls; none if the executor takes no task.
-    pub(super) fn admit(&self) -> Option<Caller> {
+    pub(super) fn admit(&'static self) -> Option<Caller> {
         if self.platform.is_forked() {
             return None;
         }
@@ -109,7 +109,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 slot.lifo.accept(true);
                 Some(Some(worker))
             }
-            current => self.gate.admit().then(|| current.map(|(worker, _)| worker)),
+            current => {
+                // Nor before the end of a poll that has left its worker.
+                let is_in_task = self.left_poll().is_some();
+                let admits = if is_in_task { self.gate.admit_of_task() } else { self.gate.admit() };
+                admits.then(|| current.map(|(worker, _)| worker))
+            }
         }
     }
 
@@ -159,15 +164,19 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// A task whose spawn gave no class has that of the task that is being polled.
-    fn inherit(&self, slot: Option<&WorkerSlot<RING, S::Parts>>, ready: &Ready) {
+    fn inherit(&'static self, slot: Option<&WorkerSlot<RING, S::Parts>>, ready: &Ready) {
         let state = &ready.header().state;
         let given = state.load();
         if !given.is_classless() {
             let class = if self.config.classes() { given.own_class() } else { Class::Normal };
             return state.apply(|state| state.set_class(class));
         }
-        // SAFETY: the slot is the calling worker's.
-        let Some(parent) = slot.and_then(|slot| unsafe { slot.polled() }) else { return };
+        let parent = match slot {
+            // SAFETY: the slot is the calling worker's.
+            Some(slot) => unsafe { slot.polled() },
+            None => self.left_task(),
+        };
+        let Some(parent) = parent else { return };
         let parent = parent.state.load();
         // What a handler spawns has nothing to do with the poll that it has interrupted.
         if !parent.is_classless() && !self.platform.is_handler() {

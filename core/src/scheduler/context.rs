@@ -126,6 +126,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for SlotGuard<P, S, RI
         let local = &self.0.slot().local;
         local.calls.set(local.calls.get() - 1);
         if local.abandoned.get() && local.calls.get() == 0 {
+            // INV-ACCEPTING: the user code whose mark this may be was in a poll that is over, on another stack.
+            self.0.slot().lifo.accept(false);
             // SAFETY: this value has the place of the handle that is gone; this is its last use.
             unsafe { ManuallyDrop::drop(&mut self.0) }
         }

@@ -26,7 +26,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if !self.platform.may_wait() {
             return Err(RunError::MustNotWait);
         }
-        if self.working().is_some() {
+        // A poll that has left its worker counts as one on it: its worker may be on its way.
+        if self.working().is_some() || self.left_poll().is_some() {
             return Err(RunError::AlreadyWorker);
         }
         self.attach(id, OFFLINE)

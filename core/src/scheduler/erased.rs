@@ -1,6 +1,9 @@
 //! What a task needs of its scheduler: the operations of an `ExecutorRef`.
 
-use core::{cell::Cell, ptr::NonNull};
+use core::{
+    cell::Cell,
+    ptr::{NonNull, from_ref, null},
+};
 
 use super::{context::Waits, executor::Scheduler, help::Patience, slot::Slots};
 use crate::{
@@ -10,7 +13,7 @@ use crate::{
     platform::{Platform, WorkerId, WorkerSet},
     task::{
         coop::{counts, exhaust},
-        executor_ref::{Caller, Current, TaskExecutor, Waiter},
+        executor_ref::{Caller, Polls, TaskExecutor, Waiter},
         header::{Ready, Slot},
     },
 };
@@ -24,13 +27,15 @@ use crate::{
 #[cfg(feature = "classes")]
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The task that the calling context polls, if tasks can have classes.
-    fn polled(&self) -> Option<&Header> {
+    fn polled(&'static self) -> Option<&'static Header> {
         if !<S::Parts as Parts>::Classes::ON || self.platform.is_handler() {
             return None;
         }
-        let (_, slot) = self.current()?;
-        // SAFETY: the slot is the calling worker's.
-        unsafe { slot.polled() }
+        match self.current() {
+            // SAFETY: the slot is the calling worker's.
+            Some((_, slot)) => unsafe { slot.polled() },
+            None => self.left_task(),
+        }
     }
 }
 
@@ -84,7 +89,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
                 }
                 Some(NonNull::from(&slot.local.budget))
             }
-            _ => self.platform.budget(),
+            _ => match self.left_poll() {
+                Some(poll) => poll.budget(),
+                None => self.platform.budget(),
+            },
         }
     }
 
@@ -92,9 +100,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
         if self.platform.is_handler() {
             return None;
         }
-        let (_, slot) = self.current()?;
-        // SAFETY: the slot is the calling worker's.
-        let polled = unsafe { slot.polled() }?;
+        let polled = match self.current() {
+            // SAFETY: the slot is the calling worker's.
+            Some((_, slot)) => unsafe { slot.polled() },
+            None => self.left_task(),
+        }?;
         Some(polled.state.load().wakes() as u32)
     }
 
@@ -116,10 +126,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
 
     fn waiter(&'static self) -> Waiter {
         match self.waits() {
-            Waits::Outside => Waiter::Thread,
+            Waits::Outside => Waiter::Thread(Polls(self.left_poll().map_or(null(), from_ref))),
             Waits::OnWorker(id, slot) if <S::Parts as Parts>::Waits::ON => {
-                let frame = slot.local.frame.get();
-                Waiter::Worker(Current { waker: self.slot_of(id).shared.bell.waker(), frame })
+                Waiter::Worker(self.slot_of(id).shared.bell.waker(), Polls(slot.local.frame.get()))
             }
             Waits::OnWorker(..) | Waits::Nowhere => Waiter::MustNotWait,
         }

@@ -55,6 +55,18 @@ impl<F: Parts> Gate<F> {
         self.outside.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
     }
 
+    /// The same for a task whose poll has left its worker, and which is alive; false if all tasks are cancelled.
+    pub(crate) fn admit_of_task(&self) -> bool {
+        if self.is_cancelling() {
+            return false;
+        }
+        if Counts::<F>::ON {
+            // Ordering: as in `admit`. The bit of the closing stays as it is: the executor stops when the caller's own task has ended.
+            self.outside.fetch_add(ONE, Ordering::AcqRel);
+        }
+        true
+    }
+
     pub(crate) fn dismiss(&self) {
         if !Counts::<F>::ON {
             return;

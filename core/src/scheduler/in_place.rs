@@ -17,9 +17,13 @@ use super::{
 use crate::{
     atomic::{AtomicBool, Ordering, fence},
     fork::worker::ForkWorker,
-    parts::{On, Parts},
+    parts::{On, Parts, Switch},
     platform::{Platform, WorkerEntry, WorkerId},
-    task::{executor_ref::Frame, run::Polled},
+    task::{
+        executor_ref::{ExecutorRef, Frame},
+        header::Header,
+        run::Polled,
+    },
     trace::Event,
 };
 
@@ -85,6 +89,7 @@ where
         let task = unsafe { slot.polled() }?;
         let is_outermost = frame.is_outermost() && local.calls.get() == 1 && local.depth.get() == 0;
         let may = local.may_hand_over.get()
+            && self.platform.left_poll().is_some()
             && is_outermost
             && !task.state.load().is_pinned()
             && local.locals.get() == 0
@@ -115,10 +120,18 @@ where
         local.calls.set(0);
         // One is on its way, for those that rely on others.
         self.census.await_start();
+        let (context, budget) = (self.platform.stay(), local.budget.get());
         self.leave(slot);
+        frame.leave(context, budget, self.note_left_poll(frame));
         self.start_again(id, slot);
         self.has_come(true);
-        frame.leave(self.platform.nest());
+    }
+
+    /// Notes the poll in which the calling context has left its worker; null: that is over. Returns what was there.
+    fn note_left_poll(&self, frame: *const Frame) -> *const Frame {
+        // SAFETY: the word is the calling context's.
+        let word = self.platform.left_poll().map(|word| unsafe { word.as_ref() });
+        word.map_or(null(), |word| word.replace(frame.cast())).cast()
     }
 
     /// Has another thread become the worker, which this one has just left. If the platform refuses, this one does after its poll; a replacement
@@ -141,10 +154,35 @@ where
     }
 }
 
+/// INV-LEFT: the word of a context ([`Platform::left_poll`]) is null or leads to the frame of a poll that has left its worker and goes on in this
+/// context, until `end_outside`.
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    /// The poll of this executor that goes on in the calling context, and has left its worker.
+    #[cold]
+    pub(super) fn left_poll(&'static self) -> Option<&'static Frame> {
+        if !<S::Parts as Parts>::Waits::ON || self.platform.is_handler() {
+            return None;
+        }
+        // SAFETY: the word is the calling context's; INV-LEFT.
+        let frame = unsafe { self.platform.left_poll()?.as_ref().get().cast::<Frame>().as_ref() }?;
+        // SAFETY: a poll holds a reference to its task.
+        let executor = unsafe { ExecutorRef::of(frame.task()?) };
+        (executor == self.erased()).then_some(frame)
+    }
+
+    /// The task of that poll.
+    pub(super) fn left_task(&'static self) -> Option<&'static Header> {
+        // SAFETY: as above.
+        self.left_poll()?.task().map(|task| unsafe { task.as_ref() })
+    }
+
     /// The poll of a frame that has left its worker is over.
     #[cold]
     pub(super) fn end_outside(&'static self, frame: &Frame, polled: Polled) {
+        // SAFETY: the word is the calling context's.
+        if let Some(word) = self.platform.left_poll().map(|word| unsafe { word.as_ref() }) {
+            word.set(frame.below().cast());
+        }
         if let Some(context) = frame.context() {
             self.platform.unnest(context);
         }

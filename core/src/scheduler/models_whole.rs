@@ -7,6 +7,7 @@ use core::{
     cell::Cell,
     future::Future,
     pin::Pin,
+    ptr::{NonNull, null},
     task::{Context, Waker},
 };
 use std::{boxed::Box, task::Wake};
@@ -28,6 +29,7 @@ use crate::{
 
 loom::thread_local! {
     static ME: Cell<Option<WorkerId>> = Cell::new(None);
+    static LEFT: Cell<*const ()> = Cell::new(null());
 }
 
 /// A platform that keeps its contract and no more: the core must order the changes of the word.
@@ -71,6 +73,9 @@ unsafe impl Platform for Board {
     }
     fn current_worker(&self) -> Option<WorkerId> {
         ME.with(Cell::get)
+    }
+    fn left_poll(&self) -> Option<NonNull<Cell<*const ()>>> {
+        Some(LEFT.with(|left| NonNull::from(left)))
     }
     unsafe fn set_worker(&self, worker: Option<WorkerId>) {
         ME.with(|me| me.set(worker));

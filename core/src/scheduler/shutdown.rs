@@ -90,7 +90,7 @@ where
         deadline: Instant,
         mut survivors: impl FnMut(TaskInfo),
     ) -> Result<usize, ShutdownError> {
-        if self.working().is_some() {
+        if self.working().is_some() || self.left_poll().is_some() {
             return Err(ShutdownError::OnWorker);
         }
         if !self.platform.may_wait() {

@@ -95,10 +95,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
         // One that is driven and rests is asked for as by any other context.
         let awake = self.working().filter(|(_, slot)| !slot.local.duties.is_armed());
         let me = awake.map(|(id, _)| id.index());
-        let is_mine = awake.is_some_and(|(id, slot)| {
-            id.index() == usize::from(index) && !slot.leaves_timers()
-        });
-        if is_mine && (!self.config.has_watchdog() || !self.has_company()) {
+        let is_mine = |(id, slot): &(WorkerId, &WorkerSlot<RING, S::Parts>)| {
+            id.index() == usize::from(index) && !slot.is_away()
+        };
+        if awake.as_ref().is_some_and(is_mine)
+            && (!self.config.has_watchdog() || !self.has_company())
+        {
             // We look before we sleep.
             return;
         }

@@ -38,8 +38,8 @@ const IN_VAIN_NOW: u32 = REFUSED - 1;
 /// polls. A foreign waker (of a combinator that polls with wakers of its own) does not; then the poll is that of the
 /// operation's own executor, if the calling context is in one.
 struct Budget {
-    /// INV-BUDGET: it belongs to the calling context until foreign code runs. That may block in place, and another thread then has the
-    /// worker and its budget.
+    /// INV-BUDGET: it belongs to the calling context until foreign code runs. That may block in place: another thread then has the
+    /// worker with its budget, and the poll one of its own.
     cell: NonNull<Cell<u32>>,
     /// The operation's own executor, if the waker is foreign.
     ///
@@ -346,8 +346,6 @@ impl<F: Future> Future for Unconstrained<F> {
 /// Puts the budget back, even if the poll unwinds.
 struct Restore {
     executor: ExecutorRef,
-    /// To be compared alone: INV-BUDGET.
-    cell: NonNull<Cell<u32>>,
     left: u32,
 }
 
@@ -356,14 +354,14 @@ impl Restore {
         let cell = executor.budget()?;
         // SAFETY: INV-BUDGET.
         let left = unsafe { cell.as_ref() }.replace(UNCONSTRAINED);
-        Some(Self { executor, cell, left })
+        Some(Self { executor, left })
     }
 }
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        // A poll that has left its worker has another one.
-        if let Some(cell) = self.executor.budget().filter(|cell| *cell == self.cell) {
+        // Again: INV-BUDGET.
+        if let Some(cell) = self.executor.budget() {
             // SAFETY: INV-BUDGET.
             unsafe { cell.as_ref() }.set(self.left);
         }

@@ -212,22 +212,18 @@ pub(crate) type Caller = Option<WorkerId>;
 pub(crate) enum Waiter {
     MustNotWait,
     /// A thread that is no worker.
-    Thread,
-    Worker(Current),
+    Thread(Polls),
+    /// A worker, and what unparks it, which holds no reference to a task.
+    Worker(Waker, Polls),
 }
 
-/// The worker that runs in the calling context.
-pub(crate) struct Current {
-    /// Unparks the worker. It holds no reference to a task.
-    pub(crate) waker: Waker,
-    /// The tasks that the worker is polling, innermost first.
-    pub(crate) frame: *const Frame,
-}
+/// The polls of the calling context, innermost first.
+pub(crate) struct Polls(pub(crate) *const Frame);
 
-impl Current {
-    /// Whether the task is being polled on the calling stack, or on that of a coroutine of this worker.
-    pub(super) fn is_polling(&self, task: NonNull<Header>) -> bool {
-        let mut frame = self.frame;
+impl Polls {
+    /// Whether the task is being polled on the calling stack, or on that of a coroutine of this context.
+    pub(super) fn contain(&self, task: NonNull<Header>) -> bool {
+        let mut frame = self.0;
         // SAFETY: INV-FRAME: none of them ends before the call does.
         while let Some(f) = unsafe { frame.as_ref() } {
             if f.task() == Some(task) {
@@ -252,6 +248,8 @@ pub(crate) struct Frame {
     left: Cell<bool>,
     /// What the platform gave as it was left.
     context: Cell<MaybeUninit<*const ()>>,
+    /// The budget of the rest of the poll, from then on.
+    budget: Cell<MaybeUninit<u32>>,
     below: Cell<*const Frame>,
 }
 
@@ -269,6 +267,7 @@ impl Frame {
             gone: Cell::new(false),
             left: Cell::new(false),
             context: Cell::new(MaybeUninit::uninit()),
+            budget: Cell::new(MaybeUninit::uninit()),
             below: Cell::new(below),
         }
     }
@@ -283,9 +282,12 @@ impl Frame {
         self.below.get().is_null()
     }
 
-    /// The worker has been left: the poll goes on outside of the workers. `context`: from [`Platform::nest`](crate::Platform::nest).
-    pub(crate) fn leave(&self, context: *const ()) {
+    /// The worker has been left: the poll goes on outside of the workers, with what it has of its `budget`. `context`: from
+    /// [`Platform::stay`](crate::Platform::stay). `below`: another such poll of this context, or null.
+    pub(crate) fn leave(&self, context: *const (), budget: u32, below: *const Self) {
         self.left.set(true);
+        self.budget.set(MaybeUninit::new(budget));
+        self.below.set(below);
         self.context.set(MaybeUninit::new(context));
     }
 
@@ -299,6 +301,17 @@ impl Frame {
     pub(crate) fn context(&self) -> Option<*const ()> {
         // SAFETY: `leave` has set both.
         self.has_left().then(|| unsafe { self.context.get().assume_init() })
+    }
+
+    /// The budget of a poll that has left.
+    pub(crate) fn budget(&self) -> Option<NonNull<Cell<u32>>> {
+        // `leave` has set both.
+        self.has_left().then(|| NonNull::from(&self.budget).cast())
+    }
+
+    /// What was given to `leave` as `below`.
+    pub(crate) fn below(&self) -> *const Self {
+        self.below.get()
     }
 
     /// The address of the task, which may be gone.

@@ -203,18 +203,18 @@ impl<T> JoinHandle<T> {
         let mut done = || unsafe { task.as_ref().state.load().is_complete() };
         match executor.waiter() {
             Waiter::MustNotWait => Err(JoinError::MustNotWait),
-            Waiter::Worker(current) => {
-                if current.is_polling(task) {
-                    return Err(JoinError::OnItself);
-                }
-                if self.register(task, &current.waker).is_err() {
+            Waiter::Worker(_, polls) | Waiter::Thread(polls) if polls.contain(task) => {
+                Err(JoinError::OnItself)
+            }
+            Waiter::Worker(waker, _) => {
+                if self.register(task, &waker).is_err() {
                     return Ok(());
                 }
                 #[cfg(feature = "classes")]
                 lend(task, executor.class());
                 if executor.help(&mut done) { Ok(()) } else { Err(JoinError::TooDeep) }
             }
-            Waiter::Thread => {
+            Waiter::Thread(_) => {
                 executor.help(&mut done);
                 if let Ok(word) = self.register_thread(task) {
                     // SAFETY: INV-HANDLE: the word is in the task's slot, which our reference keeps.

@@ -20,7 +20,7 @@ use loom::{
 
 use super::{
     error::JoinError,
-    executor_ref::{Anchor, Caller, ExecutorRef, TaskExecutor, Waiter},
+    executor_ref::{Anchor, Caller, ExecutorRef, Polls, TaskExecutor, Waiter},
     header::{Header, Ready, Slot},
     join::JoinHandle,
     options::TaskOptions,
@@ -190,7 +190,7 @@ impl TaskExecutor for Bare {
     }
     fn count_forced_yield(&'static self) {}
     fn waiter(&'static self) -> Waiter {
-        Waiter::Thread
+        Waiter::Thread(Polls(core::ptr::null()))
     }
     fn help(&'static self, _: &mut dyn FnMut() -> bool) -> bool {
         false

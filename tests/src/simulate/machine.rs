@@ -1,6 +1,6 @@
 //! The simulated platform.
 
-use core::{any::Any, panic::AssertUnwindSafe, ptr::NonNull};
+use core::{any::Any, cell::Cell, panic::AssertUnwindSafe, ptr::NonNull};
 use std::panic::{catch_unwind, resume_unwind};
 
 use filch::{
@@ -157,6 +157,10 @@ unsafe impl Platform for Sim {
     fn current_worker(&self) -> Option<WorkerId> {
         turn(occasion::HERE);
         world(|w| w.me()?.worker).map(WorkerId::new)
+    }
+
+    fn left_poll(&self) -> Option<NonNull<Cell<*const ()>>> {
+        world(|w| w.left_poll())
     }
 
     unsafe fn set_worker(&self, worker: Option<WorkerId>) {

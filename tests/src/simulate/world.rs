@@ -1,6 +1,9 @@
 //! The simulated machine's state: which fibers can run, the time, the pending signals.
 
-use core::cell::RefCell;
+use core::{
+    cell::{Cell, RefCell},
+    ptr::{NonNull, null},
+};
 use std::{collections::VecDeque, sync::Arc, thread};
 
 use fastrand::Rng;
@@ -180,6 +183,9 @@ pub(super) struct World {
     pub(super) moment: u64,
     pub(super) actors: Vec<Actor>,
     pub(super) current: Option<usize>,
+    /// Each actor's word for a poll that has left its worker.
+    #[expect(clippy::vec_box, reason = "a word stays where it is")]
+    pub(super) left: Vec<Box<Cell<*const ()>>>,
     /// The actor of each worker.
     pub(super) seats: Vec<Option<usize>>,
     /// New fibers, each with the number of its actor.
@@ -218,6 +224,7 @@ impl Default for World {
             moment: 0,
             actors: Vec::new(),
             current: None,
+            left: Vec::new(),
             seats: Vec::new(),
             births: Vec::new(),
             signals: VecDeque::new(),
@@ -241,6 +248,14 @@ impl Default for World {
 }
 
 impl World {
+    /// See `Platform::left_poll`.
+    pub(super) fn left_poll(&mut self) -> Option<NonNull<Cell<*const ()>>> {
+        let current = self.current?;
+        let more = self.left.len().max(current + 1);
+        self.left.resize_with(more, || Box::new(Cell::new(null())));
+        Some(NonNull::from(&*self.left[current]))
+    }
+
     /// Adds to the trace.
     pub(super) fn mix(&mut self, what: u64) {
         // After FNV, word by word.
