@@ -18,6 +18,7 @@ source core/mutants/plant.sh
 
 # mutant, then a model that must fail with it.
 table='
+outside_spawn    scheduler::models_in_place::a_poll_outside_of_the_workers_spawns_against_the_end
 outside_fence    scheduler::models_in_place::the_last_task_completes_outside_of_the_workers
 outside_last     scheduler::models_in_place::the_last_task_completes_outside_of_the_workers
 away_fence       scheduler::models_in_place::a_timer_for_a_worker_that_begins_to_block

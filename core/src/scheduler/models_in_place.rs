@@ -102,3 +102,20 @@ fn the_last_task_completes_outside_of_the_workers() {
         assert_eq!(model.executor.shutdown(Instant::MAX, |_| {}), Ok(0));
     });
 }
+
+/// A task whose poll has left its worker spawns another one, as the end of the executor begins that waits for all tasks.
+///
+/// Seen to catch: `outside_spawn`.
+#[test]
+fn a_poll_outside_of_the_workers_spawns_against_the_end() {
+    check_large(1, || {
+        let model = Model::<1>::that_starts();
+        model.spawn(move || {
+            model.executor.block_in_place(|| ());
+            model.spawn(|| ());
+        });
+        model.executor.start(WorkerId::new(0)).unwrap();
+        assert_eq!(model.executor.shutdown(Instant::MAX, |_| {}), Ok(0));
+        assert_eq!(model.executor.metrics().totals().completed, 2);
+    });
+}
