@@ -208,6 +208,43 @@ fn many_held_tasks_are_found_one_by_one() {
     assert_eq!((polls([2, 3]), POLLED.load(Relaxed)), (150_000, 300_000));
 }
 
+/// The tasks of the first 16 sets never end, and so there is no queue for those of another set.
+#[test]
+fn a_task_of_one_set_more_than_there_are_queues_does_not_starve() {
+    for class in [Class::Urgent, Class::Normal, Class::Background] {
+        let (sim, log) = (Sim::new(6), Log::new());
+        let spawner = sim.executor.spawner();
+        let sets = (1_u16..32).map(|bits| {
+            let others = (0..5).filter(move |i| bits & 1 << i != 0).map(|i| i + 1);
+            core::iter::once(0).chain(others).collect::<Vec<_>>()
+        });
+        let mut sets = sets.take(17);
+        for workers in sets.by_ref().take(16) {
+            for _ in 0..2 {
+                let forever = async {
+                    loop {
+                        yield_now().await;
+                    }
+                };
+                let options = held(&workers).class(class);
+                spawner.spawn_with(options, pool(), forever).unwrap().detach();
+            }
+        }
+        (0..100).for_each(|_| _ = sim.step(0));
+        let writes = log.clone();
+        let task = async move { writes.push(()) };
+        let options = held(&sets.next().unwrap()).class(class);
+        spawner.spawn_with(options, pool(), task).unwrap().detach();
+        let polls = (0..10_000).take_while(|_| {
+            let _ = sim.step(0);
+            log.take().is_empty()
+        });
+        let polls = polls.count();
+        assert!(polls < 100, "{class:?}: {polls}");
+        sim.close();
+    }
+}
+
 #[test]
 fn held_tasks_do_not_starve_those_from_outside() {
     let polls = polls_until(held(&[0, 1]), TaskOptions::new());

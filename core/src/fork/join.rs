@@ -165,6 +165,8 @@ where
         // SAFETY: INV-FORK-WORKER: we are the worker (INV-DEQUE-OWNER); the job was stolen, and is complete.
         unsafe { worker.deque.settle() };
     } else {
+        // The worker stays for the job's own forks, whatever else has ended.
+        let _run = worker.begin_run();
         worker.answer_if_asked();
         // SAFETY: the job was taken back, so that we have it, and run it once; INV-FORK-WORKER.
         unsafe { Job::run(forked.as_job(), worker) };

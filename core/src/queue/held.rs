@@ -75,6 +75,9 @@ impl Held {
     }
 }
 
+/// A deadline and an age, by which tasks are taken.
+type Rank = (Instant, u64);
+
 /// What consumers have put in order.
 struct Sorted {
     groups: [Group; GROUPS],
@@ -154,14 +157,18 @@ impl Sorted {
         }
     }
 
+    /// The first task of all: of those of any set, the oldest, or the one with the earliest deadline.
     fn take(&mut self, worker: WorkerId, class: Class) -> Option<Ready> {
         let groups = self.groups.iter().enumerate();
         let mine = groups.filter(|(_, group)| {
             group.set.is_some_and(|set| set.contains(worker)) && !group.is_empty(class)
         });
-        let first = mine.min_by_key(|(_, group)| group.rank(class)).map(|(at, _)| at);
-        let Some(at) = first else { return self.take_of_rest(worker, class) };
-        let group = &mut self.groups[at];
+        let first = mine.map(|(at, group)| (group.rank(class), at)).min();
+        let of_rest = self.first_of_rest(worker, class);
+        if of_rest.is_some_and(|(rank, _)| first.is_none_or(|(other, _)| rank < other)) {
+            return of_rest.and_then(|(_, at)| self.take_of_rest(at));
+        }
+        let group = &mut self.groups[first?.1];
         let ready = group.pop(class);
         if Class::ALL.into_iter().all(|class| group.is_empty(class)) {
             group.set = None;
@@ -169,25 +176,26 @@ impl Sorted {
         ready
     }
 
-    fn take_of_rest(&mut self, worker: WorkerId, class: Class) -> Option<Ready> {
-        let deadline = |ready: &Ready| match class {
-            Class::Urgent => ready.deadline(),
-            _ => Instant::MAX,
-        };
-        let mut best: Option<(usize, Instant)> = None;
+    /// The first task of the further sets that the worker may run, with its rank.
+    fn first_of_rest(&mut self, worker: WorkerId, class: Class) -> Option<(Rank, usize)> {
+        let mut first: Option<(Rank, usize)> = None;
         for at in 0..self.rest.len() {
-            let Some(ready) = self.rest.pop_front() else { break };
+            let ready = self.rest.pop_front()?;
+            let deadline = if class == Class::Urgent { ready.deadline() } else { Instant::MAX };
+            let rank = (deadline, ready.ticket());
             let may = ready.class() == class && is_for(&ready, worker);
-            let rank = deadline(&ready);
-            if may && best.is_none_or(|(_, least)| rank < least) {
-                best = Some((at, rank));
+            if may && first.is_none_or(|(least, _)| rank < least) {
+                first = Some((rank, at));
             }
             self.rest.push_back(ready);
         }
-        let (wanted, _) = best?;
+        first
+    }
+
+    fn take_of_rest(&mut self, wanted: usize) -> Option<Ready> {
         let mut taken = None;
         for at in 0..self.rest.len() {
-            let Some(ready) = self.rest.pop_front() else { break };
+            let ready = self.rest.pop_front()?;
             if at == wanted {
                 taken = Some(ready);
             } else {
@@ -232,7 +240,7 @@ impl Group {
     }
 
     /// The deadline and the age of its first task of this class.
-    fn rank(&self, class: Class) -> (Instant, u64) {
+    fn rank(&self, class: Class) -> Rank {
         let age = |chain: &Chain| (Instant::MAX, chain.peek(Ready::ticket).unwrap_or_default());
         match class {
             Class::Urgent => (self.urgent.first_deadline(), self.urgent.first_ticket()),
