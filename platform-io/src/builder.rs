@@ -10,7 +10,7 @@ use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Polling, Runtim
 /// use filch_io::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Polling, Runtime};
 /// let runtime: Runtime = filch_io::builder().workers(2).name("server").build()?;
 /// assert!(runtime.handle().host::<Polling>().is_some());
-/// let tested: PausableRuntime = filch_io::builder().build_pausable()?;
+/// let tested: PausableRuntime = filch_io::Builder::new().build_pausable()?;
 /// tested.block_on(async { filch_io::time::pause() });
 ///
 /// let local: LocalRuntime = filch_io::builder().build_local()?;

@@ -14,7 +14,7 @@ use crate::{Linux, LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime}
 /// use filch_linux::{Linux, LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
 /// let runtime: Runtime = filch_linux::builder().workers(2).name("server").build()?;
 /// assert!(runtime.handle().host::<Linux>().is_some());
-/// let tested: PausableRuntime = filch_linux::builder().build_pausable()?;
+/// let tested: PausableRuntime = filch_linux::Builder::new().build_pausable()?;
 /// tested.block_on(async { filch_linux::time::pause() });
 ///
 /// let local: LocalRuntime = filch_linux::builder().build_local()?;

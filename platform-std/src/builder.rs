@@ -51,7 +51,7 @@ impl fmt::Debug for WakeFn {
 ///
 /// ```
 /// use core::time::Duration;
-/// let runtime = filch_std::Runtime::builder()
+/// let runtime = filch_std::Builder::new() // or `Runtime::builder()`
 ///     .workers(2)
 ///     .name("compute")
 ///     .poll_limit(Some(Duration::from_millis(100)))

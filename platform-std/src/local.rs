@@ -28,7 +28,14 @@ use crate::{
 
 /// A [`LocalRuntime`] on this host.
 ///
-/// Example: [`LocalRuntime`].
+/// ```
+/// use filch_std::{Host, LocalRuntime, LocalRuntimeOn};
+/// fn seven<H: Host>(runtime: &LocalRuntimeOn<H>) -> u32 {
+///     runtime.block_on(async { 7 })
+/// }
+/// assert_eq!(seven(&LocalRuntime::new()?), 7);
+/// # Ok::<(), filch_std::BuildError>(())
+/// ```
 pub struct LocalRuntimeOn<H: Host> {
     /// Only `drop` takes these, in this order. The worker keeps this type on its thread.
     worker: ManuallyDrop<Worker<Hosted<H>, Box<[WorkerSlot]>>>,

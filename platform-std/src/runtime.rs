@@ -46,7 +46,14 @@ pub(crate) struct Shared<H: Host> {
 
 /// A [`Runtime`] on this host: its tasks, timers and threads are those of any runtime.
 ///
-/// Example: [`Runtime`].
+/// ```
+/// use filch_std::{Host, Runtime, RuntimeOn};
+/// fn workers<H: Host>(runtime: &RuntimeOn<H>) -> usize {
+///     runtime.handle().active_workers()
+/// }
+/// assert_eq!(workers(&Runtime::builder().workers(2).build()?), 2);
+/// # Ok::<(), filch_std::BuildError>(())
+/// ```
 pub struct RuntimeOn<H: Host> {
     /// Only `drop` takes it.
     shared: ManuallyDrop<&'static Shared<H>>,
