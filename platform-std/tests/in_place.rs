@@ -19,7 +19,7 @@ fn builder(spares: u16) -> Builder {
 
 /// Waits on the thread itself.
 fn block_on_thread<F: Future>(future: F) -> F::Output {
-    let waker = std::task::Waker::from(Arc::new(Unpark(std::thread::current())));
+    let waker = core::task::Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut cx = core::task::Context::from_waker(&waker);
     let mut future = core::pin::pin!(future);
     loop {
