@@ -73,7 +73,7 @@ pub use filch_std::{
     try_spawn, unconstrained, yield_now,
 };
 #[doc(hidden)]
-pub use filch_std::{BlockingPool, Unserved};
+pub use filch_std::{BlockingPool, TaskWait, Unserved};
 #[cfg(feature = "class-metrics")]
 pub use filch_std::{ClassMetrics, Histogram};
 

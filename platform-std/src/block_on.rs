@@ -3,19 +3,18 @@
 use core::{
     cell::{Cell, RefCell},
     future::Future,
-    pin::{Pin, pin},
+    pin::pin,
     ptr::{NonNull, null},
-    task::{Context, Poll},
-    time::Duration,
+    task::{Context, Poll, Waker},
 };
-use std::{panic::resume_unwind, sync::Arc, task::Wake, thread};
+use std::{sync::Arc, task::Wake};
 
 use filch::{
-    Instant, Sleep, TaskId, WorkerId,
+    WorkerId,
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::{clock::Busy, context::Handle, entry::Within, hooks};
+use crate::{clock::Busy, context::Handle, entry::Within, hooks, task_wait::TaskWait};
 
 /// Runs a future on the calling thread, in the current runtime.
 ///
@@ -190,44 +189,6 @@ impl Drop for Root {
     }
 }
 
-/// How long a task may wait in sync code once its runtime ends: destructors have something to save.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-thread_local! {
-    /// The runtime at whose end a task of this thread waited last, the task, and when its waits end.
-    static LAST_WAIT: Cell<Option<(u64, TaskId, Instant)>> = const { Cell::new(None) };
-}
-
-/// The end of a wait in sync code by the end of the runtime, for a task that holds no shield. It is cancelled, but has come to no poll boundary at which
-/// it could be dropped.
-struct Limit(Option<Pin<Box<Sleep>>>);
-
-impl Limit {
-    /// Called at the end of the runtime, in a poll of a task if this is one.
-    fn begin(handle: Handle) -> Self {
-        let task = handle.0.spawner.task().filter(|task| task.shields == 0);
-        // In an unwind another panic would end the program; without unwinding any would.
-        let may_unwind = cfg!(panic = "unwind") && !thread::panicking();
-        Self(task.filter(|_| may_unwind).map(|task| {
-            let (timers, number) = (handle.0.timers, handle.0.fall.number());
-            let until = match LAST_WAIT.get() {
-                Some((run, id, until)) if (run, id) == (number, task.id) => until,
-                _ => timers.now() + PATIENCE,
-            };
-            LAST_WAIT.set(Some((number, task.id, until)));
-            Box::pin(timers.sleep_until(until))
-        }))
-    }
-
-    /// Unwinds if the time is over.
-    fn check(&mut self, cx: &mut Context<'_>) {
-        if self.0.as_mut().is_some_and(|sleep| sleep.as_mut().poll(cx).is_ready()) {
-            // It is no surprise that a panic hook should report.
-            resume_unwind(Box::new("the runtime has ended while its task waited in `block_on`"));
-        }
-    }
-}
-
 /// The thread is in a runtime until this is dropped, and a stopped clock waits for it.
 pub(crate) struct Entered {
     _within: Within,
@@ -302,34 +263,34 @@ impl Handle {
             panic!("{kind}");
         }
         hooks::refuse("block_on");
+        let mut wait = TaskWait::begin(*self);
         let _entered = Entered::new(*self);
         #[cfg(feature = "tracing")]
         let future = crate::tracing::root(future);
         let signal = signal(*self);
-        // In a task that has left its worker (`block_in_place`) the thread is no worker.
-        let polls = signal.worker.is_none() && self.0.spawner.task().is_some();
-        let watch = self.0.fall.watch(&signal, polls);
-        let waker = Arc::clone(&signal).into();
+        let waker = Waker::from(Arc::clone(&signal));
+        let watch = self.0.fall.watch(&waker);
+        if !wait.is_of(*self) || signal.worker.is_none() {
+            // It does not sleep as a worker of the task's runtime.
+            wait.listen(&waker);
+        }
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(future);
         let units = self.0.spawner.poll_budget();
-        let mut limit = None;
         loop {
             watch.check();
             let root = Root::begin(units, &signal);
             let polled = future.as_mut().poll(&mut cx);
             drop(root);
             if let Poll::Ready(output) = polled {
-                drop(waker);
+                wait.forget();
                 drop(watch);
+                drop(waker);
                 keep(signal);
                 return output;
             }
-            let is_ending = || (polls || signal.worker.is_some()) && self.0.fall.is_ending();
-            if is_ending() {
-                limit.get_or_insert_with(|| Limit::begin(*self)).check(&mut cx);
-            }
-            signal.wait(&|| limit.is_none() && is_ending());
+            wait.check(&mut cx);
+            signal.wait(&|| wait.has_news());
             signal.take_news();
         }
     }

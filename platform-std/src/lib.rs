@@ -85,6 +85,7 @@ mod stacks;
 mod task;
 #[cfg(feature = "task-hooks")]
 mod task_hooks;
+mod task_wait;
 mod thread_config;
 mod thread_hooks;
 pub mod time;
@@ -136,6 +137,7 @@ pub use crate::{
     builder::{HasBuilder, RuntimeBuilder},
     entry::Entry,
     pool::{BlockingPool, Threads, Unserved},
+    task_wait::TaskWait,
 };
 #[cfg(feature = "class-metrics")]
 pub use crate::{class_metrics::ClassMetrics, histogram::Histogram};

@@ -1,12 +1,12 @@
 //! What a runtime does when a task panics.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::{
-    sync::{Arc, Mutex},
-    task::Wake,
+use core::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    task::Waker,
 };
+use std::sync::Mutex;
 
-use crate::{block_on::Signal, panics::lock};
+use crate::panics::lock;
 
 /// What a panic of a task does beyond its [`JoinHandle`](crate::JoinHandle): [`Builder::unhandled_panic`](crate::Builder::unhandled_panic).
 ///
@@ -34,8 +34,8 @@ pub(crate) struct Fall {
     ending: AtomicBool,
     /// Which run of a runtime this is, of all.
     number: AtomicU64,
-    /// The threads in `block_on` that must learn of a panic; and those that must learn of the end, and are no workers.
-    roots: Mutex<Vec<Arc<Signal>>>,
+    /// Of the threads in `block_on` that must learn of a panic, and of those that must learn of the end and do not sleep as workers.
+    roots: Mutex<Vec<Waker>>,
 }
 
 static RUNS: AtomicU64 = AtomicU64::new(0);
@@ -59,7 +59,7 @@ impl Fall {
         // Ordering: Release pairs with the Acquire in `is_ending`; a worker that sleeps sees it by the wake that follows. Of another thread, the lock
         // orders it: one that is not woken here looks after it has come into the list.
         self.ending.store(true, Ordering::Release);
-        lock(&self.roots).iter().for_each(Wake::wake_by_ref);
+        self.wake_roots();
     }
 
     /// Whether the tasks have been cancelled, or are about to be.
@@ -78,23 +78,43 @@ impl Fall {
         // Ordering: Relaxed: the lock orders it before the look of a thread that is not woken here.
         self.fallen.store(true, Ordering::Relaxed);
         end();
-        lock(&self.roots).iter().for_each(Wake::wake_by_ref);
+        self.wake_roots();
     }
 
-    /// A thread that waits by this signal learns of a fall, until this is dropped; and of the end if it `polls` a task and is no worker.
-    pub(crate) fn watch<'a>(&'a self, signal: &'a Arc<Signal>, polls: bool) -> Watch<'a> {
-        let is_listed = polls || self.ends.load(Ordering::Relaxed);
-        if is_listed {
-            lock(&self.roots).push(Arc::clone(signal));
+    fn wake_roots(&self) {
+        // A waker is foreign code.
+        let roots = lock(&self.roots).clone();
+        roots.into_iter().for_each(Waker::wake);
+    }
+
+    /// Has a fall, and the end, call this waker.
+    pub(crate) fn list(&self, waker: Waker) {
+        lock(&self.roots).push(waker);
+    }
+
+    /// Takes one `list` of a waker like this back.
+    pub(crate) fn unlist(&self, waker: &Waker) {
+        let mut roots = lock(&self.roots);
+        let at = roots.iter().position(|root| root.will_wake(waker));
+        let gone = at.map(|at| roots.swap_remove(at));
+        drop(roots);
+        drop(gone);
+    }
+
+    /// A thread that waits by this waker learns of a fall, until this is dropped.
+    pub(crate) fn watch<'a>(&'a self, waker: &'a Waker) -> Watch<'a> {
+        let ends = self.ends.load(Ordering::Relaxed);
+        if ends {
+            self.list(waker.clone());
         }
-        Watch { fall: is_listed.then_some(self), signal }
+        Watch { fall: ends.then_some(self), waker }
     }
 }
 
 pub(crate) struct Watch<'a> {
-    /// None: it is not in the list.
+    /// None: no panic ends the runtime.
     fall: Option<&'a Fall>,
-    signal: &'a Arc<Signal>,
+    waker: &'a Waker,
 }
 
 impl Watch<'_> {
@@ -114,10 +134,8 @@ impl Watch<'_> {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        let Some(fall) = self.fall else { return };
-        let mut roots = lock(&fall.roots);
-        if let Some(at) = roots.iter().position(|root| Arc::ptr_eq(root, self.signal)) {
-            roots.swap_remove(at);
+        if let Some(fall) = self.fall {
+            fall.unlist(self.waker);
         }
     }
 }

@@ -121,12 +121,15 @@ fn left_runtime() -> Runtime {
     builder(0).build().unwrap()
 }
 
+/// In its own runtime, or in another one.
 #[test]
 fn a_runtime_ends_though_a_closure_waits_for_ever() {
     let _watchdog = watchdog();
-    for spares in [0, 1] {
+    let other = Runtime::builder().workers(1).build().unwrap();
+    for (spares, in_other) in [(0, false), (1, false), (0, true), (1, true)] {
         let rt = builder(spares).build().unwrap();
         let handle = *rt.handle();
+        let waits_in = if in_other { *other.handle() } else { handle };
         let (waits, drops) = (Flag::new(), common::Drops::new());
         rt.spawn({
             let waits = waits.clone();
@@ -135,7 +138,7 @@ fn a_runtime_ends_though_a_closure_waits_for_ever() {
                 let _ends = ends;
                 handle.block_in_place(|| {
                     waits.set();
-                    handle.block_on(core::future::pending::<()>());
+                    waits_in.block_on(core::future::pending::<()>());
                 });
             }
         })

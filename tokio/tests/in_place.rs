@@ -111,3 +111,61 @@ fn its_threads_end() {
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     until(|| threads() < 20);
 }
+
+/// A task in it waits for what will not come as its runtime ends: with spare slots, and where more tasks are in it than there are of those.
+#[test]
+fn a_runtime_ends_though_a_task_waits_in_it() {
+    async fn accepts() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _ = listener.accept().await;
+    }
+
+    let waits: [fn(); 4] = [
+        || Handle::current().block_on(sleep(Duration::from_secs(1_000))),
+        || Handle::current().block_on(accepts()),
+        || runtime(1).block_on(core::future::pending()),
+        || Builder::new_current_thread().build().unwrap().block_on(core::future::pending()),
+    ];
+    for count in [4, 12] {
+        let _watchdog = watchdog();
+        let runtime = runtime(2);
+        let (send, receive) = std::sync::mpsc::channel();
+        for wait in waits.into_iter().cycle().take(count) {
+            let send = send.clone();
+            runtime.spawn(async move {
+                block_in_place(|| {
+                    send.send(()).unwrap();
+                    wait();
+                });
+            });
+        }
+        for _ in 0..count {
+            receive.recv().unwrap();
+        }
+        drop(runtime);
+    }
+}
+
+/// More tasks than there are spare slots: some of them leave their workers.
+#[test]
+fn a_task_stays_in_the_runtime_that_it_has_entered() {
+    let _watchdog = watchdog();
+    let (runtime, other) = (runtime(2), runtime(1));
+    let barrier = Arc::new(std::sync::Barrier::new(12));
+    let tasks: Vec<_> = (0..12)
+        .map(|_| {
+            let (barrier, other) = (Arc::clone(&barrier), other.handle().clone());
+            runtime.spawn(async move {
+                let own = Handle::current().id();
+                let entered = other.enter();
+                block_in_place(|| barrier.wait());
+                assert_eq!(Handle::current().id(), other.id());
+                drop(entered);
+                assert_eq!(Handle::current().id(), own);
+            })
+        })
+        .collect();
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+}

@@ -214,6 +214,10 @@ impl TaskExecutor for Bare {
         false
     }
     #[cfg(feature = "classes")]
+    fn task(&'static self) -> Option<crate::TaskInfo> {
+        None
+    }
+    #[cfg(feature = "classes")]
     fn class(&'static self) -> Option<crate::Class> {
         None
     }

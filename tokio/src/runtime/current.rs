@@ -13,6 +13,7 @@ use std::{
     time::Instant,
 };
 
+use filch_linux::TaskWait;
 use slab::Slab;
 
 use super::{
@@ -110,6 +111,8 @@ impl Scheduler {
         let mut candidate = Candidate { scheduler: self, place: None };
         let mut seated = candidate.sit(handle, &signal);
         let mut polled_before = false;
+        // In a task of a runtime with workers, whose end this thread must not keep from coming.
+        let mut wait = TaskWait::begin(*handle.filch());
         handle.tokio().block_on(poll_fn(|tokio| {
             // Between two polls of the root future the tasks have their turn, however often it is woken.
             while core::mem::take(&mut polled_before) || !root.take() {
@@ -127,6 +130,7 @@ impl Scheduler {
             let polled = context::poll_root(Polling::Local, || future.as_mut().poll(&mut cx));
             polled_before = true;
             if polled.is_pending() {
+                wait.poll(&mut cx);
                 // The thread comes back at once, with a new budget.
                 tokio.waker().wake_by_ref();
             }

@@ -9,7 +9,7 @@ use core::{
 };
 use std::sync::{Arc, Mutex, OnceLock};
 
-use filch_linux::{BlockingPool, Linux, Unserved};
+use filch_linux::{BlockingPool, Linux, TaskWait, Unserved};
 use slab::Slab;
 
 use super::{
@@ -178,8 +178,13 @@ impl Handle {
     /// Has tokio poll a future on the calling thread, which sleeps in between.
     pub(crate) fn block_on_here<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
+        let mut wait = TaskWait::begin(*self.filch());
         let poll = |cx: &mut Context<'_>| {
-            context::poll_root(Polling::Threaded, || future.as_mut().poll(cx))
+            let polled = context::poll_root(Polling::Threaded, || future.as_mut().poll(cx));
+            if polled.is_pending() {
+                wait.poll(cx);
+            }
+            polled
         };
         self.tokio().block_on(poll_fn(poll))
     }

@@ -76,9 +76,10 @@ where
         context::polling() != Polling::Local,
         "can call blocking only when running on the multi-threaded runtime"
     );
-    context::block(|| match context::current() {
-        Ok(handle) if handle.inner.scheduler.is_none() => handle.filch().block_in_place(f),
-        _ => f(),
+    // Of the worker that the thread is, whatever runtime the task has entered.
+    context::block(|| match filch_linux::Handle::current() {
+        Ok(handle) => handle.block_in_place(f),
+        Err(_) => f(),
     })
 }
 
