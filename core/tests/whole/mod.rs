@@ -166,13 +166,15 @@ pub(crate) fn aborts_race_with_wakes_and_joins() {
     let end = task.join();
     assert!(matches!(end, Ok(()) | Err(JoinError::Cancelled)), "{end:?}");
     aborter.join().expect("does not panic");
-    // A task that nothing can wake any more is dropped too.
+    // A task that nothing can wake any more is dropped too, if its spawn said so.
     let count = Count(Arc::clone(&dropped));
-    let unreachable = system.spawn(async move {
+    let unreachable = async move {
         let _count = count;
         core::future::pending::<()>().await;
-    });
-    unreachable.detach();
+    };
+    let options = filch::TaskOptions::new().end_unreachable();
+    let spawned = system.executor.spawner().spawn_with(options, system.pool, unreachable);
+    spawned.unwrap_or_else(|error| panic!("{error}")).detach();
     system.end();
     assert_eq!(*dropped.lock().expect("no panic holds it"), 2);
 }
