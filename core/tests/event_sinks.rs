@@ -76,7 +76,7 @@ fn spawn_all(executor: &'static ThreadExecutor) {
 
 #[track_caller]
 fn always<T: PartialEq + Debug>(answers: &Answers<T>, wanted: T) {
-    for event in ["PollStart", "PollEnd", "End", "Park", "Unpark"] {
+    for event in ["Spawn", "Wake", "PollStart", "PollEnd", "End", "Park", "Unpark"] {
         let of_event = answers.get(event).map(Vec::as_slice);
         assert_eq!(of_event, Some(core::slice::from_ref(&wanted)), "{event}");
     }

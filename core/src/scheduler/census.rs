@@ -5,7 +5,7 @@
 //! | `online` | a context runs |
 //! | `coming` | the platform was asked to start, and that are not online yet |
 //! | `replacements` | are replacement workers, online or coming |
-//! | `blocked` | are in a wait that is too deep to help in |
+//! | `blocked` | are in a wait that is too deep to help in, or block in place |
 //! | `hearing` | are blocked, and sleep until a timer or I/O: they see to themselves |
 //! | `joining` | sleep until a stolen job is done |
 //! | `helpers` | are helpers |

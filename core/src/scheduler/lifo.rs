@@ -12,9 +12,9 @@ pub(crate) struct LifoSlot {
     task: AtomicPtr<Header>,
     /// Counts up at each begin and each end of a poll: odd inside one.
     pub(crate) polls: AtomicU32,
-    /// Whether a wake in this context may use the worker's own queues. INV-ACCEPTING: true only while user code runs
-    /// in a poll, a waker, a broadcast or an `as_poll`; false in every owner-only operation, so that a wake by an interrupt or a signal that came in one
-    /// finds it false and goes through the injector.
+    /// Whether a wake in this context may use the worker's own queues. INV-ACCEPTING: true only while user code runs: a poll, a waker, a
+    /// broadcast, an `as_poll`, the condition of a wait, the drop of a local task; false in every owner-only operation, so that a wake by an
+    /// interrupt or a signal that came in one finds it false and goes through the injector.
     accepting: AtomicBool,
 }
 

@@ -1,7 +1,7 @@
 //! Workers that are blocked, and the replacement workers that take their places.
 //!
-//! A worker that waits in sync code too deep in its stack to run other tasks, or to take other jobs, is *blocked*. A *replacement
-//! worker* then runs in a spare slot, if the platform can start one. While a worker is blocked there are at most as many
+//! A worker that waits in sync code too deep in its stack to run other tasks, or to take other jobs, is *blocked*; and so is one whose task
+//! blocks in place. A *replacement worker* then runs in a spare slot, if the platform can start one. While a worker is blocked there are at most as many
 //! replacements as workers that cannot run tasks (`unable`). An idle replacement leaves when there are more.
 
 use super::{

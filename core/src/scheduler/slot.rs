@@ -195,7 +195,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
     /// # Safety
     /// The caller is in the worker's context.
     pub(crate) unsafe fn polled(&self) -> Option<&Header> {
-        if !self.lifo.is_accepting() {
+        if !self.lifo.is_accepting() || self.local.in_sink.get() {
             return None;
         }
         // SAFETY: INV-LOCAL; INV-FRAME. A poll holds a reference to its task.
