@@ -53,7 +53,7 @@ struct Ledger {
 }
 
 pub(crate) fn run(input: &mut Unstructured<'_>) {
-    let ends = input.len().is_multiple_of(2);
+    let ends = input.len() % 2 == 0;
     let mut ledger = Ledger {
         word: State::spawned(ends),
         ends,

@@ -72,7 +72,13 @@ impl WriteBehind {
         match handle.accept(threads, move || this.settle()) {
             Ok(()) => Ok(piece.len()),
             Err(refused) => {
-                let before = core::mem::take(&mut self.state().stage);
+                let mut state = self.state();
+                if !matches!(state.stage, Stage::Accepted(..)) {
+                    // Another thread that settles has taken it, and writes it.
+                    return Ok(piece.len());
+                }
+                let before = core::mem::take(&mut state.stage);
+                drop(state);
                 drop(before);
                 Err(io::Error::other(refused))
             }

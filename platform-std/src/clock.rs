@@ -29,11 +29,11 @@ pub trait Clock: Sync {
     fn end(&self);
 
     /// Something is under way that no thread runs yet, until as many calls of
-    /// [`release`](Self::release).
-    fn hold(&self);
+    /// [`release`](Self::release). Returns of which run of the runtime it is.
+    fn hold(&self) -> u64;
 
-    /// The end of one [`hold`](Self::hold).
-    fn release(&self);
+    /// The end of one [`hold`](Self::hold), which returned this; nothing if that run is over.
+    fn release(&self, run: u64);
 }
 
 /// The calling thread runs code of a runtime: a stopped clock moves only while the thread sleeps.
@@ -58,21 +58,18 @@ impl Drop for Busy {
 }
 
 /// Something is under way outside of the workers: a stopped clock does not move.
-pub(crate) struct Hold(Handle);
+pub(crate) struct Hold(Option<(&'static dyn Clock, u64)>);
 
 impl Hold {
     pub(crate) fn new(handle: Handle) -> Self {
-        if let Some(clock) = handle.0.clock {
-            clock.hold();
-        }
-        Self(handle)
+        Self(handle.0.clock.map(|clock| (clock, clock.hold())))
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if let Some(clock) = self.0.0.clock {
-            clock.release();
+        if let Some((clock, run)) = self.0 {
+            clock.release(run);
         }
     }
 }

@@ -55,6 +55,8 @@ pub struct Pausable<H: Host = Futex> {
 struct Awaited {
     /// Blocking closures, and threads that are about to become workers.
     holds: usize,
+    /// Which run of the runtime this is. Holds of those before do not count.
+    run: u64,
     threads: Vec<Thread>,
 }
 
@@ -293,14 +295,19 @@ impl<H: Host> Clock for Pausable<H> {
         });
     }
 
-    fn hold(&self) {
-        self.with(|awaited| awaited.holds += 1);
+    fn hold(&self) -> u64 {
+        self.with(|awaited| {
+            awaited.holds += 1;
+            awaited.run
+        })
     }
 
-    fn release(&self) {
+    fn release(&self, run: u64) {
         self.with(|awaited| {
-            awaited.holds -= 1;
-            self.move_on(awaited);
+            if awaited.run == run {
+                awaited.holds -= 1;
+                self.move_on(awaited);
+            }
         });
     }
 }
@@ -323,8 +330,9 @@ unsafe impl<H: Host> Host for Pausable<H> {
     unsafe fn open(&self) -> io::Result<()> {
         // SAFETY: the caller's.
         unsafe { self.host.open() }?;
-        // The last runtime may have stopped it.
+        // The last runtime may have stopped it, and may have work under way for which it no longer waits.
         self.go();
+        self.with(|awaited| (awaited.run, awaited.holds) = (awaited.run + 1, 0));
         Ok(())
     }
 

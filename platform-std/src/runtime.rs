@@ -274,19 +274,20 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
     }
     let mut survivors = Survivors::new();
     let deadline = executor.platform().now() + patience;
-    let survives = |task| {
-        // Before they are cancelled.
-        handle.0.fall.end();
-        survivors.push(task);
-    };
-    let refused = hooks::are_on_stack() || executor.shutdown(deadline, survives).is_err();
-    if refused {
+    let drained = if hooks::are_on_stack() { None } else { executor.drain(deadline).ok() };
+    if drained == Some(false) {
+        executor.tasks(|task| survivors.push(task));
+    }
+    if drained != Some(true) {
         handle.0.core.begin_shutdown();
+    }
+    if drained.is_none() || executor.shutdown(filch::Instant::MAX, |_| {}).is_err() {
         let handle = *handle;
         // If no thread can be started, the workers end by themselves, and the memory is not reused.
         drop(thread::Builder::new().spawn(move || finish(shared, &handle, Duration::ZERO)));
         return survivors;
     }
+    handle.0.fall.has_ended();
     let before = executor.platform().on_wake.set(None, thread::yield_now);
     quietly(|| drop(before));
     executor.platform().resizes.wait();

@@ -1,10 +1,15 @@
 //! What a runtime does when a task panics.
 
 use core::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, Ordering},
     task::Waker,
+    time::Duration,
 };
-use std::sync::Mutex;
+use std::{
+    sync::Mutex,
+    thread::{self, Thread},
+    time::Instant,
+};
 
 use crate::panics::lock;
 
@@ -24,21 +29,32 @@ pub enum UnhandledPanic {
     ShutDown,
 }
 
-/// Whether the runtime is at its end, by a panic or otherwise, and the threads that must learn of a panic.
+/// How long tasks may wait in sync code once their runtime ends: destructors have something to save.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How near the end of a runtime is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Far,
+    /// Its tasks have been cancelled, or are about to be.
+    Begun,
+    /// No task may wait in sync code any more.
+    Over,
+}
+
+/// Whether the runtime is at its end, by a panic or otherwise, and the threads that must learn of it.
 #[derive(Default)]
 pub(crate) struct Fall {
     /// A panic ends it.
     ends: AtomicBool,
     fallen: AtomicBool,
-    /// Its tasks have been cancelled, or are about to be.
     ending: AtomicBool,
-    /// Which run of a runtime this is, of all.
-    number: AtomicU64,
+    over: AtomicBool,
+    /// The thread that says when the time is over: it is started for the first task that waits.
+    limiter: Mutex<Option<Thread>>,
     /// Of the threads in `block_on` that must learn of a panic, and of those that must learn of the end and do not sleep as workers.
     roots: Mutex<Vec<Waker>>,
 }
-
-static RUNS: AtomicU64 = AtomicU64::new(0);
 
 impl Fall {
     /// A runtime begins. No task of it runs yet.
@@ -47,25 +63,70 @@ impl Fall {
         self.ends.store(policy == UnhandledPanic::ShutDown, Ordering::Relaxed);
         self.fallen.store(false, Ordering::Relaxed);
         self.ending.store(false, Ordering::Relaxed);
-        self.number.store(RUNS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.number.load(Ordering::Relaxed)
+        self.over.store(false, Ordering::Relaxed);
     }
 
     /// The tasks are cancelled next, which has all workers look.
     pub(crate) fn end(&self) {
-        // Ordering: Release pairs with the Acquire in `is_ending`; a worker that sleeps sees it by the wake that follows. Of another thread, the lock
+        // Ordering: Release pairs with the Acquire in `how_far`; a worker that sleeps sees it by the wake that follows. Of another thread, the lock
         // orders it: one that is not woken here looks after it has come into the list.
-        self.ending.store(true, Ordering::Release);
-        self.wake_roots();
+        if !self.ending.swap(true, Ordering::Release) {
+            self.wake_roots();
+        }
     }
 
-    /// Whether the tasks have been cancelled, or are about to be.
-    pub(crate) fn is_ending(&self) -> bool {
-        // Ordering: Acquire pairs with the Release in `end`.
-        self.ending.load(Ordering::Acquire)
+    pub(crate) fn how_far(&self) -> End {
+        // Ordering: Acquire pairs with the Release in `end`, and in `limit`.
+        if self.over.load(Ordering::Acquire) {
+            End::Over
+        } else if self.ending.load(Ordering::Acquire) {
+            End::Begun
+        } else {
+            End::Far
+        }
+    }
+
+    /// A task of this runtime, which ends, waits in sync code, and has its waker in the list: its time is limited. If no thread can be started, it
+    /// is not.
+    pub(crate) fn limit(&'static self) {
+        let mut limiter = lock(&self.limiter);
+        if limiter.is_some() {
+            return;
+        }
+        let wait = move || {
+            let begin = Instant::now();
+            while let Some(left) = PATIENCE.checked_sub(begin.elapsed()).filter(|d| !d.is_zero()) {
+                thread::park_timeout(left);
+                if !self.is_limited_by(&thread::current()) {
+                    return;
+                }
+            }
+            let own = thread::current().id();
+            let limiter = lock(&self.limiter);
+            let is_mine = limiter.as_ref().is_some_and(|limiter| limiter.id() == own);
+            if is_mine {
+                // Ordering: Release pairs with the Acquire in `how_far`. Under the lock: the runtime has not ended.
+                self.over.store(true, Ordering::Release);
+            }
+            drop(limiter);
+            if is_mine {
+                self.wake_roots();
+            }
+        };
+        let started = thread::Builder::new().name("filch-end".into()).spawn(wait);
+        *limiter = started.ok().map(|thread| thread.thread().clone());
+    }
+
+    fn is_limited_by(&self, thread: &Thread) -> bool {
+        lock(&self.limiter).as_ref().is_some_and(|limiter| limiter.id() == thread.id())
+    }
+
+    /// No task is left.
+    pub(crate) fn has_ended(&self) {
+        let limiter = lock(&self.limiter).take();
+        if let Some(thread) = limiter {
+            thread.unpark();
+        }
     }
 
     /// A task has panicked. `end` ends the runtime.

@@ -18,10 +18,12 @@ const LONG: Duration = Duration::from_secs(3_600);
 /// A wait in sync code.
 type Wait = fn(Handle);
 
-const WAITS: [(&str, Wait); 7] = [
+const WAITS: [(&str, Wait); 9] = [
     ("sleep", |here| here.block_on(sleep(LONG))),
     ("for ever", |here| here.block_on(pending())),
     ("of a free function", |_| filch_std::block_on(pending())),
+    ("in another runtime", |_| Runtime::builder().workers(1).build().unwrap().block_on(pending())),
+    ("in another runtime of one thread", |_| LocalRuntime::new().unwrap().block_on(pending())),
     ("in place", |here| here.block_in_place(|| here.block_on(sleep(LONG)))),
     ("nested", |here| here.block_on(async { here.block_on(pending::<()>()) })),
     ("again and again", |here| {
@@ -97,6 +99,47 @@ fn a_runtime_of_one_thread_ends_though_a_task_waits_in_sync_code() {
             });
         }
     });
+}
+
+/// Each on top of the one before, on one worker: all of them end at a time. One after another they would take minutes.
+#[test]
+fn waits_on_top_of_each_other_end_together() {
+    let _watchdog = watchdog();
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let (here, (send, receive)) = (*rt.handle(), mpsc::channel());
+    for _ in 0..30 {
+        let send = send.clone();
+        rt.spawn(async move {
+            send.send(()).unwrap();
+            here.block_on(pending::<()>());
+        })
+        .detach();
+    }
+    receive.iter().take(30).for_each(|()| ());
+    drop(rt);
+}
+
+/// Nothing waits for it any longer, so that it does not keep the clock of the next runtime, which has the memory of the last one.
+#[test]
+fn work_that_outlasts_its_runtime_holds_no_other_clock() {
+    let _watchdog = watchdog();
+    let (go, gate) = (Flag::new(), Flag::new());
+    let begins = gate.clone();
+    let rt = Runtime::builder().workers(1).build_pausable().unwrap();
+    let goes = go.clone();
+    let work = move || {
+        begins.set();
+        goes.block();
+    };
+    rt.handle().accept(filch_std::Threads::Pool, work).unwrap();
+    gate.block();
+    drop(rt);
+    let rt = Runtime::builder().workers(1).build_pausable().unwrap();
+    rt.block_on(async {
+        filch_std::time::pause();
+        sleep(LONG).await;
+    });
+    go.set();
 }
 
 /// What a destructor waits for is given time.

@@ -90,16 +90,8 @@ where
         deadline: Instant,
         mut survivors: impl FnMut(TaskInfo),
     ) -> Result<usize, ShutdownError> {
-        if self.working().is_some() || self.left_poll().is_some() {
-            return Err(ShutdownError::OnWorker);
-        }
-        if !self.platform.may_wait() {
-            return Err(ShutdownError::MustNotWait);
-        }
-        self.gate.advance(DRAINING);
-        self.wake_all();
         let mut survived = 0;
-        if !self.wait_until(Some(deadline), |s| s.gate.is_stopped()) {
+        if !self.drain(deadline)? {
             self.tasks(|task| {
                 survived += 1;
                 survivors(task);
@@ -109,6 +101,36 @@ where
         }
         self.wait_until(None, |s| s.census.is_empty());
         Ok(survived)
+    }
+
+    /// The first part of a [`shutdown`](Self::shutdown): refuses spawns from outside, and lets the tasks finish until `deadline`. Whether none is
+    /// left.
+    ///
+    /// # Errors
+    /// As `shutdown`.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use core::future::pending;
+    /// # use filch::{Executor, Instant, TaskPool, WorkerId};
+    /// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    /// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+    /// EXECUTOR.spawn(&TASKS, pending::<()>())?.detach();
+    /// assert!(!EXECUTOR.drain(Instant::ZERO)?);
+    /// assert!(EXECUTOR.spawn(&TASKS, async {}).is_err());
+    /// assert_eq!(EXECUTOR.shutdown(Instant::ZERO, |_| {})?, 1);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn drain(&'static self, deadline: Instant) -> Result<bool, ShutdownError> {
+        if self.working().is_some() || self.left_poll().is_some() {
+            return Err(ShutdownError::OnWorker);
+        }
+        if !self.platform.may_wait() {
+            return Err(ShutdownError::MustNotWait);
+        }
+        self.gate.advance(DRAINING);
+        self.wake_all();
+        Ok(self.wait_until(Some(deadline), |s| s.gate.is_stopped()))
     }
 
     /// Cancels every task and stops, without waiting: for callers that must not block, workers included. Spawns are refused from now on.

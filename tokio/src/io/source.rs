@@ -3,6 +3,7 @@
 use core::{
     future::poll_fn,
     ops::Deref,
+    pin::pin,
     sync::atomic::{AtomicU8, Ordering, Ordering::Relaxed},
     task::{Context, Poll, ready},
 };
@@ -123,7 +124,8 @@ impl Registration {
 
     /// Waits for any of it, for an attempt; any number of tasks.
     async fn event(&self, interest: Interest) -> io::Result<Event> {
-        let event = self.source.wait_ready(interest.mask().to_core()).await;
+        let mut wait = pin!(self.source.wait_ready(interest.mask().to_core()));
+        let event = poll_fn(|cx| coop::poll_filch(wait.as_mut(), cx)).await;
         self.check(event)
     }
 
