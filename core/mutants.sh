@@ -18,6 +18,8 @@ source core/mutants/plant.sh
 
 # mutant, then a model that must fail with it.
 table='
+outside_early    scheduler::models_in_place::a_poll_outside_of_the_workers_spawns_against_the_end
+outside_place    scheduler::models_in_place::a_poll_outside_of_the_workers_spawns_against_the_end
 outside_spawn    scheduler::models_in_place::a_poll_outside_of_the_workers_spawns_against_the_end
 outside_fence    scheduler::models_in_place::the_last_task_completes_outside_of_the_workers
 outside_last     scheduler::models_in_place::the_last_task_completes_outside_of_the_workers

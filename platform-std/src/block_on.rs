@@ -86,6 +86,11 @@ impl Signal {
         self.news.swap(EMPTY, Ordering::Acquire);
     }
 
+    /// Whether the thread is the worker still that it was as the wait began.
+    fn is_on_worker(&self) -> bool {
+        self.worker.is_some() && self.worker == self.handle.0.core.current_worker()
+    }
+
     /// Waits until there is news, or until `or`.
     #[track_caller]
     fn wait(&self, or: &dyn Fn() -> bool) {
@@ -97,8 +102,7 @@ impl Signal {
             panic!("{kind}");
         }
         // Its runtime may have ended in the future, and then the thread is a worker no more.
-        let is_worker = self.worker.is_some() && self.worker == self.handle.0.core.current_worker();
-        assert!(!is_worker, "{TOO_DEEP}");
+        assert!(!self.is_on_worker(), "{TOO_DEEP}");
         // There is nothing to help with: sleep on the word.
         // Ordering: the Acquire is in `take_news`.
         let asleep =
@@ -288,6 +292,10 @@ impl Handle {
                 drop(waker);
                 keep(signal);
                 return output;
+            }
+            if signal.worker.is_some() && !signal.is_on_worker() {
+                // The future has left the worker (`block_in_place`).
+                wait.listen(&waker);
             }
             wait.check(&mut cx);
             signal.wait(&|| wait.has_news());

@@ -269,3 +269,54 @@ fn a_task_that_has_left_its_worker_ends_its_own_runtime() {
         told.recv().unwrap();
     }
 }
+
+/// Its root future leaves the worker with which the wait began.
+#[test]
+fn a_runtime_ends_though_a_wait_has_left_its_worker() {
+    let _watchdog = watchdog();
+    for workers in [1, 2] {
+        let rt = Runtime::builder().workers(workers).spares(0).build().unwrap();
+        let handle = *rt.handle();
+        let waits = Flag::new();
+        let begins = waits.clone();
+        let waits_for_ever = async move {
+            handle.block_on(async {
+                handle.block_in_place(|| ());
+                begins.set();
+                core::future::pending::<()>().await;
+            });
+        };
+        rt.spawn(waits_for_ever).detach();
+        until(|| waits.is_set());
+        drop(rt);
+    }
+}
+
+/// The waker of a join handle runs where the task has ended: for one that has left its worker, there.
+#[test]
+fn a_runtime_is_dropped_by_the_waker_of_a_task_that_has_left_its_worker() {
+    struct Drops(std::sync::Mutex<Option<Runtime>>, Flag);
+    impl std::task::Wake for Drops {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.lock().unwrap().take());
+            self.1.set();
+        }
+    }
+    let _watchdog = watchdog();
+    let rt = left_runtime();
+    let handle = *rt.handle();
+    let (blocks, goes, dropped) = (Flag::new(), Flag::new(), Flag::new());
+    let (begins, go) = (blocks.clone(), goes.clone());
+    let mut task = Box::pin(rt.spawn(async move {
+        handle.block_in_place(|| {
+            begins.set();
+            until(|| go.is_set());
+        });
+    }));
+    until(|| blocks.is_set());
+    let drops = Arc::new(Drops(std::sync::Mutex::new(Some(rt)), dropped.clone()));
+    let waker = core::task::Waker::from(drops);
+    assert!(task.as_mut().poll(&mut core::task::Context::from_waker(&waker)).is_pending());
+    goes.set();
+    until(|| dropped.is_set());
+}

@@ -46,20 +46,31 @@ impl fmt::Debug for WorkerId {
 pub struct WorkerEntry {
     executor: &'static dyn Enter,
     worker: WorkerId,
-    is_reserved: bool,
+    place: Place,
+}
+
+/// How the slot of a worker that is started stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Whoever comes first has it.
+    Free,
+    /// It is reserved for this one.
+    Reserved,
+    /// Another context is the worker still. If the platform starts this one, that one leaves at once, and reserves the slot for it.
+    Passed,
 }
 
 /// An executor, as an entry sees it. Each entry calls one of the two methods, once.
 pub(crate) trait Enter: Sync {
-    /// The calling context becomes the worker, and works. `is_reserved`: the slot is reserved for it.
-    fn enter(&'static self, worker: WorkerId, is_reserved: bool);
+    /// The calling context becomes the worker, and works.
+    fn enter(&'static self, worker: WorkerId, place: Place);
     /// The worker does not come.
-    fn forget(&'static self, worker: WorkerId, is_reserved: bool);
+    fn forget(&'static self, worker: WorkerId, place: Place);
 }
 
 impl WorkerEntry {
-    pub(crate) fn new(executor: &'static dyn Enter, worker: WorkerId, is_reserved: bool) -> Self {
-        Self { executor, worker, is_reserved }
+    pub(crate) fn new(executor: &'static dyn Enter, worker: WorkerId, place: Place) -> Self {
+        Self { executor, worker, place }
     }
 
     /// The worker to be started.
@@ -74,13 +85,13 @@ impl WorkerEntry {
     /// Example: [`Platform`](super::Platform).
     pub fn run(self) {
         let this = core::mem::ManuallyDrop::new(self);
-        this.executor.enter(this.worker, this.is_reserved);
+        this.executor.enter(this.worker, this.place);
     }
 }
 
 impl Drop for WorkerEntry {
     fn drop(&mut self) {
-        self.executor.forget(self.worker, self.is_reserved);
+        self.executor.forget(self.worker, self.place);
     }
 }
 

@@ -385,8 +385,8 @@ impl<F: Parts> Settings<F> {
         F::Cores::ON && self.stealing.get() != 0
     }
     #[inline(always)]
-    pub(crate) fn lifo_cap(&self) -> u32 {
-        self.lifo_cap.get()
+    pub(crate) fn lifo_cap(&self) -> u16 {
+        self.lifo_cap.get().try_into().unwrap_or(u16::MAX)
     }
     pub(crate) fn budget(&self) -> u16 {
         self.budget.get() as u16

@@ -1,6 +1,6 @@
 //! The calling context as a worker.
 
-use core::{fmt, marker::PhantomData, mem::ManuallyDrop};
+use core::{fmt, marker::PhantomData, mem::ManuallyDrop, ptr::NonNull};
 
 use super::{
     executor::Scheduler,
@@ -125,11 +125,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for SlotGuard<P, S, RI
     fn drop(&mut self) {
         let local = &self.0.slot().local;
         local.calls.set(local.calls.get() - 1);
-        if local.abandoned.get() && local.calls.get() == 0 {
+        if local.calls.get() > 0 {
+            return;
+        }
+        if let Some(leave) = local.abandoned.get() {
             // INV-ACCEPTING: the user code whose mark this may be was in a poll that is over, on another stack.
             self.0.slot().lifo.accept(false);
-            // SAFETY: this value has the place of the handle that is gone; this is its last use.
-            unsafe { ManuallyDrop::drop(&mut self.0) }
+            // SAFETY: this value has the place of the handle that is gone, which was of its type; this is its last use.
+            unsafe { leave(NonNull::from(&mut self.0).cast()) }
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     atomic::{Ordering, fence},
-    platform::{Platform, StartError, WorkerEntry, WorkerId},
+    platform::{Platform, StartError, WorkerEntry, WorkerId, worker::Place},
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
@@ -97,10 +97,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The calling context is no longer the worker of this slot. Its timers and the reactor pass to others: a slot that was online for
     /// a moment only may have got a timer in that.
     pub(crate) fn leave(&self, slot: &WorkerSlot<RING, S::Parts>) {
+        self.leave_as(slot, OFFLINE);
+    }
+
+    /// The same, for a slot that is offline then, or reserved for a context that was started.
+    pub(super) fn leave_as(&self, slot: &WorkerSlot<RING, S::Parts>, status: u32) {
         // SAFETY: as said in `attach`, which has made it that worker.
         unsafe { self.platform.set_worker(None) };
         // Ordering: Release pairs with the Acquire in `attach`.
-        slot.shared.status.store(OFFLINE, Ordering::Release);
+        slot.shared.status.store(status, Ordering::Release);
         self.decline_broadcast(slot);
         self.census.leave();
         self.gate.tell_if_closing(&self.platform);
@@ -122,7 +127,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub fn start(&'static self, id: WorkerId) -> Result<(), StartError> {
         // If the platform refuses, it drops the entry, which takes this back.
         self.census.await_start();
-        self.platform.start(WorkerEntry::new(self, id, false))
+        self.platform.start(WorkerEntry::new(self, id, Place::Free))
     }
 
     /// A worker that was started is online, or will not come.

@@ -2,7 +2,7 @@
 
 use core::{
     cell::Cell,
-    ptr::{NonNull, from_ref, null},
+    ptr::{NonNull, null},
 };
 
 use super::{context::Waits, executor::Scheduler, help::Patience, slot::Slots};
@@ -89,10 +89,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
                 }
                 Some(NonNull::from(&slot.local.budget))
             }
-            _ => match self.left_poll() {
-                Some(poll) => poll.budget(),
-                None => self.platform.budget(),
-            },
+            _ => self.platform.budget(),
         }
     }
 
@@ -126,10 +123,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
 
     fn waiter(&'static self) -> Waiter {
         match self.waits() {
-            Waits::Outside => Waiter::Thread(Polls(self.left_poll().map_or(null(), from_ref))),
-            Waits::OnWorker(id, slot) if <S::Parts as Parts>::Waits::ON => {
-                Waiter::Worker(self.slot_of(id).shared.bell.waker(), Polls(slot.local.frame.get()))
-            }
+            Waits::Outside => Waiter::Thread(Polls([null(), self.newest_left()])),
+            Waits::OnWorker(id, slot) if <S::Parts as Parts>::Waits::ON => Waiter::Worker(
+                self.slot_of(id).shared.bell.waker(),
+                Polls([slot.local.frame.get(), self.newest_left()]),
+            ),
             Waits::OnWorker(..) | Waits::Nowhere => Waiter::MustNotWait,
         }
     }

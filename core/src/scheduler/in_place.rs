@@ -18,12 +18,8 @@ use crate::{
     atomic::{AtomicBool, Ordering, fence},
     fork::worker::ForkWorker,
     parts::{On, Parts, Switch},
-    platform::{Platform, WorkerEntry, WorkerId},
-    task::{
-        executor_ref::{ExecutorRef, Frame},
-        header::Header,
-        run::Polled,
-    },
+    platform::{Platform, WorkerEntry, WorkerId, worker::Place},
+    task::{executor_ref::Frame, header::Header, run::Polled},
     trace::Event,
 };
 
@@ -59,25 +55,34 @@ where
         if !slot.lifo.is_accepting() {
             return f();
         }
-        let outermost = self.may_hand_over(id, slot);
-        let in_spare = |f| {
-            let nested = Nested::enter(self, id, slot);
-            let worker = nested.worker();
-            worker.give_away();
-            slot.publish_jobs();
-            let blocked = self.block(slot);
-            if !blocked.is_replaced() && outermost.is_some() {
-                return Err(f);
+        let frame = self.may_hand_over(id, slot);
+        self.block_in_slot(id, slot, frame.is_none(), f).unwrap_or_else(|f| {
+            if frame.is_some_and(|frame| self.hand_over(id, slot, frame)) {
+                return f();
             }
-            let _others = OthersServe::begin(self, slot);
-            Ok(worker.in_long_code(f))
-        };
-        in_spare(f).unwrap_or_else(|f| {
-            if let Some(frame) = outermost {
-                self.hand_over(id, slot, frame);
-            }
-            f()
+            // The platform has refused: the worker stays.
+            self.block_in_slot(id, slot, true, f).unwrap_or_else(|f| f())
         })
+    }
+
+    /// Calls the closure on the worker. If it is not replaced it `stays` all the same, or gives the closure back.
+    fn block_in_slot<R, C: FnOnce() -> R>(
+        &'static self,
+        id: WorkerId,
+        slot: &'static WorkerSlot<RING, S::Parts>,
+        stays: bool,
+        f: C,
+    ) -> Result<R, C> {
+        let nested = Nested::enter(self, id, slot);
+        let worker = nested.worker();
+        worker.give_away();
+        slot.publish_jobs();
+        let blocked = self.block(slot);
+        if !blocked.is_replaced() && !stays {
+            return Err(f);
+        }
+        let _others = OthersServe::begin(self, slot);
+        Ok(worker.in_long_code(f))
     }
 
     /// The poll under way, if it may go on outside of the worker: nothing else on the stack relies on the worker's slot.
@@ -100,13 +105,14 @@ where
         may.then_some(frame)
     }
 
-    /// The thread leaves the worker in the midst of this poll, and another one becomes it.
+    /// The thread leaves the worker in the midst of this poll, and another one becomes it. False, and nothing done, if the platform refuses that.
     fn hand_over(
         &'static self,
         id: WorkerId,
         slot: &'static WorkerSlot<RING, S::Parts>,
         frame: &Frame,
-    ) {
+    ) -> bool {
+        let Some(status) = self.start_successor(id, slot) else { return false };
         let (worker, local) = (Worker::of(self, id), &slot.local);
         let _ = worker.leave_loop();
         slot.lifo.accept(false);
@@ -118,13 +124,30 @@ where
         unsafe { slot.put_back() };
         local.frame.set(null());
         local.calls.set(0);
-        // One is on its way, for those that rely on others.
-        self.census.await_start();
         let (context, budget) = (self.platform.stay(), local.budget.get());
-        self.leave(slot);
-        frame.leave(context, budget, self.note_left_poll(frame));
-        self.start_again(id, slot);
-        self.has_come(true);
+        self.leave_as(slot, status);
+        // SAFETY: the cell is the calling context's.
+        let cell = self.platform.budget().map(|cell| unsafe { cell.as_ref() });
+        let before = cell.map_or(0, |cell| cell.replace(budget));
+        frame.leave(self.erased(), context, before, self.note_left_poll(frame));
+        true
+    }
+
+    /// Has another thread become the worker, which this one leaves next: the status in which it leaves the slot. `None` if the platform refuses.
+    fn start_successor(
+        &'static self,
+        id: WorkerId,
+        slot: &WorkerSlot<RING, S::Parts>,
+    ) -> Option<u32> {
+        let is_regular = id.index() < self.workers();
+        if is_regular && slot.shared.door.get().is_some_and(Door::call) {
+            // One was started already.
+            return Some(OFFLINE);
+        }
+        // If the platform refuses, it drops the entry, which takes this back.
+        self.census.await_start();
+        let entry = WorkerEntry::new(self, id, Place::Passed);
+        self.platform.start(entry).is_ok().then_some(STARTING)
     }
 
     /// Notes the poll in which the calling context has left its worker; null: that is over. Returns what was there.
@@ -132,25 +155,6 @@ where
         // SAFETY: the word is the calling context's.
         let word = self.platform.left_poll().map(|word| unsafe { word.as_ref() });
         word.map_or(null(), |word| word.replace(frame.cast())).cast()
-    }
-
-    /// Has another thread become the worker, which this one has just left. If the platform refuses, this one does after its poll; a replacement
-    /// worker is counted out.
-    fn start_again(&'static self, id: WorkerId, slot: &WorkerSlot<RING, S::Parts>) {
-        if id.index() < self.workers() {
-            if !slot.shared.door.get().is_some_and(Door::call) {
-                let _ = self.start(id);
-            }
-            return;
-        }
-        // The slot is reserved at once, as in `start_replacement`.
-        // Ordering: as there.
-        let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
-        if slot.shared.status.compare_exchange(OFFLINE, STARTING, set, seen).is_err() {
-            return self.census.drop_replacement();
-        }
-        self.census.await_start();
-        let _ = self.platform.start(WorkerEntry::new(self, id, true));
     }
 }
 
@@ -165,9 +169,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
         // SAFETY: the word is the calling context's; INV-LEFT.
         let frame = unsafe { self.platform.left_poll()?.as_ref().get().cast::<Frame>().as_ref() }?;
-        // SAFETY: a poll holds a reference to its task.
-        let executor = unsafe { ExecutorRef::of(frame.task()?) };
-        (executor == self.erased()).then_some(frame)
+        (frame.executor() == Some(self.erased())).then_some(frame)
+    }
+
+    /// The newest poll of any executor that goes on in the calling context, and has left its worker; or null. For `Polls`.
+    pub(super) fn newest_left(&self) -> *const Frame {
+        // SAFETY: the word is the calling context's.
+        let word = self.platform.left_poll().map(|word| unsafe { word.as_ref() });
+        word.map_or(null(), |word| word.get().cast())
     }
 
     /// The task of that poll.
@@ -179,11 +188,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The poll of a frame that has left its worker is over.
     #[cold]
     pub(super) fn end_outside(&'static self, frame: &Frame, polled: Polled) {
-        // SAFETY: the word is the calling context's.
+        // SAFETY: the words are the calling context's.
         if let Some(word) = self.platform.left_poll().map(|word| unsafe { word.as_ref() }) {
             word.set(frame.below().cast());
         }
-        if let Some(context) = frame.context() {
+        if let Some((context, budget)) = frame.before() {
+            // SAFETY: as above.
+            if let Some(cell) = self.platform.budget().map(|cell| unsafe { cell.as_ref() }) {
+                cell.set(budget);
+            }
             self.platform.unnest(context);
         }
         match polled {
@@ -209,7 +222,7 @@ struct OthersServe<'s, F: Parts> {
     is_away: &'s AtomicBool,
     was: bool,
     local: &'s Local<F>,
-    lifo_cap: u32,
+    lifo_cap: u16,
 }
 
 impl<'s, F: Parts> OthersServe<'s, F> {

@@ -105,7 +105,7 @@ fn the_last_task_completes_outside_of_the_workers() {
 
 /// A task whose poll has left its worker spawns another one, as the end of the executor begins that waits for all tasks.
 ///
-/// Seen to catch: `outside_spawn`.
+/// Seen to catch: `outside_spawn`, `outside_place`, `outside_early`.
 #[test]
 fn a_poll_outside_of_the_workers_spawns_against_the_end() {
     check_large(1, || {

@@ -145,7 +145,7 @@ fn a_start_that_comes_too_early() {
         model.executor.census.await_start();
         let worker = thread::spawn(move || looks_once(model));
         let other = thread::spawn(move || {
-            let worker = model.executor.arrive(SECOND, false);
+            let worker = model.executor.arrive(SECOND, crate::platform::worker::Place::Free);
             worker.map(core::mem::forget).is_some()
         });
         let start_was_asked = model.executor.resize(2).is_err();

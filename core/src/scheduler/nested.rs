@@ -35,9 +35,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// The same for what is never nested: `None` in a poll, too.
     #[inline]
     pub(super) fn enter_outside_polls(&self) -> Option<SlotGuard<P, S, RING>> {
-        let slot = self.slot();
-        let may = !slot.lifo.is_accepting() && !slot.local.in_sink.get();
-        may.then(|| SlotGuard::enter(self.executor, self.id()))
+        self.is_outside_polls().then(|| SlotGuard::enter(self.executor, self.id()))
+    }
+
+    /// Neither in user code of this worker, nor in an event sink.
+    pub(super) fn is_outside_polls(&self) -> bool {
+        !self.slot().lifo.is_accepting() && !self.slot().local.in_sink.get()
     }
 }
 

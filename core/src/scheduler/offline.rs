@@ -1,14 +1,23 @@
 //! How a worker leaves: at once, or at the end of what is under way in its slot when its handle is dropped.
 
+use core::ptr::NonNull;
+
 use super::{context::Worker, slot::Slots};
 use crate::platform::Platform;
+
+/// # Safety
+/// It leads to such a worker, which nobody uses any more.
+unsafe fn leave<P: Platform, S: Slots<RING>, const RING: usize>(worker: NonNull<()>) {
+    // SAFETY: the caller's.
+    unsafe { worker.cast::<Worker<P, S, RING>>().drop_in_place() }
+}
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Worker<P, S, RING> {
     fn drop(&mut self) {
         let (executor, slot) = (self.executor, self.slot());
         // Frames below this one still use the slot: no other context may enter it before they end (INV-LOCAL, INV-FORK-WORKER).
         let is_in_use = slot.is_in_use();
-        slot.local.abandoned.set(is_in_use);
+        slot.local.abandoned.set(is_in_use.then_some(leave::<P, S, RING>));
         if let Some(fork) = slot.fork.get() {
             fork.set_leaving(is_in_use);
         }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     atomic::{AtomicBool, Ordering, fence},
     parts::{Blocks, Switch},
-    platform::{Platform, WorkerEntry, WorkerId},
+    platform::{Platform, WorkerEntry, WorkerId, worker::Place},
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
@@ -83,7 +83,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 continue;
             }
             // If the platform refuses, it drops the entry, which takes all of this back.
-            if self.platform.start(WorkerEntry::new(self, id, true)).is_ok() {
+            if self.platform.start(WorkerEntry::new(self, id, Place::Reserved)).is_ok() {
                 return true;
             }
         }

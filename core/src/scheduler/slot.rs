@@ -1,6 +1,10 @@
 //! What an executor keeps for each worker.
 
-use core::{cell::Cell, fmt, ptr::null};
+use core::{
+    cell::Cell,
+    fmt,
+    ptr::{NonNull, null},
+};
 
 use super::{
     bell::Bell,
@@ -76,6 +80,9 @@ pub(crate) struct Shared<F: Parts> {
     pub(crate) door: Kept<Door, F::Cores>,
 }
 
+/// Drops the worker's handle that this leads to, which is of the type of its executor.
+pub(crate) type Leave = unsafe fn(NonNull<()>);
+
 /// INV-LOCAL: only the worker's own context touches this. An interrupt handler on it may set `in_sink`, which it puts back, look at `duties`
 /// and `frame` and add to `locals`, and to `duties` a notification, where it finds the mark of INV-ACCEPTING up: all else changes only while that is down.
 pub(crate) struct Local<F: Parts> {
@@ -86,12 +93,12 @@ pub(crate) struct Local<F: Parts> {
     pub(crate) ticks: Cell<u32>,
     pub(crate) duties: Duties<F>,
     /// Polls in a row from the LIFO slot.
-    pub(crate) streak: Cell<u32>,
+    pub(crate) streak: Cell<u16>,
     pub(crate) budget: Cell<u32>,
     /// The budget with which each poll begins: the executor's, beside what a poll writes anyway.
     pub(crate) units: Cell<u16>,
     /// So many polls in a row come from the LIFO slot at most; 0: it is not in use. The executor's, and 0 while the worker is away.
-    pub(crate) lifo_cap: Cell<u32>,
+    pub(crate) lifo_cap: Cell<u16>,
     pub(crate) frame: Cell<*const Frame>,
     /// Loops inside user code of the worker, each in the one before.
     pub(crate) depth: Cell<u32>,
@@ -112,8 +119,9 @@ pub(crate) struct Local<F: Parts> {
     pub(crate) may_hand_over: Cell<bool>,
     /// It is in the closure of a broadcast.
     pub(crate) in_broadcast: Cell<bool>,
-    /// Its handle was dropped while a call was at work here: the worker leaves at the end of that.
-    pub(crate) abandoned: Cell<bool>,
+    /// Its handle was dropped while a call was at work here: the worker leaves at the end of that, by this function. A pointer: an executor whose
+    /// workers never leave has none of its code.
+    pub(crate) abandoned: Cell<Option<Leave>>,
     /// It came online beside one other worker, and has not slept since.
     pub(crate) is_second: Cell<bool>,
 }
@@ -334,7 +342,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
     /// Whether others have the whole duty of the worker meanwhile, as it blocks in place.
     pub(crate) fn is_away(&self) -> bool {
         // Ordering: see `leaves_timers`; or the worker's own.
-        self.shared.is_away.load(Ordering::Relaxed)
+        F::Waits::ON && self.shared.is_away.load(Ordering::Relaxed)
     }
 
     /// Whether a context runs the worker.
@@ -418,7 +426,7 @@ impl<F: Parts> Local<F> {
             helping: Cell::new(false),
             may_hand_over: Cell::new(false),
             in_broadcast: Cell::new(false),
-            abandoned: Cell::new(false),
+            abandoned: Cell::new(None),
             is_second: Cell::new(false),
         }
     }

@@ -3,7 +3,7 @@
 use core::{cell::Cell, ptr::NonNull};
 
 use super::{
-    context::Worker,
+    context::{SlotGuard, Worker},
     error::RunError,
     executor::Scheduler,
     leave_loop::Away,
@@ -11,9 +11,14 @@ use super::{
     slot::{OFFLINE, STARTING, Slots},
 };
 use crate::{
+    atomic::Ordering,
     class::Class,
     parts::{Parts, Switch},
-    platform::{Panic, Platform, WorkerId, ward::Ward, worker::Enter},
+    platform::{
+        Panic, Platform, WorkerId,
+        ward::Ward,
+        worker::{Enter, Place},
+    },
     task::{
         executor_ref::Frame,
         header::{Header, Ready},
@@ -174,13 +179,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// ```
     pub fn run(self) {
         let executor = self.executor;
-        executor.work(self, false);
+        if self.is_outside_polls() {
+            executor.work(self, false);
+        }
     }
 
-    /// Works until the worker is to leave for one of these reasons, or has left. `hands_over`: the calling thread may leave the worker in the
+    /// Works until the worker is to leave for one of these reasons, or has left. Outside of polls. `hands_over`: the calling thread may leave the worker in the
     /// midst of a poll.
     fn live(&self, hands_over: bool) -> End {
-        let Some(in_loop) = self.enter_outside_polls() else { return End::Leaves };
+        let in_loop = SlotGuard::enter(self.executor, self.id());
         self.slot().local.may_hand_over.set(hands_over);
         let most = self.executor.config.spin_rounds();
         let platform = &self.executor.platform;
@@ -323,19 +330,36 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Becomes the worker for which the calling context was started.
-    pub(super) fn arrive(
-        &'static self,
-        id: WorkerId,
-        is_reserved: bool,
-    ) -> Option<Worker<P, S, RING>> {
+    pub(super) fn arrive(&'static self, id: WorkerId, place: Place) -> Option<Worker<P, S, RING>> {
         // First: the worker that has the place now may leave as soon as it has refused this one, and then another start is needed.
         self.has_answered(id);
-        let worker = self.attach(id, if is_reserved { STARTING } else { OFFLINE }).ok();
-        if is_reserved && worker.is_none() {
-            self.census.drop_replacement();
+        if place == Place::Passed {
+            self.until_passed(id);
+        }
+        let from = if place == Place::Free { OFFLINE } else { STARTING };
+        let worker = self.attach(id, from).ok();
+        if from == STARTING && worker.is_none() {
+            self.drop_if_replacement(id);
         }
         self.has_come(worker.is_some());
         worker
+    }
+
+    /// Waits until the worker has left, which it does at once: this context was started, and it has seen that.
+    fn until_passed(&self, id: WorkerId) {
+        let mut round = 0_u32;
+        // Ordering: Acquire pairs with the Release in `leave_as`; `attach` follows.
+        while self.slot_of(id).shared.status.load(Ordering::Acquire) != STARTING {
+            self.platform.relax(round);
+            round = round.saturating_add(1);
+        }
+    }
+
+    /// A worker in a spare slot does not come.
+    fn drop_if_replacement(&self, id: WorkerId) {
+        if id.index() >= self.workers() {
+            self.census.drop_replacement();
+        }
     }
 
     /// Works, and comes back if the worker was asked to before it was gone.
@@ -369,16 +393,21 @@ impl<P: Platform> Guard for Ward<P> {
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Enter for Scheduler<P, S, RING> {
-    fn enter(&'static self, id: WorkerId, is_reserved: bool) {
-        if let Some(worker) = self.arrive(id, is_reserved) {
+    fn enter(&'static self, id: WorkerId, place: Place) {
+        if let Some(worker) = self.arrive(id, place) {
             self.work(worker, true);
         }
     }
 
-    fn forget(&'static self, id: WorkerId, is_reserved: bool) {
-        if is_reserved {
+    fn forget(&'static self, id: WorkerId, place: Place) {
+        // If the worker itself drops the entry, the platform has refused, and the worker stays.
+        let is_refused = place == Place::Passed && self.platform.current_worker() == Some(id);
+        if place != Place::Free && !is_refused {
+            if place == Place::Passed {
+                self.until_passed(id);
+            }
             self.unreserve(id);
-            self.census.drop_replacement();
+            self.drop_if_replacement(id);
         }
         self.has_answered(id);
         self.has_come(false);

@@ -217,13 +217,17 @@ pub(crate) enum Waiter {
     Worker(Waker, Polls),
 }
 
-/// The polls of the calling context, innermost first.
-pub(crate) struct Polls(pub(crate) *const Frame);
+/// The polls of the calling context, innermost first: of its worker, and those that have left theirs.
+pub(crate) struct Polls(pub(crate) [*const Frame; 2]);
 
 impl Polls {
     /// Whether the task is being polled on the calling stack, or on that of a coroutine of this context.
     pub(super) fn contain(&self, task: NonNull<Header>) -> bool {
-        let mut frame = self.0;
+        self.0.iter().any(|newest| Self::are_of(*newest, task))
+    }
+
+    fn are_of(newest: *const Frame, task: NonNull<Header>) -> bool {
+        let mut frame = newest;
         // SAFETY: INV-FRAME: none of them ends before the call does.
         while let Some(f) = unsafe { frame.as_ref() } {
             if f.task() == Some(task) {
@@ -246,11 +250,17 @@ pub(crate) struct Frame {
     gone: Cell<bool>,
     /// The worker has been left in the midst of the poll.
     left: Cell<bool>,
-    /// What the platform gave as it was left.
-    context: Cell<MaybeUninit<*const ()>>,
-    /// The budget of the rest of the poll, from then on.
-    budget: Cell<MaybeUninit<u32>>,
+    /// What was given to `leave`.
+    outside: Cell<MaybeUninit<Outside>>,
     below: Cell<*const Frame>,
+}
+
+/// What a poll that has left its worker puts back at its end.
+#[derive(Clone, Copy)]
+struct Outside {
+    executor: ExecutorRef,
+    context: *const (),
+    budget: u32,
 }
 
 impl Frame {
@@ -266,15 +276,14 @@ impl Frame {
             task: None,
             gone: Cell::new(false),
             left: Cell::new(false),
-            context: Cell::new(MaybeUninit::uninit()),
-            budget: Cell::new(MaybeUninit::uninit()),
+            outside: Cell::new(MaybeUninit::uninit()),
             below: Cell::new(below),
         }
     }
 
     /// The task, to which the poll holds a reference.
     pub(crate) fn task(&self) -> Option<NonNull<Header>> {
-        self.task.filter(|_| !cfg!(feature = "classes") || !self.gone.get())
+        self.task.filter(|_| !self.gone.get())
     }
 
     /// Whether no other poll is under way below.
@@ -282,13 +291,18 @@ impl Frame {
         self.below.get().is_null()
     }
 
-    /// The worker has been left: the poll goes on outside of the workers, with what it has of its `budget`. `context`: from
-    /// [`Platform::stay`](crate::Platform::stay). `below`: another such poll of this context, or null.
-    pub(crate) fn leave(&self, context: *const (), budget: u32, below: *const Self) {
+    /// The worker has been left: the poll goes on outside of the workers. `context`: from [`Platform::stay`](crate::Platform::stay). `budget`:
+    /// that of the context before. `below`: another such poll of this context, or null.
+    pub(crate) fn leave(
+        &self,
+        executor: ExecutorRef,
+        context: *const (),
+        budget: u32,
+        below: *const Self,
+    ) {
         self.left.set(true);
-        self.budget.set(MaybeUninit::new(budget));
+        self.outside.set(MaybeUninit::new(Outside { executor, context, budget }));
         self.below.set(below);
-        self.context.set(MaybeUninit::new(context));
     }
 
     /// Whether it was.
@@ -297,16 +311,19 @@ impl Frame {
         self.left.get()
     }
 
-    /// What was given to `leave`.
-    pub(crate) fn context(&self) -> Option<*const ()> {
+    fn outside(&self) -> Option<Outside> {
         // SAFETY: `leave` has set both.
-        self.has_left().then(|| unsafe { self.context.get().assume_init() })
+        self.has_left().then(|| unsafe { self.outside.get().assume_init() })
     }
 
-    /// The budget of a poll that has left.
-    pub(crate) fn budget(&self) -> Option<NonNull<Cell<u32>>> {
-        // `leave` has set both.
-        self.has_left().then(|| NonNull::from(&self.budget).cast())
+    /// The executor of a poll that has left.
+    pub(crate) fn executor(&self) -> Option<ExecutorRef> {
+        self.outside().map(|outside| outside.executor)
+    }
+
+    /// The context and the budget that were given to `leave`.
+    pub(crate) fn before(&self) -> Option<(*const (), u32)> {
+        self.outside().map(|outside| (outside.context, outside.budget))
     }
 
     /// What was given to `leave` as `below`.

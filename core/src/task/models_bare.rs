@@ -190,7 +190,7 @@ impl TaskExecutor for Bare {
     }
     fn count_forced_yield(&'static self) {}
     fn waiter(&'static self) -> Waiter {
-        Waiter::Thread(Polls(core::ptr::null()))
+        Waiter::Thread(Polls([core::ptr::null(); 2]))
     }
     fn help(&'static self, _: &mut dyn FnMut() -> bool) -> bool {
         false

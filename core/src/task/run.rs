@@ -142,10 +142,7 @@ fn complete(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Polled {
             release(task);
         }
         AfterComplete::WakeJoiner => {
-            // Without classes it is read for `join` in such a waker alone, which costs more than it is worth.
-            if cfg!(feature = "classes") {
-                gone.set(true);
-            }
+            gone.set(true);
             wake_joiner(task, guard);
         }
     }
