@@ -108,7 +108,7 @@ fn the_last_task_completes_outside_of_the_workers() {
 /// Seen to catch: `outside_spawn`, `outside_place`, `outside_early`.
 #[test]
 fn a_poll_outside_of_the_workers_spawns_against_the_end() {
-    check_large(1, || {
+    check_large(2, || {
         let model = Model::<1>::that_starts();
         model.spawn(move || {
             model.executor.block_in_place(|| ());
