@@ -52,7 +52,7 @@ pub struct WorkerEntry {
 /// How the slot of a worker that is started stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Whoever comes first has it.
+    /// The first context that comes has it.
     Free,
     /// It is reserved for this one.
     Reserved,

@@ -2,7 +2,7 @@
 //!
 //! A replacement worker in a spare slot takes the place of the blocked one. If there is no spare slot, and the task may move, the blocked thread
 //! leaves its worker in the midst of the poll, as any worker leaves, and another thread is started that becomes this worker. So there are as
-//! many workers that run tasks as before, however many tasks block. The poll goes on outside of the workers, as that of a foreign thread: what
+//! many workers that run tasks as before, however many tasks block. The poll goes on outside of the workers, and stays one of the executor (`left`): what
 //! it wakes and spawns goes to the injector. At its end the thread becomes the worker again if no other has, or ends.
 
 use core::ptr::null;
@@ -17,9 +17,9 @@ use super::{
 use crate::{
     atomic::{AtomicBool, Ordering, fence},
     fork::worker::ForkWorker,
-    parts::{On, Parts, Switch},
+    parts::{On, Parts},
     platform::{Platform, WorkerEntry, WorkerId, worker::Place},
-    task::{executor_ref::Frame, header::Header, run::Polled},
+    task::{executor_ref::Frame, run::Polled},
     trace::Event,
 };
 
@@ -126,10 +126,8 @@ where
         local.calls.set(0);
         let (context, budget) = (self.platform.stay(), local.budget.get());
         self.leave_as(slot, status);
-        // SAFETY: the cell is the calling context's.
-        let cell = self.platform.budget().map(|cell| unsafe { cell.as_ref() });
-        let before = cell.map_or(0, |cell| cell.replace(budget));
-        frame.leave(self.erased(), context, before, self.note_left_poll(frame));
+        let (below, before) = self.swap_left_poll(frame, budget);
+        frame.leave(self.erased(), context, before, below);
         true
     }
 
@@ -149,54 +147,14 @@ where
         let entry = WorkerEntry::new(self, id, Place::Passed);
         self.platform.start(entry).is_ok().then_some(STARTING)
     }
-
-    /// Notes the poll in which the calling context has left its worker; null: that is over. Returns what was there.
-    fn note_left_poll(&self, frame: *const Frame) -> *const Frame {
-        // SAFETY: the word is the calling context's.
-        let word = self.platform.left_poll().map(|word| unsafe { word.as_ref() });
-        word.map_or(null(), |word| word.replace(frame.cast())).cast()
-    }
 }
 
-/// INV-LEFT: the word of a context ([`Platform::left_poll`]) is null or leads to the frame of a poll that has left its worker and goes on in this
-/// context, until `end_outside`.
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
-    /// The poll of this executor that goes on in the calling context, and has left its worker.
-    #[cold]
-    pub(super) fn left_poll(&'static self) -> Option<&'static Frame> {
-        if !<S::Parts as Parts>::Waits::ON || self.platform.is_handler() {
-            return None;
-        }
-        // SAFETY: the word is the calling context's; INV-LEFT.
-        let frame = unsafe { self.platform.left_poll()?.as_ref().get().cast::<Frame>().as_ref() }?;
-        (frame.executor() == Some(self.erased())).then_some(frame)
-    }
-
-    /// The newest poll of any executor that goes on in the calling context, and has left its worker; or null. For `Polls`.
-    pub(super) fn newest_left(&self) -> *const Frame {
-        // SAFETY: the word is the calling context's.
-        let word = self.platform.left_poll().map(|word| unsafe { word.as_ref() });
-        word.map_or(null(), |word| word.get().cast())
-    }
-
-    /// The task of that poll.
-    pub(super) fn left_task(&'static self) -> Option<&'static Header> {
-        // SAFETY: as above.
-        self.left_poll()?.task().map(|task| unsafe { task.as_ref() })
-    }
-
     /// The poll of a frame that has left its worker is over.
     #[cold]
     pub(super) fn end_outside(&'static self, frame: &Frame, polled: Polled) {
-        // SAFETY: the words are the calling context's.
-        if let Some(word) = self.platform.left_poll().map(|word| unsafe { word.as_ref() }) {
-            word.set(frame.below().cast());
-        }
         if let Some((context, budget)) = frame.before() {
-            // SAFETY: as above.
-            if let Some(cell) = self.platform.budget().map(|cell| unsafe { cell.as_ref() }) {
-                cell.set(budget);
-            }
+            self.swap_left_poll(frame.below(), budget);
             self.platform.unnest(context);
         }
         match polled {

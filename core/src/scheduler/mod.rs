@@ -25,6 +25,7 @@ pub(crate) mod helper;
 pub(crate) mod in_place;
 pub(crate) mod jobs;
 pub(crate) mod leave_loop;
+mod left;
 pub(crate) mod lifo;
 pub(crate) mod listening;
 pub(crate) mod look;

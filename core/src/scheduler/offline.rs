@@ -6,7 +6,7 @@ use super::{context::Worker, slot::Slots};
 use crate::platform::Platform;
 
 /// # Safety
-/// It leads to such a worker, which nobody uses any more.
+/// It leads to such a worker, which no other code uses any more.
 unsafe fn leave<P: Platform, S: Slots<RING>, const RING: usize>(worker: NonNull<()>) {
     // SAFETY: the caller's.
     unsafe { worker.cast::<Worker<P, S, RING>>().drop_in_place() }

@@ -25,6 +25,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "slot",
             "executor",
             "context",
+            "left",
             "snapshot",
             "look",
             "wake",
