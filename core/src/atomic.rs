@@ -123,23 +123,17 @@ mod backend {
 
     impl<T> UnsafeCell<T> {
         /// A cell that holds `value`.
-        ///
-        /// Example: [`UnsafeCell`].
         pub const fn new(value: T) -> Self {
             Self(core::cell::UnsafeCell::new(value))
         }
 
         /// Reads through a shared pointer.
-        ///
-        /// Example: [`UnsafeCell`].
         #[inline(always)]
         pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
             f(self.0.get())
         }
 
         /// Writes through an exclusive pointer.
-        ///
-        /// Example: [`UnsafeCell`].
         #[inline(always)]
         pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
             f(self.0.get())

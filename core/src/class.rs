@@ -40,8 +40,6 @@ impl Class {
     pub(crate) const ALL: [Self; 3] = [Self::Urgent, Self::Normal, Self::Background];
 
     /// Whether this one goes before `other`.
-    ///
-    /// Example: [`Class`].
     pub const fn is_before(self, other: Self) -> bool {
         (self as u8) < other as u8
     }

@@ -30,29 +30,21 @@ impl Instant {
     pub const MAX: Self = Self(u64::MAX);
 
     /// The instant `nanos` nanoseconds after the clock's origin.
-    ///
-    /// Example: [`Instant`].
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
     /// Nanoseconds since the clock's origin.
-    ///
-    /// Example: [`Instant`].
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
     /// Nanoseconds from `earlier` to `self`, zero if it is later.
-    ///
-    /// Example: [`Instant`].
     pub const fn nanos_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
     /// `self` and `nanos` nanoseconds, at most [`Instant::MAX`].
-    ///
-    /// Example: [`Instant`].
     pub const fn after_nanos(self, nanos: u64) -> Self {
         Self(self.0.saturating_add(nanos))
     }

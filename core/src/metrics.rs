@@ -47,8 +47,6 @@ impl<F: Parts> Counters<F> {
 /// What one worker has done since the executor began; an executor that is [opened again](crate::Scheduler::reopen) counts on.
 ///
 /// Counters are as wide as a pointer, and wrap on 32-bit targets. Use differences: [`since`](Self::since).
-///
-/// Example: [`since`](Self::since).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerMetrics {
@@ -169,8 +167,6 @@ impl WorkerMetrics {
 
 /// What an executor has done since it began; opened again, it counts on. The figures are read one after the other, so they are consistent enough to
 /// add up; no figure is torn.
-///
-/// Example: [`since`](Self::since).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {

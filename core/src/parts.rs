@@ -44,8 +44,6 @@ mod sealed {
 
 /// Whether an executor has a part: [`Bool<true>`](Bool) or [`Bool<false>`](Bool).
 ///
-/// Example: [`Parts`].
-///
 /// # Safety
 /// INV-FIELD: `Field<T>` is `T` if `ON`, and `()` if not.
 pub unsafe trait Switch: sealed::Sealed + 'static {
@@ -60,20 +58,14 @@ pub unsafe trait Switch: sealed::Sealed + 'static {
 }
 
 /// A [`Switch`].
-///
-/// Example: [`Parts`].
 #[derive(Debug)]
 pub enum Bool<const ON: bool> {}
 
 impl<const ON: bool> sealed::Sealed for Bool<ON> {}
 
 /// The part is there.
-///
-/// Example: [`Parts`].
 pub type On = Bool<true>;
 /// The part is not there.
-///
-/// Example: [`Parts`].
 pub type Off = Bool<false>;
 
 // SAFETY: INV-FIELD, by the line that says so.
@@ -179,44 +171,24 @@ macro_rules! parts {
 parts! {
     [Cores Timers Wheels Forks Waits Watchdog Shutdown Metrics Broadcasts Io Classes]:
     /// Several workers, which share their work.
-    ///
-    /// Example: the [module](self).
     Cores;
     /// Timers: sleeps, timeouts, intervals. Each worker has a wheel of 6 levels with 64 slots: 3 KiB on 64-bit targets.
-    ///
-    /// Example: the [module](self).
     Timers;
     /// [`Timers`], with 8 slots in a level: 0.3 KiB on 32-bit targets. The more the timers, the longer one takes.
-    ///
-    /// Example: the [module](self).
     FewTimers;
     /// Fork-join runs.
-    ///
-    /// Example: the [module](self).
     Forks;
     /// Waits in sync code on a worker, which runs other tasks meanwhile.
-    ///
-    /// Example: the [module](self).
     Waits;
     /// Sleeping workers see to those that are stuck in a poll. Of use with [`Cores`].
-    ///
-    /// Example: the [module](self).
     Watchdog;
     /// The executor can come to an end: shutdown, cancelling, reopening.
-    ///
-    /// Example: the [module](self).
     Shutdown;
     /// Counters of what workers do.
-    ///
-    /// Example: the [module](self).
     Metrics;
     /// Closures that each worker runs.
-    ///
-    /// Example: the [module](self).
     Broadcasts;
     /// Workers listen in the platform's [`Reactor`](crate::Reactor).
-    ///
-    /// Example: the [module](self).
     Io;
 }
 
@@ -234,8 +206,6 @@ part! {
 macro_rules! sets {
     ([$($name:ident)*]) => {
         /// All parts: the default.
-        ///
-        /// Example: the [module](self).
         #[derive(Debug)]
         pub enum All {}
         impl sealed::Sealed for All {}

@@ -107,14 +107,10 @@ pub enum Event<'a> {
 /// A task that was spawned, in [`Event::Spawn`].
 ///
 /// It reads what its spawn said of the task when it is asked: a sink that does not ask pays nothing.
-///
-/// Example: [`Event`].
 #[derive(Clone, Copy)]
 pub struct Spawned<'a>(&'a dyn Describe);
 
 /// What is known of a task that is spawned.
-///
-/// Example: [`Event`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct SpawnInfo {
@@ -144,16 +140,12 @@ impl<'a> Spawned<'a> {
     }
 
     /// The task, as the other events name it.
-    ///
-    /// Example: [`Event`].
     #[inline(always)]
     pub fn task(self) -> usize {
         self.0.task()
     }
 
     /// Its name, the place of its spawn, its class. Cost: a few calls through pointers.
-    ///
-    /// Example: [`Event`].
     pub fn info(self) -> SpawnInfo {
         self.0.describe()
     }

@@ -94,7 +94,6 @@ pub struct Async<T: AsFd> {
 
 impl<T: AsFd> Async<T> {
     /// Sets the file's `O_NONBLOCK`, and registers it with the current runtime.
-    /// Example: [`Async`].
     ///
     /// # Errors
     /// Outside a runtime of this crate; for files that the system does not watch, such as regular ones
@@ -107,7 +106,6 @@ impl<T: AsFd> Async<T> {
     }
 
     /// As [`new`](Self::new), for a file that is in non-blocking mode already. Otherwise operations block the worker.
-    /// Example: [`Async`].
     ///
     /// # Errors
     /// Outside a runtime of this crate; for files that the system does not watch; for a descriptor that is registered already; and
@@ -147,8 +145,6 @@ impl<T: AsFd> Async<T> {
     }
 
     /// What the file is ready for, as far as is known. Cost: one load.
-    ///
-    /// Example: [`Async::register_on`].
     pub fn readiness(&self) -> Event {
         self.source.readiness().get()
     }
@@ -164,8 +160,6 @@ impl<T: AsFd> Async<T> {
     ///
     /// # Cancel safety
     /// Dropping it loses nothing.
-    ///
-    /// Example: [`Async::register_on`].
     pub async fn wait_ready(&self, interest: Ready) -> io::Result<Event> {
         let mut wait = pin!(self.source.readiness().ready(interest));
         let event = poll_fn(|cx| budgeted(cx, |cx| wait.as_mut().poll(cx))).await;
@@ -177,8 +171,6 @@ impl<T: AsFd> Async<T> {
     ///
     /// # Errors
     /// If the runtime has ended.
-    ///
-    /// Example: [`Async::register_on`].
     pub fn poll_wait_ready(
         &self,
         cx: &mut Context<'_>,
@@ -193,20 +185,16 @@ impl<T: AsFd> Async<T> {
     ///
     /// # Errors
     /// If the runtime has ended; those of the operating system, if the event is for writes.
-    ///
-    /// Example: [`Async::register_on`].
     pub fn clear(&self, event: Event) -> io::Result<()> {
         self.source.clear(self.io.as_fd(), event)
     }
 
     /// The I/O object. Its file must not be changed for another.
-    /// Example: [`Async`].
     pub fn get_ref(&self) -> &T {
         &self.io
     }
 
     /// Returns the I/O object, no longer registered. It stays in non-blocking mode.
-    /// Example: [`Async`].
     ///
     /// # Errors
     /// None at present.
@@ -222,7 +210,6 @@ impl<T: AsFd> Async<T> {
     ///
     /// Any number of tasks may wait. After `Ok`, use an operation of this type: otherwise the next
     /// wait returns at once.
-    /// Example: [`Async`].
     ///
     /// # Errors
     /// If the runtime has ended.
@@ -234,7 +221,6 @@ impl<T: AsFd> Async<T> {
     }
 
     /// As [`readable`](Self::readable), for writes.
-    /// Example: [`Async`].
     ///
     /// # Errors
     /// If the runtime has ended.
@@ -254,7 +240,6 @@ impl<T: AsFd> Async<T> {
 
     /// Calls `op`, which reads, until it does not block. Any number of tasks may do this at the
     /// same time.
-    /// Example: [`Async`].
     ///
     /// # Errors
     /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and
@@ -269,7 +254,6 @@ impl<T: AsFd> Async<T> {
 
     /// Calls `op`, which writes, until it does not block. Any number of tasks may do this at the
     /// same time.
-    /// Example: [`Async`].
     ///
     /// # Errors
     /// As [`read_with`](Self::read_with).
@@ -287,7 +271,6 @@ impl<T: AsFd> Async<T> {
     /// Only for streams whose reads are short only when the stream is empty: TCP, plain pipes. Not
     /// for Unix sockets (a read ends at bytes that carry files), terminals (at a line), datagrams,
     /// TLS in the kernel.
-    /// Example: [`Async`].
     ///
     /// # Errors
     /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime has ended.
@@ -304,7 +287,6 @@ impl<T: AsFd> Async<T> {
 
     /// As [`read_with`](Self::read_with), for poll-style callers: one task waits at a time, the
     /// last caller.
-    /// Example: [`Async`].
     ///
     /// # Errors
     /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime has ended.
@@ -318,7 +300,6 @@ impl<T: AsFd> Async<T> {
 
     /// As [`poll_read_with`](Self::poll_read_with), for writes. A waiting writer does not replace a
     /// waiting reader.
-    /// Example: [`Async`].
     ///
     /// # Errors
     /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime has ended.
@@ -331,7 +312,6 @@ impl<T: AsFd> Async<T> {
     }
 
     /// [`read_stream_with`](Self::read_stream_with) for poll-style callers.
-    /// Example: [`Async`].
     ///
     /// # Errors
     /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime has ended.
@@ -345,7 +325,6 @@ impl<T: AsFd> Async<T> {
     }
 
     /// Calls `op`, which reads, once (again if a signal interrupts it). From any thread; spends no budget.
-    /// Example: [`Async`].
     ///
     /// # Errors
     /// Those of `op`; [`WouldBlock`](io::ErrorKind::WouldBlock) makes the next [`readable`](Self::readable) wait.
@@ -354,7 +333,6 @@ impl<T: AsFd> Async<T> {
     }
 
     /// As [`try_read_with`](Self::try_read_with), for writes.
-    /// Example: [`Async`].
     ///
     /// # Errors
     /// Those of `op`; [`WouldBlock`](io::ErrorKind::WouldBlock) makes the next [`writable`](Self::writable) wait.

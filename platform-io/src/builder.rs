@@ -23,8 +23,6 @@ use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Polling, Runtim
 pub struct Builder(filch_std::Builder);
 
 /// The options of a runtime, at the defaults of `filch-std`.
-///
-/// Example: [`Builder`].
 pub fn builder() -> Builder {
     Builder::new()
 }
@@ -57,7 +55,6 @@ macro_rules! knobs {
         impl Builder {
             $(
                 #[doc = concat!("As [`filch_std::Builder::", stringify!($name), "`].")]
-                #[doc = concat!("\n\nExample: [`filch_std::Builder::", stringify!($name), "`].")]
                 pub fn $name(self, $($arg: $type),*) -> Self {
                     Self(self.0.$name($($arg),*))
                 }
@@ -70,13 +67,11 @@ filch_std::for_each_knob!(knobs);
 
 impl Builder {
     /// The defaults; as [`builder`].
-    /// Example: [`Builder`].
     pub fn new() -> Self {
         Self(filch_std::Builder::new())
     }
 
     /// Builds the runtime, with a poller of its own.
-    /// Example: [`Builder`].
     ///
     /// # Errors
     /// [`BuildError`]; threads that were started have ended by then.
@@ -86,7 +81,6 @@ impl Builder {
 
     /// As [`build`](Self::build), with a clock that tests can stop:
     /// [`time::pause`](crate::time::pause). It goes at first.
-    /// Example: [`Builder`].
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -95,7 +89,6 @@ impl Builder {
     }
 
     /// Builds a runtime of one thread, the calling one, with a poller of its own: [`filch_std::Builder::build_local`].
-    /// Example: [`Builder`].
     ///
     /// # Errors
     /// [`BuildError`]; `TooManyWorkers` if [`workers`](Self::workers) says more than one.
@@ -104,7 +97,6 @@ impl Builder {
     }
 
     /// As [`build_local`](Self::build_local), with a clock that tests can stop.
-    /// Example: [`Builder`].
     ///
     /// # Errors
     /// As [`build_local`](Self::build_local).

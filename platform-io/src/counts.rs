@@ -10,8 +10,6 @@ use core::{
 use filch_std::{IoMetrics, WorkerId};
 
 /// The counters of one worker, which alone writes them, on lines of its own.
-///
-/// Example: [`Driver`](crate::driver::Driver).
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counts {
@@ -31,7 +29,6 @@ fn add_one(counter: &AtomicUsize) {
 
 impl Counts {
     /// A wait with this timeout begins.
-    /// Example: [`Driver`](crate::driver::Driver).
     #[inline]
     pub fn wait(&self, longest: Option<Duration>) {
         add_one(&self.waits);
@@ -43,14 +40,12 @@ impl Counts {
     }
 
     /// The alarm alone has ended it.
-    /// Example: [`Driver`](crate::driver::Driver).
     #[inline]
     pub fn alarm(&self) {
         add_one(&self.alarms);
     }
 
     /// An event of a source was taken.
-    /// Example: [`Driver`](crate::driver::Driver).
     #[inline]
     pub fn event(&self) {
         add_one(&self.events);

@@ -17,8 +17,6 @@ use crate::{counts::All, slab::Slab};
 pub use crate::{counts::Counts, slab::Key};
 
 /// How a host watches the files of its sources. Every method may be called by several threads at once.
-///
-/// Example: [`Driver`].
 pub trait Watch: fmt::Debug + Send + Sync + 'static {
     /// Watches a file, whose events have this key from now on.
     ///
@@ -26,7 +24,6 @@ pub trait Watch: fmt::Debug + Send + Sync + 'static {
     /// none before [`arm`](Self::arm).
     ///
     /// The file stays open until [`delete`](Self::delete).
-    /// Example: [`Driver`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -40,8 +37,6 @@ pub trait Watch: fmt::Debug + Send + Sync + 'static {
     ///   every operation that would have blocked, when the readiness was cleared. The event may come for both directions, even if
     ///   it is of one: readiness is a hint.
     ///
-    /// Example: [`Driver`].
-    ///
     /// # Errors
     /// Errors of the operating system.
     fn arm(
@@ -53,13 +48,10 @@ pub trait Watch: fmt::Debug + Send + Sync + 'static {
     ) -> io::Result<()>;
 
     /// Watches the file no more. Other code may have closed it.
-    /// Example: [`Driver`].
     fn delete(&self, file: BorrowedFd<'_>);
 }
 
 /// When a source is told that it is ready.
-///
-/// Example: [`Driver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Whenever it becomes ready. An end or an error may come together with bytes, and is no event of its own then: it is marked by
@@ -119,7 +111,6 @@ pub struct Driver {
 
 impl Driver {
     /// A driver without sources.
-    /// Example: [`Driver`].
     pub fn new(watch: Arc<dyn Watch>, mode: Mode) -> Self {
         Self {
             watch,
@@ -133,7 +124,6 @@ impl Driver {
 
     /// Tells a source what it is ready for, and wakes the tasks that wait for it; their wakers may panic. False if the source is
     /// gone.
-    /// Example: [`Driver`].
     #[inline]
     pub fn deliver(&self, key: Key, ready: Ready) -> bool {
         self.sources.deliver(key, ready)
@@ -141,7 +131,6 @@ impl Driver {
 
     /// As [`deliver`](Self::deliver), for the source that has this [index](Key::index) now: for systems whose events have no room
     /// for a key. After the source has gone, its event may reach another; readiness is a hint.
-    /// Example: [`Driver`].
     #[inline]
     pub fn deliver_at(&self, index: usize, ready: Ready) -> bool {
         self.sources.deliver_at(index, ready)
@@ -149,8 +138,6 @@ impl Driver {
 
     /// No worker waits for events any more: operations that would block fail from now on, also those that wait already. It
     /// does not panic, whatever the wakers do.
-    ///
-    /// Example: [`Driver`].
     pub fn end_life(&self) {
         // Ordering: Release pairs with the Acquire in `lives`; the edges of `wake_all` publish it
         // too.
@@ -160,19 +147,16 @@ impl Driver {
     }
 
     /// The counters of a worker, which begins.
-    /// Example: [`Driver`].
     pub fn counts(&self, worker: WorkerId) -> Arc<Counts> {
         self.counts.of(worker)
     }
 
     /// What all workers have counted, for [`Host::io_metrics`](filch_std::Host::io_metrics).
-    /// Example: [`Driver`].
     pub fn metrics(&self) -> IoMetrics {
         self.counts.snapshot()
     }
 
     /// Whether the calling process is the one that made the driver.
-    /// Example: [`Driver`].
     pub fn is_ours(&self) -> bool {
         self.process == filch_std::fork::generation()
     }

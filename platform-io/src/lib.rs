@@ -121,8 +121,6 @@ pub use crate::{
 pub type Runtime = filch_std::RuntimeOn<Polling>;
 
 /// A runtime with a clock that tests can stop. Made by [`Builder::build_pausable`].
-///
-/// Example: [`Builder`].
 #[cfg(feature = "polling")]
 pub type PausableRuntime = filch_std::RuntimeOn<Pausable<Polling>>;
 
@@ -130,13 +128,9 @@ pub type PausableRuntime = filch_std::RuntimeOn<Pausable<Polling>>;
 ///
 /// A loop that is not its own gives it turns ([`turn`](filch_std::LocalRuntime::turn)), and sleeps meanwhile on its descriptor where there is
 /// one.
-///
-/// Example: [`Builder`].
 #[cfg(feature = "polling")]
 pub type LocalRuntime = filch_std::LocalRuntimeOn<Polling>;
 
 /// A runtime of one thread with a clock that tests can stop. Made by [`Builder::build_local_pausable`].
-///
-/// Example: [`Builder`].
 #[cfg(feature = "polling")]
 pub type PausableLocalRuntime = filch_std::LocalRuntimeOn<Pausable<Polling>>;

@@ -35,21 +35,17 @@ pub(crate) struct Entry {
 const _: () = assert!(size_of::<Entry>() <= 64);
 
 /// Identifies a source: the generation in the high half, the index in the low one.
-///
-/// Example: [`Driver`](crate::driver::Driver).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key(u64);
 
 impl Key {
     /// The key as one number, never `u64::MAX`.
-    /// Example: [`Driver`](crate::driver::Driver).
     #[inline]
     pub fn bits(self) -> u64 {
         self.0
     }
 
     /// The key that [`bits`](Self::bits) gave. Any other number is that of a source that is gone, or of another one.
-    /// Example: [`Driver`](crate::driver::Driver).
     #[inline]
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -64,7 +60,6 @@ impl Key {
     }
 
     /// The place of the source in its host: below two million, and used again when the source has gone.
-    /// Example: [`Driver`](crate::driver::Driver).
     #[inline]
     pub fn index(self) -> usize {
         self.0 as u32 as usize

@@ -4,10 +4,9 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! read_exact {
-    ($(#[$example:meta])* $type:ty, $this:ident: $self:ty) => {
+    ($type:ty, $this:ident: $self:ty) => {
         impl $type {
             /// Reads until the buffer is full.
-            $(#[$example])*
             ///
             /// # Errors
             /// [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof) if the end comes before; otherwise as [`read`](Self::read). What was
@@ -35,10 +34,9 @@ macro_rules! read_exact {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! write_all {
-    ($(#[$example:meta])* $type:ty, $this:ident: $self:ty) => {
+    ($type:ty, $this:ident: $self:ty) => {
         impl $type {
             /// Writes all of the buffer.
-            $(#[$example])*
             ///
             /// # Errors
             /// As [`write`](Self::write). Part of the buffer may be written by then.

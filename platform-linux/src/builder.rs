@@ -39,8 +39,6 @@ struct Options {
 }
 
 /// The options of a runtime, at the defaults of `filch-std`.
-///
-/// Example: [`Builder`].
 pub fn builder() -> Builder {
     Builder::new()
 }
@@ -73,7 +71,6 @@ macro_rules! knobs {
         impl Builder {
             $(
                 #[doc = concat!("As [`filch_std::Builder::", stringify!($name), "`].")]
-                #[doc = concat!("\n\nExample: [`filch_std::Builder::", stringify!($name), "`].")]
                 pub fn $name(mut self, $($arg: $type),*) -> Self {
                     self.inner = self.inner.$name($($arg),*);
                     self
@@ -137,7 +134,6 @@ impl Builder {
 
 impl Builder {
     /// The defaults; as [`builder`].
-    /// Example: [`Builder`].
     pub fn new() -> Self {
         Self {
             inner: filch_std::Builder::new(),
@@ -165,7 +161,6 @@ impl Builder {
     }
 
     /// Builds the runtime, with an epoll of its own.
-    /// Example: [`Builder`].
     ///
     /// # Errors
     /// [`BuildError`]; threads that were started have ended by then.
@@ -175,7 +170,6 @@ impl Builder {
 
     /// As [`build`](Self::build), with a clock that tests can stop:
     /// [`time::pause`](crate::time::pause). It goes at first.
-    /// Example: [`Builder`].
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -184,7 +178,6 @@ impl Builder {
     }
 
     /// Builds a runtime of one thread, the calling one, with an epoll of its own: [`filch_std::Builder::build_local`].
-    /// Example: [`Builder`].
     ///
     /// # Errors
     /// [`BuildError`]; `TooManyWorkers` if [`workers`](Self::workers) says more than one.
@@ -193,7 +186,6 @@ impl Builder {
     }
 
     /// As [`build_local`](Self::build_local), with a clock that tests can stop.
-    /// Example: [`Builder`].
     ///
     /// # Errors
     /// As [`build_local`](Self::build_local).

@@ -93,8 +93,6 @@ pub use crate::{
 pub type Runtime = filch_std::RuntimeOn<Linux>;
 
 /// A runtime with a clock that tests can stop. Made by [`Builder::build_pausable`].
-///
-/// Example: [`Builder`].
 pub type PausableRuntime = filch_std::RuntimeOn<Pausable<Linux>>;
 
 /// A runtime of one thread, the one that makes it, which sleeps in epoll. Made by [`Builder::build_local`].
@@ -123,8 +121,6 @@ pub type PausableRuntime = filch_std::RuntimeOn<Pausable<Linux>>;
 pub type LocalRuntime = filch_std::LocalRuntimeOn<Linux>;
 
 /// A runtime of one thread with a clock that tests can stop. Made by [`Builder::build_local_pausable`].
-///
-/// Example: [`Builder`].
 pub type PausableLocalRuntime = filch_std::LocalRuntimeOn<Pausable<Linux>>;
 
 /// The README's code compiles.

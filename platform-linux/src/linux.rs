@@ -30,8 +30,6 @@ const ROUGH: Duration = Duration::from_millis(20);
 ///
 /// A runtime that [`filch_std::Builder::build_on`] makes on it has all of this crate but the tokio runtime beside it (feature `tokio`),
 /// which this crate's [`Builder`](crate::Builder) starts.
-///
-/// Example: [`Builder`](crate::Builder).
 pub struct Linux {
     /// Time, and sleep on a word.
     futex: Futex,

@@ -78,16 +78,12 @@ pub fn pipe() -> io::Result<(Sender, Receiver)> {
 /// A write to a pipe without receivers is a `BrokenPipe` error; for that the process must ignore
 /// `SIGPIPE`, as Rust programs do from their start. A write of up to 4,096 bytes is atomic: all or
 /// nothing.
-///
-/// Example: [`pipe`](pipe()).
 #[derive(Debug)]
 pub struct Sender {
     io: Async<OwnedFd>,
 }
 
 /// The end of a pipe to read from. When it is dropped, writes fail.
-///
-/// Example: [`pipe`](pipe()).
 #[derive(Debug)]
 pub struct Receiver {
     io: Async<OwnedFd>,
@@ -96,13 +92,12 @@ pub struct Receiver {
     plain: bool,
 }
 
-read_exact!(#[doc = "Example: [`pipe`](pipe())."] Receiver, self: &Self);
-write_all!(#[doc = "Example: [`pipe`](pipe())."] Sender, self: &Self);
+read_exact!(Receiver, self: &Self);
+write_all!(Sender, self: &Self);
 
 impl Sender {
     /// Writes as much as there is room for, at least one byte unless `buf` is empty; returns the
     /// number of bytes. Any number of tasks may wait. Cost: one system call.
-    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
     /// `BrokenPipe` if there is no receiver, and other errors of the operating system.
@@ -114,7 +109,6 @@ impl Sender {
     }
 
     /// As [`write`](Self::write), from several buffers, one after the other.
-    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
     /// `BrokenPipe` if there is no receiver, and other errors of the operating system.
@@ -126,7 +120,6 @@ impl Sender {
     }
 
     /// Converts it to its descriptor, in blocking mode: for a child process, or for a thread.
-    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -138,7 +131,6 @@ impl Sender {
 impl Receiver {
     /// Reads what there is, at least one byte; returns the number of bytes, 0 at the end (or if
     /// `buf` is empty). Any number of tasks may wait. Cost: one system call.
-    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -152,7 +144,6 @@ impl Receiver {
     }
 
     /// As [`read`](Self::read), into several buffers, one after the other.
-    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -165,7 +156,6 @@ impl Receiver {
 
     /// Reads to the end, and appends the bytes to `all`; returns their number. All of it must fit
     /// into memory.
-    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
     /// Errors of the operating system. The bytes that were read before are in `all`.
@@ -187,7 +177,6 @@ impl Receiver {
     }
 
     /// Converts it to its descriptor, in blocking mode: for a child process, or for a thread.
-    /// Example: [`pipe`](pipe()).
     ///
     /// # Errors
     /// Errors of the operating system.

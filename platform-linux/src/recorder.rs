@@ -42,8 +42,6 @@ use crate::signal::{SignalKind, signal};
 /// Writes what the current runtime did last to this file, whenever the signal comes: a task, until its handle aborts it. Each file takes
 /// the place of the last.
 ///
-/// Example: [the module](self).
-///
 /// # Errors
 /// `NotConnected` if the calling thread is in no runtime; `Unsupported` if that has no recorder; those of [`signal()`]. An error of a later
 /// write ends the task, as its output.
@@ -156,8 +154,6 @@ const FATAL: [(c_int, &str); 6] = [
 /// A thread waits for the crash, and writes. It allocates nothing and takes no lock, so that it works also if another thread crashed in the
 /// allocator. Afterwards the signal does what it did before; a `SIGSEGV` or `SIGBUS` that a process has sent
 /// ends this one. All this is for the life of the process, and for one runtime.
-///
-/// Example: [the module](self).
 ///
 /// # Errors
 /// `AlreadyExists` after a first call; `Unsupported` if the runtime has no recorder; those of the file system, of threads and of `sigaction`.

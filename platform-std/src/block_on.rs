@@ -255,8 +255,6 @@ impl Handle {
     /// If the runtime ends while one of its tasks waits here, the task has five seconds. Then the wait ends by a panic that is not printed, unless
     /// the task holds a [`shield`](crate::shield), or the program is built to abort at panics.
     ///
-    /// Example: [`Runtime`](crate::Runtime).
-    ///
     /// # Panics
     /// With the future's own panics; in a forked child; in a hook of the runtime; if calls are nested too deep and tasks are
     /// queued, but for five seconds neither a worker nor a spare slot is left to run them; if a task

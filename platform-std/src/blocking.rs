@@ -24,8 +24,6 @@ use crate::{
 };
 
 /// A snapshot of a runtime's blocking pool; see [`Handle::blocking_metrics`].
-///
-/// Example: [`Runtime`](crate::Runtime).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingMetrics {
@@ -49,8 +47,6 @@ impl Handle {
     /// The pool has at most [`Builder::blocking_threads`](crate::Builder::blocking_threads)
     /// threads; further closures wait for one. If no thread can be started at all, the closure runs
     /// on a worker.
-    ///
-    /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Panics
     /// As [`spawn`](Self::spawn).
@@ -158,8 +154,6 @@ impl Handle {
     }
 
     /// A snapshot of the runtime's blocking pool; all zeros in a forked child.
-    ///
-    /// Example: [`Runtime`](crate::Runtime).
     pub fn blocking_metrics(&self) -> BlockingMetrics {
         if self.check().is_err() {
             return BlockingMetrics::default();

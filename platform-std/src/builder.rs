@@ -127,7 +127,6 @@ impl Default for Builder {
 
 impl Builder {
     /// The defaults; as [`Runtime::builder`](crate::Runtime::builder).
-    /// Example: [`Builder`].
     pub fn new() -> Self {
         Self {
             workers: None,
@@ -155,14 +154,12 @@ impl Builder {
     }
 
     /// The number of workers. Without it, the number in the environment variable `FILCH_WORKERS`; without that, [`available_workers`].
-    /// Example: [`Builder`].
     pub fn workers(mut self, n: usize) -> Self {
         self.workers = Some(n);
         self
     }
 
     /// The name of the threads, followed by a number (default: `filch`).
-    /// Example: [`Builder`].
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -207,14 +204,12 @@ impl Builder {
     }
 
     /// As [`Config::seed`].
-    /// Example: [`Builder`].
     pub fn seed(mut self, seed: u64) -> Self {
         self.config = self.config.seed(seed);
         self
     }
 
     /// The stack size of the threads, in bytes (default: the standard library's).
-    /// Example: [`Builder`].
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack = Some(bytes);
         self
@@ -223,42 +218,36 @@ impl Builder {
     /// The largest number of threads in the blocking pool (default: 512; at least one): see
     /// [`Handle::spawn_blocking`](crate::Handle::spawn_blocking). As many more may wait for pipes, devices and child processes, where a
     /// crate over this one has threads wait for them.
-    /// Example: [`Builder`].
     pub fn blocking_threads(mut self, most: usize) -> Self {
         self.blocking = most;
         self
     }
 
     /// How long a thread of the blocking pool waits for a closure before it ends (default: 10 seconds; a year at most).
-    /// Example: [`Builder`].
     pub fn blocking_keep_alive(mut self, time: Duration) -> Self {
         self.keep_alive = time;
         self
     }
 
     /// As [`Config::classes`].
-    /// Example: [`Builder`].
     pub fn classes(mut self, on: bool) -> Self {
         self.config = self.config.classes(on);
         self
     }
 
     /// As [`Config::background_share`].
-    /// Example: [`Builder`].
     pub fn background_share(mut self, n: u32) -> Self {
         self.config = self.config.background_share(n);
         self
     }
 
     /// As [`Config::stealing`].
-    /// Example: [`Builder`].
     pub fn stealing(mut self, on: bool) -> Self {
         self.config = self.config.stealing(on);
         self
     }
 
     /// As [`Config::lifo_cap`].
-    /// Example: [`Builder`].
     pub fn lifo_cap(mut self, polls: u32) -> Self {
         self.config = self.config.lifo_cap(polls);
         self
@@ -266,28 +255,24 @@ impl Builder {
 
     /// As [`Config::budget`]: how many ready operations a task, or the future of a [`block_on`](crate::block_on), may do in one poll before it
     /// gives way (default: 128; zero is [`BuildError::ZeroBudget`](crate::BuildError::ZeroBudget)).
-    /// Example: [`Builder`].
     pub fn budget(mut self, units: u16) -> Self {
         self.config = self.config.budget(units);
         self
     }
 
     /// As [`Config::spin_rounds`].
-    /// Example: [`Builder`].
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
         self.config = self.config.spin_rounds(rounds);
         self
     }
 
     /// As [`Config::watchdog`].
-    /// Example: [`Builder`].
     pub fn watchdog(mut self, timeouts: Option<(Duration, Duration)>) -> Self {
         self.config = self.config.watchdog(timeouts);
         self
     }
 
     /// As [`Config::park_timeout`].
-    /// Example: [`Builder`].
     pub fn park_timeout(mut self, longest: Option<Duration>) -> Self {
         self.config = self.config.park_timeout(longest);
         self
@@ -295,7 +280,6 @@ impl Builder {
 
     /// As [`Config::poll_limit`]. A poll beyond the limit is reported by
     /// [`on_long_poll`](Self::on_long_poll).
-    /// Example: [`Builder`].
     pub fn poll_limit(mut self, limit: Option<Duration>) -> Self {
         self.config = self.config.poll_limit(limit);
         self
@@ -334,7 +318,6 @@ impl Builder {
     }
 
     /// Calls `f` in each thread of the runtime as it ends: see [`on_thread_start`](Self::on_thread_start).
-    /// Example: [`on_thread_start`](Self::on_thread_start).
     pub fn on_thread_stop(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.stop = Some(Arc::new(move |_| f()));
         self
@@ -391,7 +374,6 @@ impl Builder {
 
     /// Calls `f` on the worker that has ended a task: it is complete, was cancelled, or has panicked. As
     /// [`on_task_spawn`](Self::on_task_spawn). Before that a join may return, and a new task be spawned that has the id of this one.
-    /// Example: [`on_task_spawn`](Self::on_task_spawn).
     #[cfg(feature = "task-hooks")]
     pub fn on_task_end(mut self, f: impl Fn(TaskId) + Send + Sync + 'static) -> Self {
         self.task_hooks.end = Some(Arc::new(f));
@@ -436,7 +418,6 @@ impl Builder {
 
     /// Whether tasks are timed (default: not): see [`Handle::class_metrics`](crate::Handle::class_metrics). Cost: two reads of the clock for
     /// each poll and one for each wake, and 8 KiB for each worker and class.
-    /// Example: [`Handle::class_metrics`](crate::Handle::class_metrics).
     #[cfg(feature = "class-metrics")]
     pub fn class_metrics(mut self, on: bool) -> Self {
         self.class_metrics = on;
@@ -450,7 +431,6 @@ impl Builder {
     /// [`set_deadline`](crate::set_deadline) is true in all of them. Records are known to be in order for nine hours.
     ///
     /// Cost: see bench/README.md, "The flight recorder"; and a thread, which wakes up each millisecond while there are events.
-    /// Example: [`Handle::snapshot`](crate::Handle::snapshot).
     #[cfg(feature = "recorder")]
     pub fn recorder(mut self, records: usize) -> Self {
         self.records = if records == 0 { 0 } else { records.min(MOST_RECORDS).next_power_of_two() };
@@ -472,7 +452,6 @@ impl Builder {
     }
 
     /// As [`Config::nesting`]. The waits of a [`LocalRuntime`](crate::LocalRuntime)'s thread outside of tasks do not count.
-    /// Example: [`Builder`].
     pub fn nesting(mut self, depth: u32) -> Self {
         self.nesting = Some(depth);
         self.config = self.config.nesting(depth);
@@ -480,14 +459,12 @@ impl Builder {
     }
 
     /// As [`Config::job_slice`].
-    /// Example: [`Builder`].
     pub fn job_slice(mut self, slice: Duration) -> Self {
         self.config = self.config.job_slice(slice);
         self
     }
 
     /// As [`Config::job_workers`].
-    /// Example: [`Builder`].
     pub fn job_workers(mut self, most: u16) -> Self {
         self.config = self.config.job_workers(most);
         self

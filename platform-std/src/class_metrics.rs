@@ -24,8 +24,6 @@ const DEPTH: usize = 16;
 ///
 /// A task waits from its spawn, its wake or the end of a poll in which it was woken, to its next poll. Two wakes in 4096 or fewer may share a
 /// place in the table of times; then the earlier one is not counted, and neither are wakes by handlers of signals.
-///
-/// Example: [`Handle::class_metrics`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassMetrics {
@@ -45,8 +43,6 @@ pub struct ClassMetrics {
 
 impl ClassMetrics {
     /// What has happened since an earlier snapshot. `queued` is as it is now, and the longest times are those since the runtime began.
-    ///
-    /// Example: [`Handle::class_metrics`].
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -24,7 +24,6 @@ use crate::{
 };
 
 /// A copyable handle to a runtime, to spawn tasks with. It may outlive the runtime.
-/// Example: [`Runtime`](crate::Runtime).
 ///
 /// After the runtime has shut down, spawns with its handle fail with [`SpawnErrorKind::Shutdown`]. A later runtime with as many workers may reuse
 /// the memory, in the same process; an old handle then refers to that runtime.
@@ -82,7 +81,6 @@ pub(crate) fn current() -> Option<Handle> {
 
 impl Handle {
     /// The runtime that the calling thread is in.
-    /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Errors
     /// [`NoRuntime`].
@@ -102,7 +100,6 @@ impl Handle {
     }
 
     /// Spawns a task. In steady state this calls no allocator.
-    /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Errors
     /// [`SpawnError`], with the future.
@@ -117,7 +114,6 @@ impl Handle {
 
     /// Spawns a task. If the runtime has shut down, the handle reports the task as cancelled. Once its handle is dropped, the task is
     /// detached: it lives until it ends or the runtime does, also if nothing can wake it any more.
-    /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Panics
     /// In a forked child; when the allocator has no more memory.
@@ -180,7 +176,6 @@ impl Handle {
     }
 
     /// Spawns a task that stays on one worker.
-    /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Errors
     /// [`SpawnError`], with the future; also if there is no such worker.
@@ -203,7 +198,6 @@ impl Handle {
     /// Spawns a task that need not be `Send`. The caller is a pinned task or another local one, and the new task shares its worker. In a
     /// [`LocalRuntime`](crate::LocalRuntime) the caller is any code of its thread, but not a
     /// fork-join run that began between two polls.
-    /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Errors
     /// [`SpawnError`], with the future; also if the caller is neither: a task that is not pinned may move to another thread
@@ -221,7 +215,6 @@ impl Handle {
 
     /// Spawns a task as the options say: its name, which is shown in [`Runtime::tasks`](crate::Runtime::tasks) and among the survivors of a
     /// shutdown, its worker, its class, its deadline, and whether it ends when nothing can wake it any more.
-    /// Example: [`Runtime`](crate::Runtime).
     ///
     /// # Errors
     /// [`SpawnError`], with the future; also if there is no such worker.
@@ -238,33 +231,28 @@ impl Handle {
     }
 
     /// As [`give_way`], on the calling thread if that is one of this runtime's workers.
-    /// Example: [`give_way`](give_way).
     #[inline]
     pub fn give_way(&self) -> bool {
         self.0.core.give_way()
     }
 
     /// The worker of this runtime that the calling thread is, if it is one.
-    /// Example: [`Runtime`](crate::Runtime).
     pub fn current_worker(&self) -> Option<WorkerId> {
         self.0.core.current_worker()
     }
 
     /// The runtime's clock and timers.
-    /// Example: [`Runtime`](crate::Runtime).
     pub fn timers(&self) -> Timers {
         self.0.timers
     }
 
     /// The host under the runtime, also in a [`Pausable`], if it has this type. A crate with a host of its own keeps there what its types need.
-    /// Example: [`Runtime`](crate::Runtime).
     pub fn host<H: Host>(&self) -> Option<&'static H> {
         let host = self.0.core.host();
         host.downcast_ref().or_else(|| host.downcast_ref().map(Pausable::inner))
     }
 
     /// What the host under the runtime has for types of I/O ([`Host::io`]), if it has this type.
-    /// Example: [`Runtime`](crate::Runtime).
     pub fn io<T: 'static>(&self) -> Option<&'static T> {
         self.0.core.io()?.downcast_ref()
     }
@@ -306,7 +294,6 @@ where
 }
 
 /// Spawns a task on the current runtime, if there is one.
-/// Example: [`SpawnError`].
 ///
 /// # Errors
 /// [`SpawnError`], with the future.
@@ -323,7 +310,6 @@ where
 }
 
 /// Spawns a task that stays on one worker of the current runtime.
-/// Example: [`Runtime`](crate::Runtime).
 ///
 /// # Errors
 /// [`SpawnError`], with the future.
@@ -341,7 +327,6 @@ where
 
 /// Spawns a task that need not be `Send`. The caller is a pinned task or another local one, and the new task shares its worker; or it is any code
 /// of the thread of a [`LocalRuntime`](crate::LocalRuntime).
-/// Example: [`Runtime`](crate::Runtime).
 ///
 /// # Errors
 /// [`SpawnError`], with the future; also if the caller is neither: [`Handle::spawn_local`].
@@ -358,7 +343,6 @@ where
 }
 
 /// Spawns a task as the options say, in the current runtime: [`Handle::spawn_with`].
-/// Example: [`give_way`].
 ///
 /// # Errors
 /// As that, and [`SpawnErrorKind::NoRuntime`].
@@ -377,20 +361,17 @@ where
 }
 
 /// The class of the task that calls: [`filch::Spawner::class`]. `None` outside of tasks.
-/// Example: [`give_way`].
 pub fn class() -> Option<Class> {
     current()?.0.spawner.class()
 }
 
 /// Gives the task that calls another class: [`filch::Spawner::set_class`]. False outside of tasks.
-/// Example: [`give_way`].
 pub fn set_class(class: Class) -> bool {
     current().is_some_and(|handle| handle.0.spawner.set_class(class))
 }
 
 /// Sets when the task that calls should be polled next, at the latest: [`filch::Spawner::set_deadline`]. False outside of tasks that were spawned
 /// by [`spawn_with`].
-/// Example: [`give_way`].
 pub fn set_deadline(at: Option<Instant>) -> bool {
     current().is_some_and(|handle| handle.0.spawner.set_deadline(at))
 }
@@ -419,13 +400,11 @@ pub fn give_way() -> bool {
 
 /// Whether an urgent task waits, and the task that calls is not urgent: [`filch::Spawner::should_yield`]. For loops that spend no budget. Cost: a
 /// few loads.
-/// Example: [`give_way`].
 pub fn should_yield() -> bool {
     current().is_some_and(|handle| handle.0.spawner.should_yield())
 }
 
 /// Runs a closure that blocks, as the options say, in the current runtime: [`Handle::spawn_blocking_with`].
-/// Example: [`Handle::spawn_blocking_with`].
 ///
 /// # Errors
 /// As that, and [`SpawnErrorKind::NoRuntime`].
@@ -442,7 +421,6 @@ where
 }
 
 /// Runs a closure that blocks, in the current runtime: [`Handle::spawn_blocking`].
-/// Example: [`Runtime`](crate::Runtime).
 ///
 /// # Panics
 /// As [`spawn`].

@@ -52,8 +52,6 @@ pub fn budgeted<T>(cx: &mut Context<'_>, op: impl FnOnce(&mut Context<'_>) -> Po
 }
 
 /// As [`filch::unconstrained`], in the current runtime.
-///
-/// Example: [`budgeted`].
 pub fn unconstrained<F: Future>(future: F) -> Unconstrained<F> {
     match context::current() {
         Some(handle) => handle.0.spawner.unconstrained(future),

@@ -88,8 +88,6 @@ fn stack() -> Vec<usize> {
 /// A task, and where it waits. From [`Handle::dump_tasks`].
 ///
 /// It prints as some lines of text: the task's name and place, what it waits for, and for each the stack of its futures.
-///
-/// Example: [`Handle::dump_tasks`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TaskDump {
@@ -104,8 +102,6 @@ pub struct TaskDump {
 }
 
 /// A place where a task waits.
-///
-/// Example: [`Handle::dump_tasks`].
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitPoint {
@@ -118,7 +114,6 @@ impl WaitPoint {
     /// The calls from the task to the future that waits, that one first: a line each, with file and line if the program has debug information.
     ///
     /// Cost: some milliseconds, the first time some 100.
-    /// Example: [`Handle::dump_tasks`].
     pub fn stack(&self) -> String {
         let mut lines: Vec<String> = Vec::new();
         for address in &self.stack {

@@ -131,8 +131,6 @@ impl From<filch::BuildError> for BuildError {
 }
 
 /// Why a task could not be spawned.
-///
-/// Example: [`SpawnError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpawnErrorKind {

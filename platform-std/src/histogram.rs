@@ -44,26 +44,22 @@ impl Histogram {
     }
 
     /// How many times there are.
-    /// Example: [`Histogram`].
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
     /// All of them together; to the nanosecond, unlike the buckets.
-    /// Example: [`Histogram`].
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum)
     }
 
     /// The longest since the runtime began.
-    /// Example: [`Histogram`].
     pub fn longest(&self) -> Duration {
         Duration::from_nanos(self.longest)
     }
 
     /// The time that this part of them were shorter than, or at most an eighth more: 0.5 is the median. 0 if there is none; a part
     /// below 0 counts as 0, one above 1 as 1.
-    /// Example: [`Histogram`].
     pub fn quantile(&self, part: f64) -> Duration {
         let rank = ((self.count() as f64 * part.clamp(0.0, 1.0)).ceil() as u64).max(1);
         let mut seen = 0;
@@ -79,14 +75,12 @@ impl Histogram {
 
     /// The buckets that are not empty, shortest times first: the longest time that belongs into it, and how many are in it and not in those
     /// before.
-    /// Example: [`Histogram`].
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let counts = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
         counts.map(|(bucket, n)| (Duration::from_nanos(upper(bucket)), *n))
     }
 
     /// What has come since an earlier snapshot. The longest is still that since the runtime began.
-    /// Example: [`Histogram`].
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let counts = self.counts.iter().zip(&earlier.counts);

@@ -52,14 +52,12 @@ use crate::{clock::Clock, entry::Entry, metrics::IoMetrics};
 /// ```
 pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// A host for a new runtime.
-    /// Example: [`Host`].
     ///
     /// # Errors
     /// If the operating system refuses something.
     fn new() -> std::io::Result<Self>;
 
     /// Opens the host again, for another runtime, after [`close`](Self::close).
-    /// Example: [`Host`].
     ///
     /// # Errors
     /// If the operating system refuses something; the host then stays closed.
@@ -73,7 +71,6 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     /// Gives the system's resources back: the runtime has ended, and no thread is a worker of it.
     /// Wakers of its tasks may still call [`wake`](Self::wake) and [`unblock`](Self::unblock), at
     /// any time; the host's memory stays.
-    /// Example: [`Host`].
     ///
     /// # Safety
     /// As [`open`](Self::open).
@@ -81,12 +78,10 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
 
     /// The executor has stopped, and its last worker has left: what waits for I/O is to fail, as no worker hears of it. It comes before
     /// [`close`](Self::close), perhaps more than once. Must not unwind.
-    /// Example: [`Host`].
     fn end(&self) {}
 
     /// The calling thread has become this worker of the runtime; with `None` it is about to stop being the worker that it
     /// has become.
-    /// Example: [`Host`].
     ///
     /// # Safety
     /// As [`filch::Platform::set_worker`].
@@ -95,11 +90,9 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     }
 
     /// As [`filch::Platform::now`].
-    /// Example: [`Host`].
     fn now(&self) -> Instant;
 
     /// As [`filch::Platform::wait`].
-    /// Example: [`Host`].
     ///
     /// # Safety
     /// As [`filch::Platform::wait`]: only the runtime calls it, in the thread that is the worker.
@@ -112,35 +105,29 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     );
 
     /// As [`filch::Platform::wake`].
-    /// Example: [`Host`].
     fn wake(&self, worker: WorkerId, word: &AtomicU32);
 
     /// The worker of a runtime of one thread, which another loop drives, was woken: a loop that waits for the host's I/O learns of it
     /// ([`LocalRuntime::turn`](crate::LocalRuntime::turn)). Any context may call it, as [`wake`](Self::wake).
-    /// Example: [`Host`].
     fn alert(&self) {}
 
     /// As [`filch::Platform::reactor`].
-    /// Example: [`Host`].
     #[inline(always)]
     fn reactor(&self) -> Option<&dyn Reactor> {
         None
     }
 
     /// Whether I/O is ready of which no worker has been told: asked before a stopped clock moves.
-    /// Example: [`Host`].
     fn has_io(&self) -> bool {
         false
     }
 
     /// What types of I/O need of the host, whichever host it is: [`Handle::io`](crate::Handle::io) finds it by its type.
-    /// Example: [`Host`].
     fn io(&self) -> Option<&(dyn Any + Send + Sync)> {
         None
     }
 
     /// What the host counts of its I/O, since it was made. The runtime subtracts what there was when it began.
-    /// Example: [`Host`].
     fn io_metrics(&self) -> Option<IoMetrics> {
         None
     }
@@ -158,32 +145,24 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
     }
 
     /// As [`filch::Platform::block`].
-    /// Example: [`Host`].
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>);
 
     /// As [`filch::Platform::unblock`].
-    /// Example: [`Host`].
     fn unblock(&self, word: &AtomicU32);
 }
 
 /// A host whose I/O a descriptor tells of: it is readable while there are events for the worker, and after [`Host::alert`] until the
 /// worker has looked. For [`LocalRuntime`](crate::LocalRuntime), which then is `AsFd`.
 ///
-/// No example: a host with a descriptor has a poller of its own, as that of `filch-linux`, which is one.
-///
 /// # Safety
 /// The descriptor is open, and the same, for as long as a thread is a worker.
 #[cfg(unix)]
 pub unsafe trait Pollable: Host {
     /// The descriptor.
-    ///
-    /// No example: as for the trait.
     fn raw_fd(&self) -> std::os::fd::RawFd;
 }
 
 /// The plain host: a clock, and a futex on Linux or condition variables elsewhere. No I/O.
-///
-/// Example: [`Host`].
 #[derive(Debug)]
 pub struct Futex {
     origin: sleep::Clock,

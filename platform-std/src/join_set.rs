@@ -94,31 +94,26 @@ impl<T> Future for Member<T> {
 
 impl<T> JoinSet<T> {
     /// An empty set.
-    /// Example: [`JoinSet`].
     pub fn new() -> Self {
         Self { tasks: FuturesUnordered::new() }
     }
 
     /// The number of tasks that have not been joined.
-    /// Example: [`JoinSet`].
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
 
     /// Whether all tasks have been joined.
-    /// Example: [`JoinSet`].
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
 
     /// Adds a task that is already spawned.
-    /// Example: [`JoinSet`].
     pub fn insert(&mut self, task: JoinHandle<T>) {
         self.tasks.push(Member(task));
     }
 
     /// Waits for the next task to end; `None` if the set is empty.
-    /// Example: [`JoinSet`].
     ///
     /// # Cancel safety
     /// Dropping the future loses no output.
@@ -147,13 +142,11 @@ impl<T> JoinSet<T> {
     }
 
     /// As [`join_next`](Self::join_next), in a `poll` of one's own.
-    /// Example: [`JoinSet`].
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
         self.poll_join_next_with_id(cx).map(|next| next.map(|(_, output)| output))
     }
 
     /// As [`join_next_with_id`](Self::join_next_with_id), in a `poll` of one's own.
-    /// Example: [`JoinSet`].
     pub fn poll_join_next_with_id(&mut self, cx: &mut Context<'_>) -> Poll<Option<WithId<T>>> {
         if self.is_empty() {
             return budgeted(cx, |_| Poll::Ready(None));
@@ -162,7 +155,6 @@ impl<T> JoinSet<T> {
     }
 
     /// The ids of the tasks that have not been joined, in no order.
-    /// Example: [`JoinSet`].
     pub fn ids(&self) -> impl Iterator<Item = TaskId> + '_ {
         self.tasks.iter().filter_map(|member| member.0.id())
     }
@@ -182,7 +174,6 @@ impl<T> JoinSet<T> {
     }
 
     /// As [`try_join_next`](Self::try_join_next), with the task's id: [`join_next_with_id`](Self::join_next_with_id).
-    /// Example: [`JoinSet`].
     pub fn try_join_next_with_id(&mut self) -> Option<WithId<T>> {
         // An empty budget would make a task that has ended look like one that has not.
         crate::unconstrained(self.tasks.next()).now_or_never().flatten()
@@ -218,13 +209,11 @@ impl<T> JoinSet<T> {
     }
 
     /// Aborts all tasks. They stay in the set until they are joined.
-    /// Example: [`JoinSet`].
     pub fn abort_all(&self) {
         self.tasks.iter().for_each(|member| member.0.abort());
     }
 
     /// Aborts all tasks, and waits until they have ended.
-    /// Example: [`JoinSet`].
     ///
     /// # Cancel safety
     /// Dropping the future leaves the rest in the set, aborted.
@@ -234,7 +223,6 @@ impl<T> JoinSet<T> {
     }
 
     /// Detaches all tasks, and empties the set.
-    /// Example: [`JoinSet`].
     pub fn detach_all(&mut self) {
         core::mem::take(&mut self.tasks).into_iter().for_each(|Member(task)| task.detach());
     }
@@ -249,7 +237,6 @@ impl<T> JoinSet<T> {
 
 impl<T: 'static> JoinSet<T> {
     /// Spawns a task that need not be `Send` on the worker of the calling one, into the set.
-    /// Example: [`JoinSet`].
     ///
     /// # Errors
     /// As [`spawn_local`](crate::spawn_local), with the future.
@@ -262,7 +249,6 @@ impl<T: 'static> JoinSet<T> {
 
     /// As [`spawn_local`](Self::spawn_local), on a runtime of which the calling thread is a worker: that of a
     /// [`LocalRuntime`](crate::LocalRuntime), also outside of its tasks.
-    /// Example: [`JoinSet`].
     ///
     /// # Errors
     /// As [`Handle::spawn_local`], with the future.
@@ -280,7 +266,6 @@ impl<T: 'static> JoinSet<T> {
 
 impl<T: Send + 'static> JoinSet<T> {
     /// Spawns a task on the current runtime, into the set.
-    /// Example: [`JoinSet`].
     ///
     /// # Panics
     /// As [`spawn`](crate::spawn).
@@ -290,7 +275,6 @@ impl<T: Send + 'static> JoinSet<T> {
     }
 
     /// Spawns a task as the options say, on the current runtime, into the set.
-    /// Example: [`JoinSet`].
     ///
     /// # Errors
     /// As [`spawn_with`](crate::spawn_with), with the future.
@@ -306,7 +290,6 @@ impl<T: Send + 'static> JoinSet<T> {
     }
 
     /// Spawns a task on a runtime, into the set.
-    /// Example: [`JoinSet`].
     ///
     /// # Panics
     /// As [`Handle::spawn`].
@@ -320,7 +303,6 @@ impl<T: Send + 'static> JoinSet<T> {
     }
 
     /// Runs a closure that blocks, on the current runtime, into the set. Once it has begun an abort does not end it.
-    /// Example: [`JoinSet`].
     ///
     /// # Panics
     /// As [`spawn_blocking`](crate::spawn_blocking).
@@ -330,7 +312,6 @@ impl<T: Send + 'static> JoinSet<T> {
     }
 
     /// As [`spawn_blocking`](Self::spawn_blocking), on a runtime.
-    /// Example: [`JoinSet`].
     ///
     /// # Panics
     /// As [`Handle::spawn_blocking`].

@@ -90,8 +90,6 @@ pub struct LocalRuntimeOn<H: Host> {
 pub type LocalRuntime = LocalRuntimeOn<Futex>;
 
 /// What a loop does after it gave a [`LocalRuntime`] a turn.
-///
-/// Example: [`LocalRuntime::turn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Turn {
@@ -126,7 +124,6 @@ impl Turn {
 
 impl<H: HasBuilder> LocalRuntimeOn<H> {
     /// A runtime with the defaults.
-    /// Example: [`LocalRuntime`].
     ///
     /// # Errors
     /// [`BuildError`].
@@ -135,7 +132,6 @@ impl<H: HasBuilder> LocalRuntimeOn<H> {
     }
 
     /// The options, for [`Builder::build_local`](crate::Builder::build_local).
-    /// Example: [`turn_for`](Self::turn_for).
     pub fn builder() -> H::Builder {
         H::Builder::default()
     }
@@ -157,19 +153,16 @@ impl<H: Host> LocalRuntimeOn<H> {
     }
 
     /// A handle to spawn with, from anywhere.
-    /// Example: [`turn_for`](Self::turn_for).
     pub fn handle(&self) -> &Handle {
         self.runtime.handle()
     }
 
     /// The host under the runtime.
-    /// Example: [`turn_for`](Self::turn_for).
     pub fn host(&self) -> &H {
         self.runtime.host()
     }
 
     /// [`Handle::spawn`].
-    /// Example: [`turn_for`](Self::turn_for).
     ///
     /// # Panics
     /// In a forked child; when the allocator has no more memory.
@@ -183,7 +176,6 @@ impl<H: Host> LocalRuntimeOn<H> {
     }
 
     /// Spawns a task that need not be `Send`: [`Handle::spawn_local`].
-    /// Example: [`LocalRuntime`].
     ///
     /// # Errors
     /// [`SpawnError`], with the future: in a forked child, or if the runtime has shut down.
@@ -197,7 +189,6 @@ impl<H: Host> LocalRuntimeOn<H> {
     }
 
     /// Runs a future on this thread, and the tasks while it waits. It may be called inside a task.
-    /// Example: [`LocalRuntime`].
     ///
     /// # Panics
     /// As [`Handle::block_on`].

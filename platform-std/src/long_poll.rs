@@ -18,8 +18,6 @@ use crate::context::Handle;
 
 /// A poll that has lasted longer than [`Builder::poll_limit`](crate::Builder::poll_limit), and is
 /// still running.
-///
-/// Example: [`Builder::on_long_poll`](crate::Builder::on_long_poll).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LongPoll {

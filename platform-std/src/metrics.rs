@@ -10,8 +10,6 @@ use crate::{blocking::BlockingMetrics, context::Handle, host::Host, runtime::Run
 ///
 /// All counters of a new runtime are 0, also where it uses the memory of one that has ended, whose executor counts on. They are read one
 /// after the other while the runtime works on: each is right, and sums may differ by what happened meanwhile.
-///
-/// Example: [`Handle::metrics`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Metrics {
@@ -28,13 +26,11 @@ pub struct Metrics {
 
 impl Metrics {
     /// The tasks spawned, completed and alive, those that no worker has taken yet, and the workers that sleep or search.
-    /// Example: [`Handle::metrics`].
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
     /// Each worker's figures; replacement workers, most of which never run, come last.
-    /// Example: [`Handle::metrics`].
     pub fn workers(&self) -> impl Iterator<Item = (WorkerId, WorkerMetrics)> + '_ {
         self.workers.iter().enumerate().map(|(i, worker)| (WorkerId::new(i as u16), *worker))
     }
@@ -87,8 +83,6 @@ impl Metrics {
 /// The figures of a host's I/O: [`Metrics::io`]. Those of `filch-linux` are about its epoll.
 ///
 /// Counters are as wide as a pointer.
-///
-/// Example: [`IoMetrics::since`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IoMetrics {
@@ -201,7 +195,6 @@ impl Handle {
 
 impl<H: Host> RuntimeOn<H> {
     /// [`Handle::metrics`].
-    /// Example: [`Handle::metrics`].
     pub fn metrics(&self) -> Metrics {
         self.handle().metrics()
     }

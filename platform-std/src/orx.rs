@@ -44,13 +44,11 @@ pub struct OrxPool {
 impl OrxPool {
     /// A pool on the runtime of this handle. After it has shut down, computations run on the
     /// calling thread.
-    /// Example: [`OrxPool`].
     pub fn new(handle: Handle) -> Self {
         Self { handle }
     }
 
     /// A pool on the runtime that the calling thread is in.
-    /// Example: [`OrxPool`].
     ///
     /// # Errors
     /// [`NoRuntime`].
@@ -101,8 +99,6 @@ impl ThreadPool for OrxPool {
 }
 
 /// Runs the parts of an [`OrxPool`]'s computation.
-///
-/// No example: orx-parallel makes it, and calls it.
 #[derive(Clone, Copy)]
 pub struct OrxScope<'s>(&'s Running);
 

@@ -66,8 +66,6 @@ pub fn payload(panic: Panic) -> Result<Box<dyn Any + Send>, Panic> {
 
 /// Resumes a task's panic in the calling thread.
 ///
-/// Example: [`payload`].
-///
 /// # Panics
 /// Always.
 pub fn resume(panic: Panic) -> ! {

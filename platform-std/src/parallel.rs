@@ -116,7 +116,6 @@ impl Handle {
     ///
     /// If the runtime has shut down, or belongs to a parent process, the closure runs on the
     /// calling thread with [`Fork::alone`]: everything in order, up to the first panic.
-    /// Example: [`run`](run).
     ///
     /// # Panics
     /// With the closure's panic.
@@ -446,8 +445,6 @@ where
 
 /// Calls `f` with each element of the slice, on any worker: [`Fork::for_each_mut`].
 ///
-/// Example: [`for_each`].
-///
 /// # Panics
 /// As [`for_each`].
 #[track_caller]
@@ -460,8 +457,6 @@ where
 }
 
 /// Maps each index of the range, and reduces the results in index order: [`Fork::map_reduce`].
-///
-/// Example: [`for_each`].
 ///
 /// # Panics
 /// As [`for_each`].
@@ -477,8 +472,6 @@ where
 
 /// Calls `f` once on each worker of the current runtime, and waits until all calls have ended:
 /// [`Handle::broadcast`].
-///
-/// Example: [`Handle::broadcast`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime; with the first panic of `f`.

@@ -32,8 +32,6 @@ use crate::{
 /// [`Builder::build_pausable`](crate::Builder::build_pausable).
 ///
 /// [`Handle::host`] finds `H` in it.
-///
-/// Example: [`Builder::build`](crate::Builder::build).
 #[derive(Debug)]
 pub struct Pausable<H: Host = Futex> {
     host: H,

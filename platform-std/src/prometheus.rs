@@ -24,8 +24,6 @@ use crate::{
 };
 
 /// The media type of [`Handle::prometheus_text`]: OpenMetrics 1.0, which Prometheus reads.
-///
-/// Example: [`Handle::prometheus_text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The figures of a runtime, for a registry of the program's own. Cost: each time the registry is encoded, [`Handle::metrics`].
@@ -49,7 +47,6 @@ pub struct RuntimeCollector(Handle);
 
 impl RuntimeCollector {
     /// That of the runtime of this handle.
-    /// Example: [`RuntimeCollector`].
     pub fn new(runtime: Handle) -> Self {
         Self(runtime)
     }

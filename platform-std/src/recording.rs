@@ -128,20 +128,16 @@ impl Recording {
 /// What a runtime did last: the file of its flight recorder. [`Handle::snapshot`].
 ///
 /// The program of the crate `filch-trace` says what is in it, and makes a file for Perfetto.
-///
-/// Example: [`Handle::snapshot`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Snapshot(Vec<u8>);
 
 impl Snapshot {
     /// The file.
-    /// Example: [`Handle::snapshot`].
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// Writes the file, by way of one with `.part` after the name, which then takes its place.
-    /// Example: [`Handle::snapshot`].
     ///
     /// # Errors
     /// Those of the file system.
@@ -188,7 +184,6 @@ impl Handle {
     }
 
     /// Whether [`snapshot`](Self::snapshot) gives anything: the runtime has a flight recorder, and is this process's.
-    /// Example: [`Handle::snapshot`].
     pub fn is_recorded(&self) -> bool {
         self.0.records && self.check().is_ok()
     }
@@ -197,7 +192,6 @@ impl Handle {
     /// to write.
     ///
     /// For handlers of signals and panics too, if `out` may be called there.
-    /// Example: [`Handle::snapshot`].
     pub fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool {
         self.check().is_ok() && self.0.core.dump(note, out)
     }

@@ -81,7 +81,6 @@ impl From<ResizeError> for io::Error {
 impl Builder {
     /// Has room for this many workers, so that [`Handle::resize`](crate::Handle::resize) may add some (default: as many as there are
     /// [`workers`](Self::workers); a smaller number counts as that). Each place takes about 7 KiB, and one more look of a worker that searches.
-    /// Example: [`Handle::resize`](crate::Handle::resize).
     pub fn max_workers(mut self, most: usize) -> Self {
         self.room = most;
         self
@@ -124,7 +123,6 @@ impl Handle {
 
     /// How many workers take part. Of those that [`resize`](Self::resize) has added some may be on their way, and of those that it has
     /// asked to leave some may be there.
-    /// Example: [`resize`](Self::resize).
     pub fn active_workers(&self) -> usize {
         self.0.core.active()
     }

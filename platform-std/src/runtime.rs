@@ -146,7 +146,6 @@ impl<H: Host> Shared<H> {
 
 impl<H: HasBuilder> RuntimeOn<H> {
     /// A runtime with the defaults.
-    /// Example: [`Runtime`].
     ///
     /// # Errors
     /// [`BuildError`].
@@ -155,15 +154,12 @@ impl<H: HasBuilder> RuntimeOn<H> {
     }
 
     /// The options.
-    /// Example: [`Runtime`].
     pub fn builder() -> H::Builder {
         H::Builder::default()
     }
 }
 
 /// The tasks that did not end before a shutdown's deadline, and were cancelled.
-///
-/// Example: [`Runtime`].
 pub type Survivors = Vec<TaskInfo>;
 
 impl<H: Host> RuntimeOn<H> {
@@ -182,13 +178,11 @@ impl<H: Host> RefUnwindSafe for RuntimeOn<H> {}
 
 impl<H: Host> RuntimeOn<H> {
     /// A handle to spawn with, from anywhere.
-    /// Example: [`Runtime`].
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
     /// [`Handle::spawn`].
-    /// Example: [`Runtime`].
     ///
     /// # Panics
     /// In a forked child; when the allocator has no more memory.
@@ -204,7 +198,6 @@ impl<H: Host> RuntimeOn<H> {
     }
 
     /// [`Handle::try_spawn`].
-    /// Example: [`Runtime`].
     ///
     /// # Errors
     /// [`SpawnError`], with the future.
@@ -219,7 +212,6 @@ impl<H: Host> RuntimeOn<H> {
     }
 
     /// [`Handle::block_on`].
-    /// Example: [`Runtime`].
     ///
     /// # Panics
     /// With the future's own panics; in a forked child; the rest is at [`Handle::block_on`].
@@ -229,19 +221,16 @@ impl<H: Host> RuntimeOn<H> {
     }
 
     /// [`Handle::tasks`].
-    /// Example: [`Runtime`].
     pub fn tasks(&self) -> Vec<Task> {
         self.handle.tasks()
     }
 
     /// The host under the runtime.
-    /// Example: [`Runtime`].
     pub fn host(&self) -> &H {
         &self.shared.executor.platform().host
     }
 
     /// The worker that the calling thread is, if it is one.
-    /// Example: [`Runtime`].
     pub fn current_worker(&self) -> Option<WorkerId> {
         self.shared.executor.platform().current_worker()
     }
@@ -250,7 +239,6 @@ impl<H: Host> RuntimeOn<H> {
     /// Those that did not end are cancelled and returned. `Duration::MAX` waits for all.
     ///
     /// If one of the runtime's own tasks calls it, or a hook of a runtime, all tasks are cancelled at once, on another thread.
-    /// Example: [`Runtime`].
     pub fn shutdown(self, patience: Duration) -> Survivors {
         let this = ManuallyDrop::new(self);
         finish(*this.shared, &this.handle, patience)

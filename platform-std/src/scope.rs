@@ -28,8 +28,6 @@ use crate::{
 
 /// Runs tasks that borrow, on the current runtime: [`Handle::scope`].
 ///
-/// Example: [`TaskScope`].
-///
 /// # Panics
 /// If the calling thread is in no runtime, and as that.
 #[track_caller]
@@ -174,7 +172,6 @@ pub struct TaskScope<'scope, 'env: 'scope> {
 
 impl<'scope, 'env> TaskScope<'scope, 'env> {
     /// Spawns a task that may borrow from outside of the scope. It may be called by tasks of the scope, too. Cost: two allocations.
-    /// Example: [`TaskScope`].
     ///
     /// # Panics
     /// As [`Handle::spawn`].
@@ -204,7 +201,6 @@ impl<'scope, 'env> TaskScope<'scope, 'env> {
     }
 
     /// The runtime of the tasks.
-    /// Example: [`TaskScope`].
     pub fn handle(&self) -> Handle {
         self.handle
     }
@@ -318,8 +314,6 @@ impl Future for Scoped {
 }
 
 /// A task of a scope: `await` it in another task of the scope, or [`join`](Self::join) it. Dropped, the task goes on, and the scope waits for it.
-///
-/// Example: [`TaskScope`].
 pub struct ScopedHandle<'scope, T> {
     task: JoinHandle<()>,
     output: Arc<Mutex<Option<T>>>,
@@ -328,7 +322,6 @@ pub struct ScopedHandle<'scope, T> {
 
 impl<T> ScopedHandle<'_, T> {
     /// Waits for the output in sync code, as [`JoinHandle::join`].
-    /// Example: [`TaskScope`].
     ///
     /// # Errors
     /// [`JoinError`]: the task has panicked, or was aborted.
@@ -338,13 +331,11 @@ impl<T> ScopedHandle<'_, T> {
     }
 
     /// As [`JoinHandle::abort`].
-    /// Example: [`TaskScope`].
     pub fn abort(&self) {
         self.task.abort();
     }
 
     /// As [`JoinHandle::is_finished`].
-    /// Example: [`TaskScope`].
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()
     }

@@ -7,8 +7,6 @@ use filch::{TaskId, TaskInfo, WorkerId};
 use crate::context::Handle;
 
 /// A live task. From [`Handle::tasks`](crate::Handle::tasks).
-///
-/// Example: [`Handle::tasks`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Task {
@@ -27,8 +25,6 @@ impl Deref for Task {
 }
 
 /// What a task has done since its spawn, as the runtime's clock tells times.
-///
-/// Example: [`Handle::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Activity {
@@ -55,8 +51,6 @@ pub struct Activity {
 }
 
 /// When a task was woken last, and by whom.
-///
-/// Example: [`Handle::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LastWake {
@@ -67,8 +61,6 @@ pub struct LastWake {
 }
 
 /// What woke a task.
-///
-/// Example: [`Handle::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WokenBy {

@@ -8,8 +8,6 @@ use filch::WorkerId;
 use crate::{error::BuildError, long_poll::Hook, panics::quietly, thread_hooks::ThreadHooks};
 
 /// What a thread of a runtime is for: see [`Builder::name_fn`](crate::Builder::name_fn).
-///
-/// Example: [`Builder::name_fn`](crate::Builder::name_fn).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThreadRole {
@@ -20,8 +18,6 @@ pub enum ThreadRole {
 }
 
 /// Which processors the workers are bound to: see [`Builder::affinity`](crate::Builder::affinity).
-///
-/// Example: [`Builder::affinity`](crate::Builder::affinity).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Affinity {

@@ -22,8 +22,6 @@ pub use filch::{Elapsed, Instant, Interval, MissedTick, Sleep, Tick, Timeout, Ti
 
 /// The time on the current runtime's clock.
 ///
-/// Example: [`pause`].
-///
 /// # Panics
 /// If the calling thread is in no runtime; the same holds for all functions here.
 #[track_caller]
@@ -59,8 +57,6 @@ pub fn from_std(at: std::time::Instant) -> Instant {
 /// What the standard library's clock shows at this time of the current runtime's, if both go on from now: see [`from_std`]. `None` if that
 /// clock has no such time.
 ///
-/// Example: [`from_std`].
-///
 /// # Panics
 /// If the calling thread is in no runtime.
 #[track_caller]
@@ -89,8 +85,6 @@ pub fn ticks(interval: Interval) -> impl Stream<Item = Instant> + Send {
 /// is polled elsewhere (in `block_on` on another thread, under another executor) never ends if the
 /// runtime shuts down meanwhile.
 ///
-/// Example: [`pause`].
-///
 /// # Panics
 /// If the calling thread is in no runtime.
 #[track_caller]
@@ -99,8 +93,6 @@ pub fn sleep(duration: Duration) -> Sleep {
 }
 
 /// Sleeps until `deadline`: [`Timers::sleep_until`].
-///
-/// Example: [`from_std`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime.
@@ -131,8 +123,6 @@ pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
 }
 
 /// Gives `future` time until `deadline`: [`Timers::timeout_at`].
-///
-/// Example: [`timeout`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime.
@@ -167,8 +157,6 @@ pub fn interval(period: Duration) -> Interval {
 }
 
 /// Ticks at `first`, and then every `period`: [`Timers::interval_at`].
-///
-/// Example: [`interval`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime.
@@ -220,8 +208,6 @@ pub fn pause() {
 
 /// Lets the current runtime's clock go on from where it stands. Nothing happens if it was not stopped.
 ///
-/// Example: [`pause`].
-///
 /// # Panics
 /// If the calling thread is in no runtime.
 #[track_caller]
@@ -234,8 +220,6 @@ pub fn resume() {
 /// Moves the current runtime's stopped clock by `duration` at once, past all deadlines in between;
 /// false if it is not stopped. The timers that are due fire as soon as a worker runs them: await
 /// something to see them fire.
-///
-/// Example: [`pause`].
 ///
 /// # Panics
 /// If the calling thread is in no runtime.

@@ -95,44 +95,37 @@ enum Entry {
 
 impl TaskTracker {
     /// A tracker without tasks, which is open.
-    /// Example: [`TaskTracker`].
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Lets [`wait`](Self::wait) return once no task is left. Tasks may be spawned all the same.
-    /// Example: [`TaskTracker`].
     pub fn close(&self) {
         lock(&self.0).closed = true;
         self.tell();
     }
 
     /// Takes [`close`](Self::close) back.
-    /// Example: [`TaskTracker`].
     pub fn reopen(&self) {
         lock(&self.0).closed = false;
     }
 
     /// Whether it is closed.
-    /// Example: [`TaskTracker`].
     pub fn is_closed(&self) -> bool {
         lock(&self.0).closed
     }
 
     /// The number of tasks that have not ended.
-    /// Example: [`TaskTracker`].
     pub fn len(&self) -> usize {
         lock(&self.0).live.len()
     }
 
     /// Whether all tasks have ended.
-    /// Example: [`TaskTracker`].
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Waits until the tracker is closed and no task is left. Any number of tasks may wait.
-    /// Example: [`TaskTracker`].
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -142,7 +135,6 @@ impl TaskTracker {
     }
 
     /// Aborts all tasks that there are, but not futures of [`track`](Self::track). Does not wait for their end.
-    /// Example: [`TaskTracker`].
     pub fn abort_all(&self) {
         let mut tasks = Vec::new();
         for entry in lock(&self.0).live.values_mut() {
@@ -156,13 +148,11 @@ impl TaskTracker {
     }
 
     /// Counts a future that is polled in the code of a task, for as long as it lives.
-    /// Example: [`TaskTracker`].
     pub fn track<F: Future>(&self, future: F) -> Tracked<F> {
         Tracked { future, _token: self.begin() }
     }
 
     /// Spawns a task on the current runtime.
-    /// Example: [`TaskTracker`].
     ///
     /// # Panics
     /// As [`spawn`](crate::spawn).
@@ -177,7 +167,6 @@ impl TaskTracker {
     }
 
     /// Spawns a task on a runtime.
-    /// Example: [`TaskTracker`].
     ///
     /// # Panics
     /// As [`Handle::spawn`].
@@ -192,7 +181,6 @@ impl TaskTracker {
     }
 
     /// Spawns a task as the options say, on the current runtime.
-    /// Example: [`TaskTracker`].
     ///
     /// # Errors
     /// As [`spawn_with`](crate::spawn_with), with the future.
@@ -213,7 +201,6 @@ impl TaskTracker {
     }
 
     /// Spawns a task that need not be `Send`.
-    /// Example: [`TaskTracker`].
     ///
     /// # Errors
     /// As [`spawn_local`](crate::spawn_local), with the future.
@@ -230,7 +217,6 @@ impl TaskTracker {
     }
 
     /// Runs a closure that blocks, on the current runtime. It counts until it has returned: once it has begun an abort does not end it.
-    /// Example: [`TaskTracker`].
     ///
     /// # Panics
     /// As [`spawn_blocking`](crate::spawn_blocking).
@@ -351,8 +337,6 @@ impl Drop for Token {
 
 pin_project! {
     /// A future that a [`TaskTracker`] counts for as long as it lives. From [`TaskTracker::track`].
-    ///
-    /// Example: [`TaskTracker`].
     pub struct Tracked<F> {
         #[pin]
         future: F,
@@ -363,7 +347,6 @@ pin_project! {
 
 impl<F> Tracked<F> {
     /// The future alone, which counts no more.
-    /// Example: [`TaskTracker`].
     pub fn into_inner(self) -> F {
         self.future
     }

@@ -16,8 +16,6 @@ use crate::panics::lock;
 /// What a panic of a task does beyond its [`JoinHandle`](crate::JoinHandle): [`Builder::unhandled_panic`](crate::Builder::unhandled_panic).
 ///
 /// Idea: tokio's policy of the same name.
-///
-/// Example: [`Builder::unhandled_panic`](crate::Builder::unhandled_panic).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnhandledPanic {

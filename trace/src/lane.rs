@@ -54,16 +54,12 @@ const BUSY: Word = Word::MAX;
 ///
 /// INV-BUSY: in the ring that many contexts write to, a context makes the last word `BUSY` before it writes. One that finds it so, or a later
 /// record than its own, gives its record up.
-///
-/// Example: [`Recorder`](crate::Recorder).
 #[derive(Debug)]
 pub struct Slot([AtomicWord; WORDS]);
 
 impl Slot {
     maybe_const! {
         /// An empty one.
-        ///
-        /// Example: [`Recorder`](crate::Recorder).
         pub fn new() -> Self {
             #[cfg(not(filch_loom))]
             { Self([const { AtomicWord::new(0) }; WORDS]) }
@@ -163,8 +159,6 @@ fn whole(words: [Word; WORDS]) -> [u64; 2] {
 /// INV-CLAIM: a context claims the number of a record, by which it has a slot and a lap, before it writes it. In the ring of a worker only
 /// the worker and the handlers that interrupt it do. A handler may take the number that the interrupted code is about to claim: then its
 /// record is overwritten, and a reader may see parts of both.
-///
-/// Example: [`Recorder`](crate::Recorder).
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Lane {
@@ -192,8 +186,6 @@ const ROW: u32 = 8;
 impl Lane {
     maybe_const! {
         /// An empty one.
-        ///
-        /// Example: [`Recorder`](crate::Recorder).
         pub fn new() -> Self {
             Self {
                 claimed: AtomicUsize::new(0),

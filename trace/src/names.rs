@@ -36,8 +36,6 @@ impl Label {
 /// Room for one name.
 ///
 /// INV-NAME: the context that has made `state` `TAKEN` writes the label, and makes it `READY` afterwards, for ever.
-///
-/// Example: [`Recorder`](crate::Recorder).
 pub struct NameSlot {
     state: AtomicU32,
     label: UnsafeCell<Option<Label>>,
@@ -49,8 +47,6 @@ unsafe impl Sync for NameSlot {}
 impl NameSlot {
     maybe_const! {
         /// An empty one.
-        ///
-        /// Example: [`Recorder`](crate::Recorder).
         pub fn new() -> Self {
             Self { state: AtomicU32::new(EMPTY), label: UnsafeCell::new(None) }
         }

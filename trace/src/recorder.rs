@@ -55,8 +55,6 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recorder that reads the clock at each event. With fewer slots than lanes, or without a lane, it records nothing.
-    ///
-    /// Example: [`Recorder`].
     pub const fn new(
         lanes: &'static [Lane],
         slots: &'static [Slot],
@@ -100,8 +98,6 @@ impl Recorder {
     /// Where reading the clock takes longer than a short poll: polls, wakes, spawns and ends that come within about so many nanoseconds, 32 at
     /// most, have one time, that of the first. A worker reads the clock as often as that takes by the events before; always when it parks,
     /// unparks or steals; and for the first event after a [`tick`](Self::tick).
-    ///
-    /// Example: [`Recorder`].
     #[must_use]
     pub const fn resolution(mut self, nanos: u64) -> Self {
         self.resolution = nanos;
@@ -109,8 +105,6 @@ impl Recorder {
     }
 
     /// How many records a ring has room for.
-    ///
-    /// Example: [`Recorder`].
     pub const fn capacity(&self) -> usize {
         if self.lanes.is_empty() { 0 } else { 1 << self.shift }
     }
@@ -119,15 +113,11 @@ impl Recorder {
     ///
     /// With a [`resolution`](Self::resolution), a timer that calls this each millisecond bounds the error of a long poll's end by that, or
     /// twice that.
-    ///
-    /// Example: [`Recorder`].
     pub fn tick(&self) {
         self.lanes.iter().for_each(Lane::forget_time);
     }
 
     /// Drops all records; names stay. For a program that begins anew: while no context records.
-    ///
-    /// Example: [`Recorder`].
     pub fn forget(&self) {
         self.lanes.iter().for_each(Lane::forget);
     }
@@ -149,8 +139,6 @@ impl Recorder {
     ///
     /// From any context, interrupt handlers included, if `now` may be called there. Lock-free. Two contexts that record for one worker at the
     /// same time make records worthless, and do no other harm. Cost: one or two nanoseconds, and those of `now`.
-    ///
-    /// Example: [`Recorder`].
     #[inline(always)]
     pub fn record(&self, worker: Option<WorkerId>, event: Event<'_>, now: impl FnOnce() -> u64) {
         match event {
@@ -207,8 +195,6 @@ impl Recorder {
 
     /// The task that a worker polls, the innermost one; none if it polls none, or if that poll began too many events ago. From any context, while
     /// the worker goes on. Cost: a look at each record since the beginning of the poll.
-    ///
-    /// Example: [`Recorder`].
     pub fn polling(&self, worker: WorkerId) -> Option<usize> {
         let (lane, slots, alone) = self.ring(Some(worker))?;
         // Polls that have ended, and whose beginnings are to come.
@@ -262,8 +248,6 @@ impl Recorder {
     ///
     /// The workers may go on: what they overwrite meanwhile is missing. From any context where `out` and `tasks` may be called: a panic handler, a
     /// handler of a fault or a signal. It allocates nothing, and takes no lock. Cost: some 100 ns for each record.
-    ///
-    /// Example: [`Recorder`].
     pub fn dump(
         &self,
         now: u64,

@@ -43,8 +43,6 @@ impl Fork<'static> {
     /// A handle without a worker: everything runs in place, one closure after the other, up to the first panic. There
     /// is no platform to contain a panic: if side `a` of a [`join`](Self::join) panics, side `b` is dropped, and a job
     /// of a scope that panics ends the scope's body.
-    ///
-    /// Example: [`Fork`].
     pub const fn alone() -> Self {
         Self { worker: None, at: ALONE }
     }

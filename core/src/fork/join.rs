@@ -17,8 +17,6 @@ impl Fork<'_> {
     /// nothing, a worker that becomes idle meanwhile gets nothing from here; a call of [`is_wanted`](Self::is_wanted)
     /// in `a` is such a check. So `b` may begin only after `a` has ended, and `a` must not wait for `b`.
     ///
-    /// Example: [`Fork`].
-    ///
     /// # Panics
     /// With the panic of `a`, else with that of `b`; both have ended by then, except on a handle made by
     /// [`alone`](Self::alone). Where a panic cannot be contained ([`Platform::guard`](crate::Platform::guard)), a panic of a

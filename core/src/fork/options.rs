@@ -42,31 +42,23 @@ pub struct ForkOptions {
 
 impl ForkOptions {
     /// A normal run, on all workers.
-    ///
-    /// Example: [`ForkOptions`].
     pub const fn new() -> Self {
         Self { class: Class::Normal, workers: None }
     }
 
     /// The run's class.
-    ///
-    /// Example: [`ForkOptions`].
     pub const fn class(mut self, class: Class) -> Self {
         self.class = class;
         self
     }
 
     /// No other workers take pieces of the run, and one of them begins it.
-    ///
-    /// Example: [`ForkOptions`].
     pub const fn workers(mut self, set: WorkerSet) -> Self {
         self.workers = Some(set);
         self
     }
 
     /// The workers that it is held to.
-    ///
-    /// Example: [`ForkOptions`].
     pub const fn set(&self) -> Option<WorkerSet> {
         self.workers
     }
@@ -77,8 +69,6 @@ impl ForkOptions {
     }
 
     /// The options of a task that begins such a run: its class, and its workers.
-    ///
-    /// Example: [`ForkOptions`].
     #[cfg(feature = "classes")]
     #[track_caller]
     pub const fn task(self) -> TaskOptions {

@@ -126,15 +126,11 @@ impl Drop for End<'_, '_, '_> {
 
 impl<'w, 'env> Scope<'w, 'env> {
     /// The handle that the scope was opened with, for forks in its body.
-    ///
-    /// Example: [`Scope`].
     pub fn fork(&self) -> Fork<'w> {
         self.fork
     }
 
     /// Spawns a job. It returns its results through what it borrows.
-    ///
-    /// Example: [`Scope`].
     pub fn spawn<F>(&self, f: F)
     where
         F: FnOnce(Fork<'_>) + Send + 'env,

@@ -83,8 +83,6 @@ unsafe impl Sync for Readiness {}
 impl Readiness {
     maybe_const! {
         /// The cell of a source that is not ready.
-        ///
-        /// Example: [`Readiness`].
         pub fn new() -> Self {
             Self { word: AtomicWord::new(0), waiters: UnsafeCell::new(Waiters::new()) }
         }
@@ -97,8 +95,6 @@ impl Readiness {
     /// no user code but `Waker::wake`. Cost: two read-modify-writes, a walk over the waiters, and their wakes: with one waiter
     /// about 90 instructions on x86-64.
     ///
-    /// Example: [`Readiness`].
-    ///
     /// # Panics
     /// If a waker panics, after the others have been woken. (A second waker that panics ends the program, as in any
     /// unwinding.)
@@ -110,8 +106,6 @@ impl Readiness {
     }
 
     /// What is ready now. Callable from any context. Cost: one load.
-    ///
-    /// Example: [`Readiness`].
     pub fn get(&self) -> Event {
         // Ordering: Acquire pairs with the Release in `lock_or_mark`: the caller sees what came before the edge.
         event_of(self.word.load(Acquire))
@@ -123,8 +117,6 @@ impl Readiness {
     /// There is one place for each direction: a later caller takes that of an earlier one, which then is not woken. To
     /// be called in tasks, not in an interrupt handler. Cost: one load if ready; else a clone of the waker and two
     /// read-modify-writes.
-    ///
-    /// Example: [`Readiness`].
     ///
     /// # Panics
     /// If a waker panics.
@@ -168,8 +160,6 @@ impl Readiness {
     /// since.
     ///
     /// `READ_CLOSED` and `WRITE_CLOSED` stay set. Callable from any context; lock-free. Cost: one read-modify-write.
-    ///
-    /// Example: [`Readiness`].
     pub fn clear(&self, event: Event) {
         let bits = READY.set(0, (event.ready - Ready::CLOSED).to_word());
         // Ordering: Relaxed: it publishes nothing. Only the counter says whether there was an edge, and a
@@ -189,8 +179,6 @@ impl Readiness {
     /// through [`ready`](Self::ready) wait for the new source.
     ///
     /// To be called in tasks and threads, not in an interrupt handler. Cost: three read-modify-writes.
-    ///
-    /// Example: [`Readiness`].
     ///
     /// # Panics
     /// If a waker panics, after the others have been woken.

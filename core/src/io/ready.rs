@@ -46,29 +46,21 @@ impl Ready {
     pub(super) const CLOSED: Self = Self::READ_CLOSED.union(Self::WRITE_CLOSED);
 
     /// Whether all bits of `other` are in here.
-    ///
-    /// Example: [`Ready`].
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// Whether a bit of `other` is in here.
-    ///
-    /// Example: [`Ready`].
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
     /// Whether there is no bit.
-    ///
-    /// Example: [`Ready`].
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// The bits of both: `|` for constants.
-    ///
-    /// Example: [`Ready`].
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -141,8 +133,6 @@ impl fmt::Debug for Ready {
 }
 
 /// What was seen of a [`Readiness`](super::Readiness): bits, and as of which edge.
-///
-/// Example: [`Readiness`](super::Readiness).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Event {
@@ -170,8 +160,6 @@ impl Event {
 }
 
 /// One of the two directions of a source.
-///
-/// Example: [`Ready`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From the source to the program.
@@ -185,8 +173,6 @@ impl Direction {
     ///
     /// An error sets these too (see [`Ready::ERROR`]). `PRIORITY` and `ERROR` are left out: an operation in this
     /// direction that would block has learned nothing about them, and so may not clear them.
-    ///
-    /// Example: [`Ready`].
     pub const fn interest(self) -> Ready {
         match self {
             Self::Read => Ready::READABLE.union(Ready::READ_CLOSED),

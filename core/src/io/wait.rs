@@ -18,8 +18,6 @@ use super::{
 /// The future of [`Readiness::ready`]. It contains the node that is linked into the cell's list.
 ///
 /// If it is polled again after it was ready, it waits for the next time that a bit is set.
-///
-/// Example: [`Readiness::ready`].
 #[must_use = "futures do nothing unless polled"]
 pub struct WaitReady<'a> {
     cell: &'a Readiness,

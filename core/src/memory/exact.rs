@@ -77,8 +77,6 @@ impl<F: Future + 'static> SpawnToken<F> {
 
     /// The size of each of the task's static slots in bytes, and its alignment: the header, the joining side, the larger of the
     /// future and its output, and the worker of a pinned task.
-    ///
-    /// Example: [`SpawnToken`].
     pub const fn slot(&self) -> Layout {
         Self::TASK
     }
@@ -111,8 +109,6 @@ impl<F: Future + 'static> SpawnToken<F> {
 
     /// Spawns the task; it runs on whatever worker comes first. Otherwise as [`Spawner::spawn`].
     ///
-    /// Example: [`SpawnToken`].
-    ///
     /// # Errors
     /// [`SpawnError`] with the token, unchanged: [`Full`](crate::SpawnErrorKind::Full) while as many tasks as there are slots
     /// live or have handles or wakers, and [`ForeignMemory`](crate::SpawnErrorKind::ForeignMemory) if another executor has
@@ -128,8 +124,6 @@ impl<F: Future + 'static> SpawnToken<F> {
     }
 
     /// Spawns the task on one worker only. It waits while that worker is offline.
-    ///
-    /// Example: [`spawn_local`](Self::spawn_local).
     ///
     /// # Errors
     /// [`SpawnError`] with the token, unchanged: also [`NoSuchWorker`](crate::SpawnErrorKind::NoSuchWorker), if there is no such worker.

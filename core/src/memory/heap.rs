@@ -60,8 +60,6 @@ const fn class_of(size: usize) -> usize {
 
 impl Heap {
     /// An empty heap.
-    ///
-    /// Example: [`Heap`].
     pub const fn new() -> Self {
         Self {
             classes: [const { Slab::new() }; CLASSES],

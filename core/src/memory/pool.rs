@@ -38,8 +38,6 @@ union Bytes<const SLOT: usize> {
 }
 
 /// Room for one task, of `SLOT` bytes rounded up to a multiple of 16. For [`TaskSlots`].
-///
-/// Example: [`TaskSlots`].
 #[repr(transparent)]
 pub struct TaskSlot<const SLOT: usize>(core::cell::UnsafeCell<Bytes<SLOT>>);
 
@@ -57,8 +55,6 @@ impl<const SLOT: usize, const N: usize> TaskPool<SLOT, N> {
     maybe_const! {
         /// An empty pool.
         ///
-        /// Example: [`TaskPool`].
-        ///
         /// # Panics
         /// If `N` is zero, or larger than the free list can index: 2^32 - 2. In a `static` this fails at compile time.
         pub fn new() -> Self {
@@ -71,8 +67,6 @@ impl<const SLOT: usize, const N: usize> TaskPool<SLOT, N> {
     }
 
     /// The number of slots.
-    ///
-    /// Example: [`TaskPool`].
     pub const fn capacity(&self) -> usize {
         N
     }
@@ -81,8 +75,6 @@ impl<const SLOT: usize, const N: usize> TaskPool<SLOT, N> {
 impl<const SLOT: usize> TaskSlot<SLOT> {
     maybe_const! {
         /// An empty slot.
-        ///
-        /// Example: [`TaskSlots`].
         pub fn new() -> Self {
             Self(core::cell::UnsafeCell::new(Bytes { header: ManuallyDrop::new(Header::vacant()) }))
         }
@@ -166,15 +158,11 @@ pub struct TaskSlots<const SLOT: usize> {
 
 impl<const SLOT: usize> TaskSlots<SLOT> {
     /// An empty pool over these slots. It uses at most as many of them as the free list can index: 2^32 - 3.
-    ///
-    /// Example: [`TaskSlots`].
     pub fn over(slots: &'static mut [TaskSlot<SLOT>]) -> Self {
         Self { slab: Slab::new(), slots }
     }
 
     /// The number of slots.
-    ///
-    /// Example: [`TaskSlots`].
     pub fn capacity(&self) -> usize {
         self.slots.len().min(Slab::MOST - 1)
     }
@@ -231,8 +219,6 @@ unsafe impl<F: Future> Send for TaskCell<F> {}
 impl<F: Future> TaskCell<F> {
     maybe_const! {
         /// An empty cell.
-        ///
-        /// Example: [`TaskCell`].
         pub fn new() -> Self {
             let slot = CellSlot { header: ManuallyDrop::new(Header::vacant()) };
             Self {

@@ -20,8 +20,6 @@ pub use worker::{StartError, WorkerEntry, WorkerId};
 use crate::{atomic::AtomicU32, instant::Instant, trace::Event};
 
 /// What the code in the calling context may do: see [`Platform::context`].
-///
-/// Example: [`Platform`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -174,14 +172,10 @@ pub enum Context {
 /// ```
 pub unsafe trait Platform: Sync + 'static {
     /// Monotonic time. Called about once in 128 polls and around each park.
-    ///
-    /// Example: [`Platform`].
     fn now(&self) -> Instant;
 
     /// The worker of this executor that runs in the calling context, if there is one. Called on each wake and spawn,
     /// and at the end of each task in a `Heap`.
-    ///
-    /// Example: [`Platform`].
     fn current_worker(&self) -> Option<WorkerId>;
 
     /// What the code in the calling context may do. Unless it is a [`Thread`](Context::Thread), the core refuses joins,
@@ -193,8 +187,6 @@ pub unsafe trait Platform: Sync + 'static {
     /// if that is taken.
     ///
     /// Every spawn asks, and every wake in a poll: the answer should cost a load or two.
-    ///
-    /// Example: [`Platform`].
     #[inline]
     fn context(&self) -> Context {
         Context::Thread
@@ -203,8 +195,6 @@ pub unsafe trait Platform: Sync + 'static {
     /// How far a worker is from another: 0, the default, for workers that share a cache, more for those in other clusters, on other
     /// sockets or nodes. A worker that looks for tasks of others looks at the nearest first. Only comparisons count. Called in searches;
     /// it should cost a load or two.
-    ///
-    /// Example: [`Platform`].
     #[inline]
     fn distance(&self, from: WorkerId, to: WorkerId) -> u32 {
         let _ = (from, to);
@@ -214,8 +204,6 @@ pub unsafe trait Platform: Sync + 'static {
     /// The budget of a future that the calling thread polls without being a worker, in a `block_on` of the platform.
     /// The platform sets the number to [`Spawner::poll_budget`](crate::Spawner::poll_budget) before each poll and to `u32::MAX` after it;
     /// operations count it down. The default is `None`: no limit.
-    ///
-    /// Example: [`Platform`].
     fn budget(&self) -> Option<NonNull<Cell<u32>>> {
         None
     }
@@ -233,8 +221,6 @@ pub unsafe trait Platform: Sync + 'static {
     /// thread-local, or the per-CPU register. Nothing needs to be done if the context identifies itself (by a hart id). A
     /// context is one worker of an executor at a time. It may be workers of several executors, and leave them in any order.
     ///
-    /// Example: [`Platform`].
-    ///
     /// # Safety
     /// Called by the core only. With `Some(worker)`: no other context is `worker`, nor becomes it before this one stops
     /// being it. With `None`: the calling context has become a worker of this executor, and has not stopped being it.
@@ -243,8 +229,6 @@ pub unsafe trait Platform: Sync + 'static {
     }
 
     /// Sleeps while `*word == expected`, until [`wake`](Self::wake) or `deadline`. It may return earlier for no reason.
-    ///
-    /// Example: [`Platform`].
     ///
     /// # Safety
     /// The calling context is `worker`, and has entered.
@@ -259,22 +243,16 @@ pub unsafe trait Platform: Sync + 'static {
     /// Ends the [`wait`](Self::wait) of `worker`, whose `word` has changed. A wait of the calling core's own worker needs nothing more:
     /// an interrupt handler that calls this has ended the core's sleep. A worker that another loop drives
     /// ([`Worker::begin_park`](crate::Worker::begin_park)) does: its loop is to step it, whichever core calls.
-    ///
-    /// Example: [`Platform`].
     fn wake(&self, worker: WorkerId, word: &AtomicU32);
 
     /// The reactor, in which one worker at a time [`listens`](Reactor::listen). The default is `None`: workers only
     /// [`wait`](Self::wait), and no code for I/O is linked. The answer never changes.
-    ///
-    /// Example: [`Reactor`].
     #[inline(always)]
     fn reactor(&self) -> Option<&dyn Reactor> {
         None
     }
 
     /// Starts a context that calls `entry.run()`. The default refuses; then cores enter `run` by themselves.
-    ///
-    /// Example: [`Platform`].
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
         let _ = entry;
         Err(StartError::Unsupported)
@@ -282,24 +260,18 @@ pub unsafe trait Platform: Sync + 'static {
 
     /// Runs `poll`, and contains a panic if the platform unwinds. The default is for platforms whose panics abort. If a
     /// panic does unwind, it passes the default, and the core then ends the program with a second panic that says so.
-    ///
-    /// Example: [`Panic`].
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
         poll();
         Ok(())
     }
 
     /// Called after the `round`th unsuccessful search for work: a spin hint in rounds 0 to 5, an OS yield in later ones.
-    ///
-    /// Example: [`Platform`].
     fn relax(&self, round: u32) {
         let _ = round;
         core::hint::spin_loop();
     }
 
     /// Sleeps as [`wait`](Self::wait) does, in a thread that is no worker. The default spins.
-    ///
-    /// Example: [`Platform`].
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         // Ordering: Acquire pairs with the Release of the caller of `unblock`, which changes the word before.
         while word.load(crate::atomic::Ordering::Acquire) == expected
@@ -310,8 +282,6 @@ pub unsafe trait Platform: Sync + 'static {
     }
 
     /// Ends every [`block`](Self::block) on `word`, which has changed.
-    ///
-    /// Example: [`Platform`].
     fn unblock(&self, word: &AtomicU32) {
         let _ = word;
     }
@@ -351,8 +321,6 @@ pub unsafe trait Platform: Sync + 'static {
     /// The calling worker may be in the midst of its own work. So in a sink it is in no task, what waits is refused as in a
     /// [`Handler`](Context::Handler), its steps do nothing, and its handle, dropped there, leaves later. A sink may wake and spawn, which
     /// are told to it, too.
-    ///
-    /// Example: [`Event`].
     #[inline(always)]
     fn event(&self, worker: Option<WorkerId>, event: Event<'_>) {
         let _ = (worker, event);

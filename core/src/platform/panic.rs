@@ -49,8 +49,6 @@ pub struct Panic {
 }
 
 /// The operations of a platform on its panic payload.
-///
-/// Example: [`Panic`].
 #[derive(Debug)]
 pub struct PanicVtable {
     /// Frees the payload. Must not unwind.
@@ -69,8 +67,6 @@ unsafe impl Sync for Panic {}
 impl Panic {
     /// Wraps a payload of the platform.
     ///
-    /// Example: [`Panic`].
-    ///
     /// # Safety
     /// The functions of `vtable` must be sound for `payload` on any thread; one of `drop` and `resume`, once. A
     /// message that `message` returns must live as long as the payload.
@@ -79,8 +75,6 @@ impl Panic {
     }
 
     /// The payload, if it was wrapped with this `vtable`. Otherwise the panic itself, as an error.
-    ///
-    /// Example: [`Panic`].
     pub fn into_raw(self, vtable: &'static PanicVtable) -> Result<NonNull<()>, Self> {
         if core::ptr::eq(self.vtable, vtable) {
             let this = core::mem::ManuallyDrop::new(self);
@@ -92,8 +86,6 @@ impl Panic {
 
     /// Continues the panic in the calling context. The core does so where a fork-join run or a broadcast ends by the panic
     /// of a closure.
-    ///
-    /// Example: [`Panic`].
     #[cold]
     pub fn resume(self) -> ! {
         let this = core::mem::ManuallyDrop::new(self);
@@ -102,8 +94,6 @@ impl Panic {
     }
 
     /// The panic's message, if it has one.
-    ///
-    /// Example: [`Panic`].
     pub fn message(&self) -> Option<&str> {
         // SAFETY: contract of `from_raw`; the result borrows `self`, which keeps the payload.
         unsafe { (self.vtable.message)(self.payload) }

@@ -68,8 +68,6 @@ pub unsafe trait Reactor {
     /// busy worker calls it with [`Instant::ZERO`] for this check alone: about every 128 polls, or every millisecond if
     /// those take longer, and in [`step`](crate::Worker::step).
     ///
-    /// Example: [`Reactor`].
-    ///
     /// # Safety
     /// The calling context is `worker`, and has entered. No other worker is in this method.
     unsafe fn listen(
@@ -81,8 +79,6 @@ pub unsafe trait Reactor {
     ) -> bool;
 
     /// Ends the [`listen`](Self::listen) of `worker`, whose `word` has changed.
-    ///
-    /// Example: [`Reactor`].
     fn interrupt(&self, worker: WorkerId, word: &AtomicU32);
 
     /// Delivers the events that this worker keeps from [`listen`](Self::listen), without blocking. Returns their number.
@@ -90,8 +86,6 @@ pub unsafe trait Reactor {
     /// it at once; a waker in it that waits leads to another call by the same worker, which delivers the rest.
     ///
     /// The worker calls it after a `listen` that returned true.
-    ///
-    /// Example: [`Reactor`].
     ///
     /// # Safety
     /// The calling context is `worker`, and has entered.

@@ -38,8 +38,6 @@ impl WorkerSet {
     pub const SPAN: u16 = u64::BITS as u16;
 
     /// These workers. `None` if there are none, or if two are too far apart.
-    ///
-    /// Example: [`WorkerSet`].
     pub const fn new(workers: &[WorkerId]) -> Option<Self> {
         let Some((first, rest)) = workers.split_first() else { return None };
         let mut set = Self::only(*first);
@@ -55,15 +53,11 @@ impl WorkerSet {
     }
 
     /// This worker.
-    ///
-    /// Example: [`WorkerSet`].
     pub const fn only(worker: WorkerId) -> Self {
         Self { first: worker.index() as u16, mask: 1 }
     }
 
     /// These workers and one more. `None` if it is too far apart.
-    ///
-    /// Example: [`WorkerSet`].
     pub const fn with(self, worker: WorkerId) -> Option<Self> {
         let (first, mask, at) = (self.first, self.mask, worker.index() as u16);
         if at >= first {
@@ -81,8 +75,6 @@ impl WorkerSet {
     }
 
     /// Whether this worker is one of them.
-    ///
-    /// Example: [`WorkerSet`].
     #[inline]
     pub const fn contains(self, worker: WorkerId) -> bool {
         let at = worker.index() as u16;
@@ -90,8 +82,6 @@ impl WorkerSet {
     }
 
     /// The workers, the lowest first.
-    ///
-    /// Example: [`WorkerSet`].
     pub fn iter(self) -> impl Iterator<Item = WorkerId> {
         (self.first..=self.end()).map(WorkerId::new).filter(move |worker| self.contains(*worker))
     }

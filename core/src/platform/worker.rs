@@ -17,15 +17,11 @@ impl WorkerId {
     pub const MAX: u16 = (crate::atomic::Word::BITS * crate::atomic::Word::BITS - 1) as u16;
 
     /// The worker with this index. Whether an executor has such a worker is checked where the id is used.
-    ///
-    /// Example: [`WorkerId`].
     pub const fn new(index: u16) -> Self {
         Self(index)
     }
 
     /// The worker's index.
-    ///
-    /// Example: [`WorkerId`].
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -41,8 +37,6 @@ impl fmt::Debug for WorkerId {
 ///
 /// It runs once. If it is dropped instead, it gives the worker's slot back, and the waits that rely on the worker look
 /// for another.
-///
-/// Example: [`Platform`](super::Platform).
 pub struct WorkerEntry {
     executor: &'static dyn Enter,
     worker: WorkerId,
@@ -74,15 +68,11 @@ impl WorkerEntry {
     }
 
     /// The worker to be started.
-    ///
-    /// Example: [`Platform`](super::Platform).
     pub fn worker(&self) -> WorkerId {
         self.worker
     }
 
     /// Becomes the worker. Returns when the worker retires or the executor has shut down.
-    ///
-    /// Example: [`Platform`](super::Platform).
     pub fn run(self) {
         let this = core::mem::ManuallyDrop::new(self);
         this.executor.enter(this.worker, this.place);
@@ -102,8 +92,6 @@ impl fmt::Debug for WorkerEntry {
 }
 
 /// Why [`Platform::start`](super::Platform::start) started nothing.
-///
-/// Example: [`Platform`](super::Platform).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -38,8 +38,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> From<&'static Scheduler<P, 
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// A thin handle that spawns tasks here, and names neither the platform nor the slots.
-    ///
-    /// Example: [`Scheduler`].
     pub fn spawner(&'static self) -> Spawner {
         Spawner::new(self.erased())
     }
@@ -75,8 +73,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Spawns a future into `memory`: [`Spawner::spawn`](crate::Spawner::spawn), which says how long the task lives.
-    ///
-    /// Example: [`Scheduler`].
     ///
     /// # Errors
     /// [`SpawnError`] with the future, unchanged.

@@ -62,8 +62,6 @@ const fn nanos(d: Duration) -> u64 {
 
 impl Config {
     /// The defaults.
-    ///
-    /// Example: [`Config`].
     pub const fn new() -> Self {
         Self {
             stealing: true,
@@ -87,8 +85,6 @@ impl Config {
     }
 
     /// The seed of the workers' choices of victims (default: 0). Equal seeds make equal choices; a simulation sets it.
-    ///
-    /// Example: [`Config`].
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
@@ -96,8 +92,6 @@ impl Config {
 
     /// Whether idle workers steal (default: true). Without it each worker keeps what was woken on it, thread-per-core;
     /// tasks from outside still go to any worker that is free.
-    ///
-    /// Example: [`Config`].
     pub const fn stealing(mut self, on: bool) -> Self {
         self.stealing = on;
         self
@@ -105,8 +99,6 @@ impl Config {
 
     /// How many polls in a row may come from the LIFO slot before it is flushed to the ring (default: 3; 0 turns the
     /// slot off).
-    ///
-    /// Example: [`Config`].
     pub const fn lifo_cap(mut self, polls: u32) -> Self {
         self.lifo_cap = polls;
         self
@@ -115,8 +107,6 @@ impl Config {
     /// How many ready operations a task may do in one poll before it gives way (default: [`BUDGET`], 128; from 1 to 65,535): see
     /// [`consume_budget`](crate::consume_budget). A small budget lets the other tasks of a worker run soon while one task has much that is
     /// ready; a large one saves what a poll costs. A budget of zero is refused where the executor is made.
-    ///
-    /// Example: [`Config`].
     pub const fn budget(mut self, units: u16) -> Self {
         self.budget = units;
         self
@@ -125,8 +115,6 @@ impl Config {
     /// How often an idle worker looks for work again before it sleeps, at most, with [`Platform::relax`](crate::Platform::relax)
     /// in between (default: 32; 0 on kernels that want it). A worker whose sleeps are long looks less often, down to 6 times. One that
     /// has heard of I/O looks once, until 64 of its sleeps have ended by work or by a timer.
-    ///
-    /// Example: [`Config`].
     pub const fn spin_rounds(mut self, rounds: u32) -> Self {
         self.spin_rounds = rounds;
         self
@@ -144,8 +132,6 @@ impl Config {
     ///
     /// Without a watchdog the tasks and timers of a stuck worker wait for the end of its poll, unless another worker is busy:
     /// that one looks at one other worker at the end of each tick. A timeout of zero is refused where the executor is made.
-    ///
-    /// Example: [`Config`].
     pub const fn watchdog(mut self, timeouts: Option<(Duration, Duration)>) -> Self {
         self.watchdog = match timeouts {
             Some((short, long)) => Some((nanos(short), nanos(long))),
@@ -164,8 +150,6 @@ impl Config {
     }
 
     /// The longest sleep of an idle worker (default: none). No protocol relies on it. It helps while a platform is brought up.
-    ///
-    /// Example: [`Config`].
     pub const fn park_timeout(mut self, longest: Option<Duration>) -> Self {
         self.park_timeout = match longest {
             Some(d) => Some(nanos(d)),
@@ -176,8 +160,6 @@ impl Config {
 
     /// How long one poll may last before it is reported as [`Event::LongPoll`](crate::Event::LongPoll) (default:
     /// none).
-    ///
-    /// Example: [`Config`].
     pub const fn poll_limit(mut self, limit: Option<Duration>) -> Self {
         self.poll_limit = match limit {
             Some(d) => Some(nanos(d)),
@@ -188,8 +170,6 @@ impl Config {
 
     /// How deep waits in sync code may nest on one worker before the worker blocks (default: 64). A blocked worker still runs the
     /// tasks that are pinned to it, since no other worker can run them.
-    ///
-    /// Example: [`Config`].
     pub const fn nesting(mut self, depth: u32) -> Self {
         self.nesting = depth;
         self
@@ -197,8 +177,6 @@ impl Config {
 
     /// How many of the executor's worker slots are spare slots (default: 0): for threads that help while they wait, and for
     /// replacement workers in the place of blocked ones.
-    ///
-    /// Example: [`Config`].
     pub const fn spares(mut self, slots: u16) -> Self {
         self.spares = slots;
         self
@@ -212,8 +190,6 @@ impl Config {
     /// [`Fork::for_each`](crate::Fork::for_each) and its like. A side of a [`join`](crate::Fork::join) and a job of a scope run
     /// to their end, see [`job_workers`](Self::job_workers). The worker that began a run is in it until its end, as in a long
     /// poll.
-    ///
-    /// Example: [`Config`].
     pub const fn job_slice(mut self, slice: Duration) -> Self {
         self.job_slice = nanos(slice);
         self
@@ -222,8 +198,6 @@ impl Config {
     /// How many workers at most take jobs of others' fork-join runs at a time (default: no limit). Workers that began a run are
     /// not counted. The other workers stay free for tasks, whose delay then does not depend on how long jobs are; without tasks
     /// they sleep.
-    ///
-    /// Example: [`Config`].
     pub const fn job_workers(mut self, most: u16) -> Self {
         self.job_workers = most;
         self
@@ -231,8 +205,6 @@ impl Config {
 
     /// Whether tasks have classes (default: true). Without, each task is [`Normal`](crate::Class::Normal), whatever it is given: to see
     /// what classes are worth.
-    ///
-    /// Example: [`Config`].
     #[cfg(feature = "classes")]
     pub const fn classes(mut self, on: bool) -> Self {
         self.classes = on;
@@ -245,8 +217,6 @@ impl Config {
     /// Among any polls of a worker whose own queues hold a background task, such tasks get at least that share of the time, less
     /// 17 polls of other classes and one of their own: a worker looks after each eighth poll, and the first look starts the clock.
     /// Urgent tasks still come first, and the time of their polls counts for the share.
-    ///
-    /// Example: [`Config`].
     #[cfg(feature = "classes")]
     pub const fn background_share(mut self, n: u32) -> Self {
         self.background = n;
@@ -255,8 +225,6 @@ impl Config {
 
     /// The width of a slot of the timer wheel (default: 2^18 ns, about 262 us). It is rounded down to a power of two of
     /// nanoseconds, between 2^10 and 2^30. No timer fires early or late by it: it only sets how often far timers are moved.
-    ///
-    /// Example: [`Config`].
     pub const fn timer_tick(mut self, width: Duration) -> Self {
         let log = 63 - (nanos(width) | 1).leading_zeros();
         self.tick = if log < 10 {

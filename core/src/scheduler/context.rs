@@ -66,8 +66,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Which worker this is.
-    ///
-    /// Example: [`Worker`].
     pub fn id(&self) -> WorkerId {
         self.id
     }

@@ -15,8 +15,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Becomes worker `id` in the calling context, to be stepped by hand. When the handle is dropped the worker goes offline, and
     /// the tasks in its queues go to the others.
     ///
-    /// Example: [`Scheduler`].
-    ///
     /// # Errors
     /// [`RunError`].
     pub fn worker(&'static self, id: WorkerId) -> Result<Worker<P, S, RING>, RunError> {
@@ -118,8 +116,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Has the platform start worker `id` on a thread or core of its own.
-    ///
-    /// Example: [`Platform`].
     ///
     /// # Errors
     /// The platform's [`StartError`]. A worker that then cannot enter is not reported:

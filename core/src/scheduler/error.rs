@@ -5,8 +5,6 @@ use core::fmt;
 use crate::platform::StartError;
 
 /// Why an executor could not be made.
-///
-/// Example: [`Scheduler::over`](crate::Scheduler::over).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -42,8 +40,6 @@ impl From<BuildError> for std::io::Error {
 }
 
 /// Why an executor has not as many workers as it was asked to.
-///
-/// Example: [`Scheduler::resize`](crate::Scheduler::resize).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

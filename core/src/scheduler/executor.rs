@@ -110,8 +110,6 @@ impl<P: Platform, const N: usize, const RING: usize, F: Parts> Executor<P, N, RI
     maybe_const! {
         /// An executor with the default configuration.
         ///
-        /// Example: [`Executor`].
-        ///
         /// # Panics
         /// If `N` is zero or above 4,096 (1,024 where 64-bit atomics are not native): at compile time in a `static`.
         pub fn new(platform: P) -> Self {
@@ -121,8 +119,6 @@ impl<P: Platform, const N: usize, const RING: usize, F: Parts> Executor<P, N, RI
 
     maybe_const! {
         /// An executor with this configuration.
-        ///
-        /// Example: [`Scheduler`].
         ///
         /// # Panics
         /// If `N` is zero or above 4,096 (1,024 where 64-bit atomics are not native), if all slots are spares, for a watchdog that never
@@ -216,15 +212,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// The platform under the executor.
-    ///
-    /// Example: [`Scheduler`].
     pub fn platform(&self) -> &P {
         &self.platform.0
     }
 
     /// How many workers can enter, not counting spare slots, and those that [`resize`](Self::resize) has asked to leave included.
-    ///
-    /// Example: [`Scheduler`].
     pub fn workers(&self) -> usize {
         self.slots().len() - self.config.spares as usize
     }

@@ -37,8 +37,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// A worker that is stepped by hand then owes the others nothing: each of its steps may come late. [`run`](Worker::run) is thriftier.
     ///
     /// In an event sink ([`Platform::event`]) it returns at once.
-    ///
-    /// Example: [`Worker`].
     pub fn park(&self) {
         let Some(_in_loop) = self.enter_loop() else { return };
         let slept = self.park_in_loop();
@@ -69,8 +67,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     ///
     /// I/O of a platform's reactor is heard of by steps alone. `None` in a poll of the worker itself, which does not end by a park, and in
     /// an event sink.
-    ///
-    /// Example: [`Worker`].
     pub fn begin_park(&self) -> Option<Option<Instant>> {
         let slot = self.slot();
         let _in_loop = self.enter_outside_polls()?;
@@ -137,8 +133,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// The second half of [`park`](Self::park): the worker is awake, in its loop. Nothing happens if it did not sleep. A
     /// [`step`](Self::step) must follow: others rely on a worker that was woken to look for work.
-    ///
-    /// Example: [`Worker`].
     pub fn end_park(&self) {
         if let Some(_in_loop) = self.enter_outside_polls() {
             self.get_up();

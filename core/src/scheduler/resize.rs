@@ -23,8 +23,6 @@ use crate::{
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// How many workers take part: all that there is room for ([`workers`](Self::workers)), less those that [`resize`](Self::resize) has
     /// asked to leave. Some of them may be offline still.
-    ///
-    /// Example: [`resize`](Self::resize).
     pub fn active(&self) -> usize {
         // Ordering: a number, in no order with others.
         let retired = self.retired.get().map_or(0, |n| n.load(Ordering::Relaxed));

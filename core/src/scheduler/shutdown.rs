@@ -19,8 +19,6 @@ use crate::{
 };
 
 /// Why an executor was not shut down.
-///
-/// Example: [`Scheduler::shutdown`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -134,8 +132,6 @@ where
     }
 
     /// Cancels every task and stops, without waiting: for callers that must not block, workers included. Spawns are refused from now on.
-    ///
-    /// Example: [`shutdown`](Self::shutdown).
     pub fn begin_shutdown(&self) {
         self.gate.advance(CANCELLING);
         self.abort_all();
@@ -143,24 +139,18 @@ where
     }
 
     /// Whether no task is left after a shutdown.
-    ///
-    /// Example: [`shutdown`](Self::shutdown).
     pub fn is_stopped(&self) -> bool {
         self.gate.is_stopped()
     }
 
     /// Opens an executor again that has shut down and whose workers have all left. False, and nothing done, if they have
     /// not. Not while another thread shuts it down: that one might wait for an end that has come and gone.
-    ///
-    /// Example: [`shutdown`](Self::shutdown).
     pub fn reopen(&self) -> bool {
         self.reopen_as(None)
     }
 
     /// As [`reopen`](Self::reopen), with another configuration, whose [`spares`](Config::spares) and
     /// [`timer_tick`](Config::timer_tick) are of no account: those stay. Its times are in microseconds, 71 minutes at most.
-    ///
-    /// Example: [`shutdown`](Self::shutdown).
     ///
     /// # Errors
     /// [`BuildError::WatchdogNeverSleeps`], [`BuildError::ZeroBudget`].

@@ -44,8 +44,6 @@ pub(crate) const STARTING: u32 = 2;
 ///
 /// An [`Executor`](crate::Executor) holds an array of them; `WorkerSlot::new` is for executors over slots of one's own
 /// ([`Scheduler::over`](crate::Scheduler::over)).
-///
-/// Example: [`Scheduler::over`](crate::Scheduler::over).
 pub struct WorkerSlot<const RING: usize = 256, F: Parts = All> {
     pub(crate) ring: Ring<RING, F::Cores>,
     pub(crate) lifo: Apart<LifoSlot, F::Cores>,
@@ -134,8 +132,6 @@ unsafe impl<const RING: usize, F: Parts> Send for WorkerSlot<RING, F> {}
 impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
     maybe_const! {
         /// An idle slot.
-        ///
-        /// Example: [`Scheduler::over`](crate::Scheduler::over).
         pub fn new() -> Self {
             Self {
                 ring: Ring::new(),
@@ -353,8 +349,6 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
 
 /// The slots of an executor's workers: an array, or a box or a vector whose length is known at run time.
 ///
-/// Example: [`Scheduler::over`](crate::Scheduler::over).
-///
 /// # Safety
 /// `slots` always gives the same slice, and no other code has access to it.
 pub unsafe trait Slots<const RING: usize>: Send + Sync + 'static {
@@ -362,8 +356,6 @@ pub unsafe trait Slots<const RING: usize>: Send + Sync + 'static {
     type Parts: Parts;
 
     /// The slots.
-    ///
-    /// Example: [`Scheduler::over`](crate::Scheduler::over).
     fn slots(&self) -> &[WorkerSlot<RING, Self::Parts>];
 }
 

@@ -18,8 +18,6 @@ use crate::{
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// A snapshot of the counters. Callable from any context; a few loads for each worker.
-    ///
-    /// Example: [`Metrics`].
     pub fn metrics(&self) -> Metrics<'_>
     where
         S::Parts: Parts<Metrics = On>,
@@ -88,8 +86,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Wakes every live task, as a waker of its own would: for a [dump](crate::dump). From any context; cost: as [`tasks`](Self::tasks), and a
     /// wake and a poll for each.
-    ///
-    /// Example: [`watch`](crate::dump::watch).
     #[cfg(feature = "task-dump")]
     pub fn wake_tasks(&self) {
         self.each_task(|task| {
@@ -156,15 +152,11 @@ trait Source {
 
 impl<'a> Metrics<'a> {
     /// The executor's own figures, as they were when the snapshot was taken.
-    ///
-    /// Example: [`Metrics`].
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
     /// Each worker's figures, read as the iterator comes to them; spares last.
-    ///
-    /// Example: [`Metrics`].
     pub fn workers(&self) -> impl Iterator<Item = (WorkerId, WorkerMetrics)> + 'a {
         let source = self.source;
         (0..source.slots())

@@ -32,22 +32,16 @@ where
     S::Parts: Parts<Timers = On>,
 {
     /// The executor's clock and timers.
-    ///
-    /// Example: [`Timers`].
     pub fn timers(&'static self) -> Timers {
         Timers(self)
     }
 
     /// [`Timers::sleep`].
-    ///
-    /// Example: [`Timers`].
     pub fn sleep(&'static self, duration: Duration) -> Sleep {
         self.timers().sleep(duration)
     }
 
     /// [`Timers::timeout`].
-    ///
-    /// Example: [`Timers`].
     pub fn timeout<F: Future>(&'static self, duration: Duration, future: F) -> Timeout<F> {
         self.timers().timeout(duration, future)
     }

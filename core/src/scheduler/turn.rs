@@ -9,8 +9,6 @@ use super::{
 use crate::{instant::Instant, platform::Platform};
 
 /// What the loop that drives a worker does after [`Worker::turn`].
-///
-/// Example: [`Worker::turn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
@@ -140,8 +138,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Whether a call is at work in the worker's slot: a poll, a wait, a broadcast, a fork-join run, an [`as_poll`](Scheduler::as_poll), a
     /// spawn or a wake that calls an event sink. Dropped now, the worker goes offline at the end of that.
-    ///
-    /// Example: [`Worker`].
     pub fn is_at_work(&self) -> bool {
         self.slot().is_in_use()
     }

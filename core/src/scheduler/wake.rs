@@ -113,8 +113,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Ends the sleep of a worker, this one or the next: for a waiter in sync code whose condition has come true. The worker
     /// looks around and goes to sleep again if there is nothing. Callable from any context.
-    ///
-    /// Example: [`help_until`](Self::help_until).
     pub fn unpark_worker(&self, worker: WorkerId) {
         self.unpark(worker);
     }

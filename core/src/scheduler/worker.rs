@@ -45,8 +45,6 @@ enum End {
 }
 
 /// What one pass of the loop did.
-///
-/// Example: [`Worker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -61,8 +59,6 @@ pub enum Step {
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// One pass of the loop: finds one task and polls it. Never blocks. In an event sink ([`Platform::event`]) it does nothing.
-    ///
-    /// Example: [`Worker`].
     #[inline]
     pub fn step(&self) -> Step {
         let Some(_in_loop) = self.enter_loop() else { return Step::Idle };
@@ -151,8 +147,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// At most `polls` polls, fewer if there is nothing to do; how many there were. Never blocks.
-    ///
-    /// Example: [`Worker`].
     pub fn run_for(&self, polls: usize) -> usize {
         (0..polls).take_while(|_| self.step() == Step::Polled).count()
     }
@@ -319,8 +313,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Becomes worker `id` in the calling context, and works until the executor has shut down, or until the worker has been asked to leave
     /// ([`resize`](Self::resize)) and no task keeps it. Then call it again when the worker is wanted again.
-    ///
-    /// Example: [`Executor`](crate::Executor).
     ///
     /// # Errors
     /// [`RunError`], at once.

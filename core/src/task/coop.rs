@@ -17,8 +17,6 @@ use super::{
 };
 
 /// Units of budget that a task has for each poll, unless [`Config::budget`](crate::Config::budget) sets another number.
-///
-/// Example: [`Scheduler::spend_budget`](crate::Scheduler::spend_budget).
 pub const BUDGET: u32 = 128;
 
 /// A budget without a limit.
@@ -191,8 +189,6 @@ pub fn yield_now() -> YieldNow {
 }
 
 /// The future of [`yield_now`].
-///
-/// Example: [`yield_now`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct YieldNow {
@@ -240,8 +236,6 @@ pub fn consume_budget() -> ConsumeBudget {
 }
 
 /// The future of [`consume_budget`].
-///
-/// Example: [`consume_budget`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct ConsumeBudget(pub(super) Option<ExecutorRef>);
@@ -319,8 +313,6 @@ pub fn unconstrained<F: Future>(future: F) -> Unconstrained<F> {
 }
 
 /// The future of [`unconstrained`].
-///
-/// Example: [`unconstrained`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Unconstrained<F> {
@@ -389,8 +381,6 @@ pub fn shield<F: Future>(future: F) -> Shield<F> {
 }
 
 /// The future of [`shield`].
-///
-/// Example: [`shield`].
 pub struct Shield<F> {
     raised: Raised,
     future: F,

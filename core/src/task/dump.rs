@@ -22,8 +22,6 @@ use super::{
 use crate::{atomic::Global, instant::Instant};
 
 /// What a future waits for.
-///
-/// Example: [`watch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
@@ -52,8 +50,6 @@ impl fmt::Display for Wait {
 }
 
 /// What happens in a task's poll for a dump.
-///
-/// Example: [`watch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
@@ -66,16 +62,12 @@ pub enum Step {
 }
 
 /// What takes the steps of a dump. See [`watch`].
-///
-/// Example: [`watch`].
 #[derive(Clone, Copy, Debug)]
 pub struct Sink(fn(TaskId, Step));
 
 impl Sink {
     /// The function is called in polls, by any worker and at any depth. Its panics are discarded. It should not clone or wake a task's waker: a
     /// clone is told to it again.
-    ///
-    /// Example: [`watch`].
     pub const fn new(take: fn(TaskId, Step)) -> Self {
         Self(take)
     }

@@ -5,8 +5,6 @@ use core::fmt;
 use crate::platform::Panic;
 
 /// Why a task was not spawned.
-///
-/// Example: [`SpawnError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -162,22 +160,16 @@ pub enum JoinError {
 
 impl JoinError {
     /// Whether the task was cancelled.
-    ///
-    /// Example: [`JoinError`].
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Cancelled)
     }
 
     /// Whether the task panicked.
-    ///
-    /// Example: [`JoinError`].
     pub fn is_panic(&self) -> bool {
         matches!(self, Self::Panicked(_))
     }
 
     /// The panic. Any other error is returned unchanged.
-    ///
-    /// Example: [`JoinError`].
     pub fn into_panic(self) -> Result<Panic, Self> {
         match self {
             Self::Panicked(panic) => Ok(panic),

@@ -16,8 +16,6 @@ use crate::{
 ///
 /// It costs nothing: nothing is stored. An id may be used again once the task is complete and no reference to it is
 /// left.
-///
-/// Example: [`TaskId::of_event`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(usize);
 
@@ -40,8 +38,6 @@ impl TaskId {
     }
 
     /// The id as a number.
-    ///
-    /// Example: [`TaskId::of_event`].
     pub const fn get(self) -> usize {
         self.0
     }
@@ -54,8 +50,6 @@ impl fmt::Debug for TaskId {
 }
 
 /// What is known of a task, for finding one that is stuck.
-///
-/// Example: [`Scheduler::tasks`](crate::Scheduler::tasks).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct TaskInfo {

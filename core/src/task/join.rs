@@ -29,8 +29,6 @@ use crate::atomic::AtomicU32;
 use crate::class::Class;
 
 /// The task's reference count is at its limit, so that no further handle can be made.
-///
-/// Example: [`AbortHandle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RefLimit;
@@ -116,8 +114,6 @@ impl<T> JoinHandle<T> {
     /// Asks the task to end at its next poll boundary, or, if it holds a [`shield`](crate::shield) then, at the first
     /// one after it. A worker drops the future, later than this call. Callable from any context, interrupt handlers
     /// included. Cost: one read-modify-write, and a wake if the task was idle.
-    ///
-    /// Example: [`JoinHandle`].
     pub fn abort(&self) {
         if let Some(task) = self.task {
             // SAFETY: INV-HANDLE: our reference keeps the header and permits the transition, which does not consume it.
@@ -127,8 +123,6 @@ impl<T> JoinHandle<T> {
 
     /// A handle that can abort the task and may outlive this one.
     ///
-    /// Example: [`AbortHandle`].
-    ///
     /// # Errors
     /// [`RefLimit`] if the task has as many references as can be counted.
     pub fn abort_handle(&self) -> Result<AbortHandle, RefLimit> {
@@ -137,8 +131,6 @@ impl<T> JoinHandle<T> {
     }
 
     /// Whether the task is complete, or its output was taken. Callable from any context; one load.
-    ///
-    /// Example: [`JoinHandle`].
     pub fn is_finished(&self) -> bool {
         self.state().is_none_or(|(_, state)| state.is_complete())
     }
@@ -148,20 +140,14 @@ impl<T> JoinHandle<T> {
     /// The task lives until it ends, is aborted, or the executor shuts down. That holds too of one that nothing can wake any more, such
     /// as one that awaits [`pending`](core::future::pending): it keeps what it guards. A spawn with
     /// [`TaskOptions::end_unreachable`](crate::TaskOptions::end_unreachable) says otherwise.
-    ///
-    /// Example: [`JoinHandle`].
     pub fn detach(self) {}
 
     /// The task's id.
-    ///
-    /// Example: [`JoinHandle`].
     pub fn id(&self) -> Option<TaskId> {
         self.task.map(TaskId::of)
     }
 
     /// The task's name, worker and state; `None` once its output was taken.
-    ///
-    /// Example: [`JoinHandle`].
     pub fn info(&self) -> Option<TaskInfo> {
         // SAFETY: INV-HANDLE: we hold a reference.
         self.task.map(|task| unsafe { TaskInfo::of(task) })
@@ -180,8 +166,6 @@ impl<T> JoinHandle<T> {
     /// A task that such a wait has begun can only return once everything above it on the same stack has returned. Tasks
     /// that join each other in sync code, in a ring over several workers, may so wait for ever. Where tasks join tasks
     /// that join tasks, `await` the handle.
-    ///
-    /// Example: [`JoinHandle`].
     ///
     /// # Errors
     /// Those of the task; [`JoinError::OnItself`], [`JoinError::TooDeep`] and [`JoinError::MustNotWait`], with the
@@ -420,8 +404,6 @@ impl AbortHandle {
     }
 
     /// Asks the task to end, as [`JoinHandle::abort`] does.
-    ///
-    /// Example: [`AbortHandle`].
     pub fn abort(&self) {
         if let Some(task) = self.task {
             // SAFETY: INV-ABORT: our reference keeps the header and permits the transition, which does not consume it.
@@ -430,16 +412,12 @@ impl AbortHandle {
     }
 
     /// Whether the task is complete.
-    ///
-    /// Example: [`AbortHandle`].
     pub fn is_finished(&self) -> bool {
         // SAFETY: INV-ABORT: our reference keeps the header.
         self.task.is_none_or(|task| unsafe { task.as_ref() }.state.load().is_complete())
     }
 
     /// A second handle of the same task.
-    ///
-    /// Example: [`AbortHandle`].
     ///
     /// # Errors
     /// [`RefLimit`] if the task has as many references as can be counted.

@@ -39,8 +39,6 @@ pub struct TaskOptions {
 
 impl TaskOptions {
     /// No name, any worker; the class of the task that spawns.
-    ///
-    /// Example: [`TaskOptions`].
     #[track_caller]
     pub const fn new() -> Self {
         Self {
@@ -61,16 +59,12 @@ impl TaskOptions {
     }
 
     /// A name, for diagnosis.
-    ///
-    /// Example: [`TaskOptions`].
     pub const fn name(mut self, name: &'static str) -> Self {
         self.tag.name = Some(name);
         self
     }
 
     /// The task runs on this worker only. It waits while that worker is offline.
-    ///
-    /// Example: [`TaskOptions`].
     pub const fn pinned(mut self, worker: WorkerId) -> Self {
         self.tag.worker = Some(worker);
         #[cfg(feature = "classes")]
@@ -106,8 +100,6 @@ impl TaskOptions {
     }
 
     /// The task's class. Otherwise it has that of the task that spawns it, or is [`Normal`](Class::Normal) if none does.
-    ///
-    /// Example: [`TaskOptions`].
     #[cfg(feature = "classes")]
     pub const fn class(mut self, class: Class) -> Self {
         self.class = Some(class);
@@ -118,8 +110,6 @@ impl TaskOptions {
     ///
     /// Such tasks wait in one queue for all sets, in which a worker looks for its first one: cost linear in what waits there. Where
     /// one worker will do, [`pinned`](Self::pinned) is cheaper. The one that is called last of the two holds.
-    ///
-    /// Example: [`TaskOptions`].
     #[cfg(feature = "classes")]
     pub const fn workers(mut self, set: WorkerSet) -> Self {
         self.tag.worker = set.single();
@@ -129,8 +119,6 @@ impl TaskOptions {
 
     /// When the task should be polled first, at the latest. Of urgent tasks that wait, the one with the earliest deadline is polled
     /// next. For later polls see [`Spawner::set_deadline`](crate::Spawner::set_deadline).
-    ///
-    /// Example: [`TaskOptions`].
     #[cfg(feature = "classes")]
     pub const fn deadline(mut self, at: Instant) -> Self {
         self.deadline = Some(at);
@@ -149,8 +137,6 @@ impl TaskOptions {
     }
 
     /// The place of the call to [`new`](Self::new).
-    ///
-    /// Example: [`given_name`](Self::given_name).
     pub const fn location(&self) -> Option<&'static Location<'static>> {
         self.tag.location
     }

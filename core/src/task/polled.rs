@@ -56,8 +56,6 @@ impl Spawner {
 
     /// Gives the task another class of its own. It goes by it when it is queued next, and so do the tasks that it spawns from now on.
     /// False outside of polls, and without the part [`Classes`](crate::parts::Classes).
-    ///
-    /// Example: [`class`](Self::class).
     pub fn set_class(self, class: Class) -> bool {
         self.executor.set_class(class)
     }
@@ -68,16 +66,12 @@ impl Spawner {
     ///
     /// False outside of polls, without the part [`Classes`](crate::parts::Classes), and for tasks that were not spawned by
     /// [`spawn_with`](Self::spawn_with), which have no room for it.
-    ///
-    /// Example: [`class`](Self::class).
     pub fn set_deadline(self, at: Option<Instant>) -> bool {
         self.executor.set_deadline(at)
     }
 
     /// Whether an urgent task waits, and the task is not urgent: it should give way soon. For loops that spend no budget. Cost: a few
     /// loads.
-    ///
-    /// Example: [`class`](Self::class).
     pub fn should_yield(self) -> bool {
         self.executor.should_yield()
     }

@@ -57,8 +57,6 @@ where
 {
     /// Spawns into the slot. It cannot fail. If the executor has shut down meanwhile, the future is dropped here, and
     /// the handle returns [`Cancelled`](crate::JoinError::Cancelled).
-    ///
-    /// Example: [`Reservation`].
     pub fn spawn(self, future: F) -> JoinHandle<F::Output> {
         let this = core::mem::ManuallyDrop::new(self);
         let spawner = this.spawner;

@@ -33,8 +33,6 @@ use crate::platform::{WorkerId, WorkerSet};
 /// Sealed: only this crate implements it.
 ///
 /// [`SpawnErrorKind::ForeignMemory`]: crate::SpawnErrorKind::ForeignMemory
-///
-/// Example: [`Spawner`].
 pub trait Memory: Sealed + Sync {}
 
 pub trait Sealed {
@@ -95,8 +93,6 @@ impl Spawner {
     /// executor shuts down, also if it is detached, and nothing can wake it any more. To have such a task end, and its slot come
     /// back, spawn it with [`TaskOptions::end_unreachable`].
     ///
-    /// Example: [`Spawner`].
-    ///
     /// # Errors
     /// [`SpawnError`] with the future, unchanged.
     pub fn spawn<F>(
@@ -112,8 +108,6 @@ impl Spawner {
     }
 
     /// Spawns a future that runs on one worker only. It waits while that worker is offline.
-    ///
-    /// Example: [`Spawner`].
     ///
     /// # Errors
     /// [`SpawnError`] with the future, unchanged: also [`SpawnErrorKind::NoSuchWorker`], if there is no such worker, or if it is to leave
@@ -136,8 +130,6 @@ impl Spawner {
     /// cancelled when the worker goes offline. On an executor of one worker slot the caller is any task, or code in
     /// [`Scheduler::as_poll`](crate::Scheduler::as_poll).
     ///
-    /// Example: [`Spawner`].
-    ///
     /// # Errors
     /// [`SpawnError`] with the future, unchanged: also [`SpawnErrorKind::NotPinned`], if the caller is none of those.
     pub fn spawn_local<F>(
@@ -153,8 +145,6 @@ impl Spawner {
     }
 
     /// Spawns a future as the options say.
-    ///
-    /// Example: [`Spawner`].
     ///
     /// # Errors
     /// [`SpawnError`] with the future, unchanged: also [`SpawnErrorKind::NoSuchWorker`], if there is no such worker; and, for a class, a deadline or
@@ -207,8 +197,6 @@ impl Spawner {
     }
 
     /// Takes a slot now, so that a later spawn cannot fail.
-    ///
-    /// Example: [`Reservation`].
     ///
     /// # Errors
     /// [`SpawnErrorKind`], of the kinds that [`spawn`](Self::spawn) returns.
@@ -369,15 +357,11 @@ impl Spawner {
     }
 
     /// The units with which each poll of this executor's tasks begins: [`Config::budget`](crate::Config::budget). From any context.
-    ///
-    /// Example: [`consume_budget`](Self::consume_budget).
     pub fn poll_budget(self) -> u32 {
         self.executor.units()
     }
 
     /// The function [`budgeted`](crate::budgeted) for tasks of this executor, whatever waker polls them.
-    ///
-    /// Example: [`consume_budget`](Self::consume_budget).
     #[inline]
     pub fn budgeted<T>(
         self,
@@ -388,8 +372,6 @@ impl Spawner {
     }
 
     /// The function [`unconstrained`](crate::unconstrained) for tasks of this executor, whatever waker polls them.
-    ///
-    /// Example: [`consume_budget`](Self::consume_budget).
     pub fn unconstrained<F: Future>(self, future: F) -> Unconstrained<F> {
         Unconstrained { own: Some(self.executor), future }
     }

@@ -12,8 +12,6 @@ use super::{executor_ref::ExecutorRef, header::Header, waker::header_of};
 use crate::atomic::Global;
 
 /// What is done with a waker.
-///
-/// Example: [`watch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WakerEvent {
@@ -28,8 +26,6 @@ pub enum WakerEvent {
 }
 
 /// What takes the events. See [`watch`].
-///
-/// Example: [`watch`].
 #[derive(Clone, Copy, Debug)]
 pub struct Sink(fn(NonZeroUsize, WakerEvent));
 
@@ -37,8 +33,6 @@ impl Sink {
     /// The function is called with the mark of the task, in any context that uses a waker: from then on a wake is fit for interrupt handlers
     /// and signal handlers only if the function is. Its panics are discarded. It must not wake a marked task: that would be told to it again,
     /// without end.
-    ///
-    /// Example: [`watch`].
     pub const fn new(take: fn(NonZeroUsize, WakerEvent)) -> Self {
         Self(take)
     }

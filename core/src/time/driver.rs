@@ -156,8 +156,6 @@ pub struct Timers(pub(crate) &'static dyn Driver);
 
 impl Timers {
     /// The time on the executor's clock.
-    ///
-    /// Example: [`Timers`].
     pub fn now(self) -> Instant {
         self.0.now()
     }
@@ -166,8 +164,6 @@ impl Timers {
     /// range (584 years) never ends.
     ///
     /// Cost: one read of the clock, and about 100 bytes in the caller's future. No allocation.
-    ///
-    /// Example: [`Timers`].
     pub fn sleep(self, duration: Duration) -> Sleep {
         Sleep::new(self, self.now() + duration, true)
     }
@@ -175,36 +171,26 @@ impl Timers {
     /// Sleeps until `deadline`. A deadline in the past is ready at once.
     ///
     /// Cost: the first poll reads the clock.
-    ///
-    /// Example: [`Timers`].
     pub fn sleep_until(self, deadline: Instant) -> Sleep {
         Sleep::new(self, deadline, false)
     }
 
     /// Limits `future` to `duration` from now, see [`Timeout`].
-    ///
-    /// Example: [`Timers`].
     pub fn timeout<F: Future>(self, duration: Duration, future: F) -> Timeout<F> {
         Timeout::new(self.sleep(duration), future)
     }
 
     /// Limits `future` to the time until `deadline`, see [`Timeout`].
-    ///
-    /// Example: [`Timers`].
     pub fn timeout_at<F: Future>(self, deadline: Instant, future: F) -> Timeout<F> {
         Timeout::new(self.sleep_until(deadline), future)
     }
 
     /// Ticks now and then once every `period`, see [`Interval`].
-    ///
-    /// Example: [`Timers`].
     pub fn interval(self, period: Duration) -> Interval {
         self.interval_at(self.now(), period)
     }
 
     /// Ticks at `first` and then once every `period`, see [`Interval`].
-    ///
-    /// Example: [`Timers`].
     pub fn interval_at(self, first: Instant, period: Duration) -> Interval {
         Interval::new(self, first, period)
     }

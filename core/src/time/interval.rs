@@ -11,8 +11,6 @@ use super::{driver::Timers, sleep::Sleep};
 use crate::instant::Instant;
 
 /// What an [`Interval`] does about missed ticks: those that were asked for only after the next one was due.
-///
-/// Example: [`Interval`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTick {
     /// Missed ticks follow at once, one after the other, until the interval has caught up.
@@ -75,37 +73,27 @@ impl Interval {
     }
 
     /// What to do about missed ticks (default: [`MissedTick::Burst`]).
-    ///
-    /// Example: [`Interval`].
     pub fn missed_tick(mut self, policy: MissedTick) -> Self {
         self.missed = policy;
         self
     }
 
     /// The time between two ticks.
-    ///
-    /// Example: [`Interval`].
     pub fn period(&self) -> Duration {
         self.period
     }
 
     /// The next tick comes at `next`, and later ones at whole periods from there.
-    ///
-    /// Example: [`Interval`].
     pub fn reset_at(&mut self, next: Instant) {
         self.next = next;
     }
 
     /// The next tick comes one period from now.
-    ///
-    /// Example: [`Interval`].
     pub fn reset(&mut self) {
         self.next = self.timers.now() + self.period;
     }
 
     /// Waits for the next tick. Returns the time at which it was due.
-    ///
-    /// Example: [`Interval`].
     ///
     /// # Cancel safety
     /// Dropping it before it is ready loses no tick.
@@ -136,8 +124,6 @@ impl Interval {
 }
 
 /// The future of [`Interval::tick`].
-///
-/// Example: [`Interval`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Tick<'a> {

@@ -88,15 +88,11 @@ impl Sleep {
     }
 
     /// The deadline.
-    ///
-    /// Example: [`Sleep`].
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
     /// Whether it has ended. True once a poll or a worker has noticed the deadline; false before the first poll.
-    ///
-    /// Example: [`Sleep`].
     pub fn is_elapsed(&self) -> bool {
         // Ordering: Relaxed: the result publishes nothing else.
         self.node.state.load(Ordering::Relaxed) == FIRED
@@ -106,8 +102,6 @@ impl Sleep {
     /// new one. From any thread.
     ///
     /// Cost: at most that of a drop and a first poll. A sleep that has ended enters a wheel at its next poll.
-    ///
-    /// Example: [`Sleep`].
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let (this, node) = self.parts();
         this.deadline = deadline;

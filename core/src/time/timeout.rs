@@ -51,8 +51,6 @@ pub struct Timeout<F> {
 }
 
 /// The deadline passed before the future was ready.
-///
-/// Example: [`Timeout`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Elapsed(());
@@ -79,15 +77,11 @@ impl<F: Future> Timeout<F> {
     }
 
     /// The deadline.
-    ///
-    /// Example: [`Timeout`].
     pub fn deadline(&self) -> Instant {
         self.sleep.deadline()
     }
 
     /// Sets another deadline.
-    ///
-    /// Example: [`Timeout`].
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         // SAFETY: `sleep` is pinned with its `Timeout`.
         unsafe { self.map_unchecked_mut(|this| &mut this.sleep) }.reset(deadline);

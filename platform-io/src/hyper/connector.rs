@@ -82,8 +82,6 @@ pub fn client_builder() -> Builder {
 /// turns, with a head start of 250 ms each. The connection sends small writes at once (`TCP_NODELAY`), or the part of a
 /// request in a second packet would wait until the first one is acknowledged.
 ///
-/// Example: [`client_builder`].
-///
 /// # Errors
 /// The future's, which are the source of the client's error:
 /// - errors of [`TcpStream::connect`], such as `ConnectionRefused`, or a name that cannot be looked up;
@@ -101,21 +99,18 @@ pub struct Connector {
 
 impl Connector {
     /// Connects to URIs with the scheme `http`, without a limit of time: then the system's applies, perhaps minutes.
-    /// Example: [`client_builder`].
     #[expect(clippy::new_without_default, reason = "as the others here")]
     pub const fn new() -> Self {
         Self { timeout: None, any_scheme: false }
     }
 
     /// How long a connection may take, from the look-up of the name to the last address.
-    /// Example: [`client_builder`].
     pub const fn connect_timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
     }
 
     /// Whether `http` is the only scheme that it accepts, which is the default. A connector for TLS, which calls this one
     /// and encrypts what it returns, turns it off. The port is 443 then, if the URI has none and its scheme is https.
-    /// Example: [`client_builder`].
     pub const fn enforce_http(self, enforce: bool) -> Self {
         Self { any_scheme: !enforce, ..self }
     }

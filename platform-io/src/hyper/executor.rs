@@ -10,15 +10,11 @@ use filch_std::{Handle, TaskOptions};
 /// dropped unpolled.
 ///
 /// Cost: that of [`Handle::spawn`]. The executor itself is a few words.
-///
-/// Example: [`Executor::with`], and [the module](super).
 #[derive(Clone, Copy, Debug)]
 pub struct Executor(Handle, Option<TaskOptions>);
 
 impl Executor {
     /// Spawns onto the current runtime; the executor may be used from any thread.
-    ///
-    /// Example: [the module](super).
     ///
     /// # Panics
     /// If the calling thread is in no runtime: [`Handle::current`] returns an error instead, and

@@ -99,25 +99,21 @@ pin_project! {
 
 impl<S> Io<S> {
     /// Wraps a stream.
-    /// Example: [`Io`].
     pub fn new(stream: S) -> Self {
         Self { stream }
     }
 
     /// The stream.
-    /// Example: [`Io`].
     pub fn get_ref(&self) -> &S {
         &self.stream
     }
 
     /// The stream.
-    /// Example: [`Io`].
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.stream
     }
 
     /// Returns the stream. Nothing is buffered in between.
-    /// Example: [`Io`].
     pub fn into_inner(self) -> S {
         self.stream
     }

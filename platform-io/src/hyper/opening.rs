@@ -87,8 +87,6 @@ impl Limit {
 impl<S> Opening<S> {
     /// Wraps a stream. The time begins with the first read.
     ///
-    /// Example: [`Opening`].
-    ///
     /// # Panics
     /// If the calling thread is in no runtime.
     #[track_caller]
@@ -103,13 +101,11 @@ impl<S> Opening<S> {
     }
 
     /// The stream.
-    /// Example: [`Opening`].
     pub fn get_ref(&self) -> &S {
         &self.stream
     }
 
     /// The stream. Nothing is buffered in between.
-    /// Example: [`Opening`].
     pub fn into_inner(self) -> S {
         self.stream
     }

@@ -39,8 +39,6 @@ pub struct ServeOptions {
 impl ServeOptions {
     /// The defaults: a head within 30 seconds, which is hyper's own default; a client of HTTP/2 that is silent for 30 seconds is asked
     /// whether it is there.
-    ///
-    /// Example: [`ServeOptions`].
     pub const fn new() -> Self {
         const LIMIT: Option<Duration> = Some(Duration::from_secs(30));
         Self { head_timeout: LIMIT, http2_keep_alive: LIMIT }
@@ -49,8 +47,6 @@ impl ServeOptions {
     /// How long a client may take to show which version of HTTP it speaks ([`Opening`]), and then for the head of each HTTP/1 request, the
     /// time between two requests included (default: 30 seconds for each). A connection whose client takes longer is closed. `None`: for
     /// ever.
-    ///
-    /// Example: [`ServeOptions`].
     pub const fn head_timeout(mut self, limit: Option<Duration>) -> Self {
         self.head_timeout = limit;
         self
@@ -59,8 +55,6 @@ impl ServeOptions {
     /// How long a client of HTTP/2 may be silent until the server sends it a ping (default: 30 seconds). A connection whose client does not
     /// answer within [`HTTP2_PING_TIMEOUT`] is closed: the client has died, or its network has, and TCP has not said so. `None`: such a
     /// connection stays, and [`serve_until`] waits for it.
-    ///
-    /// Example: [`HTTP2_PING_TIMEOUT`].
     pub const fn http2_keep_alive(mut self, silence: Option<Duration>) -> Self {
         self.http2_keep_alive = silence;
         self

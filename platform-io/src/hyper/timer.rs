@@ -21,8 +21,6 @@ use super::executor::current;
 ///
 /// Cost: a sleep is one allocation besides the timer itself; a reset costs that of
 /// [`filch_std::time::Sleep`], without allocation.
-///
-/// Example: [the module](super).
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
     timers: Timers,
@@ -32,8 +30,6 @@ pub struct Timer {
 
 impl Timer {
     /// A timer on the current runtime.
-    ///
-    /// Example: [the module](super).
     ///
     /// # Panics
     /// If the calling thread is in no runtime: [`Handle::current`] returns an error instead, and
@@ -82,8 +78,6 @@ impl hyper::rt::Timer for Timer {
 
 pin_project! {
     /// The sleep that [`Timer`] gives to hyper: [`filch_std::time::Sleep`].
-    ///
-    /// No example: hyper makes it by the timer, and sees its trait alone.
     #[derive(Debug)]
     pub struct Sleep {
         #[pin]

@@ -24,8 +24,6 @@ use super::failures::Failure;
 /// ```
 pub trait ToSocketAddrs {
     /// The addresses, or the name to look up.
-    ///
-    /// Example: [`Addrs`].
     fn to_addrs(&self) -> Addrs;
 }
 
@@ -80,7 +78,6 @@ enum Kind {
 
 impl Addrs {
     /// A name and a port, `"example.org:80"`.
-    /// Example: [`Addrs`].
     pub fn name(name: &str) -> Self {
         match name.parse() {
             Ok(addr) => Self::from_iter([addr]),
@@ -89,7 +86,6 @@ impl Addrs {
     }
 
     /// A host, by its name or its address, and a port.
-    /// Example: [`Addrs`].
     pub fn host(host: &str, port: u16) -> Self {
         match host.parse::<IpAddr>() {
             Ok(ip) => Self::from_iter([SocketAddr::new(ip, port)]),

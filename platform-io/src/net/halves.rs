@@ -28,13 +28,11 @@ macro_rules! borrowed {
 
         #[doc = concat!("The half to read from, borrowed: [`", stringify!($stream), "::halves`].")]
         ///
-        #[doc = concat!("Example: [`", stringify!($stream), "::halves`].")]
         #[derive(Debug)]
         pub struct ReadHalf<'a>(&'a $stream);
 
         #[doc = concat!("The half to write to, borrowed: [`", stringify!($stream), "::halves`]. Dropping it does nothing.")]
         ///
-        #[doc = concat!("Example: [`", stringify!($stream), "::halves`].")]
         #[derive(Debug)]
         pub struct WriteHalf<'a>(&'a $stream);
 
@@ -59,8 +57,6 @@ macro_rules! owned {
 
         #[doc = concat!("The half to write to, owned: [`", stringify!($stream), "::into_split`]. Dropping it shuts its")]
         /// direction down, so that the peer reads the end of the stream; [`forget`](Self::forget) does not.
-        ///
-        /// Example: [`OwnedReadHalf`].
         #[derive(Debug)]
         pub struct OwnedWriteHalf(Arc<$stream>, OnDrop);
 
@@ -68,7 +64,6 @@ macro_rules! owned {
 
         impl OwnedWriteHalf {
             /// Drops the half and leaves its direction open, until the read half is dropped too.
-            /// Example: [`OwnedReadHalf`].
             pub fn forget(mut self) {
                 self.1 = OnDrop::Nothing;
             }
@@ -100,7 +95,6 @@ macro_rules! reunite {
     ($stream:ident) => {
         impl OwnedReadHalf {
             /// Puts a connection together again.
-            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
             /// The halves, if they are of two connections.
@@ -118,7 +112,6 @@ macro_rules! reunite {
 
         impl OwnedWriteHalf {
             /// Puts a connection together again.
-            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
             /// The halves, if they are of two connections.
@@ -128,8 +121,6 @@ macro_rules! reunite {
         }
 
         /// The halves belong to different connections; returns them.
-        ///
-        /// Example: [`OwnedReadHalf`].
         #[derive(Debug)]
         pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
@@ -155,7 +146,6 @@ macro_rules! read_half {
     ($half:ty, $stream:ident) => {
         impl $half {
             #[doc = concat!("[`", stringify!($stream), "::read`].")]
-            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
             /// Errors of the operating system, such as `ConnectionReset`.
@@ -167,7 +157,6 @@ macro_rules! read_half {
             }
 
             #[doc = concat!("[`", stringify!($stream), "::read_vectored`].")]
-            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
             /// Errors of the operating system, such as `ConnectionReset`.
@@ -182,7 +171,6 @@ macro_rules! read_half {
             }
 
             #[doc = concat!("[`", stringify!($stream), "::peek`].")]
-            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
             /// Errors of the operating system, such as `ConnectionReset`.
@@ -201,7 +189,7 @@ macro_rules! read_half {
             }
         }
 
-        read_exact!(#[doc = "Example: [`OwnedReadHalf`]."] $half, self: &mut Self);
+        read_exact!($half, self: &mut Self);
         async_read!($half, half => half.as_ref());
     };
 }
@@ -211,7 +199,6 @@ macro_rules! write_half {
     ($half:ty, $stream:ident) => {
         impl $half {
             #[doc = concat!("[`", stringify!($stream), "::write`].")]
-            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
             /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
@@ -223,7 +210,6 @@ macro_rules! write_half {
             }
 
             #[doc = concat!("[`", stringify!($stream), "::write_vectored`].")]
-            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
             /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
@@ -235,7 +221,6 @@ macro_rules! write_half {
             }
 
             /// Shuts this direction down: the peer reads the end of the stream.
-            /// Example: [`OwnedReadHalf`].
             ///
             /// # Errors
             #[doc = concat!("As [`", stringify!($stream), "::shutdown`].")]
@@ -251,7 +236,7 @@ macro_rules! write_half {
             }
         }
 
-        write_all!(#[doc = "Example: [`OwnedReadHalf`]."] $half, self: &mut Self);
+        write_all!($half, self: &mut Self);
         async_write!($half, half => half.as_ref());
     };
 }
@@ -319,8 +304,8 @@ macro_rules! async_write {
 /// All of a buffer, for a whole connection, and both traits, for references to it too.
 macro_rules! whole {
     ($stream:ident) => {
-        read_exact!(#[doc = concat!("Example: [`", stringify!($stream), "`].")] $stream, self: &Self);
-        write_all!(#[doc = concat!("Example: [`", stringify!($stream), "`].")] $stream, self: &Self);
+        read_exact!($stream, self: &Self);
+        write_all!($stream, self: &Self);
         async_read!($stream, stream => stream);
         async_write!($stream, stream => stream);
         async_read!(&$stream, stream => stream);

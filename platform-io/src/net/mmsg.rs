@@ -16,8 +16,6 @@ use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmm
 const BATCH: usize = 32;
 
 /// A datagram to send: [`UdpSocket::send_many`](super::UdpSocket::send_many).
-///
-/// Example: [`UdpSocket::send_many`](super::UdpSocket::send_many).
 #[derive(Clone, Copy, Debug)]
 pub struct Outbound<'a> {
     payload: &'a [u8],
@@ -26,13 +24,11 @@ pub struct Outbound<'a> {
 
 impl<'a> Outbound<'a> {
     /// To the peer that the socket is connected to.
-    /// Example: [`UdpSocket::send_many`](super::UdpSocket::send_many).
     pub fn new(payload: &'a [u8]) -> Self {
         Self { payload, to: None }
     }
 
     /// To this address.
-    /// Example: [`UdpSocket::send_many`](super::UdpSocket::send_many).
     pub fn to(payload: &'a [u8], addr: SocketAddr) -> Self {
         Self { payload, to: Some(addr) }
     }
@@ -40,8 +36,6 @@ impl<'a> Outbound<'a> {
 
 /// A buffer for a datagram, and the datagram received:
 /// [`UdpSocket::recv_many`](super::UdpSocket::recv_many).
-///
-/// Example: [`UdpSocket::send_many`](super::UdpSocket::send_many).
 #[derive(Debug)]
 pub struct Inbound<'a> {
     buffer: &'a mut [u8],
@@ -52,25 +46,21 @@ pub struct Inbound<'a> {
 
 impl<'a> Inbound<'a> {
     /// A buffer for one datagram. Bytes beyond its length are lost.
-    /// Example: [`UdpSocket::send_many`](super::UdpSocket::send_many).
     pub fn new(buffer: &'a mut [u8]) -> Self {
         Self { buffer, len: 0, from: None, truncated: false }
     }
 
     /// The datagram that was received last, cut to the buffer's length.
-    /// Example: [`UdpSocket::send_many`](super::UdpSocket::send_many).
     pub fn payload(&self) -> &[u8] {
         &self.buffer[..self.len]
     }
 
     /// The sender's address; `None` before a datagram was received.
-    /// Example: [`UdpSocket::send_many`](super::UdpSocket::send_many).
     pub fn from(&self) -> Option<SocketAddr> {
         self.from
     }
 
     /// Whether the buffer was too short.
-    /// Example: [`UdpSocket::send_many`](super::UdpSocket::send_many).
     pub fn is_truncated(&self) -> bool {
         self.truncated
     }

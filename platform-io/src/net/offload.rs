@@ -21,8 +21,6 @@ use crate::{Async, nothing, shown::shows_file};
 const MOST_BYTES: usize = 65_507;
 
 /// A mark of explicit congestion notification (RFC 3168).
-///
-/// Example: [`UdpOffload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
     /// The sender understands marks.
@@ -52,8 +50,6 @@ impl Ecn {
 }
 
 /// Datagrams to send to one address: [`UdpOffload::send`].
-///
-/// Example: [`UdpOffload`].
 #[derive(Clone, Copy, Debug)]
 pub struct Transmit<'a> {
     payload: &'a [u8],
@@ -65,27 +61,23 @@ pub struct Transmit<'a> {
 
 impl<'a> Transmit<'a> {
     /// One datagram.
-    /// Example: [`UdpOffload`].
     pub fn to(payload: &'a [u8], addr: SocketAddr) -> Self {
         Self { payload, to: addr, segment: None, ecn: None, from: None }
     }
 
     /// As many datagrams of this size as the payload has, 1 byte to 65,507; the last may be shorter.
-    /// Example: [`UdpOffload`].
     pub fn segments(mut self, size: usize) -> Self {
         self.segment = Some(size);
         self
     }
 
     /// With this mark.
-    /// Example: [`UdpOffload`].
     pub fn ecn(mut self, mark: Ecn) -> Self {
         self.ecn = Some(mark);
         self
     }
 
     /// From this address of the host, if the socket is bound to all.
-    /// Example: [`UdpOffload`].
     pub fn from(mut self, addr: IpAddr) -> Self {
         self.from = Some(addr);
         self
@@ -112,8 +104,6 @@ impl<'a> Transmit<'a> {
 }
 
 /// A buffer, and the datagrams of one sender that were received into it: [`UdpOffload::recv`].
-///
-/// Example: [`UdpOffload`].
 #[derive(Debug)]
 pub struct Received<'a> {
     buffer: &'a mut [u8],
@@ -122,13 +112,11 @@ pub struct Received<'a> {
 
 impl<'a> Received<'a> {
     /// A buffer. The system puts up to 64 datagrams, of 65,507 bytes together, into one; bytes that there is no room for are lost.
-    /// Example: [`UdpOffload`].
     pub fn new(buffer: &'a mut [u8]) -> Self {
         Self { buffer, meta: RecvMeta::default() }
     }
 
     /// The datagrams, one after the other; none before any was received.
-    /// Example: [`UdpOffload`].
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         let all = &self.buffer[..self.meta.len.min(self.buffer.len())];
         // A datagram may be empty; a sender's port is not 0.
@@ -137,19 +125,16 @@ impl<'a> Received<'a> {
     }
 
     /// The sender's address; `None` before a datagram was received.
-    /// Example: [`UdpOffload`].
     pub fn from(&self) -> Option<SocketAddr> {
         Some(self.meta.addr).filter(|addr| addr.port() != 0)
     }
 
     /// The address of this host that the datagrams were sent to.
-    /// Example: [`UdpOffload`].
     pub fn to(&self) -> Option<IpAddr> {
         self.meta.dst_ip
     }
 
     /// The mark that the datagrams came with.
-    /// Example: [`UdpOffload`].
     pub fn ecn(&self) -> Option<Ecn> {
         self.meta.ecn.map(Ecn::read)
     }
@@ -199,7 +184,6 @@ pub struct UdpOffload {
 
 impl UdpOffload {
     /// Sends the datagrams in order, as many with one system call as the system takes.
-    /// Example: [`UdpOffload`].
     ///
     /// # Errors
     /// `InvalidInput` for a size that no datagram has. Errors of the operating system, of which the datagrams before are not told: too long for the network, no
@@ -227,7 +211,6 @@ impl UdpOffload {
     }
 
     /// Sends the datagrams if that does not wait: with one system call, at most [`max_segments`](Self::max_segments) of them.
-    /// Example: [`UdpOffload`].
     ///
     /// # Errors
     /// `WouldBlock`: then [`writable`](Self::writable) waits. `InvalidInput` also for too many. Others as of [`send`](Self::send).
@@ -242,7 +225,6 @@ impl UdpOffload {
     }
 
     /// Waits until there may be room to send.
-    /// Example: [`UdpOffload`].
     ///
     /// # Errors
     /// If the runtime has ended.
@@ -255,7 +237,6 @@ impl UdpOffload {
 
     /// Receives into as many of the buffers as there is something for, at least one and at most 32, with one system call; returns how many. (0 if
     /// there are none.)
-    /// Example: [`UdpOffload`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -270,7 +251,6 @@ impl UdpOffload {
     }
 
     /// As [`recv`](Self::recv), for one caller at a time: a later caller replaces an earlier one.
-    /// Example: [`UdpOffload`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -286,25 +266,21 @@ impl UdpOffload {
     }
 
     /// How many datagrams one system call sends; 1 if the system has no offload.
-    /// Example: [`UdpOffload`].
     pub fn max_segments(&self) -> usize {
         self.state.max_gso_segments().max(1)
     }
 
     /// How many datagrams a buffer may get; 1 if the system has no offload.
-    /// Example: [`UdpOffload`].
     pub fn max_recv_segments(&self) -> usize {
         self.state.gro_segments()
     }
 
     /// Whether the system may fragment all the same.
-    /// Example: [`UdpOffload`].
     pub fn may_fragment(&self) -> bool {
         self.state.may_fragment()
     }
 
     /// The socket's own address.
-    /// Example: [`UdpOffload`].
     ///
     /// # Errors
     /// Errors of the operating system.

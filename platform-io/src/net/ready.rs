@@ -46,8 +46,6 @@ macro_rules! ready {
 
             /// As [`readable`](Self::readable), for [`try_write`](Self::try_write).
             ///
-            /// Example: [`readable`](Self::readable).
-            ///
             /// # Errors
             /// If the runtime has ended.
             ///
@@ -60,8 +58,6 @@ macro_rules! ready {
             /// Reads what there is; returns the number of bytes, 0 at the end of the stream (or if `buf` is empty). Does not wait. From any
             /// thread; spends no budget. Cost: one system call.
             ///
-            /// Example: [`readable`](Self::readable).
-            ///
             /// # Errors
             /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing; those of [`read`](Self::read).
             pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
@@ -73,8 +69,6 @@ macro_rules! ready {
             }
 
             /// Writes as much as there is room for; returns the number of bytes. As [`try_read`](Self::try_read).
-            ///
-            /// Example: [`readable`](Self::readable).
             ///
             /// # Errors
             /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room; those of [`write`](Self::write).

@@ -107,7 +107,6 @@ pub struct UdpSocket {
 
 impl UdpSocket {
     /// Binds a socket to the first of the addresses that can be bound.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// `AddrInUse` and other errors of the operating system, with each address in the text; a name
@@ -129,7 +128,6 @@ impl UdpSocket {
     /// From now on the socket sends to this peer, and receives only from it. Uses the first of the
     /// addresses that the system has a route to. Sends nothing, so it does not check that a peer
     /// exists.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// The system's, with each address in the text; a name that cannot be looked up.
@@ -149,7 +147,6 @@ impl UdpSocket {
 
     /// Sends a datagram to the peer that it is connected to; returns its length. Cost: one system
     /// call.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system: the datagram is too long, the peer refuses, there is no
@@ -163,7 +160,6 @@ impl UdpSocket {
 
     /// Receives a datagram from the peer that it is connected to; returns its length. Cost: one
     /// system call.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system: the peer refuses.
@@ -175,7 +171,6 @@ impl UdpSocket {
     }
 
     /// Sends a datagram to an address; returns its length. Cost: one system call.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -187,7 +182,6 @@ impl UdpSocket {
     }
 
     /// Receives a datagram; returns its length and the sender's address. Cost: one system call.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -199,7 +193,6 @@ impl UdpSocket {
     }
 
     /// As [`recv_from`](Self::recv_from), but leaves the datagram in the queue.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -251,7 +244,6 @@ impl UdpSocket {
 
     /// Receives several datagrams with one system call (Linux alone has it): as many as there are, at least one and at
     /// most 32; returns how many. They fill the first entries. (0 if there are no entries.)
-    /// Example: [`send_many`](Self::send_many).
     ///
     /// # Errors
     /// Errors of the operating system. An error that comes after a datagram is returned by the next
@@ -269,7 +261,6 @@ impl UdpSocket {
 
     /// As [`send_to`](Self::send_to), for one caller at a time: a later caller replaces an earlier
     /// one.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -284,7 +275,6 @@ impl UdpSocket {
 
     /// As [`recv_from`](Self::recv_from), for one caller at a time: a later caller replaces an
     /// earlier one.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -297,7 +287,6 @@ impl UdpSocket {
     }
 
     /// Takes the socket's pending error (`SO_ERROR`), if there is one.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -311,7 +300,6 @@ impl UdpSocket {
     }
 
     /// Converts it to the socket of the standard library, which stays non-blocking.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -326,7 +314,6 @@ macro_rules! options {
         impl UdpSocket {
             $(
                 $(#[$doc])*
-                /// Example: [`UdpSocket`].
                 ///
                 /// # Errors
                 /// Errors of the operating system.
@@ -377,7 +364,6 @@ options! {
 /// Options that the standard library's socket has no methods for.
 impl UdpSocket {
     /// `SO_RCVBUF` in bytes, as the system counts.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -386,7 +372,6 @@ impl UdpSocket {
     }
 
     /// `SO_RCVBUF` in bytes; the system doubles it, and limits it (net.core.rmem_max). Datagrams that there is no room for are lost.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -395,7 +380,6 @@ impl UdpSocket {
     }
 
     /// `SO_SNDBUF` in bytes, as the system counts.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -404,7 +388,6 @@ impl UdpSocket {
     }
 
     /// `SO_SNDBUF` in bytes; the system doubles it, and limits it (net.core.wmem_max).
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -413,7 +396,6 @@ impl UdpSocket {
     }
 
     /// The traffic class of datagrams (not on Windows), 0 to 255: `IP_TOS`, or `IPV6_TCLASS`.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -423,7 +405,6 @@ impl UdpSocket {
     }
 
     /// Sets the traffic class: the upper six bits are the DSCP, the lower two are for congestion (ECN).
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system; more than 255.
@@ -433,7 +414,6 @@ impl UdpSocket {
     }
 
     /// `SO_BINDTODEVICE` (Linux alone): datagrams go and come through the interface of this name alone, such as "eth0"; `None`: through any.
-    /// Example: [`UdpSocket`].
     ///
     /// # Errors
     /// There is no such interface; the socket is bound to another, and the process lacks the capability to change that.

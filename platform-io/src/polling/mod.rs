@@ -46,8 +46,6 @@ const BOTH: Ready = Ready::READABLE.union(Ready::WRITABLE);
 ///
 /// It asks for one event at a time (oneshot, as it is called), the only mode that all systems have, and asks again whenever an operation
 /// would have blocked. That costs a system call for each wait, which epoll with edges does without.
-///
-/// Example: [`Builder`](crate::Builder).
 pub struct Polling {
     /// Time, and sleep on a word.
     futex: Futex,

@@ -73,8 +73,6 @@ impl Batch {
 type Work = Pin<Box<dyn Future<Output = io::Result<Batch>> + Send>>;
 
 /// The entries of a folder: [`read_dir`].
-///
-/// Example: [`read_dir`].
 pub struct ReadDir {
     handle: Handle,
     batch: Batch,
@@ -84,7 +82,6 @@ pub struct ReadDir {
 
 impl ReadDir {
     /// The next entry; `None` at the end.
-    /// Example: [`read_dir`].
     ///
     /// # Errors
     /// Those of the operating system, after which there may be more entries; if the runtime has ended.
@@ -129,8 +126,6 @@ impl core::fmt::Debug for ReadDir {
 }
 
 /// An entry of a folder.
-///
-/// Example: [`read_dir`].
 #[derive(Clone, Debug)]
 pub struct DirEntry {
     entry: Arc<fs::DirEntry>,
@@ -146,25 +141,21 @@ impl DirEntry {
     }
 
     /// The folder's path, and the name.
-    /// Example: [`read_dir`].
     pub fn path(&self) -> PathBuf {
         self.entry.path()
     }
 
     /// The name.
-    /// Example: [`read_dir`].
     pub fn file_name(&self) -> OsString {
         self.entry.file_name()
     }
 
     /// The inode's number.
-    /// Example: [`read_dir`].
     pub fn ino(&self) -> u64 {
         self.entry.ino()
     }
 
     /// What the file is; a symbolic link is one. Known from the reading of the folder, unless it failed then.
-    /// Example: [`read_dir`].
     ///
     /// # Errors
     /// Those of the operating system; outside of a runtime of this crate, or if it has ended.
@@ -179,7 +170,6 @@ impl DirEntry {
     }
 
     /// What the file system knows of the file, which is not followed if it is a symbolic link.
-    /// Example: [`read_dir`].
     ///
     /// # Errors
     /// Those of the operating system; outside of a runtime of this crate, or if it has ended.

@@ -92,7 +92,6 @@ impl File {
     }
 
     /// Opens a file for reading.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
@@ -104,7 +103,6 @@ impl File {
     }
 
     /// Opens a file for writing, creates it if it does not exist, and empties it.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
@@ -116,13 +114,11 @@ impl File {
     }
 
     /// All options off.
-    /// Example: [`File`].
     pub fn options() -> OpenOptions {
         OpenOptions::new()
     }
 
     /// A file of the standard library, from now on in the current runtime.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// Outside of a runtime of this crate.
@@ -132,7 +128,6 @@ impl File {
 
     /// The file for the standard library, after what [`flush`](futures_io::AsyncWrite::poll_flush) does; its position is after what
     /// was read. If an operation that was dropped is still under way, the descriptor is another one, of the same open file.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// That of a write whose result is not known yet; of the operating system.
@@ -149,7 +144,6 @@ impl File {
 
     /// Reads at most `buf.len()` bytes, from this offset on, to the start of the buffer. Returns how many, 0 at the end of the
     /// file, and the buffer as long as it was.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// Those of the operating system; if the runtime has ended, and then the buffer may come back empty.
@@ -161,7 +155,6 @@ impl File {
     }
 
     /// Fills the buffer, from this offset of the file on.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// As [`read_at`](Self::read_at); [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the file ends first.
@@ -238,7 +231,6 @@ impl File {
 
     /// Writes at most all of the buffer, from this offset on. Returns how many bytes, and the buffer. With
     /// [`append`](OpenOptions::append) the offset means nothing.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// As [`read_at`](Self::read_at).
@@ -250,7 +242,6 @@ impl File {
     }
 
     /// Writes all of the buffer, from this offset on.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// As [`read_at`](Self::read_at); [`WriteZero`](ErrorKind::WriteZero) if the file takes no more bytes. A part may be written.
@@ -287,7 +278,6 @@ impl File {
     }
 
     /// Waits until the disk has all that was written, and what the file system knows of the file.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// Those of the operating system; if the runtime has ended. After an error, what was written before may be lost.
@@ -299,7 +289,6 @@ impl File {
     }
 
     /// As [`sync_all`](Self::sync_all), without what is not needed to read the data again, such as the times of the file.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// Those of the operating system; if the runtime has ended. After an error, what was written before may be lost.
@@ -311,7 +300,6 @@ impl File {
     }
 
     /// Cuts the file off, or adds zeros.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// Those of the operating system; if the runtime has ended.
@@ -323,7 +311,6 @@ impl File {
     }
 
     /// What the file system knows of the file.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// Those of the operating system; if the runtime has ended.
@@ -335,7 +322,6 @@ impl File {
     }
 
     /// Sets the file's permissions.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// Those of the operating system; if the runtime has ended.
@@ -348,7 +334,6 @@ impl File {
 
     /// Another descriptor of the same open file: both have one position. What this one has read and not returned yet, the other one
     /// does not see. From then on each comes after its own writes alone: flush one before you use the other.
-    /// Example: [`File`].
     ///
     /// # Errors
     /// Those of the operating system; if the runtime has ended.

@@ -100,8 +100,6 @@ pub use self::{
 };
 
 /// What reads and writes files.
-///
-/// Example: [the module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Way {
@@ -112,8 +110,6 @@ pub enum Way {
 }
 
 /// What reads and writes files in the current runtime, for this thread.
-///
-/// Example: [the module](self).
 ///
 /// # Errors
 /// Outside of a runtime of this crate.
@@ -138,8 +134,6 @@ fn handle() -> io::Result<Handle> {
 }
 
 /// The whole of a file: [`std::fs::read`].
-///
-/// Example: [the module](self).
 ///
 /// # Errors
 /// Those of the operating system; outside of a runtime of this crate, or if it has ended.
@@ -181,8 +175,6 @@ pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 }
 
 /// The whole of a file, as text: [`std::fs::read_to_string`].
-///
-/// Example: [the module](self).
 ///
 /// # Errors
 /// [`InvalidData`](io::ErrorKind::InvalidData) if it is not UTF-8; those of the operating system; outside of a runtime of this crate, or if it

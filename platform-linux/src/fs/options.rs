@@ -55,7 +55,6 @@ macro_rules! switches {
     ($($(#[$doc:meta])* $name:ident;)*) => {
         $(
             $(#[$doc])*
-            /// Example: [`OpenOptions`].
             pub fn $name(&mut self, on: bool) -> &mut Self {
                 self.$name = on;
                 self
@@ -66,7 +65,6 @@ macro_rules! switches {
 
 impl OpenOptions {
     /// All off; the mode of a new file is `0o666`.
-    /// Example: [`OpenOptions`].
     pub const fn new() -> Self {
         Self {
             read: false,
@@ -96,21 +94,18 @@ impl OpenOptions {
     }
 
     /// The permissions of a file that is created, before the process's mask.
-    /// Example: [`OpenOptions`].
     pub fn mode(&mut self, mode: u32) -> &mut Self {
         self.mode = mode;
         self
     }
 
     /// Flags of `open(2)` besides those of the other options, such as `O_NOFOLLOW`.
-    /// Example: [`OpenOptions`].
     pub fn custom_flags(&mut self, flags: i32) -> &mut Self {
         self.custom = flags;
         self
     }
 
     /// Opens the file.
-    /// Example: [`OpenOptions`].
     ///
     /// # Errors
     /// Those of [`std::fs::OpenOptions::open`]; outside of a runtime of this crate, or if it has ended.

@@ -20,8 +20,6 @@ macro_rules! of_one_path {
             $(#[$doc])*
             #[doc = concat!(": [`std::fs::", stringify!($name), "`], on a thread.")]
             ///
-            /// Example: [the module](super).
-            ///
             /// # Errors
             /// Those of the operating system; outside of a runtime of this crate, or if it has ended.
             ///
@@ -62,8 +60,6 @@ macro_rules! of_two_paths {
             $(#[$doc])*
             #[doc = concat!(": [`", $link, "`], on a thread.")]
             ///
-            /// Example: [the module](super).
-            ///
             /// # Errors
             /// Those of the operating system; outside of a runtime of this crate, or if it has ended.
             ///
@@ -88,8 +84,6 @@ of_two_paths! {
 
 /// Sets a file's permissions: [`std::fs::set_permissions`], on a thread.
 ///
-/// Example: [the module](super).
-///
 /// # Errors
 /// Those of the operating system; outside of a runtime of this crate, or if it has ended.
 ///
@@ -101,8 +95,6 @@ pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -
 }
 
 /// Whether there is such a file; a symbolic link is followed: [`Path::try_exists`], on a thread.
-///
-/// Example: [the module](super).
 ///
 /// # Errors
 /// Those of the operating system, where it cannot be known; outside of a runtime of this crate, or if it has ended.
@@ -116,8 +108,6 @@ pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
 
 /// Writes a file, which is created, or emptied first: [`std::fs::write`], on a thread. The bytes travel with the call: a `Vec` or
 /// a `String` without a copy.
-///
-/// Example: [the module](super).
 ///
 /// # Errors
 /// Those of the operating system; outside of a runtime of this crate, or if it has ended.
@@ -133,8 +123,6 @@ pub async fn write(
 }
 
 /// Copies a file and its permissions; returns the number of bytes: [`std::fs::copy`], on a thread.
-///
-/// Example: [the module](super).
 ///
 /// # Errors
 /// Those of the operating system; outside of a runtime of this crate, or if it has ended.

@@ -73,19 +73,16 @@ pub struct Inspector {
 
 impl Inspector {
     /// The address that it listens on: with the port that the system chose, if the caller gave 0.
-    /// Example: [`Inspector`].
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
     /// Ends it, and closes its connections.
-    /// Example: [`Inspector`].
     pub fn abort(&self) {
         self.task.abort();
     }
 
     /// The task that accepts connections. It ends only by an abort, or with the error of a listener that is broken.
-    /// Example: [`Inspector`].
     pub fn into_task(self) -> JoinHandle<io::Result<()>> {
         self.task
     }

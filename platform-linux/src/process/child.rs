@@ -21,8 +21,6 @@ use crate::{
 /// [`kill_on_drop`](super::Command::kill_on_drop) was set; in both cases a task of the runtime
 /// waits for its end, so that it does not stay as a zombie. If the runtime ends first, the child is
 /// reaped when the next child is started or dropped, at the latest when this process ends.
-///
-/// Example: [`Command`](super::Command).
 pub struct Child {
     /// Where to write its input, if that is piped. [`wait`](Self::wait) closes it.
     pub stdin: Option<Sender>,
@@ -82,7 +80,6 @@ impl Child {
     }
 
     /// Closes its input, and waits for its end. Later calls return the same status at once.
-    /// Example: [`Command`](super::Command).
     ///
     /// # Errors
     /// If its status is lost: the process ignores `SIGCHLD`, or other code has waited for the
@@ -96,7 +93,6 @@ impl Child {
     }
 
     /// Returns its status if it has ended. Does not wait.
-    /// Example: [`Command`](super::Command).
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -106,7 +102,6 @@ impl Child {
 
     /// Closes its input, reads its output and its error stream to their ends, if they are piped,
     /// and waits for its end. All of it must fit into memory.
-    /// Example: [`Command`](super::Command).
     ///
     /// # Errors
     /// As [`wait`](Self::wait), and as reads from pipes.
@@ -122,7 +117,6 @@ impl Child {
 
     /// Kills it (`SIGKILL`). It may not have ended when this returns: [`wait`](Self::wait) for it.
     /// Does nothing if it has ended already.
-    /// Example: [`Command`](super::Command).
     ///
     /// # Errors
     /// Errors of the operating system: a child that has changed its user cannot be killed.
@@ -150,7 +144,6 @@ impl Child {
     }
 
     /// Its process id, until its end has been seen: after that the number may be reused.
-    /// Example: [`Command`](super::Command).
     pub fn id(&self) -> Option<u32> {
         self.running.as_ref().and_then(|running| running.process.id())
     }

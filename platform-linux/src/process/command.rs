@@ -55,55 +55,47 @@ pub struct Command {
 impl Command {
     /// A program by its name (searched in `PATH`) or path, without arguments. As in the standard
     /// library it inherits environment, directory and streams.
-    /// Example: [`Command`].
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         process::Command::new(program).into()
     }
 
     /// One more argument.
-    /// Example: [`Command`].
     pub fn arg(&mut self, arg: impl AsRef<OsStr>) -> &mut Self {
         self.std.arg(arg);
         self
     }
 
     /// More arguments.
-    /// Example: [`Command`].
     pub fn args(&mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> &mut Self {
         self.std.args(args);
         self
     }
 
     /// Sets an environment variable.
-    /// Example: [`Command`].
     pub fn env(&mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> &mut Self {
         self.std.env(key, value);
         self
     }
 
     /// Removes an environment variable.
-    /// Example: [`Command`].
     pub fn env_remove(&mut self, key: impl AsRef<OsStr>) -> &mut Self {
         self.std.env_remove(key);
         self
     }
 
     /// Removes all environment variables.
-    /// Example: [`Command`].
     pub fn env_clear(&mut self) -> &mut Self {
         self.std.env_clear();
         self
     }
 
     /// The directory that it starts in.
-    /// Example: [`Command`].
     pub fn current_dir(&mut self, dir: impl AsRef<Path>) -> &mut Self {
         self.std.current_dir(dir);
         self
     }
 
     /// Its standard input. [`Stdio::piped`] makes [`Child::stdin`].
-    /// Example: [`Command`].
     pub fn stdin(&mut self, stdin: impl Into<Stdio>) -> &mut Self {
         self.set[0] = true;
         self.std.stdin(stdin);
@@ -111,7 +103,6 @@ impl Command {
     }
 
     /// Its standard output. [`Stdio::piped`] makes [`Child::stdout`].
-    /// Example: [`Command`].
     pub fn stdout(&mut self, stdout: impl Into<Stdio>) -> &mut Self {
         self.set[1] = true;
         self.std.stdout(stdout);
@@ -119,7 +110,6 @@ impl Command {
     }
 
     /// Its standard error. [`Stdio::piped`] makes [`Child::stderr`].
-    /// Example: [`Command`].
     pub fn stderr(&mut self, stderr: impl Into<Stdio>) -> &mut Self {
         self.set[2] = true;
         self.std.stderr(stderr);
@@ -127,27 +117,23 @@ impl Command {
     }
 
     /// Whether dropping the [`Child`] kills it (default: no).
-    /// Example: [`Command`].
     pub fn kill_on_drop(&mut self, kill: bool) -> &mut Self {
         self.kill_on_drop = kill;
         self
     }
 
     /// The standard library's command.
-    /// Example: [`Command`].
     pub fn as_std(&self) -> &process::Command {
         &self.std
     }
 
     /// The standard library's command: user, process group, `pre_exec` and so on.
-    /// Example: [`Command`].
     pub fn as_std_mut(&mut self) -> &mut process::Command {
         &mut self.std
     }
 
     /// Starts it. This blocks until the child has begun to run the program: about as long as `fork` and `exec` take, a
     /// millisecond or so.
-    /// Example: [`Command`].
     ///
     /// # Errors
     /// The calling thread is in no runtime of this crate (nothing is started); the program is not
@@ -162,7 +148,6 @@ impl Command {
     }
 
     /// Starts it, and waits for its end.
-    /// Example: [`Command`].
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn), and as [`Child::wait`].
@@ -179,7 +164,6 @@ impl Command {
     /// Starts it, waits for its end, and returns what it wrote. Streams that were not set become an
     /// empty input and a captured output and error; the command keeps these settings. All that it
     /// writes must fit into memory.
-    /// Example: [`Command`].
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn), and as [`Child::wait_with_output`].

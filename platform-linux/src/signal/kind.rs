@@ -31,80 +31,67 @@ pub struct SignalKind(c_int);
 
 impl SignalKind {
     /// A signal by its number, such as a real-time signal or one of `libc::SIG*`.
-    /// Example: [`SignalKind`].
     pub const fn from_raw(number: c_int) -> Self {
         Self(number)
     }
 
     /// Its number.
-    /// Example: [`SignalKind`].
     pub const fn as_raw(self) -> c_int {
         self.0
     }
 
     /// `SIGALRM`: a timer of the system has run out. Ends the process by default.
-    /// Example: [`SignalKind`].
     pub const fn alarm() -> Self {
         Self(libc::SIGALRM)
     }
 
     /// `SIGCHLD`: a child process has changed its state. Ignored by default. [`process`](crate::process) does not need it.
-    /// Example: [`SignalKind`].
     pub const fn child() -> Self {
         Self(libc::SIGCHLD)
     }
 
     /// `SIGHUP`: the terminal is gone; for daemons: reload the configuration. Ends the process by
     /// default.
-    /// Example: [`SignalKind`].
     pub const fn hangup() -> Self {
         Self(libc::SIGHUP)
     }
 
     /// `SIGINT`: Ctrl-C. Ends the process by default.
-    /// Example: [`SignalKind`].
     pub const fn interrupt() -> Self {
         Self(libc::SIGINT)
     }
 
     /// `SIGIO`: a file is ready. Ends the process by default.
-    /// Example: [`SignalKind`].
     pub const fn io() -> Self {
         Self(libc::SIGIO)
     }
 
     /// `SIGPIPE`: a write without a reader. Rust programs ignore it from their start.
-    /// Example: [`SignalKind`].
     pub const fn pipe() -> Self {
         Self(libc::SIGPIPE)
     }
 
     /// `SIGQUIT`: Ctrl-\. Ends the process by default, with a core dump.
-    /// Example: [`SignalKind`].
     pub const fn quit() -> Self {
         Self(libc::SIGQUIT)
     }
 
     /// `SIGTERM`: a request to end. Ends the process by default.
-    /// Example: [`SignalKind`].
     pub const fn terminate() -> Self {
         Self(libc::SIGTERM)
     }
 
     /// `SIGUSR1`. Ends the process by default.
-    /// Example: [`SignalKind`].
     pub const fn user_defined1() -> Self {
         Self(libc::SIGUSR1)
     }
 
     /// `SIGUSR2`. Ends the process by default.
-    /// Example: [`SignalKind`].
     pub const fn user_defined2() -> Self {
         Self(libc::SIGUSR2)
     }
 
     /// `SIGWINCH`: the terminal has another size. Ignored by default.
-    /// Example: [`SignalKind`].
     pub const fn window_change() -> Self {
         Self(libc::SIGWINCH)
     }

@@ -59,8 +59,6 @@ use crate::Async;
 ///
 /// Cost: a few system calls.
 ///
-/// Example: [`Signal`].
-///
 /// # Errors
 /// `InvalidInput` for signals that cannot be handled, or not in this way (see [`SignalKind`]); the
 /// calling thread is in no runtime; other errors of the operating system.
@@ -102,8 +100,6 @@ pub async fn ctrl_c() -> io::Result<()> {
 ///
 /// The handler stays, and does what the system would: if the default action is to stop the process, it does so by `SIGSTOP`; if a real-time signal
 /// ends the process, its status is 128 and the signal's number.
-///
-/// Example: [`Signal`].
 ///
 /// # Errors
 /// Errors of the operating system.
@@ -155,7 +151,6 @@ impl Stream for Signal {
 impl Signal {
     /// Waits until the signal has come since the last call, or since the listener was made.
     /// (Exactly 2^32 signals in between would look like none.)
-    /// Example: [`Signal`].
     ///
     /// # Errors
     /// If the runtime has ended.
@@ -168,7 +163,6 @@ impl Signal {
     }
 
     /// As [`recv`](Self::recv), for streams and the like.
-    /// Example: [`Signal`].
     ///
     /// # Errors
     /// If the runtime has ended.
@@ -178,13 +172,11 @@ impl Signal {
     }
 
     /// Whether the signal has come since the last call. Does not wait; one load.
-    /// Example: [`Signal`].
     pub fn try_recv(&mut self) -> bool {
         news(&self.line, &mut self.seen).is_ok()
     }
 
     /// What it listens for.
-    /// Example: [`Signal`].
     pub fn kind(&self) -> SignalKind {
         self.kind
     }

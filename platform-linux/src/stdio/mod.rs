@@ -60,8 +60,6 @@ use self::way::{Input, Output};
 
 /// Opens the standard input.
 ///
-/// Example: [the module](self).
-///
 /// # Errors
 /// The calling thread is in no runtime; it is closed.
 pub fn stdin() -> io::Result<Stdin> {
@@ -69,8 +67,6 @@ pub fn stdin() -> io::Result<Stdin> {
 }
 
 /// Opens the standard output.
-///
-/// Example: [the module](self).
 ///
 /// # Errors
 /// As [`stdin`].
@@ -80,8 +76,6 @@ pub fn stdout() -> io::Result<Stdout> {
 
 /// Opens the standard error.
 ///
-/// Example: [the module](self).
-///
 /// # Errors
 /// As [`stdin`].
 pub fn stderr() -> io::Result<Stderr> {
@@ -89,25 +83,17 @@ pub fn stderr() -> io::Result<Stderr> {
 }
 
 /// Standard input: [`stdin`].
-///
-/// Example: [the module](self).
 pub struct Stdin(Input);
 
 /// Standard output: [`stdout`].
-///
-/// Example: [the module](self).
 pub struct Stdout(Output);
 
 /// Standard error: [`stderr`].
-///
-/// Example: [the module](self).
 pub struct Stderr(Output);
 
 impl Stdin {
     /// Reads what there is, at least one byte; returns the number of bytes, 0 at the end (or if
     /// `buf` is empty). A terminal returns a line at a time.
-    ///
-    /// Example: [the module](self).
     ///
     /// # Errors
     /// Errors of the operating system; the runtime has ended.
@@ -144,8 +130,6 @@ macro_rules! output {
             /// returns the number of bytes. If a thread writes, the write has only begun: see
             /// [`flush`](Self::flush).
             ///
-            /// Example: [the module](self).
-            ///
             /// # Errors
             /// Errors of the operating system, such as `BrokenPipe`; if a thread writes, those of
             /// the write before; the runtime has ended.
@@ -157,8 +141,6 @@ macro_rules! output {
             }
 
             /// Writes all of it, and flushes.
-            ///
-            /// Example: [the module](self).
             ///
             /// # Errors
             /// As [`write`](Self::write).
@@ -180,8 +162,6 @@ macro_rules! output {
             /// Waits until everything is written, which shows an error. For output that a thread
             /// writes (to a regular file); for other files it does nothing. The end of the runtime
             /// waits for such output too, five seconds at most.
-            ///
-            /// Example: [the module](self).
             ///
             /// # Errors
             /// Those of the write before.

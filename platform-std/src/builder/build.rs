@@ -46,7 +46,6 @@ impl Builder {
 
     /// As [`build`](Self::build), with a clock that tests can stop:
     /// [`time::pause`](crate::time::pause). It goes at first.
-    /// Example: [`build`](Self::build).
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -55,7 +54,6 @@ impl Builder {
     }
 
     /// Builds the runtime over another host.
-    /// Example: [`build`](Self::build).
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -82,7 +80,6 @@ impl Builder {
     }
 
     /// Builds a runtime of one thread, the calling one, over futexes (condition variables where there are none).
-    /// Example: [`build`](Self::build).
     ///
     /// # Errors
     /// [`BuildError`]; [`TooManyWorkers`](BuildError::TooManyWorkers) if [`workers`](Self::workers) says more than one. The
@@ -92,7 +89,6 @@ impl Builder {
     }
 
     /// As [`build_local`](Self::build_local), with a clock that tests can stop.
-    /// Example: [`build`](Self::build).
     ///
     /// # Errors
     /// As [`build_local`](Self::build_local).
@@ -101,7 +97,6 @@ impl Builder {
     }
 
     /// Builds a runtime of one thread over another host.
-    /// Example: [`build`](Self::build).
     ///
     /// # Errors
     /// As [`build_local`](Self::build_local).

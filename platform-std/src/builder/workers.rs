@@ -8,8 +8,6 @@ use crate::error::BuildError;
 const FILCH_WORKERS: &str = "FILCH_WORKERS";
 
 /// The processors that this process may use, by its affinity and its cgroup's quota, as the standard library finds them. One if that is unknown.
-///
-/// Example: [`Builder`](crate::Builder).
 pub fn available_workers() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }

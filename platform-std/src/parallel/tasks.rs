@@ -14,8 +14,6 @@ use crate::{SpawnError, consume_budget, context::expect_current};
 /// [`Builder::job_slice`](crate::Builder::job_slice) if other work waits. Nothing of the loop runs
 /// between two polls, so it may borrow.
 ///
-/// Example: [`for_each`](super::for_each).
-///
 /// # Cancel safety
 /// Dropping the future skips the calls that have not been made.
 ///

@@ -10,8 +10,6 @@ use super::{Cause, Story, Task, Trace};
 
 impl Trace {
     /// What a task is called: its name and where it was spawned, or its address.
-    ///
-    /// Example: [`Story`].
     pub fn label(&self, task: &Task) -> String {
         match self.name(task.name) {
             Some(name) => name.to_string(),
@@ -20,8 +18,6 @@ impl Trace {
     }
 
     /// What a task is called, in short: without the place if it has a name.
-    ///
-    /// Example: [`Story`].
     pub fn title(&self, task: &Task) -> String {
         match self.name(task.name) {
             Some(name) if !name.name.is_empty() => name.short(),
@@ -30,8 +26,6 @@ impl Trace {
     }
 
     /// Where a task was spawned; empty if that is not known.
-    ///
-    /// Example: [`Story`].
     pub fn place(&self, task: &Task) -> String {
         match self.name(task.name) {
             Some(name) if !name.place.0.is_empty() => {
@@ -43,8 +37,6 @@ impl Trace {
     }
 
     /// What woke or spawned a task of this trace's story, as text.
-    ///
-    /// Example: [`Story`].
     pub fn by(&self, story: &Story, cause: Cause) -> String {
         match cause {
             Cause::Task(task) => self.title(&story.tasks[task]),

@@ -24,8 +24,6 @@ use crate::{
 };
 
 /// Why bytes are no trace.
-///
-/// Example: [`Trace`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -106,8 +104,6 @@ pub struct Trace {
 }
 
 /// A ring.
-///
-/// Example: [`Trace`].
 #[derive(Clone, Debug, Default)]
 pub struct Lane {
     /// None for all contexts that are no workers.
@@ -123,8 +119,6 @@ pub struct Lane {
 }
 
 /// What happened, and when.
-///
-/// Example: [`Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// In nanoseconds of the trace's clock.
@@ -134,8 +128,6 @@ pub struct Entry {
 }
 
 /// What happened. Tasks are named by their addresses: two that lived one after the other may have the same.
-///
-/// Example: [`Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "as in `filch::Event`")]
@@ -156,8 +148,6 @@ pub enum What {
 }
 
 /// A task's class.
-///
-/// Example: [`Trace`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "as in `filch::Class`")]
 pub enum Class {
@@ -178,8 +168,6 @@ impl Class {
 }
 
 /// A task that lived when the trace was written.
-///
-/// Example: [`Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
     /// Its address.
@@ -193,8 +181,6 @@ pub struct Live {
 }
 
 /// What a task is called.
-///
-/// Example: [`Trace`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Name {
     /// Its name, or the type of its future.
@@ -245,8 +231,6 @@ impl fmt::Display for Name {
 
 impl Trace {
     /// Reads a trace: the first one in these bytes.
-    ///
-    /// Example: [`Trace`].
     ///
     /// # Errors
     /// [`ReadError`]. Damage is none: what cannot be understood is counted.
@@ -355,22 +339,16 @@ impl Trace {
     }
 
     /// What a task with this number is called; nothing if that is not known.
-    ///
-    /// Example: [`Trace`].
     pub fn name(&self, number: u16) -> Option<&Name> {
         self.names.get(&number)
     }
 
     /// What the tasks and the workers did, put together.
-    ///
-    /// Example: [`Trace`].
     pub fn story(&self) -> Story {
         teller::story(self)
     }
 
     /// What happened, as text: see [`Summary`].
-    ///
-    /// Example: [`Trace`].
     pub fn summary(&self) -> Summary {
         Summary::of(self)
     }

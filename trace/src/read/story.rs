@@ -54,8 +54,6 @@ pub struct Story {
 }
 
 /// A task.
-///
-/// Example: [`Story`].
 #[derive(Clone, Debug, Default)]
 pub struct Task {
     /// Its address.
@@ -83,8 +81,6 @@ pub struct Task {
 }
 
 /// What woke or spawned a task.
-///
-/// Example: [`Story`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A task, by its place in [`Story::tasks`].
@@ -98,8 +94,6 @@ pub enum Cause {
 }
 
 /// A poll.
-///
-/// Example: [`Story`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poll {
     /// The worker; none if the record is that of another context.
@@ -119,8 +113,6 @@ pub struct Poll {
 }
 
 /// A wait for a worker: from a spawn or a wake to a poll.
-///
-/// Example: [`Story`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The task's place in [`Story::tasks`].
@@ -140,8 +132,6 @@ pub struct Wait {
 }
 
 /// A worker's sleep.
-///
-/// Example: [`Story`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sleep {
     /// The worker.
@@ -190,8 +180,6 @@ pub(super) enum Doing {
 
 impl Story {
     /// The time from a spawn or a wake to the poll, of each wait that has ended, in ascending order, in nanoseconds.
-    ///
-    /// Example: [`Story`].
     pub fn delays(&self) -> Vec<u64> {
         let mut delays: Vec<_> = self
             .waits

@@ -18,8 +18,6 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 /// When the process or the system has no more descriptors or memory, it pauses and tries again, so
 /// that the server survives until other connections have ended: 10 ms at first, doubled each time,
 /// 1 s at most.
-///
-/// Example: [`TcpListener::incoming`].
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a TcpListener,
@@ -33,7 +31,6 @@ impl<'a> Incoming<'a> {
     }
 
     /// The next connection, and the peer's address. The sequence has no end.
-    /// Example: [`TcpListener::incoming`].
     ///
     /// # Errors
     /// Those of [`TcpListener::accept`], except shortages, which it waits out, and connections that
@@ -83,7 +80,6 @@ impl<'a> Incoming<'a> {
 
     /// How many pauses there were so far: for a log, since [`next`](Self::next) does not report
     /// them.
-    /// Example: [`TcpListener::incoming`].
     pub fn shortages(&self) -> u64 {
         self.shortages
     }

@@ -27,27 +27,23 @@ pub struct Keepalive {
 
 impl Keepalive {
     /// Changes nothing.
-    /// Example: [`Keepalive`].
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The idle time before the first probe, 1 s to 32,767 s.
-    /// Example: [`Keepalive`].
     pub fn idle(mut self, time: Duration) -> Self {
         self.idle = Some(time);
         self
     }
 
     /// The time between probes, 1 s to 32,767 s.
-    /// Example: [`Keepalive`].
     pub fn interval(mut self, time: Duration) -> Self {
         self.interval = Some(time);
         self
     }
 
     /// How many probes may stay unanswered before the connection is closed, 1 to 127.
-    /// Example: [`Keepalive`].
     pub fn count(mut self, probes: u32) -> Self {
         self.count = Some(probes);
         self

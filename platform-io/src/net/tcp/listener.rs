@@ -50,7 +50,6 @@ pub struct TcpListener {
 impl TcpListener {
     /// Listens on the first of the addresses that can be bound, with `SO_REUSEADDR` (not on Windows) and a backlog
     /// of 4,096 (or what the system allows). For other options see [`TcpSocket`].
-    /// Example: [`TcpListener`].
     ///
     /// # Errors
     /// `AddrInUse` and other errors of the operating system, with each address in the text; a name
@@ -78,7 +77,6 @@ impl TcpListener {
     /// Accepts a connection; returns it and the peer's address. Any number of tasks may wait.
     /// Connections that ended before they were accepted are skipped. Cost: one system call, two to
     /// set the connection up.
-    /// Example: [`TcpListener`].
     ///
     /// # Errors
     /// Errors of the operating system. After `EMFILE`, `ENFILE`, `ENOBUFS` and `ENOMEM` it does not
@@ -93,7 +91,6 @@ impl TcpListener {
 
     /// As [`accept`](Self::accept), for one caller at a time: a later caller replaces an earlier
     /// one.
-    /// Example: [`TcpListener`].
     ///
     /// # Errors
     /// Errors of the operating system; after a shortage it does not help to call again at once.
@@ -121,7 +118,6 @@ impl TcpListener {
     }
 
     /// The address that the socket listens on.
-    /// Example: [`TcpListener`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -130,7 +126,6 @@ impl TcpListener {
     }
 
     /// Takes the socket's pending error (`SO_ERROR`), if there is one.
-    /// Example: [`TcpListener`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -139,7 +134,6 @@ impl TcpListener {
     }
 
     /// Converts it to the socket of the standard library, which stays non-blocking.
-    /// Example: [`TcpListener`].
     ///
     /// # Errors
     /// Errors of the operating system.

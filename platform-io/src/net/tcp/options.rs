@@ -13,7 +13,6 @@ use super::{
 impl TcpStream {
     /// `TCP_NODELAY`: small writes are sent at once, and are not held back while earlier ones are
     /// unacknowledged.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -22,7 +21,6 @@ impl TcpStream {
     }
 
     /// Whether small writes are sent at once.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -31,7 +29,6 @@ impl TcpStream {
     }
 
     /// Probes a silent connection, as given; `None` switches the probes off.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system, also for values out of range; probes may be on then.
@@ -40,7 +37,6 @@ impl TcpStream {
     }
 
     /// How a silent connection is probed, all values filled in; `None` if it is not.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -52,7 +48,6 @@ impl TcpStream {
     /// are sent in the background. Zero: they are discarded, and the peer sees a reset. More: **the
     /// thread that drops the connection is blocked** for at most this time, in whole seconds; do
     /// not use this on a worker.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -61,7 +56,6 @@ impl TcpStream {
     }
 
     /// What closing does, see [`set_linger`](Self::set_linger).
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -70,7 +64,6 @@ impl TcpStream {
     }
 
     /// How many hops packets live: `IP_TTL`, or `IPV6_UNICAST_HOPS`.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system; not 1 to 255.
@@ -79,7 +72,6 @@ impl TcpStream {
     }
 
     /// How many hops packets live.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -89,7 +81,6 @@ impl TcpStream {
 
     /// `SO_RCVBUF` in bytes; the system doubles it, limits it, and no longer tunes the buffer
     /// itself.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -98,7 +89,6 @@ impl TcpStream {
     }
 
     /// `SO_RCVBUF` in bytes, as the system counts.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -108,7 +98,6 @@ impl TcpStream {
 
     /// `SO_SNDBUF` in bytes; the system doubles it, limits it, and no longer tunes the buffer
     /// itself.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -117,7 +106,6 @@ impl TcpStream {
     }
 
     /// `SO_SNDBUF` in bytes, as the system counts.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -127,7 +115,6 @@ impl TcpStream {
 
     /// The traffic class of packets (not on Windows), 0 to 255: `IP_TOS`, or `IPV6_TCLASS`. The upper six bits are the DSCP; the system keeps the
     /// lower two for itself.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system; more than 255.
@@ -137,7 +124,6 @@ impl TcpStream {
     }
 
     /// The traffic class of packets.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -148,7 +134,6 @@ impl TcpStream {
 
     /// `TCP_USER_TIMEOUT` (Linux alone), in milliseconds, rounded up: sent bytes that stay unacknowledged for this time end the connection. `None`: the system
     /// chooses, usually about a quarter of an hour.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -158,7 +143,6 @@ impl TcpStream {
     }
 
     /// How long sent bytes may stay unacknowledged.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.

@@ -76,7 +76,6 @@ pub struct TcpSocket {
 
 impl TcpSocket {
     /// A socket for IPv4.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// If the system has no more descriptors or memory.
@@ -86,7 +85,6 @@ impl TcpSocket {
 
     /// A socket for IPv6. Whether it is for IPv4 too depends on [`set_only_v6`](Self::set_only_v6)
     /// and on the system's default (`net.ipv6.bindv6only`).
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// As [`new_v4`](Self::new_v4); the system is without IPv6.
@@ -106,7 +104,6 @@ impl TcpSocket {
 
     /// `SO_REUSEADDR`: an address with old connections in `TIME_WAIT` can be bound again. On Windows that needs no option, and this one
     /// takes an address away from another program: do not set it there.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -115,7 +112,6 @@ impl TcpSocket {
     }
 
     /// `SO_REUSEPORT` (not on Windows): several sockets of one user listen on one address; the system spreads connections over them.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -125,7 +121,6 @@ impl TcpSocket {
     }
 
     /// `IPV6_V6ONLY`: a socket for IPv6 does not accept IPv4.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system; the socket is for IPv4.
@@ -134,7 +129,6 @@ impl TcpSocket {
     }
 
     /// How many hops packets live: `IP_TTL`, or `IPV6_UNICAST_HOPS`. Accepted connections inherit it.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system; not 1 to 255; on Windows, a socket that is not bound yet.
@@ -143,7 +137,6 @@ impl TcpSocket {
     }
 
     /// The traffic class of packets, see [`TcpStream::set_traffic_class`]. Accepted connections inherit it.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system; more than 255.
@@ -153,7 +146,6 @@ impl TcpSocket {
     }
 
     /// `SO_BINDTODEVICE` (Linux alone): packets go and come through the interface of this name alone, such as "eth0"; `None`: through any.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// There is no such interface; the socket is bound to another, and the process lacks the capability to change that.
@@ -163,7 +155,6 @@ impl TcpSocket {
     }
 
     /// See [`TcpStream::set_user_timeout`]. Accepted connections inherit it.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -173,7 +164,6 @@ impl TcpSocket {
     }
 
     /// `TCP_NODELAY`, see [`TcpStream::set_nodelay`]. Accepted connections inherit it.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -182,7 +172,6 @@ impl TcpSocket {
     }
 
     /// See [`TcpStream::set_keepalive`]. Accepted connections inherit it.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system, also for values out of range; probes may be on then.
@@ -191,7 +180,6 @@ impl TcpSocket {
     }
 
     /// See [`TcpStream::set_linger`]. Accepted connections inherit it.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -201,7 +189,6 @@ impl TcpSocket {
 
     /// `SO_RCVBUF` in bytes; the system doubles it, and limits it. Before the connection it also
     /// determines the window scale.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -210,7 +197,6 @@ impl TcpSocket {
     }
 
     /// `SO_SNDBUF` in bytes; the system doubles it, and limits it.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -219,7 +205,6 @@ impl TcpSocket {
     }
 
     /// Binds the socket to a local address; port 0 stands for any free port.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `AddrInUse`.
@@ -228,7 +213,6 @@ impl TcpSocket {
     }
 
     /// The local address.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -238,7 +222,6 @@ impl TcpSocket {
 
     /// Listens. At most `backlog` connections wait to be accepted; the system limits it
     /// (`net.core.somaxconn`).
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// Errors of the operating system; the calling thread is in no runtime.
@@ -248,7 +231,6 @@ impl TcpSocket {
     }
 
     /// Connects.
-    /// Example: [`TcpSocket`].
     ///
     /// # Errors
     /// As [`TcpStream::connect_addr`].

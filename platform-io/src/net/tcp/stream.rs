@@ -105,7 +105,6 @@ impl TcpStream {
     /// attempt starts 250 ms after the one before, or as soon as that one has failed; the other
     /// attempts are closed. The system decides how long an attempt lasts, perhaps minutes: use a
     /// timeout.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `ConnectionRefused`, with each address in the text,
@@ -119,7 +118,6 @@ impl TcpStream {
     }
 
     /// Connects to one address.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// As [`connect`](Self::connect), but the operating system's error is returned unchanged.
@@ -141,7 +139,6 @@ impl TcpStream {
 
     /// Reads what there is, at least one byte; returns the number of bytes, 0 at the end of the
     /// stream (or if `buf` is empty). Cost: one system call.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `ConnectionReset`.
@@ -158,7 +155,6 @@ impl TcpStream {
     }
 
     /// As [`read`](Self::read), into several buffers, one after the other.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `ConnectionReset`.
@@ -174,7 +170,6 @@ impl TcpStream {
     }
 
     /// As [`read`](Self::read), but leaves the bytes to be read again.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `ConnectionReset`.
@@ -190,7 +185,6 @@ impl TcpStream {
 
     /// Writes as much as there is room for, at least one byte unless `buf` is empty; returns the
     /// number of bytes. Cost: one system call.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
@@ -202,7 +196,6 @@ impl TcpStream {
     }
 
     /// As [`write`](Self::write), from several buffers, one after the other.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
@@ -257,7 +250,6 @@ impl TcpStream {
     /// Shuts one direction down, or both, without waiting. After `Write` the peer reads all that
     /// was written, and then the end of the stream. A connection that the peer has reset counts as
     /// shut down.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -293,14 +285,11 @@ impl TcpStream {
 
     /// Two halves that own the connection, for two tasks. The write half shuts its direction down
     /// when it is dropped; the connection is closed when both are. Allocates once.
-    ///
-    /// Example: [`OwnedReadHalf`].
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         halves::into_split(self)
     }
 
     /// The address at this end.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -309,7 +298,6 @@ impl TcpStream {
     }
 
     /// The address at the other end.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system; the connection has ended.
@@ -318,7 +306,6 @@ impl TcpStream {
     }
 
     /// Takes the socket's pending error (`SO_ERROR`), if there is one.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -327,7 +314,6 @@ impl TcpStream {
     }
 
     /// Converts it to the socket of the standard library, which stays non-blocking.
-    /// Example: [`TcpStream`].
     ///
     /// # Errors
     /// Errors of the operating system.

@@ -7,8 +7,6 @@ use std::{
 
 /// The process that connected or listens at the other end, as the kernel recorded it then:
 /// [`UnixStream::peer_cred`](super::UnixStream::peer_cred).
-///
-/// Example: [`UnixStream`](super::UnixStream).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerCred {
     /// Effective user.

@@ -91,7 +91,6 @@ pub struct UnixDatagram {
 
 impl UnixDatagram {
     /// Binds a socket to this path, and creates the file.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// `AddrInUse` if the file exists, even if its socket is closed: see [the module](super). Other
@@ -102,7 +101,6 @@ impl UnixDatagram {
     }
 
     /// As [`bind`](Self::bind), also to abstract names.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// `AddrInUse` if there is such a file or name, and other errors of the operating system, with the name in the text; the calling thread is in no runtime.
@@ -113,7 +111,6 @@ impl UnixDatagram {
     }
 
     /// A socket without a name. It can send, but receivers cannot reply to it.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system; the calling thread is in no runtime.
@@ -122,7 +119,6 @@ impl UnixDatagram {
     }
 
     /// Two sockets that are connected to each other.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system; the calling thread is in no runtime.
@@ -133,7 +129,6 @@ impl UnixDatagram {
     }
 
     /// From now on the socket sends to this path, and receives only from it. Sends nothing.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// `NotFound` if there is no such file, `ConnectionRefused` if its socket is closed, and other
@@ -143,7 +138,6 @@ impl UnixDatagram {
     }
 
     /// As [`connect`](Self::connect), also to abstract names.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// `NotFound` or `ConnectionRefused` if there is no such socket, and other errors of the operating system, with the name in the text.
@@ -155,7 +149,6 @@ impl UnixDatagram {
 
     /// Sends a datagram to the socket that it is connected to; returns its length. Waits until
     /// there is room. Cost: one system call.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system: the datagram is too long, the peer is closed
@@ -173,7 +166,6 @@ impl UnixDatagram {
     /// The system does not report when there is room at a socket that this one is not connected to.
     /// So the send is tried again after 1 ms, then after 2, up to 100. Use
     /// [`connect`](Self::connect) if that is too slow.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// As [`send`](Self::send), and as [`connect`](Self::connect).
@@ -186,7 +178,6 @@ impl UnixDatagram {
     }
 
     /// As [`send_to`](Self::send_to), also to abstract names.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// As [`send`](Self::send), and as [`connect_addr`](Self::connect_addr).
@@ -217,7 +208,6 @@ impl UnixDatagram {
     }
 
     /// Receives a datagram; returns its length. Cost: one system call.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -229,7 +219,6 @@ impl UnixDatagram {
     }
 
     /// Receives a datagram; returns its length and the sender's address. Cost: one system call.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -241,7 +230,6 @@ impl UnixDatagram {
     }
 
     /// As [`send`](Self::send), for one caller at a time: a later caller replaces an earlier one.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system: the datagram is too long, the peer is closed, there is no peer.
@@ -250,7 +238,6 @@ impl UnixDatagram {
     }
 
     /// As [`recv`](Self::recv), for one caller at a time: a later caller replaces an earlier one.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -259,7 +246,6 @@ impl UnixDatagram {
     }
 
     /// The socket's own address.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -268,7 +254,6 @@ impl UnixDatagram {
     }
 
     /// The address that it is connected to.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system; it is not connected.
@@ -278,7 +263,6 @@ impl UnixDatagram {
 
     /// Shuts one direction down, or both. After `Read` a receive returns 0 when the queue is empty;
     /// senders get an error.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -287,7 +271,6 @@ impl UnixDatagram {
     }
 
     /// Takes the socket's pending error (`SO_ERROR`), if there is one.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -296,7 +279,6 @@ impl UnixDatagram {
     }
 
     /// Converts it to the socket of the standard library, which stays non-blocking.
-    /// Example: [`UnixDatagram`].
     ///
     /// # Errors
     /// Errors of the operating system.

@@ -18,8 +18,6 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 /// When the process or the system has no more descriptors or memory, it pauses and tries again, so
 /// that the server survives until other connections have ended: 10 ms at first, doubled each time,
 /// 1 s at most.
-///
-/// Example: [`UnixListener`].
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a UnixListener,
@@ -32,7 +30,6 @@ impl<'a> Incoming<'a> {
     }
 
     /// The next connection, and the peer's address. The sequence has no end.
-    /// Example: [`UnixListener`].
     ///
     /// # Errors
     /// Those of [`UnixListener::accept`], except shortages, which it waits out.

@@ -59,7 +59,6 @@ pub struct UnixListener {
 impl UnixListener {
     /// Creates the file at this path, and listens there, with a backlog of 4,096 (or what the
     /// system allows).
-    /// Example: [`UnixListener`].
     ///
     /// # Errors
     /// `AddrInUse` if the file exists, even if no program listens there any more: see [the
@@ -93,7 +92,6 @@ impl UnixListener {
     /// Accepts a connection; returns it and the peer's address, which usually has no name. Any
     /// number of tasks may wait. Cost: one system call, two to set the connection up, one more if
     /// the peer has a name.
-    /// Example: [`UnixListener`].
     ///
     /// # Errors
     /// Errors of the operating system. After `EMFILE`, `ENFILE`, `ENOBUFS` and `ENOMEM` it does not
@@ -108,7 +106,6 @@ impl UnixListener {
 
     /// As [`accept`](Self::accept), for one caller at a time: a later caller replaces an earlier
     /// one.
-    /// Example: [`UnixListener`].
     ///
     /// # Errors
     /// Errors of the operating system; after a shortage it does not help to call again at once.
@@ -118,13 +115,11 @@ impl UnixListener {
 
     /// The connections one after the other, with pauses when the system runs short of descriptors
     /// or memory.
-    /// Example: [`UnixListener`].
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming::new(self)
     }
 
     /// The address that the socket listens on.
-    /// Example: [`UnixListener`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -133,7 +128,6 @@ impl UnixListener {
     }
 
     /// Takes the socket's pending error (`SO_ERROR`), if there is one.
-    /// Example: [`UnixListener`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -142,7 +136,6 @@ impl UnixListener {
     }
 
     /// Converts it to the socket of the standard library, which stays non-blocking.
-    /// Example: [`UnixListener`].
     ///
     /// # Errors
     /// Errors of the operating system.

@@ -74,8 +74,6 @@ impl UnixStream {
     /// Connects to the socket at this path. Waits while the listener's backlog is full, without a
     /// limit: use a timeout.
     ///
-    /// Example: [`UnixListener`](super::UnixListener).
-    ///
     /// # Errors
     /// `NotFound` if there is no such file, `ConnectionRefused` if there is no listener any more,
     /// and other errors of the operating system, with the path in the text; the calling thread is
@@ -89,8 +87,6 @@ impl UnixStream {
     }
 
     /// As [`connect`](Self::connect), also to abstract names.
-    ///
-    /// Example: [`UnixListener`](super::UnixListener).
     ///
     /// # Errors
     /// `NotFound` or `ConnectionRefused` if no socket listens there, and other errors of the operating system, with the name in the
@@ -124,7 +120,6 @@ impl UnixStream {
     }
 
     /// Two sockets that are connected to each other.
-    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system; the calling thread is in no runtime.
@@ -141,7 +136,6 @@ impl UnixStream {
     /// Reads what there is, at least one byte; returns the number of bytes, 0 at the end of the
     /// stream (or if `buf` is empty). File descriptors that come with the bytes are closed. Cost:
     /// one system call.
-    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `ConnectionReset`.
@@ -153,7 +147,6 @@ impl UnixStream {
     }
 
     /// As [`read`](Self::read), into several buffers, one after the other.
-    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `ConnectionReset`.
@@ -165,7 +158,6 @@ impl UnixStream {
     }
 
     /// As [`read`](Self::read), but leaves the bytes to be read again.
-    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `ConnectionReset`.
@@ -178,7 +170,6 @@ impl UnixStream {
 
     /// Writes as much as there is room for, at least one byte unless `buf` is empty; returns the
     /// number of bytes. Cost: one system call.
-    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
@@ -190,7 +181,6 @@ impl UnixStream {
     }
 
     /// As [`write`](Self::write), from several buffers, one after the other.
-    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system, such as `BrokenPipe` and `ConnectionReset`.
@@ -236,7 +226,6 @@ impl UnixStream {
     /// Shuts one direction down, or both, without waiting. After `Write` the peer reads all that
     /// was written, and then the end of the stream. A connection that has ended counts as shut
     /// down.
-    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -270,15 +259,12 @@ impl UnixStream {
 
     /// Two halves that own the connection, for two tasks. The write half shuts its direction down
     /// when it is dropped; the connection is closed when both are. Allocates once.
-    ///
-    /// Example: [`OwnedReadHalf`].
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         halves::into_split(self)
     }
 
     /// The credentials of the peer: of the process that connected, or of the one that made the
     /// listener.
-    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -287,7 +273,6 @@ impl UnixStream {
     }
 
     /// The address at this end; without a name, unless this end comes from a listener.
-    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -296,7 +281,6 @@ impl UnixStream {
     }
 
     /// The address at the other end; without a name, unless that is a listener's.
-    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system; the connection has ended.
@@ -305,7 +289,6 @@ impl UnixStream {
     }
 
     /// Takes the socket's pending error (`SO_ERROR`), if there is one.
-    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -314,7 +297,6 @@ impl UnixStream {
     }
 
     /// Converts it to the socket of the standard library, which stays non-blocking.
-    /// Example: [`UnixStream`].
     ///
     /// # Errors
     /// Errors of the operating system.
