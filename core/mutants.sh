@@ -18,6 +18,7 @@ source core/mutants/plant.sh
 
 # mutant, then a model that must fail with it.
 table='
+loan_asleep      classes:scheduler::models_classes::models_classes_a_loan_against_a_wake
 outside_early    scheduler::models_in_place::a_poll_outside_of_the_workers_spawns_against_the_end
 outside_place    scheduler::models_in_place::a_poll_outside_of_the_workers_spawns_against_the_end
 outside_spawn    scheduler::models_in_place::a_poll_outside_of_the_workers_spawns_against_the_end
@@ -147,7 +148,6 @@ urgent_notify    classes:scheduler::models_classes::models_classes_a_sleeper_and
 calls_late       classes:scheduler::models_classes::models_classes_pressure_on_a_poll_that_begins
 calls_early      classes:scheduler::models_classes::models_classes_pressure_on_a_poll_that_begins
 urgent_taking    classes:queue::models_urgent::models_urgent_is_not_empty_while_one_is_taken
-loan_late        classes:scheduler::models_classes::models_classes_a_loan_against_a_slow_wake
 held_more        classes:scheduler::models_classes::models_classes_a_held_task_against_a_look
 held_lent        classes:scheduler::models_classes::models_classes_a_loan_against_a_look_for_held_tasks
 held_wake        classes:scheduler::models_classes::models_classes_two_workers_and_two_held_tasks
@@ -155,7 +155,6 @@ held_late        classes:scheduler::models_classes::models_classes_a_held_task_a
 held_early       classes:scheduler::models_classes::models_classes_a_held_task_against_a_look
 jobs_mark        classes:scheduler::models_classes::models_classes_jobs_for_a_set_become_public_against_sleep
 jobs_marked      classes:scheduler::models_classes::models_classes_jobs_for_a_set_become_public_against_sleep
-loan_sort        classes:scheduler::models_classes::models_classes_a_loan_against_a_wake
 lane_claim       trace:models::models_a_worker_against_a_reader
 lane_lap         trace:models::models_a_worker_against_a_reader
 lane_look        trace:models::models_a_worker_against_a_reader

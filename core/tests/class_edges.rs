@@ -243,65 +243,6 @@ fn a_clock_that_stands_still_starves_no_normal_task() {
     sim.run(0);
 }
 
-/// The awaited child is in the LIFO slot, and the cap of that is reached.
-#[test]
-fn a_child_that_is_awaited_keeps_what_it_was_lent() {
-    for cap in [0, 1, 3] {
-        let (sim, mine) = shared(Sim::with(1, quiet().lifo_cap(cap)));
-        let log = Log::default();
-        let (ours, log_in) = (mine.clone(), log.clone());
-        let others = async move {
-            for _ in 0..20 {
-                write(&ours, &log_in, TaskOptions::new(), "other").detach();
-            }
-        };
-        spawn(&sim, TaskOptions::new(), others).detach();
-        assert_eq!(sim.step(0), Step::Polled);
-        let log_in = log.clone();
-        let parent = async move {
-            for _ in 0..6 {
-                write(&mine, &log_in, of(Class::Normal), "child").await.unwrap();
-            }
-            log_in.add("done");
-        };
-        spawn(&sim, of(Class::Urgent), parent).detach();
-        sim.run(0);
-        let names = log.names();
-        let done = names.iter().position(|name| *name == "done").unwrap();
-        assert!(!names[..done].contains(&"other"), "cap {cap}: {names:?}");
-    }
-}
-
-/// Worker 1 sorts its queues for the loan, and then steals the task, unsorted, among others.
-#[test]
-fn a_task_that_is_stolen_keeps_what_it_was_lent() {
-    let (sim, mine) = shared(Sim::with(2, quiet().background_share(0)));
-    let log = Log::default();
-    let log_in = log.clone();
-    let holds_up = async move {
-        let spawn_low = |name| write(&mine, &log_in, of(Class::Background), name);
-        spawn_low("low").detach();
-        spawn_low("low").detach();
-        let awaited = spawn_low("awaited");
-        (0..3).for_each(|_| spawn_low("low").detach());
-        let log = log_in.clone();
-        let waits = async move {
-            awaited.await.unwrap();
-            log.add("waiter");
-        };
-        spawn(&mine, of(Class::Urgent).pinned(id(1)), waits).detach();
-        assert_eq!([mine.step(1), mine.step(1)], [Step::Polled; 2]);
-        // From now on it has something else to do.
-        spawn(&mine, TaskOptions::new().pinned(id(1)), busy(300)).detach();
-        let polls = polls_until(&mine, 1, &log_in, "waiter", 300);
-        log_in.add(if polls < 10 { "soon" } else { "late" });
-    };
-    spawn(&sim, TaskOptions::new(), holds_up).detach();
-    assert_eq!(sim.step(0), Step::Polled);
-    assert!(log.names().contains(&"soon"), "{:?}", log.names());
-    sim.settle();
-}
-
 /// However often the task was stolen before: once it is queued again, it comes before all of later classes.
 #[test]
 fn a_lent_class_holds_from_when_the_task_is_queued_next() {
@@ -337,35 +278,6 @@ fn a_lent_class_holds_from_when_the_task_is_queued_next() {
         let first = names.iter().position(|name| *name == "awaited").unwrap();
         assert_eq!(names[first..first + 3], ["awaited"; 3], "{steals} steals: {names:?}");
     }
-}
-
-#[test]
-fn a_task_that_is_given_away_keeps_what_it_was_lent() {
-    let (sim, mine) = shared(Sim::with(2, quiet().stealing(false).background_share(0)));
-    let log = Log::default();
-    let handle = Arc::new(Mutex::new(None));
-    let (handle_in, log_in) = (Arc::clone(&handle), log.clone());
-    let spawns = async move {
-        for _ in 0..3 {
-            write(&mine, &log_in, of(Class::Background), "low").detach();
-        }
-        let awaited = write(&mine, &log_in, of(Class::Background), "awaited");
-        *handle_in.lock().unwrap() = Some(awaited);
-    };
-    spawn(&sim, TaskOptions::new().pinned(id(0)), spawns).detach();
-    assert_eq!(sim.step(0), Step::Polled);
-    let (awaited, log_in) = (handle.lock().unwrap().take().unwrap(), log.clone());
-    let waits = async move {
-        awaited.await.unwrap();
-        log_in.add("waiter");
-    };
-    spawn(&sim, of(Class::Urgent).pinned(id(1)), waits).detach();
-    assert_eq!(sim.run(1), 1);
-    sim.detach(0);
-    spawn(&sim, TaskOptions::new().pinned(id(1)), busy(1_000)).detach();
-    assert!(polls_until(&sim, 1, &log, "waiter", 1_000) < 10, "{:?}", log.names());
-    sim.attach(0);
-    sim.settle();
 }
 
 #[test]

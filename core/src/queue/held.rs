@@ -49,14 +49,9 @@ impl Held {
         self.stack.push(ready);
     }
 
-    /// Takes the first task of this class that the worker may run. `moves`: how often a task that may be queued was given another class.
-    /// `None` if another consumer holds the lock.
-    pub(crate) fn pop(&self, worker: WorkerId, class: Class, moves: u32) -> Option<Taken> {
+    /// Takes the first task of this class that the worker may run. `None` if another consumer holds the lock.
+    pub(crate) fn pop(&self, worker: WorkerId, class: Class) -> Option<Taken> {
         self.sorted.try_with(|sorted| {
-            if sorted.moves != moves {
-                sorted.sort_again();
-                sorted.moves = moves;
-            }
             // A swap even of an empty stack, on which `OwnClasses::mark` relies.
             sorted.sort(self.stack.take_all());
             let ready = sorted.take(worker, class);
@@ -83,7 +78,6 @@ struct Sorted {
     groups: [Group; GROUPS],
     /// Tasks of further sets.
     rest: Chain,
-    moves: u32,
     /// How many tasks have come.
     tickets: u64,
 }
@@ -98,7 +92,7 @@ struct Group {
 
 impl Sorted {
     const fn new() -> Self {
-        Self { groups: [const { Group::new() }; GROUPS], rest: Chain::new(), moves: 0, tickets: 0 }
+        Self { groups: [const { Group::new() }; GROUPS], rest: Chain::new(), tickets: 0 }
     }
 
     /// Puts tasks in order, behind those that are there.
@@ -137,23 +131,6 @@ impl Sorted {
                 group.push(ready);
             }
             None => self.rest.push_back(ready),
-        }
-    }
-
-    /// Some tasks have another class than they were sorted by.
-    fn sort_again(&mut self) {
-        let mut tasks = Chain::new();
-        for group in &mut self.groups {
-            for class in Class::ALL {
-                while let Some(ready) = group.pop(class) {
-                    tasks.push_back(ready);
-                }
-            }
-            group.set = None;
-        }
-        tasks.append(core::mem::replace(&mut self.rest, Chain::new()));
-        while let Some(ready) = tasks.pop_front() {
-            self.place(ready);
         }
     }
 

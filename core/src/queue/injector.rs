@@ -61,16 +61,6 @@ impl Injector {
         self.stack.is_empty() && self.waiting.load(Ordering::Acquire) == 0
     }
 
-    /// Takes all tasks, oldest first. `None` if a consumer holds the lock.
-    pub(crate) fn take_all(&self) -> Option<Chain> {
-        self.ordered.try_with(|ordered| {
-            let mut all = core::mem::replace(ordered, Chain::new());
-            all.append(self.stack.take_all());
-            self.took(all.len(), ordered);
-            all
-        })
-    }
-
     /// A consumer, which still has the lock, has taken so many tasks.
     fn took(&self, tasks: usize, left: &Chain) {
         // Ordering: Release pairs with the Acquire in `is_empty`.

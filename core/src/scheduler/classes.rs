@@ -3,7 +3,7 @@
 use core::cell::Cell;
 
 use crate::{
-    atomic::{AtomicBool, AtomicU32, Counter, Ordering, fence, maybe_const},
+    atomic::{AtomicBool, AtomicU32, Counter, Ordering, maybe_const},
     class::Class,
     fork::options::ForkOptions,
     parts::Switch,
@@ -23,10 +23,8 @@ pub(crate) struct Classes {
     background_in_rings: AtomicBool,
     /// Urgent fork-join runs under way.
     pub(crate) urgent_runs: AtomicU32,
-    /// How often a task that may be queued by its old class was given another.
-    moves: AtomicU32,
-    /// How often an urgent task was queued, for any worker or for one, or `moves` has grown. INV-CALLS: a worker that has seen this
-    /// count has seen to all that came before it was read.
+    /// How often an urgent task was queued, for any worker or for one. INV-CALLS: a worker that has seen this count has seen to all that
+    /// came before it was read.
     calls: AtomicU32,
 }
 
@@ -39,7 +37,6 @@ impl Classes {
                 held: Held::new(),
                 background_in_rings: AtomicBool::new(false),
                 urgent_runs: AtomicU32::new(0),
-                moves: AtomicU32::new(0),
                 calls: AtomicU32::new(0),
             }
         }
@@ -65,22 +62,6 @@ impl Classes {
         self.background_in_rings.load(Ordering::Relaxed)
     }
 
-    /// A task has another class, and may be in a queue.
-    pub(crate) fn has_moved(&self) {
-        // Ordering: Release pairs with the Acquire in `moves`: a worker that sees the count sees the class.
-        self.moves.fetch_add(1, Ordering::Release);
-        self.call();
-    }
-
-    /// A task was queued by a class that was read when there had been so many moves.
-    pub(crate) fn has_pushed(&self, moves: u32) {
-        // Ordering: pairs with the fence in `sort_again`.
-        fence(Ordering::SeqCst);
-        if self.moves() != moves {
-            self.has_moved();
-        }
-    }
-
     /// Each worker looks at the queues of urgent tasks before its next poll.
     pub(crate) fn call(&self) {
         // Ordering: Release pairs with the Acquire in `calls`: a worker that sees the count sees the task.
@@ -98,12 +79,6 @@ impl Classes {
     #[cfg(feature = "classes")]
     pub(crate) fn count(&self) -> &AtomicU32 {
         &self.calls
-    }
-
-    /// How often `has_moved` was called.
-    pub(crate) fn moves(&self) -> u32 {
-        // Ordering: Acquire pairs with the Release in `has_moved`.
-        self.moves.load(Ordering::Acquire)
     }
 }
 
@@ -130,8 +105,6 @@ pub(crate) struct OwnClasses<const RING: usize, C: Switch> {
     /// Urgent polls that began after their deadlines.
     #[cfg(feature = "classes")]
     pub(crate) late: Counter,
-    /// The `moves` that the worker has seen to. It writes them.
-    moves: AtomicU32,
     /// The worker's own (INV-LOCAL), as is the next.
     pub(crate) share: Share,
     /// Calls of `give_way` in vain.
@@ -157,31 +130,10 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
                 #[cfg(feature = "classes")]
                 late: Counter::new(),
                 share: Share::new(),
-                moves: AtomicU32::new(0),
                 #[cfg(feature = "classes")]
                 in_vain: Cell::new(0),
                 calls: Cell::new(0),
             }
-        }
-    }
-
-    /// The `moves` that the worker has seen to: what others steal from it is sorted so far.
-    pub(crate) fn moves(&self) -> u32 {
-        // Ordering: a thief reads it before it steals; an old value makes it sort once more. Acquire pairs with the Release in `set_moves`:
-        // what is in the ring then is sorted so far.
-        self.moves.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_moves(&self, moves: u32) {
-        // Ordering: Release pairs with the Acquire in `moves`.
-        self.moves.store(moves, Ordering::Release);
-    }
-
-    /// The worker has taken tasks from another, which had seen to so many moves: it sorts again if those were not all.
-    pub(crate) fn takes_over(&self, theirs: u32, all: &Classes) {
-        if theirs != all.moves() {
-            self.set_moves(theirs);
-            self.calls.set(all.calls().wrapping_sub(1));
         }
     }
 
@@ -218,7 +170,7 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
 
     /// Something is there for the worker: INV-MARK.
     pub(crate) fn mark(&self, marks: Marks) {
-        // Ordering: after a fence, `has_pushed`'s for a task and `tell_of_jobs`' for a job: had the worker looked before it was there, then
+        // Ordering: after a fence, `push_held`'s for a task and `tell_of_jobs`' for a job: had the worker looked before it was there, then
         // we would see that the mark was taken down, so one that is set stays. For a task that fence pairs with the swap in
         // `Stack::take_all`, whose Release the push has read; for a job with the fence in `unmark_jobs`.
         if self.marks.load(Ordering::Relaxed) & marks.0 != marks.0 {

@@ -87,15 +87,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
     }
 
-    /// Pushes to a queue that others sort, and notifies. The task may have been lent a class since its own was read: if one has, the
-    /// workers sort once more.
+    /// Pushes to the queue for the task's class that all workers share, and notifies.
     fn push_outside(&self, classes: &Classes, ready: Ready) {
-        let moves = classes.moves();
         match ready.class() {
             Class::Urgent => return self.push_urgent(classes, ready),
             class => self.injector_of(class).push(ready),
         }
-        classes.has_pushed(moves);
         self.notify();
     }
 
@@ -246,12 +243,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Queues a task that is pinned to the worker whose slot it is.
     pub(crate) fn push_pinned(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
-        let Some(classes) = self.classes.get() else { return slot.push_pinned(ready) };
-        let moves = classes.moves();
-        let is_urgent = ready.class() == Class::Urgent;
-        slot.push_pinned(ready);
-        classes.has_pushed(moves);
-        if is_urgent {
+        let class = slot.push_pinned(ready);
+        if let Some(classes) = self.classes.get().filter(|_| class == Class::Urgent) {
             classes.call();
         }
     }
@@ -295,10 +288,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
         if !chain.is_empty() {
             self.executor.injector_of(class).push_chain(chain);
-            if let Some(classes) = self.executor.classes.get() {
-                // They were not sorted, perhaps.
-                classes.has_moved();
-            }
             self.executor.notify();
         }
     }

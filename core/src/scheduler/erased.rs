@@ -196,12 +196,4 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
     fn should_yield(&'static self) -> bool {
         self.current().is_some_and(|(_, slot)| self.must_give_way(slot))
     }
-
-    #[cfg(feature = "classes")]
-    fn sort_again(&'static self) {
-        if let Some(classes) = self.classes.get() {
-            classes.has_moved();
-            self.notify();
-        }
-    }
 }

@@ -8,13 +8,7 @@ use super::{
 };
 #[cfg(feature = "classes")]
 use crate::trace::Event;
-use crate::{
-    atomic::{Ordering, fence},
-    class::Class,
-    platform::Platform,
-    queue::chain::Chain,
-    task::header::Ready,
-};
+use crate::{class::Class, platform::Platform, task::header::Ready};
 
 /// In nanoseconds: how often a worker that has background tasks alone looks for I/O and timers, at most. A look takes about one
 /// microsecond.
@@ -72,9 +66,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if own.urgent_polls.get() as u32 % AROUND == AROUND - 1 {
             self.keep_up(AROUND);
         }
-        if own.moves() != all.moves() {
-            self.sort_again(all.moves());
-        }
         // By turns: neither those that are pinned here, nor those held to a set, nor the others keep the worker to themselves.
         let ready = own.share.turns().find_map(|queue| match queue {
             0 => own.urgent.pop(),
@@ -83,7 +74,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         });
         let Some(ready) = ready else {
             // Another worker may have a lock, and leave tasks.
-            if !own.has_urgent(all) && own.moves() == all.moves() {
+            if !own.has_urgent(all) {
                 own.calls.set(calls);
             }
             return None;
@@ -217,56 +208,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             classes.background_polls.add(1);
             self.tell_of_class(ready, Class::Background);
         })
-    }
-
-    /// Some tasks have another class than before: those that are queued here, or in an injector, go to the queue of theirs.
-    #[cold]
-    fn sort_again(&self, moves: u32) {
-        // Ordering: pairs with the fence in `Classes::has_pushed`: either this worker sees the task, or the context that
-        // has pushed it sees that the count has grown.
-        fence(Ordering::SeqCst);
-        if let Some(own) = self.slot().classes.get() {
-            own.mark(Marks::TASKS);
-        }
-        let sorted = [Class::Normal, Class::Background].map(|class| self.sort_class(class));
-        if let Some(own) = self.slot().classes.get().filter(|_| sorted == [true, true]) {
-            own.set_moves(moves);
-        }
-    }
-
-    /// False if another worker holds the injector's lock.
-    fn sort_class(&self, class: Class) -> bool {
-        let (executor, slot) = (self.executor, self.slot());
-        let mut own = Chain::new();
-        if class == Class::Normal {
-            if let Some(ready) = slot.lifo.take() {
-                own.push_back(ready);
-            }
-        }
-        // SAFETY: INV-RING-OWNER: we are the worker.
-        while let Some(ready) = slot.ring_of(class).and_then(|ring| unsafe { ring.pop() }) {
-            own.push_back(ready);
-        }
-        // SAFETY: we are the worker.
-        while let Some(ready) = unsafe { slot.pop_pinned_of(class) } {
-            own.push_back(ready);
-        }
-        while let Some(ready) = own.pop_front() {
-            executor.requeue_special(slot, ready);
-        }
-        let Some(mut injected) = executor.injector_of(class).take_all() else { return false };
-        let mut kept = Chain::new();
-        while let Some(ready) = injected.pop_front() {
-            if ready.class() == class {
-                kept.push_back(ready);
-            } else {
-                executor.requeue_special(slot, ready);
-            }
-        }
-        executor.injector_of(class).push_chain(kept);
-        // A worker that looked meanwhile may have found the injector empty.
-        executor.notify();
-        true
     }
 
     /// Every `AROUND` looks for a task: the injector; the end of a tick, if it has come.

@@ -22,11 +22,10 @@ use crate::{
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Queues a task for one of these workers, from any context.
     pub(crate) fn push_held(&self, classes: &Classes, set: WorkerSet, ready: Ready) {
-        let moves = classes.moves();
         let class = ready.class();
         classes.held.push(ready);
-        // Before the marks, see `OwnClasses::mark`.
-        classes.has_pushed(moves);
+        // Ordering: before the marks, see `OwnClasses::mark`.
+        fence(Ordering::SeqCst);
         for worker in set.iter() {
             if let Some(own) = self.slot_of(worker).classes.get() {
                 own.mark(Marks::of(class));
@@ -51,7 +50,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn search_held(&self, class: Class) -> Option<Ready> {
         let (all, own) = (self.executor.classes.get()?, self.slot().classes.get()?);
         own.unmark(Marks::of(class));
-        let Some(taken) = all.held.pop(self.id(), class, all.moves()) else {
+        let Some(taken) = all.held.pop(self.id(), class) else {
             // Another worker has the lock, and may leave tasks.
             own.mark(Marks::of(class));
             return None;
@@ -59,7 +58,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         for left in Class::ALL.into_iter().filter(|left| taken.left[*left as usize]) {
             own.mark(Marks::of(left));
             if left == Class::Urgent && class != Class::Urgent {
-                // It was lent that class a moment ago, and its lender has not called yet.
+                // It was lent that class after the marks were set for the class of before: no call has been made for it.
                 all.call();
             }
         }

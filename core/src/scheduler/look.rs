@@ -56,11 +56,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 .is_some_and(|classes| !classes.urgent.is_empty() || !classes.background.is_empty())
     }
 
-    /// Whether an urgent task waits that the worker may run, or one that is queued may have become urgent: it gives way.
+    /// Whether an urgent task waits that the worker may run.
     #[inline(always)]
     pub(crate) fn is_pressed(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
         let (Some(all), Some(own)) = (self.classes.get(), slot.classes.get()) else { return false };
-        all.calls() != own.calls.get() && (own.has_urgent(all) || own.moves() != all.moves())
+        all.calls() != own.calls.get() && own.has_urgent(all)
     }
 
     /// Whether an urgent task waits for the poll of a task of another class, in the context of the worker whose slot it is.

@@ -232,13 +232,20 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
     }
 
     /// Queues a task that is pinned to the worker.
-    pub(crate) fn push_pinned(&self, ready: Ready) {
-        let Some(classes) = self.classes.get() else { return self.inbox.push(ready) };
-        match ready.class() {
+    ///
+    /// Returns the class whose queue it is in. It is read once: another context may boost the task meanwhile.
+    pub(crate) fn push_pinned(&self, ready: Ready) -> Class {
+        let Some(classes) = self.classes.get() else {
+            self.inbox.push(ready);
+            return Class::Normal;
+        };
+        let class = ready.class();
+        match class {
             Class::Urgent => classes.urgent.push(ready),
             Class::Normal => self.inbox.push(ready),
             Class::Background => classes.inbox.push(ready),
         }
+        class
     }
 
     /// The next task that is pinned to the worker, whatever its class.

@@ -1,7 +1,6 @@
 //! What a worker takes from the injector and from others.
 
 use super::{
-    classes::OwnClasses,
     context::Worker,
     slot::{Slots, WorkerSlot},
 };
@@ -93,15 +92,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if theirs.is_empty() {
             return None;
         }
-        // Before the theft: the victim may sort the rest meanwhile.
-        let sorted = victim.classes.get().map(OwnClasses::moves);
         // SAFETY: INV-RING-OWNER: we are this worker, and the victim is another.
         let (ready, tasks) = unsafe { theirs.steal_into(ours) }?;
-        if let Some(((own, all), sorted)) =
-            slot.classes.get().zip(self.executor.classes.get()).zip(sorted)
-        {
-            own.takes_over(sorted, all);
-        }
         slot.counters.steals.add(1);
         slot.counters.stolen.add(tasks);
         let event = Event::Steal { victim: index as u16, tasks: tasks as u16 };

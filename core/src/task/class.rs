@@ -75,11 +75,11 @@ impl Snapshot {
     /// | another class, idle | lent, scheduled, one reference more: its poll passes the class on | `Schedule` |
     /// | another class, scheduled, running | lent, one wake more | `None` |
     ///
-    /// The second value says whether the task may be in a queue of its class of before.
+    /// A task that is queued stays where it is: it goes by this class when it is queued next.
     #[cfg(feature = "classes")]
-    pub(crate) const fn lend(self, class: Option<Class>) -> (Self, (Action, bool)) {
+    pub(crate) const fn lend(self, class: Option<Class>) -> (Self, Action) {
         if !self.is_live() {
-            return (self, (Action::None, false));
+            return (self, Action::None);
         }
         let next = self.with(
             LENT,
@@ -89,10 +89,9 @@ impl Snapshot {
             },
         );
         if next.class() as u8 == self.class() as u8 {
-            return (next, (Action::None, false));
+            return (next, Action::None);
         }
-        let (next, action) = next.wake();
-        (next, (action, matches!(action, Action::None)))
+        next.wake()
     }
 
     /// What the task was lent.

@@ -200,9 +200,6 @@ operations! {
     /// Whether that task should give way to an urgent one.
     #[cfg(feature = "classes")]
     fn should_yield() -> bool;
-    /// A task that may be queued has another class.
-    #[cfg(feature = "classes")]
-    fn sort_again();
 }
 
 /// The worker that calls; none outside of the workers.

@@ -58,8 +58,8 @@ impl From<RefLimit> for std::io::Error {
 ///
 /// # Classes
 /// A task that awaits the handle, or joins it, lends its class to the task, if that is of a later one, until the handle is dropped. So does
-/// that task for those that it awaits in turn. A loan that finds the task queued has each worker sort its queues once, in proportion to the tasks
-/// that wait there: some 10 ns each. Two tasks that await each other's handles keep each other's loans.
+/// that task for those that it awaits in turn. A task that is queued already stays in its place, and goes by the class that it was lent when it
+/// is queued next. Two tasks that await each other's handles keep each other's loans.
 ///
 /// # Panics
 /// Never. A handle whose output was taken returns [`JoinError::Taken`].
@@ -295,11 +295,7 @@ fn change_loan(task: NonNull<Header>, lent: &dyn Fn(Snapshot) -> Option<Class>) 
     unsafe {
         let executor = ExecutorRef::of(task);
         if executor.has_loans() {
-            let (action, is_queued) = task.as_ref().state.apply(|state| state.lend(lent(state)));
-            carry_out(action, task);
-            if is_queued {
-                executor.sort_again();
-            }
+            carry_out(task.as_ref().state.apply(|state| state.lend(lent(state))), task);
         }
     }
 }

@@ -233,8 +233,6 @@ impl TaskExecutor for Bare {
     fn should_yield(&'static self) -> bool {
         false
     }
-    #[cfg(feature = "classes")]
-    fn sort_again(&'static self) {}
 }
 
 /// Counts its drops. Each drop writes a checked cell, as a future writes its state.
