@@ -1,7 +1,7 @@
 //! The driver by itself, under wakers that the test counts, on an executor whose clock the test moves.
 #![cfg(not(filch_weakmem))]
 
-#[path = "../../core/tests/common/mod.rs"]
+#[path = "../../../core/tests/common/mod.rs"]
 mod common;
 
 use core::{

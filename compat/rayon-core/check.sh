@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # rayon's own published tests, and those of the real rayon-core, on this rayon-core.
 #
-#   rayon-core/check.sh           all of it
-#   rayon-core/check.sh tests     without rayon's doctests
+#   compat/rayon-core/check.sh           all of it
+#   compat/rayon-core/check.sh tests     without rayon's doctests
 #
 # The sources are the registry's, in the versions of the workspace's lock file. They are copied under target/, into a
 # workspace of their own: a patch in ours would also hide the real rayon from the benches.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
 work=$root/target/rayon-check
 export CARGO_TARGET_DIR=$work/target
@@ -44,7 +44,7 @@ resolver = "3"
 members = ["rayon", "core-tests"]
 
 [patch.crates-io]
-rayon-core = { path = "$root/rayon-core" }
+rayon-core = { path = "$root/compat/rayon-core" }
 
 # Some of rayon's tests compute for minutes without.
 [profile.dev]

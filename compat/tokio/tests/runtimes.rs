@@ -1,4 +1,4 @@
-//! What programs rely on: where tasks run, what cancels them, what blocks. tokio's own tests are run by `tokio/check.sh`.
+//! What programs rely on: where tasks run, what cancels them, what blocks. tokio's own tests are run by `compat/tokio/check.sh`.
 
 use core::{
     sync::atomic::{AtomicBool, Ordering},

@@ -75,7 +75,7 @@
 //! - `io::unix::AsyncFd` of a mere number is not `AsFd`: nothing says how long the number's file is open.
 //! - What tokio has under `tokio_unstable` is not there. Linux alone.
 //!
-//! `tokio/check.sh` runs tokio's own tests on this crate; the README says which fail, and why.
+//! `compat/tokio/check.sh` runs tokio's own tests on this crate; the README says which fail, and why.
 
 #![cfg(target_os = "linux")]
 

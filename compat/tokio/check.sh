@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # tokio's own published tests on filch-tokio.
 #
-#   tokio/check.sh            all of them, and whether exactly those fail that tokio/expected.txt names
-#   tokio/check.sh WORD...    further words go to cargo nextest, such as a part of a test's name; nothing is compared
+#   compat/tokio/check.sh            all of them, and whether exactly those fail that compat/tokio/expected.txt names
+#   compat/tokio/check.sh WORD...    further words go to cargo nextest, such as a part of a test's name; nothing is compared
 #
 # The sources are the registry's, in the version of the workspace's lock file. They are copied under target/, into a workspace of
 # their own, where `tokio` is filch-tokio. Files become modules of a few programs, as each program takes long to link.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
 work=$root/target/tokio-check
 export CARGO_TARGET_DIR=$work/target
@@ -22,14 +22,14 @@ mkdir -p "$work/src" "$work/tests"
 rm -rf "$work/upstream"
 cp -r "$tokio/tests" "$work/upstream"
 chmod -R u+w "$work/upstream"
-cp "$root/tokio/check/Cargo.toml" "$work/Cargo.toml"
-cp "$root/tokio/check/Cargo.lock" "$work/Cargo.lock" 2>/dev/null || true
+cp "$root/compat/tokio/check/Cargo.toml" "$work/Cargo.toml"
+cp "$root/compat/tokio/check/Cargo.lock" "$work/Cargo.lock" 2>/dev/null || true
 : >"$work/src/lib.rs"
 # A crate's root is not there in a module.
 sed -i 's/crate::time::/tokio::time::/' "$work/upstream/task_blocking.rs"
 
 # Those of other systems, and of what is unstable in tokio, are not compiled by their own words.
-skip=$(sed -n 's/^file \([a-z0-9_]*\) .*/\1/p' "$root/tokio/expected.txt")
+skip=$(sed -n 's/^file \([a-z0-9_]*\) .*/\1/p' "$root/compat/tokio/expected.txt")
 rm -f "$work"/tests/*.rs
 for path in "$work"/upstream/*.rs; do
     file=$(basename "$path" .rs)
@@ -49,7 +49,7 @@ done
 
 cd "$work"
 # A hang ends a test, not all.
-nextest=(cargo nextest run --config-file "$root/tokio/check/nextest.toml")
+nextest=(cargo nextest run --config-file "$root/compat/tokio/check/nextest.toml")
 if [[ $# -gt 0 ]]; then
     exec "${nextest[@]}" "$@"
 fi
@@ -59,10 +59,10 @@ grep -aE '^ *(Summary|Starting)' "$work/log" || { tail -n 50 "$work/log"; exit 1
 
 # Exactly those fail that are named; those that are named as `may` depend on the machine.
 failed=$(LC_ALL=C sed -nE 's/^ *(FAIL|TIMEOUT|SIG[A-Z]+|ABORT) +\[[^]]*\] +(\([^)]*\) +)?tokio-check::[a-z]+ ([a-z0-9_:]+).*/\3/p' "$work/log" | sort -u)
-named=$(sed -n 's/^test \([a-z0-9_:]*\) .*/\1/p' "$root/tokio/expected.txt" | sort -u)
-may=$(sed -n 's/^may \([a-z0-9_:]*\) .*/\1/p' "$root/tokio/expected.txt" | sort -u)
+named=$(sed -n 's/^test \([a-z0-9_:]*\) .*/\1/p' "$root/compat/tokio/expected.txt" | sort -u)
+may=$(sed -n 's/^may \([a-z0-9_:]*\) .*/\1/p' "$root/compat/tokio/expected.txt" | sort -u)
 worse=$(comm -23 <(echo "$failed") <(printf '%s\n%s\n' "$named" "$may" | sort -u))
 better=$(comm -13 <(echo "$failed") <(echo "$named"))
-[[ -z $worse ]] || printf 'fails, and tokio/expected.txt does not name it: %s\n' $worse
-[[ -z $better ]] || printf 'passes, or is no test, and tokio/expected.txt names it: %s\n' $better
+[[ -z $worse ]] || printf 'fails, and compat/tokio/expected.txt does not name it: %s\n' $worse
+[[ -z $better ]] || printf 'passes, or is no test, and compat/tokio/expected.txt names it: %s\n' $better
 [[ -z $worse && -z $better ]]
