@@ -5,7 +5,7 @@
 #   compat/rayon-core/check.sh tests     without rayon's doctests
 #
 # The sources are the registry's, in the versions of the workspace's lock file. They are copied under target/, into a
-# workspace of their own: a patch in ours would also hide the real rayon from the benches.
+# workspace of their own: a patch in ours would also hide the real rayon from filch-linux's tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
