@@ -5,6 +5,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/tools.sh"
 
 build
+unpack corpus
 seconds=${SECONDS_IN_ALL:-3600}
 others=$((${#targets[@]} - 1))
 for target in "${targets[@]}"; do
@@ -21,3 +22,4 @@ for target in "${targets[@]}"; do
     mkdir -p corpus
     cp -r "$merged" "corpus/$target"
 done
+pack corpus

@@ -12,6 +12,7 @@ if ! build; then
     ROUNDS=3000 cargo test --release --no-default-features --test corpus -- --nocapture
     exit
 fi
+unpack corpus
 for target in "${targets[@]}"; do
     fuzz "$target" "${1:-10}"
 done

@@ -6,6 +6,20 @@ targets=(ring injector deque wheel state executor trace)
 host=x86_64-unknown-linux-gnu
 programs=target/$host/release
 
+# The corpora are in one archive. The fuzzers work on folders, which git ignores; what they have found there before stays.
+unpack() {
+    mkdir -p "$1"
+    tar -xzf corpus.tar.gz -C "$1"
+}
+
+# Makes the archive of such a folder. The same inputs make the same archive, byte for byte.
+pack() {
+    mkdir -p target
+    tar --format=ustar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
+        -C "$1" -cf - "${targets[@]}" | gzip -9n >target/corpus.tar.gz
+    mv target/corpus.tar.gz corpus.tar.gz
+}
+
 # Prebuilt if there is a Python to fetch it, else built, which takes some minutes.
 have_cargo_fuzz() {
     cargo fuzz --version 2>/dev/null && return

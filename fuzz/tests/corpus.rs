@@ -4,7 +4,8 @@
 use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    path::Path,
+    path::{Path, PathBuf},
+    process::Command,
 };
 
 /// Runs a target on an input, and names the input if it fails.
@@ -16,10 +17,22 @@ fn run(target: &str, name: &str, data: &[u8]) {
     }
 }
 
+/// The folder with the inputs of the archive, and no others.
+fn unpacked() -> PathBuf {
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus.tar.gz");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corpus");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let status = Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(&folder).status();
+    assert!(status.unwrap().success());
+    folder
+}
+
 #[test]
 fn corpora() {
+    let unpacked = unpacked();
     for target in filch_fuzz::TARGETS {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+        let folder = unpacked.join(target);
         let mut files: Vec<_> =
             fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();

@@ -61,8 +61,6 @@ pub mod latch;
 mod local;
 mod long_poll;
 mod metrics;
-#[cfg(feature = "orx-parallel")]
-mod orx;
 mod panics;
 pub mod parallel;
 mod pausable;

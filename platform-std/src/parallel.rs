@@ -46,9 +46,6 @@ pub use self::open::{join_open, try_join_open};
 
 pub use tasks::{for_each_async, join_async, map_reduce_async, offload, offload_with, scope_async};
 
-#[cfg(feature = "orx-parallel")]
-pub use crate::orx::{OrxPool, OrxScope};
-
 thread_local! {
     /// The fork-join run that the thread is in. INV-HERE: the thread is the worker of that run.
     /// Where a coroutine is suspended in a run, other stacks of its thread see it too, and it may

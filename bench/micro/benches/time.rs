@@ -1,4 +1,4 @@
-//! The time of the hot paths: `cargo bench -p filch-micro`.
+//! The time of the hot paths: `cargo bench --manifest-path bench/micro/Cargo.toml`.
 
 use divan::{Bencher, counter::ItemsCount};
 

@@ -1,7 +1,7 @@
 //! The hot paths of filch, each a loop of so many operations on a runtime of one worker.
 //!
 //! `bench/instructions` counts the instructions of each under valgrind, without noise, and compares
-//! them with `bench/instructions.txt`; `cargo bench -p filch-micro` measures their time.
+//! them with `bench/instructions.txt`; `cargo bench --manifest-path bench/micro/Cargo.toml` measures their time.
 
 mod handler;
 

@@ -37,7 +37,6 @@ const FOREIGN: &[&str] = &[
     "PATH",
     "README",
     "Router",
-    "Runner",
     "SIG*",
     "SO_*",
     "Stdout::flush",
