@@ -180,18 +180,20 @@ fn the_end_of_the_runtime_waits_for_what_was_accepted() {
 fn what_waits_for_other_processes_keeps_no_thread_from_closures() {
     let _watchdog = watchdog();
     let rt = Runtime::builder().workers(1).blocking_threads(2).build().unwrap();
-    let go = Flag::new();
+    let (go, begun) = (Flag::new(), Arc::new(AtomicUsize::new(0)));
     let waits: Vec<_> = (0..5)
         .map(|i| {
-            let gate = go.clone();
+            let (gate, begun) = (go.clone(), Arc::clone(&begun));
             let wait = move || {
+                begun.fetch_add(1, SeqCst);
                 gate.block();
                 i
             };
             rt.handle().spawn_on(Threads::Waiting, TaskOptions::new(), wait).unwrap()
         })
         .collect();
-    until(|| rt.handle().blocking_metrics().queued == 3);
+    // Both: while threads start, three of fewer may be queued.
+    until(|| begun.load(SeqCst) == 2 && rt.handle().blocking_metrics().queued == 3);
     for i in 0..5 {
         assert_eq!(rt.block_on(rt.handle().spawn_blocking(move || i)).unwrap(), i);
     }
