@@ -47,8 +47,9 @@ const LEAVES: u16 = 2048;
 /// What `leave_loop` has to see to.
 const OWED: u16 = SEARCHING | WATCHED | HEARD | DUE | ANNOUNCED | MARKED;
 
-/// The duties of a worker. Its own context's alone (INV-LOCAL); an interrupt in it that wakes a task may look at them and add a due
-/// notification, where it finds the mark of INV-ACCEPTING up: so all else changes only while that is down.
+/// The duties of a worker. Only the worker's own context uses them (INV-LOCAL), with one exception: a handler that interrupts user code may
+/// read them and add a due notification. It does so only while the mark of INV-ACCEPTING is up, so the worker takes that mark down before it
+/// changes a duty.
 pub(crate) struct Duties<F>(Cell<u16>, PhantomData<fn() -> F>);
 
 impl<F: Parts> Duties<F> {

@@ -92,8 +92,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         Ok(Worker::new(self, id))
     }
 
-    /// The calling context is no longer the worker of this slot. Its timers and the reactor pass to others: a slot that was online for
-    /// a moment only may have got a timer in that.
+    /// The calling context is no longer the worker of this slot. Other workers take over the slot's timers and the reactor. There may be
+    /// timers even if the slot was online for a moment only.
     pub(crate) fn leave(&self, slot: &WorkerSlot<RING, S::Parts>) {
         self.leave_as(slot, OFFLINE);
     }

@@ -1,10 +1,14 @@
 //! Tasks that are held to a set of workers.
 //!
-//! They wait in one queue of the executor's. Each worker has a mark for each class: a task may wait there for it. A context that queues
-//! a task sets the marks of the whole set, and wakes one worker of it that sleeps, whether others search or not. A worker takes its mark
-//! down before it looks, and sets those of the tasks that it leaves and that are for it: a task's class may be another than when it was
-//! queued. It does not sleep under a mark. One that was woken under a mark, and turns to something else first, or finds more than one task,
-//! wakes one worker of each set of which tasks are left that are for it.
+//! All such tasks of an executor wait in one queue. Each worker has a mark for each class, which says that a task may wait for this worker.
+//!
+//! - A context that queues a task marks all workers of the task's set. It then wakes a worker of the set that sleeps, even if other workers
+//!   search.
+//! - A worker clears its mark before it looks into the queue. Afterwards it sets the marks of the tasks that it leaves there and may run: the
+//!   class of a task may have changed since the task was queued.
+//! - A worker does not sleep while it is marked.
+//! - A worker that woke up marked has a duty if it finds more than one task, or turns to other work first: it wakes one worker of each set
+//!   that has tasks left which it may run itself.
 
 use super::{
     classes::{Classes, Marks},

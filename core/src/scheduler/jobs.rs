@@ -120,7 +120,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         Ok(Fork::run(worker.slot().fork.always(), alone || kind.is_alone, f))
     }
 
-    /// Says what the jobs of a run are pieces of that begins on this worker. `None` if it may not begin there.
+    /// The class and the set of workers of a run that begins on this worker: all of its jobs have them. `None` if the run may not begin
+    /// there.
     fn kind_of_run<'c>(
         &'c self,
         id: WorkerId,

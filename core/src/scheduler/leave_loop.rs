@@ -158,11 +158,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         self.in_user_code(&away, code)
     }
 
-    /// Runs wakers, so that what they wake goes to this worker's own queues; goes on behind one that panics.
+    /// Runs wakers. What they wake goes to this worker's own queues. If one of them panics, the rest run all the same.
     ///
-    /// One duty goes along, the notification: it comes once, when the worker leaves the loop for something else. A worker that is
-    /// woken at the first task of a batch finds that one alone, where later it takes half of the batch. A long waker counts as a
-    /// long poll, so that the watchdog sees to what it keeps waiting; if none watches, each task is notified of at once.
+    /// The worker puts off one duty: it does not notify another worker of each task, but once, when it leaves the loop for something else. A
+    /// worker that woke up at the first task of a batch would find that task alone; later it takes half of the batch. A long waker counts as a
+    /// long poll, so the watchdog looks after the tasks and timers behind it. If no worker watches, each task is notified of at once.
     pub(crate) fn run_wakers(&self, wake: &mut dyn FnMut()) {
         let (lifo, duties) = (&self.slot().lifo, &self.slot().local.duties);
         if duties.are_any_before_batch() {

@@ -65,7 +65,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// and one of the blocked workers would wait for nothing.
     pub(super) fn start_replacement(&'static self, most: u32) -> bool {
         for (id, slot) in self.spare_slots() {
-            // The look comes before all counts: a count that goes up and down again gives hope to waits that have none.
+            // This look comes before all counts. Otherwise the count of replacements would go up and down again, and a wait that nothing
+            // can end would take the higher count for a replacement that is on its way.
             // Ordering: Acquire as in the failure below.
             if slot.shared.status.load(Ordering::Acquire) != OFFLINE {
                 continue;

@@ -165,8 +165,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         next
     }
 
-    /// Looks whether workers that are offline have left timers, of which a worker that never sleeps would not know. Where workers watch
-    /// each other, they look for that in turn.
+    /// Looks whether workers that are offline have left timers behind. A worker learns of such timers when it goes to sleep; one that never
+    /// sleeps has to look. Executors with a watchdog need no such look: the worker that watches does it.
     pub(crate) fn look_for_orphans(&self) {
         let local = &self.slot().local;
         if local.watcher.get().is_none() {
