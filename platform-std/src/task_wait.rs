@@ -81,12 +81,14 @@ impl TaskWait {
     /// It unwinds if the runtime has ended, and the time is over.
     pub(crate) fn check(&mut self, cx: &mut Context<'_>) {
         let Some(home) = self.home else { return };
-        if self.end() != End::Far {
+        // Each look is at one value: an end that begins right after it is news.
+        self.seen = self.end();
+        if self.seen != End::Far {
             // First: what comes from here on calls the waker.
             self.listen(cx.waker());
             home.0.fall.limit();
+            self.seen = self.end();
         }
-        self.seen = self.end();
         if self.seen == End::Over && self.may_unwind(home) {
             // It is no surprise that a panic hook should report.
             resume_unwind(Box::new("the runtime has ended while its task waited in `block_on`"));
