@@ -47,7 +47,7 @@ pub mod process;
 pub mod recorder;
 pub mod signal;
 pub mod stdio;
-#[cfg(feature = "tokio-beside")]
+#[cfg(feature = "tokio")]
 pub mod tokio;
 mod write_behind;
 

@@ -135,7 +135,7 @@ pub use crate::{
 #[doc(hidden)]
 pub use crate::{
     builder::{HasBuilder, RuntimeBuilder},
-    entry::Entry,
+    entry::{Beside, BesideSlot, Entry},
     pool::{BlockingPool, Threads, Unserved},
     task_wait::TaskWait,
 };
