@@ -11,7 +11,10 @@ use {
         activity::Activities, class_metrics::Times, recording::Recording, task::Activity,
         task_hooks::Hooked,
     },
-    core::cell::Cell,
+    core::{
+        cell::Cell,
+        sync::atomic::{AtomicBool, Ordering},
+    },
     filch::TaskId,
     std::sync::OnceLock,
 };
@@ -20,6 +23,8 @@ use {
 #[cfg(feature = "observe")]
 #[derive(Default)]
 pub(crate) struct Sinks {
+    /// Whether any of these is used: what an event asks first, and a runtime without them asks nothing else.
+    on: AtomicBool,
     /// How long tasks wait and are polled, by class.
     pub(crate) times: OnceLock<Times>,
     /// What each task has done.
@@ -62,6 +67,10 @@ impl Sinks {
 impl Sinks {
     #[inline(always)]
     fn observe(&self, worker: Option<WorkerId>, event: Event<'_>, host: &impl Host) {
+        // Ordering: Relaxed; each of them has its own.
+        if !self.on.load(Ordering::Relaxed) {
+            return;
+        }
         // The clock is read once at most for the first two; the recorder has times of its own.
         let (read, at) = (|| host.now(), Cell::new(None));
         let now = || {
@@ -81,7 +90,12 @@ impl Sinks {
         self.hooked.event(event);
     }
 
-    /// A runtime begins; no worker of it runs yet.
+    /// A runtime begins; no worker of it runs yet. Whether it uses any of these.
+    pub(crate) fn turn(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+    }
+
+    /// As above, how long tasks wait and are polled.
     pub(crate) fn time(&self, workers: usize, on: bool) {
         if on {
             self.times.get_or_init(|| Times::new(workers));

@@ -196,6 +196,9 @@ impl Builder {
         }
         #[cfg(feature = "observe")]
         {
+            let hooks = self.task_hooks.spawn.is_some() || self.task_hooks.end.is_some();
+            let records = shared.kind.records > 0;
+            platform.sinks.turn(self.class_metrics || self.tasks > 0 || hooks || records);
             platform.sinks.time(slots, self.class_metrics);
             platform.sinks.follow(slots, self.tasks);
             platform.sinks.hooked.set(self.task_hooks);
