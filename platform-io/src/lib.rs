@@ -86,8 +86,8 @@ mod whole;
 pub use filch::io::{Direction, Event, Ready};
 #[cfg(all(feature = "macros", feature = "polling"))]
 pub use filch_macros::{io_main as main, io_test as test};
-#[cfg(feature = "recorder")]
-pub use filch_std::Snapshot;
+#[cfg(feature = "metrics")]
+pub use filch_std::prometheus;
 pub use filch_std::{
     AbortHandle, Activity, Affinity, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host,
     Instant, IoMetrics, JoinError, JoinHandle, JoinSet, LastWake, LongPoll, Metrics, NoRuntime,
@@ -99,8 +99,8 @@ pub use filch_std::{
     spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout,
     try_spawn, unconstrained, yield_now,
 };
-#[cfg(feature = "class-metrics")]
-pub use filch_std::{ClassMetrics, Histogram};
+#[cfg(feature = "observe")]
+pub use filch_std::{ClassMetrics, Histogram, Snapshot};
 
 pub use crate::async_fd::Async;
 #[cfg(feature = "polling")]

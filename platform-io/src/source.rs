@@ -4,18 +4,18 @@ use core::{
     future::Future,
     task::{Context, Poll},
 };
-#[cfg(feature = "task-dump")]
+#[cfg(feature = "observe")]
 use core::{future::poll_fn, pin::pin};
 use std::io::{self, ErrorKind};
 
-#[cfg(feature = "task-dump")]
+#[cfg(feature = "observe")]
 use filch::dump::Wait;
 use filch::{
     atomic::{AtomicBool, Ordering},
     io::{Direction, Event, Readiness, Ready},
 };
 use filch_std::{Handle, budgeted};
-#[cfg(feature = "task-dump")]
+#[cfg(feature = "observe")]
 use rustix::fd::AsRawFd;
 use rustix::fd::BorrowedFd;
 #[cfg(target_os = "linux")]
@@ -236,13 +236,13 @@ pub(crate) fn side(direction: Direction) -> Ready {
 }
 
 /// The future, which shows itself in a dump as one that waits for the file.
-#[cfg(not(feature = "task-dump"))]
+#[cfg(not(feature = "observe"))]
 #[inline(always)]
 pub(crate) fn shown<F: Future>(future: F, _: BorrowedFd<'_>, _: Direction) -> F {
     future
 }
 
-#[cfg(feature = "task-dump")]
+#[cfg(feature = "observe")]
 pub(crate) async fn shown<F: Future>(
     future: F,
     fd: BorrowedFd<'_>,
@@ -265,7 +265,7 @@ pub(crate) fn show<T>(
     fd: BorrowedFd<'_>,
     direction: Direction,
 ) {
-    #[cfg(feature = "task-dump")]
+    #[cfg(feature = "observe")]
     if polled.is_pending() {
         let fd = fd.as_raw_fd();
         // A socket of Windows is a small number too.
@@ -276,7 +276,7 @@ pub(crate) fn show<T>(
             Direction::Write => Wait::Write(fd),
         });
     }
-    #[cfg(not(feature = "task-dump"))]
+    #[cfg(not(feature = "observe"))]
     let _ = (polled, cx, fd, direction);
 }
 

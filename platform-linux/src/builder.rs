@@ -32,7 +32,7 @@ pub struct Builder {
 /// What the host of a new runtime has to know.
 #[derive(Clone, Debug)]
 struct Options {
-    #[cfg(feature = "tokio-beside")]
+    #[cfg(feature = "tokio")]
     tokio: bool,
     #[cfg(feature = "io-uring")]
     rings: bool,
@@ -119,14 +119,17 @@ impl Builder {
         self
     }
 
-    /// As [`build`](Self::build); calls `prepare` before the first thread starts.
+    /// As [`build`](Self::build); calls `prepare` before the first thread starts, and fails if that does.
     ///
     /// # Errors
     /// As there.
-    pub fn build_with(self, prepare: impl FnOnce(&Handle)) -> Result<Runtime, BuildError> {
+    pub fn build_with(
+        self,
+        prepare: impl FnOnce(&Handle) -> io::Result<()>,
+    ) -> Result<Runtime, BuildError> {
         let Self { inner, options } = self;
         inner.build_with(|runtime| {
-            prepare(runtime.handle());
+            prepare(runtime.handle())?;
             options.prepare(runtime)
         })
     }
@@ -138,15 +141,15 @@ impl Builder {
         Self {
             inner: filch_std::Builder::new(),
             options: Options {
-                #[cfg(feature = "tokio-beside")]
-                tokio: cfg!(feature = "tokio"),
+                #[cfg(feature = "tokio")]
+                tokio: true,
                 #[cfg(feature = "io-uring")]
                 rings: true,
             },
         }
     }
 
-    /// Whether the runtime's threads are in a tokio runtime too (default: they are, with the feature `tokio`): see [`tokio`](crate::tokio), also for
+    /// Whether the runtime's threads are in a tokio runtime too (default: true): see [`tokio`](crate::tokio), also for
     /// what it costs.
     ///
     /// ```
@@ -154,7 +157,7 @@ impl Builder {
     /// assert!(runtime.block_on(async { tokio::runtime::Handle::try_current().is_err() }));
     /// # Ok::<(), filch_linux::BuildError>(())
     /// ```
-    #[cfg(feature = "tokio-beside")]
+    #[cfg(feature = "tokio")]
     pub fn tokio(mut self, on: bool) -> Self {
         self.options.tokio = on;
         self
@@ -197,13 +200,13 @@ impl Builder {
 impl Options {
     /// Tells the host of a new runtime.
     fn prepare<H: Host>(self, runtime: &RuntimeOn<H>) -> io::Result<()> {
-        #[cfg(any(feature = "tokio-beside", feature = "io-uring"))]
+        #[cfg(any(feature = "tokio", feature = "io-uring"))]
         if let Some(host) = runtime.handle().host::<Linux>() {
             #[cfg(feature = "io-uring")]
             host.rings.allow(self.rings);
-            #[cfg(feature = "tokio-beside")]
+            #[cfg(feature = "tokio")]
             if self.tokio {
-                host.tokio.start(*runtime.handle())?;
+                filch_io::tokio::Companion::start(host.beside(), *runtime.handle())?;
             }
         }
         let _ = runtime;

@@ -37,17 +37,17 @@ pub mod __macros;
 mod alarm;
 mod builder;
 pub mod fs;
-#[cfg(feature = "inspector")]
+#[cfg(feature = "observe")]
 pub mod inspector;
 mod linux;
 pub mod pipe;
 mod poller;
 pub mod process;
-#[cfg(feature = "recorder")]
+#[cfg(feature = "observe")]
 pub mod recorder;
 pub mod signal;
 pub mod stdio;
-#[cfg(feature = "tokio-beside")]
+#[cfg(feature = "tokio")]
 pub mod tokio;
 mod write_behind;
 
@@ -57,9 +57,7 @@ pub use filch_io::hyper;
 pub use filch_io::{Async, net};
 #[cfg(feature = "macros")]
 pub use filch_macros::{linux_main as main, linux_test as test};
-#[cfg(feature = "recorder")]
-pub use filch_std::Snapshot;
-#[cfg(feature = "prometheus")]
+#[cfg(feature = "metrics")]
 pub use filch_std::prometheus;
 pub use filch_std::{
     AbortHandle, Activity, Affinity, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host,
@@ -74,8 +72,8 @@ pub use filch_std::{
 };
 #[doc(hidden)]
 pub use filch_std::{BlockingPool, TaskWait, Unserved};
-#[cfg(feature = "class-metrics")]
-pub use filch_std::{ClassMetrics, Histogram};
+#[cfg(feature = "observe")]
+pub use filch_std::{ClassMetrics, Histogram, Snapshot};
 
 pub use crate::{
     builder::{Builder, builder},

@@ -13,7 +13,7 @@ use filch::{
     atomic::{AtomicU32, Ordering, fence},
 };
 use filch_io::driver::{Driver, Key, Mode};
-use filch_std::{Futex, Host, IoMetrics, Pollable};
+use filch_std::{BesideSlot, Entry, Futex, Host, IoMetrics, Pollable};
 use rustix::io::Errno;
 
 use crate::poller::{Events, Poller};
@@ -37,9 +37,8 @@ pub struct Linux {
     driver: Driver,
     #[cfg(feature = "io-uring")]
     pub(crate) rings: crate::fs::ring::Rings,
-    /// The tokio runtime that the threads are in.
-    #[cfg(feature = "tokio-beside")]
-    pub(crate) tokio: crate::tokio::Companion,
+    /// For the tokio runtime that the threads are in.
+    beside: BesideSlot,
 }
 
 thread_local! {
@@ -63,8 +62,7 @@ unsafe impl Host for Linux {
             driver,
             #[cfg(feature = "io-uring")]
             rings: crate::fs::ring::Rings::new(),
-            #[cfg(feature = "tokio-beside")]
-            tokio: crate::tokio::Companion::default(),
+            beside: BesideSlot::default(),
         })
     }
 
@@ -77,8 +75,7 @@ unsafe impl Host for Linux {
 
     unsafe fn close(&self) {
         // First, as its tasks may have sources of this host.
-        #[cfg(feature = "tokio-beside")]
-        self.tokio.stop();
+        self.beside.stop();
         self.poller.close(thread::yield_now);
     }
 
@@ -130,9 +127,8 @@ unsafe impl Host for Linux {
         Some(&self.driver)
     }
 
-    #[cfg(feature = "tokio-beside")]
-    fn entry(&self) -> Option<&dyn filch_std::Entry> {
-        Some(&self.tokio)
+    fn entry(&self) -> Option<&dyn Entry> {
+        Some(&self.beside)
     }
 
     fn has_io(&self) -> bool {
@@ -256,9 +252,15 @@ impl Linux {
     /// assert!(tokio::runtime::Handle::try_current().is_ok());
     /// # Ok::<(), filch_linux::BuildError>(())
     /// ```
-    #[cfg(feature = "tokio-beside")]
+    #[cfg(feature = "tokio")]
     pub fn tokio(&self) -> Option<tokio::runtime::Handle> {
-        self.tokio.handle()
+        filch_io::tokio::Companion::handle(&self.beside)
+    }
+
+    /// The place for what runs beside the runtime.
+    #[doc(hidden)]
+    pub fn beside(&self) -> &BesideSlot {
+        &self.beside
     }
 
     /// Other code has closed the descriptor of epoll. Workers sleep on their words from now on, and

@@ -128,7 +128,7 @@ impl WriteBehind {
         drop(state);
         // A waker may be the last owner of anything.
         drop(before);
-        #[cfg(feature = "task-dump")]
+        #[cfg(feature = "observe")]
         filch::dump::waits(cx.waker(), || filch::dump::Wait::Other("for a write to a file"));
         Poll::Pending
     }

@@ -111,7 +111,6 @@ fn each_path_has_its_answer() {
     assert_eq!(send(addr, "GET", "/../page.json").status, 404);
 }
 
-#[cfg(feature = "task-metrics")]
 #[test]
 fn a_wake_that_is_overwritten_is_known_still() {
     let _watchdog = watchdog();

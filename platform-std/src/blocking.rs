@@ -278,7 +278,7 @@ where
                 pool.run(&*job);
             }
         }
-        #[cfg(feature = "task-dump")]
+        #[cfg(feature = "observe")]
         filch::dump::waits(cx.waker(), || filch::dump::Wait::Other("in `spawn_blocking`"));
         Poll::Pending
     }

@@ -4,11 +4,7 @@ use core::{fmt, time::Duration};
 use std::sync::Arc;
 
 use filch::Config;
-#[cfg(feature = "task-hooks")]
-use filch::{SpawnInfo, TaskId};
 
-#[cfg(feature = "task-hooks")]
-use crate::task_hooks::TaskHooks;
 use crate::{
     hosted::OnWake,
     long_poll::{Hook, LongPoll},
@@ -16,6 +12,11 @@ use crate::{
     thread_config::{Affinity, Namer, ThreadRole},
     thread_hooks::ThreadHooks,
     unhandled::UnhandledPanic,
+};
+#[cfg(feature = "observe")]
+use {
+    crate::task_hooks::TaskHooks,
+    filch::{SpawnInfo, TaskId},
 };
 
 mod build;
@@ -32,9 +33,9 @@ pub use self::{
 const SPARES: u16 = 8;
 
 /// The most of each that a table has room for: gigabytes.
-#[cfg(feature = "recorder")]
+#[cfg(feature = "observe")]
 const MOST_RECORDS: usize = 1 << 26;
-#[cfg(feature = "task-metrics")]
+#[cfg(feature = "observe")]
 const MOST_TASKS: usize = 1 << 22;
 
 /// See [`Builder::on_wake`].
@@ -107,14 +108,14 @@ pub struct Builder {
     blocking: usize,
     keep_alive: Duration,
     on_wake: Option<WakeFn>,
-    #[cfg(feature = "class-metrics")]
+    #[cfg(feature = "observe")]
     class_metrics: bool,
     /// Records by worker; 0: there is no recorder.
     records: usize,
     /// Tasks whose activity is kept.
     tasks: usize,
     unhandled: UnhandledPanic,
-    #[cfg(feature = "task-hooks")]
+    #[cfg(feature = "observe")]
     task_hooks: TaskHooks,
 }
 
@@ -143,12 +144,12 @@ impl Builder {
             blocking: LIMIT,
             keep_alive: KEEP_ALIVE,
             on_wake: None,
-            #[cfg(feature = "class-metrics")]
+            #[cfg(feature = "observe")]
             class_metrics: false,
             records: 0,
             tasks: 0,
             unhandled: UnhandledPanic::default(),
-            #[cfg(feature = "task-hooks")]
+            #[cfg(feature = "observe")]
             task_hooks: TaskHooks::default(),
         }
     }
@@ -366,7 +367,7 @@ impl Builder {
     /// assert_eq!(alive.load(Ordering::Relaxed), 0);
     /// # Ok::<(), filch_std::BuildError>(())
     /// ```
-    #[cfg(feature = "task-hooks")]
+    #[cfg(feature = "observe")]
     pub fn on_task_spawn(mut self, f: impl Fn(TaskId, SpawnInfo) + Send + Sync + 'static) -> Self {
         self.task_hooks.spawn = Some(Arc::new(f));
         self
@@ -374,7 +375,7 @@ impl Builder {
 
     /// Calls `f` on the worker that has ended a task: it is complete, was cancelled, or has panicked. As
     /// [`on_task_spawn`](Self::on_task_spawn). Before that a join may return, and a new task be spawned that has the id of this one.
-    #[cfg(feature = "task-hooks")]
+    #[cfg(feature = "observe")]
     pub fn on_task_end(mut self, f: impl Fn(TaskId) + Send + Sync + 'static) -> Self {
         self.task_hooks.end = Some(Arc::new(f));
         self
@@ -410,7 +411,7 @@ impl Builder {
     /// assert!(all[0].activity.is_some_and(|activity| activity.polls <= 1));
     /// # Ok::<(), filch_std::BuildError>(())
     /// ```
-    #[cfg(feature = "task-metrics")]
+    #[cfg(feature = "observe")]
     pub fn task_metrics(mut self, tasks: usize) -> Self {
         self.tasks = tasks.min(MOST_TASKS);
         self
@@ -418,7 +419,7 @@ impl Builder {
 
     /// Whether tasks are timed (default: not): see [`Handle::class_metrics`](crate::Handle::class_metrics). Cost: two reads of the clock for
     /// each poll and one for each wake, and 8 KiB for each worker and class.
-    #[cfg(feature = "class-metrics")]
+    #[cfg(feature = "observe")]
     pub fn class_metrics(mut self, on: bool) -> Self {
         self.class_metrics = on;
         self
@@ -431,7 +432,7 @@ impl Builder {
     /// [`set_deadline`](crate::set_deadline) is true in all of them. Records are known to be in order for nine hours.
     ///
     /// Cost: see bench/README.md, "The flight recorder"; and a thread, which wakes up each millisecond while there are events.
-    #[cfg(feature = "recorder")]
+    #[cfg(feature = "observe")]
     pub fn recorder(mut self, records: usize) -> Self {
         self.records = if records == 0 { 0 } else { records.min(MOST_RECORDS).next_power_of_two() };
         self

@@ -50,7 +50,7 @@ pub(crate) struct Inner {
     /// Whether a task's panic has ended the runtime.
     pub(crate) fall: Fall,
     /// Whether a recorder keeps what the tasks do.
-    #[cfg(feature = "recorder")]
+    #[cfg(feature = "observe")]
     pub(crate) records: bool,
 }
 
@@ -137,7 +137,7 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        #[cfg(feature = "recorder")]
+        #[cfg(feature = "observe")]
         if self.0.records {
             return self.0.spawner.spawn_with(TaskOptions::new(), self.0.heap, future);
         }

@@ -1,6 +1,7 @@
 //! Threads that are in a runtime, and what a host does about them.
 
-use core::{marker::PhantomData, mem::ManuallyDrop, ptr::null};
+use core::{any::Any, fmt, marker::PhantomData, mem::ManuallyDrop, ptr::null};
+use std::sync::OnceLock;
 
 use crate::context::{Handle, Inner, current, enter};
 
@@ -13,6 +14,60 @@ pub trait Entry: Sync {
 
     /// The end of the calling thread's last [`enter`](Self::enter) of this runtime.
     fn leave(&self);
+}
+
+/// Something that runs beside a runtime: the host lets its threads enter it, and ends it.
+pub trait Beside: Entry + Send {
+    /// The runtime has ended: no worker of it runs any more.
+    fn stop(&self);
+
+    /// For those that know its type.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// The place in a host for what runs beside its runtimes, whose type the host does not know. Once taken it stays: the next runtime on this host
+/// may start the same thing again.
+#[derive(Default)]
+pub struct BesideSlot(OnceLock<Box<dyn Beside>>);
+
+impl BesideSlot {
+    /// What is here, if it is a `T`.
+    pub fn get<T: Beside + 'static>(&self) -> Option<&T> {
+        self.0.get()?.as_any().downcast_ref()
+    }
+
+    /// What is here; puts a new `T` here if that is nothing.
+    pub fn get_or_default<T: Beside + Default + 'static>(&self) -> Option<&T> {
+        self.0.get_or_init(|| Box::<T>::default());
+        self.get()
+    }
+
+    /// As [`Beside::stop`].
+    pub fn stop(&self) {
+        if let Some(beside) = self.0.get() {
+            beside.stop();
+        }
+    }
+}
+
+impl Entry for BesideSlot {
+    fn enter(&self) {
+        if let Some(beside) = self.0.get() {
+            beside.enter();
+        }
+    }
+
+    fn leave(&self) {
+        if let Some(beside) = self.0.get() {
+            beside.leave();
+        }
+    }
+}
+
+impl fmt::Debug for BesideSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BesideSlot").field("is_taken", &self.0.get().is_some()).finish()
+    }
 }
 
 /// The calling thread is in a runtime until this is dropped. Stays on its thread.

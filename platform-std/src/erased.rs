@@ -4,15 +4,14 @@ use core::any::Any;
 #[cfg(feature = "metrics")]
 use std::sync::Mutex;
 
-#[cfg(feature = "class-metrics")]
-use filch::Class;
 use filch::{Fork, ForkOptions, TaskInfo, Totals, WorkerId, atomic::AtomicU32};
 
-#[cfg(feature = "class-metrics")]
-use crate::class_metrics::ClassMetrics;
 use crate::{metrics::Metrics, pool::Pools, resize::ResizeError, thread_config::Dress};
-#[cfg(feature = "task-metrics")]
-use {crate::task::Activity, filch::TaskId};
+#[cfg(feature = "observe")]
+use {
+    crate::{class_metrics::ClassMetrics, task::Activity},
+    filch::{Class, TaskId},
+};
 
 /// A runtime without its host's type: what the free functions need.
 pub(crate) trait Core: Sync {
@@ -26,19 +25,19 @@ pub(crate) trait Core: Sync {
     fn unblock(&self, word: &AtomicU32);
     fn metrics(&self) -> Metrics;
     fn totals(&self) -> Totals;
-    #[cfg(feature = "class-metrics")]
+    #[cfg(feature = "observe")]
     fn class_metrics(&self, class: Class) -> ClassMetrics;
-    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    #[cfg(all(feature = "observe", target_os = "linux"))]
     fn thread(&self, worker: WorkerId) -> i32;
     /// [`filch::Scheduler::tasks`].
     fn tasks(&self, visit: &mut dyn FnMut(TaskInfo));
     /// What a task has done.
-    #[cfg(feature = "task-metrics")]
+    #[cfg(feature = "observe")]
     fn activity(&self, task: TaskId) -> Option<Activity>;
     /// [`filch::Scheduler::wake_tasks`].
-    #[cfg(feature = "task-dump")]
+    #[cfg(feature = "observe")]
     fn wake_tasks(&self);
-    #[cfg(feature = "recorder")]
+    #[cfg(feature = "observe")]
     fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool;
     fn pools(&self) -> Pools;
     #[cfg(feature = "metrics")]

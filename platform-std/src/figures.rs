@@ -8,7 +8,7 @@ use crate::{
     blocking::BlockingMetrics,
     metrics::{IoMetrics, Metrics},
 };
-#[cfg(feature = "class-metrics")]
+#[cfg(feature = "observe")]
 use crate::{class_metrics::ClassMetrics, histogram::Histogram};
 
 /// A name with its figures: one, or one for each worker or class.
@@ -25,7 +25,7 @@ pub(crate) struct Family {
 pub(crate) enum Kind {
     Counter,
     Gauge,
-    #[cfg_attr(not(feature = "class-metrics"), allow(dead_code, reason = "there is none"))]
+    #[cfg_attr(not(feature = "observe"), allow(dead_code, reason = "there is none"))]
     Histogram,
 }
 
@@ -49,7 +49,7 @@ fn number(n: usize) -> Value {
     Value::Number(n as u64)
 }
 
-#[cfg(feature = "class-metrics")]
+#[cfg(feature = "observe")]
 fn times(times: &Histogram) -> Value {
     Value::Times(times.sum(), times.buckets().collect())
 }
@@ -105,7 +105,7 @@ const IO: [Figure<IoMetrics>; 7] = [
     ("filch_io_events", Counter, "Events of sources.", |io| number(io.events)),
 ];
 
-#[cfg(feature = "class-metrics")]
+#[cfg(feature = "observe")]
 const CLASSES: [Figure<ClassMetrics>; 4] = [
     ("filch_class_queued", Gauge, "Tasks that wait for a worker now.", |c| number(c.queued)),
     ("filch_class_busy", Counter, "Time spent polling.", |c| Seconds(c.busy.as_secs_f64())),
@@ -114,7 +114,7 @@ const CLASSES: [Figure<ClassMetrics>; 4] = [
 ];
 
 /// The class as the value of a label.
-#[cfg(feature = "class-metrics")]
+#[cfg(feature = "observe")]
 const NAMES: [&str; 3] = ["urgent", "normal", "background"];
 
 fn family<T>(figure: &Figure<T>, of: &[(Option<Label>, &T)]) -> Family {
@@ -141,12 +141,12 @@ impl Metrics {
             .chain(WORKERS.iter().map(|figure| family(figure, &workers)))
             .chain(blocking)
             .chain(IO.iter().map(|figure| family(figure, &io)));
-        #[cfg(feature = "class-metrics")]
+        #[cfg(feature = "observe")]
         let classes: Vec<_> = {
             let named = self.classes.iter().flatten().zip(NAMES);
             named.map(|(class, name)| (Some(("class", name.to_owned())), class)).collect()
         };
-        #[cfg(feature = "class-metrics")]
+        #[cfg(feature = "observe")]
         let families = families.chain(CLASSES.iter().map(|figure| family(figure, &classes)));
         families.filter(|family| !family.figures.is_empty()).collect()
     }

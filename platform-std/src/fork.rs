@@ -51,7 +51,7 @@ pub(crate) fn watch() {
 extern "C" fn count() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     // A dump that is under way is the parent's.
-    #[cfg(feature = "task-dump")]
+    #[cfg(feature = "observe")]
     filch::dump::watch(None);
 }
 

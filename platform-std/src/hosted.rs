@@ -18,7 +18,7 @@ use filch::{
     atomic::AtomicU32,
 };
 
-#[cfg(feature = "recorder")]
+#[cfg(feature = "observe")]
 use crate::recording::Recording;
 use crate::{
     bare, block_on,
@@ -91,7 +91,7 @@ impl<H: Host> Hosted<H> {
     }
 
     /// Records from now on, with room for so many records. Called before the first worker starts.
-    #[cfg(feature = "recorder")]
+    #[cfg(feature = "observe")]
     pub(crate) fn record(&'static self, records: usize) -> io::Result<()> {
         if records == 0 {
             return Ok(());
@@ -319,7 +319,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
 
 impl<H: Host> Hosted<H> {
     /// The task that a worker polls, by its recorder.
-    #[cfg(feature = "recorder")]
+    #[cfg(feature = "observe")]
     fn polled(&self, worker: WorkerId) -> Option<TaskInfo> {
         let recording = self.sinks.recording.get()?;
         let polled = recording.polling(worker)?;
@@ -334,12 +334,12 @@ impl<H: Host> Hosted<H> {
     }
 
     /// The thread that is this worker; 0: none.
-    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    #[cfg(all(feature = "observe", target_os = "linux"))]
     pub(crate) fn thread(&self, worker: WorkerId) -> i32 {
         self.seats.get(worker.index()).map_or(0, Seat::thread)
     }
 
-    #[cfg(not(feature = "recorder"))]
+    #[cfg(not(feature = "observe"))]
     fn polled(&self, _: WorkerId) -> Option<TaskInfo> {
         None
     }
@@ -416,9 +416,9 @@ impl<H: Host> Hosted<H> {
             worker,
             so_far,
             task: self.polled(worker),
-            #[cfg(all(feature = "stacks", target_os = "linux"))]
+            #[cfg(all(feature = "observe", target_os = "linux"))]
             thread: self.thread(worker),
-            #[cfg(all(feature = "stacks", target_os = "linux"))]
+            #[cfg(all(feature = "observe", target_os = "linux"))]
             handle: self.handle.get().copied(),
         };
         match dress.on_long_poll {

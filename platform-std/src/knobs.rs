@@ -35,21 +35,12 @@ macro_rules! for_each_knob {
             on_thread_stop(f: impl Fn() + Send + Sync + 'static);
             unhandled_panic(policy: $crate::UnhandledPanic);
         }
-        #[cfg(feature = "class-metrics")]
+        #[cfg(feature = "observe")]
         $one! {
             class_metrics(on: bool);
-        }
-        #[cfg(feature = "task-metrics")]
-        $one! {
             task_metrics(tasks: usize);
-        }
-        #[cfg(feature = "task-hooks")]
-        $one! {
             on_task_spawn(f: impl Fn($crate::TaskId, $crate::SpawnInfo) + Send + Sync + 'static);
             on_task_end(f: impl Fn($crate::TaskId) + Send + Sync + 'static);
-        }
-        #[cfg(feature = "recorder")]
-        $one! {
             recorder(records: usize);
         }
     };

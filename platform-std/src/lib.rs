@@ -30,26 +30,26 @@
 #[doc(hidden)]
 #[path = "macros.rs"]
 pub mod __macros;
-#[cfg(feature = "task-metrics")]
+#[cfg(feature = "observe")]
 mod activity;
 mod bare;
 mod block_on;
 mod blocking;
 mod builder;
-#[cfg(feature = "class-metrics")]
+#[cfg(feature = "observe")]
 mod class_metrics;
 mod clock;
 mod context;
 mod coop;
-#[cfg(feature = "task-dump")]
+#[cfg(feature = "observe")]
 pub mod dump;
 mod entry;
 mod erased;
 mod error;
-#[cfg(any(feature = "metrics", feature = "prometheus"))]
+#[cfg(feature = "metrics")]
 mod figures;
 pub mod fork;
-#[cfg(feature = "class-metrics")]
+#[cfg(feature = "observe")]
 mod histogram;
 mod hooks;
 mod host;
@@ -65,11 +65,11 @@ mod panics;
 pub mod parallel;
 mod pausable;
 mod pool;
-#[cfg(feature = "prometheus")]
+#[cfg(feature = "metrics")]
 pub mod prometheus;
 #[cfg(feature = "metrics")]
 mod publish;
-#[cfg(feature = "recorder")]
+#[cfg(feature = "observe")]
 mod recording;
 mod resize;
 mod runtime;
@@ -78,10 +78,10 @@ mod seat;
 mod shared;
 mod sinks;
 mod stable;
-#[cfg(all(feature = "stacks", target_os = "linux"))]
+#[cfg(all(feature = "observe", target_os = "linux"))]
 mod stacks;
 mod task;
-#[cfg(feature = "task-hooks")]
+#[cfg(feature = "observe")]
 mod task_hooks;
 mod task_wait;
 mod thread_config;
@@ -102,8 +102,6 @@ pub use filch_macros::{std_main as main, std_test as test};
 
 #[cfg(unix)]
 pub use crate::host::Pollable;
-#[cfg(feature = "recorder")]
-pub use crate::recording::Snapshot;
 pub use crate::{
     block_on::block_on,
     blocking::BlockingMetrics,
@@ -133,9 +131,9 @@ pub use crate::{
 #[doc(hidden)]
 pub use crate::{
     builder::{HasBuilder, RuntimeBuilder},
-    entry::Entry,
+    entry::{Beside, BesideSlot, Entry},
     pool::{BlockingPool, Threads, Unserved},
     task_wait::TaskWait,
 };
-#[cfg(feature = "class-metrics")]
-pub use crate::{class_metrics::ClassMetrics, histogram::Histogram};
+#[cfg(feature = "observe")]
+pub use crate::{class_metrics::ClassMetrics, histogram::Histogram, recording::Snapshot};

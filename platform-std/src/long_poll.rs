@@ -13,7 +13,7 @@ use std::{
 
 use filch::{TaskInfo, WorkerId};
 
-#[cfg(all(feature = "stacks", target_os = "linux"))]
+#[cfg(all(feature = "observe", target_os = "linux"))]
 use crate::context::Handle;
 
 /// A poll that has lasted longer than [`Builder::poll_limit`](crate::Builder::poll_limit), and is
@@ -28,9 +28,9 @@ pub struct LongPoll {
     /// The task, if the runtime has a flight recorder (`Builder::recorder`), and the task has not ended meanwhile.
     pub task: Option<TaskInfo>,
     /// The worker's thread, as the system numbers it.
-    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    #[cfg(all(feature = "observe", target_os = "linux"))]
     pub(crate) thread: i32,
-    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    #[cfg(all(feature = "observe", target_os = "linux"))]
     pub(crate) handle: Option<Handle>,
 }
 
@@ -51,7 +51,7 @@ impl LongPoll {
     ///     .build()?;
     /// # Ok::<(), filch_std::BuildError>(())
     /// ```
-    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    #[cfg(all(feature = "observe", target_os = "linux"))]
     pub fn stack(&self) -> Option<String> {
         let handle = self.handle?;
         let is_worker = handle.0.core.thread(self.worker) == self.thread;
@@ -69,13 +69,13 @@ impl LongPoll {
                 io::stderr(),
                 "{runtime}: {self} (`Builder::poll_limit`); `spawn_blocking` is for code that blocks"
             );
-            #[cfg(all(feature = "stacks", target_os = "linux"))]
+            #[cfg(all(feature = "observe", target_os = "linux"))]
             self.print_stack();
         }
     }
 
     /// To the standard error, in a thread of its own: names take time, and the worker that calls is one of those left.
-    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    #[cfg(all(feature = "observe", target_os = "linux"))]
     fn print_stack(&self) {
         let poll = self.clone();
         let prints = move || {

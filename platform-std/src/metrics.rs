@@ -2,7 +2,7 @@
 
 use filch::{Totals, WorkerId, WorkerMetrics};
 
-#[cfg(feature = "class-metrics")]
+#[cfg(feature = "observe")]
 use crate::class_metrics::ClassMetrics;
 use crate::{blocking::BlockingMetrics, context::Handle, host::Host, runtime::RuntimeOn};
 
@@ -18,7 +18,7 @@ pub struct Metrics {
     /// Sources of I/O and the waits for them, if the host counts them: that of `filch-linux` does.
     pub io: Option<IoMetrics>,
     /// How long tasks wait and are polled, by class, urgent ones first: with `Builder::class_metrics`.
-    #[cfg(feature = "class-metrics")]
+    #[cfg(feature = "observe")]
     pub classes: Option<[ClassMetrics; 3]>,
     pub(crate) totals: Totals,
     pub(crate) workers: Vec<WorkerMetrics>,
@@ -69,7 +69,7 @@ impl Metrics {
                 ..self.blocking
             },
             io: self.io.map(|now| now.since(&earlier.io.unwrap_or_default())),
-            #[cfg(feature = "class-metrics")]
+            #[cfg(feature = "observe")]
             classes: match (&self.classes, &earlier.classes) {
                 (Some(now), Some(then)) => {
                     Some(core::array::from_fn(|class| now[class].since(&then[class])))

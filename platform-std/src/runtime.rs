@@ -14,7 +14,7 @@ use std::{
 
 use filch::{Heap, JoinHandle, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlot};
 
-#[cfg(feature = "task-hooks")]
+#[cfg(feature = "observe")]
 use crate::task_hooks::TaskHooks;
 use crate::{
     builder::{HasBuilder, RuntimeBuilder},
@@ -138,7 +138,7 @@ impl<H: Host> Shared<H> {
             clock: self.executor.platform().host.clock(),
             process: fork::generation(),
             fall: Fall::default(),
-            #[cfg(feature = "recorder")]
+            #[cfg(feature = "observe")]
             records: self.kind.records > 0,
         }))
     }
@@ -279,7 +279,7 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
     let before = executor.platform().on_wake.set(None, thread::yield_now);
     quietly(|| drop(before));
     executor.platform().resizes.wait();
-    #[cfg(feature = "recorder")]
+    #[cfg(feature = "observe")]
     if let Some(recording) = executor.platform().sinks.recording.get() {
         recording.end(&executor.platform().host);
     }
@@ -291,7 +291,7 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
     // SAFETY: every worker has left.
     unsafe { executor.platform().host.close() };
     executor.platform().dress(Dress::default());
-    #[cfg(feature = "task-hooks")]
+    #[cfg(feature = "observe")]
     executor.platform().sinks.hooked.set(TaskHooks::default());
     // The executor stays closed until it is reused, so that spawns with handles of this runtime are
     // refused.

@@ -1,6 +1,6 @@
 //! Which workers a thread is.
 
-#[cfg(all(feature = "stacks", target_os = "linux"))]
+#[cfg(all(feature = "observe", target_os = "linux"))]
 use core::sync::atomic::AtomicI32;
 use core::{
     cell::Cell,
@@ -36,7 +36,7 @@ pub(crate) struct Seat {
     /// The host's [`Entry`](crate::Entry) was entered.
     pub(crate) entered: Cell<bool>,
     /// The thread, for other threads: a number alone.
-    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    #[cfg(all(feature = "observe", target_os = "linux"))]
     thread: AtomicI32,
 }
 
@@ -91,7 +91,7 @@ impl Seat {
             residence: Cell::new(None),
             stays: Cell::new(false),
             entered: Cell::new(false),
-            #[cfg(all(feature = "stacks", target_os = "linux"))]
+            #[cfg(all(feature = "observe", target_os = "linux"))]
             thread: AtomicI32::new(0),
         }
     }
@@ -100,7 +100,7 @@ impl Seat {
     pub(crate) fn take(&self, platform: *const (), worker: WorkerId, runtime: Option<Handle>) {
         self.platform.set(platform);
         self.worker.set(worker);
-        #[cfg(all(feature = "stacks", target_os = "linux"))]
+        #[cfg(all(feature = "observe", target_os = "linux"))]
         self.thread.store(crate::stacks::thread_id(), Ordering::Relaxed);
         self.below.set(TOP.get());
         self.residence.set(None);
@@ -132,7 +132,7 @@ impl Seat {
 
     /// The calling thread is this worker no more.
     pub(crate) fn give_back(&self) {
-        #[cfg(all(feature = "stacks", target_os = "linux"))]
+        #[cfg(all(feature = "observe", target_os = "linux"))]
         self.thread.store(0, Ordering::Relaxed);
         // Not always the seat on top: the thread may reside in others.
         let above = seats(TOP.get()).find(|seat| core::ptr::eq(seat.below.get(), self));
@@ -151,7 +151,7 @@ impl Seat {
     }
 
     /// The thread that is this worker; 0: none.
-    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    #[cfg(all(feature = "observe", target_os = "linux"))]
     pub(crate) fn thread(&self) -> i32 {
         // Ordering: Relaxed: a number alone.
         self.thread.load(Ordering::Relaxed)

@@ -5,19 +5,11 @@ use core::any::Any;
 use std::sync::Mutex;
 use std::thread;
 
-#[cfg(feature = "class-metrics")]
-use filch::Class;
-#[cfg(feature = "task-metrics")]
-use filch::TaskId;
 use filch::{
     Fork, ForkOptions, Platform, TaskInfo, Totals, WorkerId,
     atomic::{AtomicU32, Ordering},
 };
 
-#[cfg(feature = "class-metrics")]
-use crate::class_metrics::{ClassMetrics, Times};
-#[cfg(feature = "task-metrics")]
-use crate::task::Activity;
 use crate::{
     erased::Core,
     host::Host,
@@ -28,6 +20,14 @@ use crate::{
     runtime::Shared,
     thread_config::Dress,
 };
+#[cfg(feature = "observe")]
+use {
+    crate::{
+        class_metrics::{ClassMetrics, Times},
+        task::Activity,
+    },
+    filch::{Class, TaskId},
+};
 
 impl<H: Host> Shared<H> {
     /// A runtime begins here: its counters count from now on. Its executor is still closed, so that no spawn is between them.
@@ -37,7 +37,7 @@ impl<H: Host> Shared<H> {
     }
 
     /// The times of tasks, if they are taken.
-    #[cfg(feature = "class-metrics")]
+    #[cfg(feature = "observe")]
     fn times(&self) -> Option<&Times> {
         self.executor.platform().sinks.times.get().filter(|times| times.is_on())
     }
@@ -73,7 +73,7 @@ impl<H: Host> Core for Shared<H> {
         let counters = self.executor.metrics();
         let mut metrics = lock(&self.begin).since(&counters, platform.host.io_metrics());
         metrics.blocking = platform.pools().metrics();
-        #[cfg(feature = "class-metrics")]
+        #[cfg(feature = "observe")]
         if let Some(times) = self.times() {
             let mut queued = [0; 3];
             self.executor.tasks(|task| queued[task.class as usize] += usize::from(task.scheduled));
@@ -87,7 +87,7 @@ impl<H: Host> Core for Shared<H> {
         lock(&self.begin).totals(&self.executor.metrics())
     }
 
-    #[cfg(feature = "class-metrics")]
+    #[cfg(feature = "observe")]
     fn class_metrics(&self, class: Class) -> ClassMetrics {
         let mut queued = 0;
         self.executor.tasks(|task| queued += usize::from(task.scheduled && task.class == class));
@@ -97,7 +97,7 @@ impl<H: Host> Core for Shared<H> {
         }
     }
 
-    #[cfg(all(feature = "stacks", target_os = "linux"))]
+    #[cfg(all(feature = "observe", target_os = "linux"))]
     fn thread(&self, worker: WorkerId) -> i32 {
         self.executor.platform().thread(worker)
     }
@@ -106,18 +106,18 @@ impl<H: Host> Core for Shared<H> {
         self.executor.tasks(visit);
     }
 
-    #[cfg(feature = "task-metrics")]
+    #[cfg(feature = "observe")]
     fn activity(&self, task: TaskId) -> Option<Activity> {
         let platform = self.executor.platform();
         platform.sinks.activity(task, &platform.host)
     }
 
-    #[cfg(feature = "task-dump")]
+    #[cfg(feature = "observe")]
     fn wake_tasks(&self) {
         self.executor.wake_tasks();
     }
 
-    #[cfg(feature = "recorder")]
+    #[cfg(feature = "observe")]
     fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool {
         let platform = self.executor.platform();
         let Some(recording) = platform.sinks.recording.get() else { return false };

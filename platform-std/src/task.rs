@@ -12,7 +12,7 @@ use crate::context::Handle;
 pub struct Task {
     /// What the scheduler knows of it: its fields are this type's, too.
     pub info: TaskInfo,
-    /// What it has done. None without `Builder::task_metrics` (feature `task-metrics`), and for a task for which there was no room.
+    /// What it has done. None without `Builder::task_metrics` (feature `observe`), and for a task for which there was no room.
     pub activity: Option<Activity>,
 }
 
@@ -93,9 +93,9 @@ impl Handle {
     pub fn tasks(&self) -> Vec<Task> {
         let mut all = Vec::new();
         self.0.core.tasks(&mut |info| {
-            #[cfg(feature = "task-metrics")]
+            #[cfg(feature = "observe")]
             let activity = self.0.core.activity(info.id);
-            #[cfg(not(feature = "task-metrics"))]
+            #[cfg(not(feature = "observe"))]
             let activity = None;
             all.push(Task { info, activity });
         });

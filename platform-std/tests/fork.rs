@@ -223,7 +223,7 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
     }
     drop(sleeps);
 
-    #[cfg(feature = "task-dump")]
+    #[cfg(feature = "observe")]
     {
         use core::{future::Future, time::Duration};
         // A dump is under way, and workers tell what they poll: the child has dumps of its own.

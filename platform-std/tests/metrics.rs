@@ -182,7 +182,7 @@ fn counters_never_go_back() {
     assert_eq!(at_rest(&handle).totals().spawned, 20 * 2 * TASKS);
 }
 
-#[cfg(feature = "class-metrics")]
+#[cfg(feature = "observe")]
 #[test]
 fn the_classes_are_there_if_they_are_timed() {
     let _watchdog = watchdog();

@@ -102,7 +102,7 @@ fn a_registry_of_the_program_has_them_beside_its_own() {
     );
 }
 
-#[cfg(feature = "class-metrics")]
+#[cfg(feature = "observe")]
 #[test]
 fn times_are_histograms() {
     let _watchdog = watchdog();
@@ -128,7 +128,6 @@ fn times_are_histograms() {
     }
 }
 
-#[cfg(not(feature = "class-metrics"))]
 #[test]
 fn an_old_handle_still_has_a_text() {
     let _watchdog = watchdog();

@@ -127,7 +127,7 @@ fn a_shutdown_does_not_wait_for_it_nor_does_it_survive() {
     assert_eq!(handle.publish_metrics_every(OFTEN).unwrap_err(), SpawnErrorKind::Shutdown);
 }
 
-#[cfg(feature = "class-metrics")]
+#[cfg(feature = "observe")]
 #[test]
 fn histograms_get_each_time_once() {
     let _watchdog = watchdog();

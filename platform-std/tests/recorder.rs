@@ -230,9 +230,9 @@ fn a_long_poll_is_reported_with_its_task() {
         .recorder(256)
         .poll_limit(Some(Duration::from_millis(5)))
         .on_long_poll(move |poll| {
-            #[cfg(feature = "stacks")]
+            #[cfg(target_os = "linux")]
             let stack = poll.stack();
-            #[cfg(not(feature = "stacks"))]
+            #[cfg(not(target_os = "linux"))]
             let stack = None;
             report.send((poll.clone(), stack)).unwrap();
         })
@@ -246,7 +246,7 @@ fn a_long_poll_is_reported_with_its_task() {
     let task = poll.task.unwrap();
     assert_eq!(task.name, Some("stuck"));
     assert!(task.location.unwrap().file().ends_with("recorder.rs"));
-    assert_eq!(stack.is_some(), cfg!(feature = "stacks"));
+    assert_eq!(stack.is_some(), cfg!(target_os = "linux"));
     if let Some(stack) = stack {
         println!("{stack}");
         let lines: Vec<_> = stack.lines().collect();
@@ -292,7 +292,6 @@ fn a_task_that_nothing_can_wake_has_an_end() {
 }
 
 /// Two ways to measure one thing: by the histogram of the runtime, and from the trace alone.
-#[cfg(feature = "class-metrics")]
 #[test]
 fn delays_are_those_of_the_histogram() {
     let _watchdog = watchdog();

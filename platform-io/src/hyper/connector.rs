@@ -194,6 +194,7 @@ impl Connection for TcpStream {
 }
 
 /// For connectors to a server on the same machine.
+#[cfg(unix)]
 impl Connection for crate::net::UnixStream {
     fn connected(&self) -> Connected {
         Connected::new()

@@ -47,11 +47,9 @@
 //! # hyper-util
 //!
 //! [hyper-util](https://docs.rs/hyper-util) takes these types too, without its feature `tokio`. Its `server::conn::auto` detects
-//! the version of HTTP, its `server::graceful` ends connections in an orderly way. Its pooled client is `filch_io::hyper::client()`
-//! (feature `hyper-util`).
+//! the version of HTTP, its `server::graceful` ends connections in an orderly way. Its pooled client is `filch_io::hyper::client()`.
 //!
-#![cfg_attr(feature = "hyper-util", doc = "```")]
-#![cfg_attr(not(feature = "hyper-util"), doc = "```ignore")]
+//! ```
 //! use filch_io::{hyper::{Executor, Timer}, net::TcpListener, spawn};
 //! use http_body_util::{BodyExt, Empty, Full};
 //! use hyper::{Request, Response, body::{Bytes, Incoming}, service::service_fn};
@@ -88,30 +86,24 @@
 //!
 //! # axum
 //!
-//! `filch_linux::hyper::serve(listener, router)` (feature `hyper-util`) serves a `Router` by tasks on all workers. Without that feature
-//! hyper does, as `service_fn(move |request| router.clone().call(request))` (`call` is of the trait `tower_service::Service`).
+//! `filch_linux::hyper::serve(listener, router)` serves a `Router` by tasks on all workers. So does hyper alone, as
+//! `service_fn(move |request| router.clone().call(request))` (`call` is of the trait `tower_service::Service`).
 //! `axum::serve`, of axum's feature `tokio`, needs this crate's feature `tokio` too, and runs all connections on tokio's one thread:
 //! `filch_linux::tokio` says more. The program `examples/httpd` has timeouts, and a shutdown that loses no request.
 
-#[cfg(feature = "hyper-util")]
 mod connector;
 mod executor;
 mod io;
-#[cfg(feature = "hyper-util")]
 mod opening;
-#[cfg(feature = "hyper-util")]
 mod server;
 mod timer;
 
-#[cfg(feature = "hyper-util")]
 pub use self::{
     connector::{ConnectInfo, Connector, client, client_builder},
-    opening::Opening,
-    server::{HTTP2_PING_TIMEOUT, ServeOptions, serve, serve_until, serve_with},
-};
-pub use self::{
     executor::Executor,
     io::Io,
+    opening::Opening,
+    server::{HTTP2_PING_TIMEOUT, ServeOptions, serve, serve_until, serve_with},
     timer::{Sleep, Timer},
 };
 

@@ -72,8 +72,4 @@
 //! wake-up. A poll costs nothing more; a `block_on`, and a thread that begins to help, a lock and a reference count (10 ns). A socket's event
 //! goes from tokio's thread to a worker, which this crate's own sockets save. [`Builder::tokio`](crate::Builder::tokio) turns it off for a runtime.
 
-mod companion;
-#[cfg(feature = "tokio")]
 mod io;
-
-pub(crate) use self::companion::Companion;

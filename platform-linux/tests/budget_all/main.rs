@@ -198,7 +198,7 @@ fn the_table_has_all_async_functions() {
         missing.remove(function.rsplit("::").next().unwrap());
     }
     HIDDEN.iter().for_each(|name| assert!(missing.remove(*name), "{name}"));
-    #[cfg(not(all(feature = "task-dump", feature = "udp-offload", feature = "hyper-util")))]
+    #[cfg(not(all(feature = "observe", feature = "udp-offload", feature = "hyper")))]
     for behind_features in ["dump_tasks", "serve", "serve_until", "serve_with"] {
         missing.remove(behind_features);
     }

@@ -198,7 +198,7 @@ fn of_std() -> Vec<(&'static str, Setup)> {
         });
         "parallel::join_async" => call!(parallel::join_async(|| (), || ()));
         "parallel::scope_async" => call!(parallel::scope_async(|_| ()));
-        #[cfg(feature = "task-dump")]
+        #[cfg(feature = "observe")]
         "Handle::dump_tasks" => {
             let handle = filch_linux::Handle::current().unwrap();
             call!(handle => handle.dump_tasks(Duration::ZERO))
@@ -455,7 +455,7 @@ fn of_sockets() -> Vec<(&'static str, Setup)> {
     let mut table: Vec<(&'static str, Setup)> = table;
     #[cfg(feature = "udp-offload")]
     table.extend(of_offload());
-    #[cfg(feature = "hyper-util")]
+    #[cfg(feature = "hyper")]
     table.extend(of_servers());
     let _ = &mut table;
     table
@@ -484,7 +484,7 @@ fn of_offload() -> Vec<(&'static str, Setup)> {
     }
 }
 
-#[cfg(feature = "hyper-util")]
+#[cfg(feature = "hyper")]
 fn of_servers() -> Vec<(&'static str, Setup)> {
     use filch_linux::hyper::{ServeOptions, serve, serve_until, serve_with};
     /// In a runtime alone: they panic outside of one, or after its end.

@@ -194,15 +194,18 @@ impl Builder {
         {
             *crate::panics::lock(&platform.publishers) = Some(Vec::new());
         }
-        #[cfg(feature = "class-metrics")]
-        platform.sinks.time(slots, self.class_metrics);
-        #[cfg(feature = "task-metrics")]
-        platform.sinks.follow(slots, self.tasks);
-        #[cfg(feature = "task-hooks")]
-        platform.sinks.hooked.set(self.task_hooks);
+        #[cfg(feature = "observe")]
+        {
+            let hooks = self.task_hooks.spawn.is_some() || self.task_hooks.end.is_some();
+            let records = shared.kind.records > 0;
+            platform.sinks.turn(self.class_metrics || self.tasks > 0 || hooks || records);
+            platform.sinks.time(slots, self.class_metrics);
+            platform.sinks.follow(slots, self.tasks);
+            platform.sinks.hooked.set(self.task_hooks);
+        }
         let runtime = RuntimeOn::over(shared);
         runtime.handle().0.fall.begin(self.unhandled);
-        #[cfg(feature = "recorder")]
+        #[cfg(feature = "observe")]
         platform.record(runtime.shared().kind.records).map_err(BuildError::Thread)?;
         Ok(runtime)
     }

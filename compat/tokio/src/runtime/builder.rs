@@ -10,6 +10,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock},
 };
 
+use filch_io::tokio::Companion;
 use filch_linux::{Linux, ThreadRole};
 use slab::Slab;
 
@@ -68,9 +69,14 @@ impl Hooks {
     }
 }
 
+/// The runtime of the crate tokio beside a runtime.
+fn beside(host: &Linux) -> Option<::tokio::runtime::Handle> {
+    Companion::handle(host.beside())
+}
+
 /// A worker works inside of tokio's `block_on`, as a root future is polled there.
 fn work_inside_tokio(filch: filch_linux::Handle, work: &mut dyn FnMut()) {
-    match filch.host().and_then(Linux::tokio) {
+    match filch.host().and_then(beside) {
         Some(tokio) => tokio.block_on(async { work() }),
         None => work(),
     }
@@ -320,7 +326,7 @@ impl Builder {
         });
         let handle = Handle { inner };
         let filch = self.filch(&handle, workers)?;
-        let tokio = handle.inner.host().and_then(Linux::tokio);
+        let tokio = handle.inner.host().and_then(beside);
         let _ = handle.inner.tokio.set(tokio.ok_or_else(super::shutting_down)?);
         handle.inner.clock.begin(filch.handle().timers());
         if self.paused {
@@ -354,7 +360,6 @@ impl Builder {
         let inner = Arc::downgrade(&handle.inner);
         let builder = filch_linux::builder()
             .workers(workers)
-            .tokio(true)
             .blocking_threads(self.blocking)
             .blocking_keep_alive(self.keep_alive)
             .name_fn(move |role| if is_told(Some(role)) { names() } else { REACTOR.into() })
@@ -388,6 +393,8 @@ impl Builder {
         let prepare = |filch: &filch_linux::Handle| {
             let _ = handle.inner.filch.set(*filch);
             let _ = handle.inner.pool.set(filch.blocking_pool());
+            let host: &Linux = filch.host().ok_or_else(super::shutting_down)?;
+            Companion::start(host.beside(), *filch)
         };
         builder.build_with(prepare).map_err(io::Error::other)
     }

@@ -153,7 +153,7 @@ impl<O: Operation> Perform<O> {
             // A waker may be the last owner of anything.
             drop(old);
             ring.flush(cx);
-            #[cfg(feature = "task-dump")]
+            #[cfg(feature = "observe")]
             filch::dump::waits(cx.waker(), || filch::dump::Wait::Other("for a file, in io_uring"));
             return Poll::Pending;
         }

@@ -1,6 +1,9 @@
 //! The tokio runtime beside a runtime: its driver has a thread of its own, and all other threads have its handle.
 
-use core::{cell::RefCell, future::pending, mem::ManuallyDrop, panic::AssertUnwindSafe, ptr::null};
+use core::{
+    any::Any, cell::RefCell, fmt, future::pending, mem::ManuallyDrop, panic::AssertUnwindSafe,
+    ptr::null,
+};
 use std::{
     io,
     panic::catch_unwind,
@@ -8,13 +11,13 @@ use std::{
     thread,
 };
 
-use filch_std::Entry;
+use filch_std::{Beside, BesideSlot, Entry};
 use futures_util::future::{AbortHandle, abortable};
 use tokio::runtime::{self, EnterGuard, Handle};
 
 /// The tokio runtime beside the runtime on a host, while there is one.
 #[derive(Default)]
-pub(crate) struct Companion(Mutex<Option<Running>>);
+pub struct Companion(Mutex<Option<Running>>);
 
 struct Running {
     handle: Arc<Handle>,
@@ -36,8 +39,18 @@ struct Place {
 }
 
 impl Companion {
-    /// Builds it, and starts the thread of its driver. Called before the first worker starts.
-    pub(crate) fn start(&self, here: filch_std::Handle) -> io::Result<()> {
+    /// Builds one in this slot, and starts the thread of its driver, unless one runs there. Called before the first worker starts.
+    ///
+    /// # Errors
+    /// If the system refuses the thread or a file.
+    pub fn start(slot: &BesideSlot, here: filch_std::Handle) -> io::Result<()> {
+        let companion: Option<&Self> = slot.get_or_default();
+        let companion =
+            companion.ok_or_else(|| io::Error::other("another thing is in the slot"))?;
+        // `filch-tokio` has started it, and the program has the feature `tokio` of `filch-linux` too.
+        if companion.running().is_some() {
+            return Ok(());
+        }
         let mut builder = runtime::Builder::new_current_thread();
         // The threads of its blocking pool.
         let (begin, end) = here.settles_threads();
@@ -47,22 +60,13 @@ impl Companion {
         let tokio = Owned(Some(tokio));
         let (forever, stop) = abortable(pending::<()>());
         let thread = here.start_thread("tokio", move || tokio.block_on(forever))?;
-        *self.running() = Some(Running { handle, stop, thread });
+        *companion.running() = Some(Running { handle, stop, thread });
         Ok(())
     }
 
-    /// Ends it: its tasks are dropped on its thread, which has ended by the return, unless that is the caller.
-    pub(crate) fn stop(&self) {
-        let Some(running) = self.running().take() else { return };
-        running.stop.abort();
-        if running.thread.thread().id() != thread::current().id() {
-            // A panic of its driver has been printed.
-            drop(running.thread.join());
-        }
-    }
-
-    pub(crate) fn handle(&self) -> Option<Handle> {
-        self.running().as_ref().map(|running| Handle::clone(&running.handle))
+    /// The handle of the one in this slot, while it runs.
+    pub fn handle(slot: &BesideSlot) -> Option<Handle> {
+        slot.get::<Self>()?.running().as_ref().map(|running| Handle::clone(&running.handle))
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
@@ -96,6 +100,28 @@ impl Entry for Companion {
             // It panics, and has printed why, if the program has kept a guard of its own on this thread.
             drop(catch_unwind(AssertUnwindSafe(|| drop(last))));
         }
+    }
+}
+
+impl Beside for Companion {
+    /// Ends it: its tasks are dropped on its thread, which has ended by the return, unless that is the caller.
+    fn stop(&self) {
+        let Some(running) = self.running().take() else { return };
+        running.stop.abort();
+        if running.thread.thread().id() != thread::current().id() {
+            // A panic of its driver has been printed.
+            drop(running.thread.join());
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl fmt::Debug for Companion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Companion").field("runs", &self.running().is_some()).finish()
     }
 }
 

@@ -1,9 +1,13 @@
-//! How tokio's traits come to this workspace's streams.
+//! How tokio's traits come to this workspace's streams, and a tokio runtime beside a runtime.
 
 use core::mem::MaybeUninit;
 use std::io;
 
 use tokio::io::ReadBuf;
+
+mod companion;
+
+pub use self::companion::Companion;
 
 /// tokio's trait to read by, for types with a stream that has the method `poll_fill_buf`.
 #[doc(hidden)]
