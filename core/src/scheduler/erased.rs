@@ -1,11 +1,15 @@
 //! What a task needs of its scheduler: the operations of an `ExecutorRef`.
 
+use crate::scheduler::core::faces::Lifecycle;
 use core::{
     cell::Cell,
     ptr::{NonNull, null},
 };
 
-use super::{context::Waits, executor::Scheduler, help::Patience, slot::Slots};
+use super::{
+    core::{context::Waits, executor::Scheduler, slot::Slots},
+    waits::help::Patience,
+};
 use crate::{
     atomic::{AtomicU32, Ordering},
     memory::slab::Slab,
@@ -78,7 +82,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
     }
 
     fn dismiss_held(&'static self, first: WorkerId) {
-        Scheduler::dismiss_held(self, first);
+        Lifecycle::dismiss_held(self, first);
     }
 
     fn budget(&'static self) -> Option<NonNull<Cell<u32>>> {

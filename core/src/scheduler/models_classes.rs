@@ -11,9 +11,9 @@ use std::vec;
 use loom::thread;
 
 use super::{
+    core::{faces::Queues, worker::Step},
     models_jobs::Flag,
     models_whole::{Model, join},
-    worker::Step,
 };
 use crate::{
     Class, Fork, ForkOptions, TaskOptions, WorkerId, WorkerSet,

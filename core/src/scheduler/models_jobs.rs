@@ -9,8 +9,8 @@ use loom::{
 };
 
 use super::{
-    helper::Helping,
     models_whole::{Model, join},
+    waits::helper::Helping,
 };
 use crate::{
     Fork, WorkerId,

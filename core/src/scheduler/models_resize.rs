@@ -2,7 +2,10 @@
 
 use loom::thread;
 
-use super::{models_whole::Model, slot::OFFLINE};
+use super::{
+    core::{faces::Lifecycle, slot::OFFLINE},
+    models_whole::Model,
+};
 use crate::{
     Step, WorkerId,
     atomic::model::{check, check_large},
@@ -70,7 +73,7 @@ fn the_last_task_ends_elsewhere() {
 /// The calling thread is worker 1, if no other is, and looks once whether it is to leave. Whether it stays or is to come back.
 fn looks_once(model: Model<2>) -> bool {
     let Ok(worker) = model.executor.attach(SECOND, OFFLINE) else { return false };
-    let leaves = worker.retires();
+    let leaves = model.executor.retires(worker.slot());
     if leaves {
         drop(worker);
     } else {

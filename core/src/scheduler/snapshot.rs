@@ -2,7 +2,7 @@
 
 use core::{fmt, ptr::NonNull};
 
-use super::{
+use super::core::{
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };

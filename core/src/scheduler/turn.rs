@@ -1,6 +1,6 @@
 //! A worker's turn in another loop, which drives it; and that loop's code as code of the worker.
 
-use super::{
+use super::core::{
     context::{SlotGuard, Worker},
     executor::Scheduler,
     slot::Slots,

@@ -1,0 +1,167 @@
+//! Waiting in sync code: the waiting context helps while there is work, and then sleeps.
+
+use crate::{
+    parts::{On, Parts, Switch},
+    platform::{Platform, WorkerId},
+    scheduler::core::{
+        context::{Waits, Worker},
+        executor::Scheduler,
+        nested::Nested,
+        slot::Slots,
+        worker::Step,
+    },
+};
+
+/// How often a context from outside looks before it sleeps, for about a microsecond in all. A worker that is awake needs that
+/// long for a small task. A sleep costs both sides a system call, even if the wait ends before the sleep begins.
+const LOOKS: u32 = if cfg!(filch_loom) { 0 } else { 6 };
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    /// Works on other tasks until `done`, for sync code that waits for something.
+    ///
+    /// On a worker it polls tasks and sleeps in between, as the worker's own loop does. The code that makes `done` true must call
+    /// [`unpark_worker`](Self::unpark_worker) afterwards. In a context that is no worker it helps only while a worker sleeps, so
+    /// that no more threads work than there are workers, and only in a spare slot ([`Config::spares`](crate::Config::spares)).
+    ///
+    /// Waits nest on a worker up to [`Config::nesting`](crate::Config::nesting). In a deeper wait the worker polls only the tasks
+    /// that are pinned to it. Otherwise it sleeps, fires its timers and receives I/O, while a replacement worker in a spare slot
+    /// takes its place.
+    ///
+    /// Other tasks run on top of the caller. A lock that the caller holds across this call, and that such a task needs, is a
+    /// deadlock if only the thread of this worker would release it. Release the lock before this call, or `await` in place of
+    /// this call.
+    ///
+    /// Returns whether `done` holds. On a worker the result is false if the wait is nested too deep, tasks are queued, and no
+    /// worker is left to run them. In a context that must not wait ([`Platform::context`], event sinks) it is false at once unless `done`
+    /// holds. In other contexts it is false if there is nothing to help with, and `done` does not hold a few moments
+    /// ([`Platform::relax`]) later either.
+    ///
+    /// # Panics
+    /// With a panic of `done`.
+    ///
+    /// ```
+    /// # filch_test_support::board!();
+    /// # use core::sync::atomic::{AtomicBool, Ordering};
+    /// # use filch::{Executor, TaskPool, WorkerId};
+    /// # static EXECUTOR: Executor<Board, 1> = Executor::new(Board);
+    /// # static TASKS: TaskPool<512, 8> = TaskPool::new();
+    /// static DONE: AtomicBool = AtomicBool::new(false);
+    /// # let worker = EXECUTOR.worker(WorkerId::new(0))?;
+    /// let task = EXECUTOR.spawn(&TASKS, async {
+    ///     DONE.store(true, Ordering::Release);
+    ///     // The worker that waits below may sleep.
+    ///     EXECUTOR.unpark_worker(WorkerId::new(0));
+    /// }).unwrap();
+    /// // In sync code on worker 0, which runs the task meanwhile:
+    /// assert!(EXECUTOR.help_until(|| DONE.load(Ordering::Acquire)));
+    /// # drop(task);
+    /// # Ok::<(), filch::RunError>(())
+    /// ```
+    pub fn help_until(&'static self, mut done: impl FnMut() -> bool) -> bool
+    where
+        S::Parts: Parts<Waits = On>,
+    {
+        self.help(&mut done, Patience::None)
+    }
+
+    /// As [`help_until`](Self::help_until), but nests deeper rather than give up, until the stack overflows. For waits that
+    /// cannot fail.
+    #[doc(hidden)]
+    pub fn help_until_done(&'static self, mut done: impl FnMut() -> bool) -> bool
+    where
+        S::Parts: Parts<Waits = On>,
+    {
+        self.help(&mut done, Patience::Endless)
+    }
+
+    /// As [`help_until`](Self::help_until), for waits that an event from outside may end. It gives up after no worker has been
+    /// left for five seconds to run what is queued. Of several such waits the one that began last gives up first.
+    #[doc(hidden)]
+    pub fn help_patiently(&'static self, mut done: impl FnMut() -> bool) -> bool
+    where
+        S::Parts: Parts<Waits = On>,
+    {
+        self.help(&mut done, Patience::Some)
+    }
+
+    pub(crate) fn help(&'static self, done: &mut dyn FnMut() -> bool, patience: Patience) -> bool {
+        if !<S::Parts as Parts>::Waits::ON {
+            return done();
+        }
+        match self.waits() {
+            Waits::Nowhere => done(),
+            Waits::OnWorker(id, slot) => {
+                let _nested = Nested::enter(self, id, slot);
+                if slot.local.depth.get() <= self.config.nesting() {
+                    return self.help_on(id, done);
+                }
+                let is_done = self.block_worker(id, slot, done, patience == Patience::Some);
+                is_done || (patience == Patience::Endless && self.help_on(id, done))
+            }
+            Waits::Outside => self.help_from_outside(done) || self.look_on(done),
+        }
+    }
+
+    fn help_on(&'static self, id: WorkerId, done: &mut dyn FnMut() -> bool) -> bool {
+        let worker = Worker::of(self, id);
+        let mut slept = false;
+        loop {
+            // A pass comes first: sync code that yields is done at once, and must let others run all the same.
+            let step = worker.pass();
+            if worker.in_user_code(&worker.leave_loop(), &mut *done) {
+                // The poll around this call may be long: others are notified now of the work that came while this worker slept.
+                if slept && self.has_work(id) {
+                    self.notify();
+                }
+                return true;
+            }
+            if step != Step::Polled {
+                if !worker.park_in_loop() {
+                    // No other worker may rely on one that yields its core.
+                    let _ = worker.leave_loop();
+                    self.platform.relax(u32::MAX);
+                }
+                slept = true;
+            }
+        }
+    }
+
+    fn help_from_outside(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
+        if done() {
+            return true;
+        }
+        if !self.has_injected() || !self.idle.any_parked(self) {
+            return false;
+        }
+        let Some(helper) = self.helper() else { return false };
+        let worker = helper.worker();
+        // A helper takes no jobs: they may be long, and its wait may be over before. The next context of the slot may take jobs.
+        worker.slot().local.guest.set(true);
+        while self.idle.any_parked(self) && worker.pass() == Step::Polled {
+            if worker.in_user_code(&worker.leave_loop(), &mut *done) {
+                return true;
+            }
+        }
+        drop(helper);
+        done()
+    }
+
+    /// Looks a few more times whether the wait is over, before the caller sleeps.
+    fn look_on(&self, done: &mut dyn FnMut() -> bool) -> bool {
+        (0..LOOKS).any(|round| {
+            self.platform.relax(round);
+            done()
+        })
+    }
+}
+
+/// What a wait that is nested too deep does while no worker is left to run what is queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// It gives up.
+    None,
+    /// It gives up after a while.
+    Some,
+    /// It nests deeper.
+    Endless,
+}
