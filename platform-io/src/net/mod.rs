@@ -3,14 +3,18 @@
 mod addrs;
 mod failures;
 mod halves;
+mod listener;
 #[cfg(target_os = "linux")]
 mod mmsg;
 #[cfg(feature = "udp-offload")]
 mod offload;
 mod pause;
-mod ready;
+mod socket;
+mod stream;
 mod sys;
 mod tcp;
+#[cfg(feature = "tokio")]
+mod tokio;
 mod transfer;
 mod udp;
 #[cfg(unix)]

@@ -312,7 +312,7 @@ impl TryFrom<UdpSocket> for UdpOffload {
     type Error = io::Error;
 
     fn try_from(socket: UdpSocket) -> io::Result<Self> {
-        let io = socket.into_async();
+        let io = socket.io;
         let state = UdpSocketState::new(io.get_ref().into())?;
         Ok(Self { io, state })
     }

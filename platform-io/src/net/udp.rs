@@ -1,7 +1,6 @@
 //! UDP.
 
 use core::{
-    fmt,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     task::{Context, Poll},
 };
@@ -14,9 +13,9 @@ use super::mmsg::{self, Inbound, Outbound};
 #[cfg(not(windows))]
 use super::tcp::options;
 use super::{addrs::ToSocketAddrs, failures::Failures};
+use crate::Async;
 #[cfg(target_os = "linux")]
 use crate::nothing;
-use crate::{Async, shown::shows_file};
 
 /// A UDP socket. Dropping it closes it.
 ///
@@ -28,7 +27,7 @@ use crate::{Async, shown::shows_file};
 /// sends to an address without a listener, its next operation fails with `ConnectionRefused`.
 ///
 /// Options that have no method here have one in the crate `socket2`, by its `SockRef`. Those that must be set before the socket is bound, such as
-/// `SO_REUSEPORT`, are set on its `Socket`, which `TryFrom` then converts by way of the standard library's socket.
+/// `SO_REUSEPORT`, are set on its `Socket`, which [`from_std`](Self::from_std) then takes as the standard library's socket.
 ///
 /// ```
 /// # filch_io::builder().workers(1).build().unwrap().block_on(async {
@@ -102,7 +101,7 @@ use crate::{Async, shown::shows_file};
 /// # }).unwrap();
 /// ```
 pub struct UdpSocket {
-    io: Async<net::UdpSocket>,
+    pub(super) io: Async<net::UdpSocket>,
 }
 
 impl UdpSocket {
@@ -117,7 +116,7 @@ impl UdpSocket {
     pub async fn bind(addrs: impl ToSocketAddrs) -> io::Result<Self> {
         let mut failures = Failures::default();
         for addr in addrs.to_addrs().resolve().await? {
-            match net::UdpSocket::bind(addr).and_then(Self::try_from) {
+            match net::UdpSocket::bind(addr).and_then(Self::from_std) {
                 Ok(socket) => return Ok(socket),
                 Err(error) => failures.push(addr, error),
             }
@@ -285,27 +284,6 @@ impl UdpSocket {
     ) -> Poll<io::Result<(usize, SocketAddr)>> {
         self.io.poll_read_with(cx, |socket| socket.recv_from(buf))
     }
-
-    /// Takes the socket's pending error (`SO_ERROR`), if there is one.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.io.get_ref().take_error()
-    }
-
-    #[cfg(feature = "udp-offload")]
-    pub(super) fn into_async(self) -> Async<net::UdpSocket> {
-        self.io
-    }
-
-    /// Converts it to the socket of the standard library, which stays non-blocking.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn into_std(self) -> io::Result<net::UdpSocket> {
-        self.io.into_inner()
-    }
 }
 
 /// Methods of the standard library's socket, under the same names.
@@ -326,8 +304,6 @@ macro_rules! options {
 }
 
 options! {
-    /// The socket's own address.
-    local_addr() -> SocketAddr;
     /// The address of the peer that it is connected to.
     peer_addr() -> SocketAddr;
     /// Whether it may send to broadcast addresses (`SO_BROADCAST`).
@@ -420,22 +396,5 @@ impl UdpSocket {
     #[cfg(target_os = "linux")]
     pub fn bind_device(&self, name: Option<&str>) -> io::Result<()> {
         SockRef::from(self).bind_device(name.map(str::as_bytes))
-    }
-}
-
-impl TryFrom<net::UdpSocket> for UdpSocket {
-    type Error = io::Error;
-
-    /// Makes the socket non-blocking, and registers it with the current runtime.
-    fn try_from(socket: net::UdpSocket) -> io::Result<Self> {
-        Ok(Self { io: Async::new(socket)? })
-    }
-}
-
-shows_file!([] UdpSocket, io);
-
-impl fmt::Debug for UdpSocket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.io.get_ref().fmt(f)
     }
 }

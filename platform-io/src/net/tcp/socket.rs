@@ -15,7 +15,7 @@ use super::{
     options::{self, linger_seconds},
     stream::TcpStream,
 };
-use crate::{net::sys, shown::shows_file};
+use crate::{async_fd::Async, net::sys, shown::shows_file};
 
 /// A TCP socket that neither listens nor is connected yet: for options that must be set before.
 ///
@@ -227,7 +227,7 @@ impl TcpSocket {
     /// Errors of the operating system; the calling thread is in no runtime.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
         self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        TcpListener::from_nonblocking(self.socket.into())
+        Ok(TcpListener { io: Async::from_nonblocking(self.socket.into())? })
     }
 
     /// Connects.

@@ -1,7 +1,6 @@
 //! Datagrams.
 
 use core::{
-    fmt,
     task::{Context, Poll},
     time::Duration,
 };
@@ -25,7 +24,6 @@ use crate::{
         pause,
         sys::{self, NO_SIGNAL},
     },
-    shown::shows_file,
 };
 
 /// A Unix socket for datagrams. Dropping it closes it; the file of its path, if it has one, stays: see [the module](super).
@@ -86,7 +84,7 @@ use crate::{
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct UnixDatagram {
-    io: Async<net::UnixDatagram>,
+    pub(in crate::net) io: Async<net::UnixDatagram>,
 }
 
 impl UnixDatagram {
@@ -245,14 +243,6 @@ impl UnixDatagram {
         self.io.poll_read_with(cx, |socket| receive(socket, buf))
     }
 
-    /// The socket's own address.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get_ref().local_addr()
-    }
-
     /// The address that it is connected to.
     ///
     /// # Errors
@@ -269,22 +259,6 @@ impl UnixDatagram {
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.io.get_ref().shutdown(how)
     }
-
-    /// Takes the socket's pending error (`SO_ERROR`), if there is one.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.io.get_ref().take_error()
-    }
-
-    /// Converts it to the socket of the standard library, which stays non-blocking.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn into_std(self) -> io::Result<net::UnixDatagram> {
-        self.io.into_inner()
-    }
 }
 
 /// The receiver's queue is full, as the system says it.
@@ -298,21 +272,4 @@ fn send(socket: &net::UnixDatagram, payload: &[u8]) -> io::Result<usize> {
 
 fn receive(socket: &net::UnixDatagram, buf: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, buf, RecvFlags::empty())?.0)
-}
-
-impl TryFrom<net::UnixDatagram> for UnixDatagram {
-    type Error = io::Error;
-
-    /// Makes the socket non-blocking, and registers it with the current runtime.
-    fn try_from(socket: net::UnixDatagram) -> io::Result<Self> {
-        Ok(Self { io: Async::new(socket)? })
-    }
-}
-
-shows_file!([] UnixDatagram, io);
-
-impl fmt::Debug for UnixDatagram {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.io.get_ref().fmt(f)
-    }
 }

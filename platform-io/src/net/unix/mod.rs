@@ -9,16 +9,14 @@
 mod addr;
 mod cred;
 mod datagram;
-#[cfg(feature = "hyper")]
-mod hyper;
-mod incoming;
 mod listener;
 mod stream;
-#[cfg(feature = "tokio")]
-mod tokio;
 
+pub(super) use self::listener::accept_on;
 pub use self::{
-    cred::PeerCred, datagram::UnixDatagram, incoming::Incoming, listener::UnixListener,
-    stream::UnixStream,
+    cred::PeerCred, datagram::UnixDatagram, listener::UnixListener, stream::UnixStream,
 };
-pub use super::halves::unix::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
+pub use super::{
+    halves::unix::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf},
+    listener::unix::Incoming,
+};
