@@ -68,6 +68,7 @@ mod async_io;
 mod builder;
 mod counts;
 pub mod driver;
+mod host;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 pub mod net;
