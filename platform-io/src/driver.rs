@@ -55,7 +55,7 @@ pub trait Watch: fmt::Debug + Send + Sync + 'static {
 }
 
 /// When a source is told that it is ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Whenever it becomes ready. An end or an error may come together with bytes, and is no event of its own then: it is marked by
     /// [`Ready::ERROR`].

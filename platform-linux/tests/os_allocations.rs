@@ -8,7 +8,7 @@ mod os_common;
 use std::os::{linux::net::SocketAddrExt as _, unix::net::SocketAddr};
 
 use filch_linux::{
-    net::{Inbound, Outbound, UdpSocket, UnixDatagram, UnixListener, UnixStream},
+    net::{UdpSocket, UnixDatagram, UnixListener, UnixStream},
     pipe::pipe,
     signal::{SignalKind, signal},
 };
@@ -86,25 +86,31 @@ fn nothing_is_allocated() {
             }
         })
         .await;
-        let mut buffers = [[0; 64]; 8];
-        let mut room = buffers.each_mut().map(|buffer| Inbound::new(buffer));
-        steady("many datagrams", async || {
-            for _ in 0..1_000 {
-                let sent = udp.send_many(&[Outbound::to(b"hello", at); 8]).await.unwrap();
-                let mut received = 0;
-                while received < sent {
-                    received += udp.recv_many(&mut room).await.unwrap();
+        #[cfg(feature = "udp-offload")]
+        {
+            use filch_linux::net::{Received, Transmit, UdpOffload};
+            let udp = UdpOffload::try_from(udp).unwrap();
+            let mut buffers = [[0; 64]; 8];
+            let mut room = buffers.each_mut().map(|buffer| Received::new(buffer));
+            steady("many datagrams", async || {
+                for _ in 0..1_000 {
+                    udp.send(&Transmit::new(&[7; 40], at).segment_size(5)).await.unwrap();
+                    let mut received = 0;
+                    while received < 8 {
+                        let n = udp.recv(&mut room).await.unwrap();
+                        received += room[..n].iter().flat_map(Received::datagrams).count();
+                    }
                 }
-            }
-        })
-        .await;
+            })
+            .await;
+        }
 
         let kind = SignalKind::window_change();
         let mut listener = signal(kind).unwrap();
         steady("signals", async || {
             for _ in 0..1_000 {
                 // SAFETY: to this process, which ignores it except for the listener.
-                assert_eq!(unsafe { libc::raise(kind.as_raw()) }, 0);
+                assert_eq!(unsafe { libc::raise(kind.as_raw_value()) }, 0);
                 listener.recv().await.unwrap();
             }
         })

@@ -3,21 +3,14 @@
 //! Those of TCP and Unix differ only in the stream. The types are concrete nevertheless: an alias
 //! of a generic type is not a constructor, and `ReuniteError` must be one.
 
-use core::{
-    error::Error,
-    fmt,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use core::{error::Error, fmt};
 use std::{
     io::{self, IoSlice, IoSliceMut},
     net::Shutdown,
     sync::Arc,
 };
 
-use futures_io::{AsyncRead, AsyncWrite};
-
-use crate::{nothing, read_exact, write_all};
+use crate::{async_read, async_write, read_exact, write_all};
 
 /// Halves that borrow a connection. The example begins with the lines that make `stream` and its `peer`.
 macro_rules! borrowed {
@@ -288,66 +281,6 @@ macro_rules! write_half {
 
         write_all!($half, self: &mut Self);
         async_write!($half, half => half.as_ref());
-    };
-}
-
-/// The trait to read by, for a type that has a stream.
-macro_rules! async_read {
-    ($type:ty, $this:ident => $stream:expr) => {
-        impl AsyncRead for $type {
-            fn poll_read(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buf: &mut [u8],
-            ) -> Poll<io::Result<usize>> {
-                let $this = &*self;
-                $stream.poll_receive(cx, buf)
-            }
-
-            fn poll_read_vectored(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                bufs: &mut [IoSliceMut<'_>],
-            ) -> Poll<io::Result<usize>> {
-                let $this = &*self;
-                $stream.poll_receive_vectored(cx, bufs)
-            }
-        }
-    };
-}
-
-/// The trait to write by, for a type that has a stream.
-macro_rules! async_write {
-    ($type:ty, $this:ident => $stream:expr) => {
-        /// Closing shuts this direction down without waiting. There is nothing to flush.
-        impl AsyncWrite for $type {
-            fn poll_write(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buf: &[u8],
-            ) -> Poll<io::Result<usize>> {
-                let $this = &*self;
-                $stream.poll_send(cx, buf)
-            }
-
-            fn poll_write_vectored(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                bufs: &[IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
-                let $this = &*self;
-                $stream.poll_send_vectored(cx, bufs)
-            }
-
-            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                nothing::poll_moved(cx)
-            }
-
-            fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                let $this = &*self;
-                nothing::poll_done(cx, || $stream.shutdown(Shutdown::Write))
-            }
-        }
     };
 }
 

@@ -36,7 +36,7 @@ macro_rules! listener {
             /// Loses no connection.
             pub async fn accept(&self) -> io::Result<($stream, $addr)> {
                 let (stream, peer) = self.io.read_with($accept_on).await?;
-                Ok(($stream { io: Async::from_nonblocking(stream)? }, peer))
+                Ok(($stream { io: Async::new_nonblocking(stream)? }, peer))
             }
 
             /// As [`accept`](Self::accept), for one caller at a time: a later caller replaces an earlier
@@ -46,7 +46,7 @@ macro_rules! listener {
             /// Errors of the operating system; after a shortage it does not help to call again at once.
             pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<($stream, $addr)>> {
                 let (stream, peer) = ready!(self.io.poll_read_with(cx, $accept_on))?;
-                Poll::Ready(Ok(($stream { io: Async::from_nonblocking(stream)? }, peer)))
+                Poll::Ready(Ok(($stream { io: Async::new_nonblocking(stream)? }, peer)))
             }
 
             /// The connections one after the other, with pauses when the system runs short of descriptors

@@ -4,8 +4,6 @@ mod addrs;
 mod failures;
 mod halves;
 mod listener;
-#[cfg(target_os = "linux")]
-mod mmsg;
 #[cfg(feature = "udp-offload")]
 mod offload;
 mod pause;
@@ -20,9 +18,7 @@ mod udp;
 #[cfg(unix)]
 pub mod unix;
 
-pub use addrs::{Addrs, ToSocketAddrs, lookup};
-#[cfg(target_os = "linux")]
-pub use mmsg::{Inbound, Outbound};
+pub use addrs::{Addrs, ToSocketAddrs, lookup_host};
 #[cfg(feature = "udp-offload")]
 pub use offload::{Ecn, Received, Transmit, UdpOffload};
 pub use tcp::{

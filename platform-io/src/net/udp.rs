@@ -8,14 +8,10 @@ use std::{io, net};
 
 use socket2::SockRef;
 
-#[cfg(target_os = "linux")]
-use super::mmsg::{self, Inbound, Outbound};
 #[cfg(not(windows))]
 use super::tcp::options;
 use super::{addrs::ToSocketAddrs, failures::Failures};
 use crate::Async;
-#[cfg(target_os = "linux")]
-use crate::nothing;
 
 /// A UDP socket. Dropping it closes it.
 ///
@@ -71,6 +67,7 @@ use crate::nothing;
 /// assert_eq!(a.traffic_class()?, 0xB8);
 /// assert!(a.take_error()?.is_none());
 /// let a: std::net::UdpSocket = a.into_std()?;
+/// let a = UdpSocket::from_std(a)?;
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// ```
@@ -200,62 +197,6 @@ impl UdpSocket {
     /// Loses no datagram.
     pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.io.read_with(|socket| socket.peek_from(buf)).await
-    }
-
-    /// Sends several datagrams with one system call (Linux alone has it): at least one, at most the first 32; returns
-    /// how many. Call it again with the rest. (0 if there are none.)
-    ///
-    /// # Errors
-    /// Why the first one could not be sent. The error of a later one is returned by the next call,
-    /// which begins with it.
-    ///
-    /// # Cancel safety
-    /// As [`send`](Self::send).
-    ///
-    /// ```
-    /// # filch_io::builder().workers(1).build().unwrap().block_on(async {
-    /// # use filch_io::net::UdpSocket;
-    /// use filch_io::net::{Inbound, Outbound};
-    /// # let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
-    /// let to = b.local_addr()?;
-    /// assert_eq!(a.send_many(&[Outbound::to(b"one", to), Outbound::to(b"two", to)]).await?, 2);
-    /// a.connect(to).await?;
-    /// assert_eq!(a.send_many(&[Outbound::new(b"three")]).await?, 1);
-    ///
-    /// let mut buffers = [[0; 1500]; 8];
-    /// let mut datagrams = buffers.each_mut().map(|buffer| Inbound::new(buffer));
-    /// let n = b.recv_many(&mut datagrams).await?;
-    /// for datagram in &datagrams[..n] {
-    ///     println!("{:?} from {:?}", datagram.payload(), datagram.from());
-    ///     assert!(!datagram.is_truncated());
-    /// }
-    /// # assert_eq!(datagrams[0].payload(), b"one");
-    /// # Ok::<(), std::io::Error>(())
-    /// # }).unwrap();
-    /// ```
-    #[cfg(target_os = "linux")]
-    pub async fn send_many(&self, datagrams: &[Outbound<'_>]) -> io::Result<usize> {
-        if datagrams.is_empty() {
-            return nothing::moved().await;
-        }
-        self.io.write_with(|socket| mmsg::send(socket, datagrams)).await
-    }
-
-    /// Receives several datagrams with one system call (Linux alone has it): as many as there are, at least one and at
-    /// most 32; returns how many. They fill the first entries. (0 if there are no entries.)
-    ///
-    /// # Errors
-    /// Errors of the operating system. An error that comes after a datagram is returned by the next
-    /// call.
-    ///
-    /// # Cancel safety
-    /// Loses no datagram.
-    #[cfg(target_os = "linux")]
-    pub async fn recv_many(&self, datagrams: &mut [Inbound<'_>]) -> io::Result<usize> {
-        if datagrams.is_empty() {
-            return nothing::moved().await;
-        }
-        self.io.read_with(|socket| mmsg::receive(socket, datagrams)).await
     }
 
     /// As [`send_to`](Self::send_to), for one caller at a time: a later caller replaces an earlier

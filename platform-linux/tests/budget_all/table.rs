@@ -12,8 +12,8 @@ use filch_linux::{
     Async, ForkOptions, Instant, JoinSet, Ready, TaskOptions, TaskTracker,
     fs::{self, File},
     net::{
-        Outbound, TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixListener,
-        UnixStream, lookup,
+        TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream,
+        lookup_host,
     },
     parallel,
     pipe::pipe,
@@ -107,7 +107,7 @@ fn datagrams() -> UnixDatagram {
 
 fn eventfd() -> Async<std::os::fd::OwnedFd> {
     let flags = rustix::event::EventfdFlags::NONBLOCK | rustix::event::EventfdFlags::CLOEXEC;
-    Async::from_nonblocking(rustix::event::eventfd(1, flags).unwrap()).unwrap()
+    Async::new_nonblocking(rustix::event::eventfd(1, flags).unwrap()).unwrap()
 }
 
 fn folder() -> Scratch {
@@ -208,8 +208,8 @@ fn of_std() -> Vec<(&'static str, Setup)> {
 
 fn of_sockets() -> Vec<(&'static str, Setup)> {
     let table = table! {
-        "lookup" => call!(lookup("127.0.0.1:80"));
-        "lookup, nothing" => call!(lookup(&[][..]));
+        "lookup_host" => call!(lookup_host("127.0.0.1:80"));
+        "lookup_host, nothing" => call!(lookup_host(&[][..]));
         "Async::wait_ready" => {
             let io = eventfd();
             call!(io => io.wait_ready(Ready::READABLE))
@@ -364,18 +364,6 @@ fn of_sockets() -> Vec<(&'static str, Setup)> {
             let socket = udp().await;
             call!(socket => socket.peek_from(&mut [0]))
         };
-        "UdpSocket::send_many" => {
-            let socket = udp().await;
-            call!(socket => socket.send_many(&[Outbound::new(b"x")]))
-        };
-        "UdpSocket::send_many, none" => {
-            let socket = udp().await;
-            call!(socket => socket.send_many(&[]))
-        };
-        "UdpSocket::recv_many, none" => {
-            let socket = udp().await;
-            call!(socket => socket.recv_many(&mut []))
-        };
         "UnixDatagram::send" => {
             let socket = datagrams();
             call!(socket => socket.send(b"x"))
@@ -467,11 +455,11 @@ fn of_offload() -> Vec<(&'static str, Setup)> {
     table! {
         "UdpOffload::send" => {
             let io = UdpOffload::try_from(udp().await).unwrap();
-            call!(io => io.send(&Transmit::to(b"x", ([127, 0, 0, 1], 1).into())))
+            call!(io => io.send(&Transmit::new(b"x", ([127, 0, 0, 1], 1).into())))
         };
         "UdpOffload::send, no size" => {
             let io = UdpOffload::try_from(udp().await).unwrap();
-            call!(io => io.send(&Transmit::to(b"x", ([127, 0, 0, 1], 1).into()).segments(0)))
+            call!(io => io.send(&Transmit::new(b"x", ([127, 0, 0, 1], 1).into()).segment_size(0)))
         };
         "UdpOffload::writable" => {
             let io = UdpOffload::try_from(udp().await).unwrap();

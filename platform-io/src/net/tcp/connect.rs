@@ -95,7 +95,7 @@ impl Connecting {
             Err(error) => return Err(error.into()),
         }
         // Not before `connect`: until then a socket counts as hung up, and that would stay.
-        Ok(Self { io: Async::from_nonblocking(socket)?, addr })
+        Ok(Self { io: Async::new_nonblocking(socket)?, addr })
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

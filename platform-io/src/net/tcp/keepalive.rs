@@ -18,7 +18,7 @@ use super::options::whole_seconds;
 /// let keepalive = Keepalive::new().idle(Duration::from_secs(60)).interval(Duration::from_secs(10)).count(3);
 /// assert_eq!(keepalive, keepalive.clone());
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Keepalive {
     idle: Option<Duration>,
     interval: Option<Duration>,

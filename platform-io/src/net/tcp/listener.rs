@@ -31,6 +31,7 @@ use crate::{
 /// let (stream, _from) = core::future::poll_fn(|cx| listener.poll_accept(cx)).await?;
 /// assert!(listener.take_error()?.is_none());
 /// let listener: std::net::TcpListener = listener.into_std()?;
+/// let listener = TcpListener::from_std(listener)?;
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// ```
@@ -65,7 +66,7 @@ fn listen_on(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = TcpSocket::for_addr(&addr)?;
     // On Windows it would take the address away from another program.
     #[cfg(not(windows))]
-    socket.set_reuse_address(true)?;
+    socket.set_reuseaddr(true)?;
     socket.bind(addr)?;
     socket.listen(BACKLOG.into())
 }

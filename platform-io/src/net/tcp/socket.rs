@@ -26,7 +26,7 @@ use crate::{async_fd::Async, net::sys, shown::shows_file};
 /// # filch_io::builder().build().unwrap().block_on(async {
 /// use filch_io::net::TcpSocket;
 /// let socket = TcpSocket::new_v4()?;
-/// socket.set_reuse_port(true)?;
+/// socket.set_reuseport(true)?;
 /// socket.bind(([127, 0, 0, 1], 0).into())?;
 /// let listener = socket.listen(128)?;
 /// # let addr = listener.local_addr()?;
@@ -43,7 +43,7 @@ use crate::{async_fd::Async, net::sys, shown::shows_file};
 /// use filch_io::net::{Keepalive, TcpSocket};
 /// let socket = TcpSocket::new_v4()?;
 /// # #[cfg(not(windows))]
-/// socket.set_reuse_address(true)?;
+/// socket.set_reuseaddr(true)?;
 /// socket.bind(([127, 0, 0, 1], 0).into())?;
 /// // Accepted connections inherit them.
 /// socket.set_nodelay(true)?;
@@ -107,7 +107,7 @@ impl TcpSocket {
     ///
     /// # Errors
     /// Errors of the operating system.
-    pub fn set_reuse_address(&self, on: bool) -> io::Result<()> {
+    pub fn set_reuseaddr(&self, on: bool) -> io::Result<()> {
         self.socket.set_reuse_address(on)
     }
 
@@ -116,7 +116,7 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system.
     #[cfg(not(windows))]
-    pub fn set_reuse_port(&self, on: bool) -> io::Result<()> {
+    pub fn set_reuseport(&self, on: bool) -> io::Result<()> {
         self.socket.set_reuse_port(on)
     }
 
@@ -227,7 +227,7 @@ impl TcpSocket {
     /// Errors of the operating system; the calling thread is in no runtime.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
         self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        Ok(TcpListener { io: Async::from_nonblocking(self.socket.into())? })
+        Ok(TcpListener { io: Async::new_nonblocking(self.socket.into())? })
     }
 
     /// Connects.

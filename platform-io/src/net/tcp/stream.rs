@@ -40,6 +40,7 @@ use crate::{async_fd::Async, net::addrs::ToSocketAddrs};
 /// assert_eq!(stream.read(&mut tail).await?, 0, "the end");
 /// assert!(stream.take_error()?.is_none());
 /// let stream: std::net::TcpStream = stream.into_std()?;
+/// let stream = TcpStream::from_std(stream)?;
 ///
 /// // Errors of a connection to one address have no text of ours.
 /// drop(listener);

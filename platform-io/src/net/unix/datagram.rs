@@ -78,6 +78,7 @@ use crate::{
 /// assert!(c.send(b"three").await.is_err());
 /// assert!(c.take_error()?.is_none());
 /// let c: std::os::unix::net::UnixDatagram = c.into_std()?;
+/// let c = UnixDatagram::from_std(c)?;
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// # std::fs::remove_dir_all(dir)?;
@@ -105,7 +106,7 @@ impl UnixDatagram {
     pub fn bind_addr(addr: &SocketAddr) -> io::Result<Self> {
         let socket = addr::socket(SocketType::DGRAM)?;
         addr::bind(&socket, addr)?;
-        Ok(Self { io: Async::from_nonblocking(socket.into())? })
+        Ok(Self { io: Async::new_nonblocking(socket.into())? })
     }
 
     /// A socket without a name. It can send, but receivers cannot reply to it.
@@ -113,7 +114,7 @@ impl UnixDatagram {
     /// # Errors
     /// Errors of the operating system; the calling thread is in no runtime.
     pub fn unbound() -> io::Result<Self> {
-        Ok(Self { io: Async::from_nonblocking(addr::socket(SocketType::DGRAM)?.into())? })
+        Ok(Self { io: Async::new_nonblocking(addr::socket(SocketType::DGRAM)?.into())? })
     }
 
     /// Two sockets that are connected to each other.
@@ -122,7 +123,7 @@ impl UnixDatagram {
     /// Errors of the operating system; the calling thread is in no runtime.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) = sys::pair(SocketType::DGRAM)?;
-        let watched = |fd: rustix::fd::OwnedFd| Async::from_nonblocking(fd.into());
+        let watched = |fd: rustix::fd::OwnedFd| Async::new_nonblocking(fd.into());
         Ok((Self { io: watched(one)? }, Self { io: watched(other)? }))
     }
 

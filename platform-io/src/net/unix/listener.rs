@@ -43,6 +43,7 @@ use crate::{
 /// let (stream, _from) = core::future::poll_fn(|cx| listener.poll_accept(cx)).await?;
 /// assert!(listener.take_error()?.is_none());
 /// let listener: std::os::unix::net::UnixListener = listener.into_std()?;
+/// let listener = UnixListener::from_std(listener)?;
 /// # std::fs::remove_dir_all(&dir)?;
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
@@ -81,7 +82,7 @@ impl UnixListener {
         let socket = addr::socket(SocketType::STREAM)?;
         addr::bind(&socket, addr)?;
         rustix::net::listen(&socket, BACKLOG.into())?;
-        Ok(Self { io: Async::from_nonblocking(socket.into())? })
+        Ok(Self { io: Async::new_nonblocking(socket.into())? })
     }
 }
 

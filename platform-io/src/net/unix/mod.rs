@@ -13,9 +13,7 @@ mod listener;
 mod stream;
 
 pub(super) use self::listener::accept_on;
-pub use self::{
-    cred::PeerCred, datagram::UnixDatagram, listener::UnixListener, stream::UnixStream,
-};
+pub use self::{cred::UCred, datagram::UnixDatagram, listener::UnixListener, stream::UnixStream};
 pub use super::{
     halves::unix::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf},
     listener::unix::Incoming,

@@ -12,7 +12,7 @@ use rustix::{fd::OwnedFd, io::Errno, net::SocketType};
 
 use super::{
     addr,
-    cred::{self, PeerCred},
+    cred::{self, UCred},
 };
 use crate::{
     Async,
@@ -32,7 +32,7 @@ use crate::{
 /// ```
 /// # filch_io::builder().build().unwrap().block_on(async {
 /// use std::{io::{IoSlice, IoSliceMut}, net::Shutdown};
-/// use filch_io::net::unix::{PeerCred, UnixStream};
+/// use filch_io::net::unix::{UCred, UnixStream};
 /// let (a, b) = UnixStream::pair()?; // or `connect` to a listener
 /// a.write_all(b"hel").await?;
 /// a.write(b"lo").await?;
@@ -44,12 +44,13 @@ use crate::{
 /// let n = a.read_vectored(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut tail)]).await?;
 /// assert_eq!((n, &head, &tail[..4]), (6, b"an", &b"swer"[..]));
 /// assert!(a.local_addr()?.is_unnamed() && a.peer_addr()?.is_unnamed());
-/// let peer: PeerCred = a.peer_cred()?;
+/// let peer: UCred = a.peer_cred()?;
 /// println!("user {}, group {}, process {:?}", peer.uid, peer.gid, peer.pid);
 /// b.shutdown(Shutdown::Write)?;
 /// assert_eq!(a.read(&mut tail).await?, 0, "the end");
 /// assert!(a.take_error()?.is_none());
 /// let a: std::os::unix::net::UnixStream = a.into_std()?;
+/// let a = UnixStream::from_std(a)?;
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// ```
@@ -93,7 +94,7 @@ impl UnixStream {
         let mut rest = Duration::from_millis(1);
         loop {
             match rustix::net::connect(&socket, &to) {
-                Ok(()) => return Ok(Self { io: Async::from_nonblocking(socket.into())? }),
+                Ok(()) => return Ok(Self { io: Async::new_nonblocking(socket.into())? }),
                 // The backlog is full. A connection is made at once or not at all, so there is no
                 // event for it.
                 Err(Errno::AGAIN) => {
@@ -112,7 +113,7 @@ impl UnixStream {
     /// Errors of the operating system; the calling thread is in no runtime.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) = sys::pair(SocketType::STREAM)?;
-        let watched = |fd: OwnedFd| Async::from_nonblocking(fd.into());
+        let watched = |fd: OwnedFd| Async::new_nonblocking(fd.into());
         Ok((Self { io: watched(one)? }, Self { io: watched(other)? }))
     }
 
@@ -121,7 +122,7 @@ impl UnixStream {
     ///
     /// # Errors
     /// Errors of the operating system.
-    pub fn peer_cred(&self) -> io::Result<PeerCred> {
+    pub fn peer_cred(&self) -> io::Result<UCred> {
         cred::peer_cred(self)
     }
 }
