@@ -10,7 +10,7 @@ use core::{
     time::Duration,
 };
 use std::{
-    io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _},
+    io::{self, ErrorKind, IoSlice, IoSliceMut, Write as _},
     net::{self, Shutdown},
     os::fd::{AsRawFd, OwnedFd},
     sync::Arc,

@@ -3,10 +3,9 @@
 
 use core::{
     future::{Future, pending},
-    pin::Pin,
     time::Duration,
 };
-use std::{net::Shutdown, os::fd::AsFd, sync::Arc};
+use std::{net::Shutdown, os::fd::AsFd};
 
 use filch_linux::{
     Async, ForkOptions, Instant, JoinSet, Ready, TaskOptions, TaskTracker,
@@ -21,49 +20,10 @@ use filch_linux::{
     signal::{self, SignalKind},
     stdio, time,
 };
-use futures::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, StreamExt, lock::Mutex};
+use filch_test_support::{budgets::Setup, call, table};
+use futures::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, StreamExt};
 
 use crate::os_common::{Scratch, scratch};
-
-/// One call of an operation.
-pub(crate) type Once = Pin<Box<dyn Future<Output = ()> + Send>>;
-/// An operation.
-pub(crate) type Call = Box<dyn Fn() -> Once + Send + Sync>;
-/// Prepares an operation, in a task.
-pub(crate) type Setup = fn() -> Pin<Box<dyn Future<Output = Call> + Send>>;
-
-/// What a call returns does not matter.
-fn ignore<T>(_: T) {}
-
-/// A call by itself, of a method of something that calls share, or of something that they use one after the other.
-macro_rules! call {
-    ($op:expr) => {
-        Box::new(|| -> Once { Box::pin(async { ignore($op.await) }) }) as Call
-    };
-    ($value:ident => $op:expr) => {{
-        let value = Arc::new($value);
-        Box::new(move || -> Once {
-            let $value = Arc::clone(&value);
-            Box::pin(async move { ignore($op.await) })
-        }) as Call
-    }};
-    (mut $value:ident => $op:expr) => {{
-        let value = Arc::new(Mutex::new($value));
-        Box::new(move || -> Once {
-            let value = Arc::clone(&value);
-            Box::pin(async move {
-                let mut $value = value.lock().await;
-                ignore($op.await)
-            })
-        }) as Call
-    }};
-}
-
-macro_rules! table {
-    ($($(#[$cfg:meta])? $name:literal => $setup:expr;)*) => {
-        vec![$($(#[$cfg])? ($name, (|| Box::pin(async { $setup })) as Setup),)*]
-    };
-}
 
 /// Both ends of a connection.
 async fn tcp() -> (TcpStream, TcpStream) {
