@@ -12,19 +12,11 @@ use filch_linux::{
     pipe::pipe,
     signal::{SignalKind, signal},
 };
-use filch_test_support::counting::{self, Counting};
+use filch_test_support::counting::{Counting, steady};
 use os_common::run;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// Runs `f` to warm up, then counts the allocator's calls while it runs again.
-async fn steady(what: &str, mut f: impl AsyncFnMut()) {
-    f().await;
-    counting::begin();
-    f().await;
-    assert_eq!(counting::end(), 0, "{what}");
-}
 
 #[test]
 fn nothing_is_allocated() {

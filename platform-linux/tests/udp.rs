@@ -177,6 +177,12 @@ fn options_are_kept() {
         assert!(socket.recv_buffer_size().unwrap() >= 30_000);
         assert!((20_000..100_000).contains(&socket.send_buffer_size().unwrap()));
         assert!(socket.bind_device(Some("no such device")).is_err());
+        // IPv6, if the machine has it.
+        if let Ok(six) = UdpSocket::bind("[::1]:0").await {
+            six.set_ttl(9).unwrap();
+            assert_eq!(six.ttl().unwrap(), 9);
+            assert!(six.set_ttl(256).is_err());
+        }
         socket.bind_device(Some("lo")).unwrap();
         let text = format!("{socket:?}");
         assert!(text.contains(&at.to_string()), "{text}");

@@ -6,6 +6,7 @@ mod halves;
 mod listener;
 #[cfg(feature = "udp-offload")]
 mod offload;
+mod options;
 mod pause;
 mod socket;
 mod stream;

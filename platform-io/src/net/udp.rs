@@ -6,10 +6,6 @@ use core::{
 };
 use std::{io, net};
 
-use socket2::SockRef;
-
-#[cfg(not(windows))]
-use super::tcp::options;
 use super::{addrs::ToSocketAddrs, failures::Failures};
 use crate::Async;
 
@@ -251,10 +247,6 @@ options! {
     broadcast() -> bool;
     /// Lets it send to broadcast addresses, or not.
     set_broadcast(on: bool) -> ();
-    /// The most routers that a datagram passes (`IP_TTL`).
-    ttl() -> u32;
-    /// Sets the most routers that a datagram passes.
-    set_ttl(hops: u32) -> ();
     /// Joins this group, on the interface with that address (`0.0.0.0`: one that the system
     /// chooses).
     join_multicast_v4(group: &Ipv4Addr, interface: &Ipv4Addr) -> ();
@@ -276,66 +268,4 @@ options! {
     multicast_ttl_v4() -> u32;
     /// Sets the most routers that a datagram to a group passes.
     set_multicast_ttl_v4(hops: u32) -> ();
-}
-
-/// Options that the standard library's socket has no methods for.
-impl UdpSocket {
-    /// `SO_RCVBUF` in bytes, as the system counts.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn recv_buffer_size(&self) -> io::Result<usize> {
-        SockRef::from(self).recv_buffer_size()
-    }
-
-    /// `SO_RCVBUF` in bytes; the system doubles it, and limits it (net.core.rmem_max). Datagrams that there is no room for are lost.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        SockRef::from(self).set_recv_buffer_size(bytes)
-    }
-
-    /// `SO_SNDBUF` in bytes, as the system counts.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn send_buffer_size(&self) -> io::Result<usize> {
-        SockRef::from(self).send_buffer_size()
-    }
-
-    /// `SO_SNDBUF` in bytes; the system doubles it, and limits it (net.core.wmem_max).
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        SockRef::from(self).set_send_buffer_size(bytes)
-    }
-
-    /// The traffic class of datagrams (not on Windows), 0 to 255: `IP_TOS`, or `IPV6_TCLASS`.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    #[cfg(not(windows))]
-    pub fn traffic_class(&self) -> io::Result<u32> {
-        options::traffic_class(&SockRef::from(self))
-    }
-
-    /// Sets the traffic class: the upper six bits are the DSCP, the lower two are for congestion (ECN).
-    ///
-    /// # Errors
-    /// Errors of the operating system; more than 255.
-    #[cfg(not(windows))]
-    pub fn set_traffic_class(&self, class: u32) -> io::Result<()> {
-        options::set_traffic_class(&SockRef::from(self), class)
-    }
-
-    /// `SO_BINDTODEVICE` (Linux alone): datagrams go and come through the interface of this name alone, such as "eth0"; `None`: through any.
-    ///
-    /// # Errors
-    /// There is no such interface; the socket is bound to another, and the process lacks the capability to change that.
-    #[cfg(target_os = "linux")]
-    pub fn bind_device(&self, name: Option<&str>) -> io::Result<()> {
-        SockRef::from(self).bind_device(name.map(str::as_bytes))
-    }
 }

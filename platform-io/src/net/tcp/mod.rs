@@ -1,9 +1,8 @@
 //! TCP.
 
 mod connect;
-mod keepalive;
+pub(super) mod keepalive;
 mod listener;
-pub(super) mod options;
 mod socket;
 mod stream;
 
