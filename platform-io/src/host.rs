@@ -1,4 +1,4 @@
-//! What the hosts of this workspace do alike: workers that do not listen sleep on their words, and all of them do once the system
+//! What the hosts of this workspace do alike, and the builders of their runtimes: workers that do not listen sleep on their words, and all of them do once the system
 //! refuses to wait for I/O.
 
 /// Methods of [`Host`](filch_std::Host), over the fields `futex` and `driver`.
@@ -84,6 +84,83 @@ macro_rules! reactor_methods {
             if self.is_broken() {
                 self.futex.wake(worker, word);
             }
+        }
+    };
+}
+
+/// A `Builder` that has `filch_std`'s in its field `inner`; it has `new`, and implements `RuntimeBuilder`. `$poller` names what the host makes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! host_builder {
+    ($host:ident, $poller:literal) => {
+        /// The options of a runtime, at the defaults of `filch-std`.
+        pub fn builder() -> Builder {
+            Builder::new()
+        }
+
+        impl ::filch_std::HasBuilder for $host {
+            type Builder = Builder;
+        }
+
+        /// As [`builder`].
+        impl Default for Builder {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+
+        use $crate::inner_knobs;
+        ::filch_std::for_each_knob!(inner_knobs);
+
+        impl Builder {
+            #[doc = concat!("Builds the runtime, with ", $poller, " of its own.")]
+            ///
+            /// # Errors
+            /// [`BuildError`]; threads that were started have ended by then.
+            pub fn build(self) -> Result<Runtime, BuildError> {
+                self.build_on()
+            }
+
+            /// As [`build`](Self::build), with a clock that tests can stop:
+            /// [`time::pause`](crate::time::pause). It goes at first.
+            ///
+            /// # Errors
+            /// As [`build`](Self::build).
+            pub fn build_pausable(self) -> Result<PausableRuntime, BuildError> {
+                self.build_on()
+            }
+
+            #[doc = concat!("Builds a runtime of one thread, the calling one, with ", $poller, " of its own: [`filch_std::Builder::build_local`].")]
+            ///
+            /// # Errors
+            /// [`BuildError`]; `TooManyWorkers` if [`workers`](Self::workers) says more than one.
+            pub fn build_local(self) -> Result<LocalRuntime, BuildError> {
+                self.build_local_on()
+            }
+
+            /// As [`build_local`](Self::build_local), with a clock that tests can stop.
+            ///
+            /// # Errors
+            /// As [`build_local`](Self::build_local).
+            pub fn build_local_pausable(self) -> Result<PausableLocalRuntime, BuildError> {
+                self.build_local_on()
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! inner_knobs {
+    ($($name:ident($($arg:ident: $type:ty),*);)*) => {
+        impl Builder {
+            $(
+                #[doc = concat!("As [`filch_std::Builder::", stringify!($name), "`].")]
+                pub fn $name(mut self, $($arg: $type),*) -> Self {
+                    self.inner = self.inner.$name($($arg),*);
+                    self
+                }
+            )*
         }
     };
 }
