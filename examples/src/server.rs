@@ -13,7 +13,7 @@ use std::{
 use async_channel::{Receiver, Sender};
 use filch_linux::{
     inspector,
-    net::{TcpListener, TcpSocket, TcpStream, lookup},
+    net::{TcpListener, TcpSocket, TcpStream, lookup_host},
     recorder,
     signal::{self, Signal, SignalKind},
     time,
@@ -250,7 +250,7 @@ impl Stop {
 /// A listener whose connections send small writes at once: they inherit the option.
 async fn listen(addr: &HostPort) -> io::Result<TcpListener> {
     let mut last = None;
-    for addr in lookup(addr.0.as_str()).await? {
+    for addr in lookup_host(addr.0.as_str()).await? {
         match listen_on(addr) {
             Ok(listener) => return Ok(listener),
             Err(error) => last = Some(error),
@@ -262,7 +262,7 @@ async fn listen(addr: &HostPort) -> io::Result<TcpListener> {
 
 fn listen_on(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    socket.set_reuse_address(true)?;
+    socket.set_reuseaddr(true)?;
     socket.set_nodelay(true)?;
     socket.bind(addr)?;
     socket.listen(BACKLOG)

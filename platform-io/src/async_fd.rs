@@ -60,7 +60,7 @@ use crate::{
 /// let listener = TcpListener::bind("127.0.0.1:0")?;
 /// let a = TcpStream::connect(listener.local_addr()?)?;
 /// a.set_nonblocking(true)?;
-/// let (a, b) = (Async::from_nonblocking(a)?, Async::new(listener.accept()?.0)?);
+/// let (a, b) = (Async::new_nonblocking(a)?, Async::new(listener.accept()?.0)?);
 /// let mut buffer = [0; 16];
 ///
 /// // An operation that waits for itself, or a wait and an attempt.
@@ -102,7 +102,7 @@ impl<T: AsFd> Async<T> {
     /// system.
     pub fn new(io: T) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(io.as_fd(), true)?;
-        Self::from_nonblocking(io)
+        Self::new_nonblocking(io)
     }
 
     /// As [`new`](Self::new), for a file that is in non-blocking mode already. Otherwise operations block the worker.
@@ -110,16 +110,16 @@ impl<T: AsFd> Async<T> {
     /// # Errors
     /// Outside a runtime of this crate; for files that the system does not watch; for a descriptor that is registered already; and
     /// other errors of the operating system.
-    pub fn from_nonblocking(io: T) -> io::Result<Self> {
+    pub fn new_nonblocking(io: T) -> io::Result<Self> {
         Ok(Self { source: Source::register(io.as_fd())?, io })
     }
 
-    /// As [`from_nonblocking`](Self::from_nonblocking), with that runtime in place of the current one, and events for writes from
+    /// As [`new_nonblocking`](Self::new_nonblocking), with that runtime in place of the current one, and events for writes from
     /// the beginning. The object begins as readable and writable, or, if it is not `ready`, as neither: its first events may come
     /// before this returns, and an event for one direction may be told as one for both.
     ///
     /// # Errors
-    /// Those of [`from_nonblocking`](Self::from_nonblocking).
+    /// Those of [`new_nonblocking`](Self::new_nonblocking).
     ///
     /// ```
     /// use std::{io::{Read, Write}, os::unix::net::UnixStream};

@@ -4,7 +4,10 @@
 //! events however it likes, and hands each to [`Driver::deliver`].
 
 use core::fmt;
-use std::{io, sync::Arc};
+use std::{
+    io::{self, Write as _},
+    sync::Arc,
+};
 
 use filch::{
     atomic::{AtomicU32, Ordering},
@@ -52,13 +55,25 @@ pub trait Watch: fmt::Debug + Send + Sync + 'static {
 }
 
 /// When a source is told that it is ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Whenever it becomes ready. An end or an error may come together with bytes, and is no event of its own then: it is marked by
     /// [`Ready::ERROR`].
     Edge,
     /// Once for each [`Watch::arm`], if it is or becomes ready.
     Oneshot,
+}
+
+/// Says to the standard error that the system refuses to wait: other code has closed the host's descriptor. The caller
+/// [ends the life](Driver::end_life); workers sleep on their words from now on.
+#[doc(hidden)]
+#[cold]
+pub fn lament(error: &dyn fmt::Display) {
+    // It must not panic, as `eprintln` does when the standard error is closed.
+    let _ = writeln!(
+        io::stderr(),
+        "filch: waiting for I/O fails ({error}): a descriptor of the runtime was closed behind its back. Its I/O is over."
+    );
 }
 
 /// The sources of a host, and its lives: a host has one runtime after the other.

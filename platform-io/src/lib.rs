@@ -32,10 +32,9 @@
 //! | waits in | epoll | kqueue | kqueue | IOCP (`polling`'s way to its sockets) |
 //! | TCP, UDP, names, timers, tasks, fork-join, blocking pool | yes | yes | yes | yes |
 //! | Unix sockets | yes | yes | yes | no |
-//! | abstract names of those; `PeerCred::pid` | yes | no | no | |
+//! | abstract names of those; `UCred::pid` | yes | no | no | |
 //! | `UnixDatagram::send` waits while the peer's queue is full | yes | no: an error | no: an error | |
-//! | several datagrams in one call: `send_many`, `recv_many` | yes | no | no | no |
-//! | `SO_REUSEPORT`: `TcpSocket::set_reuse_port` | yes | yes | yes | no |
+//! | `SO_REUSEPORT`: `TcpSocket::set_reuseport` | yes | yes | yes | no |
 //! | `Async` of other files: pipes, terminals | yes | yes | yes | no: sockets alone |
 //! | wakes from signal handlers | no | no | no | |
 //! | a stopped clock waits for I/O that is ready: `time::pause` | yes | yes | yes | if a worker has taken it |
@@ -68,6 +67,7 @@ mod async_io;
 mod builder;
 mod counts;
 pub mod driver;
+mod host;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 pub mod net;

@@ -35,7 +35,7 @@ pub(crate) struct Entry {
 const _: () = assert!(size_of::<Entry>() <= 64);
 
 /// Identifies a source: the generation in the high half, the index in the low one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(u64);
 
 impl Key {

@@ -2,9 +2,7 @@
 
 use std::io;
 
-use filch_std::{
-    BuildError, Handle, HasBuilder, Host, LocalRuntimeOn, RuntimeBuilder, RuntimeOn, ThreadRole,
-};
+use filch_std::{BuildError, Handle, Host, LocalRuntimeOn, RuntimeBuilder, RuntimeOn, ThreadRole};
 
 use crate::{Linux, LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
 
@@ -38,14 +36,7 @@ struct Options {
     rings: bool,
 }
 
-/// The options of a runtime, at the defaults of `filch-std`.
-pub fn builder() -> Builder {
-    Builder::new()
-}
-
-impl HasBuilder for Linux {
-    type Builder = Builder;
-}
+filch_io::host_builder!(Linux, "an epoll");
 
 impl RuntimeBuilder for Builder {
     type Host = Linux;
@@ -58,29 +49,6 @@ impl RuntimeBuilder for Builder {
         self.inner.build_local_with(|runtime| self.options.prepare(runtime))
     }
 }
-
-/// As [`builder`].
-impl Default for Builder {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-macro_rules! knobs {
-    ($($name:ident($($arg:ident: $type:ty),*);)*) => {
-        impl Builder {
-            $(
-                #[doc = concat!("As [`filch_std::Builder::", stringify!($name), "`].")]
-                pub fn $name(mut self, $($arg: $type),*) -> Self {
-                    self.inner = self.inner.$name($($arg),*);
-                    self
-                }
-            )*
-        }
-    };
-}
-
-filch_std::for_each_knob!(knobs);
 
 #[cfg(feature = "io-uring")]
 impl Builder {
@@ -161,39 +129,6 @@ impl Builder {
     pub fn tokio(mut self, on: bool) -> Self {
         self.options.tokio = on;
         self
-    }
-
-    /// Builds the runtime, with an epoll of its own.
-    ///
-    /// # Errors
-    /// [`BuildError`]; threads that were started have ended by then.
-    pub fn build(self) -> Result<Runtime, BuildError> {
-        self.build_on()
-    }
-
-    /// As [`build`](Self::build), with a clock that tests can stop:
-    /// [`time::pause`](crate::time::pause). It goes at first.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build).
-    pub fn build_pausable(self) -> Result<PausableRuntime, BuildError> {
-        self.build_on()
-    }
-
-    /// Builds a runtime of one thread, the calling one, with an epoll of its own: [`filch_std::Builder::build_local`].
-    ///
-    /// # Errors
-    /// [`BuildError`]; `TooManyWorkers` if [`workers`](Self::workers) says more than one.
-    pub fn build_local(self) -> Result<LocalRuntime, BuildError> {
-        self.build_local_on()
-    }
-
-    /// As [`build_local`](Self::build_local), with a clock that tests can stop.
-    ///
-    /// # Errors
-    /// As [`build_local`](Self::build_local).
-    pub fn build_local_pausable(self) -> Result<PausableLocalRuntime, BuildError> {
-        self.build_local_on()
     }
 }
 

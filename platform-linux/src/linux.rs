@@ -1,27 +1,21 @@
 //! The host: a worker listens in epoll, the others sleep on their words.
 
-use core::{any::Any, cell::RefCell, fmt, time::Duration};
-use std::{
-    io::{self, Write},
-    os::fd::RawFd,
-    sync::Arc,
-    thread,
-};
+use core::{cell::RefCell, fmt, time::Duration};
+use std::{io, os::fd::RawFd, sync::Arc, thread};
 
 use filch::{
     Instant, Reactor, WorkerId,
-    atomic::{AtomicU32, Ordering, fence},
+    atomic::{AtomicU32, Ordering},
 };
-use filch_io::driver::{Driver, Key, Mode};
-use filch_std::{BesideSlot, Entry, Futex, Host, IoMetrics, Pollable};
-use rustix::io::Errno;
+use filch_io::driver::{Driver, Key, Mode, lament};
+use filch_std::{BesideSlot, Entry, Futex, Host, Pollable};
 
 use crate::poller::{Events, Poller};
 
 /// Timeouts have an end; spurious returns are allowed.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// From this timeout on, epoll's imprecision is worth a second, shorter wait: see [`Linux::sleep`].
+/// From this timeout on, epoll's imprecision is worth a second, shorter wait: see [`Linux::hear`].
 const ROUGH: Duration = Duration::from_millis(20);
 
 /// The host of a runtime with I/O: one epoll, which the core has one worker ask at a time.
@@ -91,40 +85,10 @@ unsafe impl Host for Linux {
         self.end_life();
     }
 
-    fn now(&self) -> Instant {
-        self.futex.now()
-    }
-
-    unsafe fn wait(
-        &self,
-        me: WorkerId,
-        word: &AtomicU32,
-        expected: u32,
-        deadline: Option<Instant>,
-    ) {
-        // SAFETY: the caller's.
-        unsafe { self.futex.wait(me, word, expected, deadline) };
-    }
-
-    fn wake(&self, worker: WorkerId, word: &AtomicU32) {
-        self.futex.wake(worker, word);
-    }
+    filch_io::host_methods!();
 
     fn alert(&self) {
         self.poller.ring();
-    }
-
-    #[inline(always)]
-    fn reactor(&self) -> Option<&dyn Reactor> {
-        Some(self)
-    }
-
-    fn io_metrics(&self) -> Option<IoMetrics> {
-        Some(self.driver.metrics())
-    }
-
-    fn io(&self) -> Option<&(dyn Any + Send + Sync)> {
-        Some(&self.driver)
     }
 
     fn entry(&self) -> Option<&dyn Entry> {
@@ -138,14 +102,6 @@ unsafe impl Host for Linux {
         }
         self.poller.has_events()
     }
-
-    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        self.futex.block(word, expected, deadline);
-    }
-
-    fn unblock(&self, word: &AtomicU32) {
-        self.futex.unblock(word);
-    }
 }
 
 // SAFETY: INV-OPEN of the poller.
@@ -157,33 +113,7 @@ unsafe impl Pollable for Linux {
 
 // SAFETY: as above.
 unsafe impl Reactor for Linux {
-    unsafe fn listen(
-        &self,
-        me: WorkerId,
-        word: &AtomicU32,
-        expected: u32,
-        deadline: Option<Instant>,
-    ) -> bool {
-        if self.poller.is_broken() {
-            // Ordering: pairs with the fence in `interrupt`: either that one sees that epoll is broken, or the futex sees the
-            // changed word.
-            fence(Ordering::SeqCst);
-            // SAFETY: the caller's.
-            unsafe { self.wait(me, word, expected, deadline) };
-            return false;
-        }
-        self.sleep(word, expected, deadline);
-        self.with_heard(|events| !events.is_empty()) == Some(true)
-    }
-
-    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
-        self.poller.ring();
-        // Ordering: see `listen`.
-        fence(Ordering::SeqCst);
-        if self.poller.is_broken() {
-            self.futex.wake(worker, word);
-        }
-    }
+    filch_io::reactor_methods!();
 
     unsafe fn deliver(&self, _: WorkerId) -> usize {
         let mut n = 0;
@@ -201,6 +131,14 @@ unsafe impl Reactor for Linux {
 }
 
 impl Linux {
+    fn is_broken(&self) -> bool {
+        self.poller.is_broken()
+    }
+
+    fn ring(&self) {
+        self.poller.ring();
+    }
+
     /// The calling thread's events. No waker runs in `f`. `None` where the thread is about to end.
     fn with_heard<R>(&self, f: impl FnOnce(&mut Events) -> R) -> Option<R> {
         let host = core::ptr::from_ref(self).addr();
@@ -220,7 +158,13 @@ impl Linux {
     /// Besides the slack of a thread's timers, which the runtime turns off, the kernel allows itself to be late by a thousandth
     /// of a timeout of epoll (a two-hundredth in a process that is nice). So a long sleep ends a little early, and the rest is
     /// a sleep of its own.
-    fn sleep(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    fn hear(
+        &self,
+        _: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) -> bool {
         loop {
             // Ordering: a look; a change after it rings the alarm.
             let left = if word.load(Ordering::Relaxed) == expected {
@@ -237,10 +181,15 @@ impl Linux {
                 Some(Ok(()))
                     if longest != left
                         && self.with_heard(|e| e.is_empty() && !e.is_rung()) == Some(true) => {}
-                Some(Err(error)) if self.poller.is_broken_by(error) => return self.lament(error),
-                _ => return,
+                Some(Err(error)) if self.poller.is_broken_by(error) => {
+                    lament(&error);
+                    self.end_life();
+                    break;
+                }
+                _ => break,
             }
         }
+        self.with_heard(|events| !events.is_empty()) == Some(true)
     }
 
     /// The tokio runtime beside the runtime, for threads that are not in it; `None` if there is none, or if it has ended.
@@ -261,18 +210,6 @@ impl Linux {
     #[doc(hidden)]
     pub fn beside(&self) -> &BesideSlot {
         &self.beside
-    }
-
-    /// Other code has closed the descriptor of epoll. Workers sleep on their words from now on, and
-    /// operations that wait for I/O fail.
-    #[cold]
-    fn lament(&self, error: Errno) {
-        // It must not panic, as `eprintln` does when the standard error is closed.
-        let _ = writeln!(
-            io::stderr(),
-            "filch-linux: epoll_wait fails ({error}): a descriptor of the runtime was closed behind its back. Its I/O is over."
-        );
-        self.end_life();
     }
 
     /// No worker polls epoll any more: operations that wait for a source fail.

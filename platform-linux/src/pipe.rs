@@ -15,24 +15,21 @@
 #[cfg(feature = "tokio")]
 mod tokio;
 
-use core::{
-    pin::Pin,
-    task::{Context, Poll},
-};
+use core::task::{Context, Poll};
 use std::{
     fs::File,
     io::{self, IoSlice, IoSliceMut},
+    net::Shutdown,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
     process::{ChildStderr, ChildStdin, ChildStdout},
 };
 
-use futures_io::{AsyncRead, AsyncWrite};
 use rustix::{
     fs::{FileType, OFlags},
     pipe::PipeFlags,
 };
 
-use filch_io::{nothing, read_exact, write_all};
+use filch_io::{async_read, async_write, read_exact, write_all};
 
 use crate::Async;
 
@@ -68,8 +65,8 @@ use crate::Async;
 /// ```
 pub fn pipe() -> io::Result<(Sender, Receiver)> {
     let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    let sender = Sender { io: Async::from_nonblocking(writer)? };
-    Ok((sender, Receiver { io: Async::from_nonblocking(reader)?, plain: true }))
+    let sender = Sender { io: Async::new_nonblocking(writer)? };
+    Ok((sender, Receiver { io: Async::new_nonblocking(reader)?, plain: true }))
 }
 
 /// The end of a pipe to write to. When all senders of a pipe are dropped, the receiver reads the
@@ -94,8 +91,23 @@ pub struct Receiver {
 
 read_exact!(Receiver, self: &Self);
 write_all!(Sender, self: &Self);
+async_read!(Receiver, pipe => pipe);
+async_read!(&Receiver, pipe => pipe);
+async_write!(Sender, pipe => pipe);
+async_write!(&Sender, pipe => pipe);
 
 impl Sender {
+    /// From any pipe or FIFO that is open for writing. Makes it non-blocking, for all processes that share it, and registers it with
+    /// the current runtime.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the file is no such end; the calling thread is in no runtime; errors of the operating system. The file is
+    /// closed then.
+    pub fn from_owned_fd(fd: OwnedFd) -> io::Result<Self> {
+        check(&fd, OFlags::WRONLY)?;
+        Ok(Self { io: Async::new(fd)? })
+    }
+
     /// Writes as much as there is room for, at least one byte unless `buf` is empty; returns the
     /// number of bytes. Any number of tasks may wait. Cost: one system call.
     ///
@@ -119,16 +131,35 @@ impl Sender {
         self.io.write_with(|fd| Ok(rustix::io::writev(fd, bufs)?)).await
     }
 
-    /// Converts it to its descriptor, in blocking mode: for a child process, or for a thread.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn into_blocking_fd(self) -> io::Result<OwnedFd> {
-        into_blocking(self.io)
+    fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.io.poll_write_with(cx, |fd| Ok(rustix::io::write(fd, buf)?))
+    }
+
+    fn poll_send_vectored(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.io.poll_write_with(cx, |fd| Ok(rustix::io::writev(fd, bufs)?))
+    }
+
+    /// A pipe is closed when it is dropped.
+    fn shutdown(&self, _: Shutdown) -> io::Result<()> {
+        Ok(())
     }
 }
 
 impl Receiver {
+    /// From any pipe or FIFO that is open for reading. Makes it non-blocking, for all processes that share it, and registers it with
+    /// the current runtime.
+    ///
+    /// # Errors
+    /// As [`Sender::from_owned_fd`].
+    pub fn from_owned_fd(fd: OwnedFd) -> io::Result<Self> {
+        check(&fd, OFlags::RDONLY)?;
+        Ok(Self { io: Async::new(fd)?, plain: false })
+    }
+
     /// Reads what there is, at least one byte; returns the number of bytes, 0 at the end (or if
     /// `buf` is empty). Any number of tasks may wait. Cost: one system call.
     ///
@@ -176,140 +207,23 @@ impl Receiver {
         }
     }
 
-    /// Converts it to its descriptor, in blocking mode: for a child process, or for a thread.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn into_blocking_fd(self) -> io::Result<OwnedFd> {
-        into_blocking(self.io)
+    fn poll_receive(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let room = self.room(buf.len());
+        self.io.poll_read_stream_with(cx, room, |fd| Ok(rustix::io::read(fd, &mut *buf)?))
+    }
+
+    fn poll_receive_vectored(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.io.poll_read_with(cx, |fd| Ok(rustix::io::readv(fd, bufs)?))
     }
 
     /// The length below which a read counts as short; 0 if a short read does not mean that the pipe
     /// is empty.
     fn room(&self, len: usize) -> usize {
         if self.plain { len } else { 0 }
-    }
-}
-
-fn into_blocking(io: Async<OwnedFd>) -> io::Result<OwnedFd> {
-    let fd = io.into_inner()?;
-    rustix::io::ioctl_fionbio(&fd, false)?;
-    Ok(fd)
-}
-
-/// One task waits at a time: a later caller replaces an earlier one.
-impl AsyncRead for &Receiver {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        let room = self.room(buf.len());
-        self.io.poll_read_stream_with(cx, room, |fd| Ok(rustix::io::read(fd, &mut *buf)?))
-    }
-
-    fn poll_read_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &mut [IoSliceMut<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.io.poll_read_with(cx, |fd| Ok(rustix::io::readv(fd, bufs)?))
-    }
-}
-
-/// As for `&Receiver`.
-impl AsyncRead for Receiver {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut &*self).poll_read(cx, buf)
-    }
-
-    fn poll_read_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &mut [IoSliceMut<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut &*self).poll_read_vectored(cx, bufs)
-    }
-}
-
-/// One task waits at a time: a later caller replaces an earlier one. There is nothing to flush; a
-/// pipe is closed when it is dropped.
-impl AsyncWrite for &Sender {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.io.poll_write_with(cx, |fd| Ok(rustix::io::write(fd, buf)?))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.io.poll_write_with(cx, |fd| Ok(rustix::io::writev(fd, bufs)?))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        nothing::poll_moved(cx)
-    }
-
-    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        nothing::poll_moved(cx)
-    }
-}
-
-/// As for `&Sender`.
-impl AsyncWrite for Sender {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut &*self).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut &*self).poll_write_vectored(cx, bufs)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        nothing::poll_moved(cx)
-    }
-
-    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        nothing::poll_moved(cx)
-    }
-}
-
-impl TryFrom<OwnedFd> for Sender {
-    type Error = io::Error;
-
-    /// From any pipe or FIFO that is open for writing. Makes it non-blocking, for all processes
-    /// that share it, and registers it with the current runtime.
-    fn try_from(fd: OwnedFd) -> io::Result<Self> {
-        check(&fd, OFlags::WRONLY)?;
-        Ok(Self { io: Async::new(fd)? })
-    }
-}
-
-impl TryFrom<OwnedFd> for Receiver {
-    type Error = io::Error;
-
-    /// From any pipe or FIFO that is open for reading. Makes it non-blocking, for all processes
-    /// that share it, and registers it with the current runtime.
-    fn try_from(fd: OwnedFd) -> io::Result<Self> {
-        check(&fd, OFlags::RDONLY)?;
-        Ok(Self { io: Async::new(fd)?, plain: false })
     }
 }
 
@@ -325,37 +239,53 @@ fn check(fd: &OwnedFd, wanted: OFlags) -> io::Result<()> {
     Ok(())
 }
 
-/// Conversions from the standard library's types for one end of a pipe.
-macro_rules! ends {
-    ($($from:ty => $to:ident),+) => {$(
-        impl TryFrom<$from> for $to {
-            type Error = io::Error;
+/// What both ends have, and conversions from the standard library's types for one.
+macro_rules! end {
+    ($end:ident: $($from:ty)*) => {
+        impl $end {
+            /// Converts it to its descriptor, in blocking mode: for a child process, or for a thread.
+            ///
+            /// # Errors
+            /// Errors of the operating system.
+            pub fn into_blocking_fd(self) -> io::Result<OwnedFd> {
+                let fd = self.io.into_inner()?;
+                rustix::io::ioctl_fionbio(&fd, false)?;
+                Ok(fd)
+            }
 
-            /// As from its descriptor.
-            fn try_from(end: $from) -> io::Result<Self> {
-                OwnedFd::from(end).try_into()
+            /// Converts it to its descriptor, which stays non-blocking.
+            ///
+            /// # Errors
+            /// None at present.
+            pub fn into_nonblocking_fd(self) -> io::Result<OwnedFd> {
+                self.io.into_inner()
             }
         }
-    )+};
-}
 
-ends!(ChildStdin => Sender, File => Sender, ChildStdout => Receiver, ChildStderr => Receiver, File => Receiver);
+        $(
+            /// As [`from_owned_fd`](Self::from_owned_fd).
+            impl TryFrom<$from> for $end {
+                type Error = io::Error;
 
-/// The descriptor of both types.
-macro_rules! fds {
-    ($($type:ty),+) => {$(
-        impl AsFd for $type {
+                fn try_from(end: $from) -> io::Result<Self> {
+                    Self::from_owned_fd(end.into())
+                }
+            }
+        )*
+
+        impl AsFd for $end {
             fn as_fd(&self) -> BorrowedFd<'_> {
                 self.io.as_fd()
             }
         }
 
-        impl AsRawFd for $type {
+        impl AsRawFd for $end {
             fn as_raw_fd(&self) -> RawFd {
                 self.io.as_raw_fd()
             }
         }
-    )+};
+    };
 }
 
-fds!(Sender, Receiver);
+end!(Sender: OwnedFd File ChildStdin);
+end!(Receiver: OwnedFd File ChildStdout ChildStderr);

@@ -19,18 +19,13 @@ use std::{
     thread,
 };
 
-use common::{Flag, runtime, until, watchdog};
+use common::{Flag, pair, runtime, until, watchdog};
 use filch_linux::{Async, Direction, Ready, spawn};
 use futures::{
     AsyncReadExt, AsyncWriteExt, StreamExt,
     stream::FuturesUnordered,
     task::{ArcWake, waker},
 };
-
-fn pair() -> (Async<UnixStream>, Async<UnixStream>) {
-    let (a, b) = UnixStream::pair().unwrap();
-    (Async::new(a).unwrap(), Async::new(b).unwrap())
-}
 
 fn seed() -> u64 {
     let seed = fastrand::u64(..);

@@ -5,14 +5,11 @@ mod os_common;
 use core::time::Duration;
 use std::{
     io::{Read, Write},
-    os::{
-        fd::{AsRawFd, RawFd},
-        unix::net::UnixStream,
-    },
+    os::fd::{AsRawFd, RawFd},
 };
 
-use filch_linux::{Async, Host, Runtime, WorkerId};
-use os_common::{alone, rng};
+use filch_linux::{Host, Runtime, WorkerId};
+use os_common::{alone, pair, rng};
 
 fn descriptors() -> Vec<(RawFd, String)> {
     let all = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
@@ -26,11 +23,6 @@ fn descriptors() -> Vec<(RawFd, String)> {
 fn resident() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4_096
-}
-
-fn pair() -> (Async<UnixStream>, Async<UnixStream>) {
-    let (a, b) = UnixStream::pair().unwrap();
-    (Async::new(a).unwrap(), Async::new(b).unwrap())
 }
 
 fn works(rt: &Runtime) {

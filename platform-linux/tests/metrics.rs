@@ -13,13 +13,8 @@ use std::{
     thread,
 };
 
-use common::{pausable, runtime, until, watchdog};
+use common::{pair, pausable, runtime, until, watchdog};
 use filch_linux::{Async, IoMetrics, Runtime, sleep};
-
-fn pair() -> (Async<UnixStream>, Async<UnixStream>) {
-    let (a, b) = UnixStream::pair().unwrap();
-    (Async::new(a).unwrap(), Async::new(b).unwrap())
-}
 
 fn io(runtime: &Runtime) -> IoMetrics {
     runtime.metrics().io.expect("there is a reactor")

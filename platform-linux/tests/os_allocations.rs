@@ -8,23 +8,15 @@ mod os_common;
 use std::os::{linux::net::SocketAddrExt as _, unix::net::SocketAddr};
 
 use filch_linux::{
-    net::{Inbound, Outbound, UdpSocket, UnixDatagram, UnixListener, UnixStream},
+    net::{UdpSocket, UnixDatagram, UnixListener, UnixStream},
     pipe::pipe,
     signal::{SignalKind, signal},
 };
-use filch_test_support::counting::{self, Counting};
+use filch_test_support::counting::{Counting, steady};
 use os_common::run;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// Runs `f` to warm up, then counts the allocator's calls while it runs again.
-async fn steady(what: &str, mut f: impl AsyncFnMut()) {
-    f().await;
-    counting::begin();
-    f().await;
-    assert_eq!(counting::end(), 0, "{what}");
-}
 
 #[test]
 fn nothing_is_allocated() {
@@ -86,25 +78,31 @@ fn nothing_is_allocated() {
             }
         })
         .await;
-        let mut buffers = [[0; 64]; 8];
-        let mut room = buffers.each_mut().map(|buffer| Inbound::new(buffer));
-        steady("many datagrams", async || {
-            for _ in 0..1_000 {
-                let sent = udp.send_many(&[Outbound::to(b"hello", at); 8]).await.unwrap();
-                let mut received = 0;
-                while received < sent {
-                    received += udp.recv_many(&mut room).await.unwrap();
+        #[cfg(feature = "udp-offload")]
+        {
+            use filch_linux::net::{Received, Transmit, UdpOffload};
+            let udp = UdpOffload::try_from(udp).unwrap();
+            let mut buffers = [[0; 64]; 8];
+            let mut room = buffers.each_mut().map(|buffer| Received::new(buffer));
+            steady("many datagrams", async || {
+                for _ in 0..1_000 {
+                    udp.send(&Transmit::new(&[7; 40], at).segment_size(5)).await.unwrap();
+                    let mut received = 0;
+                    while received < 8 {
+                        let n = udp.recv(&mut room).await.unwrap();
+                        received += room[..n].iter().flat_map(Received::datagrams).count();
+                    }
                 }
-            }
-        })
-        .await;
+            })
+            .await;
+        }
 
         let kind = SignalKind::window_change();
         let mut listener = signal(kind).unwrap();
         steady("signals", async || {
             for _ in 0..1_000 {
                 // SAFETY: to this process, which ignores it except for the listener.
-                assert_eq!(unsafe { libc::raise(kind.as_raw()) }, 0);
+                assert_eq!(unsafe { libc::raise(kind.as_raw_value()) }, 0);
                 listener.recv().await.unwrap();
             }
         })

@@ -17,13 +17,8 @@ use std::{
     thread,
 };
 
-use common::{Flag, pausable, runtime, until, watchdog};
+use common::{Flag, pair, pausable, runtime, until, watchdog};
 use filch_linux::{Async, Handle, Host, Runtime, WorkerId, spawn};
-
-fn pair() -> (Async<UnixStream>, Async<UnixStream>) {
-    let (a, b) = UnixStream::pair().unwrap();
-    (Async::new(a).unwrap(), Async::new(b).unwrap())
-}
 
 async fn read_byte(io: &Async<UnixStream>) -> io::Result<u8> {
     let mut byte = [0];

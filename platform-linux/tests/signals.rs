@@ -26,13 +26,13 @@ use os_common::{alone, once, part, play, run, until, watchdog};
 
 fn send(kind: SignalKind) {
     // SAFETY: to this process, which listens.
-    assert_eq!(unsafe { libc::kill(libc::getpid(), kind.as_raw()) }, 0);
+    assert_eq!(unsafe { libc::kill(libc::getpid(), kind.as_raw_value()) }, 0);
 }
 
 /// Sends it to the calling thread: it has been handled when this returns.
 fn raise(kind: SignalKind) {
     // SAFETY: as above.
-    assert_eq!(unsafe { libc::raise(kind.as_raw()) }, 0);
+    assert_eq!(unsafe { libc::raise(kind.as_raw_value()) }, 0);
 }
 
 #[test]
@@ -228,7 +228,8 @@ fn others_that_listen_to_the_same_signal_are_not_disturbed() {
         run(1, async {
             let other = |kind: SignalKind| {
                 let heard = Arc::new(AtomicBool::new(false));
-                let id = signal_hook::flag::register(kind.as_raw(), Arc::clone(&heard)).unwrap();
+                let id =
+                    signal_hook::flag::register(kind.as_raw_value(), Arc::clone(&heard)).unwrap();
                 (id, move || heard.swap(false, Ordering::SeqCst))
             };
             // One was here first, the other comes later.

@@ -8,20 +8,12 @@ mod tcp_common;
 use core::net::SocketAddr;
 
 use filch_linux::net::{TcpListener, TcpStream};
-use filch_test_support::counting::{self, Counting};
+use filch_test_support::counting::{Counting, steady};
 use futures::{AsyncReadExt, AsyncWriteExt};
 use tcp_common::{listen, pair, run};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// Runs `f` to warm up, then counts the allocator's calls while it runs again.
-async fn steady(what: &str, mut f: impl AsyncFnMut()) {
-    f().await;
-    counting::begin();
-    f().await;
-    assert_eq!(counting::end(), 0, "{what}");
-}
 
 /// The other end of a connection, in a task.
 async fn echo(stream: TcpStream) {

@@ -1,4 +1,4 @@
-//! UDP: datagrams arrive whole, one at a time and many at a time; a receive that is dropped loses
+//! UDP: datagrams arrive whole; a receive that is dropped loses
 //! none.
 
 mod os_common;
@@ -8,9 +8,9 @@ use core::{
     pin::pin,
     task::Poll,
 };
-use std::{collections::BTreeMap, io::ErrorKind, net, sync::Arc};
+use std::{io::ErrorKind, net, sync::Arc};
 
-use filch_linux::net::{Inbound, Outbound, UdpSocket};
+use filch_linux::net::UdpSocket;
 use os_common::{once, rng, run};
 
 async fn bind() -> (UdpSocket, SocketAddr) {
@@ -107,93 +107,6 @@ fn any_peer_if_there_is_none() {
 }
 
 #[test]
-fn many_with_one_call() {
-    let mut rng = rng();
-    run(2, async {
-        let (receiver, at) = bind().await;
-        let ((one, at_one), (other, at_other)) = (bind().await, bind().await);
-        // So many certainly fit into the receiver's buffer.
-        for round in 0..200_u32 {
-            let count = rng.usize(1..=60);
-            let data: Vec<Vec<u8>> = (0..count)
-                .map(|i| {
-                    let mut bytes = vec![rng.u8(..); rng.usize(8..200)];
-                    bytes[..4].copy_from_slice(&round.to_le_bytes());
-                    bytes[4..8].copy_from_slice(&(i as u32).to_le_bytes());
-                    bytes
-                })
-                .collect();
-            let mut sent = BTreeMap::new();
-            for (half, socket, from) in
-                [(&data[..count / 2], &one, at_one), (&data[count / 2..], &other, at_other)]
-            {
-                let datagrams: Vec<_> = half.iter().map(|bytes| Outbound::to(bytes, at)).collect();
-                let mut rest = &datagrams[..];
-                while !rest.is_empty() {
-                    let n = socket.send_many(rest).await.unwrap();
-                    assert!((1..=32).contains(&n));
-                    rest = &rest[n..];
-                }
-                sent.extend(half.iter().map(|bytes| (bytes.clone(), from)));
-            }
-            let mut received = BTreeMap::new();
-            while received.len() < count {
-                let mut buffers = vec![[0; 256]; rng.usize(1..50)];
-                let mut datagrams: Vec<_> =
-                    buffers.iter_mut().map(|buffer| Inbound::new(buffer)).collect();
-                let n = receiver.recv_many(&mut datagrams).await.unwrap();
-                assert!((1..=datagrams.len().min(32)).contains(&n));
-                for datagram in &datagrams[..n] {
-                    assert!(!datagram.is_truncated());
-                    received.insert(datagram.payload().to_vec(), datagram.from().unwrap());
-                }
-                for datagram in &datagrams[n..] {
-                    assert_eq!((datagram.payload(), datagram.from()), (&b""[..], None));
-                }
-            }
-            assert_eq!(received, sent);
-        }
-    });
-}
-
-#[test]
-fn many_on_connected_sockets_and_odd_ones() {
-    run(1, async {
-        let (one, other) = pair().await;
-        assert_eq!(one.send_many(&[]).await.unwrap(), 0);
-        assert_eq!(one.recv_many(&mut []).await.unwrap(), 0);
-        let payloads = [&b"short"[..], b"", b"longer than its room"];
-        assert_eq!(one.send_many(&payloads.map(Outbound::new)).await.unwrap(), 3);
-        let mut buffers = [[0; 8]; 5];
-        let mut datagrams = buffers.each_mut().map(|buffer| Inbound::new(buffer));
-        assert_eq!(other.recv_many(&mut datagrams).await.unwrap(), 3);
-        let got = datagrams.each_ref().map(|d| (d.payload(), d.is_truncated(), d.from()));
-        let from = Some(one.local_addr().unwrap());
-        assert_eq!(got[0], (&b"short"[..], false, from));
-        assert_eq!(got[1], (&b""[..], false, from));
-        assert_eq!(got[2], (&b"longer t"[..], true, from));
-        let waiting = pin!(other.recv_many(&mut datagrams));
-        assert!(once(waiting).await.is_pending());
-        // IPv6, if the machine has it.
-        if let Ok(six) = UdpSocket::bind("[::1]:0").await {
-            let at = six.local_addr().unwrap();
-            assert_eq!(six.send_many(&[Outbound::to(b"six", at)]).await.unwrap(), 1);
-            let mut buffer = [0; 8];
-            let mut datagram = [Inbound::new(&mut buffer)];
-            assert_eq!(six.recv_many(&mut datagram).await.unwrap(), 1);
-            assert_eq!((datagram[0].payload(), datagram[0].from()), (&b"six"[..], Some(at)));
-        }
-        // If the first cannot be sent, that is an error; the error of a later one comes with the
-        // next call.
-        let too_long = vec![0; 70_000];
-        let batch = [Outbound::new(b"fine"), Outbound::new(&too_long)];
-        assert_eq!(one.send_many(&batch).await.unwrap(), 1);
-        let error = one.send_many(&batch[1..]).await.unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
-    });
-}
-
-#[test]
 fn dropped_receives_lose_nothing() {
     run(2, async {
         let (one, other) = pair().await;
@@ -264,6 +177,12 @@ fn options_are_kept() {
         assert!(socket.recv_buffer_size().unwrap() >= 30_000);
         assert!((20_000..100_000).contains(&socket.send_buffer_size().unwrap()));
         assert!(socket.bind_device(Some("no such device")).is_err());
+        // IPv6, if the machine has it.
+        if let Ok(six) = UdpSocket::bind("[::1]:0").await {
+            six.set_ttl(9).unwrap();
+            assert_eq!(six.ttl().unwrap(), 9);
+            assert!(six.set_ttl(256).is_err());
+        }
         socket.bind_device(Some("lo")).unwrap();
         let text = format!("{socket:?}");
         assert!(text.contains(&at.to_string()), "{text}");

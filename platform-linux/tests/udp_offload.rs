@@ -6,7 +6,7 @@ use core::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     pin::pin,
 };
-use std::{io::ErrorKind, net};
+use std::{collections::BTreeMap, io::ErrorKind, net};
 
 use filch_linux::net::{Ecn, Received, Transmit, UdpOffload, UdpSocket};
 use os_common::{once, rng, run};
@@ -43,7 +43,7 @@ fn segments_arrive_as_datagrams_in_order() {
             let payload: Vec<u8> = (0..rng.usize(1..60_000)).map(|_| rng.u8(..)).collect();
             // As many as the receiver's buffer holds, small ones have overhead.
             let payload = &payload[..payload.len().min(size * 60)];
-            a.send(&Transmit::to(payload, to).segments(size)).await.unwrap();
+            a.send(&Transmit::new(payload, to).segment_size(size)).await.unwrap();
             let got = take(&b, payload.len().div_ceil(size)).await;
             let got: Vec<_> = got.iter().map(|(datagram, _)| &datagram[..]).collect();
             assert_eq!(got, payload.chunks(size).collect::<Vec<_>>());
@@ -56,11 +56,42 @@ fn more_than_one_call_takes_are_sent_with_several() {
     run(2, async {
         let ((a, _), (b, to)) = (bind(Ipv4Addr::LOCALHOST), bind(Ipv4Addr::LOCALHOST));
         let payload: Vec<u8> = (0..100_u8).flat_map(|n| [n; 1_000]).collect();
-        let transmit = Transmit::to(&payload, to).segments(1_000);
+        let transmit = Transmit::new(&payload, to).segment_size(1_000);
         assert_eq!(a.try_send(&transmit).unwrap_err().kind(), ErrorKind::InvalidInput);
         a.send(&transmit).await.unwrap();
         for (n, (datagram, _)) in take(&b, 100).await.into_iter().enumerate() {
             assert_eq!(datagram, [n as u8; 1_000]);
+        }
+    });
+}
+
+#[test]
+fn datagrams_of_several_senders_are_told_apart() {
+    run(2, async {
+        let (b, to) = bind(Ipv4Addr::LOCALHOST);
+        let senders = [bind(Ipv4Addr::LOCALHOST), bind(Ipv4Addr::LOCALHOST)];
+        for round in 0..200_u32 {
+            // Some are merged, some are not.
+            let (one, other) =
+                ([round.to_le_bytes(); 5].concat(), [(!round).to_le_bytes(); 3].concat());
+            let mut left = BTreeMap::new();
+            for ((socket, from), payload) in senders.iter().zip([&one, &other]) {
+                socket.send(&Transmit::new(payload, to).segment_size(4)).await.unwrap();
+                left.insert(*from, payload.chunks(4).collect::<Vec<_>>());
+            }
+            while !left.is_empty() {
+                let mut buffers = [[0; 256]; 3];
+                let mut received = buffers.each_mut().map(|buffer| Received::new(buffer));
+                let n = b.recv(&mut received).await.unwrap();
+                for one in &received[..n] {
+                    let from = one.addr().unwrap();
+                    let expected = left.get_mut(&from).unwrap();
+                    for datagram in one.datagrams() {
+                        assert_eq!(datagram, expected.remove(0));
+                    }
+                    left.retain(|_, datagrams| !datagrams.is_empty());
+                }
+            }
         }
     });
 }
@@ -78,18 +109,18 @@ fn marks_and_addresses_arrive() {
             let ((a, at), (b, there)) = (bind(any), bind(any));
             let there = SocketAddr::new(to, there.port());
             for mark in [None, Some(Ecn::Ect0), Some(Ecn::Ect1), Some(Ecn::Ce)] {
-                let mut transmit = Transmit::to(b"hello", there).from(from);
+                let mut transmit = Transmit::new(b"hello", there).src_ip(from);
                 if let Some(mark) = mark {
                     transmit = transmit.ecn(mark);
                 }
                 a.try_send(&transmit).unwrap();
                 let mut buffer = [0; 16];
                 let mut received = [Received::new(&mut buffer)];
-                assert_eq!((received[0].from(), received[0].to()), (None, None));
+                assert_eq!((received[0].addr(), received[0].dst_ip()), (None, None));
                 assert_eq!(b.recv(&mut received).await.unwrap(), 1);
                 assert_eq!(received[0].ecn(), mark);
-                assert_eq!(received[0].from(), Some(SocketAddr::new(from, at.port())));
-                assert_eq!(received[0].to(), Some(to));
+                assert_eq!(received[0].addr(), Some(SocketAddr::new(from, at.port())));
+                assert_eq!(received[0].dst_ip(), Some(to));
                 assert!(received[0].datagrams().eq([b"hello"]));
             }
         }
@@ -100,20 +131,20 @@ fn marks_and_addresses_arrive() {
 fn odd_ones() {
     run(1, async {
         let ((a, _), (b, to)) = (bind(Ipv4Addr::LOCALHOST), bind(Ipv4Addr::LOCALHOST));
-        let offload = (a.max_segments(), a.max_recv_segments(), a.may_fragment());
+        let offload = (a.max_gso_segments(), a.gro_segments(), a.may_fragment());
         for size in [0, 65_508, 70_000] {
-            let wrong = Transmit::to(b"hello", to).segments(size);
+            let wrong = Transmit::new(b"hello", to).segment_size(size);
             assert_eq!(a.send(&wrong).await.unwrap_err().kind(), ErrorKind::InvalidInput);
             assert_eq!(a.try_send(&wrong).unwrap_err().kind(), ErrorKind::InvalidInput);
         }
         let long = vec![0; 65_508];
-        assert!(a.send(&Transmit::to(&long, to)).await.is_err());
+        assert!(a.send(&Transmit::new(&long, to)).await.is_err());
         // None of these has switched the offload off.
-        assert_eq!((a.max_segments(), a.max_recv_segments(), a.may_fragment()), offload);
+        assert_eq!((a.max_gso_segments(), a.gro_segments(), a.may_fragment()), offload);
         // An empty datagram is a datagram, and one segment is as none.
-        a.send(&Transmit::to(b"", to)).await.unwrap();
-        a.send(&Transmit::to(b"one", to).segments(3)).await.unwrap();
-        a.send(&Transmit::to(b"two", to).segments(9)).await.unwrap();
+        a.send(&Transmit::new(b"", to)).await.unwrap();
+        a.send(&Transmit::new(b"one", to).segment_size(3)).await.unwrap();
+        a.send(&Transmit::new(b"two", to).segment_size(9)).await.unwrap();
         let got = take(&b, 3).await;
         let got: Vec<_> = got.iter().map(|(datagram, _)| &datagram[..]).collect();
         assert_eq!(got, [&b""[..], b"one", b"two"]);
@@ -125,7 +156,7 @@ fn odd_ones() {
         let late = filch_linux::spawn(async move { take(&b, 1).await });
         filch_linux::yield_now().await;
         a.writable().await.unwrap();
-        a.send(&Transmit::to(b"late", to)).await.unwrap();
+        a.send(&Transmit::new(b"late", to)).await.unwrap();
         assert_eq!(late.await.unwrap()[0].0, b"late");
     });
 }

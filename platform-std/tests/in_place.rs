@@ -121,12 +121,11 @@ fn left_runtime() -> Runtime {
     builder(0).build().unwrap()
 }
 
-/// In its own runtime, or in another one.
+/// In its own runtime, or in another one. Each ends after some seconds, all at a time.
 #[test]
 fn a_runtime_ends_though_a_closure_waits_for_ever() {
-    let _watchdog = watchdog();
-    let other = Runtime::builder().workers(1).build().unwrap();
-    for (spares, in_other) in [(0, false), (1, false), (0, true), (1, true)] {
+    fn ends(spares: u16, in_other: bool) {
+        let other = Runtime::builder().workers(1).build().unwrap();
         let rt = builder(spares).build().unwrap();
         let handle = *rt.handle();
         let waits_in = if in_other { *other.handle() } else { handle };
@@ -147,6 +146,12 @@ fn a_runtime_ends_though_a_closure_waits_for_ever() {
         drop(rt);
         assert_eq!(drops.count(), 1);
     }
+    let _watchdog = watchdog();
+    std::thread::scope(|scope| {
+        for (spares, in_other) in [(0, false), (1, false), (0, true), (1, true)] {
+            scope.spawn(move || ends(spares, in_other));
+        }
+    });
 }
 
 #[test]

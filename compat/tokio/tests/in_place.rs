@@ -113,6 +113,7 @@ fn its_threads_end() {
 }
 
 /// A task in it waits for what will not come as its runtime ends: with spare slots, and where more tasks are in it than there are of those.
+/// Each ends after some seconds, both at a time.
 #[test]
 fn a_runtime_ends_though_a_task_waits_in_it() {
     async fn accepts() {
@@ -126,8 +127,7 @@ fn a_runtime_ends_though_a_task_waits_in_it() {
         || runtime(1).block_on(core::future::pending()),
         || Builder::new_current_thread().build().unwrap().block_on(core::future::pending()),
     ];
-    for count in [4, 12] {
-        let _watchdog = watchdog();
+    let ends = |count| {
         let runtime = runtime(2);
         let (send, receive) = std::sync::mpsc::channel();
         for wait in waits.into_iter().cycle().take(count) {
@@ -143,7 +143,13 @@ fn a_runtime_ends_though_a_task_waits_in_it() {
             receive.recv().unwrap();
         }
         drop(runtime);
-    }
+    };
+    let _watchdog = watchdog();
+    thread::scope(|scope| {
+        for count in [4, 12] {
+            scope.spawn(move || ends(count));
+        }
+    });
 }
 
 /// More tasks than there are spare slots: some of them leave their workers.

@@ -18,7 +18,7 @@ use hyper_util::client::legacy::{
 use tower_service::Service;
 
 use super::{Executor, Io, Timer};
-use crate::net::{TcpStream, lookup};
+use crate::net::{TcpStream, lookup_host};
 
 /// A client of HTTP that keeps its connections for the next request. The same as
 /// `client_builder().build(Connector::new())`.
@@ -118,7 +118,7 @@ impl Connector {
     async fn connect(self, uri: Uri) -> io::Result<TcpStream> {
         let (host, port) = self.target(&uri)?;
         let connecting = async {
-            let stream = TcpStream::connect(lookup((host, port)).await?).await?;
+            let stream = TcpStream::connect(lookup_host((host, port)).await?).await?;
             stream.set_nodelay(true)?;
             Ok(stream)
         };
@@ -172,7 +172,7 @@ impl Service<Uri> for Connector {
 /// }
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ConnectInfo {
     /// The address of the server.

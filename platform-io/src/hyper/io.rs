@@ -5,31 +5,37 @@ use core::{
     pin::Pin,
     task::{Context, Poll, ready},
 };
-use std::io::{self, IoSlice, IoSliceMut};
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    net::Shutdown,
+};
 
 use futures_io::{AsyncRead, AsyncWrite};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use pin_project_lite::pin_project;
 use rustix::{fd::AsFd, net::RecvFlags};
 
-/// Implements hyper's traits for a type and for references to it, with its methods `poll_fill`,
-/// `poll_send`, `poll_send_vectored` and `shutdown`.
+#[cfg(unix)]
+use crate::net::UnixStream;
+use crate::{net::TcpStream, nothing};
+
+/// Implements hyper's traits for a stream or a reference to one.
 macro_rules! streams {
     ($($type:ty),+) => {$(
         /// Reads with one system call into the uninitialised buffer. One task waits at a time: the
         /// last caller.
-        impl ::hyper::rt::Read for $type {
+        impl Read for $type {
             fn poll_read(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,
-                buf: ::hyper::rt::ReadBufCursor<'_>,
+                mut buf: ReadBufCursor<'_>,
             ) -> Poll<io::Result<()>> {
-                self.poll_fill(cx, buf)
+                self.poll_fill(cx, buf.remaining(), |socket| receive(socket, &mut buf)).map_ok(drop)
             }
         }
 
         /// Shutting down ends this direction without waiting. There is nothing to flush.
-        impl ::hyper::rt::Write for $type {
+        impl Write for $type {
             fn poll_write(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,
@@ -39,11 +45,11 @@ macro_rules! streams {
             }
 
             fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                $crate::nothing::poll_moved(cx)
+                nothing::poll_moved(cx)
             }
 
             fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                $crate::nothing::poll_done(cx, || self.shutdown(::std::net::Shutdown::Write))
+                nothing::poll_done(cx, || self.shutdown(Shutdown::Write))
             }
 
             fn is_write_vectored(&self) -> bool {
@@ -53,7 +59,7 @@ macro_rules! streams {
             fn poll_write_vectored(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,
-                bufs: &[::std::io::IoSlice<'_>],
+                bufs: &[IoSlice<'_>],
             ) -> Poll<io::Result<usize>> {
                 self.poll_send_vectored(cx, bufs)
             }
@@ -61,10 +67,12 @@ macro_rules! streams {
     )+};
 }
 
-pub(crate) use streams;
+streams!(TcpStream, &TcpStream);
+#[cfg(unix)]
+streams!(UnixStream, &UnixStream);
 
 /// Receives into the uninitialised buffer; returns the number of bytes.
-pub(crate) fn receive(socket: impl AsFd, buf: &mut ReadBufCursor<'_>) -> io::Result<usize> {
+fn receive(socket: impl AsFd, buf: &mut ReadBufCursor<'_>) -> io::Result<usize> {
     // SAFETY: the system only writes to it, and this function does not read it.
     let room = unsafe { buf.as_mut() };
     let ((filled, _), _) = rustix::net::recv(socket, room, RecvFlags::empty())?;

@@ -106,5 +106,3 @@ pub use self::{
     server::{HTTP2_PING_TIMEOUT, ServeOptions, serve, serve_until, serve_with},
     timer::{Sleep, Timer},
 };
-
-pub(crate) use self::io::{receive, streams};

@@ -38,12 +38,12 @@ pub trait ToSocketAddrs {
 ///
 /// ```
 /// # filch_io::builder().build().unwrap().block_on(async {
-/// let addrs = filch_io::net::lookup("127.0.0.1:80").await?;
+/// let addrs = filch_io::net::lookup_host("127.0.0.1:80").await?;
 /// assert_eq!(addrs, [([127, 0, 0, 1], 80).into()]);
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// ```
-pub async fn lookup(addrs: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
+pub async fn lookup_host(addrs: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
     addrs.to_addrs().resolve().await
 }
 
@@ -51,7 +51,7 @@ pub async fn lookup(addrs: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
 ///
 /// ```
 /// # filch_io::builder().build().unwrap().block_on(async {
-/// use filch_io::net::{Addrs, ToSocketAddrs, lookup};
+/// use filch_io::net::{Addrs, ToSocketAddrs, lookup_host};
 /// /// A program of this host.
 /// enum Local { Port(u16), Web }
 /// impl ToSocketAddrs for Local {
@@ -62,7 +62,7 @@ pub async fn lookup(addrs: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
 ///         }
 ///     }
 /// }
-/// assert_eq!(lookup(Local::Port(80)).await?, lookup(Local::Web).await?);
+/// assert_eq!(lookup_host(Local::Port(80)).await?, lookup_host(Local::Web).await?);
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// ```

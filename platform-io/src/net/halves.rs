@@ -3,31 +3,42 @@
 //! Those of TCP and Unix differ only in the stream. The types are concrete nevertheless: an alias
 //! of a generic type is not a constructor, and `ReuniteError` must be one.
 
-use core::{
-    error::Error,
-    fmt,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use core::{error::Error, fmt};
 use std::{
     io::{self, IoSlice, IoSliceMut},
     net::Shutdown,
     sync::Arc,
 };
 
-use futures_io::{AsyncRead, AsyncWrite};
+use crate::{async_read, async_write, read_exact, write_all};
 
-use crate::{nothing, read_exact, write_all};
-
-/// Halves that borrow a connection.
+/// Halves that borrow a connection. The example begins with the lines that make `stream` and its `peer`.
 macro_rules! borrowed {
-    ($stream:ident) => {
-        pub(in crate::net) fn borrow(stream: &mut $stream) -> (ReadHalf<'_>, WriteHalf<'_>) {
-            (ReadHalf(stream), WriteHalf(stream))
+    ($(#[$connect:meta])* $stream:ident) => {
+        impl $stream {
+            /// Two halves that borrow the connection, to read and to write at the same time within a task.
+            ///
+            /// (The extension traits of `futures` have a method `split`, which takes the connection.)
+            pub fn halves(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+                (ReadHalf(self), WriteHalf(self))
+            }
         }
 
         #[doc = concat!("The half to read from, borrowed: [`", stringify!($stream), "::halves`].")]
         ///
+        /// ```
+        /// # filch_io::builder().build().unwrap().block_on(async {
+        $(#[$connect])*
+        /// let mut stream = stream;
+        /// let (mut reader, mut writer) = stream.halves();
+        /// let mut answer = [0; 4];
+        /// let ask = async { writer.write_all(b"ask").await };
+        /// let serve = async { peer.read(&mut [0; 8]).await.map(drop)?; peer.write_all(b"answ").await };
+        /// futures::try_join!(ask, serve, reader.read_exact(&mut answer))?;
+        /// assert_eq!(&answer, b"answ");
+        /// # Ok::<(), std::io::Error>(())
+        /// # }).unwrap();
+        /// ```
         #[derive(Debug)]
         pub struct ReadHalf<'a>(&'a $stream);
 
@@ -41,17 +52,49 @@ macro_rules! borrowed {
     };
 }
 
-/// Halves that own a connection together. The first comes with an example.
+/// Halves that own a connection together. The example begins as that of `borrowed`.
 macro_rules! owned {
-    ($(#[$example:meta])* $stream:ident) => {
-        pub(in crate::net) fn into_split(stream: $stream) -> (OwnedReadHalf, OwnedWriteHalf) {
-            let stream = Arc::new(stream);
-            (OwnedReadHalf(Arc::clone(&stream)), OwnedWriteHalf(stream, OnDrop::ShutDown))
+    ($(#[$connect:meta])* $stream:ident) => {
+        impl $stream {
+            /// Two halves that own the connection, for two tasks. The write half shuts its direction down
+            /// when it is dropped; the connection is closed when both are. Allocates once.
+            pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+                let stream = Arc::new(self);
+                (OwnedReadHalf(Arc::clone(&stream)), OwnedWriteHalf(stream, OnDrop::ShutDown))
+            }
         }
 
         #[doc = concat!("The half to read from, owned: [`", stringify!($stream), "::into_split`].")]
         ///
-        $(#[$example])*
+        /// ```
+        /// # filch_io::builder().build().unwrap().block_on(async {
+        /// use std::io::{IoSlice, IoSliceMut};
+        $(#[$connect])*
+        /// let (mut reader, mut writer) = stream.into_split();
+        /// let parts = [IoSlice::new(b"a"), IoSlice::new(b"b")];
+        /// writer.write(b"1").await?;
+        /// writer.write_all(b"23").await?;
+        /// writer.write_vectored(&parts).await?;
+        /// peer.read_exact(&mut [0; 5]).await?;
+        /// peer.write(b"still heard").await?;
+        /// let (mut head, mut tail) = ([0; 5], [0; 8]);
+        /// reader.peek(&mut head).await?;
+        /// reader.read_vectored(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut tail)]).await?;
+        /// assert_eq!((&head, &tail[..6]), (b"still", &b" heard"[..]));
+        ///
+        /// // Together again, and apart for good: a half that is dropped ends its direction.
+        /// let stream = reader.reunite(writer)?;
+        /// let (mut reader, mut writer) = stream.into_split();
+        /// writer.shutdown()?;
+        /// assert_eq!(peer.read(&mut [0; 8]).await?, 0, "its end of the stream");
+        /// writer.forget(); // so that the drop does not do it once more
+        /// peer.write_all(b"bytes").await?;
+        /// reader.read_exact(&mut head).await?;
+        /// drop(peer);
+        /// assert_eq!(reader.read(&mut head).await?, 0);
+        /// # Ok::<(), std::io::Error>(())
+        /// # }).unwrap();
+        /// ```
         #[derive(Debug)]
         pub struct OwnedReadHalf(Arc<$stream>);
 
@@ -241,75 +284,17 @@ macro_rules! write_half {
     };
 }
 
-/// The trait to read by, for a type that has a stream.
-macro_rules! async_read {
-    ($type:ty, $this:ident => $stream:expr) => {
-        impl AsyncRead for $type {
-            fn poll_read(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buf: &mut [u8],
-            ) -> Poll<io::Result<usize>> {
-                let $this = &*self;
-                $stream.poll_receive(cx, buf)
-            }
-
-            fn poll_read_vectored(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                bufs: &mut [IoSliceMut<'_>],
-            ) -> Poll<io::Result<usize>> {
-                let $this = &*self;
-                $stream.poll_receive_vectored(cx, bufs)
-            }
-        }
-    };
-}
-
-/// The trait to write by, for a type that has a stream.
-macro_rules! async_write {
-    ($type:ty, $this:ident => $stream:expr) => {
-        /// Closing shuts this direction down without waiting. There is nothing to flush.
-        impl AsyncWrite for $type {
-            fn poll_write(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buf: &[u8],
-            ) -> Poll<io::Result<usize>> {
-                let $this = &*self;
-                $stream.poll_send(cx, buf)
-            }
-
-            fn poll_write_vectored(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                bufs: &[IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
-                let $this = &*self;
-                $stream.poll_send_vectored(cx, bufs)
-            }
-
-            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                nothing::poll_moved(cx)
-            }
-
-            fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                let $this = &*self;
-                nothing::poll_done(cx, || $stream.shutdown(Shutdown::Write))
-            }
-        }
-    };
-}
-
-/// All of a buffer, for a whole connection, and both traits, for references to it too.
+/// All of a buffer, for a whole connection, and both traits, for references to it too; and its halves.
 macro_rules! whole {
-    ($stream:ident) => {
+    ($(#[$connect:meta])* $stream:ident) => {
         read_exact!($stream, self: &Self);
         write_all!($stream, self: &Self);
         async_read!($stream, stream => stream);
         async_write!($stream, stream => stream);
         async_read!(&$stream, stream => stream);
         async_write!(&$stream, stream => stream);
+        borrowed!($(#[$connect])* $stream);
+        owned!($(#[$connect])* $stream);
     };
 }
 
@@ -317,42 +302,11 @@ pub(super) mod tcp {
     use super::*;
     use crate::net::TcpStream;
 
-    whole!(TcpStream);
-    borrowed!(TcpStream);
-    owned! {
-        /// ```
-        /// # filch_io::builder().build().unwrap().block_on(async {
-        /// use std::io::{IoSlice, IoSliceMut};
-        /// use filch_io::net::{OwnedReadHalf, OwnedWriteHalf, ReuniteError, TcpListener, TcpStream};
-        /// # let listener = TcpListener::bind("127.0.0.1:0").await?;
-        /// # let addr = listener.local_addr()?;
-        /// let stream = TcpStream::connect(addr).await?;
+    whole! {
+        /// use filch_io::net::{TcpListener, TcpStream};
+        /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+        /// let stream = TcpStream::connect(listener.local_addr()?).await?;
         /// let (peer, _) = listener.accept().await?;
-        /// let (mut reader, mut writer): (OwnedReadHalf, OwnedWriteHalf) = stream.into_split();
-        /// let parts = [IoSlice::new(b"a"), IoSlice::new(b"b")];
-        /// writer.write(b"1").await?;
-        /// writer.write_all(b"23").await?;
-        /// writer.write_vectored(&parts).await?;
-        /// peer.read_exact(&mut [0; 5]).await?;
-        /// peer.write(b"still heard").await?;
-        /// let (mut head, mut tail) = ([0; 5], [0; 8]);
-        /// reader.peek(&mut head).await?;
-        /// reader.read_vectored(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut tail)]).await?;
-        /// assert_eq!((&head, &tail[..6]), (b"still", &b" heard"[..]));
-        ///
-        /// // Together again, and apart for good: a half that is dropped ends its direction.
-        /// let stream = reader.reunite(writer).map_err(|ReuniteError(..)| std::io::ErrorKind::Other)?;
-        /// let (mut reader, mut writer) = stream.into_split();
-        /// writer.shutdown()?;
-        /// assert_eq!(peer.read(&mut [0; 8]).await?, 0, "its end of the stream");
-        /// writer.forget(); // so that the drop does not do it once more
-        /// peer.write_all(b"bytes").await?;
-        /// reader.read_exact(&mut head).await?;
-        /// drop(peer);
-        /// assert_eq!(reader.read(&mut head).await?, 0);
-        /// # Ok::<(), std::io::Error>(())
-        /// # }).unwrap();
-        /// ```
         TcpStream
     }
 }
@@ -362,39 +316,9 @@ pub(super) mod unix {
     use super::*;
     use crate::net::UnixStream;
 
-    whole!(UnixStream);
-    borrowed!(UnixStream);
-    owned! {
-        /// ```
-        /// # filch_io::builder().build().unwrap().block_on(async {
-        /// use std::io::{IoSlice, IoSliceMut};
-        /// use filch_io::net::unix::{OwnedReadHalf, OwnedWriteHalf, ReuniteError, UnixStream};
+    whole! {
+        /// use filch_io::net::unix::UnixStream;
         /// let (stream, peer) = UnixStream::pair()?;
-        /// let (mut reader, mut writer): (OwnedReadHalf, OwnedWriteHalf) = stream.into_split();
-        /// let parts = [IoSlice::new(b"a"), IoSlice::new(b"b")];
-        /// writer.write(b"1").await?;
-        /// writer.write_all(b"23").await?;
-        /// writer.write_vectored(&parts).await?;
-        /// peer.read_exact(&mut [0; 5]).await?;
-        /// peer.write(b"still heard").await?;
-        /// let (mut head, mut tail) = ([0; 5], [0; 8]);
-        /// reader.peek(&mut head).await?;
-        /// reader.read_vectored(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut tail)]).await?;
-        /// assert_eq!((&head, &tail[..6]), (b"still", &b" heard"[..]));
-        ///
-        /// // Together again, and apart for good: a half that is dropped ends its direction.
-        /// let stream = reader.reunite(writer).map_err(|ReuniteError(..)| std::io::ErrorKind::Other)?;
-        /// let (mut reader, mut writer) = stream.into_split();
-        /// writer.shutdown()?;
-        /// assert_eq!(peer.read(&mut [0; 8]).await?, 0, "its end of the stream");
-        /// writer.forget(); // so that the drop does not do it once more
-        /// peer.write_all(b"bytes").await?;
-        /// reader.read_exact(&mut head).await?;
-        /// drop(peer);
-        /// assert_eq!(reader.read(&mut head).await?, 0);
-        /// # Ok::<(), std::io::Error>(())
-        /// # }).unwrap();
-        /// ```
         UnixStream
     }
 }

@@ -3,22 +3,23 @@
 mod addrs;
 mod failures;
 mod halves;
-#[cfg(target_os = "linux")]
-mod mmsg;
+mod listener;
 #[cfg(feature = "udp-offload")]
 mod offload;
+mod options;
 mod pause;
-mod ready;
+mod socket;
+mod stream;
 mod sys;
 mod tcp;
+#[cfg(feature = "tokio")]
+mod tokio;
 mod transfer;
 mod udp;
 #[cfg(unix)]
 pub mod unix;
 
-pub use addrs::{Addrs, ToSocketAddrs, lookup};
-#[cfg(target_os = "linux")]
-pub use mmsg::{Inbound, Outbound};
+pub use addrs::{Addrs, ToSocketAddrs, lookup_host};
 #[cfg(feature = "udp-offload")]
 pub use offload::{Ecn, Received, Transmit, UdpOffload};
 pub use tcp::{

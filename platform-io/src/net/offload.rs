@@ -21,7 +21,7 @@ use crate::{Async, nothing, shown::shows_file};
 const MOST_BYTES: usize = 65_507;
 
 /// A mark of explicit congestion notification (RFC 3168).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ecn {
     /// The sender understands marks.
     Ect0,
@@ -61,12 +61,12 @@ pub struct Transmit<'a> {
 
 impl<'a> Transmit<'a> {
     /// One datagram.
-    pub fn to(payload: &'a [u8], addr: SocketAddr) -> Self {
-        Self { payload, to: addr, segment: None, ecn: None, from: None }
+    pub fn new(payload: &'a [u8], to: SocketAddr) -> Self {
+        Self { payload, to, segment: None, ecn: None, from: None }
     }
 
     /// As many datagrams of this size as the payload has, 1 byte to 65,507; the last may be shorter.
-    pub fn segments(mut self, size: usize) -> Self {
+    pub fn segment_size(mut self, size: usize) -> Self {
         self.segment = Some(size);
         self
     }
@@ -78,7 +78,7 @@ impl<'a> Transmit<'a> {
     }
 
     /// From this address of the host, if the socket is bound to all.
-    pub fn from(mut self, addr: IpAddr) -> Self {
+    pub fn src_ip(mut self, addr: IpAddr) -> Self {
         self.from = Some(addr);
         self
     }
@@ -125,12 +125,12 @@ impl<'a> Received<'a> {
     }
 
     /// The sender's address; `None` before a datagram was received.
-    pub fn from(&self) -> Option<SocketAddr> {
+    pub fn addr(&self) -> Option<SocketAddr> {
         Some(self.meta.addr).filter(|addr| addr.port() != 0)
     }
 
     /// The address of this host that the datagrams were sent to.
-    pub fn to(&self) -> Option<IpAddr> {
+    pub fn dst_ip(&self) -> Option<IpAddr> {
         self.meta.dst_ip
     }
 
@@ -143,8 +143,7 @@ impl<'a> Received<'a> {
 /// A UDP socket that sends many datagrams to an address with one system call (GSO), receives many of a sender in one buffer (GRO), and
 /// has congestion marks and the host's own addresses. It does not fragment: a datagram that is too long for the network is an error or is lost.
 ///
-/// Several thousand datagrams a second of one peer cost a fraction of the time. For datagrams to many peers [`UdpSocket::send_many`] is cheaper, which
-/// has none of the rest.
+/// Several thousand datagrams a second of one peer cost a fraction of the time. Each peer that is sent to costs a system call.
 ///
 /// ```
 /// # filch_io::builder().workers(1).build().unwrap().block_on(async {
@@ -152,8 +151,8 @@ impl<'a> Received<'a> {
 /// # let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
 /// let (a, b) = (UdpOffload::try_from(a)?, UdpOffload::try_from(b)?);
 /// let here = a.local_addr()?.ip();
-/// a.send(&Transmit::to(&[7; 3_000], b.local_addr()?).segments(1_200).ecn(Ecn::Ect0).from(here)).await?;
-/// assert!(a.max_segments() >= 1 && b.max_recv_segments() >= 1);
+/// a.send(&Transmit::new(&[7; 3_000], b.local_addr()?).segment_size(1_200).ecn(Ecn::Ect0).src_ip(here)).await?;
+/// assert!(a.max_gso_segments() >= 1 && b.gro_segments() >= 1);
 /// println!("datagrams {} fragmented", if a.may_fragment() { "may be" } else { "are not" });
 ///
 /// let mut buffers = [vec![0; 65_536], vec![0; 65_536]];
@@ -163,7 +162,7 @@ impl<'a> Received<'a> {
 /// let n = b.recv(&mut received).await?;
 /// for one in &received[..n] {
 ///     for datagram in one.datagrams() {
-///         println!("{} bytes from {:?} to {:?}, {:?}", datagram.len(), one.from(), one.to(), one.ecn());
+///         println!("{} bytes from {:?} to {:?}, {:?}", datagram.len(), one.addr(), one.dst_ip(), one.ecn());
 /// #       sizes.push(datagram.len());
 ///     }
 /// }
@@ -172,7 +171,7 @@ impl<'a> Received<'a> {
 ///
 /// // Without a wait, and in a `poll` of one's own:
 /// a.writable().await?;
-/// a.try_send(&Transmit::to(b"one", b.local_addr()?))?;
+/// a.try_send(&Transmit::new(b"one", b.local_addr()?))?;
 /// assert_eq!(core::future::poll_fn(|cx| b.poll_recv(cx, &mut received)).await?, 1);
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
@@ -196,7 +195,7 @@ impl UdpOffload {
         let segment = transmit.segment()?;
         let mut rest = transmit.payload;
         loop {
-            let most = segment * self.max_segments().min(MOST_BYTES / segment);
+            let most = segment * self.max_gso_segments().min(MOST_BYTES / segment);
             let (now, later) = rest.split_at(rest.len().min(most));
             let part = transmit.part(now, segment);
             let sent = self.io.write_with(|socket| self.state.try_send(socket.into(), &part));
@@ -204,20 +203,20 @@ impl UdpOffload {
                 Ok(()) if later.is_empty() => return Ok(()),
                 Ok(()) => rest = later,
                 // A network card that cannot do it after all; the state has seen that.
-                Err(_) if now.len() > segment && self.max_segments() == 1 => {}
+                Err(_) if now.len() > segment && self.max_gso_segments() == 1 => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Sends the datagrams if that does not wait: with one system call, at most [`max_segments`](Self::max_segments) of them.
+    /// Sends the datagrams if that does not wait: with one system call, at most [`max_gso_segments`](Self::max_gso_segments) of them.
     ///
     /// # Errors
     /// `WouldBlock`: then [`writable`](Self::writable) waits. `InvalidInput` also for too many. Others as of [`send`](Self::send).
     pub fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let segment = transmit.segment()?;
         let payload = transmit.payload;
-        if payload.len().div_ceil(segment) > self.max_segments() || payload.len() > MOST_BYTES {
+        if payload.len().div_ceil(segment) > self.max_gso_segments() || payload.len() > MOST_BYTES {
             return Err(ErrorKind::InvalidInput.into());
         }
         let part = transmit.part(payload, segment);
@@ -266,12 +265,12 @@ impl UdpOffload {
     }
 
     /// How many datagrams one system call sends; 1 if the system has no offload.
-    pub fn max_segments(&self) -> usize {
+    pub fn max_gso_segments(&self) -> usize {
         self.state.max_gso_segments().max(1)
     }
 
     /// How many datagrams a buffer may get; 1 if the system has no offload.
-    pub fn max_recv_segments(&self) -> usize {
+    pub fn gro_segments(&self) -> usize {
         self.state.gro_segments()
     }
 
@@ -312,7 +311,7 @@ impl TryFrom<UdpSocket> for UdpOffload {
     type Error = io::Error;
 
     fn try_from(socket: UdpSocket) -> io::Result<Self> {
-        let io = socket.into_async();
+        let io = socket.io;
         let state = UdpSocketState::new(io.get_ref().into())?;
         Ok(Self { io, state })
     }

@@ -1,22 +1,13 @@
 //! UDP.
 
 use core::{
-    fmt,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     task::{Context, Poll},
 };
 use std::{io, net};
 
-use socket2::SockRef;
-
-#[cfg(target_os = "linux")]
-use super::mmsg::{self, Inbound, Outbound};
-#[cfg(not(windows))]
-use super::tcp::options;
 use super::{addrs::ToSocketAddrs, failures::Failures};
-#[cfg(target_os = "linux")]
-use crate::nothing;
-use crate::{Async, shown::shows_file};
+use crate::Async;
 
 /// A UDP socket. Dropping it closes it.
 ///
@@ -28,7 +19,7 @@ use crate::{Async, shown::shows_file};
 /// sends to an address without a listener, its next operation fails with `ConnectionRefused`.
 ///
 /// Options that have no method here have one in the crate `socket2`, by its `SockRef`. Those that must be set before the socket is bound, such as
-/// `SO_REUSEPORT`, are set on its `Socket`, which `TryFrom` then converts by way of the standard library's socket.
+/// `SO_REUSEPORT`, are set on its `Socket`, which [`from_std`](Self::from_std) then takes as the standard library's socket.
 ///
 /// ```
 /// # filch_io::builder().workers(1).build().unwrap().block_on(async {
@@ -72,6 +63,7 @@ use crate::{Async, shown::shows_file};
 /// assert_eq!(a.traffic_class()?, 0xB8);
 /// assert!(a.take_error()?.is_none());
 /// let a: std::net::UdpSocket = a.into_std()?;
+/// let a = UdpSocket::from_std(a)?;
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// ```
@@ -102,7 +94,7 @@ use crate::{Async, shown::shows_file};
 /// # }).unwrap();
 /// ```
 pub struct UdpSocket {
-    io: Async<net::UdpSocket>,
+    pub(super) io: Async<net::UdpSocket>,
 }
 
 impl UdpSocket {
@@ -117,7 +109,7 @@ impl UdpSocket {
     pub async fn bind(addrs: impl ToSocketAddrs) -> io::Result<Self> {
         let mut failures = Failures::default();
         for addr in addrs.to_addrs().resolve().await? {
-            match net::UdpSocket::bind(addr).and_then(Self::try_from) {
+            match net::UdpSocket::bind(addr).and_then(Self::from_std) {
                 Ok(socket) => return Ok(socket),
                 Err(error) => failures.push(addr, error),
             }
@@ -203,62 +195,6 @@ impl UdpSocket {
         self.io.read_with(|socket| socket.peek_from(buf)).await
     }
 
-    /// Sends several datagrams with one system call (Linux alone has it): at least one, at most the first 32; returns
-    /// how many. Call it again with the rest. (0 if there are none.)
-    ///
-    /// # Errors
-    /// Why the first one could not be sent. The error of a later one is returned by the next call,
-    /// which begins with it.
-    ///
-    /// # Cancel safety
-    /// As [`send`](Self::send).
-    ///
-    /// ```
-    /// # filch_io::builder().workers(1).build().unwrap().block_on(async {
-    /// # use filch_io::net::UdpSocket;
-    /// use filch_io::net::{Inbound, Outbound};
-    /// # let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
-    /// let to = b.local_addr()?;
-    /// assert_eq!(a.send_many(&[Outbound::to(b"one", to), Outbound::to(b"two", to)]).await?, 2);
-    /// a.connect(to).await?;
-    /// assert_eq!(a.send_many(&[Outbound::new(b"three")]).await?, 1);
-    ///
-    /// let mut buffers = [[0; 1500]; 8];
-    /// let mut datagrams = buffers.each_mut().map(|buffer| Inbound::new(buffer));
-    /// let n = b.recv_many(&mut datagrams).await?;
-    /// for datagram in &datagrams[..n] {
-    ///     println!("{:?} from {:?}", datagram.payload(), datagram.from());
-    ///     assert!(!datagram.is_truncated());
-    /// }
-    /// # assert_eq!(datagrams[0].payload(), b"one");
-    /// # Ok::<(), std::io::Error>(())
-    /// # }).unwrap();
-    /// ```
-    #[cfg(target_os = "linux")]
-    pub async fn send_many(&self, datagrams: &[Outbound<'_>]) -> io::Result<usize> {
-        if datagrams.is_empty() {
-            return nothing::moved().await;
-        }
-        self.io.write_with(|socket| mmsg::send(socket, datagrams)).await
-    }
-
-    /// Receives several datagrams with one system call (Linux alone has it): as many as there are, at least one and at
-    /// most 32; returns how many. They fill the first entries. (0 if there are no entries.)
-    ///
-    /// # Errors
-    /// Errors of the operating system. An error that comes after a datagram is returned by the next
-    /// call.
-    ///
-    /// # Cancel safety
-    /// Loses no datagram.
-    #[cfg(target_os = "linux")]
-    pub async fn recv_many(&self, datagrams: &mut [Inbound<'_>]) -> io::Result<usize> {
-        if datagrams.is_empty() {
-            return nothing::moved().await;
-        }
-        self.io.read_with(|socket| mmsg::receive(socket, datagrams)).await
-    }
-
     /// As [`send_to`](Self::send_to), for one caller at a time: a later caller replaces an earlier
     /// one.
     ///
@@ -285,27 +221,6 @@ impl UdpSocket {
     ) -> Poll<io::Result<(usize, SocketAddr)>> {
         self.io.poll_read_with(cx, |socket| socket.recv_from(buf))
     }
-
-    /// Takes the socket's pending error (`SO_ERROR`), if there is one.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.io.get_ref().take_error()
-    }
-
-    #[cfg(feature = "udp-offload")]
-    pub(super) fn into_async(self) -> Async<net::UdpSocket> {
-        self.io
-    }
-
-    /// Converts it to the socket of the standard library, which stays non-blocking.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn into_std(self) -> io::Result<net::UdpSocket> {
-        self.io.into_inner()
-    }
 }
 
 /// Methods of the standard library's socket, under the same names.
@@ -326,18 +241,12 @@ macro_rules! options {
 }
 
 options! {
-    /// The socket's own address.
-    local_addr() -> SocketAddr;
     /// The address of the peer that it is connected to.
     peer_addr() -> SocketAddr;
     /// Whether it may send to broadcast addresses (`SO_BROADCAST`).
     broadcast() -> bool;
     /// Lets it send to broadcast addresses, or not.
     set_broadcast(on: bool) -> ();
-    /// The most routers that a datagram passes (`IP_TTL`).
-    ttl() -> u32;
-    /// Sets the most routers that a datagram passes.
-    set_ttl(hops: u32) -> ();
     /// Joins this group, on the interface with that address (`0.0.0.0`: one that the system
     /// chooses).
     join_multicast_v4(group: &Ipv4Addr, interface: &Ipv4Addr) -> ();
@@ -359,83 +268,4 @@ options! {
     multicast_ttl_v4() -> u32;
     /// Sets the most routers that a datagram to a group passes.
     set_multicast_ttl_v4(hops: u32) -> ();
-}
-
-/// Options that the standard library's socket has no methods for.
-impl UdpSocket {
-    /// `SO_RCVBUF` in bytes, as the system counts.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn recv_buffer_size(&self) -> io::Result<usize> {
-        SockRef::from(self).recv_buffer_size()
-    }
-
-    /// `SO_RCVBUF` in bytes; the system doubles it, and limits it (net.core.rmem_max). Datagrams that there is no room for are lost.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        SockRef::from(self).set_recv_buffer_size(bytes)
-    }
-
-    /// `SO_SNDBUF` in bytes, as the system counts.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn send_buffer_size(&self) -> io::Result<usize> {
-        SockRef::from(self).send_buffer_size()
-    }
-
-    /// `SO_SNDBUF` in bytes; the system doubles it, and limits it (net.core.wmem_max).
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        SockRef::from(self).set_send_buffer_size(bytes)
-    }
-
-    /// The traffic class of datagrams (not on Windows), 0 to 255: `IP_TOS`, or `IPV6_TCLASS`.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    #[cfg(not(windows))]
-    pub fn traffic_class(&self) -> io::Result<u32> {
-        options::traffic_class(&SockRef::from(self))
-    }
-
-    /// Sets the traffic class: the upper six bits are the DSCP, the lower two are for congestion (ECN).
-    ///
-    /// # Errors
-    /// Errors of the operating system; more than 255.
-    #[cfg(not(windows))]
-    pub fn set_traffic_class(&self, class: u32) -> io::Result<()> {
-        options::set_traffic_class(&SockRef::from(self), class)
-    }
-
-    /// `SO_BINDTODEVICE` (Linux alone): datagrams go and come through the interface of this name alone, such as "eth0"; `None`: through any.
-    ///
-    /// # Errors
-    /// There is no such interface; the socket is bound to another, and the process lacks the capability to change that.
-    #[cfg(target_os = "linux")]
-    pub fn bind_device(&self, name: Option<&str>) -> io::Result<()> {
-        SockRef::from(self).bind_device(name.map(str::as_bytes))
-    }
-}
-
-impl TryFrom<net::UdpSocket> for UdpSocket {
-    type Error = io::Error;
-
-    /// Makes the socket non-blocking, and registers it with the current runtime.
-    fn try_from(socket: net::UdpSocket) -> io::Result<Self> {
-        Ok(Self { io: Async::new(socket)? })
-    }
-}
-
-shows_file!([] UdpSocket, io);
-
-impl fmt::Debug for UdpSocket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.io.get_ref().fmt(f)
-    }
 }

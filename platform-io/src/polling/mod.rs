@@ -18,10 +18,10 @@ macro_rules! if_file {
 
 mod watcher;
 
-use core::{any::Any, fmt, time::Duration};
+use core::{fmt, time::Duration};
 use std::{
     collections::VecDeque,
-    io::{self, Write},
+    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -30,16 +30,16 @@ use filch::{
     atomic::{AtomicU32, Ordering, fence},
     io::Ready,
 };
-use filch_std::{Futex, Host, IoMetrics};
+use filch_std::{Futex, Host};
 use polling::Events;
 
 use self::watcher::Watcher;
-use crate::driver::{Driver, Mode};
+use crate::driver::{Driver, Mode, lament};
 
 /// Timeouts have an end; spurious returns are allowed.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// What every event tells: see [`Polling::hear`].
+/// What every event tells: see [`Polling::ask`].
 const BOTH: Ready = Ready::READABLE.union(Ready::WRITABLE);
 
 /// The host of a runtime with I/O on any system: one poller of the crate `polling`, which the core has one worker ask at a time.
@@ -59,7 +59,7 @@ pub struct Polling {
 
 // SAFETY:
 // - Sticky wake: on the word, the futex's contract; in the poller, a notification ends the wait under way or the next one: see
-//   `interrupt`.
+//   `ring`.
 // - Wake from anywhere but signal handlers, as the documentation of this crate says.
 // - Clock: that of `Futex`.
 unsafe impl Host for Polling {
@@ -95,33 +95,11 @@ unsafe impl Host for Polling {
         self.driver.end_life();
     }
 
-    fn now(&self) -> Instant {
-        self.futex.now()
-    }
-
-    unsafe fn wait(
-        &self,
-        me: WorkerId,
-        word: &AtomicU32,
-        expected: u32,
-        deadline: Option<Instant>,
-    ) {
-        // SAFETY: the caller's.
-        unsafe { self.futex.wait(me, word, expected, deadline) };
-    }
-
-    fn wake(&self, worker: WorkerId, word: &AtomicU32) {
-        self.futex.wake(worker, word);
-    }
+    crate::host_methods!();
 
     fn alert(&self) {
-        // The worker is at rest, and not about to end a wait: see `interrupt`.
+        // The worker is at rest, and not about to end a wait: see `ring`.
         self.watcher.notify();
-    }
-
-    #[inline(always)]
-    fn reactor(&self) -> Option<&dyn Reactor> {
-        Some(self)
     }
 
     fn has_io(&self) -> bool {
@@ -132,22 +110,6 @@ unsafe impl Host for Polling {
             self.watcher.notify();
         }
         has
-    }
-
-    fn io(&self) -> Option<&(dyn Any + Send + Sync)> {
-        Some(&self.driver)
-    }
-
-    fn io_metrics(&self) -> Option<IoMetrics> {
-        Some(self.driver.metrics())
-    }
-
-    fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-        self.futex.block(word, expected, deadline);
-    }
-
-    fn unblock(&self, word: &AtomicU32) {
-        self.futex.unblock(word);
     }
 }
 
@@ -162,38 +124,7 @@ if_file! {
 
 // SAFETY: as above.
 unsafe impl Reactor for Polling {
-    unsafe fn listen(
-        &self,
-        me: WorkerId,
-        word: &AtomicU32,
-        expected: u32,
-        deadline: Option<Instant>,
-    ) -> bool {
-        if self.watcher.is_broken() {
-            // Ordering: pairs with the second fence in `interrupt`: either that one sees that the poller is broken, or the futex
-            // sees the changed word.
-            fence(Ordering::SeqCst);
-            // SAFETY: the caller's.
-            unsafe { self.wait(me, word, expected, deadline) };
-            return false;
-        }
-        if lock(&self.heard).is_empty() {
-            self.hear(me, word, expected, deadline);
-        }
-        !lock(&self.heard).is_empty()
-    }
-
-    fn interrupt(&self, worker: WorkerId, word: &AtomicU32) {
-        // Ordering: pairs with the fence in `hear`. A poller that was notified, and whose wait has not ended, is not notified
-        // again. Either we see that the wait has ended, and notify; or the worker sees the changed word after the wait.
-        fence(Ordering::SeqCst);
-        self.watcher.notify();
-        // Ordering: see `listen`.
-        fence(Ordering::SeqCst);
-        if self.watcher.is_broken() {
-            self.futex.wake(worker, word);
-        }
-    }
+    crate::reactor_methods!();
 
     unsafe fn deliver(&self, _: WorkerId) -> usize {
         let mut n = 0;
@@ -207,11 +138,35 @@ unsafe impl Reactor for Polling {
 }
 
 impl Polling {
+    fn is_broken(&self) -> bool {
+        self.watcher.is_broken()
+    }
+
+    fn ring(&self) {
+        // Ordering: pairs with the fence in `ask`. A poller that was notified, and whose wait has not ended, is not notified
+        // again. Either we see that the wait has ended, and notify; or the worker sees the changed word after the wait.
+        fence(Ordering::SeqCst);
+        self.watcher.notify();
+    }
+
+    fn hear(
+        &self,
+        me: WorkerId,
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<Instant>,
+    ) -> bool {
+        if lock(&self.heard).is_empty() {
+            self.ask(me, word, expected, deadline);
+        }
+        !lock(&self.heard).is_empty()
+    }
+
     /// Asks the poller once, and waits until there is an event, a notification comes or the deadline has come.
     ///
     /// The system stops watching a source that has an event, in both directions on some systems. So the event is told to both: the
     /// task that waits for the other direction tries in vain, and asks again.
-    fn hear(&self, me: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    fn ask(&self, me: WorkerId, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         let counts = self.driver.counts(me);
         // Ordering: a look; a change after it notifies.
         let left = if word.load(Ordering::Relaxed) == expected {
@@ -224,11 +179,12 @@ impl Polling {
         let mut events = lock(&self.events);
         events.clear();
         let asked = self.watcher.wait(&mut events, left);
-        // Ordering: see `interrupt`.
+        // Ordering: see `ring`.
         fence(Ordering::SeqCst);
         if let Err(error) = asked {
             if self.watcher.is_broken_by(&error) {
-                self.lament(&error);
+                lament(&error);
+                self.driver.end_life();
             }
             return;
         }
@@ -243,18 +199,6 @@ impl Polling {
         {
             counts.alarm();
         }
-    }
-
-    /// Other code has closed what the poller waits on. Workers sleep on their words from now on, and
-    /// operations that wait for I/O fail.
-    #[cold]
-    fn lament(&self, error: &io::Error) {
-        // It must not panic, as `eprintln` does when the standard error is closed.
-        let _ = writeln!(
-            io::stderr(),
-            "filch-io: waiting for I/O fails ({error}): a descriptor of the runtime was closed behind its back. Its I/O is over."
-        );
-        self.driver.end_life();
     }
 }
 

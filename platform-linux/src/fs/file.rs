@@ -85,6 +85,11 @@ pub struct File {
     pub(super) stream: Stream,
 }
 
+/// Whether all `len` bytes were moved; if not, that is this error.
+fn all((result, buf): Moved, len: usize, short: ErrorKind) -> (io::Result<()>, Vec<u8>) {
+    (result.and_then(|n| if n == len { Ok(()) } else { Err(short.into()) }), buf)
+}
+
 impl File {
     pub(super) fn new(file: fs::File, handle: Handle) -> Self {
         let (threads, behind) = (threads_for(&file), WriteBehind::default());
@@ -161,15 +166,9 @@ impl File {
     ///
     /// # Cancel safety
     /// If it is dropped, the buffer is lost, and nothing else: the file is as it was.
-    pub async fn read_exact_at(&self, mut buf: Vec<u8>, offset: u64) -> (io::Result<()>, Vec<u8>) {
+    pub async fn read_exact_at(&self, buf: Vec<u8>, offset: u64) -> (io::Result<()>, Vec<u8>) {
         let len = buf.len();
-        let result;
-        (result, buf) = self.read(buf, offset, true).await;
-        let result = result.and_then(|n| match n == len {
-            true => Ok(()),
-            false => Err(ErrorKind::UnexpectedEof.into()),
-        });
-        (result, buf)
+        all(self.read(buf, offset, true).await, len, ErrorKind::UnexpectedEof)
     }
 
     /// The size as far as it is known without a wait; 0 if it is not. What `read` begins with.
@@ -210,19 +209,29 @@ impl File {
         }
     }
 
-    async fn read(&self, mut buf: Vec<u8>, offset: u64, whole: bool) -> Moved {
+    async fn read(&self, buf: Vec<u8>, offset: u64, whole: bool) -> Moved {
+        let read =
+            |buf, from, at| Read { file: Arc::clone(&self.file), buf, from, at: Some(at), whole };
+        self.repeat(buf, offset, whole, read).await
+    }
+
+    /// Makes the call from this offset on; again and again if the `whole` buffer is wanted, as a ring moves a part.
+    async fn repeat<O: Operation<Output = Moved>>(
+        &self,
+        mut buf: Vec<u8>,
+        offset: u64,
+        whole: bool,
+        call: impl Fn(Vec<u8>, usize, u64) -> O,
+    ) -> Moved {
         let (mut from, len) = (0, buf.len());
         loop {
-            let at = Some(offset.saturating_add(from as u64));
             let result;
-            let read = Read { file: Arc::clone(&self.file), buf, from, at, whole };
-            (result, buf) = self.perform(read).await;
+            (result, buf) = self.perform(call(buf, from, offset.saturating_add(from as u64))).await;
             let n = match result {
                 Ok(n) => n,
                 Err(error) => return (Err(error), buf),
             };
             from += n;
-            // A ring reads once.
             if !whole || from == len || n == 0 {
                 return (Ok(from), buf);
             }
@@ -248,33 +257,14 @@ impl File {
     ///
     /// # Cancel safety
     /// As [`write_at`](Self::write_at).
-    pub async fn write_all_at(&self, mut buf: Vec<u8>, offset: u64) -> (io::Result<()>, Vec<u8>) {
+    pub async fn write_all_at(&self, buf: Vec<u8>, offset: u64) -> (io::Result<()>, Vec<u8>) {
         let len = buf.len();
-        let result;
-        (result, buf) = self.write(buf, offset, true).await;
-        let result = result.and_then(|n| match n == len {
-            true => Ok(()),
-            false => Err(ErrorKind::WriteZero.into()),
-        });
-        (result, buf)
+        all(self.write(buf, offset, true).await, len, ErrorKind::WriteZero)
     }
 
-    async fn write(&self, mut buf: Vec<u8>, offset: u64, whole: bool) -> Moved {
-        let (mut from, len) = (0, buf.len());
-        loop {
-            let at = offset.saturating_add(from as u64);
-            let result;
-            let write = Write { file: Arc::clone(&self.file), buf, from, at, whole };
-            (result, buf) = self.perform(write).await;
-            let n = match result {
-                Ok(n) => n,
-                Err(error) => return (Err(error), buf),
-            };
-            from += n;
-            if !whole || from == len || n == 0 {
-                return (Ok(from), buf);
-            }
-        }
+    async fn write(&self, buf: Vec<u8>, offset: u64, whole: bool) -> Moved {
+        let write = |buf, from, at| Write { file: Arc::clone(&self.file), buf, from, at, whole };
+        self.repeat(buf, offset, whole, write).await
     }
 
     /// Waits until the disk has all that was written, and what the file system knows of the file.

@@ -100,7 +100,7 @@ pub use self::{
 };
 
 /// What reads and writes files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Way {
     /// The threads of the blocking pool.

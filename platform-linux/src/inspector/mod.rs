@@ -112,7 +112,7 @@ pub fn serve(addr: impl Into<SocketAddr>) -> io::Result<Inspector> {
 
 fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    socket.set_reuse_address(true)?;
+    socket.set_reuseaddr(true)?;
     socket.bind(addr)?;
     socket.listen(BACKLOG)
 }

@@ -1,10 +1,7 @@
 //! tokio's traits for pipes.
 
 use core::task::{Context, Poll};
-use std::{
-    io::{self, IoSlice},
-    net::Shutdown,
-};
+use std::io;
 
 use filch_io::{nothing, tokio::fill, tokio_reads, tokio_writes};
 use tokio::io::ReadBuf;
@@ -30,24 +27,5 @@ impl Receiver {
         // SAFETY: the system writes to the buffer, and says how much.
         let read = |fd: &_| unsafe { fill(buf, |room| Ok(rustix::io::read(fd, room)?.0.len())) };
         self.io.poll_read_stream_with(cx, room, read).map_ok(drop)
-    }
-}
-
-impl Sender {
-    fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.io.poll_write_with(cx, |fd| Ok(rustix::io::write(fd, buf)?))
-    }
-
-    fn poll_send_vectored(
-        &self,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.io.poll_write_with(cx, |fd| Ok(rustix::io::writev(fd, bufs)?))
-    }
-
-    /// A pipe is closed when it is dropped.
-    fn shutdown(&self, _: Shutdown) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -132,6 +132,11 @@ impl Command {
         &mut self.std
     }
 
+    /// Converts it to the standard library's command.
+    pub fn into_std(self) -> process::Command {
+        self.std
+    }
+
     /// Starts it. This blocks until the child has begun to run the program: about as long as `fork` and `exec` take, a
     /// millisecond or so.
     ///

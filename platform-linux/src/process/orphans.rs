@@ -46,7 +46,7 @@ impl Orphan {
     pub(super) fn signal(&mut self, signal: SignalKind) -> io::Result<()> {
         let Some(id) = self.id() else { return Ok(()) };
         // SAFETY: a child that has not been reaped keeps its number.
-        if unsafe { libc::kill(id as libc::pid_t, signal.as_raw()) } == 0 {
+        if unsafe { libc::kill(id as libc::pid_t, signal.as_raw_value()) } == 0 {
             return Ok(());
         }
         match io::Error::last_os_error() {

@@ -23,7 +23,7 @@ use core::ffi::c_int;
 ///     (SignalKind::io(), libc::SIGIO),
 ///     (SignalKind::window_change(), libc::SIGWINCH),
 /// ] {
-///     assert_eq!(kind.as_raw(), number);
+///     assert_eq!(kind.as_raw_value(), number);
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ impl SignalKind {
     }
 
     /// Its number.
-    pub const fn as_raw(self) -> c_int {
+    pub const fn as_raw_value(self) -> c_int {
         self.0
     }
 

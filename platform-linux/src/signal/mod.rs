@@ -63,8 +63,8 @@ use crate::Async;
 /// `InvalidInput` for signals that cannot be handled, or not in this way (see [`SignalKind`]); the
 /// calling thread is in no runtime; other errors of the operating system.
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
-    let (line, bell) = delivery::listen(kind.as_raw())?;
-    Ok(Signal { bell: Async::from_nonblocking(bell)?, seen: line.count(), line, kind })
+    let (line, bell) = delivery::listen(kind.as_raw_value())?;
+    Ok(Signal { bell: Async::new_nonblocking(bell)?, seen: line.count(), line, kind })
 }
 
 /// Waits for Ctrl-C (`SIGINT`), from its first poll on.
@@ -104,7 +104,7 @@ pub async fn ctrl_c() -> io::Result<()> {
 /// # Errors
 /// Errors of the operating system.
 pub fn restore(kind: SignalKind) -> io::Result<()> {
-    delivery::restore(kind.as_raw())
+    delivery::restore(kind.as_raw_value())
 }
 
 /// A listener for one kind of signal: [`signal`].

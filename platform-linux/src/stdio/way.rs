@@ -110,7 +110,7 @@ fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<OwnedFd> {
 }
 
 fn watch(fd: OwnedFd) -> io::Result<Async<OwnedFd>> {
-    Async::from_nonblocking(fd)
+    Async::new_nonblocking(fd)
 }
 
 /// The master of a pseudo-terminal: opening it anew would make another one.

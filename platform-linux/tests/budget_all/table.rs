@@ -3,17 +3,16 @@
 
 use core::{
     future::{Future, pending},
-    pin::Pin,
     time::Duration,
 };
-use std::{net::Shutdown, os::fd::AsFd, sync::Arc};
+use std::{net::Shutdown, os::fd::AsFd};
 
 use filch_linux::{
     Async, ForkOptions, Instant, JoinSet, Ready, TaskOptions, TaskTracker,
     fs::{self, File},
     net::{
-        Outbound, TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixListener,
-        UnixStream, lookup,
+        TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream,
+        lookup_host,
     },
     parallel,
     pipe::pipe,
@@ -21,49 +20,10 @@ use filch_linux::{
     signal::{self, SignalKind},
     stdio, time,
 };
-use futures::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, StreamExt, lock::Mutex};
+use filch_test_support::{budgets::Setup, call, table};
+use futures::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, StreamExt};
 
 use crate::os_common::{Scratch, scratch};
-
-/// One call of an operation.
-pub(crate) type Once = Pin<Box<dyn Future<Output = ()> + Send>>;
-/// An operation.
-pub(crate) type Call = Box<dyn Fn() -> Once + Send + Sync>;
-/// Prepares an operation, in a task.
-pub(crate) type Setup = fn() -> Pin<Box<dyn Future<Output = Call> + Send>>;
-
-/// What a call returns does not matter.
-fn ignore<T>(_: T) {}
-
-/// A call by itself, of a method of something that calls share, or of something that they use one after the other.
-macro_rules! call {
-    ($op:expr) => {
-        Box::new(|| -> Once { Box::pin(async { ignore($op.await) }) }) as Call
-    };
-    ($value:ident => $op:expr) => {{
-        let value = Arc::new($value);
-        Box::new(move || -> Once {
-            let $value = Arc::clone(&value);
-            Box::pin(async move { ignore($op.await) })
-        }) as Call
-    }};
-    (mut $value:ident => $op:expr) => {{
-        let value = Arc::new(Mutex::new($value));
-        Box::new(move || -> Once {
-            let value = Arc::clone(&value);
-            Box::pin(async move {
-                let mut $value = value.lock().await;
-                ignore($op.await)
-            })
-        }) as Call
-    }};
-}
-
-macro_rules! table {
-    ($($(#[$cfg:meta])? $name:literal => $setup:expr;)*) => {
-        vec![$($(#[$cfg])? ($name, (|| Box::pin(async { $setup })) as Setup),)*]
-    };
-}
 
 /// Both ends of a connection.
 async fn tcp() -> (TcpStream, TcpStream) {
@@ -107,7 +67,7 @@ fn datagrams() -> UnixDatagram {
 
 fn eventfd() -> Async<std::os::fd::OwnedFd> {
     let flags = rustix::event::EventfdFlags::NONBLOCK | rustix::event::EventfdFlags::CLOEXEC;
-    Async::from_nonblocking(rustix::event::eventfd(1, flags).unwrap()).unwrap()
+    Async::new_nonblocking(rustix::event::eventfd(1, flags).unwrap()).unwrap()
 }
 
 fn folder() -> Scratch {
@@ -208,8 +168,8 @@ fn of_std() -> Vec<(&'static str, Setup)> {
 
 fn of_sockets() -> Vec<(&'static str, Setup)> {
     let table = table! {
-        "lookup" => call!(lookup("127.0.0.1:80"));
-        "lookup, nothing" => call!(lookup(&[][..]));
+        "lookup_host" => call!(lookup_host("127.0.0.1:80"));
+        "lookup_host, nothing" => call!(lookup_host(&[][..]));
         "Async::wait_ready" => {
             let io = eventfd();
             call!(io => io.wait_ready(Ready::READABLE))
@@ -364,18 +324,6 @@ fn of_sockets() -> Vec<(&'static str, Setup)> {
             let socket = udp().await;
             call!(socket => socket.peek_from(&mut [0]))
         };
-        "UdpSocket::send_many" => {
-            let socket = udp().await;
-            call!(socket => socket.send_many(&[Outbound::new(b"x")]))
-        };
-        "UdpSocket::send_many, none" => {
-            let socket = udp().await;
-            call!(socket => socket.send_many(&[]))
-        };
-        "UdpSocket::recv_many, none" => {
-            let socket = udp().await;
-            call!(socket => socket.recv_many(&mut []))
-        };
         "UnixDatagram::send" => {
             let socket = datagrams();
             call!(socket => socket.send(b"x"))
@@ -467,11 +415,11 @@ fn of_offload() -> Vec<(&'static str, Setup)> {
     table! {
         "UdpOffload::send" => {
             let io = UdpOffload::try_from(udp().await).unwrap();
-            call!(io => io.send(&Transmit::to(b"x", ([127, 0, 0, 1], 1).into())))
+            call!(io => io.send(&Transmit::new(b"x", ([127, 0, 0, 1], 1).into())))
         };
         "UdpOffload::send, no size" => {
             let io = UdpOffload::try_from(udp().await).unwrap();
-            call!(io => io.send(&Transmit::to(b"x", ([127, 0, 0, 1], 1).into()).segments(0)))
+            call!(io => io.send(&Transmit::new(b"x", ([127, 0, 0, 1], 1).into()).segment_size(0)))
         };
         "UdpOffload::writable" => {
             let io = UdpOffload::try_from(udp().await).unwrap();

@@ -2,10 +2,11 @@
 #![allow(unused_imports, dead_code, reason = "each test binary uses a part of it")]
 
 use core::future::Future;
+use std::os::unix::net::UnixStream;
 
 pub(crate) use filch_test_support::{Drops, Flag, Tally, Watchdog, message, rng, until, watchdog};
 
-use filch_linux::{PausableRuntime, Runtime};
+use filch_linux::{Async, PausableRuntime, Runtime};
 
 pub(crate) fn runtime(workers: usize) -> Runtime {
     filch_linux::builder().workers(workers).build().expect("a runtime")
@@ -14,6 +15,12 @@ pub(crate) fn runtime(workers: usize) -> Runtime {
 /// A runtime whose clock can be stopped.
 pub(crate) fn pausable(workers: usize) -> PausableRuntime {
     filch_linux::builder().workers(workers).build_pausable().expect("a runtime")
+}
+
+/// Two sockets that are connected to each other, in the current runtime.
+pub(crate) fn pair() -> (Async<UnixStream>, Async<UnixStream>) {
+    let (a, b) = UnixStream::pair().unwrap();
+    (Async::new(a).unwrap(), Async::new(b).unwrap())
 }
 
 /// Runs a future on a new runtime; a hang ends the whole test program.

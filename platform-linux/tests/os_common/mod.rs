@@ -11,7 +11,7 @@ use core::{
 };
 use std::{env, process, thread};
 
-pub(crate) use all::{rng, run, watchdog};
+pub(crate) use all::{pair, rng, run, watchdog};
 pub(crate) use filch_test_support::{alone, part, play};
 
 /// Polls once.

@@ -27,6 +27,17 @@ pub fn end() -> usize {
     CALLS.load(SeqCst)
 }
 
+/// Runs `f` to warm up, and again: then it must not call the allocator.
+///
+/// # Panics
+/// If it does.
+pub async fn steady(what: &str, mut f: impl AsyncFnMut()) {
+    f().await;
+    begin();
+    f().await;
+    assert_eq!(end(), 0, "{what}");
+}
+
 fn count() {
     if ON.load(SeqCst) {
         CALLS.fetch_add(1, SeqCst);

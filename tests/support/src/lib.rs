@@ -2,6 +2,7 @@
 //! allocations, seeds, child processes, coroutines, a platform for examples.
 
 mod board;
+pub mod budgets;
 mod coroutine;
 pub mod counting;
 mod flag;

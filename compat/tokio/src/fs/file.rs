@@ -9,7 +9,7 @@ use core::{
 use std::{
     fs::{self, FileTimes, Metadata, Permissions},
     io::{self, Seek, SeekFrom, Write},
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{FromRawFd, OwnedFd, RawFd},
     path::Path,
     sync::Arc,
     time::SystemTime,
@@ -456,21 +456,11 @@ impl fmt::Debug for File {
     }
 }
 
-impl AsRawFd for File {
-    fn as_raw_fd(&self) -> RawFd {
-        self.std.as_raw_fd()
-    }
-}
-
-impl AsFd for File {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.std.as_fd()
-    }
-}
-
 impl FromRawFd for File {
     unsafe fn from_raw_fd(fd: RawFd) -> Self {
         // SAFETY: the caller's contract.
         Self::from_std(unsafe { fs::File::from_raw_fd(fd) })
     }
 }
+
+crate::net::macros::fds!(File, std);

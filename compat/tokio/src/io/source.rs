@@ -8,7 +8,7 @@ use core::{
     task::{Context, Poll, ready},
 };
 use std::{
-    io,
+    io::{self, IoSlice, Write},
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
 };
 
@@ -370,6 +370,37 @@ impl<T> Source<T> {
         result
     }
 
+    /// Has `op` fill the room of a buffer, which is initialized first; one task waits at a time.
+    pub(crate) fn poll_fill<A>(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+        op: impl Fn(&T, &mut [u8]) -> io::Result<(usize, A)>,
+    ) -> Poll<io::Result<A>> {
+        let op = |io: &T| op(io, buf.initialize_unfilled());
+        let (n, from) = ready!(self.poll_io(cx, Direction::Read, op))?;
+        buf.advance(n);
+        Poll::Ready(Ok(from))
+    }
+
+    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>
+    where
+        for<'a> &'a T: Write,
+    {
+        self.poll_io(cx, Direction::Write, |mut io| io.write(buf))
+    }
+
+    pub(crate) fn poll_write_vectored(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>>
+    where
+        for<'a> &'a T: Write,
+    {
+        self.poll_io(cx, Direction::Write, |mut io| io.write_vectored(bufs))
+    }
+
     /// Reads from a stream. A short read empties it, and the next one waits without an attempt if `short`.
     pub(crate) fn poll_read(
         &self,
@@ -402,13 +433,8 @@ impl<T> Source<T> {
 
 /// Reads into the room of the buffer.
 pub(crate) fn read(fd: BorrowedFd<'_>, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
-    // SAFETY: nothing is made uninitialized there.
-    let (filled, _) = rustix::io::read(fd, unsafe { buf.unfilled_mut() })?;
-    let n = filled.len();
-    // SAFETY: the read has filled so many bytes.
-    unsafe { buf.assume_init(n) };
-    buf.advance(n);
-    Ok(n)
+    // SAFETY: the system writes to the room, and says how much.
+    unsafe { filch_io::tokio::fill(buf, |room| Ok(rustix::io::read(fd, room)?.0.len())) }
 }
 
 /// Receives into the room of the buffer.
@@ -417,13 +443,8 @@ pub(crate) fn receive(
     buf: &mut ReadBuf<'_>,
     flags: rustix::net::RecvFlags,
 ) -> io::Result<usize> {
-    // SAFETY: nothing is made uninitialized there.
-    let ((filled, _), n) = rustix::net::recv(fd, unsafe { buf.unfilled_mut() }, flags)?;
-    let filled = filled.len().min(n);
-    // SAFETY: so many bytes were filled.
-    unsafe { buf.assume_init(filled) };
-    buf.advance(filled);
-    Ok(filled)
+    // SAFETY: as above.
+    unsafe { filch_io::tokio::fill(buf, |room| Ok(rustix::net::recv(fd, room, flags)?.0.0.len())) }
 }
 
 /// Has `op` fill a buffer of the crate `bytes`.

@@ -141,9 +141,21 @@ pub(crate) async fn addrs(addr: impl ToSocketAddrs) -> io::Result<vec::IntoIter<
     addr.lookup().await
 }
 
-/// The error if there was no address to try.
-pub(crate) fn none() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any address")
+/// What `op` makes of the first address for which it does; the last error if it does for none.
+pub(crate) async fn first<T, F: Future<Output = io::Result<T>>>(
+    addr: impl ToSocketAddrs,
+    mut op: impl FnMut(SocketAddr) -> F,
+) -> io::Result<T> {
+    let mut last = None;
+    for addr in addrs(addr).await? {
+        match op(addr).await {
+            Ok(made) => return Ok(made),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any address")
+    }))
 }
 
 /// Looks up the addresses of a host.

@@ -2,7 +2,8 @@
 
 /// Operations with the connected peer.
 macro_rules! datagram {
-    () => {
+    ($addr:ty) => {
+        $crate::net::macros::readiness!();
         $crate::net::macros::poll_ready! {
             poll_recv_ready: Read;
             poll_send_ready: Write;
@@ -96,6 +97,75 @@ macro_rules! datagram {
                     $crate::net::datagram::receive_into(io, buf)
                 })
                 .await
+        }
+
+        /// Receives a datagram, and its sender; what has no room in the buffer is lost.
+        ///
+        /// # Errors
+        /// Those of the operating system; if the runtime has ended.
+        ///
+        /// # Cancel safety
+        /// Dropped before it is ready, it has received nothing.
+        pub async fn recv_from(&self, buf: &mut [u8]) -> ::std::io::Result<(usize, $addr)> {
+            let op = self.io.async_io($crate::io::Interest::READABLE, |io| io.recv_from(buf));
+            op.await.map(|(n, from)| (n, from.into()))
+        }
+
+        /// As `recv_from`, for callers with a context; one task waits at a time.
+        ///
+        /// # Errors
+        /// As there.
+        pub fn poll_recv_from(
+            &self,
+            cx: &mut ::core::task::Context<'_>,
+            buf: &mut $crate::io::ReadBuf<'_>,
+        ) -> ::core::task::Poll<::std::io::Result<$addr>> {
+            self.io.poll_fill(cx, buf, |io, room| io.recv_from(room)).map_ok(Into::into)
+        }
+
+        /// As `recv_from`, if that does not block.
+        ///
+        /// # Errors
+        /// `WouldBlock`; those of the operating system.
+        pub fn try_recv_from(&self, buf: &mut [u8]) -> ::std::io::Result<(usize, $addr)> {
+            let received = self.io.try_io($crate::io::Interest::READABLE, |io| io.recv_from(buf));
+            received.map(|(n, from)| (n, from.into()))
+        }
+
+        /// As `try_recv_from`, into the room of a buffer.
+        ///
+        /// # Errors
+        /// As there.
+        pub fn try_recv_buf_from<B: ::bytes::BufMut>(
+            &self,
+            buf: &mut B,
+        ) -> ::std::io::Result<(usize, $addr)> {
+            let received = self.io.try_io($crate::io::Interest::READABLE, |io| {
+                $crate::net::datagram::receive_from(buf, |room| io.recv_from(room))
+            });
+            received.map(|(n, from)| (n, from.into()))
+        }
+
+        /// As `recv_from`, into the room of a buffer.
+        ///
+        /// # Errors
+        /// As there.
+        pub async fn recv_buf_from<B: ::bytes::BufMut>(
+            &self,
+            buf: &mut B,
+        ) -> ::std::io::Result<(usize, $addr)> {
+            let op = self.io.async_io($crate::io::Interest::READABLE, |io| {
+                $crate::net::datagram::receive_from(buf, |room| io.recv_from(room))
+            });
+            op.await.map(|(n, from)| (n, from.into()))
+        }
+
+        /// The address of the peer.
+        ///
+        /// # Errors
+        /// If there is none.
+        pub fn peer_addr(&self) -> ::std::io::Result<$addr> {
+            self.io.peer_addr().map(<$addr>::from)
         }
 
         /// Takes the pending error.

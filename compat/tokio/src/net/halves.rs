@@ -2,13 +2,13 @@
 
 /// The four halves of a stream.
 macro_rules! halves {
-    ($stream:ident, $addr:ty, { $($peek:tt)* }) => {
-        use core::{error::Error, fmt, pin::Pin, task::{Context, Poll}};
+    ($stream:ident, $addr:ty, short: $short:literal, { $($peek:tt)* }) => {
+        use core::{error::Error, fmt};
         use std::{io, sync::Arc};
 
         use $crate::{
-            io::{AsyncRead, Interest, ReadBuf, Ready},
-            net::macros::write_trait,
+            io::{Interest, Ready},
+            net::macros::{read_trait, write_trait},
         };
 
         /// The half of a stream that reads. It borrows the stream.
@@ -205,15 +205,7 @@ macro_rules! halves {
                     }
                 }
 
-                impl AsyncRead for $half {
-                    fn poll_read(
-                        self: Pin<&mut Self>,
-                        cx: &mut Context<'_>,
-                        buf: &mut ReadBuf<'_>,
-                    ) -> Poll<io::Result<()>> {
-                        (*self).as_ref().poll_read_priv(cx, buf)
-                    }
-                }
+                read_trait!($half, |this| this.as_ref().io, short: $short);
             };
         }
 
@@ -247,7 +239,7 @@ macro_rules! halves {
                     }
                 }
 
-                write_trait!($half, |this| this.as_ref(), shut_down);
+                write_trait!($half, |this| this.as_ref().io, shut_down);
             };
         }
 

@@ -83,8 +83,8 @@ macro_rules! poll_ready {
     )*};
 }
 
-/// Attempts to read and write a stream.
-macro_rules! try_stream {
+/// Attempts to read from a stream or pipe.
+macro_rules! try_reads {
     () => {
         /// Reads, if that does not block.
         ///
@@ -119,7 +119,12 @@ macro_rules! try_stream {
                 })
             })
         }
+    };
+}
 
+/// Attempts to write to a stream or pipe.
+macro_rules! try_writes {
+    () => {
         /// Writes, if that does not block.
         ///
         /// # Errors
@@ -143,9 +148,46 @@ macro_rules! try_stream {
     };
 }
 
+/// The descriptor of a type that has it in a field.
+macro_rules! fds {
+    ($type:ty, $field:ident) => {
+        impl ::std::os::fd::AsRawFd for $type {
+            fn as_raw_fd(&self) -> ::std::os::fd::RawFd {
+                self.$field.as_raw_fd()
+            }
+        }
+
+        impl ::std::os::fd::AsFd for $type {
+            fn as_fd(&self) -> ::std::os::fd::BorrowedFd<'_> {
+                self.$field.as_fd()
+            }
+        }
+    };
+}
+
+/// Conversions of a socket that has one of the crate `socket2` in the field `inner`.
+macro_rules! of_socket2 {
+    ($socket:ident) => {
+        $crate::net::macros::fds!($socket, inner);
+
+        impl ::std::os::fd::FromRawFd for $socket {
+            unsafe fn from_raw_fd(fd: ::std::os::fd::RawFd) -> Self {
+                // SAFETY: the caller's contract.
+                Self { inner: unsafe { ::socket2::Socket::from_raw_fd(fd) } }
+            }
+        }
+
+        impl ::std::os::fd::IntoRawFd for $socket {
+            fn into_raw_fd(self) -> ::std::os::fd::RawFd {
+                self.inner.into_raw_fd()
+            }
+        }
+    };
+}
+
 /// Conversions of a type whose field `io` is a `Source` of a socket of the standard library.
 macro_rules! of_std {
-    ($name:ident, $std:ty) => {
+    ($name:ident, $std:ty, $addr:ty) => {
         impl $name {
             /// Takes a socket of the standard library, which does not block, into the current runtime.
             ///
@@ -172,6 +214,14 @@ macro_rules! of_std {
             pub fn into_std(self) -> ::std::io::Result<$std> {
                 Ok(self.io.into_inner())
             }
+
+            /// The address of this end.
+            ///
+            /// # Errors
+            /// Those of the operating system.
+            pub fn local_addr(&self) -> ::std::io::Result<$addr> {
+                self.io.local_addr().map(<$addr>::from)
+            }
         }
 
         impl TryFrom<$std> for $name {
@@ -189,54 +239,35 @@ macro_rules! of_std {
             }
         }
 
-        impl ::std::os::fd::AsRawFd for $name {
-            fn as_raw_fd(&self) -> ::std::os::fd::RawFd {
-                self.io.as_raw_fd()
-            }
-        }
-
-        impl ::std::os::fd::AsFd for $name {
-            fn as_fd(&self) -> ::std::os::fd::BorrowedFd<'_> {
-                self.io.as_fd()
-            }
-        }
+        $crate::net::macros::fds!($name, io);
     };
 }
 
-/// The traits of streams, by the methods that the halves use too.
-macro_rules! stream_traits {
-    ($name:ident, $std:ty, short: $short:expr) => {
+/// What streams have; with their halves, which are in `super`.
+macro_rules! stream {
+    ($name:ident, $std:ty, $addr:ty, short: $short:literal) => {
         impl $name {
+            $crate::net::macros::readiness!();
+            $crate::net::macros::try_reads!();
+            $crate::net::macros::try_writes!();
+            $crate::net::macros::poll_ready! {
+                poll_read_ready: Read;
+                poll_write_ready: Write;
+            }
+
             /// One that a listener has accepted: often there are bytes already.
             pub(crate) fn accepted(socket: $std) -> ::std::io::Result<Self> {
                 Ok(Self { io: $crate::io::source::Source::ready_at_first(socket)? })
             }
 
-            pub(crate) fn poll_read_priv(
-                &self,
-                cx: &mut ::core::task::Context<'_>,
-                buf: &mut $crate::io::ReadBuf<'_>,
-            ) -> ::core::task::Poll<::std::io::Result<()>> {
-                self.io.poll_read(cx, buf, $short)
-            }
-
-            pub(crate) fn poll_write_priv(
-                &self,
-                cx: &mut ::core::task::Context<'_>,
-                buf: &[u8],
-            ) -> ::core::task::Poll<::std::io::Result<usize>> {
-                use ::std::io::Write;
-                self.io.poll_io(cx, ::filch_linux::Direction::Write, |mut io| io.write(buf))
-            }
-
-            pub(crate) fn poll_write_vectored_priv(
-                &self,
-                cx: &mut ::core::task::Context<'_>,
-                bufs: &[::std::io::IoSlice<'_>],
-            ) -> ::core::task::Poll<::std::io::Result<usize>> {
-                use ::std::io::Write;
-                self.io
-                    .poll_io(cx, ::filch_linux::Direction::Write, |mut io| io.write_vectored(bufs))
+            /// A socket whose connect is under way: waits for its end.
+            pub(crate) async fn connected(socket: $std) -> ::std::io::Result<Self> {
+                let stream = Self::over(socket)?;
+                stream.writable().await?;
+                match stream.take_error()? {
+                    Some(error) => Err(error),
+                    None => Ok(stream),
+                }
             }
 
             pub(crate) fn shutdown_write(&self) -> ::std::io::Result<()> {
@@ -245,25 +276,64 @@ macro_rules! stream_traits {
                     other => other,
                 }
             }
+
+            /// The address of the peer.
+            ///
+            /// # Errors
+            /// Those of the operating system.
+            pub fn peer_addr(&self) -> ::std::io::Result<$addr> {
+                self.io.peer_addr().map(<$addr>::from)
+            }
+
+            /// Takes the pending error.
+            ///
+            /// # Errors
+            /// Those of the operating system.
+            pub fn take_error(&self) -> ::std::io::Result<Option<::std::io::Error>> {
+                self.io.take_error()
+            }
+
+            /// Two halves, for one task.
+            pub fn split<'a>(&'a mut self) -> (super::ReadHalf<'a>, super::WriteHalf<'a>) {
+                super::split(self)
+            }
+
+            /// Two halves, for two tasks.
+            pub fn into_split(self) -> (super::OwnedReadHalf, super::OwnedWriteHalf) {
+                super::into_split(self)
+            }
         }
 
+        impl AsRef<Self> for $name {
+            fn as_ref(&self) -> &Self {
+                self
+            }
+        }
+
+        $crate::net::macros::read_trait!($name, |this| this.io, short: $short);
+        $crate::net::macros::write_trait!($name, |this| this.io, shutdown_write);
+    };
+}
+
+/// `AsyncRead` of what leads to a `Source`.
+macro_rules! read_trait {
+    ($name:ty, |$this:ident| $source:expr, short: $short:literal) => {
         impl $crate::io::AsyncRead for $name {
             fn poll_read(
                 self: ::core::pin::Pin<&mut Self>,
                 cx: &mut ::core::task::Context<'_>,
                 buf: &mut $crate::io::ReadBuf<'_>,
             ) -> ::core::task::Poll<::std::io::Result<()>> {
-                self.poll_read_priv(cx, buf)
+                let $this = &*self;
+                $source.poll_read(cx, buf, $short)
             }
         }
-
-        $crate::net::macros::write_trait!($name, |this| this, shutdown_write);
     };
 }
 
-/// `AsyncWrite` of what leads to a stream.
+/// `AsyncWrite` of what leads to a `Source`.
 macro_rules! write_trait {
-    ($name:ty, |$this:ident| $stream:expr, $shutdown:ident) => {
+    ($name:ty, |$this:ident| $source:expr $(, $shutdown:ident)?) => {
         impl $crate::io::AsyncWrite for $name {
             fn poll_write(
                 self: ::core::pin::Pin<&mut Self>,
@@ -271,7 +341,7 @@ macro_rules! write_trait {
                 buf: &[u8],
             ) -> ::core::task::Poll<::std::io::Result<usize>> {
                 let $this = &*self;
-                $stream.poll_write_priv(cx, buf)
+                $source.poll_write(cx, buf)
             }
 
             fn poll_write_vectored(
@@ -280,7 +350,7 @@ macro_rules! write_trait {
                 bufs: &[::std::io::IoSlice<'_>],
             ) -> ::core::task::Poll<::std::io::Result<usize>> {
                 let $this = &*self;
-                $stream.poll_write_vectored_priv(cx, bufs)
+                $source.poll_write_vectored(cx, bufs)
             }
 
             fn is_write_vectored(&self) -> bool {
@@ -299,10 +369,15 @@ macro_rules! write_trait {
                 mut self: ::core::pin::Pin<&mut Self>,
                 cx: &mut ::core::task::Context<'_>,
             ) -> ::core::task::Poll<::std::io::Result<()>> {
-                $crate::task::coop::poll_spend(cx).map(|()| self.$shutdown())
+                ::core::task::ready!($crate::task::coop::poll_spend(cx));
+                $(self.$shutdown()?;)?
+                ::core::task::Poll::Ready(Ok(()))
             }
         }
     };
 }
 
-pub(crate) use {of_std, poll_ready, readiness, stream_traits, try_stream, write_trait};
+pub(crate) use {
+    fds, of_socket2, of_std, poll_ready, read_trait, readiness, stream, try_reads, try_writes,
+    write_trait,
+};

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 pub(crate) mod addr;
 pub(crate) mod datagram;
 mod halves;
-mod macros;
+pub(crate) mod macros;
 mod options;
 pub mod tcp;
 mod udp;

@@ -1,7 +1,10 @@
 //! UDP.
 
-use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use core::task::{Context, Poll, ready};
+use core::{
+    future,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    task::{Context, Poll},
+};
 use std::{io, net};
 
 use filch_linux::Direction;
@@ -9,9 +12,9 @@ use filch_linux::Direction;
 use crate::{
     io::{Interest, ReadBuf, source::Source},
     net::{
-        addr::{ToSocketAddrs, addrs, none},
-        datagram::{datagram, receive_from},
-        macros::{of_std, readiness},
+        addr::{ToSocketAddrs, addrs, first},
+        datagram::datagram,
+        macros::of_std,
         options::{internet_options, option},
     },
 };
@@ -21,11 +24,10 @@ pub struct UdpSocket {
     io: Source<net::UdpSocket>,
 }
 
-of_std!(UdpSocket, net::UdpSocket);
+of_std!(UdpSocket, net::UdpSocket, SocketAddr);
 
 impl UdpSocket {
-    readiness!();
-    datagram!();
+    datagram!(SocketAddr);
     internet_options!();
 
     option! {
@@ -58,34 +60,12 @@ impl UdpSocket {
     /// # Errors
     /// The last one, if none can be bound.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
-        let mut last = None;
-        for addr in addrs(addr).await? {
-            let bound = net::UdpSocket::bind(addr).and_then(|socket| {
-                socket.set_nonblocking(true)?;
-                Self::over(socket)
-            });
-            match bound {
-                Ok(socket) => return Ok(socket),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(none))
-    }
-
-    /// The address of this end.
-    ///
-    /// # Errors
-    /// Those of the operating system.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr()
-    }
-
-    /// The address of the peer.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.peer_addr()
+        let bind = |addr: SocketAddr| {
+            let socket = net::UdpSocket::bind(addr)?;
+            socket.set_nonblocking(true)?;
+            Self::over(socket)
+        };
+        first(addr, |addr| future::ready(bind(addr))).await
     }
 
     /// Sets the peer, to the first address that is possible.
@@ -93,14 +73,7 @@ impl UdpSocket {
     /// # Errors
     /// The last one, if none is.
     pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
-        let mut last = None;
-        for addr in addrs(addr).await? {
-            match self.io.connect(addr) {
-                Ok(()) => return Ok(()),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(none))
+        first(addr, |addr| future::ready(self.io.connect(addr))).await
     }
 
     /// Sends a datagram to the first address.
@@ -138,63 +111,6 @@ impl UdpSocket {
         self.io.try_io(Interest::WRITABLE, |io| io.send_to(buf, target))
     }
 
-    /// Receives a datagram, and its sender; what has no room in the buffer is lost.
-    ///
-    /// # Errors
-    /// Those of the operating system; if the runtime has ended.
-    ///
-    /// # Cancel safety
-    /// Dropped before it is ready, it has received nothing.
-    pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.io.async_io(Interest::READABLE, |io| io.recv_from(buf)).await
-    }
-
-    /// As `recv_from`, for callers with a context; one task waits at a time.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn poll_recv_from(
-        &self,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<SocketAddr>> {
-        let op = |io: &net::UdpSocket| io.recv_from(buf.initialize_unfilled());
-        let (n, from) = ready!(self.io.poll_io(cx, Direction::Read, op))?;
-        buf.advance(n);
-        Poll::Ready(Ok(from))
-    }
-
-    /// As `recv_from`, if that does not block.
-    ///
-    /// # Errors
-    /// `WouldBlock`; those of the operating system.
-    pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.io.try_io(Interest::READABLE, |io| io.recv_from(buf))
-    }
-
-    /// As `try_recv_from`, into the room of a buffer.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn try_recv_buf_from<B: bytes::BufMut>(
-        &self,
-        buf: &mut B,
-    ) -> io::Result<(usize, SocketAddr)> {
-        self.io.try_io(Interest::READABLE, |io| receive_from(buf, |room| io.recv_from(room)))
-    }
-
-    /// As `recv_from`, into the room of a buffer.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn recv_buf_from<B: bytes::BufMut>(
-        &self,
-        buf: &mut B,
-    ) -> io::Result<(usize, SocketAddr)> {
-        let op = |io: &net::UdpSocket| receive_from(buf, |room| io.recv_from(room));
-        self.io.async_io(Interest::READABLE, op).await
-    }
-
     /// As `recv`, and leaves the datagram there.
     ///
     /// # Errors
@@ -208,10 +124,7 @@ impl UdpSocket {
     /// # Errors
     /// As there.
     pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let op = |io: &net::UdpSocket| io.peek(buf.initialize_unfilled());
-        let n = ready!(self.io.poll_io(cx, Direction::Read, op))?;
-        buf.advance(n);
-        Poll::Ready(Ok(()))
+        self.io.poll_fill(cx, buf, |io, room| Ok((io.peek(room)?, ())))
     }
 
     /// As `peek`, if that does not block.
@@ -239,10 +152,7 @@ impl UdpSocket {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<SocketAddr>> {
-        let op = |io: &net::UdpSocket| io.peek_from(buf.initialize_unfilled());
-        let (n, from) = ready!(self.io.poll_io(cx, Direction::Read, op))?;
-        buf.advance(n);
-        Poll::Ready(Ok(from))
+        self.io.poll_fill(cx, buf, |io, room| io.peek_from(room))
     }
 
     /// As `peek_from`, if that does not block.

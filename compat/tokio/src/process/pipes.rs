@@ -1,21 +1,15 @@
 //! The pipes to a child process.
 
-use core::{
-    pin::Pin,
-    task::{Context, Poll},
-};
 use std::{
     fs::File,
-    io::{self, Write},
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    io,
+    os::fd::OwnedFd,
     process::{self, Stdio},
 };
 
-use filch_linux::Direction;
-
 use crate::{
-    io::{AsyncRead, AsyncWrite, ReadBuf, source::Source},
-    task::coop,
+    io::source::Source,
+    net::macros::{fds, read_trait, write_trait},
 };
 
 macro_rules! pipe {
@@ -52,17 +46,7 @@ macro_rules! pipe {
             }
         }
 
-        impl AsRawFd for $name {
-            fn as_raw_fd(&self) -> RawFd {
-                self.io.as_raw_fd()
-            }
-        }
-
-        impl AsFd for $name {
-            fn as_fd(&self) -> BorrowedFd<'_> {
-                self.io.as_fd()
-            }
-        }
+        fds!($name, io);
 
         impl TryFrom<$name> for Stdio {
             type Error = io::Error;
@@ -87,49 +71,6 @@ pipe! {
     ChildStderr
 }
 
-impl AsyncWrite for ChildStdin {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.io.poll_io(cx, Direction::Write, |mut io| io.write(buf))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.io.poll_io(cx, Direction::Write, |mut io| io.write_vectored(bufs))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        coop::poll_spend(cx).map(Ok)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        coop::poll_spend(cx).map(Ok)
-    }
-}
-
-macro_rules! reads {
-    ($name:ident) => {
-        impl AsyncRead for $name {
-            fn poll_read(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                buf: &mut ReadBuf<'_>,
-            ) -> Poll<io::Result<()>> {
-                self.io.poll_read(cx, buf, true)
-            }
-        }
-    };
-}
-
-reads!(ChildStdout);
-reads!(ChildStderr);
+write_trait!(ChildStdin, |this| this.io);
+read_trait!(ChildStdout, |this| this.io, short: true);
+read_trait!(ChildStderr, |this| this.io, short: true);

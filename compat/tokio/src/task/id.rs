@@ -1,34 +1,10 @@
 //! Numbers of tasks.
 
-use core::{
-    fmt,
-    num::NonZeroU64,
-    sync::atomic::{AtomicU64, Ordering},
-};
-
 use crate::runtime::context;
 
-/// What no other task of the program has, those of other runtimes included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Id(NonZeroU64);
-
-static NEXT: AtomicU64 = AtomicU64::new(1);
-
-impl Id {
-    pub(crate) fn next() -> Self {
-        loop {
-            // Ordering: Relaxed; a counter.
-            if let Some(id) = NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)) {
-                return Self(id);
-            }
-        }
-    }
-}
-
-impl fmt::Display for Id {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+crate::util::id! {
+    /// What no other task of the program has, those of other runtimes included.
+    Id
 }
 
 /// The task that calls.

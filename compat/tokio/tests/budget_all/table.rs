@@ -8,10 +8,13 @@ use core::{
     time::Duration,
 };
 use std::{
-    fs::FileTimes, net::Shutdown, os::fd::OwnedFd, path::PathBuf, process::Stdio, sync::Arc,
-    time::SystemTime,
+    fs::FileTimes, net::Shutdown, os::fd::OwnedFd, path::PathBuf, process::Stdio, time::SystemTime,
 };
 
+use filch_test_support::{
+    budgets::{Setup, ignore},
+    call, table,
+};
 use filch_tokio::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, AsyncReadExt, AsyncSeekExt, AsyncWriteExt, Interest, ReadBuf, unix::AsyncFd},
@@ -27,64 +30,6 @@ use filch_tokio::{
     task::{self, JoinSet, LocalSet},
     time::{Instant, interval, sleep, sleep_until, timeout, timeout_at},
 };
-
-/// One call of an operation.
-pub(crate) type Once = Pin<Box<dyn Future<Output = ()> + Send>>;
-/// An operation.
-pub(crate) type Call = Box<dyn Fn() -> Once + Send + Sync>;
-/// Prepares an operation, in a runtime.
-pub(crate) type Setup = fn() -> Pin<Box<dyn Future<Output = Call> + Send>>;
-
-/// What a call returns does not matter.
-fn ignore<T>(_: T) {}
-
-/// A call by itself, of a method of something that calls share, or of something that they use one after the other.
-macro_rules! call {
-    ($op:expr) => {
-        Box::new(|| -> Once { Box::pin(async { ignore($op.await) }) }) as Call
-    };
-    ($value:ident => $op:expr) => {{
-        let value = Arc::new($value);
-        Box::new(move || -> Once {
-            let $value = Arc::clone(&value);
-            Box::pin(async move { ignore($op.await) })
-        }) as Call
-    }};
-    (mut $value:ident => $op:expr) => {{
-        // Not a lock that spends budget.
-        let value = Arc::new(std::sync::Mutex::new(Some($value)));
-        Box::new(move || -> Once {
-            let value = Arc::clone(&value);
-            Box::pin(async move {
-                let mut taken = Taken::new(value);
-                let $value = taken.0.as_mut().unwrap();
-                ignore($op.await);
-            })
-        }) as Call
-    }};
-}
-
-/// Is given back as it is dropped.
-struct Taken<T>(Option<T>, Arc<std::sync::Mutex<Option<T>>>);
-
-impl<T> Taken<T> {
-    fn new(place: Arc<std::sync::Mutex<Option<T>>>) -> Self {
-        let value = place.lock().unwrap().take();
-        Self(value, place)
-    }
-}
-
-impl<T> Drop for Taken<T> {
-    fn drop(&mut self) {
-        *self.1.lock().unwrap() = self.0.take();
-    }
-}
-
-macro_rules! table {
-    ($($name:literal => $setup:expr;)*) => {
-        vec![$(($name, (|| Box::pin(async { $setup })) as Setup),)*]
-    };
-}
 
 /// Where nothing listens.
 const REFUSES: &str = "127.0.0.1:1";

@@ -44,7 +44,7 @@ pub(super) async fn connect_first(addrs: Vec<SocketAddr>) -> io::Result<TcpStrea
             _ => pause::within(HEAD_START, finished).await?,
         };
         match finished {
-            Some((attempt, Ok(()))) => return Ok(TcpStream::from_async(attempt.io)),
+            Some((attempt, Ok(()))) => return Ok(TcpStream { io: attempt.io }),
             Some((attempt, Err(error))) => failures.push(attempt.addr, error),
             None => {}
         }
@@ -95,7 +95,7 @@ impl Connecting {
             Err(error) => return Err(error.into()),
         }
         // Not before `connect`: until then a socket counts as hung up, and that would stay.
-        Ok(Self { io: Async::from_nonblocking(socket)?, addr })
+        Ok(Self { io: Async::new_nonblocking(socket)?, addr })
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -104,7 +104,7 @@ impl Connecting {
 
     pub(super) async fn connected(self) -> io::Result<TcpStream> {
         self.io.write_with(has_connected).await?;
-        Ok(TcpStream::from_async(self.io))
+        Ok(TcpStream { io: self.io })
     }
 }
 

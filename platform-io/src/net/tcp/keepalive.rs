@@ -6,7 +6,7 @@ use std::io;
 use rustix::net::sockopt;
 use socket2::{SockRef, TcpKeepalive};
 
-use super::options::whole_seconds;
+use crate::net::options::whole_seconds;
 
 /// When an idle connection is probed, and when it is closed. Times are whole seconds, rounded up. A
 /// value that is not set stays as it was (a new socket has the system's defaults,
@@ -18,7 +18,7 @@ use super::options::whole_seconds;
 /// let keepalive = Keepalive::new().idle(Duration::from_secs(60)).interval(Duration::from_secs(10)).count(3);
 /// assert_eq!(keepalive, keepalive.clone());
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Keepalive {
     idle: Option<Duration>,
     interval: Option<Duration>,
@@ -51,7 +51,7 @@ impl Keepalive {
 }
 
 /// Switches probes on, with these values, or off. If it fails, probes may be on.
-pub(super) fn set(socket: SockRef<'_>, keepalive: Option<&Keepalive>) -> io::Result<()> {
+pub(in crate::net) fn set(socket: SockRef<'_>, keepalive: Option<&Keepalive>) -> io::Result<()> {
     let Some(Keepalive { idle, interval, count }) = keepalive else {
         return socket.set_keepalive(false);
     };
@@ -69,7 +69,7 @@ pub(super) fn set(socket: SockRef<'_>, keepalive: Option<&Keepalive>) -> io::Res
 }
 
 /// The values in force, all three; `None` if probes are off. By rustix, as socket2 reads them on some systems alone.
-pub(super) fn get(socket: SockRef<'_>) -> io::Result<Option<Keepalive>> {
+pub(in crate::net) fn get(socket: SockRef<'_>) -> io::Result<Option<Keepalive>> {
     if !socket.keepalive()? {
         return Ok(None);
     }

@@ -1,19 +1,14 @@
 //! TCP.
 
 mod connect;
-#[cfg(feature = "hyper")]
-mod hyper;
-mod incoming;
-mod keepalive;
+pub(super) mod keepalive;
 mod listener;
-pub(super) mod options;
 mod socket;
 mod stream;
-#[cfg(feature = "tokio")]
-mod tokio;
 
-pub use self::{
-    incoming::Incoming, keepalive::Keepalive, listener::TcpListener, socket::TcpSocket,
-    stream::TcpStream,
+pub(super) use self::listener::accept_on;
+pub use self::{keepalive::Keepalive, listener::TcpListener, socket::TcpSocket, stream::TcpStream};
+pub use super::{
+    halves::tcp::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf},
+    listener::tcp::Incoming,
 };
-pub use super::halves::tcp::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};

@@ -1,21 +1,19 @@
 //! A socket before it listens or connects.
 
-use core::{fmt, net::SocketAddr, time::Duration};
+use core::{fmt, net::SocketAddr};
 use std::io;
 
 use filch_std::consume_budget;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketType, ipproto};
-use socket2::{SockRef, Socket};
+use socket2::Socket;
 
-use super::{
-    connect::Connecting,
-    keepalive::{self, Keepalive},
-    listener::TcpListener,
-    options::{self, linger_seconds},
-    stream::TcpStream,
+use super::{connect::Connecting, listener::TcpListener, stream::TcpStream};
+use crate::{
+    async_fd::Async,
+    net::{options::inet, sys},
+    shown::shows_file,
 };
-use crate::{net::sys, shown::shows_file};
 
 /// A TCP socket that neither listens nor is connected yet: for options that must be set before.
 ///
@@ -26,7 +24,7 @@ use crate::{net::sys, shown::shows_file};
 /// # filch_io::builder().build().unwrap().block_on(async {
 /// use filch_io::net::TcpSocket;
 /// let socket = TcpSocket::new_v4()?;
-/// socket.set_reuse_port(true)?;
+/// socket.set_reuseport(true)?;
 /// socket.bind(([127, 0, 0, 1], 0).into())?;
 /// let listener = socket.listen(128)?;
 /// # let addr = listener.local_addr()?;
@@ -43,7 +41,7 @@ use crate::{net::sys, shown::shows_file};
 /// use filch_io::net::{Keepalive, TcpSocket};
 /// let socket = TcpSocket::new_v4()?;
 /// # #[cfg(not(windows))]
-/// socket.set_reuse_address(true)?;
+/// socket.set_reuseaddr(true)?;
 /// socket.bind(([127, 0, 0, 1], 0).into())?;
 /// // Accepted connections inherit them.
 /// socket.set_nodelay(true)?;
@@ -107,7 +105,7 @@ impl TcpSocket {
     ///
     /// # Errors
     /// Errors of the operating system.
-    pub fn set_reuse_address(&self, on: bool) -> io::Result<()> {
+    pub fn set_reuseaddr(&self, on: bool) -> io::Result<()> {
         self.socket.set_reuse_address(on)
     }
 
@@ -116,7 +114,7 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system.
     #[cfg(not(windows))]
-    pub fn set_reuse_port(&self, on: bool) -> io::Result<()> {
+    pub fn set_reuseport(&self, on: bool) -> io::Result<()> {
         self.socket.set_reuse_port(on)
     }
 
@@ -126,82 +124,6 @@ impl TcpSocket {
     /// Errors of the operating system; the socket is for IPv4.
     pub fn set_only_v6(&self, on: bool) -> io::Result<()> {
         self.socket.set_only_v6(on)
-    }
-
-    /// How many hops packets live: `IP_TTL`, or `IPV6_UNICAST_HOPS`. Accepted connections inherit it.
-    ///
-    /// # Errors
-    /// Errors of the operating system; not 1 to 255; on Windows, a socket that is not bound yet.
-    pub fn set_ttl(&self, hops: u32) -> io::Result<()> {
-        options::set_ttl(&self.socket, hops)
-    }
-
-    /// The traffic class of packets, see [`TcpStream::set_traffic_class`]. Accepted connections inherit it.
-    ///
-    /// # Errors
-    /// Errors of the operating system; more than 255.
-    #[cfg(not(windows))]
-    pub fn set_traffic_class(&self, class: u32) -> io::Result<()> {
-        options::set_traffic_class(&self.socket, class)
-    }
-
-    /// `SO_BINDTODEVICE` (Linux alone): packets go and come through the interface of this name alone, such as "eth0"; `None`: through any.
-    ///
-    /// # Errors
-    /// There is no such interface; the socket is bound to another, and the process lacks the capability to change that.
-    #[cfg(target_os = "linux")]
-    pub fn bind_device(&self, name: Option<&str>) -> io::Result<()> {
-        self.socket.bind_device(name.map(str::as_bytes))
-    }
-
-    /// See [`TcpStream::set_user_timeout`]. Accepted connections inherit it.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    #[cfg(target_os = "linux")]
-    pub fn set_user_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        options::set_user_timeout(SockRef::from(&self.socket), time)
-    }
-
-    /// `TCP_NODELAY`, see [`TcpStream::set_nodelay`]. Accepted connections inherit it.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
-        self.socket.set_tcp_nodelay(on)
-    }
-
-    /// See [`TcpStream::set_keepalive`]. Accepted connections inherit it.
-    ///
-    /// # Errors
-    /// Errors of the operating system, also for values out of range; probes may be on then.
-    pub fn set_keepalive(&self, keepalive: Option<&Keepalive>) -> io::Result<()> {
-        keepalive::set(SockRef::from(&self.socket), keepalive)
-    }
-
-    /// See [`TcpStream::set_linger`]. Accepted connections inherit it.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn set_linger(&self, time: Option<Duration>) -> io::Result<()> {
-        self.socket.set_linger(time.map(linger_seconds))
-    }
-
-    /// `SO_RCVBUF` in bytes; the system doubles it, and limits it. Before the connection it also
-    /// determines the window scale.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        self.socket.set_recv_buffer_size(bytes)
-    }
-
-    /// `SO_SNDBUF` in bytes; the system doubles it, and limits it.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
-        self.socket.set_send_buffer_size(bytes)
     }
 
     /// Binds the socket to a local address; port 0 stands for any free port.
@@ -217,7 +139,7 @@ impl TcpSocket {
     /// # Errors
     /// Errors of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        options::inet(self.socket.local_addr()?)
+        inet(self.socket.local_addr()?)
     }
 
     /// Listens. At most `backlog` connections wait to be accepted; the system limits it
@@ -227,7 +149,7 @@ impl TcpSocket {
     /// Errors of the operating system; the calling thread is in no runtime.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
         self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        TcpListener::from_nonblocking(self.socket.into())
+        Ok(TcpListener { io: Async::new_nonblocking(self.socket.into())? })
     }
 
     /// Connects.

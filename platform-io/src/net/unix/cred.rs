@@ -8,7 +8,7 @@ use std::{
 /// The process that connected or listens at the other end, as the kernel recorded it then:
 /// [`UnixStream::peer_cred`](super::UnixStream::peer_cred).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PeerCred {
+pub struct UCred {
     /// Effective user.
     pub uid: u32,
     /// Effective group.
@@ -20,7 +20,7 @@ pub struct PeerCred {
 
 /// `SO_PEERCRED`. Not by rustix, which assumes that there is a process id, nor by socket2, which has no such option.
 #[cfg(target_os = "linux")]
-pub(super) fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
+pub(super) fn peer_cred(socket: impl AsFd) -> io::Result<UCred> {
     let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: a place on this stack, and its length.
@@ -37,16 +37,16 @@ pub(super) fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
         return Err(io::Error::last_os_error());
     }
     let pid = u32::try_from(cred.pid).ok().filter(|pid| *pid != 0);
-    Ok(PeerCred { uid: cred.uid, gid: cred.gid, pid })
+    Ok(UCred { uid: cred.uid, gid: cred.gid, pid })
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn peer_cred(socket: impl AsFd) -> io::Result<PeerCred> {
+pub(super) fn peer_cred(socket: impl AsFd) -> io::Result<UCred> {
     let (mut uid, mut gid) = (0, 0);
     // SAFETY: two places on this stack.
     let result = unsafe { libc::getpeereid(socket.as_fd().as_raw_fd(), &mut uid, &mut gid) };
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(PeerCred { uid, gid, pid: None })
+    Ok(UCred { uid, gid, pid: None })
 }

@@ -1,7 +1,6 @@
 //! Datagrams.
 
 use core::{
-    fmt,
     task::{Context, Poll},
     time::Duration,
 };
@@ -25,7 +24,6 @@ use crate::{
         pause,
         sys::{self, NO_SIGNAL},
     },
-    shown::shows_file,
 };
 
 /// A Unix socket for datagrams. Dropping it closes it; the file of its path, if it has one, stays: see [the module](super).
@@ -80,13 +78,14 @@ use crate::{
 /// assert!(c.send(b"three").await.is_err());
 /// assert!(c.take_error()?.is_none());
 /// let c: std::os::unix::net::UnixDatagram = c.into_std()?;
+/// let c = UnixDatagram::from_std(c)?;
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// # std::fs::remove_dir_all(dir)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct UnixDatagram {
-    io: Async<net::UnixDatagram>,
+    pub(in crate::net) io: Async<net::UnixDatagram>,
 }
 
 impl UnixDatagram {
@@ -107,7 +106,7 @@ impl UnixDatagram {
     pub fn bind_addr(addr: &SocketAddr) -> io::Result<Self> {
         let socket = addr::socket(SocketType::DGRAM)?;
         addr::bind(&socket, addr)?;
-        Ok(Self { io: Async::from_nonblocking(socket.into())? })
+        Ok(Self { io: Async::new_nonblocking(socket.into())? })
     }
 
     /// A socket without a name. It can send, but receivers cannot reply to it.
@@ -115,7 +114,7 @@ impl UnixDatagram {
     /// # Errors
     /// Errors of the operating system; the calling thread is in no runtime.
     pub fn unbound() -> io::Result<Self> {
-        Ok(Self { io: Async::from_nonblocking(addr::socket(SocketType::DGRAM)?.into())? })
+        Ok(Self { io: Async::new_nonblocking(addr::socket(SocketType::DGRAM)?.into())? })
     }
 
     /// Two sockets that are connected to each other.
@@ -124,7 +123,7 @@ impl UnixDatagram {
     /// Errors of the operating system; the calling thread is in no runtime.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) = sys::pair(SocketType::DGRAM)?;
-        let watched = |fd: rustix::fd::OwnedFd| Async::from_nonblocking(fd.into());
+        let watched = |fd: rustix::fd::OwnedFd| Async::new_nonblocking(fd.into());
         Ok((Self { io: watched(one)? }, Self { io: watched(other)? }))
     }
 
@@ -245,14 +244,6 @@ impl UnixDatagram {
         self.io.poll_read_with(cx, |socket| receive(socket, buf))
     }
 
-    /// The socket's own address.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.get_ref().local_addr()
-    }
-
     /// The address that it is connected to.
     ///
     /// # Errors
@@ -269,22 +260,6 @@ impl UnixDatagram {
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.io.get_ref().shutdown(how)
     }
-
-    /// Takes the socket's pending error (`SO_ERROR`), if there is one.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.io.get_ref().take_error()
-    }
-
-    /// Converts it to the socket of the standard library, which stays non-blocking.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn into_std(self) -> io::Result<net::UnixDatagram> {
-        self.io.into_inner()
-    }
 }
 
 /// The receiver's queue is full, as the system says it.
@@ -298,21 +273,4 @@ fn send(socket: &net::UnixDatagram, payload: &[u8]) -> io::Result<usize> {
 
 fn receive(socket: &net::UnixDatagram, buf: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, buf, RecvFlags::empty())?.0)
-}
-
-impl TryFrom<net::UnixDatagram> for UnixDatagram {
-    type Error = io::Error;
-
-    /// Makes the socket non-blocking, and registers it with the current runtime.
-    fn try_from(socket: net::UnixDatagram) -> io::Result<Self> {
-        Ok(Self { io: Async::new(socket)? })
-    }
-}
-
-shows_file!([] UnixDatagram, io);
-
-impl fmt::Debug for UnixDatagram {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.io.get_ref().fmt(f)
-    }
 }

@@ -9,16 +9,12 @@
 mod addr;
 mod cred;
 mod datagram;
-#[cfg(feature = "hyper")]
-mod hyper;
-mod incoming;
 mod listener;
 mod stream;
-#[cfg(feature = "tokio")]
-mod tokio;
 
-pub use self::{
-    cred::PeerCred, datagram::UnixDatagram, incoming::Incoming, listener::UnixListener,
-    stream::UnixStream,
+pub(super) use self::listener::accept_on;
+pub use self::{cred::UCred, datagram::UnixDatagram, listener::UnixListener, stream::UnixStream};
+pub use super::{
+    halves::unix::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf},
+    listener::unix::Incoming,
 };
-pub use super::halves::unix::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};

@@ -31,7 +31,7 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         row!("reqwest", "client", reqwest, "hyper; or ureq in `spawn_blocking`"),
         row!("ureq", "client, in the blocking pool", ureq, ""),
-        row!("hickory-resolver", "look-up", hickory, "`filch_linux::net::lookup`"),
+        row!("hickory-resolver", "look-up", hickory, "`filch_linux::net::lookup_host`"),
         row!(
             "lettre",
             "mail by `Tokio1Executor`",

@@ -1,7 +1,10 @@
 //! A socket that TCP streams come from.
 
-use core::net::SocketAddr;
-use core::task::{Context, Poll, ready};
+use core::{
+    future,
+    net::SocketAddr,
+    task::{Context, Poll, ready},
+};
 use std::{io, net};
 
 use filch_linux::Direction;
@@ -11,7 +14,7 @@ use super::stream::TcpStream;
 use crate::{
     io::{Interest, source::Source},
     net::{
-        addr::{ToSocketAddrs, addrs, none},
+        addr::{ToSocketAddrs, first},
         macros::of_std,
     },
 };
@@ -21,7 +24,7 @@ pub struct TcpListener {
     io: Source<net::TcpListener>,
 }
 
-of_std!(TcpListener, net::TcpListener);
+of_std!(TcpListener, net::TcpListener, SocketAddr);
 
 /// How many streams wait to be accepted.
 const BACKLOG: i32 = 1_024;
@@ -32,14 +35,7 @@ impl TcpListener {
     /// # Errors
     /// The last one, if none can be bound.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
-        let mut last = None;
-        for addr in addrs(addr).await? {
-            match listen(addr).and_then(Self::over) {
-                Ok(listener) => return Ok(listener),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(none))
+        first(addr, |addr| future::ready(listen(addr).and_then(Self::over))).await
     }
 
     /// The next stream, and its address.
@@ -61,14 +57,6 @@ impl TcpListener {
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let (stream, addr) = ready!(self.io.poll_io(cx, Direction::Read, accept))?;
         Poll::Ready(Ok((TcpStream::accepted(stream)?, addr)))
-    }
-
-    /// The address that it is bound to.
-    ///
-    /// # Errors
-    /// Those of the operating system.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr()
     }
 
     /// How many hops packets may make.

@@ -1,16 +1,16 @@
 //! A TCP socket that is not connected yet.
 
 use core::{fmt, net::SocketAddr, time::Duration};
-use std::{
-    io, net,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, RawFd},
-};
+use std::{io, net};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{listener::TcpListener, stream::TcpStream};
 use crate::{
-    net::options::{internet_options, option},
+    net::{
+        macros::of_socket2,
+        options::{internet_options, option},
+    },
     task::coop,
 };
 
@@ -183,27 +183,4 @@ impl fmt::Debug for TcpSocket {
     }
 }
 
-impl AsRawFd for TcpSocket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.inner.as_raw_fd()
-    }
-}
-
-impl AsFd for TcpSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.inner.as_fd()
-    }
-}
-
-impl FromRawFd for TcpSocket {
-    unsafe fn from_raw_fd(fd: RawFd) -> Self {
-        // SAFETY: the caller's contract.
-        Self { inner: unsafe { Socket::from_raw_fd(fd) } }
-    }
-}
-
-impl IntoRawFd for TcpSocket {
-    fn into_raw_fd(self) -> RawFd {
-        self.inner.into_raw_fd()
-    }
-}
+of_socket2!(TcpSocket);

@@ -1,10 +1,14 @@
 //! The halves of a TCP stream.
 
-use core::net::SocketAddr;
+use core::{
+    net::SocketAddr,
+    task::{Context, Poll},
+};
 
 use super::stream::TcpStream;
+use crate::io::ReadBuf;
 
-crate::net::halves::halves!(TcpStream, SocketAddr, {
+crate::net::halves::halves!(TcpStream, SocketAddr, short: true, {
     /// Waits for bytes, and leaves them there: as the stream's.
     ///
     /// # Errors

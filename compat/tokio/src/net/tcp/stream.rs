@@ -2,7 +2,7 @@
 
 use core::{
     net::SocketAddr,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 use std::{io, net, os::fd::AsFd};
@@ -11,53 +11,33 @@ use filch_linux::Direction;
 use rustix::net::RecvFlags;
 use socket2::SockRef;
 
-use super::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf, socket::TcpSocket};
+use super::socket::TcpSocket;
 use crate::{
     io::{
         Interest, ReadBuf,
         source::{Source, receive},
     },
     net::{
-        addr::{ToSocketAddrs, addrs, none},
-        macros::{of_std, poll_ready, readiness, stream_traits, try_stream},
+        addr::{ToSocketAddrs, first},
+        macros::{of_std, stream},
     },
 };
 
 /// A TCP connection.
 pub struct TcpStream {
-    io: Source<net::TcpStream>,
+    pub(super) io: Source<net::TcpStream>,
 }
 
-of_std!(TcpStream, net::TcpStream);
-stream_traits!(TcpStream, net::TcpStream, short: true);
-
-impl AsRef<Self> for TcpStream {
-    fn as_ref(&self) -> &Self {
-        self
-    }
-}
+of_std!(TcpStream, net::TcpStream, SocketAddr);
+stream!(TcpStream, net::TcpStream, SocketAddr, short: true);
 
 impl TcpStream {
-    readiness!();
-    try_stream!();
-    poll_ready! {
-        poll_read_ready: Read;
-        poll_write_ready: Write;
-    }
-
     /// Connects to the first address that answers.
     ///
     /// # Errors
     /// The last one, if none answers.
     pub async fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
-        let mut last = None;
-        for addr in addrs(addr).await? {
-            match Self::connect_one(addr).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(none))
+        first(addr, Self::connect_one).await
     }
 
     async fn connect_one(addr: SocketAddr) -> io::Result<Self> {
@@ -66,40 +46,6 @@ impl TcpStream {
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
         };
         socket.connect(addr).await
-    }
-
-    /// A socket whose connect is under way: waits for its end.
-    pub(crate) async fn connected(socket: net::TcpStream) -> io::Result<Self> {
-        let stream = Self::over(socket)?;
-        stream.writable().await?;
-        match stream.take_error()? {
-            Some(error) => Err(error),
-            None => Ok(stream),
-        }
-    }
-
-    /// The address of this end.
-    ///
-    /// # Errors
-    /// Those of the operating system.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr()
-    }
-
-    /// The address of the peer.
-    ///
-    /// # Errors
-    /// Those of the operating system.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.peer_addr()
-    }
-
-    /// Takes the pending error.
-    ///
-    /// # Errors
-    /// Those of the operating system.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.io.take_error()
     }
 
     /// Waits for bytes, and leaves them there.
@@ -122,12 +68,8 @@ impl TcpStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<usize>> {
-        let n = ready!(self.io.poll_io(cx, Direction::Read, |io| receive(
-            io.as_fd(),
-            buf,
-            RecvFlags::PEEK
-        )))?;
-        Poll::Ready(Ok(n))
+        let peek = |io: &net::TcpStream| receive(io.as_fd(), buf, RecvFlags::PEEK);
+        self.io.poll_io(cx, Direction::Read, peek)
     }
 
     crate::net::options::option! {
@@ -179,15 +121,5 @@ impl TcpStream {
     /// Those of the operating system.
     pub fn set_zero_linger(&self) -> io::Result<()> {
         SockRef::from(self).set_linger(Some(Duration::ZERO))
-    }
-
-    /// Two halves, for one task.
-    pub fn split<'a>(&'a mut self) -> (ReadHalf<'a>, WriteHalf<'a>) {
-        super::split(self)
-    }
-
-    /// Two halves, for two tasks.
-    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
-        super::into_split(self)
     }
 }

@@ -1,17 +1,14 @@
 //! Unix datagrams.
 
-use core::task::{Context, Poll, ready};
+use core::task::{Context, Poll};
 use std::{io, net::Shutdown, os::unix::net, path::Path};
 
 use filch_linux::Direction;
 
 use super::{SocketAddr, listener::address};
 use crate::{
-    io::{Interest, ReadBuf, source::Source},
-    net::{
-        datagram::{datagram, receive_from},
-        macros::{of_std, readiness},
-    },
+    io::{Interest, source::Source},
+    net::{datagram::datagram, macros::of_std},
     task::coop,
 };
 
@@ -20,11 +17,10 @@ pub struct UnixDatagram {
     io: Source<net::UnixDatagram>,
 }
 
-of_std!(UnixDatagram, net::UnixDatagram);
+of_std!(UnixDatagram, net::UnixDatagram, SocketAddr);
 
 impl UnixDatagram {
-    readiness!();
-    datagram!();
+    datagram!(SocketAddr);
 
     /// A socket at a path, or at an abstract name: one that begins with a zero byte.
     ///
@@ -109,84 +105,6 @@ impl UnixDatagram {
     pub fn try_send_to<P: AsRef<Path>>(&self, buf: &[u8], target: P) -> io::Result<usize> {
         let target = address(target.as_ref())?;
         self.io.try_io(Interest::WRITABLE, |io| io.send_to_addr(buf, &target))
-    }
-
-    /// Receives a datagram, and its sender; what has no room in the buffer is lost.
-    ///
-    /// # Errors
-    /// Those of the operating system; if the runtime has ended.
-    ///
-    /// # Cancel safety
-    /// Dropped before it is ready, it has received nothing.
-    pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        let (n, from) = self.io.async_io(Interest::READABLE, |io| io.recv_from(buf)).await?;
-        Ok((n, SocketAddr(from)))
-    }
-
-    /// As `recv_from`, for callers with a context; one task waits at a time.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn poll_recv_from(
-        &self,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<SocketAddr>> {
-        let op = |io: &net::UnixDatagram| io.recv_from(buf.initialize_unfilled());
-        let (n, from) = ready!(self.io.poll_io(cx, Direction::Read, op))?;
-        buf.advance(n);
-        Poll::Ready(Ok(SocketAddr(from)))
-    }
-
-    /// As `recv_from`, if that does not block.
-    ///
-    /// # Errors
-    /// `WouldBlock`; those of the operating system.
-    pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        let (n, from) = self.io.try_io(Interest::READABLE, |io| io.recv_from(buf))?;
-        Ok((n, SocketAddr(from)))
-    }
-
-    /// As `try_recv_from`, into the room of a buffer.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn try_recv_buf_from<B: bytes::BufMut>(
-        &self,
-        buf: &mut B,
-    ) -> io::Result<(usize, SocketAddr)> {
-        let op = |io: &net::UnixDatagram| receive_from(buf, |room| io.recv_from(room));
-        let (n, from) = self.io.try_io(Interest::READABLE, op)?;
-        Ok((n, SocketAddr(from)))
-    }
-
-    /// As `recv_from`, into the room of a buffer.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn recv_buf_from<B: bytes::BufMut>(
-        &self,
-        buf: &mut B,
-    ) -> io::Result<(usize, SocketAddr)> {
-        let op = |io: &net::UnixDatagram| receive_from(buf, |room| io.recv_from(room));
-        let (n, from) = self.io.async_io(Interest::READABLE, op).await?;
-        Ok((n, SocketAddr(from)))
-    }
-
-    /// The address of this end.
-    ///
-    /// # Errors
-    /// Those of the operating system.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr().map(SocketAddr)
-    }
-
-    /// The address of the peer.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.peer_addr().map(SocketAddr)
     }
 
     /// Ends reads, writes or both.

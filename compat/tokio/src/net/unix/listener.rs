@@ -20,7 +20,7 @@ pub struct UnixListener {
     io: Source<net::UnixListener>,
 }
 
-of_std!(UnixListener, net::UnixListener);
+of_std!(UnixListener, net::UnixListener, SocketAddr);
 
 impl UnixListener {
     /// A listener at a path, or at an abstract name: one that begins with a zero byte.
@@ -47,14 +47,6 @@ impl UnixListener {
         let listener = net::UnixListener::bind_addr(&socket_addr.0)?;
         listener.set_nonblocking(true)?;
         Self::over(listener)
-    }
-
-    /// The address that it is bound to.
-    ///
-    /// # Errors
-    /// Those of the operating system.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr().map(SocketAddr)
     }
 
     /// Takes the pending error.

@@ -1,29 +1,17 @@
 //! Pipes, with and without names.
 
-use core::{
-    pin::Pin,
-    task::{Context, Poll},
-};
 use std::{
     fs::File,
-    io::{self, IoSlice, IoSliceMut, Read, Write},
-    os::{
-        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
-        unix::fs::OpenOptionsExt,
-    },
+    io,
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
     path::Path,
 };
 
-use filch_linux::Direction;
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 
 use crate::{
-    io::{
-        AsyncRead, AsyncWrite, Interest, ReadBuf, Ready,
-        source::{Source, fill, read},
-    },
-    net::macros::poll_ready,
-    task::coop,
+    io::{Interest, Ready, source::Source},
+    net::macros::{fds, poll_ready, read_trait, try_reads, try_writes, write_trait},
 };
 
 /// A new pipe.
@@ -225,24 +213,18 @@ macro_rules! end {
             }
         }
 
-        impl AsRawFd for $name {
-            fn as_raw_fd(&self) -> RawFd {
-                self.io.as_raw_fd()
-            }
-        }
-
-        impl AsFd for $name {
-            fn as_fd(&self) -> BorrowedFd<'_> {
-                self.io.as_fd()
-            }
-        }
+        fds!($name, io);
     };
 }
 
 end!(Sender, RDONLY);
 end!(Receiver, WRONLY);
 
+write_trait!(Sender, |this| this.io);
+read_trait!(Receiver, |this| this.io, short: true);
+
 impl Sender {
+    try_writes!();
     poll_ready! {
         poll_write_ready: Write;
     }
@@ -258,22 +240,6 @@ impl Sender {
         self.ready(Interest::WRITABLE).await.map(drop)
     }
 
-    /// Writes, if that does not block.
-    ///
-    /// # Errors
-    /// `WouldBlock`; those of the operating system.
-    pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        self.io.try_io(Interest::WRITABLE, |mut io| io.write(buf))
-    }
-
-    /// As [`try_write`](Self::try_write), from several buffers.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn try_write_vectored(&self, buf: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.io.try_io(Interest::WRITABLE, |mut io| io.write_vectored(buf))
-    }
-
     /// Calls `f` once, if the pipe is ready for writes as far as is known.
     ///
     /// # Errors
@@ -283,37 +249,8 @@ impl Sender {
     }
 }
 
-impl AsyncWrite for Sender {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.io.poll_io(cx, Direction::Write, |mut io| io.write(buf))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.io.poll_io(cx, Direction::Write, |mut io| io.write_vectored(bufs))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        coop::poll_spend(cx).map(Ok)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        coop::poll_spend(cx).map(Ok)
-    }
-}
-
 impl Receiver {
+    try_reads!();
     poll_ready! {
         poll_read_ready: Read;
     }
@@ -329,46 +266,11 @@ impl Receiver {
         self.ready(Interest::READABLE).await.map(drop)
     }
 
-    /// Reads, if that does not block.
-    ///
-    /// # Errors
-    /// `WouldBlock`; those of the operating system.
-    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.io.try_io(Interest::READABLE, |mut io| io.read(buf))
-    }
-
-    /// As [`try_read`](Self::try_read), into several buffers.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.io.try_io(Interest::READABLE, |mut io| io.read_vectored(bufs))
-    }
-
-    /// As [`try_read`](Self::try_read), into the room of a buffer.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn try_read_buf<B: bytes::BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        let op = |io: &File| fill(buf, |room| read(io.as_fd(), room).map(drop));
-        self.io.try_io(Interest::READABLE, op)
-    }
-
     /// Calls `f` once, if the pipe is ready for reads as far as is known.
     ///
     /// # Errors
     /// Those of `f`; `WouldBlock` if it is not ready.
     pub fn try_io<R>(&self, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         self.io.try_io(Interest::READABLE, |_| f())
-    }
-}
-
-impl AsyncRead for Receiver {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.io.poll_read(cx, buf, true)
     }
 }

@@ -1,11 +1,7 @@
 //! A Unix socket that is not connected yet.
 
 use core::fmt;
-use std::{
-    io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, RawFd},
-    path::Path,
-};
+use std::{io, path::Path};
 
 use socket2::{Domain, Socket, Type};
 
@@ -14,7 +10,7 @@ use super::{
     listener::{UnixListener, address},
     stream::{UnixStream, sock_addr},
 };
-use crate::task::coop;
+use crate::{net::macros::of_socket2, task::coop};
 
 /// A Unix socket that is not connected yet.
 pub struct UnixSocket {
@@ -71,7 +67,7 @@ impl UnixSocket {
     pub async fn connect(self, path: impl AsRef<Path>) -> io::Result<UnixStream> {
         let is_stream = self.is(Type::STREAM, "connect cannot be called on a datagram socket");
         let addr = is_stream.and_then(|()| address(path.as_ref()));
-        UnixStream::connected(self.inner, &coop::spend_if_failed(addr).await?).await
+        UnixStream::connect_socket(self.inner, &coop::spend_if_failed(addr).await?).await
     }
 
     /// The socket for datagrams.
@@ -90,27 +86,4 @@ impl fmt::Debug for UnixSocket {
     }
 }
 
-impl AsRawFd for UnixSocket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.inner.as_raw_fd()
-    }
-}
-
-impl AsFd for UnixSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.inner.as_fd()
-    }
-}
-
-impl FromRawFd for UnixSocket {
-    unsafe fn from_raw_fd(fd: RawFd) -> Self {
-        // SAFETY: the caller's contract.
-        Self { inner: unsafe { Socket::from_raw_fd(fd) } }
-    }
-}
-
-impl IntoRawFd for UnixSocket {
-    fn into_raw_fd(self) -> RawFd {
-        self.inner.into_raw_fd()
-    }
-}
+of_socket2!(UnixSocket);

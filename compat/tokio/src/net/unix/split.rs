@@ -2,4 +2,4 @@
 
 use super::{SocketAddr, stream::UnixStream};
 
-crate::net::halves::halves!(UnixStream, SocketAddr, {});
+crate::net::halves::halves!(UnixStream, SocketAddr, short: false, {});

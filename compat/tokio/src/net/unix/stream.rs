@@ -4,37 +4,22 @@ use std::{io, os::unix::net, path::Path};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{
-    OwnedReadHalf, OwnedWriteHalf, ReadHalf, SocketAddr, UCred, WriteHalf, cred, listener::address,
-};
+use super::{SocketAddr, UCred, cred, listener::address};
 use crate::{
     io::source::Source,
-    net::macros::{of_std, poll_ready, readiness, stream_traits, try_stream},
+    net::macros::{of_std, stream},
     task::coop,
 };
 
 /// A Unix connection.
 pub struct UnixStream {
-    io: Source<net::UnixStream>,
+    pub(super) io: Source<net::UnixStream>,
 }
 
-of_std!(UnixStream, net::UnixStream);
-stream_traits!(UnixStream, net::UnixStream, short: false);
-
-impl AsRef<Self> for UnixStream {
-    fn as_ref(&self) -> &Self {
-        self
-    }
-}
+of_std!(UnixStream, net::UnixStream, SocketAddr);
+stream!(UnixStream, net::UnixStream, SocketAddr, short: false);
 
 impl UnixStream {
-    readiness!();
-    try_stream!();
-    poll_ready! {
-        poll_read_ready: Read;
-        poll_write_ready: Write;
-    }
-
     /// Connects to the listener at a path, or at an abstract name: one that begins with a zero byte.
     ///
     /// # Errors
@@ -51,22 +36,17 @@ impl UnixStream {
     pub async fn connect_addr(socket_addr: &SocketAddr) -> io::Result<Self> {
         let kind = Type::STREAM.nonblocking().cloexec();
         let socket = coop::spend_if_failed(Socket::new_raw(Domain::UNIX, kind, None)).await?;
-        Self::connected(socket, &socket_addr.0).await
+        Self::connect_socket(socket, &socket_addr.0).await
     }
 
     /// Connects the socket.
-    pub(crate) async fn connected(socket: Socket, addr: &net::SocketAddr) -> io::Result<Self> {
+    pub(crate) async fn connect_socket(socket: Socket, addr: &net::SocketAddr) -> io::Result<Self> {
         coop::consume_budget().await;
         match socket.connect(&sock_addr(addr)?) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
             _ => {}
         }
-        let stream = Self::over(socket.into())?;
-        stream.writable().await?;
-        match stream.take_error()? {
-            Some(error) => Err(error),
-            None => Ok(stream),
-        }
+        Self::connected(socket.into()).await
     }
 
     /// Two ends.
@@ -84,46 +64,12 @@ impl UnixStream {
         Ok((Self { io: Source::of_pair(a)? }, Self { io: Source::of_pair(b)? }))
     }
 
-    /// The address of this end.
-    ///
-    /// # Errors
-    /// Those of the operating system.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr().map(SocketAddr)
-    }
-
-    /// The address of the peer.
-    ///
-    /// # Errors
-    /// Those of the operating system.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.io.peer_addr().map(SocketAddr)
-    }
-
     /// Which process is at the other end.
     ///
     /// # Errors
     /// Those of the operating system.
     pub fn peer_cred(&self) -> io::Result<UCred> {
         cred::peer(self)
-    }
-
-    /// Takes the pending error.
-    ///
-    /// # Errors
-    /// Those of the operating system.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.io.take_error()
-    }
-
-    /// Two halves, for one task.
-    pub fn split<'a>(&'a mut self) -> (ReadHalf<'a>, WriteHalf<'a>) {
-        super::split(self)
-    }
-
-    /// Two halves, for two tasks.
-    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
-        super::into_split(self)
     }
 }
 
