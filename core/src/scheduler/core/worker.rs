@@ -187,7 +187,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
     }
 
-    /// Polls the task. False if the worker was left in the midst of that (`in_place.rs`): its slot may be another thread's.
+    /// Polls the task. False if the worker was left in the midst of that (`waits/in_place.rs`): its slot may be another thread's.
     #[inline(always)]
     pub(crate) fn poll(&self, ready: Ready, _: &Away<'_>) -> bool {
         let (executor, slot) = (self.executor, self.slot());

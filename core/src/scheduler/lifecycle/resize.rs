@@ -1,7 +1,7 @@
 //! Workers added and retired while the executor runs.
 //!
 //! `resize` shuts the doors of the workers with the highest numbers, and wakes these. Each leaves when it is idle or at the end of a tick,
-//! from its loop and from nowhere else, once no local task and no task that is held to it lives (`door.rs`). What else it has goes to the
+//! from its loop and from nowhere else, once no local task and no task that is held to it lives (`state/door.rs`). What else it has goes to the
 //! others, as that of any worker that leaves: its queues, its timers, the reactor.
 //!
 //! A worker whose door is opened again may have decided to leave. Both sides then look twice: the context that has set the doors looks
