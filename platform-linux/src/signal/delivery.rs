@@ -24,13 +24,13 @@ use signal_hook::{SigId, low_level};
 pub(super) struct Line {
     count: AtomicU32,
     /// An eventfd. A forked child shares it with its parent; a write may then be spurious, which is harmless.
-    bell: OwnedFd,
+    event: OwnedFd,
 }
 
 impl Line {
     fn new() -> io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { count: AtomicU32::new(0), bell })
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { count: AtomicU32::new(0), event })
     }
 
     /// How often the signal has come, modulo 2^32.
@@ -46,7 +46,7 @@ impl Line {
         // eventfd: a system call orders both.
         self.count.fetch_add(1, Ordering::Release);
         // It cannot fail before 2^64 signals have come; every write is an edge for epoll, read or not.
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
     }
 }
 
@@ -113,9 +113,9 @@ pub(super) fn listen(signal: c_int) -> io::Result<(Arc<Line>, OwnedFd)> {
         btree_map::Entry::Occupied(entry) => entry.into_mut(),
         btree_map::Entry::Vacant(place) => place.insert(Entry::new(signal)?),
     };
-    let bell = entry.line.bell.try_clone()?;
+    let event = entry.line.event.try_clone()?;
     entry.listen(signal)?;
-    Ok((Arc::clone(&entry.line), bell))
+    Ok((Arc::clone(&entry.line), event))
 }
 
 /// Restores what a signal did before it was listened to.

@@ -63,8 +63,8 @@ use crate::Async;
 /// `InvalidInput` for signals that cannot be handled, or not in this way (see [`SignalKind`]); the
 /// calling thread is in no runtime; other errors of the operating system.
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
-    let (line, bell) = delivery::listen(kind.as_raw_value())?;
-    Ok(Signal { bell: Async::new_nonblocking(bell)?, seen: line.count(), line, kind })
+    let (line, event) = delivery::listen(kind.as_raw_value())?;
+    Ok(Signal { event: Async::new_nonblocking(event)?, seen: line.count(), line, kind })
 }
 
 /// Waits for Ctrl-C (`SIGINT`), from its first poll on.
@@ -132,7 +132,7 @@ pub fn restore(kind: SignalKind) -> io::Result<()> {
 pub struct Signal {
     /// The listener's own descriptor for the eventfd of the signal. Every write to it is an event
     /// in the listener's runtime.
-    bell: Async<OwnedFd>,
+    event: Async<OwnedFd>,
     line: Arc<Line>,
     /// The count of signals at the last `recv`.
     seen: u32,
@@ -158,8 +158,8 @@ impl Signal {
     /// # Cancel safety
     /// Loses no signal.
     pub async fn recv(&mut self) -> io::Result<()> {
-        let Self { bell, line, seen, .. } = self;
-        bell.read_with(|_| news(line, seen)).await
+        let Self { event, line, seen, .. } = self;
+        event.read_with(|_| news(line, seen)).await
     }
 
     /// As [`recv`](Self::recv), for streams and the like.
@@ -167,8 +167,8 @@ impl Signal {
     /// # Errors
     /// If the runtime has ended.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { bell, line, seen, .. } = self;
-        bell.poll_read_with(cx, |_| news(line, seen))
+        let Self { event, line, seen, .. } = self;
+        event.poll_read_with(cx, |_| news(line, seen))
     }
 
     /// Whether the signal has come since the last call. Does not wait; one load.

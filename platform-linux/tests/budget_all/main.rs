@@ -18,7 +18,7 @@ use filch_test_support::{
 };
 use table::table;
 
-/// The largest number of calls that are over in one poll of a loop.
+/// Returns the largest number of calls that complete in one poll of a loop.
 async fn most_in_one_poll(calls: &Calls) -> usize {
     calls.most_in_one_poll(timeout(Duration::from_millis(50), calls.repeat(1_000))).await
 }

@@ -1,10 +1,7 @@
 //! The async functions of filch-std, filch-io and filch-linux, each in a state in which it is ready at once, if there is one: with
 //! nothing to move, at an end, at an error.
 
-use core::{
-    future::{Future, pending},
-    time::Duration,
-};
+use core::{future::pending, time::Duration};
 use std::{net::Shutdown, os::fd::AsFd};
 
 use filch_linux::{

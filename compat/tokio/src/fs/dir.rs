@@ -123,7 +123,7 @@ impl ReadDir {
         poll_fn(|cx| self.poll_next_entry(cx)).await
     }
 
-    /// As [`next_entry`](Self::next_entry), for callers with a context.
+    /// As [`next_entry`](Self::next_entry), for use in a `poll` function.
     ///
     /// # Errors
     /// As there.

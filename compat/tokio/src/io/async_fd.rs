@@ -162,7 +162,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         }
     }
 
-    /// Waits for reads, for callers with a context; one task waits at a time.
+    /// Waits for reads, for use in a `poll` function; it wakes the task that called last.
     ///
     /// # Errors
     /// If the runtime has ended.

@@ -370,7 +370,7 @@ impl<T> Source<T> {
         result
     }
 
-    /// Has `op` fill the room of a buffer, which is initialized first; one task waits at a time.
+    /// Reads with `op` into the unfilled part of a buffer, which is initialized first. It wakes the task that called last.
     pub(crate) fn poll_fill<A>(
         &self,
         cx: &mut Context<'_>,

@@ -141,7 +141,7 @@ pub(crate) async fn addrs(addr: impl ToSocketAddrs) -> io::Result<vec::IntoIter<
     addr.lookup().await
 }
 
-/// What `op` makes of the first address for which it does; the last error if it does for none.
+/// Calls `op` with one address after the other until it succeeds. If it never does, returns its last error.
 pub(crate) async fn first<T, F: Future<Output = io::Result<T>>>(
     addr: impl ToSocketAddrs,
     mut op: impl FnMut(SocketAddr) -> F,

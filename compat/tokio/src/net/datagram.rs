@@ -20,7 +20,7 @@ macro_rules! datagram {
             self.io.async_io($crate::io::Interest::WRITABLE, |io| io.send(buf)).await
         }
 
-        /// As `send`, for callers with a context; one task waits at a time.
+        /// As `send`, for use in a `poll` function; it wakes the task that called last.
         ///
         /// # Errors
         /// As there.
@@ -51,7 +51,7 @@ macro_rules! datagram {
             self.io.async_io($crate::io::Interest::READABLE, |io| io.recv(buf)).await
         }
 
-        /// As `recv`, for callers with a context; one task waits at a time.
+        /// As `recv`, for use in a `poll` function; it wakes the task that called last.
         ///
         /// # Errors
         /// As there.
@@ -99,7 +99,7 @@ macro_rules! datagram {
                 .await
         }
 
-        /// Receives a datagram, and its sender; what has no room in the buffer is lost.
+        /// Receives a datagram, and returns its length and its sender's address. Bytes that do not fit the buffer are lost.
         ///
         /// # Errors
         /// Those of the operating system; if the runtime has ended.
@@ -111,7 +111,7 @@ macro_rules! datagram {
             op.await.map(|(n, from)| (n, from.into()))
         }
 
-        /// As `recv_from`, for callers with a context; one task waits at a time.
+        /// As `recv_from`, for use in a `poll` function; it wakes the task that called last.
         ///
         /// # Errors
         /// As there.
@@ -189,7 +189,7 @@ pub(crate) fn receive_into<B: bytes::BufMut>(
     })
 }
 
-/// Has `op` fill the room of a buffer, and return the sender.
+/// Receives with `op` into the unfilled part of a buffer, and returns the sender too.
 pub(crate) fn receive_from<B: bytes::BufMut, A>(
     buf: &mut B,
     op: impl FnOnce(&mut [u8]) -> std::io::Result<(usize, A)>,

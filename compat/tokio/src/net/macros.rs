@@ -70,7 +70,7 @@ macro_rules! readiness {
 /// A wait for one direction with a context.
 macro_rules! poll_ready {
     ($($name:ident: $direction:ident;)*) => {$(
-        /// Waits for this direction, for callers with a context; one task waits at a time.
+        /// Waits for this direction, for use in a `poll` function; it wakes the task that called last.
         ///
         /// # Errors
         /// If the runtime has ended.
@@ -165,7 +165,7 @@ macro_rules! fds {
     };
 }
 
-/// Conversions of a socket that has one of the crate `socket2` in the field `inner`.
+/// Conversions between a descriptor and a type that wraps a `socket2::Socket` in its field `inner`.
 macro_rules! of_socket2 {
     ($socket:ident) => {
         $crate::net::macros::fds!($socket, inner);

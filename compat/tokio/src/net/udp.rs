@@ -90,7 +90,7 @@ impl UdpSocket {
         self.io.async_io(Interest::WRITABLE, |io| io.send_to(buf, target)).await
     }
 
-    /// As `send_to`, for callers with a context; one task waits at a time.
+    /// As `send_to`, for use in a `poll` function; it wakes the task that called last.
     ///
     /// # Errors
     /// As there.
@@ -119,7 +119,7 @@ impl UdpSocket {
         self.io.async_io(Interest::READABLE, |io| io.peek(buf)).await
     }
 
-    /// As `peek`, for callers with a context; one task waits at a time.
+    /// As `peek`, for use in a `poll` function; it wakes the task that called last.
     ///
     /// # Errors
     /// As there.
@@ -143,7 +143,7 @@ impl UdpSocket {
         self.io.async_io(Interest::READABLE, |io| io.peek_from(buf)).await
     }
 
-    /// As `peek_from`, for callers with a context; one task waits at a time.
+    /// As `peek_from`, for use in a `poll` function; it wakes the task that called last.
     ///
     /// # Errors
     /// As there.
@@ -171,7 +171,7 @@ impl UdpSocket {
         self.io.async_io(Interest::READABLE, sender).await
     }
 
-    /// As `peek_sender`, for callers with a context; one task waits at a time.
+    /// As `peek_sender`, for use in a `poll` function; it wakes the task that called last.
     ///
     /// # Errors
     /// As there.

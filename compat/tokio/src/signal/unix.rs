@@ -101,7 +101,7 @@ impl Signal {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// As [`recv`](Self::recv), for callers with a context.
+    /// As [`recv`](Self::recv), for use in a `poll` function.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
         let progress = ready!(coop::poll_proceed(cx));
         let receive = pin!(poll_fn(|cx| self.0.poll_recv(cx)));

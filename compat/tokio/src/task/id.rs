@@ -3,7 +3,7 @@
 use crate::runtime::context;
 
 crate::util::id! {
-    /// What no other task of the program has, those of other runtimes included.
+    /// A number that is unique among all tasks of the program, in whatever runtime.
     Id
 }
 

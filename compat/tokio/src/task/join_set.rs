@@ -150,7 +150,7 @@ impl<T: 'static> JoinSet<T> {
         }
     }
 
-    /// As [`join_next`](Self::join_next), for callers with a context.
+    /// As [`join_next`](Self::join_next), for use in a `poll` function.
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
         self.poll_join_next_with_id(cx)
             .map(|ended| ended.map(|ended| ended.map(|(_, output)| output)))

@@ -39,7 +39,7 @@ fn current() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// The largest number of calls that are over in one poll of a loop. Some panic after the end of their runtime, as in tokio.
+/// Returns the largest number of calls that complete in one poll of a loop. Some calls panic after the end of their runtime, as in tokio.
 async fn most_in_one_poll(calls: &Calls) -> usize {
     let repeat = calls.repeat_until_panic(BUDGET * PARTS * 2);
     calls.most_in_one_poll(timeout(Duration::from_millis(15), repeat)).await

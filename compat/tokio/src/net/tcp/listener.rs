@@ -50,7 +50,7 @@ impl TcpListener {
         Ok((TcpStream::accepted(stream)?, addr))
     }
 
-    /// As [`accept`](Self::accept), for callers with a context; one task waits at a time.
+    /// As [`accept`](Self::accept), for use in a `poll` function; it wakes the task that called last.
     ///
     /// # Errors
     /// As there.

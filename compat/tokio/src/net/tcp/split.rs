@@ -17,7 +17,7 @@ crate::net::halves::halves!(TcpStream, SocketAddr, short: true, {
         (*self).as_ref().peek(buf).await
     }
 
-    /// As `peek`, for callers with a context.
+    /// As `peek`, for use in a `poll` function.
     ///
     /// # Errors
     /// As there.

@@ -59,7 +59,7 @@ impl TcpStream {
         self.io.async_io(Interest::READABLE, |io| io.peek(buf)).await
     }
 
-    /// As [`peek`](Self::peek), for callers with a context; one task waits at a time.
+    /// As [`peek`](Self::peek), for use in a `poll` function; it wakes the task that called last.
     ///
     /// # Errors
     /// As there.

@@ -82,7 +82,7 @@ impl UnixDatagram {
         self.io.async_io(Interest::WRITABLE, |io| io.send_to_addr(buf, &target)).await
     }
 
-    /// As `send_to`, for callers with a context; one task waits at a time.
+    /// As `send_to`, for use in a `poll` function; it wakes the task that called last.
     ///
     /// # Errors
     /// As there.

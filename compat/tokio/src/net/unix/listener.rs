@@ -69,7 +69,7 @@ impl UnixListener {
         Ok((UnixStream::accepted(stream)?, SocketAddr(addr)))
     }
 
-    /// As [`accept`](Self::accept), for callers with a context; one task waits at a time.
+    /// As [`accept`](Self::accept), for use in a `poll` function; it wakes the task that called last.
     ///
     /// # Errors
     /// As there.
