@@ -103,7 +103,7 @@ pub(crate) trait Lifecycle<P: Platform, S: Slots<RING>, const RING: usize> {
 /// Workers that are blocked, and those that stand in for them (`waits/`).
 pub(crate) trait Waiting<P: Platform, S: Slots<RING>, const RING: usize> {
     /// Counts the calling worker, whose slot this is, as blocked for as long as the result lives, and has another take its place.
-    fn begin_block<'a>(&'static self, slot: &'a WorkerSlot<RING, S::Parts>) -> impl Sized;
+    fn begin_block(&'static self, slot: &WorkerSlot<RING, S::Parts>) -> impl Sized;
     /// Counts the calling worker as one that sleeps until a stolen job is done, for as long as the result lives.
     fn begin_join_sleep(&'static self, slot: &WorkerSlot<RING, S::Parts>) -> impl Sized;
     /// Calls the function on a worker that the calling context, which is none, becomes for that time. Gives the value back if it cannot.

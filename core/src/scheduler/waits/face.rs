@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Waiting<P, S, RING> for Scheduler<P, S, RING> {
-    fn begin_block<'a>(&'static self, slot: &'a WorkerSlot<RING, S::Parts>) -> impl Sized {
+    fn begin_block(&'static self, slot: &WorkerSlot<RING, S::Parts>) -> impl Sized {
         self.block(slot)
     }
 
