@@ -9,8 +9,9 @@ use crate::{
 pub(crate) const AROUND: u32 = 8;
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// The next task. An urgent one comes first. Else it is now and then a background task, or one from the injector or the inbox; else
-    /// one from LIFO slot, ring, inbox, held tasks, injector, another worker's ring, the injector again. Background tasks without their share: `take_background`.
+    /// The next task: an urgent one before all others. Now and then comes a background task, the injector or the inbox; otherwise LIFO
+    /// slot, ring, inbox, tasks with an affinity, injector, another worker's ring, and the injector again, in this order. Background
+    /// tasks beyond their share come last.
     #[inline(always)]
     pub(crate) fn find(&self) -> Option<Ready> {
         if let Some(ready) = self.take_first() {
