@@ -83,7 +83,7 @@ fn models_watch_of_a_searcher_that_turns_to_work() {
             move || {
                 let searcher = executor.worker(WorkerId::new(1)).unwrap();
                 executor.idle.search_on();
-                let _ = searcher.slot().local.duties.searches();
+                let _ = searcher.slot().local.duties.begin_search();
                 here.store(true, Release);
                 while !go.load(Acquire) {
                     thread::yield_now();

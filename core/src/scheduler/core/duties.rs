@@ -108,12 +108,12 @@ impl<F: Parts> Duties<F> {
     }
 
     /// It is counted as a searcher; whether it was before.
-    pub(crate) fn searches(&self) -> bool {
+    pub(crate) fn begin_search(&self) -> bool {
         self.replace(SEARCHING, true)
     }
 
     /// Whether it searched; now it does not.
-    pub(crate) fn stops_searching(&self) -> bool {
+    pub(crate) fn end_search(&self) -> bool {
         self.replace(SEARCHING, false)
     }
 
@@ -122,7 +122,7 @@ impl<F: Parts> Duties<F> {
     }
 
     /// It has armed its park word.
-    pub(crate) fn arms(&self) {
+    pub(crate) fn arm(&self) {
         self.set(ARMED, true);
     }
 
@@ -132,43 +132,43 @@ impl<F: Parts> Duties<F> {
     }
 
     /// Whether its park word is armed, which now ends.
-    pub(crate) fn disarms(&self) -> bool {
+    pub(crate) fn disarm(&self) -> bool {
         self.replace(ARMED, false)
     }
 
     /// It is announced as asleep; whether it was searching until now.
-    pub(crate) fn announces(&self) -> bool {
+    pub(crate) fn announce(&self) -> bool {
         self.set(ANNOUNCED, true);
         self.replace(SEARCHING, false)
     }
 
     /// It is awake; it `searches` if it was claimed.
-    pub(crate) fn retracts(&self, searches: bool) {
+    pub(crate) fn retract(&self, searches: bool) {
         self.set(ANNOUNCED, false);
         self.set(SEARCHING, searches);
     }
 
-    pub(crate) fn watches(&self) {
+    pub(crate) fn begin_watch(&self) {
         self.set(WATCHING, true);
     }
 
     /// It wakes up under a mark.
-    pub(crate) fn wakes_under_mark(&self) {
+    pub(crate) fn set_woken_by_hint(&self) {
         self.set(MARKED, true);
     }
 
     /// Whether it has, which is seen to now.
-    pub(crate) fn hands_mark_over(&self) -> bool {
+    pub(crate) fn take_woken_by_hint(&self) -> bool {
         self.replace(MARKED, false)
     }
 
     /// It sleeps again, and has turned to nothing: it hands nothing over.
-    pub(crate) fn keeps_watch(&self) {
+    pub(crate) fn clear_watched(&self) {
         self.set(WATCHED, false);
     }
 
     /// Its sleep as a watcher is over, if it was one; whether it was. `unclaimed`: the sleep ended by itself.
-    pub(crate) fn watches_no_more(&self, unclaimed: bool) -> bool {
+    pub(crate) fn end_watch(&self, unclaimed: bool) -> bool {
         let watched = self.replace(WATCHING, false);
         if watched {
             // Before it turns to work, or to a waker in the scan, another one takes its place.
@@ -179,29 +179,29 @@ impl<F: Parts> Duties<F> {
     }
 
     /// Whether it may have to scan, and does that now.
-    pub(crate) fn scans(&self) -> bool {
+    pub(crate) fn take_scan(&self) -> bool {
         self.replace(MAY_SCAN, false)
     }
 
     /// Whether another worker may have to watch in its place, which is seen to now.
-    pub(crate) fn hands_watch_over(&self) -> bool {
+    pub(crate) fn take_watched(&self) -> bool {
         self.replace(WATCHED, false)
     }
 
-    pub(crate) fn hears(&self, something: bool) {
+    pub(crate) fn set_heard(&self, something: bool) {
         if something {
             self.set(HEARD, true);
         }
     }
 
     /// Whether it had something to deliver; now it does that.
-    pub(crate) fn delivers(&self) -> bool {
+    pub(crate) fn take_heard(&self) -> bool {
         self.replace(HEARD, false)
     }
 
     /// A notification is put off, as the worker is in a batch; false if it is in none.
     #[inline(always)]
-    pub(crate) fn puts_off(&self) -> bool {
+    pub(crate) fn defer_notify(&self) -> bool {
         let batching = self.has(BATCHING);
         if batching {
             self.set(DUE, true);
@@ -210,7 +210,7 @@ impl<F: Parts> Duties<F> {
     }
 
     /// Whether a notification was due, which is sent now.
-    pub(crate) fn notifies(&self) -> bool {
+    pub(crate) fn take_due_notify(&self) -> bool {
         self.replace(DUE, false)
     }
 
@@ -219,27 +219,27 @@ impl<F: Parts> Duties<F> {
     }
 
     /// It begins a batch, or ends one; whether it was in one.
-    pub(crate) fn batches(&self, on: bool) -> bool {
+    pub(crate) fn set_batching(&self, on: bool) -> bool {
         self.replace(BATCHING, on)
     }
 
     /// Whether there is a park to end, a look at I/O and timers to take, or the loop to leave for good, before it goes on.
     #[inline(always)]
-    pub(crate) fn halts(&self) -> bool {
+    pub(crate) fn needs_slow_path(&self) -> bool {
         self.has(ANNOUNCED | SLEPT | MAY_SCAN | LEAVES)
     }
 
     /// Whether it leaves for good before its next pass, if still nothing keeps it then.
-    pub(crate) fn sets_out(&self, on: bool) {
+    pub(crate) fn set_leaving(&self, on: bool) {
         self.set(LEAVES, on);
     }
 
-    pub(crate) fn is_setting_out(&self) -> bool {
+    pub(crate) fn is_leaving(&self) -> bool {
         self.has(LEAVES)
     }
 
     /// It has slept, or begins its next pass; whether it had slept before.
-    pub(crate) fn slept(&self, on: bool) -> bool {
+    pub(crate) fn set_slept(&self, on: bool) -> bool {
         self.replace(SLEPT, on)
     }
 }

@@ -100,7 +100,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             if !self.executor.idle.try_search(self.executor.census.online()) {
                 return false;
             }
-            duties.searches();
+            duties.begin_search();
         }
         true
     }

@@ -36,7 +36,7 @@ impl<F: Parts> Drop for Batch<F> {
     fn drop(&mut self) {
         // INV-ACCEPTING: duties change only while it is down.
         let was = self.lifo.replace_accept(false);
-        self.duties.batches(self.batching);
+        self.duties.set_batching(self.batching);
         self.lifo.accept(was);
     }
 }
@@ -96,8 +96,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let slot = self.slot();
         // INV-ACCEPTING: duties change only while it is down.
         let was = slot.lifo.replace_accept(false);
-        let batching = slot.local.duties.batches(false);
-        slot.local.duties.hears(batching && self.executor.listens());
+        let batching = slot.local.duties.set_batching(false);
+        slot.local.duties.set_heard(batching && self.executor.listens());
         slot.lifo.accept(was);
         (self.leave_loop(), Batch { lifo: &slot.lifo, duties: &slot.local.duties, batching })
     }
@@ -113,13 +113,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             // Code of the loop that drives it ends its rest here, of which that loop does not know.
             self.executor.platform.wake(self.id(), self.slot().shared.park.word());
         }
-        if duties.stops_searching() {
+        if duties.end_search() {
             self.stop_searching();
         }
-        if duties.hands_watch_over() {
+        if duties.take_watched() {
             self.hand_watch_over();
         }
-        if duties.hands_mark_over() {
+        if duties.take_woken_by_hint() {
             self.hand_tied_over();
         }
         self.deliver();
@@ -181,21 +181,21 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             // Nor does what an earlier batch has put off.
             self.executor.flush_notify(self.slot());
         }
-        duties.batches(batches);
+        duties.set_batching(batches);
         let began = lifo.begin_as_poll();
         lifo.accept(true);
         let guard = || while self.executor.platform.guard(wake).is_err() {};
         self.slot().without_task(guard);
         lifo.accept(false);
         lifo.end_as_poll(began);
-        duties.batches(batching);
+        duties.set_batching(batching);
         lifo.accept(was);
     }
 
     /// Delivers what this worker has heard of, if it has; how much.
     pub(crate) fn deliver(&self) -> usize {
         let mut events = 0;
-        if !self.slot().local.duties.delivers() {
+        if !self.slot().local.duties.take_heard() {
             return events;
         }
         // SAFETY: we are the worker.
@@ -214,16 +214,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[cold]
     fn end_sleep(&self) {
         let executor = self.executor;
-        if self.slot().local.duties.disarms() {
+        if self.slot().local.duties.disarm() {
             self.slot().shared.park.disarm();
         }
         self.trace(Event::Unpark);
         let unclaimed = self.retract();
-        if self.slot().local.duties.watches_no_more(unclaimed) {
+        if self.slot().local.duties.end_watch(unclaimed) {
             executor.watchdog.end();
         }
         if self.slot().is_marked() {
-            self.slot().local.duties.wakes_under_mark();
+            self.slot().local.duties.set_woken_by_hint();
         }
     }
 
@@ -231,7 +231,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     pub(crate) fn retract(&self) -> bool {
         let executor = self.executor;
         let unclaimed = !executor.is_shared() || executor.idle.retract(executor, self.id());
-        self.slot().local.duties.retracts(!unclaimed);
+        self.slot().local.duties.retract(!unclaimed);
         unclaimed
     }
 
@@ -287,15 +287,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Sends the notification that the calling worker has put off.
     fn flush_notify(&self, slot: &WorkerSlot<RING, S::Parts>) {
         debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");
-        if slot.local.duties.notifies() {
-            let batching = slot.local.duties.batches(false);
+        if slot.local.duties.take_due_notify() {
+            let batching = slot.local.duties.set_batching(false);
             if !slot.lifo.is_empty() {
                 self.cover_lifo(slot);
             }
             if self.has_injected() || (self.config.stealing() && slot.has_queued()) {
                 self.notify();
             }
-            slot.local.duties.batches(batching);
+            slot.local.duties.set_batching(batching);
         }
     }
 }

@@ -23,7 +23,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// There is work for others in the worker's queues: notifies, or puts that off to the end of its batch.
     #[inline(always)]
     pub(crate) fn notify_of(&self, slot: &WorkerSlot<RING, S::Parts>) {
-        if !slot.local.duties.puts_off() {
+        if !slot.local.duties.defer_notify() {
             self.notify();
         }
     }

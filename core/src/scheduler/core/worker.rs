@@ -70,7 +70,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// As `step`, for loops that go on at once: a worker that found nothing may go on searching.
     #[inline]
     pub(crate) fn pass(&self) -> Step {
-        if self.slot().local.duties.halts() && self.halt() {
+        if self.slot().local.duties.needs_slow_path() && self.halt() {
             return Step::Stopped;
         }
         if self.run_first_job() {
@@ -126,14 +126,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[cold]
     fn halt(&self) -> bool {
         self.get_up();
-        if self.slot().local.duties.slept(false) {
+        if self.slot().local.duties.set_slept(false) {
             self.deliver();
             self.fire_timers();
             // The tick goes on: a worker that finds one task by turns must come to the end of a tick too, or it would never hear of I/O.
             // It was not in the reactor if it was notified before it slept.
             self.end_stretch();
         }
-        self.slot().local.duties.is_setting_out() && self.executor.retires(self.slot())
+        self.slot().local.duties.is_leaving() && self.executor.retires(self.slot())
     }
 
     /// At most `polls` polls, fewer if there is nothing to do; how many there were. Never blocks.
@@ -160,7 +160,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                     core::mem::forget(in_loop);
                     return End::HasLeft;
                 }
-                Step::Stopped if self.slot().local.duties.is_setting_out() => return End::Retires,
+                Step::Stopped if self.slot().local.duties.is_leaving() => return End::Retires,
                 Step::Stopped => return End::Leaves,
                 Step::Idle => {}
             }

@@ -40,7 +40,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Lifecycle<P, S, RING>
         let may = slot.shared.door.get().is_some_and(Door::lets_go)
             && !slot.is_at_work()
             && slot.local.locals.get() == 0;
-        slot.local.duties.sets_out(may);
+        slot.local.duties.set_leaving(may);
         may
     }
 

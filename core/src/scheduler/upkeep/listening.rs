@@ -67,7 +67,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     fn hear(&self, heard: bool) {
         let local = &self.slot().local;
-        local.duties.hears(heard);
+        local.duties.set_heard(heard);
         if let Some(limit) = local.spin_limit.get().filter(|_| heard) {
             limit.hears();
         }

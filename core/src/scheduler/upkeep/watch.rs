@@ -43,7 +43,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (executor, local) = (self.executor, &self.slot().local);
         let (timeouts, watcher) = (executor.config.watchdog()?, local.watcher.get()?);
         // It sleeps again, and has turned to nothing.
-        local.duties.keeps_watch();
+        local.duties.clear_watched();
         let has_others = executor.census.online() > 1;
         // While workers sleep and wake by turns it goes on, although all may sleep at this moment: or each of them that wakes
         // would have to wake another, to watch.
@@ -52,14 +52,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             return None;
         }
         let until = executor.watchdog.begin(watcher, timeouts, || executor.platform.now())?;
-        local.duties.watches();
+        local.duties.begin_watch();
         Some(until)
     }
 
     /// Scans, if the worker's sleep as a watcher has ended by itself, and a scan is due.
     pub(crate) fn scan_if_due(&self) {
         let (executor, local) = (self.executor, &self.slot().local);
-        if !local.duties.scans() {
+        if !local.duties.take_scan() {
             return;
         }
         let Some((timeouts, watcher)) = executor.config.watchdog().zip(local.watcher.get()) else {

@@ -173,7 +173,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let ends = [deadline, until];
         self.sleep(ends.into_iter().flatten().min(), still);
         drop(hearing);
-        if duties.watches_no_more(true) {
+        if duties.end_watch(true) {
             executor.watchdog.end();
         }
         self.scan_if_due();
