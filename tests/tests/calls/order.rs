@@ -20,7 +20,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "state/broadcasts",
             "state/classes",
             "state/bell",
-            "state/door",
+            "state/retiring",
             "state/lifo",
             "core/slot",
             "core/executor",

@@ -20,8 +20,8 @@ use crate::{
             bell::Bell,
             broadcasts::Mark,
             classes::{Marks, OwnClasses},
-            door::Door,
             lifo::LifoSlot,
+            retiring::Retiring,
             rng::Rng,
         },
         upkeep::pace::Pace,
@@ -77,7 +77,7 @@ pub(crate) struct Shared<F: Parts> {
     /// What others saw of this one.
     pub(crate) seen: Kept<Seen, F::Watchdog>,
     /// Whether the worker is to stay.
-    pub(crate) door: Kept<Door, F::Cores>,
+    pub(crate) retiring: Kept<Retiring, F::Cores>,
 }
 
 /// Drops the worker's handle that this leads to, which is of the type of its executor.
@@ -147,7 +147,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
                     bell: Bell::new(),
                     bits: Kept::new(AtomicWord::new(0)),
                     seen: Kept::new(Seen::new()),
-                    door: Kept::new(Door::new()),
+                    retiring: Kept::new(Retiring::new()),
                 }),
                 wheel: Apart::new(Kept::new(Wheel::new())),
                 inbox: Inbox::new(),

@@ -15,7 +15,7 @@ use crate::{
             leave_loop::Away,
             slot::{Slots, WorkerSlot},
         },
-        state::door::Door,
+        state::retiring::Retiring,
     },
     task::{
         error::SpawnError,
@@ -167,7 +167,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if set.last().index() >= self.workers() {
             return false;
         }
-        self.slot_of(set.first()).shared.door.get().is_none_or(Door::admit)
+        self.slot_of(set.first()).shared.retiring.get().is_none_or(Retiring::admit)
     }
 
     /// Counts a new local task, if the calling context polls a task that is pinned to its worker, or is any user code of an only

@@ -13,8 +13,8 @@ use crate::{
         },
         error::RunError,
         state::{
-            door::Door,
             gate::{CANCELLING, OPEN, STOPPED},
+            retiring::Retiring,
         },
     },
     task::{state::Snapshot, waker::carry_out},
@@ -37,7 +37,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Lifecycle<P, S, RING>
     }
 
     fn retires(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
-        let may = slot.shared.door.get().is_some_and(Door::lets_go)
+        let may = slot.shared.retiring.get().is_some_and(Retiring::may_retire)
             && !slot.is_at_work()
             && slot.local.locals.get() == 0;
         slot.local.duties.set_leaving(may);
@@ -46,12 +46,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Lifecycle<P, S, RING>
 
     fn is_wanted(&self, id: WorkerId) -> bool {
         // Ordering: see `start_active`.
-        let door = self.regular().get(id.index()).and_then(|slot| slot.shared.door.get());
-        door.is_some_and(|door| !door.lets_go() && !self.gate.is_stopped())
+        let retiring = self.regular().get(id.index()).and_then(|slot| slot.shared.retiring.get());
+        retiring.is_some_and(|retiring| !retiring.may_retire() && !self.gate.is_stopped())
     }
 
     fn is_called(slot: &WorkerSlot<RING, S::Parts>) -> bool {
-        slot.shared.door.get().is_some_and(Door::call)
+        slot.shared.retiring.get().is_some_and(Retiring::mark_started)
     }
 
     fn leave_as(&self, slot: &WorkerSlot<RING, S::Parts>, status: u32) {
@@ -71,7 +71,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Lifecycle<P, S, RING>
     }
 
     fn dismiss_held(&self, first: WorkerId) {
-        if self.slot_of(first).shared.door.get().is_some_and(Door::dismiss) {
+        if self.slot_of(first).shared.retiring.get().is_some_and(Retiring::dismiss) {
             self.unpark(first);
         }
     }

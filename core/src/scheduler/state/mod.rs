@@ -3,7 +3,7 @@
 pub(crate) mod bell;
 pub(crate) mod broadcasts;
 pub(crate) mod classes;
-pub(crate) mod door;
 pub(crate) mod gate;
 pub(crate) mod lifo;
+pub(crate) mod retiring;
 pub(crate) mod rng;
