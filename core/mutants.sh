@@ -24,8 +24,8 @@ outside_place    scheduler::models_in_place::a_poll_outside_of_the_workers_spawn
 outside_spawn    scheduler::models_in_place::a_poll_outside_of_the_workers_spawns_against_the_end
 outside_fence    scheduler::models_in_place::the_last_task_completes_outside_of_the_workers
 outside_last     scheduler::models_in_place::the_last_task_completes_outside_of_the_workers
-away_fence       scheduler::models_in_place::a_timer_for_a_worker_that_begins_to_block
-away_told        scheduler::models_in_place::a_worker_that_blocks_with_a_timer_against_sleep
+in_place_fence       scheduler::models_in_place::a_timer_for_a_worker_that_begins_to_block
+in_place_told        scheduler::models_in_place::a_worker_that_blocks_with_a_timer_against_sleep
 single_glance    scheduler::models_single::a_task_for_a_single_worker_that_goes_to_sleep
 park_unarmed     scheduler::models_single::a_worker_that_is_driven_by_its_wake_callback
 ring_publish     queue::models::models_ring_pushes_against_a_thief
@@ -110,7 +110,7 @@ duty_watch       simulation
 duty_heard       simulation
 duty_notify      simulation
 duty_unwatched   simulation
-timer_deaf       time::models::models_timer_fires_against_another_waker
+timer_unheard       time::models::models_timer_fires_against_another_waker
 timer_tell       scheduler::models_whole::a_timer_from_outside_against_sleep
 timer_orphan     scheduler::models_whole::a_worker_that_leaves_its_timers
 idle_recheck     scheduler::models_whole::one_worker_and_a_foreign_pusher
@@ -145,8 +145,8 @@ share_half       simulation
 share_never      simulation
 share_rest       simulation
 urgent_notify    classes:scheduler::models_classes::models_classes_a_sleeper_and_an_urgent_task
-calls_late       classes:scheduler::models_classes::models_classes_pressure_on_a_poll_that_begins
-calls_early      classes:scheduler::models_classes::models_classes_pressure_on_a_poll_that_begins
+epoch_late       classes:scheduler::models_classes::models_classes_pressure_on_a_poll_that_begins
+epoch_early      classes:scheduler::models_classes::models_classes_pressure_on_a_poll_that_begins
 urgent_taking    classes:queue::models_urgent::models_urgent_is_not_empty_while_one_is_taken
 held_more        classes:scheduler::models_classes::models_classes_a_held_task_against_a_look
 held_lent        classes:scheduler::models_classes::models_classes_a_loan_against_a_look_for_held_tasks

@@ -312,7 +312,7 @@ pub unsafe trait Platform: Sync + 'static {
     /// [`wake`](Self::wake) ends the wait. The function must not unwind, and must take no lock that is held across a fork.
     #[doc(hidden)]
     #[inline(always)]
-    fn errand(&self) -> Option<fn()> {
+    fn foreign_broadcast(&self) -> Option<fn()> {
         None
     }
 

@@ -133,8 +133,8 @@ impl<P: Platform> Ward<P> {
     }
 
     #[inline(always)]
-    pub(crate) fn errand(&self) -> Option<fn()> {
-        returns(|| self.0.errand())
+    pub(crate) fn foreign_broadcast(&self) -> Option<fn()> {
+        returns(|| self.0.foreign_broadcast())
     }
 
     pub(crate) fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {

@@ -8,7 +8,7 @@ use core::{
 
 use super::{
     core::{context::Waits, executor::Scheduler, slot::Slots},
-    waits::help::Patience,
+    waits::help::RetryBudget,
 };
 use crate::{
     atomic::{AtomicU32, Ordering},
@@ -129,7 +129,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
         match self.waits() {
             Waits::Outside => Waiter::Thread(Polls([null(), self.newest_left()])),
             Waits::OnWorker(id, slot) if <S::Parts as Parts>::Waits::ON => Waiter::Worker(
-                self.slot_of(id).shared.bell.waker(),
+                self.slot_of(id).shared.waker.waker(),
                 Polls([slot.local.frame.get(), self.newest_left()]),
             ),
             Waits::OnWorker(..) | Waits::Nowhere => Waiter::MustNotWait,
@@ -137,7 +137,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
     }
 
     fn help(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
-        Scheduler::help(self, done, Patience::None)
+        Scheduler::help(self, done, RetryBudget::None)
     }
 
     fn block(&'static self, word: &AtomicU32) {

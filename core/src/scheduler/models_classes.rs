@@ -165,7 +165,7 @@ fn models_classes_two_workers_and_two_urgent_tasks() {
 /// An urgent task comes while a worker looks for its next task. The worker polls it first, or sees in the poll of the other that it
 /// should give way.
 ///
-/// Seen to catch: `calls_late`, `calls_early`.
+/// Seen to catch: `epoch_late`, `epoch_early`.
 #[test]
 fn models_classes_pressure_on_a_poll_that_begins() {
     check(3, || {

@@ -75,7 +75,7 @@ fn blocks_beside_a_sleeper(in_code: bool) {
 
 /// The timer was there before.
 ///
-/// Seen to catch: `away_told`.
+/// Seen to catch: `in_place_told`.
 #[test]
 fn a_worker_that_blocks_with_a_timer_against_sleep() {
     check_large(2, || blocks_beside_a_sleeper(true));
@@ -83,7 +83,7 @@ fn a_worker_that_blocks_with_a_timer_against_sleep() {
 
 /// The timer comes as the worker begins to block.
 ///
-/// Seen to catch: `away_fence`.
+/// Seen to catch: `in_place_fence`.
 #[test]
 fn a_timer_for_a_worker_that_begins_to_block() {
     check_large(1, || blocks_beside_a_sleeper(false));

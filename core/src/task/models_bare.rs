@@ -151,7 +151,7 @@ impl Guard for Unguarded {
         Ok(())
     }
 
-    fn tell_of_panic(&self, _: NonNull<Header>) {}
+    fn trace_panic(&self, _: NonNull<Header>) {}
 }
 
 impl TaskExecutor for Bare {

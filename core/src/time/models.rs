@@ -171,7 +171,7 @@ fn models_timer_fires_against_reset() {
 
 /// The waker is replaced: the new one is woken, or the poll that brought it sees the end.
 ///
-/// Seen to catch: `timer_deaf`.
+/// Seen to catch: `timer_unheard`.
 #[test]
 fn models_timer_fires_against_another_waker() {
     check(3, || {

@@ -19,7 +19,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "state/gate",
             "state/broadcasts",
             "state/classes",
-            "state/bell",
+            "state/worker_waker",
             "state/retiring",
             "state/lifo",
             "core/slot",

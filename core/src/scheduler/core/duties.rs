@@ -11,7 +11,7 @@
 //! The duties of a sleeper (it is announced, it watches) end with its sleep. Those of jobs and of the counts of workers belong to
 //! the values that stand for them (`Counted`, `Helper`, `Blocked`).
 //!
-//! **A worker in user code has no duty.** What runs user code, or waits in the midst of it, takes an [`Away`], and
+//! **A worker in user code has no duty.** What runs user code, or waits in the midst of it, takes an [`OutOfLoop`], and
 //! `leave_loop` alone makes one.
 
 use core::{cell::Cell, marker::PhantomData};
@@ -48,7 +48,7 @@ const LEAVES: u16 = 2048;
 const OWED: u16 = SEARCHING | WATCHED | HEARD | DUE | ANNOUNCED | MARKED;
 
 /// The duties of a worker. Only the worker's own context uses them (INV-LOCAL), with one exception: a handler that interrupts user code may
-/// read them and add a due notification. It does so only while the mark of INV-ACCEPTING is up, so the worker takes that mark down before it
+/// read them and add a due notification. It does so only while the mark of INV-USER-CODE is up, so the worker takes that mark down before it
 /// changes a duty.
 pub(crate) struct Duties<F>(Cell<u16>, PhantomData<fn() -> F>);
 

@@ -97,7 +97,7 @@ pub(crate) trait Lifecycle<P: Platform, S: Slots<RING>, const RING: usize> {
     /// A task has ended that was tied to this worker, or to several of which it is the first.
     fn dismiss_held(&self, first: WorkerId);
     /// Something has come for a worker that may be offline: the thread that waits for the end then works in its place.
-    fn tell_of_news(&self);
+    fn wake_shutdown_waiter(&self);
 }
 
 /// Workers that are blocked, and those that stand in for them (`waits/`).

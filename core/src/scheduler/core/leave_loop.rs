@@ -22,7 +22,7 @@ use crate::{
 
 /// A worker is out of its loop, in user code or in a wait, and owes the others nothing.
 #[must_use]
-pub(crate) struct Away<'w>(PhantomData<&'w ()>);
+pub(crate) struct OutOfLoop<'w>(PhantomData<&'w ()>);
 
 /// A batch of wakers that one of them has interrupted, if there is one: it goes on when this is dropped.
 #[must_use]
@@ -34,22 +34,22 @@ pub(crate) struct Batch<F: Parts> {
 
 impl<F: Parts> Drop for Batch<F> {
     fn drop(&mut self) {
-        // INV-ACCEPTING: duties change only while it is down.
-        let was = self.lifo.replace_accept(false);
+        // INV-USER-CODE: duties change only while it is down.
+        let was = self.lifo.replace_in_user_code(false);
         self.duties.set_batching(self.batching);
-        self.lifo.accept(was);
+        self.lifo.set_in_user_code(was);
     }
 }
 
-/// User code runs until this is dropped (INV-ACCEPTING).
-struct Accepting {
+/// User code runs until this is dropped (INV-USER-CODE).
+struct InUserCode {
     lifo: &'static LifoSlot,
     was: bool,
 }
 
-impl Drop for Accepting {
+impl Drop for InUserCode {
     fn drop(&mut self) {
-        self.lifo.accept(self.was);
+        self.lifo.set_in_user_code(self.was);
     }
 }
 
@@ -68,45 +68,45 @@ impl Drop for AsPoll {
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// The one way from the loop into user code, or into a wait that is not the loop's own sleep: gives up all duties.
     #[inline]
-    pub(crate) fn leave_loop(&self) -> Away<'_> {
+    pub(crate) fn leave_loop(&self) -> OutOfLoop<'_> {
         let duties = &self.slot().local.duties;
         if duties.are_any() {
             self.give_up(true);
         }
         debug_assert!(!duties.are_owed(), "a worker in user code has no duty");
-        Away(PhantomData)
+        OutOfLoop(PhantomData)
     }
 
     /// As [`leave_for_long`](Self::leave_for_long), to the context that drives the worker: what passes meanwhile is not the worker's time.
-    pub(crate) fn leave_to_driver(&self) -> Away<'_> {
+    pub(crate) fn leave_to_driver(&self) -> OutOfLoop<'_> {
         self.pause_share();
         self.leave_for_long()
     }
 
     /// As [`leave_loop`](Self::leave_loop), for what may take as long as a poll: a watcher sees to what this worker keeps waiting.
-    pub(crate) fn leave_for_long(&self) -> Away<'_> {
-        let away = self.leave_loop();
+    pub(crate) fn leave_for_long(&self) -> OutOfLoop<'_> {
+        let out = self.leave_loop();
         self.cover_poll();
-        away
+        out
     }
 
     /// As [`leave_loop`](Self::leave_loop), by user code that waits, or calls other user code: if it is a waker in a batch, that ends
     /// here. What is left of it is delivered first; it goes on when the second value is dropped.
-    pub(crate) fn leave_batch(&self) -> (Away<'_>, Batch<S::Parts>) {
+    pub(crate) fn leave_batch(&self) -> (OutOfLoop<'_>, Batch<S::Parts>) {
         let slot = self.slot();
-        // INV-ACCEPTING: duties change only while it is down.
-        let was = slot.lifo.replace_accept(false);
+        // INV-USER-CODE: duties change only while it is down.
+        let was = slot.lifo.replace_in_user_code(false);
         let batching = slot.local.duties.set_batching(false);
         slot.local.duties.set_heard(batching && self.executor.listens());
-        slot.lifo.accept(was);
+        slot.lifo.set_in_user_code(was);
         (self.leave_loop(), Batch { lifo: &slot.lifo, duties: &slot.local.duties, batching })
     }
 
     #[inline(never)]
     fn give_up(&self, with_due: bool) {
         let (lifo, duties) = (&self.slot().lifo, &self.slot().local.duties);
-        // INV-ACCEPTING: duties change only while it is down.
-        let was = lifo.replace_accept(false);
+        // INV-USER-CODE: duties change only while it is down.
+        let was = lifo.replace_in_user_code(false);
         let is_driven = duties.is_armed();
         self.stand_up();
         if is_driven {
@@ -126,7 +126,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if with_due {
             self.executor.flush_notify(self.slot());
         }
-        lifo.accept(was);
+        lifo.set_in_user_code(was);
     }
 
     #[cold]
@@ -145,18 +145,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Calls user code that is no poll: what it wakes goes to this worker's own queues, and it may wait.
     #[inline]
-    pub(crate) fn in_user_code<R>(&self, _: &Away<'_>, code: impl FnOnce() -> R) -> R {
+    pub(crate) fn in_user_code<R>(&self, _: &OutOfLoop<'_>, code: impl FnOnce() -> R) -> R {
         let lifo = &self.slot().lifo;
-        let _accepting = Accepting { lifo, was: lifo.replace_accept(true) };
+        let _in_user_code = InUserCode { lifo, was: lifo.replace_in_user_code(true) };
         code()
     }
 
     /// The same for code that may take as long as a poll: a watcher sees to what it keeps waiting.
     pub(crate) fn in_long_code<R>(&self, code: impl FnOnce() -> R) -> R {
-        let away = self.leave_for_long();
+        let out = self.leave_for_long();
         let lifo = &self.slot().lifo;
         let _as_poll = AsPoll { lifo, began: lifo.begin_as_poll() };
-        self.in_user_code(&away, code)
+        self.in_user_code(&out, code)
     }
 
     /// Runs wakers. What they wake goes to this worker's own queues. If one of them panics, the rest run all the same.
@@ -169,11 +169,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if duties.are_any_before_batch() {
             self.give_up(false);
         }
-        if !self.slot().local.pace.get().is_some_and(Pace::is_in_stretch) {
+        if !self.slot().local.pace.get().is_some_and(Pace::is_busy) {
             self.cover_poll();
         }
-        // INV-ACCEPTING: duties change only while it is down.
-        let was = lifo.replace_accept(false);
+        // INV-USER-CODE: duties change only while it is down.
+        let was = lifo.replace_in_user_code(false);
         // While none watches it puts off nothing: what it wakes may not wait for a waker that blocks.
         let batching = duties.is_batching();
         let batches = batching || self.executor.has_watcher();
@@ -183,13 +183,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
         duties.set_batching(batches);
         let began = lifo.begin_as_poll();
-        lifo.accept(true);
+        lifo.set_in_user_code(true);
         let guard = || while self.executor.platform.guard(wake).is_err() {};
         self.slot().without_task(guard);
-        lifo.accept(false);
+        lifo.set_in_user_code(false);
         lifo.end_as_poll(began);
         duties.set_batching(batching);
-        lifo.accept(was);
+        lifo.set_in_user_code(was);
     }
 
     /// Delivers what this worker has heard of, if it has; how much.
@@ -286,7 +286,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Sends the notification that the calling worker has put off.
     fn flush_notify(&self, slot: &WorkerSlot<RING, S::Parts>) {
-        debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");
+        debug_assert!(!slot.lifo.is_in_user_code(), "INV-USER-CODE");
         if slot.local.duties.take_due_notify() {
             let batching = slot.local.duties.set_batching(false);
             if !slot.lifo.is_empty() {

@@ -94,7 +94,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn announce_sleep(&self) -> Option<Option<Instant>> {
         let (executor, slot) = (self.executor, self.slot());
         self.get_up();
-        self.end_stretch();
+        self.end_busy_period();
         slot.publish_jobs();
         let searched = slot.local.duties.announce();
         let look = || executor.has_work(self.id());

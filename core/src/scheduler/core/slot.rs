@@ -17,12 +17,12 @@ use crate::{
     queue::{inbox::Inbox, ring::Ring},
     scheduler::{
         state::{
-            bell::Bell,
             broadcasts::Mark,
             classes::{Marks, OwnClasses},
             lifo::LifoSlot,
             retiring::Retiring,
             rng::Rng,
+            worker_waker::WorkerWaker,
         },
         upkeep::pace::Pace,
     },
@@ -69,9 +69,9 @@ pub(crate) struct Shared<F: Parts> {
     /// It sleeps in a join too deep to help in, as long as others can work.
     pub(crate) awaits_others: AtomicBool,
     /// It is in code that blocks, and its timers are for all others to fire.
-    pub(crate) is_away: AtomicBool,
+    pub(crate) is_blocked_in_place: AtomicBool,
     /// Written once, by the executor's first use of the slot; for the worker's own waker.
-    pub(crate) bell: Bell,
+    pub(crate) waker: WorkerWaker,
     /// In the first slot of each group of workers but the first: the group's word of the idle bitmap.
     pub(crate) bits: Kept<AtomicWord, F::Cores>,
     /// What others saw of this one.
@@ -84,20 +84,20 @@ pub(crate) struct Shared<F: Parts> {
 pub(crate) type Leave = unsafe fn(NonNull<()>);
 
 /// INV-LOCAL: only the worker's own context touches this. An interrupt handler on it may set `in_sink`, which it puts back, look at `duties`
-/// and `frame` and add to `locals`, and to `duties` a notification, where it finds the mark of INV-ACCEPTING up: all else changes only while that is down.
+/// and `frame` and add to `locals`, and to `duties` a notification, where it finds the mark of INV-USER-CODE up: all else changes only while that is down.
 pub(crate) struct Local<F: Parts> {
     pub(crate) rng: Kept<Rng, F::Cores>,
     pub(crate) pace: Kept<Pace, Ticks<F>>,
     pub(crate) spin_limit: Kept<SpinLimit, F::Cores>,
     /// Searches for a task since the worker began.
-    pub(crate) ticks: Cell<u32>,
+    pub(crate) searches: Cell<u32>,
     pub(crate) duties: Duties<F>,
     /// Polls in a row from the LIFO slot.
     pub(crate) streak: Cell<u16>,
     pub(crate) budget: Cell<u32>,
     /// The budget with which each poll begins: the executor's, beside what a poll writes anyway.
     pub(crate) units: Cell<u16>,
-    /// So many polls in a row come from the LIFO slot at most; 0: it is not in use. The executor's, and 0 while the worker is away.
+    /// So many polls in a row come from the LIFO slot at most; 0: it is not in use. The executor's, and 0 while the worker is blocked in place.
     pub(crate) lifo_cap: Cell<u16>,
     pub(crate) frame: Cell<*const Frame>,
     /// Loops inside user code of the worker, each in the one before.
@@ -143,8 +143,8 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
                     status: AtomicU32::new(OFFLINE),
                     mark: Kept::new(Mark::new()),
                     awaits_others: AtomicBool::new(false),
-                    is_away: AtomicBool::new(false),
-                    bell: Bell::new(),
+                    is_blocked_in_place: AtomicBool::new(false),
+                    waker: WorkerWaker::new(),
                     bits: Kept::new(AtomicWord::new(0)),
                     seen: Kept::new(Seen::new()),
                     retiring: Kept::new(Retiring::new()),
@@ -180,9 +180,9 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         let frame = Frame::empty(below);
         let set = |frame| {
             // INV-LOCAL: a frame changes while the mark is down.
-            let was = self.lifo.replace_accept(false);
+            let was = self.lifo.replace_in_user_code(false);
             self.local.frame.set(frame);
-            self.lifo.accept(was);
+            self.lifo.set_in_user_code(was);
         };
         let is_apart = F::Classes::ON && !below.is_null();
         if is_apart {
@@ -201,7 +201,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
     /// # Safety
     /// The caller is in the worker's context.
     pub(crate) unsafe fn polled(&self) -> Option<&Header> {
-        if !self.lifo.is_accepting() || self.local.in_sink.get() {
+        if !self.lifo.is_in_user_code() || self.local.in_sink.get() {
             return None;
         }
         // SAFETY: INV-LOCAL; INV-FRAME. A poll holds a reference to its task.
@@ -340,14 +340,14 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
     /// Whether others fire its timers: it is offline, or in code that blocks.
     pub(crate) fn leaves_timers(&self) -> bool {
         // Ordering: as `is_online`; before its own sleep, a worker has put the fence in `Idle::announce`, which pairs with the one in
-        // `OthersServe::begin`.
-        !self.is_online() || self.is_away()
+        // `InPlace::begin`.
+        !self.is_online() || self.is_blocked_in_place()
     }
 
     /// Whether others have the whole duty of the worker meanwhile, as it blocks in place.
-    pub(crate) fn is_away(&self) -> bool {
+    pub(crate) fn is_blocked_in_place(&self) -> bool {
         // Ordering: see `leaves_timers`; or the worker's own.
-        F::Waits::ON && self.shared.is_away.load(Ordering::Relaxed)
+        F::Waits::ON && self.shared.is_blocked_in_place.load(Ordering::Relaxed)
     }
 
     /// Whether a context runs the worker.
@@ -410,7 +410,7 @@ impl<F: Parts> Local<F> {
             rng: Kept::new(Rng::new()),
             pace: Kept::new(Pace::new()),
             spin_limit: Kept::new(SpinLimit::new()),
-            ticks: Cell::new(0),
+            searches: Cell::new(0),
             duties: Duties::new(),
             streak: Cell::new(0),
             budget: Cell::new(0),

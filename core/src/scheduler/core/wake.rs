@@ -53,7 +53,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         } else {
             self.unpark(worker);
         }
-        self.tell_of_news();
+        self.wake_shutdown_waiter();
     }
 
     /// There is a task for any of these workers: wakes one that sleeps.
@@ -66,7 +66,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         } else {
             self.unpark(WorkerId::new(0));
         }
-        self.tell_of_news();
+        self.wake_shutdown_waiter();
     }
 
     /// Wakes this worker, if it sleeps; whether it did. After a fence.

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use super::{
     context::{SlotGuard, Worker},
-    leave_loop::Away,
+    leave_loop::OutOfLoop,
     slot::Slots,
 };
 use crate::{
@@ -83,7 +83,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 Some(ready) => Self::after_poll(self.poll_apart(ready, &self.leave_loop())),
                 None if self.run_last_job() => Step::Polled,
                 None => {
-                    self.end_stretch();
+                    self.end_busy_period();
                     if self.is_over() { Step::Stopped } else { Step::Idle }
                 }
             },
@@ -102,8 +102,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// As `poll`, which is in line in the loop.
     #[inline(never)]
-    pub(crate) fn poll_apart(&self, ready: Ready, away: &Away<'_>) -> bool {
-        self.poll(ready, away)
+    pub(crate) fn poll_apart(&self, ready: Ready, out: &OutOfLoop<'_>) -> bool {
+        self.poll(ready, out)
     }
 
     /// After events of I/O that it has heard of, and after timers.
@@ -131,7 +131,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             self.fire_timers();
             // The tick goes on: a worker that finds one task by turns must come to the end of a tick too, or it would never hear of I/O.
             // It was not in the reactor if it was notified before it slept.
-            self.end_stretch();
+            self.end_busy_period();
         }
         self.slot().local.duties.is_leaving() && self.executor.retires(self.slot())
     }
@@ -189,7 +189,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Polls the task. False if the worker was left in the midst of that (`waits/in_place.rs`): its slot may be another thread's.
     #[inline(always)]
-    pub(crate) fn poll(&self, ready: Ready, _: &Away<'_>) -> bool {
+    pub(crate) fn poll(&self, ready: Ready, _: &OutOfLoop<'_>) -> bool {
         let (executor, slot) = (self.executor, self.slot());
         let local = &slot.local;
         let task = ready.as_ptr();
@@ -197,8 +197,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         local.frame.set(&frame);
         local.budget.set(local.units.get().into());
         if let Some(pace) = local.pace.get() {
-            if !pace.is_in_stretch() {
-                self.begin_stretch(pace);
+            if !pace.is_busy() {
+                self.begin_busy_period(pace);
             }
             pace.count();
         }
@@ -206,13 +206,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         slot.lifo.count_poll();
         self.trace(Event::PollStart(task.as_ptr().addr()));
 
-        slot.lifo.accept(true);
+        slot.lifo.set_in_user_code(true);
         let polled = run::poll(ready, &executor.platform, frame.gone());
         if <S::Parts as Parts>::Waits::ON && frame.has_left() {
             executor.end_outside(&frame, polled);
             return false;
         }
-        slot.lifo.accept(false);
+        slot.lifo.set_in_user_code(false);
 
         self.trace(Event::PollEnd(task.as_ptr().addr()));
         slot.lifo.count_poll();
@@ -236,12 +236,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// The first poll after an idle moment or a tick.
     #[cold]
-    fn begin_stretch(&self, pace: &Pace) {
+    fn begin_busy_period(&self, pace: &Pace) {
         self.cover_poll();
         if let Some(watcher) = self.slot().local.watcher.get() {
             watcher.polls();
         }
-        pace.begin_stretch(self.now());
+        pace.begin_busy_period(self.now());
     }
 
     #[inline(always)]
@@ -267,7 +267,7 @@ impl<P: Platform> Guard for Ward<P> {
     }
 
     #[cold]
-    fn tell_of_panic(&self, task: NonNull<Header>) {
+    fn trace_panic(&self, task: NonNull<Header>) {
         self.event(self.current_worker(), Event::Panic(task.as_ptr().addr()));
     }
 }

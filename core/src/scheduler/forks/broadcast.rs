@@ -17,7 +17,7 @@ use crate::{
             context::{Inside, SlotGuard, Waits, Worker},
             executor::Scheduler,
             faces::Jobs,
-            leave_loop::Away,
+            leave_loop::OutOfLoop,
             slot::Slots,
         },
         state::broadcasts::Broadcast,
@@ -68,7 +68,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let guard = SlotGuard::enter(self, me);
         let worker = guard.worker();
         // The caller may be in a batch of wakers, or between two steps.
-        let (away, _batch) = worker.leave_batch();
+        let (out, _batch) = worker.leave_batch();
         let _inside = Inside::enter(&self.platform);
         slot.publish_jobs();
         let broadcast = Broadcast {
@@ -82,7 +82,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         while !self.broadcasts.begin(&broadcast) {
             // The caller of the other broadcast may wait for this worker.
             if !worker.join_broadcast() {
-                worker.wait(&away);
+                worker.wait(&out);
             }
         }
         self.mark_all(&broadcast);
@@ -90,7 +90,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.count_down(NonNull::from(&broadcast));
         // Ordering: Acquire pairs with the Release in `count_down`.
         while broadcast.pending.load(Ordering::Acquire) > 0 {
-            worker.wait(&away);
+            worker.wait(&out);
         }
         self.broadcasts.end();
         // Workers that wait for their turn to broadcast are asleep.
@@ -140,7 +140,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[cold]
     #[inline(never)]
-    pub(super) fn run_broadcast(&self, _: &Away<'_>) -> bool {
+    pub(super) fn run_broadcast(&self, _: &OutOfLoop<'_>) -> bool {
         let (executor, slot, me) = (self.executor, self.slot(), self.id());
         let mark = slot.shared.mark.get();
         let Some(broadcast) = mark.and_then(|mark| executor.broadcasts.take_part(mark)) else {
@@ -167,11 +167,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Runs what the platform has for this worker in a wait for a job.
     #[inline(always)]
-    pub(crate) fn run_errand(&self) {
-        while let Some(errand) = self.executor.platform.errand() {
+    pub(crate) fn run_foreign_broadcast(&self) {
+        while let Some(closure) = self.executor.platform.foreign_broadcast() {
             let _ = self.leave_loop();
             // It does not unwind.
-            drop(self.call_as_poll(&mut || errand()));
+            drop(self.call_as_poll(&mut || closure()));
         }
     }
 
@@ -183,11 +183,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if began {
             self.cover_poll();
         }
-        let was = slot.lifo.replace_accept(true);
+        let was = slot.lifo.replace_in_user_code(true);
         slot.foreign_work(true);
         let outcome = slot.without_task(|| self.executor.platform.guard(closure));
         slot.foreign_work(false);
-        slot.lifo.accept(was);
+        slot.lifo.set_in_user_code(was);
         slot.lifo.end_as_poll(began);
         outcome
     }

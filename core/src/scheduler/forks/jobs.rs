@@ -20,7 +20,7 @@ use crate::{
             context::{Inside, SlotGuard, Waits, Worker},
             executor::Scheduler,
             faces::{JobOffers, Jobs, Waiting},
-            leave_loop::Away,
+            leave_loop::OutOfLoop,
             slot::{Slots, WorkerSlot},
         },
         state::{broadcasts::Mark, classes::Marks},
@@ -111,7 +111,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 let guard = SlotGuard::enter(self, id);
                 let Some(kind) = self.kind_of_run(id, slot, options) else { return Err(f) };
                 // The caller may be in a batch of wakers, or between two steps.
-                let (_away, _batch) = guard.worker().leave_batch();
+                let (_out, _batch) = guard.worker().leave_batch();
                 return Ok(Fork::run(slot.fork.always(), alone || kind.is_alone, f));
             }
             Waits::Outside => {}
@@ -204,7 +204,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// A job is public that only these workers may take.
     #[cold]
-    fn tell_of_jobs(&self, set: WorkerSet) {
+    fn announce_jobs(&self, set: WorkerSet) {
         // Ordering: pairs with the fence in `run_job`.
         fence(Ordering::SeqCst);
         for worker in set.iter() {
@@ -239,7 +239,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
 
     fn notify(&self, me: WorkerId) {
         match self.run_of(me).and_then(|run| run.set()) {
-            Some(set) => self.tell_of_jobs(set),
+            Some(set) => self.announce_jobs(set),
             None => Scheduler::notify(self),
         }
     }
@@ -289,16 +289,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
     fn wait(&'static self, me: WorkerId, wait: &dyn Fn(&dyn OffLoop)) {
         let worker = Worker::of(self, me);
         // The caller may be in a batch of wakers, and may have put off a notification.
-        let (away, _batch) = worker.leave_batch();
+        let (out, _batch) = worker.leave_batch();
         let _inside = Inside::enter(&self.platform);
-        wait(&Out { worker: &worker, away });
+        wait(&Out { worker: &worker, out });
     }
 }
 
 /// A worker that is out of its loop.
 struct Out<'w, P: Platform, S: Slots<RING>, const RING: usize> {
     worker: &'w Worker<P, S, RING>,
-    away: Away<'w>,
+    out: OutOfLoop<'w>,
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, RING> {
@@ -311,7 +311,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, R
 
     fn join_broadcast(&self) {
         self.worker.join_broadcast();
-        self.worker.run_errand();
+        self.worker.run_foreign_broadcast();
     }
 
     fn nesting(&self) -> u32 {
@@ -330,20 +330,20 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, R
         let (executor, slot) = (self.worker.executor, self.worker.slot());
         let _counted = executor.begin_join_sleep(slot);
         if still() {
-            self.worker.wait(&self.away);
+            self.worker.wait(&self.out);
         }
     }
 
     fn block(&self, still: &dyn Fn() -> bool) {
         let (executor, slot) = (self.worker.executor, self.worker.slot());
-        let was = slot.lifo.replace_accept(false);
+        let was = slot.lifo.replace_in_user_code(false);
         self.worker.give_away();
-        slot.lifo.accept(was);
+        slot.lifo.set_in_user_code(was);
         let _blocked = executor.begin_block(slot);
         // A watcher fires the timers of this worker.
         while still() {
             self.join_broadcast();
-            self.worker.wait(&self.away);
+            self.worker.wait(&self.out);
         }
     }
 }
@@ -373,11 +373,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 own.run.set(run);
             }
         }
-        let away = self.leave_for_long();
+        let out = self.leave_for_long();
         // A worker that waits in sync code, or is in a run, has frames below.
         let at_loop_level = local.frame.get().is_null() && !fork.is_in_run();
         let counted = executor.census.thieves.up();
-        fork.run(stolen, at_loop_level, &Out { worker: self, away });
+        fork.run(stolen, at_loop_level, &Out { worker: self, out });
         drop(counted);
         if executor.config.job_workers() < u32::from(u16::MAX) || !executor.census.helpers.is_zero()
         {
@@ -398,7 +398,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             return false;
         };
         own.unmark(Marks::JOBS);
-        // Ordering: pairs with the fence in `tell_of_jobs`: either this worker sees the job, or its mark is set anew.
+        // Ordering: pairs with the fence in `announce_jobs`: either this worker sees the job, or its mark is set anew.
         fence(Ordering::SeqCst);
         true
     }

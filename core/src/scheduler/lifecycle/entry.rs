@@ -59,7 +59,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             .compare_exchange(from, ONLINE, Ordering::Acquire, Ordering::Relaxed)
             .map_err(|_| RunError::AlreadyRunning)?;
         // First, as the platform may run wakers of the user's from here on.
-        slot.shared.bell.hang(self.erased(), id);
+        slot.shared.waker.bind(self.erased(), id);
         if let Some(fork) = slot.fork.get() {
             fork.open(self, id);
         }

@@ -76,7 +76,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Lifecycle<P, S, RING>
         }
     }
 
-    fn tell_of_news(&self) {
+    fn wake_shutdown_waiter(&self) {
         if self.gate.is_closing() {
             self.gate.tell(&self.platform);
         }

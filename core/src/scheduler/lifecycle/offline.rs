@@ -29,9 +29,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Worker<P, S, RING>
         slot.local.calls.set(1);
         // Not by `leave_loop`, which would tell the loop that drives it.
         self.stand_up();
-        let away = self.leave_loop();
-        self.end_stretch();
-        self.retire_locals(&away);
+        let out = self.leave_loop();
+        self.end_busy_period();
+        self.retire_locals(&out);
         self.give_away();
         // The last task may have ended here, while all other workers sleep.
         executor.settle();

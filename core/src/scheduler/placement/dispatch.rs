@@ -37,11 +37,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Queues<RING, S::Parts>
         match (class, slot) {
             (Class::Normal, _) => return Some(ready),
             (Class::Urgent, _) => self.push_urgent(classes, ready),
-            // INV-ACCEPTING: as in `queue_in_user_code`. No handler touches a ring.
-            (_, Some(slot)) if !self.platform.is_handler() && !slot.is_away() => {
-                slot.lifo.accept(false);
+            // INV-USER-CODE: as in `queue_in_user_code`. No handler touches a ring.
+            (_, Some(slot)) if !self.platform.is_handler() && !slot.is_blocked_in_place() => {
+                slot.lifo.set_in_user_code(false);
                 self.push_ring(slot, class, ready);
-                slot.lifo.accept(true);
+                slot.lifo.set_in_user_code(true);
             }
             _ => self.push_outside(classes, ready),
         }
@@ -69,7 +69,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Queues<RING, S::Parts>
     #[inline(always)]
     fn is_pressed(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
         let (Some(all), Some(own)) = (self.classes.get(), slot.classes.get()) else { return false };
-        all.calls() != own.calls.get() && own.has_urgent(all)
+        all.urgent_epoch() != own.urgent_epoch.get() && own.has_urgent(all)
     }
 
     fn is_in_urgent(slot: &WorkerSlot<RING, S::Parts>) -> bool {
@@ -110,7 +110,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     fn push_urgent(&self, classes: &Classes, ready: Ready) {
         classes.urgent.push(ready);
-        classes.call();
+        classes.bump_urgent_epoch();
         self.notify();
     }
 
@@ -118,7 +118,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub(crate) fn push_pinned(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
         let class = slot.push_pinned(ready);
         if let Some(classes) = self.classes.get().filter(|_| class == Class::Urgent) {
-            classes.call();
+            classes.bump_urgent_epoch();
         }
     }
 
@@ -140,7 +140,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             }
         }
         if class == Class::Urgent {
-            classes.call();
+            classes.bump_urgent_epoch();
         }
         self.wake_one_of(set);
     }

@@ -21,8 +21,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
     #[inline(always)]
     fn take_first(&self) -> Option<Ready> {
         let (all, own) = (self.executor.classes.get()?, self.slot().classes.get()?);
-        let calls = all.calls();
-        if calls == own.calls.get() { None } else { self.answer(all, own, calls) }
+        let epoch = all.urgent_epoch();
+        if epoch == own.urgent_epoch.get() { None } else { self.answer(all, own, epoch) }
     }
 
     fn take_in_turn(&self) -> Option<Ready> {
@@ -50,7 +50,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
         }
         if classes.has_urgent(all) {
             // Its pusher was interrupted before it called, perhaps for long.
-            if let Some(ready) = self.answer(all, classes, classes.calls.get()) {
+            if let Some(ready) = self.answer(all, classes, classes.urgent_epoch.get()) {
                 return Some(ready);
             }
         }
@@ -122,7 +122,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         &self,
         all: &Classes,
         own: &OwnClasses<RING, Cores<S, RING>>,
-        calls: u32,
+        epoch: u32,
     ) -> Option<Ready> {
         // Urgent tasks that never end must not starve timers, I/O and the ends of ticks.
         if own.urgent_polls.get() as u32 % AROUND == AROUND - 1 {
@@ -137,7 +137,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let Some(ready) = ready else {
             // Another worker may have a lock, and leave tasks.
             if !own.has_urgent(all) {
-                own.calls.set(calls);
+                own.urgent_epoch.set(epoch);
             }
             return None;
         };
@@ -204,7 +204,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         own.background_polls.add(1);
         self.trace_class(&ready, Class::Background);
         // Its time is counted at the next look.
-        self.slot().local.ticks.set(0_u32.wrapping_sub(1));
+        self.slot().local.searches.set(0_u32.wrapping_sub(1));
         Some(ready)
     }
 

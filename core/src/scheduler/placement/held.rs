@@ -41,7 +41,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             own.mark(Marks::of(left));
             if left == Class::Urgent && class != Class::Urgent {
                 // It was lent that class after the marks were set for the class of before: no call has been made for it.
-                all.call();
+                all.bump_urgent_epoch();
             }
         }
         taken.ready

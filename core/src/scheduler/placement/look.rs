@@ -36,7 +36,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     #[doc(hidden)]
     pub fn urgent_calls(&self, worker: WorkerId) -> Option<u32> {
         let (all, own) = (self.classes.get()?, self.slots().get(worker.index())?.classes.get()?);
-        own.has_urgent(all).then(|| all.calls())
+        own.has_urgent(all).then(|| all.urgent_epoch())
     }
 
     /// The earliest deadline of the urgent tasks that wait for any worker: for simulations.

@@ -23,9 +23,9 @@ pub(crate) struct Classes {
     background_in_rings: AtomicBool,
     /// Urgent fork-join runs under way.
     pub(crate) urgent_runs: AtomicU32,
-    /// How often an urgent task was queued, for any worker or for one. INV-CALLS: a worker that has seen this count has seen to all that
+    /// How often an urgent task was queued, for any worker or for one. INV-URGENT-EPOCH: a worker that has seen this count has seen to all that
     /// came before it was read.
-    calls: AtomicU32,
+    urgent_epoch: AtomicU32,
 }
 
 impl Classes {
@@ -37,7 +37,7 @@ impl Classes {
                 held: Held::new(),
                 background_in_rings: AtomicBool::new(false),
                 urgent_runs: AtomicU32::new(0),
-                calls: AtomicU32::new(0),
+                urgent_epoch: AtomicU32::new(0),
             }
         }
     }
@@ -63,22 +63,22 @@ impl Classes {
     }
 
     /// Each worker looks at the queues of urgent tasks before its next poll.
-    pub(crate) fn call(&self) {
-        // Ordering: Release pairs with the Acquire in `calls`: a worker that sees the count sees the task.
-        self.calls.fetch_add(1, Ordering::Release);
+    pub(crate) fn bump_urgent_epoch(&self) {
+        // Ordering: Release pairs with the Acquire in `urgent_epoch`: a worker that sees the count sees the task.
+        self.urgent_epoch.fetch_add(1, Ordering::Release);
     }
 
-    /// How often `call` was called.
+    /// How often that was done.
     #[inline(always)]
-    pub(crate) fn calls(&self) -> u32 {
-        // Ordering: Acquire pairs with the Release in `call`.
-        self.calls.load(Ordering::Acquire)
+    pub(crate) fn urgent_epoch(&self) -> u32 {
+        // Ordering: Acquire pairs with the Release in `bump_urgent_epoch`.
+        self.urgent_epoch.load(Ordering::Acquire)
     }
 
     /// The count itself, for loops that look at it often.
     #[cfg(feature = "classes")]
     pub(crate) fn count(&self) -> &AtomicU32 {
-        &self.calls
+        &self.urgent_epoch
     }
 }
 
@@ -110,8 +110,8 @@ pub(crate) struct OwnClasses<const RING: usize, C: Switch> {
     /// Calls of `give_way` in vain.
     #[cfg(feature = "classes")]
     in_vain: Cell<u32>,
-    /// The `calls` that the worker has seen to: since they were so many, no urgent task has come for it.
-    pub(crate) calls: Cell<u32>,
+    /// The `urgent_epoch` that the worker has seen to: since they were so many, no urgent task has come for it.
+    pub(crate) urgent_epoch: Cell<u32>,
 }
 
 impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
@@ -132,7 +132,7 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
                 share: Share::new(),
                 #[cfg(feature = "classes")]
                 in_vain: Cell::new(0),
-                calls: Cell::new(0),
+                urgent_epoch: Cell::new(0),
             }
         }
     }
@@ -170,7 +170,7 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
 
     /// Something is there for the worker: INV-MARK.
     pub(crate) fn mark(&self, marks: Marks) {
-        // Ordering: after a fence, `push_held`'s for a task and `tell_of_jobs`' for a job: had the worker looked before it was there, then
+        // Ordering: after a fence, `push_held`'s for a task and `announce_jobs`' for a job: had the worker looked before it was there, then
         // we would see that the mark was taken down, so one that is set stays. For a task that fence pairs with the swap in
         // `Stack::take_all`, whose Release the push has read; for a job with the fence in `unmark_jobs`.
         if self.marks.load(Ordering::Relaxed) & marks.0 != marks.0 {

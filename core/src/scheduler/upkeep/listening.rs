@@ -3,7 +3,7 @@
 use crate::{
     instant::Instant,
     platform::Platform,
-    scheduler::core::{context::Worker, executor::Scheduler, leave_loop::Away, slot::Slots},
+    scheduler::core::{context::Worker, executor::Scheduler, leave_loop::OutOfLoop, slot::Slots},
     sleep::{
         listener::{ASKS, SLEEPS},
         park::{LISTENING, Sleep},
@@ -87,7 +87,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Sleeps in the midst of user code, until it is notified or for no reason.
-    pub(crate) fn wait(&self, _: &Away<'_>) {
+    pub(crate) fn wait(&self, _: &OutOfLoop<'_>) {
         self.park_as(Sleep::Wait, None, || true);
     }
 

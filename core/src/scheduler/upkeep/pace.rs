@@ -12,8 +12,8 @@ pub(crate) struct Pace {
     estimate: PollEstimate,
     /// Polls in the tick under way.
     in_tick: Cell<u32>,
-    /// When the stretch of polls under way began, in nanoseconds, and at which poll of the tick.
-    stretch: Cell<Option<(u64, u32)>>,
+    /// When the busy period under way began, in nanoseconds, and at which poll of the tick.
+    busy_since: Cell<Option<(u64, u32)>>,
     /// When it last looked for I/O in the midst of a tick or between two jobs.
     looked: Cell<u64>,
     /// Nanoseconds of busy time not yet counted as a microsecond.
@@ -27,7 +27,7 @@ impl Pace {
         Self {
             estimate: PollEstimate::new(),
             in_tick: Cell::new(0),
-            stretch: Cell::new(None),
+            busy_since: Cell::new(None),
             looked: Cell::new(0),
             busy_rest: Cell::new(0),
             ended: Cell::new(0),
@@ -59,20 +59,20 @@ impl Pace {
         self.in_tick.set(TICK);
     }
 
-    /// Whether a stretch of polls is under way: neither a sleep nor a search nor the end of a tick came since the last one.
+    /// Whether a busy period is under way: neither a sleep nor a search nor the end of a tick came since the last one.
     #[inline(always)]
-    pub(crate) fn is_in_stretch(&self) -> bool {
-        self.stretch.get().is_some()
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy_since.get().is_some()
     }
 
-    /// A stretch begins now, in nanoseconds.
-    pub(crate) fn begin_stretch(&self, now: u64) {
-        self.stretch.set(Some((now, self.in_tick.get())));
+    /// A busy period begins now, in nanoseconds.
+    pub(crate) fn begin_busy_period(&self, now: u64) {
+        self.busy_since.set(Some((now, self.in_tick.get())));
     }
 
-    /// The stretch under way, if there is one, ends: its time goes to the estimate. How many microseconds it took.
-    pub(crate) fn end_stretch(&self, now: u64) -> usize {
-        let Some((begin, first)) = self.stretch.take() else { return 0 };
+    /// The busy period under way, if there is one, ends: its time goes to the estimate. How many microseconds it took.
+    pub(crate) fn end_busy_period(&self, now: u64) -> usize {
+        let Some((begin, first)) = self.busy_since.take() else { return 0 };
         let nanos = now.saturating_sub(begin);
         self.estimate.record(nanos, self.in_tick.get().saturating_sub(first));
         let nanos = nanos.saturating_add(u64::from(self.busy_rest.get()));

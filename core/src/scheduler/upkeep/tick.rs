@@ -28,7 +28,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// After the polls of a tick: count the time, take part in a broadcast, look for I/O, see to the timers.
     #[cold]
     fn end_tick(&self, pace: &Pace) {
-        self.end_stretch();
+        self.end_busy_period();
         pace.begin_tick();
         // A task that began as a shutdown cancelled all others is cancelled here, if this worker is never idle. That is a look at each task, and
         // can wait while tasks end on this worker: then no task can spawn, so that some tick sees no end.

@@ -91,7 +91,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
         let awake = self.working().filter(|(_, slot)| !slot.local.duties.is_armed());
         let me = awake.map(|(id, _)| id.index());
         let is_mine = |(id, slot): &(WorkerId, &WorkerSlot<RING, S::Parts>)| {
-            id.index() == usize::from(index) && !slot.is_away()
+            id.index() == usize::from(index) && !slot.is_blocked_in_place()
         };
         if awake.as_ref().is_some_and(is_mine)
             && (!self.config.has_watchdog() || !self.has_company())

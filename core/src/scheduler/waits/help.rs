@@ -61,7 +61,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     where
         S::Parts: Parts<Waits = On>,
     {
-        self.help(&mut done, Patience::None)
+        self.help(&mut done, RetryBudget::None)
     }
 
     /// As [`help_until`](Self::help_until), but nests deeper rather than give up, until the stack overflows. For waits that
@@ -71,7 +71,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     where
         S::Parts: Parts<Waits = On>,
     {
-        self.help(&mut done, Patience::Endless)
+        self.help(&mut done, RetryBudget::Endless)
     }
 
     /// As [`help_until`](Self::help_until), for waits that an event from outside may end. It gives up after no worker has been
@@ -81,10 +81,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     where
         S::Parts: Parts<Waits = On>,
     {
-        self.help(&mut done, Patience::Some)
+        self.help(&mut done, RetryBudget::Some)
     }
 
-    pub(crate) fn help(&'static self, done: &mut dyn FnMut() -> bool, patience: Patience) -> bool {
+    pub(crate) fn help(&'static self, done: &mut dyn FnMut() -> bool, budget: RetryBudget) -> bool {
         if !<S::Parts as Parts>::Waits::ON {
             return done();
         }
@@ -95,8 +95,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 if slot.local.depth.get() <= self.config.nesting() {
                     return self.help_on(id, done);
                 }
-                let is_done = self.block_worker(id, slot, done, patience == Patience::Some);
-                is_done || (patience == Patience::Endless && self.help_on(id, done))
+                let is_done = self.block_worker(id, slot, done, budget == RetryBudget::Some);
+                is_done || (budget == RetryBudget::Endless && self.help_on(id, done))
             }
             Waits::Outside => self.help_from_outside(done) || self.look_on(done),
         }
@@ -157,7 +157,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
 /// What a wait that is nested too deep does while no worker is left to run what is queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum RetryBudget {
     /// It gives up.
     None,
     /// It gives up after a while.

@@ -52,7 +52,7 @@ where
     /// ```
     pub fn block_in_place<R>(&'static self, f: impl FnOnce() -> R) -> R {
         let Waits::OnWorker(id, slot) = self.waits() else { return f() };
-        if !slot.lifo.is_accepting() {
+        if !slot.lifo.is_in_user_code() {
             return f();
         }
         let frame = self.may_hand_over(id, slot);
@@ -81,7 +81,7 @@ where
         if !blocked.is_replaced() && !stays {
             return Err(f);
         }
-        let _others = OthersServe::begin(self, slot);
+        let _others = InPlace::begin(self, slot);
         Ok(worker.in_long_code(f))
     }
 
@@ -115,8 +115,8 @@ where
         let Some(status) = self.start_successor(id, slot) else { return false };
         let (worker, local) = (Worker::of(self, id), &slot.local);
         let _ = worker.leave_loop();
-        slot.lifo.accept(false);
-        worker.end_stretch();
+        slot.lifo.set_in_user_code(false);
+        worker.end_busy_period();
         worker.trace(Event::PollEnd(frame.address()));
         slot.lifo.count_poll();
         worker.give_away();
@@ -149,37 +149,35 @@ where
     }
 }
 
-impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {}
-
 /// Other workers fire the timers of the calling one until this is dropped, and what user code queues on it goes to them.
-struct OthersServe<'s, F: Parts> {
-    is_away: &'s AtomicBool,
+struct InPlace<'s, F: Parts> {
+    is_blocked_in_place: &'s AtomicBool,
     was: bool,
     local: &'s Local<F>,
     lifo_cap: u16,
 }
 
-impl<'s, F: Parts> OthersServe<'s, F> {
+impl<'s, F: Parts> InPlace<'s, F> {
     fn begin<P: Platform, S: Slots<RING, Parts = F>, const RING: usize>(
         executor: &Scheduler<P, S, RING>,
         slot: &'s WorkerSlot<RING, F>,
     ) -> Self {
-        let is_away = &slot.shared.is_away;
+        let is_blocked_in_place = &slot.shared.is_blocked_in_place;
         // Ordering: Relaxed, before the fence.
-        let was = is_away.swap(true, Ordering::Relaxed);
+        let was = is_blocked_in_place.swap(true, Ordering::Relaxed);
         // Ordering: pairs with the fence in `Wheels::tell`: either we see a new timer, or its context sees that others fire it; and with the one
         // in `Idle::announce`: either we see a sleeper, or it sees that it must look at our timers.
         fence(Ordering::SeqCst);
         executor.leave_timers(slot);
         let lifo_cap = slot.local.lifo_cap.replace(0);
-        Self { is_away, was, local: &slot.local, lifo_cap }
+        Self { is_blocked_in_place, was, local: &slot.local, lifo_cap }
     }
 }
 
-impl<F: Parts> Drop for OthersServe<'_, F> {
+impl<F: Parts> Drop for InPlace<'_, F> {
     fn drop(&mut self) {
         self.local.lifo_cap.set(self.lifo_cap);
         // Ordering: a hint. The worker looks at its timers itself from now on.
-        self.is_away.store(self.was, Ordering::Relaxed);
+        self.is_blocked_in_place.store(self.was, Ordering::Relaxed);
     }
 }
