@@ -18,7 +18,7 @@ source core/mutants/plant.sh
 
 # mutant, then a model that must fail with it.
 table='
-loan_asleep      classes:scheduler::models_classes::models_classes_a_loan_against_a_wake
+boost_asleep      classes:scheduler::models_classes::models_classes_a_boost_against_a_wake
 outside_early    scheduler::models_in_place::a_poll_outside_of_the_workers_spawns_against_the_end
 outside_place    scheduler::models_in_place::a_poll_outside_of_the_workers_spawns_against_the_end
 outside_spawn    scheduler::models_in_place::a_poll_outside_of_the_workers_spawns_against_the_end
@@ -140,7 +140,7 @@ spin_acquire     classes:queue::models_urgent::models_urgent_order_is_handed_ove
 urgent_waiting   classes:queue::models_urgent::models_urgent_is_empty_after_the_last
 urgent_skip      simulation
 urgent_order     simulation
-held_pass        simulation
+affine_pass        simulation
 share_half       simulation
 share_never      simulation
 share_rest       simulation
@@ -148,11 +148,11 @@ urgent_notify    classes:scheduler::models_classes::models_classes_a_sleeper_and
 epoch_late       classes:scheduler::models_classes::models_classes_pressure_on_a_poll_that_begins
 epoch_early      classes:scheduler::models_classes::models_classes_pressure_on_a_poll_that_begins
 urgent_taking    classes:queue::models_urgent::models_urgent_is_not_empty_while_one_is_taken
-held_more        classes:scheduler::models_classes::models_classes_a_held_task_against_a_look
-held_lent        classes:scheduler::models_classes::models_classes_a_loan_against_a_look_for_held_tasks
-held_wake        classes:scheduler::models_classes::models_classes_two_workers_and_two_held_tasks
-held_late        classes:scheduler::models_classes::models_classes_a_held_task_against_a_look
-held_early       classes:scheduler::models_classes::models_classes_a_held_task_against_a_look
+affine_more        classes:scheduler::models_classes::models_classes_an_affine_task_against_a_look
+affine_boost        classes:scheduler::models_classes::models_classes_a_boost_against_a_look_for_affine_tasks
+affine_wake        classes:scheduler::models_classes::models_classes_two_workers_and_two_affine_tasks
+affine_late        classes:scheduler::models_classes::models_classes_an_affine_task_against_a_look
+affine_early       classes:scheduler::models_classes::models_classes_an_affine_task_against_a_look
 jobs_mark        classes:scheduler::models_classes::models_classes_jobs_for_a_set_become_public_against_sleep
 jobs_marked      classes:scheduler::models_classes::models_classes_jobs_for_a_set_become_public_against_sleep
 lane_claim       trace:models::models_a_worker_against_a_reader

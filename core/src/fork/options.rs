@@ -58,12 +58,12 @@ impl ForkOptions {
         self
     }
 
-    /// The workers that it is held to.
+    /// The workers that it has an affinity to.
     pub const fn set(&self) -> Option<WorkerSet> {
         self.workers
     }
 
-    pub(crate) const fn held_to(mut self, workers: Option<WorkerSet>) -> Self {
+    pub(crate) const fn affine_to(mut self, workers: Option<WorkerSet>) -> Self {
         self.workers = workers;
         self
     }

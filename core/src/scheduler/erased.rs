@@ -77,12 +77,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
         Scheduler::dismiss_local(self);
     }
 
-    fn admit_held(&'static self, set: WorkerSet) -> bool {
-        Scheduler::admit_held(self, set)
+    fn admit_affine(&'static self, set: WorkerSet) -> bool {
+        Scheduler::admit_affine(self, set)
     }
 
-    fn dismiss_held(&'static self, first: WorkerId) {
-        Lifecycle::dismiss_held(self, first);
+    fn dismiss_affine(&'static self, first: WorkerId) {
+        Lifecycle::dismiss_affine(self, first);
     }
 
     fn budget(&'static self) -> Option<NonNull<Cell<u32>>> {
@@ -166,7 +166,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
     }
 
     #[cfg(feature = "classes")]
-    fn has_loans(&'static self) -> bool {
+    fn has_boosts(&'static self) -> bool {
         self.config.classes()
     }
 

@@ -60,8 +60,8 @@ fn the_last_task_ends_elsewhere() {
         let model = Model::<2>::new();
         let worker = work(model);
         let spawner = thread::spawn(move || {
-            if model.executor.admit_held(WorkerSet::only(SECOND)) {
-                model.executor.dismiss_held(SECOND);
+            if model.executor.admit_affine(WorkerSet::only(SECOND)) {
+                model.executor.dismiss_affine(SECOND);
             }
         });
         shrink(model);
@@ -110,14 +110,14 @@ fn a_worker_is_asked_back_for_a_task() {
         shrink(model);
         let worker = thread::spawn(move || looks_once(model));
         let mut start_was_asked = model.executor.resize(2).is_err();
-        assert!(model.executor.admit_held(WorkerSet::only(SECOND)));
+        assert!(model.executor.admit_affine(WorkerSet::only(SECOND)));
         start_was_asked |= model.executor.resize(1).is_err();
         assert!(worker.join().unwrap() || start_was_asked);
         core::mem::forget(first);
     });
 }
 
-/// The same with an offline worker, whom one context asks to retire and another to stay.
+/// The same with an offline worker, which one context asks to retire and another to stay.
 ///
 /// Seen to catch: `retire_brief`.
 #[test]
@@ -127,7 +127,7 @@ fn a_task_comes_while_a_worker_may_stay() {
         let first = model.executor.worker(WorkerId::new(0)).unwrap();
         let _ = model.executor.resize(1);
         let opens = thread::spawn(move || model.executor.resize(2).is_err());
-        let spawns = thread::spawn(move || model.executor.admit_held(WorkerSet::only(SECOND)));
+        let spawns = thread::spawn(move || model.executor.admit_affine(WorkerSet::only(SECOND)));
         let start_was_asked = model.executor.resize(1).is_err();
         let (opened, spawned) = (opens.join().unwrap(), spawns.join().unwrap());
         assert!(!spawned || start_was_asked || opened);

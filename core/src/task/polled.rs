@@ -26,7 +26,7 @@ impl Spawner {
         self.executor.task()
     }
 
-    /// The class by which the task is queued: its own, or the one that a task lends it that waits for it. `None` outside of polls,
+    /// The class by which the task is queued: its own, or the one that it inherits from a task that waits for it. `None` outside of polls,
     /// and without the part [`Classes`](crate::parts::Classes).
     ///
     /// ```

@@ -26,8 +26,8 @@ pub(crate) enum Polled {
     Complete,
     /// The task is complete, and was a local one.
     CompleteLocal,
-    /// The task is complete, and was held to this worker, or to a set whose first worker this is.
-    CompleteHeld(WorkerId),
+    /// The task is complete, and could run only on this worker, or on a set of which it is the first.
+    CompleteAffine(WorkerId),
 }
 
 /// Calls user code, and contains its panic.
@@ -119,7 +119,7 @@ fn complete(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Polled {
     let polled = match ready.holder() {
         None => Polled::Complete,
         Some((_, true)) => Polled::CompleteLocal,
-        Some((worker, false)) => Polled::CompleteHeld(worker),
+        Some((worker, false)) => Polled::CompleteAffine(worker),
     };
     let task = ready.into_raw();
     // SAFETY: the reference was the `Ready`'s, and stays ours until a transition below consumes it.

@@ -71,7 +71,7 @@ pub fn watch(sink: Option<&'static Sink>) {
     SINK.set(sink);
 }
 
-/// Marks the task of the poll under way, whose context has this waker; `None` takes the mark away. False if the waker is no task's.
+/// Hints the task of the poll under way, whose context has this waker; `None` takes the mark away. False if the waker is no task's.
 ///
 /// ```
 /// use core::{future::Future, num::NonZeroUsize, pin::pin, task::{Context, Poll, Waker}};

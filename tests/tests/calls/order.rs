@@ -43,7 +43,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "core/worker",
             "placement/look",
             "placement/dispatch",
-            "placement/held",
+            "placement/affine",
             "placement/find",
             "placement/give_way",
             "lifecycle/admit",

@@ -127,7 +127,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for SlotGuard<P, S, RI
             return;
         }
         if let Some(leave) = local.abandoned.get() {
-            // INV-USER-CODE: the user code whose mark this may be was in a poll that is over, on another stack.
+            // INV-USER-CODE: the user code whose flag this may be was in a poll that is over, on another stack.
             self.0.slot().lifo.set_in_user_code(false);
             // SAFETY: this value has the place of the handle that is gone, which was of its type; this is its last use.
             unsafe { leave(NonNull::from(&mut self.0).cast()) }

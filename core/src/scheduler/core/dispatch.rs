@@ -124,7 +124,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Puts a task at the end of the worker's own ring for its class, which is not the urgent one.
     ///
-    /// The caller is the worker, with the mark of INV-USER-CODE down.
+    /// The caller is the worker, with the flag of INV-USER-CODE clear.
     #[inline(never)]
     pub(crate) fn push_ring(&self, slot: &WorkerSlot<RING, S::Parts>, class: Class, ready: Ready) {
         self.push_end(slot, class, ready);
@@ -187,7 +187,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// What is queued here goes to the injector, and a worker is woken for it. With the mark of INV-USER-CODE down.
+    /// What is queued here goes to the injector, and a worker is woken for it. With the flag of INV-USER-CODE clear.
     pub(crate) fn give_away(&self) {
         let slot = self.slot();
         debug_assert!(!slot.lifo.is_in_user_code(), "INV-USER-CODE");

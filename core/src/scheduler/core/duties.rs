@@ -6,7 +6,7 @@
 //! | it was a watcher | a watcher takes what waits behind a long poll | wakes a sleeper to watch, if none does |
 //! | it has heard of I/O | that waits for it | delivers it |
 //! | a notification is due | what it has queued in a batch is to be known | notifies |
-//! | it was woken under a mark | a push of a held task wakes one worker | wakes the next one, if the mark is still up |
+//! | a hint woke it | a push of a task with an affinity wakes one worker | wakes the next one, if the hint is still set |
 //!
 //! The duties of a sleeper (it is announced, it watches) end with its sleep. Those of jobs and of the counts of workers belong to
 //! the values that stand for them (`Counted`, `Helper`, `Blocked`).
@@ -39,16 +39,16 @@ const MAY_SCAN: u16 = 256;
 /// Its park word says that it sleeps, between the two halves of a park.
 const ARMED: u16 = 512;
 
-/// A task that is held to a set with this worker may have woken it.
-const MARKED: u16 = 1024;
+/// A task with an affinity to this worker may have woken it.
+const WOKEN_BY_HINT: u16 = 1024;
 /// It was asked to leave, and nothing kept it when it looked. This is no duty either.
 const LEAVES: u16 = 2048;
 
 /// What `leave_loop` has to see to.
-const OWED: u16 = SEARCHING | WATCHED | HEARD | DUE | ANNOUNCED | MARKED;
+const OWED: u16 = SEARCHING | WATCHED | HEARD | DUE | ANNOUNCED | WOKEN_BY_HINT;
 
 /// The duties of a worker. Only the worker's own context uses them (INV-LOCAL), with one exception: a handler that interrupts user code may
-/// read them and add a due notification. It does so only while the mark of INV-USER-CODE is up, so the worker takes that mark down before it
+/// read them and add a due notification. It does so only while the flag of INV-USER-CODE is set, so the worker clears that flag before it
 /// changes a duty.
 pub(crate) struct Duties<F>(Cell<u16>, PhantomData<fn() -> F>);
 
@@ -58,8 +58,8 @@ impl<F: Parts> Duties<F> {
         let shared = if F::Cores::ON { SEARCHING | DUE | BATCHING | LEAVES } else { 0 };
         let watch = if F::Watchdog::ON { WATCHED | WATCHING | MAY_SCAN } else { 0 };
         let slept = if Ticks::<F>::ON { SLEPT } else { 0 };
-        let held = if F::Classes::ON && F::Cores::ON { MARKED } else { 0 };
-        ANNOUNCED | ARMED | shared | watch | slept | held | if F::Io::ON { HEARD } else { 0 }
+        let affine = if F::Classes::ON && F::Cores::ON { WOKEN_BY_HINT } else { 0 };
+        ANNOUNCED | ARMED | shared | watch | slept | affine | if F::Io::ON { HEARD } else { 0 }
     };
 
     pub(crate) const fn new() -> Self {
@@ -152,14 +152,14 @@ impl<F: Parts> Duties<F> {
         self.set(WATCHING, true);
     }
 
-    /// It wakes up under a mark.
+    /// A hint may have woken it.
     pub(crate) fn set_woken_by_hint(&self) {
-        self.set(MARKED, true);
+        self.set(WOKEN_BY_HINT, true);
     }
 
     /// Whether it has, which is seen to now.
     pub(crate) fn take_woken_by_hint(&self) -> bool {
-        self.replace(MARKED, false)
+        self.replace(WOKEN_BY_HINT, false)
     }
 
     /// It sleeps again, and has turned to nothing: it hands nothing over.

@@ -95,7 +95,7 @@ pub(crate) trait Lifecycle<P: Platform, S: Slots<RING>, const RING: usize> {
     /// The calling context is no longer the worker of this slot, whose status becomes this one.
     fn leave_as(&self, slot: &WorkerSlot<RING, S::Parts>, status: u32);
     /// A task has ended that was tied to this worker, or to several of which it is the first.
-    fn dismiss_held(&self, first: WorkerId);
+    fn dismiss_affine(&self, first: WorkerId);
     /// Something has come for a worker that may be offline: the thread that waits for the end then works in its place.
     fn wake_shutdown_waiter(&self);
 }

@@ -222,7 +222,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if self.slot().local.duties.end_watch(unclaimed) {
             executor.watchdog.end();
         }
-        if self.slot().is_marked() {
+        if self.slot().is_hinted() {
             self.slot().local.duties.set_woken_by_hint();
         }
     }

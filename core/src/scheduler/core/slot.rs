@@ -17,8 +17,8 @@ use crate::{
     queue::{inbox::Inbox, ring::Ring},
     scheduler::{
         state::{
-            broadcasts::Mark,
-            classes::{Marks, OwnClasses},
+            broadcasts::Pending,
+            classes::{Hints, OwnClasses},
             lifo::LifoSlot,
             retiring::Retiring,
             rng::Rng,
@@ -65,7 +65,7 @@ type Timed<F> = Kept<Wheel<<F as Parts>::Wheels>, <F as Parts>::Timers>;
 pub(crate) struct Shared<F: Parts> {
     pub(crate) park: ParkWord,
     pub(crate) status: AtomicU32,
-    pub(crate) mark: Kept<Mark, F::Broadcasts>,
+    pub(crate) broadcast: Kept<Pending, F::Broadcasts>,
     /// It sleeps in a join too deep to help in, as long as others can work.
     pub(crate) awaits_others: AtomicBool,
     /// It is in code that blocks, and its timers are for all others to fire.
@@ -84,7 +84,7 @@ pub(crate) struct Shared<F: Parts> {
 pub(crate) type Leave = unsafe fn(NonNull<()>);
 
 /// INV-LOCAL: only the worker's own context touches this. An interrupt handler on it may set `in_sink`, which it puts back, look at `duties`
-/// and `frame` and add to `locals`, and to `duties` a notification, where it finds the mark of INV-USER-CODE up: all else changes only while that is down.
+/// and `frame` and add to `locals`, and to `duties` a notification, where it finds the flag of INV-USER-CODE set: all else changes only while that is down.
 pub(crate) struct Local<F: Parts> {
     pub(crate) rng: Kept<Rng, F::Cores>,
     pub(crate) pace: Kept<Pace, Ticks<F>>,
@@ -141,7 +141,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
                 shared: Apart::new(Shared {
                     park: ParkWord::new(),
                     status: AtomicU32::new(OFFLINE),
-                    mark: Kept::new(Mark::new()),
+                    broadcast: Kept::new(Pending::new()),
                     awaits_others: AtomicBool::new(false),
                     is_blocked_in_place: AtomicBool::new(false),
                     waker: WorkerWaker::new(),
@@ -179,7 +179,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         let below = self.local.frame.get();
         let frame = Frame::empty(below);
         let set = |frame| {
-            // INV-LOCAL: a frame changes while the mark is down.
+            // INV-LOCAL: a frame changes while the flag is clear.
             let was = self.lifo.replace_in_user_code(false);
             self.local.frame.set(frame);
             self.lifo.set_in_user_code(was);
@@ -208,9 +208,9 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         unsafe { Some(self.local.frame.get().as_ref()?.task()?.as_ref()) }
     }
 
-    /// Whether a task may wait that is held to a set with the worker.
-    pub(crate) fn is_marked(&self) -> bool {
-        self.classes.get().is_some_and(|own| own.is_marked(Marks::TASKS))
+    /// Whether a task may wait with an affinity to the worker.
+    pub(crate) fn is_hinted(&self) -> bool {
+        self.classes.get().is_some_and(|own| own.is_hinted(Hints::TASKS))
     }
 
     /// The ring for tasks of this class, which is not the urgent one.
@@ -279,7 +279,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         }
     }
 
-    /// Whether a task that is pinned to the worker waits, or one may that is held to a set with it.
+    /// Whether a task that is pinned to the worker waits, or one may with an affinity to it.
     ///
     /// # Safety
     /// The caller is the worker.

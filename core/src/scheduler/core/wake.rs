@@ -59,7 +59,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// There is a task for any of these workers: wakes one that sleeps.
     pub(crate) fn wake_one_of(&self, set: WorkerSet) {
         if self.is_shared() {
-            // Ordering: pairs with the fence in `Idle::announce`: either we see a worker's bit, or it sees its mark.
+            // Ordering: pairs with the fence in `Idle::announce`: either we see a worker's bit, or it sees its flag.
             fence(Ordering::SeqCst);
             let _woken = set.iter().any(|worker| self.claim(worker));
             set.iter().for_each(|worker| self.tell_blocked(worker));

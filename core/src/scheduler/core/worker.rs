@@ -253,7 +253,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let slot = self.slot();
         match over {
             Polled::CompleteLocal => slot.local.locals.set(slot.local.locals.get() - 1),
-            Polled::CompleteHeld(worker) => self.executor.dismiss_held(*worker),
+            Polled::CompleteAffine(worker) => self.executor.dismiss_affine(*worker),
             _ => {}
         }
         slot.counters.completed.add(1);

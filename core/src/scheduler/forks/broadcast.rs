@@ -1,9 +1,9 @@
 //! Broadcast: a closure that each worker runs once.
 //!
 //! There is one broadcast at a time. It lives on the stack of the worker that makes it. The scheduler has a pointer to it, and
-//! the slot of each online worker has a mark. A context that takes a mark down must count the broadcast down once. The worker
-//! itself takes its mark down between two tasks, or while it waits for a job, and runs the closure first. A worker that leaves
-//! takes its mark down without a run of the closure, and so does the caller where it finds that a worker has left.
+//! the slot of each online worker has a flag. A context that clears a flag must count the broadcast down once. The worker
+//! itself clears its flag between two tasks, or while it waits for a job, and runs the closure first. A worker that leaves
+//! clears its flag without a run of the closure, and so does the caller where it finds that a worker has left.
 
 use core::ptr::NonNull;
 
@@ -74,7 +74,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let broadcast = Broadcast {
             closure: &f,
             caller: me,
-            // One is the caller's own, until it has marked all workers.
+            // One is the caller's own, until it has set the flags of all workers.
             pending: AtomicU32::new(1),
             ran: AtomicU32::new(0),
             panic: Spin::new(None),
@@ -102,7 +102,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         Ok(broadcast.ran.load(Ordering::Relaxed) as usize)
     }
 
-    /// Marks all online workers.
+    /// Hints all online workers.
     fn mark_all(&self, broadcast: &Broadcast<'_>)
     where
         S::Parts: Parts<Broadcasts = On>,
@@ -111,13 +111,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             if !slot.is_online() {
                 continue;
             }
-            let mark = slot.shared.mark.always();
+            let pending = slot.shared.broadcast.always();
             broadcast.pending.fetch_add(1, Ordering::Relaxed);
-            mark.set();
+            pending.set();
             // Ordering: pairs with the fence in `decline_broadcast`: either this caller sees that the worker has left, or the worker
-            // sees the mark.
+            // sees the flag.
             fence(Ordering::SeqCst);
-            if !slot.is_online() && mark.take() {
+            if !slot.is_online() && pending.take() {
                 broadcast.pending.fetch_sub(1, Ordering::Relaxed);
             } else {
                 self.unpark(WorkerId::new(i as u16));
@@ -142,12 +142,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[inline(never)]
     pub(super) fn run_broadcast(&self, _: &OutOfLoop<'_>) -> bool {
         let (executor, slot, me) = (self.executor, self.slot(), self.id());
-        let mark = slot.shared.mark.get();
-        let Some(broadcast) = mark.and_then(|mark| executor.broadcasts.take_part(mark)) else {
+        let pending = slot.shared.broadcast.get();
+        let Some(broadcast) = pending.and_then(|pending| executor.broadcasts.take_part(pending))
+        else {
             return false;
         };
         slot.local.in_broadcast.set(true);
-        // SAFETY: INV-BROADCAST: we took the mark down.
+        // SAFETY: INV-BROADCAST: we cleared the flag.
         let under_way = unsafe { broadcast.as_ref() };
         let outcome = self.call_as_poll(&mut || (under_way.closure)(me));
         slot.local.in_broadcast.set(false);

@@ -23,7 +23,7 @@ use crate::{
             leave_loop::OutOfLoop,
             slot::{Slots, WorkerSlot},
         },
-        state::{broadcasts::Mark, classes::Marks},
+        state::{broadcasts::Pending, classes::Hints},
     },
 };
 
@@ -210,7 +210,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         for worker in set.iter() {
             if let Some(own) = self.slots().get(worker.index()).and_then(|slot| slot.classes.get())
             {
-                own.mark(Marks::JOBS);
+                own.set_hint(Hints::JOBS);
             }
         }
         self.wake_one_of(set);
@@ -355,8 +355,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (executor, slot) = (self.executor, self.slot());
         let local = &slot.local;
         let Some(fork) = slot.fork.get() else { return false };
-        let is_marked = class == Class::Background && self.unmark_jobs();
-        let searches = is_marked || local.duties.is_searching();
+        let is_hinted = class == Class::Background && self.clear_job_hint();
+        let searches = is_hinted || local.duties.is_searching();
         if !searches || local.guest.get() || !executor.may_run_jobs() {
             return false;
         }
@@ -364,7 +364,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if let Some(own) = slot.classes.get() {
             if let Some(set) = run.set() {
                 // There may be more of them.
-                own.mark(Marks::JOBS);
+                own.set_hint(Hints::JOBS);
                 if executor.fork_worker(stolen.1).has_jobs() {
                     executor.wake_one_of(set);
                 }
@@ -391,14 +391,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         true
     }
 
-    /// Whether there may be jobs of runs that are held to a set with this worker, for which it then looks whether it searches or not.
+    /// Whether there may be jobs of runs with an affinity to this worker, for which it then looks whether it searches or not.
     #[inline]
-    fn unmark_jobs(&self) -> bool {
-        let Some(own) = self.slot().classes.get().filter(|own| own.is_marked(Marks::JOBS)) else {
+    fn clear_job_hint(&self) -> bool {
+        let Some(own) = self.slot().classes.get().filter(|own| own.is_hinted(Hints::JOBS)) else {
             return false;
         };
-        own.unmark(Marks::JOBS);
-        // Ordering: pairs with the fence in `announce_jobs`: either this worker sees the job, or its mark is set anew.
+        own.clear_hint(Hints::JOBS);
+        // Ordering: pairs with the fence in `announce_jobs`: either this worker sees the job, or its hint is set anew.
         fence(Ordering::SeqCst);
         true
     }
@@ -452,12 +452,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Jobs for Worker<P, S, RING>
 
     #[inline]
     fn join_broadcast(&self) -> bool {
-        let is_set = self.slot().shared.mark.get().is_some_and(Mark::is_set);
+        let is_set = self.slot().shared.broadcast.get().is_some_and(Pending::is_set);
         is_set && self.run_broadcast(&self.leave_loop())
     }
 
     fn has_tied_jobs(&self) -> bool {
-        self.slot().classes.get().is_some_and(|own| own.is_marked(Marks::JOBS))
+        self.slot().classes.get().is_some_and(|own| own.is_hinted(Hints::JOBS))
     }
 }
 
@@ -479,10 +479,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> JobOffers<RING, S::Parts>
     }
 
     fn decline_broadcast(&self, slot: &WorkerSlot<RING, S::Parts>) {
-        let Some(mark) = slot.shared.mark.get() else { return };
+        let Some(pending) = slot.shared.broadcast.get() else { return };
         // Ordering: pairs with the fence in `mark_all`.
         fence(Ordering::SeqCst);
-        if let Some(broadcast) = self.broadcasts.take_part(mark) {
+        if let Some(broadcast) = self.broadcasts.take_part(pending) {
             self.count_down(broadcast);
         }
     }

@@ -162,8 +162,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.queue_outside(ready);
     }
 
-    /// Counts a new task that is held to these workers. False if one of them does not exist, or if the first is to leave.
-    pub(crate) fn admit_held(&self, set: WorkerSet) -> bool {
+    /// Counts a new task with an affinity to these workers. False if one of them does not exist, or if the first is to leave.
+    pub(crate) fn admit_affine(&self, set: WorkerSet) -> bool {
         if set.last().index() >= self.workers() {
             return false;
         }
@@ -180,9 +180,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if self.slots().len() == 1 {
             return Self::count_local(slot, 1).then_some(worker);
         }
-        // SAFETY: the slot is the calling worker's, and the mark is up.
+        // SAFETY: the slot is the calling worker's, and the flag is set.
         let task = unsafe { slot.polled() }?;
-        // It may be held to several workers.
+        // It may have an affinity to several workers.
         // SAFETY: a poll holds a reference to its task.
         let is_one = || unsafe { Header::pin(NonNull::from(task)) }.is_some();
         let pinned =
@@ -197,8 +197,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
     }
 
-    /// Adds `n` to the count of local tasks, with the mark of INV-USER-CODE down meanwhile. Adds nothing, and returns false, if
-    /// the mark was down already.
+    /// Adds `n` to the count of local tasks, with the flag of INV-USER-CODE clear meanwhile. Adds nothing, and returns false, if
+    /// the flag was clear already.
     fn count_local(slot: &WorkerSlot<RING, S::Parts>, n: usize) -> bool {
         let in_user_code = slot.lifo.is_in_user_code();
         if in_user_code {

@@ -70,7 +70,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Lifecycle<P, S, RING>
         self.leave_io();
     }
 
-    fn dismiss_held(&self, first: WorkerId) {
+    fn dismiss_affine(&self, first: WorkerId) {
         if self.slot_of(first).shared.retiring.get().is_some_and(Retiring::dismiss) {
             self.unpark(first);
         }

@@ -37,7 +37,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Returns at once. A worker that is to leave finishes the poll that it is in, gives its tasks, timers and jobs to the others, and returns
     /// from [`run`](Self::run); a worker that is stepped by hand gets [`Step::Stopped`](crate::Step::Stopped). It stays for as long as a task
     /// lives that can run nowhere else: a local one, one that is pinned to it, one of a [`WorkerSet`](crate::WorkerSet) whose first worker it
-    /// is; one that is offline is started for such a task. No new task is held to it meanwhile
+    /// is; one that is offline is started for such a task. No new task has an affinity to it meanwhile
     /// ([`SpawnErrorKind::NoSuchWorker`](crate::SpawnErrorKind::NoSuchWorker)). A worker that waits in sync code leaves after the wait.
     ///
     /// Of several calls at once, the last one holds. A later shutdown, and a use of the memory after it ([`reopen`](Self::reopen)), begin

@@ -10,7 +10,7 @@ use crate::{
             faces::Queues,
             slot::{Slots, WorkerSlot},
         },
-        state::classes::{Classes, Marks},
+        state::classes::{Classes, Hints},
     },
     task::header::Ready,
 };
@@ -30,7 +30,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Queues<RING, S::Parts>
         }
         let Some(classes) = self.classes.get() else { return Some(ready) };
         if let Some(set) = ready.workers() {
-            self.push_held(classes, set, ready);
+            self.push_affine(classes, set, ready);
             return None;
         }
         let class = ready.class();
@@ -54,7 +54,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Queues<RING, S::Parts>
             return self.push_pinned(slot, ready);
         };
         match (ready.workers(), ready.class()) {
-            (Some(set), _) => self.push_held(classes, set, ready),
+            (Some(set), _) => self.push_affine(classes, set, ready),
             (None, Class::Urgent) => self.push_urgent(classes, ready),
             (None, class) => self.push_ring(slot, class, ready),
         }
@@ -129,14 +129,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Queues a task for one of these workers, from any context.
-    pub(crate) fn push_held(&self, classes: &Classes, set: WorkerSet, ready: Ready) {
+    pub(crate) fn push_affine(&self, classes: &Classes, set: WorkerSet, ready: Ready) {
         let class = ready.class();
-        classes.held.push(ready);
-        // Ordering: before the marks, see `OwnClasses::mark`.
+        classes.affine.push(ready);
+        // Ordering: before the hints, see `OwnClasses::set_hint`.
         fence(Ordering::SeqCst);
         for worker in set.iter() {
             if let Some(own) = self.slot_of(worker).classes.get() {
-                own.mark(Marks::of(class));
+                own.set_hint(Hints::of(class));
             }
         }
         if class == Class::Urgent {

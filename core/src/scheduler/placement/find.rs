@@ -1,4 +1,4 @@
-//! Where a worker finds the tasks that are not like all others: urgent ones, background ones, and those that are held to a set of workers.
+//! Where a worker finds the tasks that are not like all others: urgent ones, background ones, and those with an affinity.
 
 #[cfg(feature = "classes")]
 use crate::trace::Event;
@@ -8,7 +8,7 @@ use crate::{
     platform::{Platform, WorkerId},
     scheduler::{
         core::{context::Worker, executor::Cores, faces::Placement, find::AROUND, slot::Slots},
-        state::classes::{Classes, Marks, OwnClasses},
+        state::classes::{Classes, Hints, OwnClasses},
     },
     task::header::Ready,
 };
@@ -26,18 +26,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
     }
 
     fn take_in_turn(&self) -> Option<Ready> {
-        // By turns: neither held tasks nor those from outside keep the worker to themselves.
-        let held = || if self.others_first(2) { None } else { self.take_held(Class::Normal) };
-        self.take_share().or_else(held)
+        // By turns: neither tasks with an affinity nor those from outside keep the worker to themselves.
+        let affine = || if self.others_first(2) { None } else { self.take_affine(Class::Normal) };
+        self.take_share().or_else(affine)
     }
 
     fn take_before_shared(&self) -> Option<Ready> {
-        // Held tasks that never end must not keep this worker from all others.
-        if self.others_first(AROUND) { None } else { self.take_held(Class::Normal) }
+        // Tasks with an affinity that never end must not keep this worker from all others.
+        if self.others_first(AROUND) { None } else { self.take_affine(Class::Normal) }
     }
 
     fn take_after_shared(&self) -> Option<Ready> {
-        self.take_held(Class::Normal)
+        self.take_affine(Class::Normal)
     }
 
     #[inline]
@@ -65,7 +65,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
 
     fn take_tied(&self) -> Option<Ready> {
         // SAFETY: we are the worker.
-        unsafe { self.slot().pop_pinned() }.or_else(|| self.take_held_of_any())
+        unsafe { self.slot().pop_pinned() }.or_else(|| self.take_affine_of_any())
     }
 
     fn has_tied(&self) -> bool {
@@ -75,16 +75,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
 
     #[cold]
     fn hand_tied_over(&self) {
-        if !self.slot().is_marked() {
+        if !self.slot().is_hinted() {
             return;
         }
         let (executor, me) = (self.executor, self.id());
         let Some(all) = executor.classes.get() else { return };
-        let sets = all.held.sets_with(me);
-        // Ordering: pairs with the fence in `Idle::announce`: either a sleeper is seen here, or it sees its mark.
+        let sets = all.affine.sets_with(me);
+        // Ordering: pairs with the fence in `Idle::announce`: either a sleeper is seen here, or it sees its hint.
         fence(Ordering::SeqCst);
         match sets {
-            // One of each set: a mark alone may be of a task that another worker has taken.
+            // One of each set: a hint alone may be of a task that another worker has taken.
             Some(sets) => {
                 for set in sets.into_iter().flatten() {
                     let _woken = set.iter().any(|worker| worker != me && executor.claim(worker));
@@ -93,7 +93,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
             // It is not known which: all that may be meant.
             None => {
                 for (i, slot) in executor.in_use().iter().enumerate() {
-                    if i != me.index() && slot.is_marked() {
+                    if i != me.index() && slot.is_hinted() {
                         let _ = executor.claim(WorkerId::new(i as u16));
                     }
                 }
@@ -128,10 +128,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if own.urgent_polls.get() as u32 % AROUND == AROUND - 1 {
             self.keep_up(AROUND);
         }
-        // By turns: neither those that are pinned here, nor those held to a set, nor the others keep the worker to themselves.
+        // By turns: neither those that are pinned here, nor those with an affinity, nor the others keep the worker to themselves.
         let ready = own.share.turns().find_map(|queue| match queue {
             0 => own.urgent.pop(),
-            1 => self.take_held(Class::Urgent),
+            1 => self.take_affine(Class::Urgent),
             _ => all.urgent.pop(),
         });
         let Some(ready) = ready else {
@@ -214,7 +214,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         !own.ring.is_empty()
             || unsafe { !own.inbox.is_empty() }
             || !all.background.is_empty()
-            || own.is_marked(Marks::of(Class::Background))
+            || own.is_hinted(Hints::of(Class::Background))
     }
 
     /// A worker with nothing but background tasks hears of timers and I/O almost as one that sleeps: by ticks, what comes would wait for
@@ -243,12 +243,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let shared = || one().or_else(ring).or_else(batch);
         own.share.turns().find_map(|queue| match queue {
             0 => pinned(),
-            1 => self.take_held(Class::Background),
+            1 => self.take_affine(Class::Background),
             _ => shared(),
         })
     }
 
-    /// Whether held tasks come after those for all workers this time: one in `n`.
+    /// Whether tasks with an affinity come after those for all workers this time: one in `n`.
     fn others_first(&self, n: u32) -> bool {
         self.slot().classes.get().is_none_or(|own| own.others_first(n))
     }

@@ -66,10 +66,10 @@ impl LifoSlot {
         NonNull::new(task).map(|task| unsafe { Ready::from_raw(task) })
     }
 
-    /// Sets the mark of INV-USER-CODE.
+    /// Sets the flag of INV-USER-CODE.
     #[inline(always)]
     pub(crate) fn set_in_user_code(&self, on: bool) {
-        // Ordering: only this context and interrupts on it look at the mark; the compiler must keep it where it is.
+        // Ordering: only this context and interrupts on it look at the flag; the compiler must keep it where it is.
         compiler_fence(Ordering::SeqCst);
         self.in_user_code.store(on, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);

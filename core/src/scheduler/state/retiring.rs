@@ -1,6 +1,6 @@
 //! Whether a worker is asked to retire, and how many live tasks keep it.
 //!
-//! A task that is pinned to a worker can run nowhere else. One that is held to a set keeps the first worker of the set: those with the
+//! A task that is pinned to a worker can run nowhere else. One with an affinity keeps the first worker of the set: those with the
 //! highest numbers leave first. So a worker that leaves strands no task.
 
 use crate::atomic::{AtomicU32, Ordering, maybe_const};
@@ -9,10 +9,10 @@ use crate::atomic::{AtomicU32, Ordering, maybe_const};
 const ASKED: u32 = 1;
 /// The platform was asked to start the worker, which has not come yet.
 const STARTED: u32 = 2;
-/// The tasks are counted above the two marks.
+/// The tasks are counted above the two flags.
 const ONE: u32 = 4;
 
-/// INV-RETIRING: the count is the number of live tasks that are held to the worker, each from before it is published to after its last
+/// INV-RETIRING: the count is the number of live tasks with an affinity to the worker, each from before it is published to after its last
 /// poll. It goes up only while the worker is to stay. So a worker that is asked to retire, and has no task, has none until the request is
 /// withdrawn.
 pub(crate) struct Retiring(AtomicU32);

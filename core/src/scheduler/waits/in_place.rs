@@ -90,7 +90,7 @@ where
         let local = &slot.local;
         // SAFETY: INV-LOCAL: the caller is the worker, and its frames are on its stack, which is that of the caller.
         let frame = unsafe { local.frame.get().as_ref() }?;
-        // SAFETY: as above; the mark is up.
+        // SAFETY: as above; the flag is set.
         let task = unsafe { slot.polled() }?;
         let is_outermost = frame.is_outermost() && local.calls.get() == 1 && local.depth.get() == 0;
         let may = local.may_hand_over.get()
