@@ -80,7 +80,7 @@ impl ForkOptions {
     }
 
     /// Whether this worker may take part.
-    pub(crate) fn allows(&self, worker: WorkerId) -> bool {
+    pub(crate) fn is_allowed(&self, worker: WorkerId) -> bool {
         self.workers.is_none_or(|set| set.contains(worker))
     }
 }

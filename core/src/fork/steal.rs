@@ -146,7 +146,7 @@ impl ForkWorker {
     ///
     /// Its deque was empty when it stole the job, or there was foreign work. Until the job is done, all that it forks is pieces of
     /// the job, or there is foreign work.
-    fn forks_pieces_of(&self, job: &Job) -> bool {
+    fn is_forking_pieces_of(&self, job: &Job) -> bool {
         !self.has_foreign_work() && !job.is_done()
     }
 
@@ -198,7 +198,7 @@ impl ForkWorker {
             out.join_broadcast();
             if self.depth.get() >= out.nesting() {
                 out.block(&|| job.fall_asleep());
-            } else if let Some(piece) = theirs.steal(crew, || theirs.forks_pieces_of(job)) {
+            } else if let Some(piece) = theirs.steal(crew, || theirs.is_forking_pieces_of(job)) {
                 // This worker is busy while it runs the piece.
                 theirs.waiting.fetch_sub(1, Ordering::Relaxed);
                 self.run((piece, thief), false, out);

@@ -16,7 +16,7 @@ use crate::{
     parts::{Parts, Switch},
     platform::{Platform, WorkerId, WorkerSet},
     task::{
-        coop::{counts, exhaust},
+        coop::{exhaust, is_first_refusal},
         executor_ref::{Caller, Polls, TaskExecutor, Waiter},
         header::{Ready, Slot},
     },
@@ -119,7 +119,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
         }
         if let Some((_, slot)) = self.current() {
             // As in `budget`: otherwise it was that of a thread.
-            if !slot.local.frame.get().is_null() && counts(&slot.local.budget) {
+            if !slot.local.frame.get().is_null() && is_first_refusal(&slot.local.budget) {
                 slot.counters.forced_yields.add(1);
             }
         }

@@ -170,7 +170,7 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// Those of the task; [`JoinError::OnItself`], [`JoinError::TooDeep`] and [`JoinError::MustNotWait`], with the
     /// handle still valid; and [`JoinError::Taken`]. Waits nest up to [`Config::nesting`](crate::Config::nesting). A
-    /// deeper one sleeps, and a replacement worker takes over; it fails with `TooDeep` if tasks are queued and there is
+    /// deeper one sleeps, and a compensation worker takes over; it fails with `TooDeep` if tasks are queued and there is
     /// neither a worker nor a spare slot left.
     pub fn join(&mut self) -> Result<T, JoinError> {
         let Some((task, state)) = self.state() else { return Err(JoinError::Taken) };
@@ -214,7 +214,7 @@ impl<T> JoinHandle<T> {
         // SAFETY: INV-HANDLE: our reference keeps the header and the join slot.
         let (header, slot) = unsafe { (task.as_ref(), Header::join_slot(task)) };
         if header.state.load().has_join_waker() {
-            if slot.holds(waker) {
+            if slot.will_wake(waker) {
                 return Ok(());
             }
             self.unregister(task)?;

@@ -137,7 +137,7 @@ impl Snapshot {
         REFS.get(self.0)
     }
     #[inline(always)]
-    pub(crate) const fn refs_saturated(self) -> bool {
+    pub(crate) const fn has_saturated_refs(self) -> bool {
         self.refs() == REFS.max()
     }
 
@@ -151,10 +151,10 @@ impl Snapshot {
         Self(field.set(self.0, value))
     }
     const fn ref_inc(self) -> Self {
-        if self.refs_saturated() { self } else { Self(REFS.inc(self.0)) }
+        if self.has_saturated_refs() { self } else { Self(REFS.inc(self.0)) }
     }
     const fn ref_dec(self) -> Self {
-        if self.refs_saturated() || self.refs() == 0 { self } else { Self(REFS.dec(self.0)) }
+        if self.has_saturated_refs() || self.refs() == 0 { self } else { Self(REFS.dec(self.0)) }
     }
     const fn wake_inc(self) -> Self {
         if self.wakes() == WAKES.max() { self } else { Self(WAKES.inc(self.0)) }

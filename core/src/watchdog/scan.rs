@@ -19,7 +19,7 @@ pub(crate) trait Watched {
     fn polls(&self) -> u32;
     /// Whether tasks may wait for it to go on that it alone can take: it is in a poll, or was stepped by hand and has a task in its
     /// LIFO slot.
-    fn keeps_tasks(&self) -> bool;
+    fn has_tasks_behind(&self) -> bool;
     /// `None` if no worker looks at others.
     fn seen(&self) -> Option<&Seen>;
     fn is_online(&self) -> bool;
@@ -86,7 +86,7 @@ impl Watchdog {
     ) -> Finding {
         let (stuck_after, long_after) = self.bounds(timeouts);
         let polls = other.polls();
-        let seen = other.seen().filter(|_| other.keeps_tasks());
+        let seen = other.seen().filter(|_| other.has_tasks_behind());
         let polled = seen.map_or(0, |seen| seen.unchanged_for(polls, now));
         let stuck = (polled >= stuck_after).then_some(polled);
         let grace = if other.is_online() && stuck.is_none() { GRACE } else { 0 };

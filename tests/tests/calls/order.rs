@@ -52,7 +52,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "lifecycle/face",
             "lifecycle/offline",
             "lifecycle/shutdown",
-            "waits/replace",
+            "waits/compensate",
             "waits/helper",
             "waits/in_place",
             "waits/blocked",

@@ -87,11 +87,11 @@ pub(crate) trait Lifecycle<P: Platform, S: Slots<RING>, const RING: usize> {
     /// Whether no task is left after a shutdown. Looks for the end, if one has begun.
     fn settle(&self) -> bool;
     /// Whether the worker is to leave, and may. Its next passes come to no task then.
-    fn retires(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool;
+    fn should_retire(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool;
     /// Whether the worker, which has just gone offline in the calling context, is to come back.
     fn is_wanted(&self, id: WorkerId) -> bool;
     /// Whether the platform has been asked to start the worker, which it is from now on.
-    fn is_called(slot: &WorkerSlot<RING, S::Parts>) -> bool;
+    fn mark_as_started(slot: &WorkerSlot<RING, S::Parts>) -> bool;
     /// The calling context is no longer the worker of this slot, whose status becomes this one.
     fn leave_as(&self, slot: &WorkerSlot<RING, S::Parts>, status: u32);
     /// A task has ended that was tied to this worker, or to several of which it is the first.
@@ -107,7 +107,7 @@ pub(crate) trait Waiting<P: Platform, S: Slots<RING>, const RING: usize> {
     /// Counts the calling worker as one that sleeps until a stolen job is done, for as long as the result lives.
     fn begin_join_sleep(&'static self, slot: &WorkerSlot<RING, S::Parts>) -> impl Sized;
     /// Calls the function on a worker that the calling context, which is none, becomes for that time. Gives the value back if it cannot.
-    fn as_helper<T, R>(
+    fn with_helper<T, R>(
         &'static self,
         value: T,
         f: impl FnOnce(&Worker<P, S, RING>, T) -> Result<R, T>,

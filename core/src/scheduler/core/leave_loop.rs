@@ -97,7 +97,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         // INV-USER-CODE: duties change only while it is down.
         let was = slot.lifo.replace_in_user_code(false);
         let batching = slot.local.duties.set_batching(false);
-        slot.local.duties.set_heard(batching && self.executor.listens());
+        slot.local.duties.set_heard(batching && self.executor.has_reactor());
         slot.lifo.set_in_user_code(was);
         (self.leave_loop(), Batch { lifo: &slot.lifo, duties: &slot.local.duties, batching })
     }
@@ -251,7 +251,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 || is_unheard
                 || executor.config.poll_limit().is_some()
         };
-        if executor.lacks_watcher() && has_reason() {
+        if executor.needs_watcher() && has_reason() {
             executor.wake_one();
         } else if !executor.census.hearing.is_zero()
             && (is_unheard || executor.config.has_watchdog() && has_reason())
@@ -263,7 +263,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// The worker watched, and turns to something else: if none watches now, a sleeper is woken to.
     #[cold]
     fn hand_watch_over(&self) {
-        if self.executor.lacks_watcher() {
+        if self.executor.needs_watcher() {
             self.executor.wake_one();
         }
     }
@@ -272,7 +272,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Whether the calling worker has a duty: for simulations, which ask it in user code.
     #[doc(hidden)]
-    pub fn owes_something(&self) -> bool {
+    pub fn has_duties(&self) -> bool {
         self.working().is_some_and(|(_, slot)| slot.local.duties.are_owed())
     }
 

@@ -15,7 +15,7 @@ const FIRST: u64 = 1_000_000;
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Whether to look for work once more, after so many rounds, before it sleeps.
     pub(crate) fn may_look_again(&self, round: u32, most: u32) -> bool {
-        self.slot().local.spin_limit.get().is_some_and(|limit| limit.allows(round, most))
+        self.slot().local.spin_limit.get().is_some_and(|limit| limit.should_spin(round, most))
     }
 
     /// As `park_in_loop`, and learns from how long it took.

@@ -39,7 +39,7 @@ use crate::{
 pub(crate) const OFFLINE: u32 = 0;
 /// A context runs it.
 pub(crate) const ONLINE: u32 = 1;
-/// A replacement worker is on its way: no other context may take the slot.
+/// A compensation worker is on its way: no other context may take the slot.
 pub(crate) const STARTING: u32 = 2;
 
 /// Room for one worker: its queues, its park word, its counters. `RING` tasks fit its ring, a power of two.
@@ -112,7 +112,7 @@ pub(crate) struct Local<F: Parts> {
     /// Whether a worker that is offline has left timers.
     pub(crate) orphans: Cell<bool>,
     /// It is a thread that helps while it waits.
-    pub(crate) guest: Cell<bool>,
+    pub(crate) takes_no_jobs: Cell<bool>,
     /// It is a helper.
     pub(crate) helping: Cell<bool>,
     /// The loop that runs the worker may give its slot up to another thread: one that the platform has started.
@@ -338,7 +338,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
     }
 
     /// Whether others fire its timers: it is offline, or in code that blocks.
-    pub(crate) fn leaves_timers(&self) -> bool {
+    pub(crate) fn has_timers_for_all(&self) -> bool {
         // Ordering: as `is_online`; before its own sleep, a worker has put the fence in `Idle::announce`, which pairs with the one in
         // `InPlace::begin`.
         !self.is_online() || self.is_blocked_in_place()
@@ -346,7 +346,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
 
     /// Whether others have the whole duty of the worker meanwhile, as it blocks in place.
     pub(crate) fn is_blocked_in_place(&self) -> bool {
-        // Ordering: see `leaves_timers`; or the worker's own.
+        // Ordering: see `has_timers_for_all`; or the worker's own.
         F::Waits::ON && self.shared.is_blocked_in_place.load(Ordering::Relaxed)
     }
 
@@ -423,7 +423,7 @@ impl<F: Parts> Local<F> {
             locals: Cell::new(0),
             watcher: Kept::new(Watcher::new()),
             orphans: Cell::new(false),
-            guest: Cell::new(false),
+            takes_no_jobs: Cell::new(false),
             helping: Cell::new(false),
             may_hand_over: Cell::new(false),
             in_broadcast: Cell::new(false),

@@ -122,7 +122,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         // Ordering: hints, all of them, after the fence in `Wheels::tell`, which pairs with that in `Idle::announce`: either a
         // sleeper is seen here, or it sees that this worker is online and awake, and watches.
         // A searcher will watch when it finds nothing, as it is with a push.
-        if slot.lifo.is_in_poll() && self.lacks_watcher() && self.idle.searching() == 0 {
+        if slot.lifo.is_in_poll() && self.needs_watcher() && self.idle.searching() == 0 {
             self.wake_one();
         }
     }

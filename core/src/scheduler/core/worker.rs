@@ -92,7 +92,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Whether there will be nothing to do for this worker: the executor has stopped, or the worker is to leave.
     fn is_over(&self) -> bool {
-        self.executor.settle() || self.executor.retires(self.slot())
+        self.executor.settle() || self.executor.should_retire(self.slot())
     }
 
     #[inline(always)]
@@ -133,7 +133,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             // It was not in the reactor if it was notified before it slept.
             self.end_busy_period();
         }
-        self.slot().local.duties.is_leaving() && self.executor.retires(self.slot())
+        self.slot().local.duties.is_leaving() && self.executor.should_retire(self.slot())
     }
 
     /// At most `polls` polls, fewer if there is nothing to do; how many there were. Never blocks.
@@ -239,7 +239,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn begin_busy_period(&self, pace: &Pace) {
         self.cover_poll();
         if let Some(watcher) = self.slot().local.watcher.get() {
-            watcher.polls();
+            watcher.note_poll();
         }
         pace.begin_busy_period(self.now());
     }

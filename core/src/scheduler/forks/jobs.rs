@@ -116,7 +116,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             }
             Waits::Outside => {}
         }
-        self.as_helper(f, |worker, f| {
+        self.with_helper(f, |worker, f| {
             let slot = worker.slot();
             match self.kind_of_run(worker.id(), slot, options) {
                 Some(kind) => Ok(Fork::run(slot.fork.always(), alone || kind.is_alone, f)),
@@ -150,7 +150,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if is_in_run && own.run.get() != options {
             return Some(Kind::within(&own.alone, true));
         }
-        if !options.allows(id) {
+        if !options.is_allowed(id) {
             return None;
         }
         if !is_in_run {
@@ -357,7 +357,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let Some(fork) = slot.fork.get() else { return false };
         let is_hinted = class == Class::Background && self.clear_job_hint();
         let searches = is_hinted || local.duties.is_searching();
-        if !searches || local.guest.get() || !executor.may_run_jobs() {
+        if !searches || local.takes_no_jobs.get() || !executor.may_run_jobs() {
             return false;
         }
         let Some((stolen, run)) = self.steal_job(class) else { return false };
@@ -414,7 +414,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 let Some(theirs) = victim.classes.get() else { return true };
                 run.set(theirs.run.get());
                 let run = run.get();
-                !class.is_before(run.class) && run.allows(me) && mine.is_none_or(|mine| mine == run)
+                !class.is_before(run.class)
+                    && run.is_allowed(me)
+                    && mine.is_none_or(|mine| mine == run)
             };
             let job = victim.fork.get()?.steal(self.executor, may)?;
             Some(((job, WorkerId::new(index as u16)), run.get()))
@@ -466,7 +468,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> JobOffers<RING, S::Parts>
 {
     fn may_run_jobs(&self) -> bool {
         // Two workers that pass the limit at once do no harm for long. A worker that counts down looks for jobs itself afterwards.
-        self.census.thieves.get() < self.config.job_workers() && self.helpers_leave_room()
+        self.census.thieves.get() < self.config.job_workers() && self.has_room_beside_helpers()
     }
 
     fn has_jobs(slot: &WorkerSlot<RING, S::Parts>) -> bool {
@@ -491,7 +493,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> JobOffers<RING, S::Parts>
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Whether one of the workers without work may run a job. Each helper has the place of one such worker.
     #[inline]
-    fn helpers_leave_room(&self) -> bool {
+    fn has_room_beside_helpers(&self) -> bool {
         let helpers = self.census.helpers.get() as usize;
         helpers == 0 || self.without_work() > helpers
     }

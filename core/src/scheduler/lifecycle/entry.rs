@@ -63,7 +63,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if let Some(fork) = slot.fork.get() {
             fork.open(self, id);
         }
-        slot.local.guest.set(false);
+        slot.local.takes_no_jobs.set(false);
         slot.local.helping.set(false);
         slot.local.may_hand_over.set(false);
         if let Some(spare) = id.index().checked_sub(self.workers()) {
@@ -116,7 +116,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
     }
 
-    /// Gives back a slot that was reserved for a replacement that does not come.
+    /// Gives back a slot that was reserved for a compensation worker that does not come.
     pub(crate) fn unreserve(&self, id: WorkerId) {
         if let Some(slot) = self.slots().get(id.index()) {
             // Ordering: Release passes on what its taker acquired.
@@ -146,7 +146,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let from = if place == Place::Free { OFFLINE } else { STARTING };
         let worker = self.attach(id, from).ok();
         if from == STARTING && worker.is_none() {
-            self.drop_if_replacement(id);
+            self.drop_if_compensation(id);
         }
         self.has_come(worker.is_some());
         worker
@@ -163,9 +163,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// A worker in a spare slot does not come.
-    fn drop_if_replacement(&self, id: WorkerId) {
+    fn drop_if_compensation(&self, id: WorkerId) {
         if id.index() >= self.workers() {
-            self.census.drop_replacement();
+            self.census.drop_compensation();
         }
     }
 
@@ -189,7 +189,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Works until the executor has shut down, until [`Scheduler::resize`] has asked the worker to leave and no task keeps it, or until this
-    /// is a replacement worker that is no longer needed. If it is asked to stay after all as it leaves, it comes back. In a poll of this very worker it does nothing: a shutdown would wait for that poll. As
+    /// is a compensation worker that is no longer needed. If it is asked to stay after all as it leaves, it comes back. In a poll of this very worker it does nothing: a shutdown would wait for that poll. As
     /// the handle is gone then, the worker goes offline at the end of the poll.
     ///
     /// ```
@@ -231,7 +231,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Enter for Scheduler<P, S, R
                 self.until_passed(id);
             }
             self.unreserve(id);
-            self.drop_if_replacement(id);
+            self.drop_if_compensation(id);
         }
         self.has_answered(id);
         self.has_come(false);

@@ -36,7 +36,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Lifecycle<P, S, RING>
         }
     }
 
-    fn retires(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
+    fn should_retire(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
         let may = slot.shared.retiring.get().is_some_and(Retiring::may_retire)
             && !slot.is_at_work()
             && slot.local.locals.get() == 0;
@@ -50,7 +50,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Lifecycle<P, S, RING>
         retiring.is_some_and(|retiring| !retiring.may_retire() && !self.gate.is_stopped())
     }
 
-    fn is_called(slot: &WorkerSlot<RING, S::Parts>) -> bool {
+    fn mark_as_started(slot: &WorkerSlot<RING, S::Parts>) -> bool {
         slot.shared.retiring.get().is_some_and(Retiring::mark_started)
     }
 

@@ -129,7 +129,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             self.keep_up(AROUND);
         }
         // By turns: neither those that are pinned here, nor those with an affinity, nor the others keep the worker to themselves.
-        let ready = own.share.turns().find_map(|queue| match queue {
+        let ready = own.share.rotation().find_map(|queue| match queue {
             0 => own.urgent.pop(),
             1 => self.take_affine(Class::Urgent),
             _ => all.urgent.pop(),
@@ -186,7 +186,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let steals = self.executor.config.stealing();
         let waits = self.has_background(all, own) || (steals && all.has_background_in_rings());
         let share = self.executor.config.background_share();
-        if (!waits && !own.share.spends()) || share == 0 {
+        if (!waits && !own.share.has_spent()) || share == 0 {
             own.share.rest(|| self.now());
             return None;
         }
@@ -197,7 +197,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let stolen = || steals.then(|| self.steal(Class::Background)).flatten();
         let Some(ready) = ready.or_else(stolen) else {
             all.set_background_in_rings(false);
-            own.share.finds_none();
+            own.share.reset_after_miss();
             own.share.rest(|| self.now());
             return None;
         };
@@ -241,7 +241,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let first = || own.background_polls.get() as u32 % AROUND == 0;
         let one = || first().then(|| self.take_injector(Class::Background, 0)).flatten();
         let shared = || one().or_else(ring).or_else(batch);
-        own.share.turns().find_map(|queue| match queue {
+        own.share.rotation().find_map(|queue| match queue {
             0 => pinned(),
             1 => self.take_affine(Class::Background),
             _ => shared(),

@@ -46,7 +46,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     where
         S::Parts: Parts<Waits = On, Classes = On>,
     {
-        self.give_way_if(OwnClasses::looks_around).0
+        self.give_way_if(OwnClasses::is_time_to_look_around).0
     }
 
     /// As [`give_way`](Self::give_way), for callers that count their calls: it looks for I/O and timers unless the last look was less than

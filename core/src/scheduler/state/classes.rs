@@ -140,7 +140,7 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
     /// True each 16th time.
     #[cfg(feature = "classes")]
     #[inline]
-    pub(crate) fn looks_around(&self) -> bool {
+    pub(crate) fn is_time_to_look_around(&self) -> bool {
         self.in_vain.set(self.in_vain.get().wrapping_add(1));
         self.in_vain.get() % 16 == 0
     }
@@ -325,7 +325,7 @@ impl Share {
     }
 
     /// It was the turn of a background task, and another worker has taken the last.
-    pub(crate) fn finds_none(&self) {
+    pub(crate) fn reset_after_miss(&self) {
         self.spends.set(false);
     }
 
@@ -369,13 +369,13 @@ impl Share {
     }
 
     /// Each of three queues, another one first each time.
-    pub(crate) fn turns(&self) -> impl Iterator<Item = u8> {
+    pub(crate) fn rotation(&self) -> impl Iterator<Item = u8> {
         let first = self.turn.replace((self.turn.get() + 1) % 3);
         (first..3).chain(0..first)
     }
 
     /// Whether a background task has run since the last look.
-    pub(crate) fn spends(&self) -> bool {
+    pub(crate) fn has_spent(&self) -> bool {
         self.spends.get()
     }
 }

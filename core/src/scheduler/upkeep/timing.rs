@@ -55,8 +55,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
         self.platform.now()
     }
 
-    fn tick(&self) -> u32 {
-        self.config.tick
+    fn wheel_slot_log2(&self) -> u32 {
+        self.config.wheel_slot_log2
     }
 
     #[inline]
@@ -70,7 +70,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
                 // Ordering: a spread, no more.
                 let turn = self.turn.fetch_add(1, Ordering::Relaxed) as usize;
                 let n = self.workers();
-                let fires = |i: &usize| self.slots().get(*i).is_some_and(|s| !s.leaves_timers());
+                let fires =
+                    |i: &usize| self.slots().get(*i).is_some_and(|s| !s.has_timers_for_all());
                 (0..n).map(|i| (turn + i) % n).find(fires).unwrap_or(0) as u16
             }
         };
@@ -103,7 +104,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
         fence(Ordering::SeqCst);
         match self.slots().get(usize::from(index)) {
             // Its park word keeps the notice, whatever it is about to do.
-            Some(slot) if !slot.leaves_timers() => {
+            Some(slot) if !slot.has_timers_for_all() => {
                 if me != Some(usize::from(index)) {
                     self.unpark(WorkerId::new(index));
                 }
@@ -122,7 +123,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
     }
 
     #[cfg(feature = "task-dump")]
-    fn sleeps(&self, waker: &Waker, until: Instant) {
+    fn note_sleep(&self, waker: &Waker, until: Instant) {
         dump::waits(waker, || dump::Wait::Sleep(until));
     }
 }
@@ -130,7 +131,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The slots whose wheels belong to all.
     fn left_behind(&self) -> impl Iterator<Item = &WorkerSlot<RING, S::Parts>> {
-        self.regular().iter().filter(|slot| slot.leaves_timers())
+        self.regular().iter().filter(|slot| slot.has_timers_for_all())
     }
 }
 
@@ -155,11 +156,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Before a sleep: when it must end for a timer.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let (executor, slot) = (self.executor, self.slot());
-        let tick = executor.config.tick;
-        let mut next = slot.next_timer(tick);
+        let slot_log2 = executor.config.wheel_slot_log2;
+        let mut next = slot.next_timer(slot_log2);
         slot.local.orphans.set(false);
         // Ordering: after the fence in `Idle::announce`, see `leave_timers`.
-        for deadline in executor.left_behind().filter_map(|left| left.next_timer(tick)) {
+        for deadline in executor.left_behind().filter_map(|left| left.next_timer(slot_log2)) {
             slot.local.orphans.set(true);
             next = Some(next.map_or(deadline, |next| next.min(deadline)));
         }
@@ -183,7 +184,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (mut fired, mut more) = (0, true);
         while more && fired < PORTION {
             let mut batch = Batch::default();
-            more = wheel.expire(now, executor.config.tick, &mut batch, is_task);
+            more = wheel.expire(now, executor.config.wheel_slot_log2, &mut batch, is_task);
             if batch.len() > 0 {
                 fired += batch.len();
                 self.run_wakers(&mut || batch.wake());

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// In nanoseconds: how often a blocked worker tries to start a replacement while no other worker can run what is queued.
+/// In nanoseconds: how often a blocked worker tries to start a compensation worker while no other worker can run what is queued.
 const RETRY: u64 = 10_000_000;
 /// In nanoseconds: a timer that is due within this time may end the wait of a blocked worker, so the worker does not give up.
 const SOON: u64 = 10_000_000_000;
@@ -86,20 +86,20 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             && self.is_stuck_for_long(outlook, now)
     }
 
-    /// Tries again to start a replacement, every `RETRY`; whether it was time to. It does not try at each turn, since a start that
+    /// Tries again to start a compensation worker, every `RETRY`; whether it was time to. It does not try at each turn, since a start that
     /// is refused wakes the workers that rely on it.
     fn retry(&'static self, outlook: &mut Outlook, now: Instant) -> bool {
         let is_time = now >= outlook.next;
         if is_time {
             outlook.next = now.after_nanos(RETRY);
-            outlook.refused = !self.start_replacement(self.census.unable());
+            outlook.refused = !self.start_compensation(self.census.unable());
         }
         is_time
     }
 
-    /// Whether no replacement can be had, and nothing is in sight that ends a wait.
+    /// Whether no compensation worker can be had, and nothing is in sight that ends a wait.
     fn is_deadlocked(&self, me: WorkerId, outlook: &Outlook, now: Instant) -> bool {
-        // The last slot may have gone to a replacement that another worker has just started: hence the second outlook.
+        // The last slot may have gone to a compensation worker that another worker has just started: hence the second outlook.
         outlook.refused && !self.census.others_can_work() && self.is_stuck(me, now)
     }
 
@@ -137,9 +137,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Whether a wait is stuck: tasks are queued, no blocked worker but the caller is awake, and no timer that may end a
     /// wait is due soon. At times true a moment too early, if a wait has just ended.
     fn is_stuck(&self, me: WorkerId, now: Instant) -> bool {
-        let (tick, by) = (self.config.tick, now.after_nanos(SOON));
+        let (slot_log2, by) = (self.config.wheel_slot_log2, now.after_nanos(SOON));
         let is_due = |slot: &WorkerSlot<RING, S::Parts>| {
-            slot.next_timer(tick).is_some_and(|next| next <= by)
+            slot.next_timer(slot_log2).is_some_and(|next| next <= by)
         };
         let has_tasks = |slot: &WorkerSlot<RING, S::Parts>| slot.has_queued();
         (self.has_injected() || self.in_use().iter().any(has_tasks))

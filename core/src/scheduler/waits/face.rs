@@ -27,7 +27,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Waiting<P, S, RING> for Sch
         (!is_counted).then(|| self.count_out(self.census.joining.up()))
     }
 
-    fn as_helper<T, R>(
+    fn with_helper<T, R>(
         &'static self,
         value: T,
         f: impl FnOnce(&Worker<P, S, RING>, T) -> Result<R, T>,

@@ -24,7 +24,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// that no more threads work than there are workers, and only in a spare slot ([`Config::spares`](crate::Config::spares)).
     ///
     /// Waits nest on a worker up to [`Config::nesting`](crate::Config::nesting). In a deeper wait the worker polls only the tasks
-    /// that are pinned to it. Otherwise it sleeps, fires its timers and receives I/O, while a replacement worker in a spare slot
+    /// that are pinned to it. Otherwise it sleeps, fires its timers and receives I/O, while a compensation worker in a spare slot
     /// takes its place.
     ///
     /// Other tasks run on top of the caller. A lock that the caller holds across this call, and that such a task needs, is a
@@ -136,7 +136,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let Some(helper) = self.helper() else { return false };
         let worker = helper.worker();
         // A helper takes no jobs: they may be long, and its wait may be over before. The next context of the slot may take jobs.
-        worker.slot().local.guest.set(true);
+        worker.slot().local.takes_no_jobs.set(true);
         while self.idle.any_parked(self) && worker.pass() == Step::Polled {
             if worker.in_user_code(&worker.leave_loop(), &mut *done) {
                 return true;

@@ -1,6 +1,6 @@
 //! Code of a task that blocks its worker: the worker's whole duty passes to others meanwhile.
 //!
-//! A replacement worker in a spare slot takes the place of the blocked one. If there is no spare slot, and the task may move, the blocked thread
+//! A compensation worker in a spare slot takes the place of the blocked one. If there is no spare slot, and the task may move, the blocked thread
 //! leaves its worker in the midst of the poll, as any worker leaves, and another thread is started that becomes this worker. So there are as
 //! many workers that run tasks as before, however many tasks block. The poll goes on outside of the workers, and stays one of the executor (`left`): what
 //! it wakes and spawns goes to the injector. At its end the thread becomes the worker again if no other has, or ends.
@@ -28,7 +28,7 @@ where
     S::Parts: Parts<Waits = On>,
 {
     /// Calls a closure that blocks the thread or computes for long, in a task. What the calling worker has queued, its timers and the I/O that
-    /// it hears of pass to others: to a replacement worker in a spare slot ([`Config::spares`](crate::Config::spares)), or to another thread that
+    /// it hears of pass to others: to a compensation worker in a spare slot ([`Config::spares`](crate::Config::spares)), or to another thread that
     /// becomes this worker.
     ///
     /// For the latter the platform must start threads, the worker must have been started by it, and the task must be able to move: not pinned,
@@ -65,7 +65,7 @@ where
         })
     }
 
-    /// Calls the closure on the worker. If it is not replaced it `stays` all the same, or gives the closure back.
+    /// Calls the closure on the worker. If it is not compensated it `stays` all the same, or gives the closure back.
     fn block_in_slot<R, C: FnOnce() -> R>(
         &'static self,
         id: WorkerId,
@@ -78,7 +78,7 @@ where
         worker.give_away();
         slot.publish_jobs();
         let blocked = self.block(slot);
-        if !blocked.is_replaced() && !stays {
+        if !blocked.is_compensated() && !stays {
             return Err(f);
         }
         let _others = InPlace::begin(self, slot);
@@ -138,7 +138,7 @@ where
         slot: &WorkerSlot<RING, S::Parts>,
     ) -> Option<u32> {
         let is_regular = id.index() < self.workers();
-        if is_regular && Self::is_called(slot) {
+        if is_regular && Self::mark_as_started(slot) {
             // One was started already.
             return Some(OFFLINE);
         }
