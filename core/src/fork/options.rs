@@ -15,8 +15,8 @@ use crate::{
 /// | `Normal`, the default | when it finds no normal task |
 /// | `Background` | when there is nothing else |
 ///
-/// A worker that takes part of a loop, and has nothing else on its stack, gives way between two pieces: to urgent tasks, except in an urgent
-/// run; in a background run to all that others would not take, without waiting for the end of
+/// A worker that takes part of a loop, and has nothing else on its stack, gives way between two pieces: to urgent tasks, except in an
+/// urgent run; in a background run to all that others would not take, without waiting for the end of
 /// [`Config::job_slice`](crate::Config::job_slice). The worker that begins the run goes on with it whatever the class: it has the class of its task until then.
 /// It gives way where the closures call [`Scheduler::give_way`](crate::Scheduler::give_way), or between two calls of
 /// [`Fork::map_reduce_slice`](crate::Fork::map_reduce_slice).

@@ -18,8 +18,8 @@ const GROUPS: usize = if cfg!(filch_loom) { 2 } else { 16 };
 
 /// An unbounded queue without memory of its own, from which a consumer takes the first task of a class that it may run.
 ///
-/// Consumers sort the tasks by their sets of workers, and by class. A look at a queue of one set costs the same however many tasks wait. While
-/// tasks of more than 16 sets wait, those of the other sets share one queue, in which a look takes time in proportion to its tasks.
+/// Consumers sort the tasks by their sets of workers, and by class. A look at a queue of one set costs the same however many tasks wait.
+/// While tasks of more than 16 sets wait, those of the other sets share one queue, in which a look takes time in proportion to its tasks.
 ///
 /// No worker waits for the lock: one that finds it taken looks again later (`scheduler::placement::affine`).
 pub(crate) struct AffineQueue {

@@ -1,5 +1,5 @@
-//! Models of classes, and of tasks with an affinity to workers: an urgent task finds a worker, a poll that begins beside it gives way, and a boosted task is
-//! found by it.
+//! Models of classes, and of tasks with an affinity to workers: an urgent task finds a worker, a poll that begins beside it gives way, and
+//! a boosted task is found by it.
 
 use core::{
     future::{Future, poll_fn},

@@ -89,8 +89,8 @@ fn a_timer_for_a_worker_that_begins_to_block() {
     check_large(1, || blocks_beside_a_sleeper(false));
 }
 
-/// A task completes outside of the workers, as the thread that has polled it has left its worker to another one. The end of the executor, which
-/// comes at that moment, is seen by one of the two.
+/// A task completes outside of the workers, as the thread that has polled it has left its worker to another one. The end of the executor,
+/// which comes at that moment, is seen by one of the two.
 ///
 /// Seen to catch: `outside_last`.
 #[test]

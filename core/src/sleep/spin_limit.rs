@@ -1,8 +1,8 @@
 //! The spin limit: how often an idle worker looks again before it sleeps. After the halt polling of Linux's KVM.
 //!
 //! It doubles with a sleep that took about as long as the way there and back, and halves with a longer one. The way is as long as the
-//! shortest sleep of late: on a futex it is a third of what it is in epoll. A worker that has heard of I/O looks once more before its
-//! next sleeps, and no more: the sleep's own system call finds I/O, and looks do not. Looks that are for nothing cost more than their time: a
+//! shortest sleep of late: on a futex it is a third of what it is in epoll. A worker that has heard of I/O looks once more before its next
+//! sleeps, and no more: the sleep's own system call finds I/O, and looks do not. Looks that are for nothing cost more than their time: a
 //! core that was busy until just now is later to answer the wake that ends a long sleep.
 
 use core::cell::Cell;

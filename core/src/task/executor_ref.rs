@@ -288,8 +288,8 @@ impl Frame {
         self.below.get().is_null()
     }
 
-    /// The worker has been left: the poll goes on outside of the workers. `context`: from [`Platform::stay`](crate::Platform::stay). `budget`:
-    /// that of the context before. `below`: another such poll of this context, or null.
+    /// The worker has been left: the poll goes on outside of the workers. `context`: from [`Platform::stay`](crate::Platform::stay).
+    /// `budget`: that of the context before. `below`: another such poll of this context, or null.
     pub(crate) fn leave(
         &self,
         executor: ExecutorRef,

@@ -243,8 +243,8 @@ impl Ready {
         unsafe { Header::pin(self.0) }
     }
 
-    /// The worker that stays for it: the one that it is pinned to, or the first of the set that it has an affinity to. And whether its future must stay
-    /// in that worker's context.
+    /// The worker that stays for it: the one that it is pinned to, or the first of the set that it has an affinity to. And whether its
+    /// future must stay in that worker's context.
     #[inline]
     pub(crate) fn holder(&self) -> Option<(WorkerId, bool)> {
         if !self.header().state.load().is_pinned() {

@@ -57,9 +57,9 @@ impl From<RefLimit> for std::io::Error {
 /// Dropping a future that polls the handle loses nothing; poll the handle again.
 ///
 /// # Classes
-/// Priority inheritance: a task that awaits the handle, or joins it, boosts the awaited task to its own class if that comes earlier, until the
-/// handle is dropped. The awaited task does the same for those that it awaits in turn. A task that is queued already stays in its place; the new
-/// class counts when it is queued next. Two tasks that await each other's handles keep each other's boosts.
+/// Priority inheritance: a task that awaits the handle, or joins it, boosts the awaited task to its own class if that comes earlier, until
+/// the handle is dropped. The awaited task does the same for those that it awaits in turn. A task that is queued already stays in its
+/// place; the new class counts when it is queued next. Two tasks that await each other's handles keep each other's boosts.
 ///
 /// # Panics
 /// Never. A handle whose output was taken returns [`JoinError::Taken`].

@@ -30,9 +30,9 @@ pub enum WakerEvent {
 pub struct Sink(fn(NonZeroUsize, WakerEvent));
 
 impl Sink {
-    /// The function is called with the mark of the task, in any context that uses a waker: from then on a wake is fit for interrupt handlers
-    /// and signal handlers only if the function is. Its panics are discarded. It must not wake a marked task: that would be told to it again,
-    /// without end.
+    /// The function is called with the mark of the task, in any context that uses a waker: from then on a wake is fit for interrupt
+    /// handlers and signal handlers only if the function is. Its panics are discarded. It must not wake a marked task: that would be told
+    /// to it again, without end.
     pub const fn new(take: fn(NonZeroUsize, WakerEvent)) -> Self {
         Self(take)
     }

@@ -1,9 +1,9 @@
 //! The timer wheel: deadlines in coarse slots, each kept exactly.
 //!
-//! Six levels of 64 slots, or of 8 in a small wheel, after Varghese and Lauck (1987). A slot of level 0 is `1 << slot_log2` nanoseconds wide, a unit of the wheel; a slot of any other
-//! level is as wide as the whole level below. A deadline's level is the highest digit, in base 64 or 8, in which it
-//! differs from the time that the wheel has seen. So everything in one level comes before everything in the next. Deadlines
-//! that differ above the sixth digit wait in a list of their own.
+//! Six levels of 64 slots, or of 8 in a small wheel, after Varghese and Lauck (1987). A slot of level 0 is `1 << slot_log2` nanoseconds
+//! wide, a unit of the wheel; a slot of any other level is as wide as the whole level below. A deadline's level is the highest digit, in
+//! base 64 or 8, in which it differs from the time that the wheel has seen. So everything in one level comes before everything in the next.
+//! Deadlines that differ above the sixth digit wait in a list of their own.
 //!
 //! The first few timers of urgent tasks are in a list of their own, which is searched first: however many others are due, they do not wait
 //! behind these.

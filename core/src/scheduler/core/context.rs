@@ -144,13 +144,14 @@ pub(crate) enum Waits<'s, const RING: usize, F: Parts> {
     OnWorker(WorkerId, &'s WorkerSlot<RING, F>),
     /// In no worker.
     Outside,
-    /// Where nothing may wait: in a handler, in a forked child, and in an event sink, which the scheduler calls in the midst of its own work.
+    /// Where nothing may wait: in a handler, in a forked child, and in an event sink, which the scheduler calls in the midst of its own
+    /// work.
     Nowhere,
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
-    /// Reports an event to the platform, in the context of this worker if it is one. Its sink may be user code, and is called in the midst of
-    /// the scheduler's own work: it may wait for nothing, nor run the worker's loop.
+    /// Reports an event to the platform, in the context of this worker if it is one. Its sink may be user code, and is called in the midst
+    /// of the scheduler's own work: it may wait for nothing, nor run the worker's loop.
     #[inline(always)]
     pub(crate) fn trace(&self, by: Here<'_, RING, S::Parts>, event: Event<'_>) {
         let Some((worker, slot)) = by else { return self.platform.event(None, event) };

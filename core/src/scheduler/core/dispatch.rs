@@ -36,8 +36,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.queue_outside(ready);
     }
 
-    /// The event sink that is called next may drop the handle of the calling worker: no other context is to be in its slot before the caller
-    /// is done. In the midst of a step a call is at work there in any case.
+    /// The event sink that is called next may drop the handle of the calling worker: no other context is to be in its slot before the
+    /// caller is done. In the midst of a step a call is at work there in any case.
     pub(crate) fn guard_between_steps(
         &'static self,
         here: Here<'_, RING, S::Parts>,

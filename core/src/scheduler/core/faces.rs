@@ -13,8 +13,8 @@ use crate::{
     task::{executor_ref::Frame, header::Ready, run::Polled},
 };
 
-/// Tasks that are not like all others: urgent ones, background ones, and those that are tied to workers (`placement/`). Asked by a worker in its
-/// loop.
+/// Tasks that are not like all others: urgent ones, background ones, and those that are tied to workers (`placement/`). Asked by a worker
+/// in its loop.
 pub(crate) trait Placement {
     /// What comes before all of the worker's own queues.
     fn take_first(&self) -> Option<Ready>;
@@ -40,7 +40,8 @@ pub(crate) trait Placement {
 
 /// The same room, asked in any context.
 pub(crate) trait Queues<const RING: usize, F: Parts> {
-    /// Queues a task that is special, in user code of the worker whose slot it is if there is one. A task that is like all others comes back.
+    /// Queues a task that is special, in user code of the worker whose slot it is if there is one. A task that is like all others comes
+    /// back.
     fn schedule_special(&self, slot: Option<&WorkerSlot<RING, F>>, ready: Ready) -> Option<Ready>;
     /// Queues a special task that this worker has polled, or had in its LIFO slot.
     fn requeue_special(&self, slot: &WorkerSlot<RING, F>, ready: Ready);

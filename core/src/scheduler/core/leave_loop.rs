@@ -161,9 +161,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Runs wakers. What they wake goes to this worker's own queues. If one of them panics, the rest run all the same.
     ///
-    /// The worker puts off one duty: it does not notify another worker of each task, but once, when it leaves the loop for something else. A
-    /// worker that woke up at the first task of a batch would find that task alone; later it takes half of the batch. A long waker counts as a
-    /// long poll, so the watchdog looks after the tasks and timers behind it. If no worker watches, each task is notified of at once.
+    /// The worker puts off one duty: it does not notify another worker of each task, but once, when it leaves the loop for something else.
+    /// A worker that woke up at the first task of a batch would find that task alone; later it takes half of the batch. A long waker counts
+    /// as a long poll, so the watchdog looks after the tasks and timers behind it. If no worker watches, each task is notified of at once.
     pub(crate) fn run_wakers(&self, wake: &mut dyn FnMut()) {
         let (lifo, duties) = (&self.slot().lifo, &self.slot().local.duties);
         if duties.are_any_before_batch() {
@@ -236,8 +236,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// About to poll after an idle moment: if there is something that only a watcher would see to (timers of this worker, or of those that
-    /// have left, a limit of polls, I/O that no worker waits for), and none watches, a sleeper is woken to: once in each of its sleeps. If all
-    /// that sleep are blocked, these are, and one of them watches and listens.
+    /// have left, a limit of polls, I/O that no worker waits for), and none watches, a sleeper is woken to: once in each of its sleeps. If
+    /// all that sleep are blocked, these are, and one of them watches and listens.
     #[inline]
     pub(crate) fn cover_poll(&self) {
         let executor = self.executor;

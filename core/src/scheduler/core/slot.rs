@@ -83,8 +83,9 @@ pub(crate) struct Shared<F: Parts> {
 /// Drops the worker's handle that this leads to, which is of the type of its executor.
 pub(crate) type Leave = unsafe fn(NonNull<()>);
 
-/// INV-LOCAL: only the worker's own context touches this. An interrupt handler on it may set `in_sink`, which it puts back, look at `duties`
-/// and `frame` and add to `locals`, and to `duties` a notification, where it finds the flag of INV-USER-CODE set: all else changes only while that is down.
+/// INV-LOCAL: only the worker's own context touches this. An interrupt handler on it may set `in_sink`, which it puts back, look at
+/// `duties` and `frame` and add to `locals`, and to `duties` a notification, where it finds the flag of INV-USER-CODE set: all else changes
+/// only while that is down.
 pub(crate) struct Local<F: Parts> {
     pub(crate) rng: Kept<Rng, F::Cores>,
     pub(crate) pace: Kept<Pace, Ticks<F>>,
@@ -97,7 +98,8 @@ pub(crate) struct Local<F: Parts> {
     pub(crate) budget: Cell<u32>,
     /// The budget with which each poll begins: the executor's, beside what a poll writes anyway.
     pub(crate) units: Cell<u16>,
-    /// So many polls in a row come from the LIFO slot at most; 0: it is not in use. The executor's, and 0 while the worker is blocked in place.
+    /// So many polls in a row come from the LIFO slot at most; 0: it is not in use. The executor's, and 0 while the worker is blocked in
+    /// place.
     pub(crate) lifo_cap: Cell<u16>,
     pub(crate) frame: Cell<*const Frame>,
     /// Loops inside user code of the worker, each in the one before.
@@ -119,8 +121,8 @@ pub(crate) struct Local<F: Parts> {
     pub(crate) may_hand_over: Cell<bool>,
     /// It is in the closure of a broadcast.
     pub(crate) in_broadcast: Cell<bool>,
-    /// Its handle was dropped while a call was at work here: the worker leaves at the end of that, by this function. A pointer: an executor whose
-    /// workers never leave has none of its code.
+    /// Its handle was dropped while a call was at work here: the worker leaves at the end of that, by this function. A pointer: an executor
+    /// whose workers never leave has none of its code.
     pub(crate) abandoned: Cell<Option<Leave>>,
     /// It came online beside one other worker, and has not slept since.
     pub(crate) is_second: Cell<bool>,
@@ -195,8 +197,8 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         outcome
     }
 
-    /// The task that the worker polls, for user code of that poll. The scheduler's own code, and an event sink in the midst of it, are in no
-    /// task: the poll of the innermost frame may be over, and its task gone.
+    /// The task that the worker polls, for user code of that poll. The scheduler's own code, and an event sink in the midst of it, are in
+    /// no task: the poll of the innermost frame may be over, and its task gone.
     ///
     /// # Safety
     /// The caller is in the worker's context.

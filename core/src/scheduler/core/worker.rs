@@ -141,8 +141,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         (0..polls).take_while(|_| self.step() == Step::Polled).count()
     }
 
-    /// Works until the worker is to leave for one of these reasons, or has left. Outside of polls. `hands_over`: the calling thread may leave the worker in the
-    /// midst of a poll.
+    /// Works until the worker is to leave for one of these reasons, or has left. Outside of polls. `hands_over`: the calling thread may
+    /// leave the worker in the midst of a poll.
     pub(crate) fn live(&self, hands_over: bool) -> End {
         let in_loop = SlotGuard::enter(self.executor, self.id());
         self.slot().local.may_hand_over.set(hands_over);

@@ -188,9 +188,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// Works until the executor has shut down, until [`Scheduler::resize`] has asked the worker to leave and no task keeps it, or until this
-    /// is a compensation worker that is no longer needed. If it is asked to stay after all as it leaves, it comes back. In a poll of this very worker it does nothing: a shutdown would wait for that poll. As
-    /// the handle is gone then, the worker goes offline at the end of the poll.
+    /// Works until the executor has shut down, until [`Scheduler::resize`] has asked the worker to leave and no task keeps it, or until
+    /// this is a compensation worker that is no longer needed. If it is asked to stay after all as it leaves, it comes back. In a poll of
+    /// this very worker it does nothing: a shutdown would wait for that poll. As the handle is gone then, the worker goes offline at the
+    /// end of the poll.
     ///
     /// ```
     /// # filch_test_support::board!();

@@ -1,13 +1,13 @@
 //! Workers added and retired while the executor runs.
 //!
 //! `resize` asks the workers with the highest numbers to retire, and wakes them. Each leaves its loop when it is idle or at the end of a
-//! tick, once neither a local task lives nor one that only this worker may run (`state/retiring.rs`). Its queues, its timers and the reactor
-//! go to the others, as when any worker leaves.
+//! tick, once neither a local task lives nor one that only this worker may run (`state/retiring.rs`). Its queues, its timers and the
+//! reactor go to the others, as when any worker leaves.
 //!
-//! The request may be withdrawn while the worker leaves. So both sides look twice. The context that resizes looks whether a worker that should
-//! stay is offline, and has it started. The worker, once offline, looks whether it should stay, and comes back. At least one of them sees the
-//! other; if both do, the second one finds the slot taken. A worker should also come back if a task was admitted for it while the request was
-//! withdrawn, even if it has been asked again since.
+//! The request may be withdrawn while the worker leaves. So both sides look twice. The context that resizes looks whether a worker that
+//! should stay is offline, and has it started. The worker, once offline, looks whether it should stay, and comes back. At least one of them
+//! sees the other; if both do, the second one finds the slot taken. A worker should also come back if a task was admitted for it while the
+//! request was withdrawn, even if it has been asked again since.
 
 use crate::{
     atomic::Ordering,
@@ -34,10 +34,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Has this many workers take part, those with the lowest numbers: asks the others to leave, and has those that are offline started
     /// ([`Platform::start`]).
     ///
-    /// Returns at once. A worker that is to leave finishes the poll that it is in, gives its tasks, timers and jobs to the others, and returns
-    /// from [`run`](Self::run); a worker that is stepped by hand gets [`Step::Stopped`](crate::Step::Stopped). It stays for as long as a task
-    /// lives that can run nowhere else: a local one, one that is pinned to it, one of a [`WorkerSet`](crate::WorkerSet) whose first worker it
-    /// is; one that is offline is started for such a task. No new task has an affinity to it meanwhile
+    /// Returns at once. A worker that is to leave finishes the poll that it is in, gives its tasks, timers and jobs to the others, and
+    /// returns from [`run`](Self::run); a worker that is stepped by hand gets [`Step::Stopped`](crate::Step::Stopped). It stays for as long
+    /// as a task lives that can run nowhere else: a local one, one that is pinned to it, one of a [`WorkerSet`](crate::WorkerSet) whose
+    /// first worker it is; one that is offline is started for such a task. No new task has an affinity to it meanwhile
     /// ([`SpawnErrorKind::NoSuchWorker`](crate::SpawnErrorKind::NoSuchWorker)). A worker that waits in sync code leaves after the wait.
     ///
     /// Of several calls at once, the last one holds. A later shutdown, and a use of the memory after it ([`reopen`](Self::reopen)), begin
@@ -93,8 +93,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.platform.start(WorkerEntry::new(self, id, Place::Free))
     }
 
-    /// Asks each worker to retire or to stay. A context that finds a newer number at its end begins again, so that the last number holds after
-    /// the last context.
+    /// Asks each worker to retire or to stay. A context that finds a newer number at its end begins again, so that the last number holds
+    /// after the last context.
     fn set_active(&self, workers: usize) {
         let Some(retired) = self.retired.get() else { return };
         // Ordering: published by the requests: a context that makes one after this one has sees the number.
@@ -120,8 +120,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let mut outcome = Ok(());
         for (i, slot) in self.regular().iter().enumerate() {
             let Some(retiring) = slot.shared.retiring.get() else { break };
-            // Ordering: after the AcqRel in `set_active`, which pairs with that in `Retiring::may_retire`: either the worker is seen offline here,
-            // or it sees the request as it is.
+            // Ordering: after the AcqRel in `set_active`, which pairs with that in `Retiring::may_retire`: either the worker is seen
+            // offline here, or it sees the request as it is.
             let is_missing = slot.shared.status.load(Ordering::Relaxed) == OFFLINE;
             if is_missing && !retiring.may_retire() && !retiring.mark_started() {
                 if let Err(refused) = self.start(WorkerId::new(i as u16)) {

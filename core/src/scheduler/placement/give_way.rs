@@ -16,9 +16,10 @@ use crate::{
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
-    /// Polls the urgent tasks that wait, on top of the caller: for loops in sync code of a task, or of a piece of a fork-join run, that
-    /// is not urgent itself. Whether there were any. False in interrupt handlers and event sinks, in a context that is no worker's, and where waits nest
-    /// too deep ([`Config::nesting`](crate::Config::nesting)). The caller keeps its budget: other tasks than urgent ones still wait.
+    /// Polls the urgent tasks that wait, on top of the caller: for loops in sync code of a task, or of a piece of a fork-join run, that is
+    /// not urgent itself. Whether there were any. False in interrupt handlers and event sinks, in a context that is no worker's, and where
+    /// waits nest too deep ([`Config::nesting`](crate::Config::nesting)). The caller keeps its budget: other tasks than urgent ones still
+    /// wait.
     ///
     /// Every 16th call in vain looks for I/O and timers too, 50 us after the last look at the earliest: what they wake may be urgent. Cost
     /// of the others: a few loads. As for [`help_until`](Self::help_until), a lock that the caller holds may be one that a task needs.

@@ -23,8 +23,8 @@ pub(crate) struct Classes {
     background_in_rings: AtomicBool,
     /// Urgent fork-join runs under way.
     pub(crate) urgent_runs: AtomicU32,
-    /// How often an urgent task was queued, for any worker or for one. INV-URGENT-EPOCH: a worker that has seen this count has seen to all that
-    /// came before it was read.
+    /// How often an urgent task was queued, for any worker or for one. INV-URGENT-EPOCH: a worker that has seen this count has seen to all
+    /// that came before it was read.
     urgent_epoch: AtomicU32,
 }
 
@@ -170,8 +170,8 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
 
     /// Something is there for the worker: INV-AFFINITY-HINT.
     pub(crate) fn set_hint(&self, hints: Hints) {
-        // Ordering: after a fence, `push_affine`'s for a task and `announce_jobs`' for a job: had the worker looked before it was there, then
-        // we would see that the hint was taken down, so one that is set stays. For a task that fence pairs with the swap in
+        // Ordering: after a fence, `push_affine`'s for a task and `announce_jobs`' for a job: had the worker looked before it was there,
+        // then we would see that the hint was taken down, so one that is set stays. For a task that fence pairs with the swap in
         // `Stack::take_all`, whose Release the push has read; for a job with the fence in `clear_job_hint`.
         if self.hints.load(Ordering::Relaxed) & hints.0 != hints.0 {
             // Ordering: Release pairs with the Acquire in `clear_hint`: the worker sees what is there.

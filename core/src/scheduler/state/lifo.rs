@@ -13,8 +13,8 @@ pub(crate) struct LifoSlot {
     /// Counts up at each begin and each end of a poll: odd inside one.
     pub(crate) polls: AtomicU32,
     /// Whether a wake in this context may use the worker's own queues. INV-USER-CODE: true only while user code runs: a poll, a waker, a
-    /// broadcast, an `as_poll`, the condition of a wait, the drop of a local task; false in every owner-only operation, so that a wake by an
-    /// interrupt or a signal that came in one finds it false and goes through the injector.
+    /// broadcast, an `as_poll`, the condition of a wait, the drop of a local task; false in every owner-only operation, so that a wake by
+    /// an interrupt or a signal that came in one finds it false and goes through the injector.
     in_user_code: AtomicBool,
 }
 

@@ -62,8 +62,8 @@ impl Retiring {
     /// Looks at the latest value: an older one may be from before the worker was last asked to stay.
     #[cold]
     fn is_left(&self) -> bool {
-        // Ordering: AcqRel: Acquire pairs with the Release in `dismiss`. Release pairs with the AcqRel in `withdraw`: a context that withdraws the
-        // request after a worker that was offline has looked sees it offline.
+        // Ordering: AcqRel: Acquire pairs with the Release in `dismiss`. Release pairs with the AcqRel in `withdraw`: a context that
+        // withdraws the request after a worker that was offline has looked sees it offline.
         self.0.fetch_or(0, Ordering::AcqRel) & !STARTED == ASKED
     }
 
@@ -75,8 +75,8 @@ impl Retiring {
 
     /// A context that was started for the worker is about to become it, or will not.
     pub(crate) fn clear_started(&self) {
-        // Ordering: Acquire pairs with the Release in `mark_started`: for each context that has relied on this one, it sees the worker offline
-        // as they did.
+        // Ordering: Acquire pairs with the Release in `mark_started`: for each context that has relied on this one, it sees the worker
+        // offline as they did.
         self.0.fetch_and(!STARTED, Ordering::Acquire);
     }
 }

@@ -98,8 +98,8 @@ impl Pace {
     /// Whether the last look for I/O in the midst of a tick was so many nanoseconds ago. If so, the caller looks now.
     ///
     /// The clock decides, not the number of polls. If the system takes the thread off its core during a poll, that poll only seems long. A
-    /// worker that looked after every eighth poll never ran out of work, so it never left the core to the threads that sent it requests: the
-    /// p99 of 64 connections was 1.4 times tokio's, and is 1.1 times tokio's by the clock.
+    /// worker that looked after every eighth poll never ran out of work, so it never left the core to the threads that sent it requests:
+    /// the p99 of 64 connections was 1.4 times tokio's, and is 1.1 times tokio's by the clock.
     pub(crate) fn has_not_looked_for(&self, nanos: u64, now: u64) -> bool {
         let is_due = now.saturating_sub(self.looked.get()) >= nanos;
         if is_due {

@@ -30,8 +30,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn end_tick(&self, pace: &Pace) {
         self.end_busy_period();
         pace.begin_tick();
-        // A task that began as a shutdown cancelled all others is cancelled here, if this worker is never idle. That is a look at each task, and
-        // can wait while tasks end on this worker: then no task can spawn, so that some tick sees no end.
+        // A task that began as a shutdown cancelled all others is cancelled here, if this worker is never idle. That is a look at each
+        // task, and can wait while tasks end on this worker: then no task can spawn, so that some tick sees no end.
         if !pace.has_seen_an_end(self.slot().counters.completed.get()) {
             let _ = self.executor.settle();
         }

@@ -1,9 +1,9 @@
 //! Which worker fires which timers, and when.
 //!
-//! A timer goes to the wheel of the worker that first polls it; from elsewhere, to that of some worker. A worker fires its
-//! own wheel when it wakes, when it finds no task, and every tick, a portion at a time; it sleeps until its wheel's next deadline. The wheel of a
-//! worker that is offline belongs to all: each sleeps until its next deadline too. The wheel of a worker that is stuck
-//! in a poll is fired by the watchdog; where no worker sleeps, by the others at the end of their ticks.
+//! A timer goes to the wheel of the worker that first polls it; from elsewhere, to that of some worker. A worker fires its own wheel when
+//! it wakes, when it finds no task, and every tick, a portion at a time; it sleeps until its wheel's next deadline. The wheel of a worker
+//! that is offline belongs to all: each sleeps until its next deadline too. The wheel of a worker that is stuck in a poll is fired by the
+//! watchdog; where no worker sleeps, by the others at the end of their ticks.
 
 use crate::scheduler::core::faces::Queues;
 use core::{future::Future, task::Waker, time::Duration};

@@ -159,15 +159,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// As [`sleep`](Self::sleep), for a blocked worker. Others rely on it meanwhile: it fires its timers, listens if no other does, and watches
-    /// those that are awake if no other does.
+    /// As [`sleep`](Self::sleep), for a blocked worker. Others rely on it meanwhile: it fires its timers, listens if no other does, and
+    /// watches those that are awake if no other does.
     fn sleep_blocked(&self, deadline: Option<Instant>, still: impl FnOnce() -> bool) {
         let (executor, duties) = (self.executor, &self.slot().local.duties);
         // The next poll is the first one again, of which others are told.
         self.end_busy_period();
         let hearing = executor.census.hearing.up();
-        // Ordering: pairs with the fence in `recheck_blocked`: either a worker that begins a poll sees that this one may watch, and wakes it, or
-        // this one sees that it is awake.
+        // Ordering: pairs with the fence in `recheck_blocked`: either a worker that begins a poll sees that this one may watch, and wakes
+        // it, or this one sees that it is awake.
         fence(Ordering::SeqCst);
         let until = self.begin_watch();
         let ends = [deadline, until];

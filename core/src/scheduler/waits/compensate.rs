@@ -1,8 +1,9 @@
 //! Workers that are blocked, and the compensation workers that take their places.
 //!
 //! A worker that waits in sync code too deep in its stack to run other tasks, or to take other jobs, is *blocked*; and so is one whose task
-//! blocks in place. A *compensation worker* then runs in a spare slot, if the platform can start one. While a worker is blocked there are at most as many
-//! compensation workers as workers that cannot run tasks (`unable`). An idle compensation worker leaves when there are more.
+//! blocks in place. A *compensation worker* then runs in a spare slot, if the platform can start one. While a worker is blocked there are
+//! at most as many compensation workers as workers that cannot run tasks (`unable`). An idle compensation worker leaves when there are
+//! more.
 
 use crate::{
     atomic::{AtomicBool, Ordering, fence},
@@ -64,8 +65,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// and one of the blocked workers would wait for nothing.
     pub(crate) fn start_compensation(&'static self, most: u32) -> bool {
         for (id, slot) in self.spare_slots() {
-            // This look comes before all counts. Otherwise the count of compensation workers would go up and down again, and a wait that nothing
-            // can end would take the higher count for a compensation worker that is on its way.
+            // This look comes before all counts. Otherwise the count of compensation workers would go up and down again, and a wait that
+            // nothing can end would take the higher count for a compensation worker that is on its way.
             // Ordering: Acquire as in the failure below.
             if slot.shared.status.load(Ordering::Acquire) != OFFLINE {
                 continue;

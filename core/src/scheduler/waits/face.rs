@@ -77,8 +77,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Waiting<P, S, RING> for Sch
             _ => {
                 self.trace(None, Event::End(frame.address()));
                 self.gate.complete();
-                // Ordering: pairs with the fence in `settle_closing`: either a worker that looks for the end sees the completion, or we see that
-                // the end is near, and look ourselves.
+                // Ordering: pairs with the fence in `settle_closing`: either a worker that looks for the end sees the completion, or we see
+                // that the end is near, and look ourselves.
                 fence(Ordering::SeqCst);
                 self.settle();
             }

@@ -1,9 +1,10 @@
 //! Code of a task that blocks its worker: the worker's whole duty passes to others meanwhile.
 //!
-//! A compensation worker in a spare slot takes the place of the blocked one. If there is no spare slot, and the task may move, the blocked thread
-//! leaves its worker in the midst of the poll, as any worker leaves, and another thread is started that becomes this worker. So there are as
-//! many workers that run tasks as before, however many tasks block. The poll goes on outside of the workers, and stays one of the executor (`left`): what
-//! it wakes and spawns goes to the injector. At its end the thread becomes the worker again if no other has, or ends.
+//! A compensation worker in a spare slot takes the place of the blocked one. If there is no spare slot, and the task may move, the blocked
+//! thread leaves its worker in the midst of the poll, as any worker leaves, and another thread is started that becomes this worker. So
+//! there are as many workers that run tasks as before, however many tasks block. The poll goes on outside of the workers, and stays one of
+//! the executor (`left`): what it wakes and spawns goes to the injector. At its end the thread becomes the worker again if no other has, or
+//! ends.
 
 use core::ptr::null;
 
@@ -27,13 +28,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING>
 where
     S::Parts: Parts<Waits = On>,
 {
-    /// Calls a closure that blocks the thread or computes for long, in a task. What the calling worker has queued, its timers and the I/O that
-    /// it hears of pass to others: to a compensation worker in a spare slot ([`Config::spares`](crate::Config::spares)), or to another thread that
-    /// becomes this worker.
+    /// Calls a closure that blocks the thread or computes for long, in a task. What the calling worker has queued, its timers and the I/O
+    /// that it hears of pass to others: to a compensation worker in a spare slot ([`Config::spares`](crate::Config::spares)), or to another
+    /// thread that becomes this worker.
     ///
-    /// For the latter the platform must start threads, the worker must have been started by it, and the task must be able to move: not pinned,
-    /// not in a wait or a fork-join run, with no local task on the worker. The task then is on no worker from here to the end of its poll. What
-    /// is pinned to a worker that neither is possible for waits until the closure is over.
+    /// For the latter the platform must start threads, the worker must have been started by it, and the task must be able to move: not
+    /// pinned, not in a wait or a fork-join run, with no local task on the worker. The task then is on no worker from here to the end of
+    /// its poll. What is pinned to a worker that neither is possible for waits until the closure is over.
     ///
     /// Outside of polls, in event sinks and on threads that are no workers it calls the closure and does nothing else.
     ///
@@ -105,7 +106,8 @@ where
         may.then_some(frame)
     }
 
-    /// The thread leaves the worker in the midst of this poll, and another one becomes it. False, and nothing done, if the platform refuses that.
+    /// The thread leaves the worker in the midst of this poll, and another one becomes it. False, and nothing done, if the platform refuses
+    /// that.
     fn hand_over(
         &'static self,
         id: WorkerId,
@@ -131,7 +133,8 @@ where
         true
     }
 
-    /// Has another thread become the worker, which this one leaves next: the status in which it leaves the slot. `None` if the platform refuses.
+    /// Has another thread become the worker, which this one leaves next: the status in which it leaves the slot. `None` if the platform
+    /// refuses.
     fn start_successor(
         &'static self,
         id: WorkerId,
@@ -165,8 +168,8 @@ impl<'s, F: Parts> InPlace<'s, F> {
         let is_blocked_in_place = &slot.shared.is_blocked_in_place;
         // Ordering: Relaxed, before the fence.
         let was = is_blocked_in_place.swap(true, Ordering::Relaxed);
-        // Ordering: pairs with the fence in `Wheels::tell`: either we see a new timer, or its context sees that others fire it; and with the one
-        // in `Idle::announce`: either we see a sleeper, or it sees that it must look at our timers.
+        // Ordering: pairs with the fence in `Wheels::tell`: either we see a new timer, or its context sees that others fire it; and with
+        // the one in `Idle::announce`: either we see a sleeper, or it sees that it must look at our timers.
         fence(Ordering::SeqCst);
         executor.leave_timers(slot);
         let lifo_cap = slot.local.lifo_cap.replace(0);
