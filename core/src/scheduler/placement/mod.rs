@@ -5,4 +5,3 @@ pub(crate) mod dispatch;
 pub(crate) mod find;
 #[cfg(feature = "classes")]
 pub(crate) mod give_way;
-pub(crate) mod look;

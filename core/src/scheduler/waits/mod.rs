@@ -4,5 +4,4 @@ pub(crate) mod blocked;
 pub(crate) mod compensate;
 pub(crate) mod face;
 pub(crate) mod help;
-pub(crate) mod helper;
 pub(crate) mod in_place;
