@@ -48,7 +48,7 @@ pub enum Step {
     Polled,
     /// There was nothing to do.
     Idle,
-    /// The executor has shut down, or the worker is to leave ([`Scheduler::resize`]): there will be nothing to do.
+    /// The executor has shut down, or the worker is to leave ([`resize`](crate::Scheduler::resize)): there will be nothing to do.
     Stopped,
 }
 
