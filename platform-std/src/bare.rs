@@ -18,13 +18,13 @@ use crate::{
 };
 
 /// Finds what the calling worker is to run.
-type FindErrand = fn() -> Option<fn()>;
+type FindBroadcast = fn() -> Option<fn()>;
 
-static ERRANDS: OnceLock<FindErrand> = OnceLock::new();
+static FOREIGN_BROADCASTS: OnceLock<FindBroadcast> = OnceLock::new();
 
 /// What the calling worker is to run in a wait for a job.
-pub(crate) fn errand() -> Option<fn()> {
-    ERRANDS.get().and_then(|find| find())
+pub(crate) fn foreign_broadcast() -> Option<fn()> {
+    FOREIGN_BROADCASTS.get().and_then(|find| find())
 }
 
 #[doc(hidden)]
@@ -132,8 +132,8 @@ impl Handle {
     /// caller of the broadcast has the worker look by [`Handle::unpark`].
     ///
     /// The first caller's stays.
-    pub fn set_errands(find: fn() -> Option<fn()>) {
-        ERRANDS.get_or_init(|| find);
+    pub fn set_foreign_broadcasts(find: fn() -> Option<fn()>) {
+        FOREIGN_BROADCASTS.get_or_init(|| find);
     }
 }
 

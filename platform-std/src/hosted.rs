@@ -262,8 +262,8 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         }
     }
 
-    fn errand(&self) -> Option<fn()> {
-        bare::errand()
+    fn foreign_broadcast(&self) -> Option<fn()> {
+        bare::foreign_broadcast()
     }
 
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {

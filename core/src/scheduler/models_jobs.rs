@@ -10,7 +10,7 @@ use loom::{
 
 use super::{
     models_whole::{Model, join},
-    waits::helper::Helping,
+    waits::help::Helping,
 };
 use crate::{
     Fork, WorkerId,

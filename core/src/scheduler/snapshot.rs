@@ -84,8 +84,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.each_task(|task| visit(unsafe { TaskInfo::of(task) }));
     }
 
-    /// Wakes every live task, as a waker of its own would: for a [dump](crate::dump). From any context; cost: as [`tasks`](Self::tasks), and a
-    /// wake and a poll for each.
+    /// Wakes every live task, as a waker of its own would: for a [dump](crate::dump). From any context; cost: as [`tasks`](Self::tasks),
+    /// and a wake and a poll for each.
     #[cfg(feature = "task-dump")]
     pub fn wake_tasks(&self) {
         self.each_task(|task| {

@@ -255,17 +255,17 @@ fn rooms_of_the_scheduler_use_no_other_room() {
 fn uses_across_rooms_are_seen() {
     let named = |path: &str, source: &str| (path.to_owned(), source.to_owned());
     let sources = [
-        named("scheduler/core/find.rs", "impl Worker { fn find(&self) { self.take_held() } }"),
-        named("scheduler/waits/help.rs", "use crate::scheduler::placement::held::Held;"),
-        named("scheduler/placement/held.rs", "impl Worker { fn take_held(&self) {} }"),
-        named("scheduler/placement/look.rs", "impl Worker { fn look(&self) { self.take_held() } }"),
-        named("scheduler/erased.rs", "fn f() { x.take_held() }"),
+        named("scheduler/core/find.rs", "impl Worker { fn find(&self) { self.take_affine() } }"),
+        named("scheduler/waits/help.rs", "use crate::scheduler::placement::affine::Hints;"),
+        named("scheduler/placement/affine.rs", "impl Worker { fn take_affine(&self) {} }"),
+        named("scheduler/placement/dispatch.rs", "impl Worker { fn look(&self) { self.take_affine() } }"),
+        named("scheduler/erased.rs", "fn f() { x.take_affine() }"),
     ];
     let order: Vec<_> = sources.iter().map(|(path, _)| path.as_str()).collect();
     let found = across(&Rooms::new(&order, &sources), &["scheduler/erased.rs"]);
     let wanted = [
-        "scheduler/core/find.rs uses take_held of scheduler/placement/held.rs",
-        "scheduler/waits/help.rs uses Held of scheduler/placement/held.rs",
+        "scheduler/core/find.rs uses take_affine of scheduler/placement/affine.rs",
+        "scheduler/waits/help.rs uses Hints of scheduler/placement/affine.rs",
     ];
     assert_eq!(found, wanted);
 }

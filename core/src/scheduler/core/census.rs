@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `online` | a context runs |
 //! | `coming` | the platform was asked to start, and that are not online yet |
-//! | `replacements` | are replacement workers, online or coming |
+//! | `compensations` | are compensation workers, online or coming |
 //! | `blocked` | are in a wait that is too deep to help in, or block in place |
 //! | `hearing` | are blocked, and sleep until a timer or I/O: they see to themselves |
 //! | `joining` | sleep until a stolen job is done |
@@ -28,7 +28,7 @@ use crate::{
 pub(crate) struct Census<F: Parts> {
     online: AtomicU32,
     coming: AtomicU32,
-    replacements: AtomicU32,
+    compensations: AtomicU32,
     /// How many waits have ever been too deep to help in.
     waits: AtomicU32,
     pub(crate) blocked: Count<Blocks<F>>,
@@ -45,7 +45,7 @@ impl<F: Parts> Census<F> {
             Self {
                 online: AtomicU32::new(0),
                 coming: AtomicU32::new(0),
-                replacements: AtomicU32::new(0),
+                compensations: AtomicU32::new(0),
                 waits: AtomicU32::new(0),
                 blocked: Count::new(),
                 hearing: Count::new(),
@@ -134,36 +134,36 @@ impl<F: Parts> Census<F> {
         parked + (self.hearing.get() as usize) < self.online() as usize
     }
 
-    /// Counts one more replacement, unless there are `most`.
-    pub(crate) fn add_replacement(&self, most: u32) -> bool {
+    /// Counts one more compensation worker, unless there are `most`.
+    pub(crate) fn add_compensation(&self, most: u32) -> bool {
         let more = |n: u32| (n < most).then_some(n + 1);
         // Ordering: a count; the slot's state and the platform's start pass on what matters.
-        self.replacements.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        self.compensations.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    /// A replacement does not come.
-    pub(crate) fn drop_replacement(&self) {
+    /// A compensation worker does not come.
+    pub(crate) fn drop_compensation(&self) {
         // Ordering: a count.
-        self.replacements.fetch_sub(1, Ordering::Relaxed);
+        self.compensations.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts an idle replacement out, if there are more than are needed. Then it must leave.
+    /// Counts an idle compensation worker out, if there are more than are needed. Then it must leave.
     pub(crate) fn remove_surplus(&self) -> bool {
         // As many as may be started: see `Scheduler::retry`.
         let needed = || if self.blocked.is_zero() { 0 } else { self.unable() };
         let most = needed();
         let less = |n: u32| (n > most).then(|| n - 1);
         // Ordering: a count.
-        if self.replacements.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
+        if self.compensations.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
             return false;
         }
-        // Ordering: pairs with the fence in `Scheduler::block`: either a worker that begins to rely on replacements sees one less,
+        // Ordering: pairs with the fence in `Scheduler::block`: either a worker that begins to rely on compensation workers sees one less,
         // or this worker sees the blocked one.
         fence(Ordering::SeqCst);
-        !self.add_replacement(needed())
+        !self.add_compensation(needed())
     }
 
-    /// The executor begins anew, and no worker is there. Replacements that left because of a shutdown have not counted themselves
+    /// The executor begins anew, and no worker is there. Compensation workers that left because of a shutdown have not counted themselves
     /// out.
     pub(crate) fn reset(&self) {
         let Self { blocked, hearing, joining, helpers, blocked_helpers, thieves, .. } = self;
@@ -171,7 +171,7 @@ impl<F: Parts> Census<F> {
         let are_zero = are_zero && [joining, thieves].into_iter().all(Count::is_zero);
         debug_assert!(are_zero, "INV-CENSUS");
         // Ordering: no worker is there to look at it.
-        self.replacements.store(0, Ordering::Relaxed);
+        self.compensations.store(0, Ordering::Relaxed);
     }
 }
 

@@ -81,12 +81,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         self.executor.trace(Some((self.id, self.slot)), event);
     }
 
-    /// Ends the stretch of polls under way: its time goes to the estimate and to the metrics. Search time does not.
-    pub(crate) fn end_stretch(&self) {
+    /// Ends the busy period under way: its time goes to the estimate and to the metrics. Search time does not.
+    pub(crate) fn end_busy_period(&self) {
         let slot = self.slot();
-        if let Some(pace) = slot.local.pace.get().filter(|pace| pace.is_in_stretch()) {
+        if let Some(pace) = slot.local.pace.get().filter(|pace| pace.is_busy()) {
             let now = self.executor.platform.now().as_nanos();
-            slot.counters.busy.add(pace.end_stretch(now));
+            slot.counters.busy.add(pace.end_busy_period(now));
         }
     }
 }
@@ -127,8 +127,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for SlotGuard<P, S, RI
             return;
         }
         if let Some(leave) = local.abandoned.get() {
-            // INV-ACCEPTING: the user code whose mark this may be was in a poll that is over, on another stack.
-            self.0.slot().lifo.accept(false);
+            // INV-USER-CODE: the user code whose flag this may be was in a poll that is over, on another stack.
+            self.0.slot().lifo.set_in_user_code(false);
             // SAFETY: this value has the place of the handle that is gone, which was of its type; this is its last use.
             unsafe { leave(NonNull::from(&mut self.0).cast()) }
         }
@@ -144,13 +144,14 @@ pub(crate) enum Waits<'s, const RING: usize, F: Parts> {
     OnWorker(WorkerId, &'s WorkerSlot<RING, F>),
     /// In no worker.
     Outside,
-    /// Where nothing may wait: in a handler, in a forked child, and in an event sink, which the scheduler calls in the midst of its own work.
+    /// Where nothing may wait: in a handler, in a forked child, and in an event sink, which the scheduler calls in the midst of its own
+    /// work.
     Nowhere,
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
-    /// Reports an event to the platform, in the context of this worker if it is one. Its sink may be user code, and is called in the midst of
-    /// the scheduler's own work: it may wait for nothing, nor run the worker's loop.
+    /// Reports an event to the platform, in the context of this worker if it is one. Its sink may be user code, and is called in the midst
+    /// of the scheduler's own work: it may wait for nothing, nor run the worker's loop.
     #[inline(always)]
     pub(crate) fn trace(&self, by: Here<'_, RING, S::Parts>, event: Event<'_>) {
         let Some((worker, slot)) = by else { return self.platform.event(None, event) };

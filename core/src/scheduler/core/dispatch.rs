@@ -21,7 +21,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub(crate) fn schedule(&'static self, ready: Ready) {
         let here = self.current();
         match here {
-            Some((_, slot)) if slot.lifo.is_accepting() => {
+            Some((_, slot)) if slot.lifo.is_in_user_code() => {
                 self.trace_wake(here, &ready);
                 self.queue_in_user_code(slot, ready);
             }
@@ -36,8 +36,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.queue_outside(ready);
     }
 
-    /// The event sink that is called next may drop the handle of the calling worker: no other context is to be in its slot before the caller
-    /// is done. In the midst of a step a call is at work there in any case.
+    /// The event sink that is called next may drop the handle of the calling worker: no other context is to be in its slot before the
+    /// caller is done. In the midst of a step a call is at work there in any case.
     pub(crate) fn guard_between_steps(
         &'static self,
         here: Here<'_, RING, S::Parts>,
@@ -65,10 +65,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if self.platform.is_handler() {
             return self.schedule_in_handler(slot, ready);
         }
-        // INV-ACCEPTING: an interrupt finds it down in the midst of an owner-only operation.
-        slot.lifo.accept(false);
+        // INV-USER-CODE: an interrupt finds it down in the midst of an owner-only operation.
+        slot.lifo.set_in_user_code(false);
         self.schedule_local(slot, ready);
-        slot.lifo.accept(true);
+        slot.lifo.set_in_user_code(true);
     }
 
     /// Queues a task that was woken or spawned elsewhere.
@@ -88,11 +88,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     #[cold]
     fn schedule_in_handler(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
         // Before the look: a handler that interrupts this one then leaves the slot alone.
-        slot.lifo.accept(false);
+        slot.lifo.set_in_user_code(false);
         let is_for_others = self.has_company() && self.config.stealing();
         let has_room = slot.lifo.is_empty() && slot.local.lifo_cap.get() > 0;
         let left = if is_for_others || !has_room { Some(ready) } else { slot.lifo.put(ready) };
-        slot.lifo.accept(true);
+        slot.lifo.set_in_user_code(true);
         if let Some(ready) = left {
             self.injector.push(ready);
             self.notify();
@@ -114,7 +114,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The LIFO slot is not in use.
     #[cold]
     fn schedule_in_ring(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
-        if slot.is_away() {
+        if slot.is_blocked_in_place() {
             self.injector.push(ready);
             self.notify();
         } else {
@@ -124,7 +124,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Puts a task at the end of the worker's own ring for its class, which is not the urgent one.
     ///
-    /// The caller is the worker, with the mark of INV-ACCEPTING down.
+    /// The caller is the worker, with the flag of INV-USER-CODE clear.
     #[inline(never)]
     pub(crate) fn push_ring(&self, slot: &WorkerSlot<RING, S::Parts>, class: Class, ready: Ready) {
         self.push_end(slot, class, ready);
@@ -138,7 +138,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     #[inline(always)]
     fn push_end(&self, slot: &WorkerSlot<RING, S::Parts>, class: Class, ready: Ready) {
-        debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");
+        debug_assert!(!slot.lifo.is_in_user_code(), "INV-USER-CODE");
         if let Some(classes) = self.classes.get().filter(|_| class == Class::Background) {
             classes.note_background();
         }
@@ -187,10 +187,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// What is queued here goes to the injector, and a worker is woken for it. With the mark of INV-ACCEPTING down.
+    /// What is queued here goes to the injector, and a worker is woken for it. With the flag of INV-USER-CODE clear.
     pub(crate) fn give_away(&self) {
         let slot = self.slot();
-        debug_assert!(!slot.lifo.is_accepting(), "INV-ACCEPTING");
+        debug_assert!(!slot.lifo.is_in_user_code(), "INV-USER-CODE");
         let mut chain = Chain::new();
         if let Some(ready) = slot.lifo.take() {
             chain.push_back(ready);

@@ -6,12 +6,12 @@
 //! | it was a watcher | a watcher takes what waits behind a long poll | wakes a sleeper to watch, if none does |
 //! | it has heard of I/O | that waits for it | delivers it |
 //! | a notification is due | what it has queued in a batch is to be known | notifies |
-//! | it was woken under a mark | a push of a held task wakes one worker | wakes the next one, if the mark is still up |
+//! | a hint woke it | a push of a task with an affinity wakes one worker | wakes the next one, if the hint is still set |
 //!
 //! The duties of a sleeper (it is announced, it watches) end with its sleep. Those of jobs and of the counts of workers belong to
 //! the values that stand for them (`Counted`, `Helper`, `Blocked`).
 //!
-//! **A worker in user code has no duty.** What runs user code, or waits in the midst of it, takes an [`Away`], and
+//! **A worker in user code has no duty.** What runs user code, or waits in the midst of it, takes an [`OutOfLoop`], and
 //! `leave_loop` alone makes one.
 
 use core::{cell::Cell, marker::PhantomData};
@@ -39,16 +39,16 @@ const MAY_SCAN: u16 = 256;
 /// Its park word says that it sleeps, between the two halves of a park.
 const ARMED: u16 = 512;
 
-/// A task that is held to a set with this worker may have woken it.
-const MARKED: u16 = 1024;
+/// A task with an affinity to this worker may have woken it.
+const WOKEN_BY_HINT: u16 = 1024;
 /// It was asked to leave, and nothing kept it when it looked. This is no duty either.
 const LEAVES: u16 = 2048;
 
 /// What `leave_loop` has to see to.
-const OWED: u16 = SEARCHING | WATCHED | HEARD | DUE | ANNOUNCED | MARKED;
+const OWED: u16 = SEARCHING | WATCHED | HEARD | DUE | ANNOUNCED | WOKEN_BY_HINT;
 
 /// The duties of a worker. Only the worker's own context uses them (INV-LOCAL), with one exception: a handler that interrupts user code may
-/// read them and add a due notification. It does so only while the mark of INV-ACCEPTING is up, so the worker takes that mark down before it
+/// read them and add a due notification. It does so only while the flag of INV-USER-CODE is set, so the worker clears that flag before it
 /// changes a duty.
 pub(crate) struct Duties<F>(Cell<u16>, PhantomData<fn() -> F>);
 
@@ -58,8 +58,8 @@ impl<F: Parts> Duties<F> {
         let shared = if F::Cores::ON { SEARCHING | DUE | BATCHING | LEAVES } else { 0 };
         let watch = if F::Watchdog::ON { WATCHED | WATCHING | MAY_SCAN } else { 0 };
         let slept = if Ticks::<F>::ON { SLEPT } else { 0 };
-        let held = if F::Classes::ON && F::Cores::ON { MARKED } else { 0 };
-        ANNOUNCED | ARMED | shared | watch | slept | held | if F::Io::ON { HEARD } else { 0 }
+        let affine = if F::Classes::ON && F::Cores::ON { WOKEN_BY_HINT } else { 0 };
+        ANNOUNCED | ARMED | shared | watch | slept | affine | if F::Io::ON { HEARD } else { 0 }
     };
 
     pub(crate) const fn new() -> Self {
@@ -108,12 +108,12 @@ impl<F: Parts> Duties<F> {
     }
 
     /// It is counted as a searcher; whether it was before.
-    pub(crate) fn searches(&self) -> bool {
+    pub(crate) fn begin_search(&self) -> bool {
         self.replace(SEARCHING, true)
     }
 
     /// Whether it searched; now it does not.
-    pub(crate) fn stops_searching(&self) -> bool {
+    pub(crate) fn end_search(&self) -> bool {
         self.replace(SEARCHING, false)
     }
 
@@ -122,7 +122,7 @@ impl<F: Parts> Duties<F> {
     }
 
     /// It has armed its park word.
-    pub(crate) fn arms(&self) {
+    pub(crate) fn arm(&self) {
         self.set(ARMED, true);
     }
 
@@ -132,43 +132,43 @@ impl<F: Parts> Duties<F> {
     }
 
     /// Whether its park word is armed, which now ends.
-    pub(crate) fn disarms(&self) -> bool {
+    pub(crate) fn disarm(&self) -> bool {
         self.replace(ARMED, false)
     }
 
     /// It is announced as asleep; whether it was searching until now.
-    pub(crate) fn announces(&self) -> bool {
+    pub(crate) fn announce(&self) -> bool {
         self.set(ANNOUNCED, true);
         self.replace(SEARCHING, false)
     }
 
     /// It is awake; it `searches` if it was claimed.
-    pub(crate) fn retracts(&self, searches: bool) {
+    pub(crate) fn retract(&self, searches: bool) {
         self.set(ANNOUNCED, false);
         self.set(SEARCHING, searches);
     }
 
-    pub(crate) fn watches(&self) {
+    pub(crate) fn begin_watch(&self) {
         self.set(WATCHING, true);
     }
 
-    /// It wakes up under a mark.
-    pub(crate) fn wakes_under_mark(&self) {
-        self.set(MARKED, true);
+    /// A hint may have woken it.
+    pub(crate) fn set_woken_by_hint(&self) {
+        self.set(WOKEN_BY_HINT, true);
     }
 
     /// Whether it has, which is seen to now.
-    pub(crate) fn hands_mark_over(&self) -> bool {
-        self.replace(MARKED, false)
+    pub(crate) fn take_woken_by_hint(&self) -> bool {
+        self.replace(WOKEN_BY_HINT, false)
     }
 
     /// It sleeps again, and has turned to nothing: it hands nothing over.
-    pub(crate) fn keeps_watch(&self) {
+    pub(crate) fn clear_watched(&self) {
         self.set(WATCHED, false);
     }
 
     /// Its sleep as a watcher is over, if it was one; whether it was. `unclaimed`: the sleep ended by itself.
-    pub(crate) fn watches_no_more(&self, unclaimed: bool) -> bool {
+    pub(crate) fn end_watch(&self, unclaimed: bool) -> bool {
         let watched = self.replace(WATCHING, false);
         if watched {
             // Before it turns to work, or to a waker in the scan, another one takes its place.
@@ -179,29 +179,29 @@ impl<F: Parts> Duties<F> {
     }
 
     /// Whether it may have to scan, and does that now.
-    pub(crate) fn scans(&self) -> bool {
+    pub(crate) fn take_scan(&self) -> bool {
         self.replace(MAY_SCAN, false)
     }
 
     /// Whether another worker may have to watch in its place, which is seen to now.
-    pub(crate) fn hands_watch_over(&self) -> bool {
+    pub(crate) fn take_watched(&self) -> bool {
         self.replace(WATCHED, false)
     }
 
-    pub(crate) fn hears(&self, something: bool) {
+    pub(crate) fn set_heard(&self, something: bool) {
         if something {
             self.set(HEARD, true);
         }
     }
 
     /// Whether it had something to deliver; now it does that.
-    pub(crate) fn delivers(&self) -> bool {
+    pub(crate) fn take_heard(&self) -> bool {
         self.replace(HEARD, false)
     }
 
     /// A notification is put off, as the worker is in a batch; false if it is in none.
     #[inline(always)]
-    pub(crate) fn puts_off(&self) -> bool {
+    pub(crate) fn defer_notify(&self) -> bool {
         let batching = self.has(BATCHING);
         if batching {
             self.set(DUE, true);
@@ -210,7 +210,7 @@ impl<F: Parts> Duties<F> {
     }
 
     /// Whether a notification was due, which is sent now.
-    pub(crate) fn notifies(&self) -> bool {
+    pub(crate) fn take_due_notify(&self) -> bool {
         self.replace(DUE, false)
     }
 
@@ -219,27 +219,27 @@ impl<F: Parts> Duties<F> {
     }
 
     /// It begins a batch, or ends one; whether it was in one.
-    pub(crate) fn batches(&self, on: bool) -> bool {
+    pub(crate) fn set_batching(&self, on: bool) -> bool {
         self.replace(BATCHING, on)
     }
 
     /// Whether there is a park to end, a look at I/O and timers to take, or the loop to leave for good, before it goes on.
     #[inline(always)]
-    pub(crate) fn halts(&self) -> bool {
+    pub(crate) fn needs_slow_path(&self) -> bool {
         self.has(ANNOUNCED | SLEPT | MAY_SCAN | LEAVES)
     }
 
     /// Whether it leaves for good before its next pass, if still nothing keeps it then.
-    pub(crate) fn sets_out(&self, on: bool) {
+    pub(crate) fn set_leaving(&self, on: bool) {
         self.set(LEAVES, on);
     }
 
-    pub(crate) fn is_setting_out(&self) -> bool {
+    pub(crate) fn is_leaving(&self) -> bool {
         self.has(LEAVES)
     }
 
     /// It has slept, or begins its next pass; whether it had slept before.
-    pub(crate) fn slept(&self, on: bool) -> bool {
+    pub(crate) fn set_slept(&self, on: bool) -> bool {
         self.replace(SLEPT, on)
     }
 }

@@ -227,8 +227,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         unsafe { ExecutorRef::new(self) }
     }
 
-    /// The worker of the calling context, and its slot, even if the worker has not entered: a core knows its id before. Marks in
-    /// the slot (accepting, a frame) say whether the worker is at work.
+    /// The worker of the calling context, and its slot, even if the worker has not entered: a core knows its id before. Hints in
+    /// the slot (in_user_code, a frame) say whether the worker is at work.
     #[inline]
     pub(crate) fn current(&self) -> Option<(WorkerId, &WorkerSlot<RING, S::Parts>)> {
         let id = self.platform.current_worker()?;

@@ -13,8 +13,8 @@ use crate::{
     task::{executor_ref::Frame, header::Ready, run::Polled},
 };
 
-/// Tasks that are not like all others: urgent ones, background ones, and those that are tied to workers (`placement/`). Asked by a worker in its
-/// loop.
+/// Tasks that are not like all others: urgent ones, background ones, and those that are tied to workers (`placement/`). Asked by a worker
+/// in its loop.
 pub(crate) trait Placement {
     /// What comes before all of the worker's own queues.
     fn take_first(&self) -> Option<Ready>;
@@ -40,7 +40,8 @@ pub(crate) trait Placement {
 
 /// The same room, asked in any context.
 pub(crate) trait Queues<const RING: usize, F: Parts> {
-    /// Queues a task that is special, in user code of the worker whose slot it is if there is one. A task that is like all others comes back.
+    /// Queues a task that is special, in user code of the worker whose slot it is if there is one. A task that is like all others comes
+    /// back.
     fn schedule_special(&self, slot: Option<&WorkerSlot<RING, F>>, ready: Ready) -> Option<Ready>;
     /// Queues a special task that this worker has polled, or had in its LIFO slot.
     fn requeue_special(&self, slot: &WorkerSlot<RING, F>, ready: Ready);
@@ -87,17 +88,17 @@ pub(crate) trait Lifecycle<P: Platform, S: Slots<RING>, const RING: usize> {
     /// Whether no task is left after a shutdown. Looks for the end, if one has begun.
     fn settle(&self) -> bool;
     /// Whether the worker is to leave, and may. Its next passes come to no task then.
-    fn retires(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool;
+    fn should_retire(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool;
     /// Whether the worker, which has just gone offline in the calling context, is to come back.
     fn is_wanted(&self, id: WorkerId) -> bool;
     /// Whether the platform has been asked to start the worker, which it is from now on.
-    fn is_called(slot: &WorkerSlot<RING, S::Parts>) -> bool;
+    fn mark_as_started(slot: &WorkerSlot<RING, S::Parts>) -> bool;
     /// The calling context is no longer the worker of this slot, whose status becomes this one.
     fn leave_as(&self, slot: &WorkerSlot<RING, S::Parts>, status: u32);
     /// A task has ended that was tied to this worker, or to several of which it is the first.
-    fn dismiss_held(&self, first: WorkerId);
+    fn dismiss_affine(&self, first: WorkerId);
     /// Something has come for a worker that may be offline: the thread that waits for the end then works in its place.
-    fn tell_of_news(&self);
+    fn wake_shutdown_waiter(&self);
 }
 
 /// Workers that are blocked, and those that stand in for them (`waits/`).
@@ -107,7 +108,7 @@ pub(crate) trait Waiting<P: Platform, S: Slots<RING>, const RING: usize> {
     /// Counts the calling worker as one that sleeps until a stolen job is done, for as long as the result lives.
     fn begin_join_sleep(&'static self, slot: &WorkerSlot<RING, S::Parts>) -> impl Sized;
     /// Calls the function on a worker that the calling context, which is none, becomes for that time. Gives the value back if it cannot.
-    fn as_helper<T, R>(
+    fn with_helper<T, R>(
         &'static self,
         value: T,
         f: impl FnOnce(&Worker<P, S, RING>, T) -> Result<R, T>,

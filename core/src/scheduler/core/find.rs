@@ -18,8 +18,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             return Some(ready);
         }
         let local = &self.slot().local;
-        let tick = local.ticks.get().wrapping_add(1);
-        local.ticks.set(tick);
+        let tick = local.searches.get().wrapping_add(1);
+        local.searches.set(tick);
         // A ring that never empties must not starve timers, I/O or the other queues.
         if tick % AROUND == 0 {
             if let Some(ready) = self.look_around() {
@@ -100,7 +100,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             if !self.executor.idle.try_search(self.executor.census.online()) {
                 return false;
             }
-            duties.searches();
+            duties.begin_search();
         }
         true
     }

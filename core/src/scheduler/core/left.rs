@@ -9,8 +9,8 @@ use crate::{
     task::{executor_ref::Frame, header::Header},
 };
 
-/// INV-LEFT: the word of a context ([`Platform::left_poll`]) is null or leads to the frame of a poll that has left its worker and goes on in this
-/// context, until its end.
+/// INV-LEFT: the word of a context ([`Platform::left_poll`]) is null or leads to the frame of a poll that has left its worker and goes on
+/// in this context, until its end.
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The poll of this executor that goes on in the calling context, and has left its worker.
     #[cold]

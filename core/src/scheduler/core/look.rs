@@ -62,12 +62,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Whether there is a reactor for workers to listen in.
     #[inline(always)]
-    pub(crate) fn listens(&self) -> bool {
-        <S::Parts as Parts>::Io::ON && self.platform.listens()
+    pub(crate) fn has_reactor(&self) -> bool {
+        <S::Parts as Parts>::Io::ON && self.platform.has_reactor()
     }
 
     /// Whether workers sleep, and none of them watches. A hint.
-    pub(crate) fn lacks_watcher(&self) -> bool {
+    pub(crate) fn needs_watcher(&self) -> bool {
         self.config.has_watchdog() && !self.watchdog.is_on() && self.idle.any_parked(self)
     }
 
@@ -81,7 +81,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let waits = |slot: &WorkerSlot<RING, S::Parts>| {
             !slot.lifo.is_empty() || (slot.lifo.is_in_poll() && slot.has_timers())
         };
-        self.lacks_watcher()
+        self.needs_watcher()
             && self.in_use().iter().enumerate().any(|(i, slot)| i != me.index() && waits(slot))
     }
 
@@ -90,11 +90,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub fn is_unwatched(&self) -> bool {
         let waits =
             |slot: &WorkerSlot<RING, S::Parts>| slot.lifo.is_in_poll() && !slot.lifo.is_empty();
-        self.lacks_watcher() && self.config.stealing() && self.in_use().iter().any(waits)
+        self.needs_watcher() && self.config.stealing() && self.in_use().iter().any(waits)
     }
 
     /// Whether I/O is not heard of before some worker looks: none is in the reactor. A hint.
     pub(crate) fn is_unheard(&self) -> bool {
-        self.listens() && self.idle.listener.is_none()
+        self.has_reactor() && self.idle.listener.is_none()
     }
 }

@@ -25,7 +25,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[inline]
     pub(crate) fn enter_loop(&self) -> Option<InLoop<P, S, RING>> {
         let slot = self.slot();
-        if slot.lifo.is_accepting() && !slot.local.in_sink.get() {
+        if slot.lifo.is_in_user_code() && !slot.local.in_sink.get() {
             Some(InLoop::Nested(Nested::enter(self.executor, self.id(), slot)))
         } else {
             self.enter_outside_polls().map(InLoop::Outermost)
@@ -40,13 +40,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Neither in user code of this worker, nor in an event sink.
     pub(crate) fn is_outside_polls(&self) -> bool {
-        !self.slot().lifo.is_accepting() && !self.slot().local.in_sink.get()
+        !self.slot().lifo.is_in_user_code() && !self.slot().local.in_sink.get()
     }
 }
 
 /// A worker's loop inside a poll or a job. Its drop puts back the state of that poll.
 pub(crate) struct Nested<P: Platform, S: Slots<RING>, const RING: usize> {
-    accepting: bool,
+    in_user_code: bool,
     /// A batch of wakers that the loop interrupts.
     _batch: Batch<S::Parts>,
     /// With which the poll below goes on: others run meanwhile, so that is a new one. A budget without a limit stays one.
@@ -72,11 +72,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Nested<P, S, RING> {
         }
         slot.local.depth.set(slot.local.depth.get() + 1);
         slot.foreign_work(true);
-        let accepting = slot.lifo.replace_accept(false);
+        let in_user_code = slot.lifo.replace_in_user_code(false);
         let (_, batch) = guard.worker().leave_batch();
         Self {
             guard,
-            accepting,
+            in_user_code,
             _batch: batch,
             budget: renewed(slot.local.budget.get(), slot.local.units.get().into()),
             in_poll,
@@ -103,7 +103,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Nested<P, S, RING>
         let slot = worker.slot();
         // The poll or the job below goes on, perhaps for long.
         let _ = worker.leave_for_long();
-        if slot.is_away() {
+        if slot.is_blocked_in_place() {
             worker.give_away();
         }
         slot.foreign_work(false);
@@ -112,6 +112,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Nested<P, S, RING>
         if self.in_poll {
             slot.lifo.count_poll();
         }
-        slot.lifo.accept(self.accepting);
+        slot.lifo.set_in_user_code(self.in_user_code);
     }
 }

@@ -15,7 +15,7 @@ const FIRST: u64 = 1_000_000;
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Whether to look for work once more, after so many rounds, before it sleeps.
     pub(crate) fn may_look_again(&self, round: u32, most: u32) -> bool {
-        self.slot().local.spin_limit.get().is_some_and(|limit| limit.allows(round, most))
+        self.slot().local.spin_limit.get().is_some_and(|limit| limit.should_spin(round, most))
     }
 
     /// As `park_in_loop`, and learns from how long it took.
@@ -57,7 +57,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     pub(crate) fn park_in_loop(&self) -> bool {
         let Some(deadline) = self.announce_sleep() else { return false };
         self.sleep(deadline, || true);
-        self.slot().local.duties.slept(true);
+        self.slot().local.duties.set_slept(true);
         self.get_up();
         true
     }
@@ -77,7 +77,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let slot = self.slot();
         let _in_loop = self.enter_outside_polls()?;
         if let Some(deadline) = self.announce_sleep() {
-            slot.local.duties.arms();
+            slot.local.duties.arm();
             if slot.shared.park.arm(Sleep::Wait) {
                 return Some(deadline);
             }
@@ -94,9 +94,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn announce_sleep(&self) -> Option<Option<Instant>> {
         let (executor, slot) = (self.executor, self.slot());
         self.get_up();
-        self.end_stretch();
+        self.end_busy_period();
         slot.publish_jobs();
-        let searched = slot.local.duties.announces();
+        let searched = slot.local.duties.announce();
         let look = || executor.has_work(self.id());
         let found = if executor.is_shared() {
             executor.idle.announce(executor, self.id(), searched, look)
@@ -108,7 +108,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             if found && executor.is_shared() {
                 // The task's pusher may have relied on this worker's search: should it turn to a task of its own, it looks again
                 // when it leaves the loop.
-                let was_claimed = slot.local.duties.searches();
+                let was_claimed = slot.local.duties.begin_search();
                 if !was_claimed {
                     executor.idle.search_on();
                 }

@@ -17,12 +17,12 @@ use crate::{
     queue::{inbox::Inbox, ring::Ring},
     scheduler::{
         state::{
-            bell::Bell,
-            broadcasts::Mark,
-            classes::{Marks, OwnClasses},
-            door::Door,
+            broadcasts::Pending,
+            classes::{Hints, OwnClasses},
             lifo::LifoSlot,
+            retiring::Retiring,
             rng::Rng,
+            worker_waker::WorkerWaker,
         },
         upkeep::pace::Pace,
     },
@@ -39,7 +39,7 @@ use crate::{
 pub(crate) const OFFLINE: u32 = 0;
 /// A context runs it.
 pub(crate) const ONLINE: u32 = 1;
-/// A replacement worker is on its way: no other context may take the slot.
+/// A compensation worker is on its way: no other context may take the slot.
 pub(crate) const STARTING: u32 = 2;
 
 /// Room for one worker: its queues, its park word, its counters. `RING` tasks fit its ring, a power of two.
@@ -65,39 +65,41 @@ type Timed<F> = Kept<Wheel<<F as Parts>::Wheels>, <F as Parts>::Timers>;
 pub(crate) struct Shared<F: Parts> {
     pub(crate) park: ParkWord,
     pub(crate) status: AtomicU32,
-    pub(crate) mark: Kept<Mark, F::Broadcasts>,
+    pub(crate) broadcast: Kept<Pending, F::Broadcasts>,
     /// It sleeps in a join too deep to help in, as long as others can work.
     pub(crate) awaits_others: AtomicBool,
     /// It is in code that blocks, and its timers are for all others to fire.
-    pub(crate) is_away: AtomicBool,
+    pub(crate) is_blocked_in_place: AtomicBool,
     /// Written once, by the executor's first use of the slot; for the worker's own waker.
-    pub(crate) bell: Bell,
+    pub(crate) waker: WorkerWaker,
     /// In the first slot of each group of workers but the first: the group's word of the idle bitmap.
     pub(crate) bits: Kept<AtomicWord, F::Cores>,
     /// What others saw of this one.
     pub(crate) seen: Kept<Seen, F::Watchdog>,
     /// Whether the worker is to stay.
-    pub(crate) door: Kept<Door, F::Cores>,
+    pub(crate) retiring: Kept<Retiring, F::Cores>,
 }
 
 /// Drops the worker's handle that this leads to, which is of the type of its executor.
 pub(crate) type Leave = unsafe fn(NonNull<()>);
 
-/// INV-LOCAL: only the worker's own context touches this. An interrupt handler on it may set `in_sink`, which it puts back, look at `duties`
-/// and `frame` and add to `locals`, and to `duties` a notification, where it finds the mark of INV-ACCEPTING up: all else changes only while that is down.
+/// INV-LOCAL: only the worker's own context touches this. An interrupt handler on it may set `in_sink`, which it puts back, look at
+/// `duties` and `frame` and add to `locals`, and to `duties` a notification, where it finds the flag of INV-USER-CODE set: all else changes
+/// only while that is down.
 pub(crate) struct Local<F: Parts> {
     pub(crate) rng: Kept<Rng, F::Cores>,
     pub(crate) pace: Kept<Pace, Ticks<F>>,
     pub(crate) spin_limit: Kept<SpinLimit, F::Cores>,
     /// Searches for a task since the worker began.
-    pub(crate) ticks: Cell<u32>,
+    pub(crate) searches: Cell<u32>,
     pub(crate) duties: Duties<F>,
     /// Polls in a row from the LIFO slot.
     pub(crate) streak: Cell<u16>,
     pub(crate) budget: Cell<u32>,
     /// The budget with which each poll begins: the executor's, beside what a poll writes anyway.
     pub(crate) units: Cell<u16>,
-    /// So many polls in a row come from the LIFO slot at most; 0: it is not in use. The executor's, and 0 while the worker is away.
+    /// So many polls in a row come from the LIFO slot at most; 0: it is not in use. The executor's, and 0 while the worker is blocked in
+    /// place.
     pub(crate) lifo_cap: Cell<u16>,
     pub(crate) frame: Cell<*const Frame>,
     /// Loops inside user code of the worker, each in the one before.
@@ -112,15 +114,15 @@ pub(crate) struct Local<F: Parts> {
     /// Whether a worker that is offline has left timers.
     pub(crate) orphans: Cell<bool>,
     /// It is a thread that helps while it waits.
-    pub(crate) guest: Cell<bool>,
+    pub(crate) takes_no_jobs: Cell<bool>,
     /// It is a helper.
     pub(crate) helping: Cell<bool>,
     /// The loop that runs the worker may give its slot up to another thread: one that the platform has started.
     pub(crate) may_hand_over: Cell<bool>,
     /// It is in the closure of a broadcast.
     pub(crate) in_broadcast: Cell<bool>,
-    /// Its handle was dropped while a call was at work here: the worker leaves at the end of that, by this function. A pointer: an executor whose
-    /// workers never leave has none of its code.
+    /// Its handle was dropped while a call was at work here: the worker leaves at the end of that, by this function. A pointer: an executor
+    /// whose workers never leave has none of its code.
     pub(crate) abandoned: Cell<Option<Leave>>,
     /// It came online beside one other worker, and has not slept since.
     pub(crate) is_second: Cell<bool>,
@@ -141,13 +143,13 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
                 shared: Apart::new(Shared {
                     park: ParkWord::new(),
                     status: AtomicU32::new(OFFLINE),
-                    mark: Kept::new(Mark::new()),
+                    broadcast: Kept::new(Pending::new()),
                     awaits_others: AtomicBool::new(false),
-                    is_away: AtomicBool::new(false),
-                    bell: Bell::new(),
+                    is_blocked_in_place: AtomicBool::new(false),
+                    waker: WorkerWaker::new(),
                     bits: Kept::new(AtomicWord::new(0)),
                     seen: Kept::new(Seen::new()),
-                    door: Kept::new(Door::new()),
+                    retiring: Kept::new(Retiring::new()),
                 }),
                 wheel: Apart::new(Kept::new(Wheel::new())),
                 inbox: Inbox::new(),
@@ -179,10 +181,10 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         let below = self.local.frame.get();
         let frame = Frame::empty(below);
         let set = |frame| {
-            // INV-LOCAL: a frame changes while the mark is down.
-            let was = self.lifo.replace_accept(false);
+            // INV-LOCAL: a frame changes while the flag is clear.
+            let was = self.lifo.replace_in_user_code(false);
             self.local.frame.set(frame);
-            self.lifo.accept(was);
+            self.lifo.set_in_user_code(was);
         };
         let is_apart = F::Classes::ON && !below.is_null();
         if is_apart {
@@ -195,22 +197,22 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         outcome
     }
 
-    /// The task that the worker polls, for user code of that poll. The scheduler's own code, and an event sink in the midst of it, are in no
-    /// task: the poll of the innermost frame may be over, and its task gone.
+    /// The task that the worker polls, for user code of that poll. The scheduler's own code, and an event sink in the midst of it, are in
+    /// no task: the poll of the innermost frame may be over, and its task gone.
     ///
     /// # Safety
     /// The caller is in the worker's context.
     pub(crate) unsafe fn polled(&self) -> Option<&Header> {
-        if !self.lifo.is_accepting() || self.local.in_sink.get() {
+        if !self.lifo.is_in_user_code() || self.local.in_sink.get() {
             return None;
         }
         // SAFETY: INV-LOCAL; INV-FRAME. A poll holds a reference to its task.
         unsafe { Some(self.local.frame.get().as_ref()?.task()?.as_ref()) }
     }
 
-    /// Whether a task may wait that is held to a set with the worker.
-    pub(crate) fn is_marked(&self) -> bool {
-        self.classes.get().is_some_and(|own| own.is_marked(Marks::TASKS))
+    /// Whether a task may wait with an affinity to the worker.
+    pub(crate) fn is_hinted(&self) -> bool {
+        self.classes.get().is_some_and(|own| own.is_hinted(Hints::TASKS))
     }
 
     /// The ring for tasks of this class, which is not the urgent one.
@@ -279,7 +281,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         }
     }
 
-    /// Whether a task that is pinned to the worker waits, or one may that is held to a set with it.
+    /// Whether a task that is pinned to the worker waits, or one may with an affinity to it.
     ///
     /// # Safety
     /// The caller is the worker.
@@ -337,17 +339,22 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         self.wheel.get().is_some_and(|wheel| wheel.is_overdue(by))
     }
 
+    /// Whether tasks may wait for the worker that it alone can take: it is in a poll, or was stepped by hand and has a task in its LIFO slot.
+    pub(crate) fn may_keep_tasks(&self) -> bool {
+        self.lifo.is_in_poll() || !self.lifo.is_empty()
+    }
+
     /// Whether others fire its timers: it is offline, or in code that blocks.
-    pub(crate) fn leaves_timers(&self) -> bool {
+    pub(crate) fn has_timers_for_all(&self) -> bool {
         // Ordering: as `is_online`; before its own sleep, a worker has put the fence in `Idle::announce`, which pairs with the one in
-        // `OthersServe::begin`.
-        !self.is_online() || self.is_away()
+        // `InPlace::begin`.
+        !self.is_online() || self.is_blocked_in_place()
     }
 
     /// Whether others have the whole duty of the worker meanwhile, as it blocks in place.
-    pub(crate) fn is_away(&self) -> bool {
-        // Ordering: see `leaves_timers`; or the worker's own.
-        F::Waits::ON && self.shared.is_away.load(Ordering::Relaxed)
+    pub(crate) fn is_blocked_in_place(&self) -> bool {
+        // Ordering: see `has_timers_for_all`; or the worker's own.
+        F::Waits::ON && self.shared.is_blocked_in_place.load(Ordering::Relaxed)
     }
 
     /// Whether a context runs the worker.
@@ -410,7 +417,7 @@ impl<F: Parts> Local<F> {
             rng: Kept::new(Rng::new()),
             pace: Kept::new(Pace::new()),
             spin_limit: Kept::new(SpinLimit::new()),
-            ticks: Cell::new(0),
+            searches: Cell::new(0),
             duties: Duties::new(),
             streak: Cell::new(0),
             budget: Cell::new(0),
@@ -423,7 +430,7 @@ impl<F: Parts> Local<F> {
             locals: Cell::new(0),
             watcher: Kept::new(Watcher::new()),
             orphans: Cell::new(false),
-            guest: Cell::new(false),
+            takes_no_jobs: Cell::new(false),
             helping: Cell::new(false),
             may_hand_over: Cell::new(false),
             in_broadcast: Cell::new(false),

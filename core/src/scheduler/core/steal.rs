@@ -50,7 +50,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Half the ring of a random victim, for tasks of this class: of one of the nearest that have some.
     pub(crate) fn steal(&self, class: Class) -> Option<Ready> {
-        self.end_stretch();
+        self.end_busy_period();
         let mut distance = 0;
         loop {
             let mut farther = None;

@@ -23,7 +23,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// There is work for others in the worker's queues: notifies, or puts that off to the end of its batch.
     #[inline(always)]
     pub(crate) fn notify_of(&self, slot: &WorkerSlot<RING, S::Parts>) {
-        if !slot.local.duties.puts_off() {
+        if !slot.local.duties.defer_notify() {
             self.notify();
         }
     }
@@ -53,20 +53,20 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         } else {
             self.unpark(worker);
         }
-        self.tell_of_news();
+        self.wake_shutdown_waiter();
     }
 
     /// There is a task for any of these workers: wakes one that sleeps.
     pub(crate) fn wake_one_of(&self, set: WorkerSet) {
         if self.is_shared() {
-            // Ordering: pairs with the fence in `Idle::announce`: either we see a worker's bit, or it sees its mark.
+            // Ordering: pairs with the fence in `Idle::announce`: either we see a worker's bit, or it sees its flag.
             fence(Ordering::SeqCst);
             let _woken = set.iter().any(|worker| self.claim(worker));
             set.iter().for_each(|worker| self.tell_blocked(worker));
         } else {
             self.unpark(WorkerId::new(0));
         }
-        self.tell_of_news();
+        self.wake_shutdown_waiter();
     }
 
     /// Wakes this worker, if it sleeps; whether it did. After a fence.
@@ -122,7 +122,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         // Ordering: hints, all of them, after the fence in `Wheels::tell`, which pairs with that in `Idle::announce`: either a
         // sleeper is seen here, or it sees that this worker is online and awake, and watches.
         // A searcher will watch when it finds nothing, as it is with a push.
-        if slot.lifo.is_in_poll() && self.lacks_watcher() && self.idle.searching() == 0 {
+        if slot.lifo.is_in_poll() && self.needs_watcher() && self.idle.searching() == 0 {
             self.wake_one();
         }
     }

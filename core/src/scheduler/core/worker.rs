@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use super::{
     context::{SlotGuard, Worker},
-    leave_loop::Away,
+    leave_loop::OutOfLoop,
     slot::Slots,
 };
 use crate::{
@@ -48,7 +48,7 @@ pub enum Step {
     Polled,
     /// There was nothing to do.
     Idle,
-    /// The executor has shut down, or the worker is to leave ([`Scheduler::resize`]): there will be nothing to do.
+    /// The executor has shut down, or the worker is to leave ([`resize`](crate::Scheduler::resize)): there will be nothing to do.
     Stopped,
 }
 
@@ -70,7 +70,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// As `step`, for loops that go on at once: a worker that found nothing may go on searching.
     #[inline]
     pub(crate) fn pass(&self) -> Step {
-        if self.slot().local.duties.halts() && self.halt() {
+        if self.slot().local.duties.needs_slow_path() && self.halt() {
             return Step::Stopped;
         }
         if self.run_first_job() {
@@ -83,7 +83,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 Some(ready) => Self::after_poll(self.poll_apart(ready, &self.leave_loop())),
                 None if self.run_last_job() => Step::Polled,
                 None => {
-                    self.end_stretch();
+                    self.end_busy_period();
                     if self.is_over() { Step::Stopped } else { Step::Idle }
                 }
             },
@@ -92,7 +92,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Whether there will be nothing to do for this worker: the executor has stopped, or the worker is to leave.
     fn is_over(&self) -> bool {
-        self.executor.settle() || self.executor.retires(self.slot())
+        self.executor.settle() || self.executor.should_retire(self.slot())
     }
 
     #[inline(always)]
@@ -102,8 +102,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// As `poll`, which is in line in the loop.
     #[inline(never)]
-    pub(crate) fn poll_apart(&self, ready: Ready, away: &Away<'_>) -> bool {
-        self.poll(ready, away)
+    pub(crate) fn poll_apart(&self, ready: Ready, out: &OutOfLoop<'_>) -> bool {
+        self.poll(ready, out)
     }
 
     /// After events of I/O that it has heard of, and after timers.
@@ -126,14 +126,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[cold]
     fn halt(&self) -> bool {
         self.get_up();
-        if self.slot().local.duties.slept(false) {
+        if self.slot().local.duties.set_slept(false) {
             self.deliver();
             self.fire_timers();
             // The tick goes on: a worker that finds one task by turns must come to the end of a tick too, or it would never hear of I/O.
             // It was not in the reactor if it was notified before it slept.
-            self.end_stretch();
+            self.end_busy_period();
         }
-        self.slot().local.duties.is_setting_out() && self.executor.retires(self.slot())
+        self.slot().local.duties.is_leaving() && self.executor.should_retire(self.slot())
     }
 
     /// At most `polls` polls, fewer if there is nothing to do; how many there were. Never blocks.
@@ -141,8 +141,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         (0..polls).take_while(|_| self.step() == Step::Polled).count()
     }
 
-    /// Works until the worker is to leave for one of these reasons, or has left. Outside of polls. `hands_over`: the calling thread may leave the worker in the
-    /// midst of a poll.
+    /// Works until the worker is to leave for one of these reasons, or has left. Outside of polls. `hands_over`: the calling thread may
+    /// leave the worker in the midst of a poll.
     pub(crate) fn live(&self, hands_over: bool) -> End {
         let in_loop = SlotGuard::enter(self.executor, self.id());
         self.slot().local.may_hand_over.set(hands_over);
@@ -160,7 +160,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                     core::mem::forget(in_loop);
                     return End::HasLeft;
                 }
-                Step::Stopped if self.slot().local.duties.is_setting_out() => return End::Retires,
+                Step::Stopped if self.slot().local.duties.is_leaving() => return End::Retires,
                 Step::Stopped => return End::Leaves,
                 Step::Idle => {}
             }
@@ -189,7 +189,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Polls the task. False if the worker was left in the midst of that (`waits/in_place.rs`): its slot may be another thread's.
     #[inline(always)]
-    pub(crate) fn poll(&self, ready: Ready, _: &Away<'_>) -> bool {
+    pub(crate) fn poll(&self, ready: Ready, _: &OutOfLoop<'_>) -> bool {
         let (executor, slot) = (self.executor, self.slot());
         let local = &slot.local;
         let task = ready.as_ptr();
@@ -197,8 +197,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         local.frame.set(&frame);
         local.budget.set(local.units.get().into());
         if let Some(pace) = local.pace.get() {
-            if !pace.is_in_stretch() {
-                self.begin_stretch(pace);
+            if !pace.is_busy() {
+                self.begin_busy_period(pace);
             }
             pace.count();
         }
@@ -206,13 +206,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         slot.lifo.count_poll();
         self.trace(Event::PollStart(task.as_ptr().addr()));
 
-        slot.lifo.accept(true);
+        slot.lifo.set_in_user_code(true);
         let polled = run::poll(ready, &executor.platform, frame.gone());
         if <S::Parts as Parts>::Waits::ON && frame.has_left() {
             executor.end_outside(&frame, polled);
             return false;
         }
-        slot.lifo.accept(false);
+        slot.lifo.set_in_user_code(false);
 
         self.trace(Event::PollEnd(task.as_ptr().addr()));
         slot.lifo.count_poll();
@@ -236,12 +236,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// The first poll after an idle moment or a tick.
     #[cold]
-    fn begin_stretch(&self, pace: &Pace) {
+    fn begin_busy_period(&self, pace: &Pace) {
         self.cover_poll();
         if let Some(watcher) = self.slot().local.watcher.get() {
-            watcher.polls();
+            watcher.note_poll();
         }
-        pace.begin_stretch(self.now());
+        pace.begin_busy_period(self.now());
     }
 
     #[inline(always)]
@@ -253,7 +253,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let slot = self.slot();
         match over {
             Polled::CompleteLocal => slot.local.locals.set(slot.local.locals.get() - 1),
-            Polled::CompleteHeld(worker) => self.executor.dismiss_held(*worker),
+            Polled::CompleteAffine(worker) => self.executor.dismiss_affine(*worker),
             _ => {}
         }
         slot.counters.completed.add(1);
@@ -267,7 +267,7 @@ impl<P: Platform> Guard for Ward<P> {
     }
 
     #[cold]
-    fn tell_of_panic(&self, task: NonNull<Header>) {
+    fn trace_panic(&self, task: NonNull<Header>) {
         self.event(self.current_worker(), Event::Panic(task.as_ptr().addr()));
     }
 }

@@ -1,9 +1,9 @@
 //! Broadcast: a closure that each worker runs once.
 //!
 //! There is one broadcast at a time. It lives on the stack of the worker that makes it. The scheduler has a pointer to it, and
-//! the slot of each online worker has a mark. A context that takes a mark down must count the broadcast down once. The worker
-//! itself takes its mark down between two tasks, or while it waits for a job, and runs the closure first. A worker that leaves
-//! takes its mark down without a run of the closure, and so does the caller where it finds that a worker has left.
+//! the slot of each online worker has a flag. A context that clears a flag must count the broadcast down once. The worker
+//! itself clears its flag between two tasks, or while it waits for a job, and runs the closure first. A worker that leaves
+//! clears its flag without a run of the closure, and so does the caller where it finds that a worker has left.
 
 use core::ptr::NonNull;
 
@@ -17,7 +17,7 @@ use crate::{
             context::{Inside, SlotGuard, Waits, Worker},
             executor::Scheduler,
             faces::Jobs,
-            leave_loop::Away,
+            leave_loop::OutOfLoop,
             slot::Slots,
         },
         state::broadcasts::Broadcast,
@@ -68,13 +68,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let guard = SlotGuard::enter(self, me);
         let worker = guard.worker();
         // The caller may be in a batch of wakers, or between two steps.
-        let (away, _batch) = worker.leave_batch();
+        let (out, _batch) = worker.leave_batch();
         let _inside = Inside::enter(&self.platform);
         slot.publish_jobs();
         let broadcast = Broadcast {
             closure: &f,
             caller: me,
-            // One is the caller's own, until it has marked all workers.
+            // One is the caller's own, until it has set the flags of all workers.
             pending: AtomicU32::new(1),
             ran: AtomicU32::new(0),
             panic: Spin::new(None),
@@ -82,7 +82,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         while !self.broadcasts.begin(&broadcast) {
             // The caller of the other broadcast may wait for this worker.
             if !worker.join_broadcast() {
-                worker.wait(&away);
+                worker.wait(&out);
             }
         }
         self.mark_all(&broadcast);
@@ -90,7 +90,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.count_down(NonNull::from(&broadcast));
         // Ordering: Acquire pairs with the Release in `count_down`.
         while broadcast.pending.load(Ordering::Acquire) > 0 {
-            worker.wait(&away);
+            worker.wait(&out);
         }
         self.broadcasts.end();
         // Workers that wait for their turn to broadcast are asleep.
@@ -102,7 +102,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         Ok(broadcast.ran.load(Ordering::Relaxed) as usize)
     }
 
-    /// Marks all online workers.
+    /// Hints all online workers.
     fn mark_all(&self, broadcast: &Broadcast<'_>)
     where
         S::Parts: Parts<Broadcasts = On>,
@@ -111,13 +111,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             if !slot.is_online() {
                 continue;
             }
-            let mark = slot.shared.mark.always();
+            let pending = slot.shared.broadcast.always();
             broadcast.pending.fetch_add(1, Ordering::Relaxed);
-            mark.set();
+            pending.set();
             // Ordering: pairs with the fence in `decline_broadcast`: either this caller sees that the worker has left, or the worker
-            // sees the mark.
+            // sees the flag.
             fence(Ordering::SeqCst);
-            if !slot.is_online() && mark.take() {
+            if !slot.is_online() && pending.take() {
                 broadcast.pending.fetch_sub(1, Ordering::Relaxed);
             } else {
                 self.unpark(WorkerId::new(i as u16));
@@ -140,14 +140,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[cold]
     #[inline(never)]
-    pub(super) fn run_broadcast(&self, _: &Away<'_>) -> bool {
+    pub(super) fn run_broadcast(&self, _: &OutOfLoop<'_>) -> bool {
         let (executor, slot, me) = (self.executor, self.slot(), self.id());
-        let mark = slot.shared.mark.get();
-        let Some(broadcast) = mark.and_then(|mark| executor.broadcasts.take_part(mark)) else {
+        let pending = slot.shared.broadcast.get();
+        let Some(broadcast) = pending.and_then(|pending| executor.broadcasts.take_part(pending))
+        else {
             return false;
         };
         slot.local.in_broadcast.set(true);
-        // SAFETY: INV-BROADCAST: we took the mark down.
+        // SAFETY: INV-BROADCAST: we cleared the flag.
         let under_way = unsafe { broadcast.as_ref() };
         let outcome = self.call_as_poll(&mut || (under_way.closure)(me));
         slot.local.in_broadcast.set(false);
@@ -167,11 +168,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Runs what the platform has for this worker in a wait for a job.
     #[inline(always)]
-    pub(crate) fn run_errand(&self) {
-        while let Some(errand) = self.executor.platform.errand() {
+    pub(crate) fn run_foreign_broadcast(&self) {
+        while let Some(closure) = self.executor.platform.foreign_broadcast() {
             let _ = self.leave_loop();
             // It does not unwind.
-            drop(self.call_as_poll(&mut || errand()));
+            drop(self.call_as_poll(&mut || closure()));
         }
     }
 
@@ -183,11 +184,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         if began {
             self.cover_poll();
         }
-        let was = slot.lifo.replace_accept(true);
+        let was = slot.lifo.replace_in_user_code(true);
         slot.foreign_work(true);
         let outcome = slot.without_task(|| self.executor.platform.guard(closure));
         slot.foreign_work(false);
-        slot.lifo.accept(was);
+        slot.lifo.set_in_user_code(was);
         slot.lifo.end_as_poll(began);
         outcome
     }

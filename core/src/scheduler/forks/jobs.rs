@@ -20,10 +20,10 @@ use crate::{
             context::{Inside, SlotGuard, Waits, Worker},
             executor::Scheduler,
             faces::{JobOffers, Jobs, Waiting},
-            leave_loop::Away,
+            leave_loop::OutOfLoop,
             slot::{Slots, WorkerSlot},
         },
-        state::{broadcasts::Mark, classes::Marks},
+        state::{broadcasts::Pending, classes::Hints},
     },
 };
 
@@ -111,12 +111,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 let guard = SlotGuard::enter(self, id);
                 let Some(kind) = self.kind_of_run(id, slot, options) else { return Err(f) };
                 // The caller may be in a batch of wakers, or between two steps.
-                let (_away, _batch) = guard.worker().leave_batch();
+                let (_out, _batch) = guard.worker().leave_batch();
                 return Ok(Fork::run(slot.fork.always(), alone || kind.is_alone, f));
             }
             Waits::Outside => {}
         }
-        self.as_helper(f, |worker, f| {
+        self.with_helper(f, |worker, f| {
             let slot = worker.slot();
             match self.kind_of_run(worker.id(), slot, options) {
                 Some(kind) => Ok(Fork::run(slot.fork.always(), alone || kind.is_alone, f)),
@@ -150,7 +150,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if is_in_run && own.run.get() != options {
             return Some(Kind::within(&own.alone, true));
         }
-        if !options.allows(id) {
+        if !options.is_allowed(id) {
             return None;
         }
         if !is_in_run {
@@ -204,13 +204,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// A job is public that only these workers may take.
     #[cold]
-    fn tell_of_jobs(&self, set: WorkerSet) {
+    fn announce_jobs(&self, set: WorkerSet) {
         // Ordering: pairs with the fence in `run_job`.
         fence(Ordering::SeqCst);
         for worker in set.iter() {
             if let Some(own) = self.slots().get(worker.index()).and_then(|slot| slot.classes.get())
             {
-                own.mark(Marks::JOBS);
+                own.set_hint(Hints::JOBS);
             }
         }
         self.wake_one_of(set);
@@ -239,7 +239,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
 
     fn notify(&self, me: WorkerId) {
         match self.run_of(me).and_then(|run| run.set()) {
-            Some(set) => self.tell_of_jobs(set),
+            Some(set) => self.announce_jobs(set),
             None => Scheduler::notify(self),
         }
     }
@@ -289,16 +289,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
     fn wait(&'static self, me: WorkerId, wait: &dyn Fn(&dyn OffLoop)) {
         let worker = Worker::of(self, me);
         // The caller may be in a batch of wakers, and may have put off a notification.
-        let (away, _batch) = worker.leave_batch();
+        let (out, _batch) = worker.leave_batch();
         let _inside = Inside::enter(&self.platform);
-        wait(&Out { worker: &worker, away });
+        wait(&Out { worker: &worker, out });
     }
 }
 
 /// A worker that is out of its loop.
 struct Out<'w, P: Platform, S: Slots<RING>, const RING: usize> {
     worker: &'w Worker<P, S, RING>,
-    away: Away<'w>,
+    out: OutOfLoop<'w>,
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, RING> {
@@ -311,7 +311,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, R
 
     fn join_broadcast(&self) {
         self.worker.join_broadcast();
-        self.worker.run_errand();
+        self.worker.run_foreign_broadcast();
     }
 
     fn nesting(&self) -> u32 {
@@ -330,20 +330,20 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, R
         let (executor, slot) = (self.worker.executor, self.worker.slot());
         let _counted = executor.begin_join_sleep(slot);
         if still() {
-            self.worker.wait(&self.away);
+            self.worker.wait(&self.out);
         }
     }
 
     fn block(&self, still: &dyn Fn() -> bool) {
         let (executor, slot) = (self.worker.executor, self.worker.slot());
-        let was = slot.lifo.replace_accept(false);
+        let was = slot.lifo.replace_in_user_code(false);
         self.worker.give_away();
-        slot.lifo.accept(was);
+        slot.lifo.set_in_user_code(was);
         let _blocked = executor.begin_block(slot);
         // A watcher fires the timers of this worker.
         while still() {
             self.join_broadcast();
-            self.worker.wait(&self.away);
+            self.worker.wait(&self.out);
         }
     }
 }
@@ -355,16 +355,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (executor, slot) = (self.executor, self.slot());
         let local = &slot.local;
         let Some(fork) = slot.fork.get() else { return false };
-        let is_marked = class == Class::Background && self.unmark_jobs();
-        let searches = is_marked || local.duties.is_searching();
-        if !searches || local.guest.get() || !executor.may_run_jobs() {
+        let is_hinted = class == Class::Background && self.clear_job_hint();
+        let searches = is_hinted || local.duties.is_searching();
+        if !searches || local.takes_no_jobs.get() || !executor.may_run_jobs() {
             return false;
         }
         let Some((stolen, run)) = self.steal_job(class) else { return false };
         if let Some(own) = slot.classes.get() {
             if let Some(set) = run.set() {
                 // There may be more of them.
-                own.mark(Marks::JOBS);
+                own.set_hint(Hints::JOBS);
                 if executor.fork_worker(stolen.1).has_jobs() {
                     executor.wake_one_of(set);
                 }
@@ -373,11 +373,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 own.run.set(run);
             }
         }
-        let away = self.leave_for_long();
+        let out = self.leave_for_long();
         // A worker that waits in sync code, or is in a run, has frames below.
         let at_loop_level = local.frame.get().is_null() && !fork.is_in_run();
         let counted = executor.census.thieves.up();
-        fork.run(stolen, at_loop_level, &Out { worker: self, away });
+        fork.run(stolen, at_loop_level, &Out { worker: self, out });
         drop(counted);
         if executor.config.job_workers() < u32::from(u16::MAX) || !executor.census.helpers.is_zero()
         {
@@ -391,14 +391,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         true
     }
 
-    /// Whether there may be jobs of runs that are held to a set with this worker, for which it then looks whether it searches or not.
+    /// Whether there may be jobs of runs with an affinity to this worker, for which it then looks whether it searches or not.
     #[inline]
-    fn unmark_jobs(&self) -> bool {
-        let Some(own) = self.slot().classes.get().filter(|own| own.is_marked(Marks::JOBS)) else {
+    fn clear_job_hint(&self) -> bool {
+        let Some(own) = self.slot().classes.get().filter(|own| own.is_hinted(Hints::JOBS)) else {
             return false;
         };
-        own.unmark(Marks::JOBS);
-        // Ordering: pairs with the fence in `tell_of_jobs`: either this worker sees the job, or its mark is set anew.
+        own.clear_hint(Hints::JOBS);
+        // Ordering: pairs with the fence in `announce_jobs`: either this worker sees the job, or its hint is set anew.
         fence(Ordering::SeqCst);
         true
     }
@@ -414,7 +414,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 let Some(theirs) = victim.classes.get() else { return true };
                 run.set(theirs.run.get());
                 let run = run.get();
-                !class.is_before(run.class) && run.allows(me) && mine.is_none_or(|mine| mine == run)
+                !class.is_before(run.class)
+                    && run.is_allowed(me)
+                    && mine.is_none_or(|mine| mine == run)
             };
             let job = victim.fork.get()?.steal(self.executor, may)?;
             Some(((job, WorkerId::new(index as u16)), run.get()))
@@ -452,12 +454,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Jobs for Worker<P, S, RING>
 
     #[inline]
     fn join_broadcast(&self) -> bool {
-        let is_set = self.slot().shared.mark.get().is_some_and(Mark::is_set);
+        let is_set = self.slot().shared.broadcast.get().is_some_and(Pending::is_set);
         is_set && self.run_broadcast(&self.leave_loop())
     }
 
     fn has_tied_jobs(&self) -> bool {
-        self.slot().classes.get().is_some_and(|own| own.is_marked(Marks::JOBS))
+        self.slot().classes.get().is_some_and(|own| own.is_hinted(Hints::JOBS))
     }
 }
 
@@ -466,7 +468,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> JobOffers<RING, S::Parts>
 {
     fn may_run_jobs(&self) -> bool {
         // Two workers that pass the limit at once do no harm for long. A worker that counts down looks for jobs itself afterwards.
-        self.census.thieves.get() < self.config.job_workers() && self.helpers_leave_room()
+        self.census.thieves.get() < self.config.job_workers() && self.has_room_beside_helpers()
     }
 
     fn has_jobs(slot: &WorkerSlot<RING, S::Parts>) -> bool {
@@ -479,10 +481,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> JobOffers<RING, S::Parts>
     }
 
     fn decline_broadcast(&self, slot: &WorkerSlot<RING, S::Parts>) {
-        let Some(mark) = slot.shared.mark.get() else { return };
+        let Some(pending) = slot.shared.broadcast.get() else { return };
         // Ordering: pairs with the fence in `mark_all`.
         fence(Ordering::SeqCst);
-        if let Some(broadcast) = self.broadcasts.take_part(mark) {
+        if let Some(broadcast) = self.broadcasts.take_part(pending) {
             self.count_down(broadcast);
         }
     }
@@ -491,7 +493,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> JobOffers<RING, S::Parts>
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Whether one of the workers without work may run a job. Each helper has the place of one such worker.
     #[inline]
-    fn helpers_leave_room(&self) -> bool {
+    fn has_room_beside_helpers(&self) -> bool {
         let helpers = self.census.helpers.get() as usize;
         helpers == 0 || self.without_work() > helpers
     }

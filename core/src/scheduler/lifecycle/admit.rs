@@ -12,10 +12,10 @@ use crate::{
             context::{Here, Worker},
             executor::Scheduler,
             faces::Queues,
-            leave_loop::Away,
+            leave_loop::OutOfLoop,
             slot::{Slots, WorkerSlot},
         },
-        state::door::Door,
+        state::retiring::Retiring,
     },
     task::{
         error::SpawnError,
@@ -103,9 +103,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 if self.gate.is_cancelling() {
                     return None;
                 }
-                slot.lifo.accept(false);
+                slot.lifo.set_in_user_code(false);
                 slot.counters.spawned.add(1);
-                slot.lifo.accept(true);
+                slot.lifo.set_in_user_code(true);
                 Some(Some(worker))
             }
             current => {
@@ -119,7 +119,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Whether the calling worker is in a poll: not in a waker or a broadcast of its loop's own.
     fn is_in_task(slot: &WorkerSlot<RING, S::Parts>) -> bool {
-        slot.lifo.is_accepting() && !slot.local.frame.get().is_null()
+        slot.lifo.is_in_user_code() && !slot.local.frame.get().is_null()
     }
 
     /// Takes an `admit` back.
@@ -127,9 +127,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub(crate) fn dismiss(&self) {
         match self.current() {
             Some((_, slot)) if Self::is_in_task(slot) => {
-                slot.lifo.accept(false);
+                slot.lifo.set_in_user_code(false);
                 slot.counters.spawned.add(1_usize.wrapping_neg());
-                slot.lifo.accept(true);
+                slot.lifo.set_in_user_code(true);
             }
             _ => {
                 self.gate.dismiss();
@@ -147,7 +147,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             self.inherit_class(here.map(|(_, slot)| slot), &ready);
         }
         match here {
-            Some((_, slot)) if slot.lifo.is_accepting() => {
+            Some((_, slot)) if slot.lifo.is_in_user_code() => {
                 self.trace(here, Event::Spawn(Spawned::new(&ready)));
                 self.queue_in_user_code(slot, ready);
             }
@@ -162,12 +162,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.queue_outside(ready);
     }
 
-    /// Counts a new task that is held to these workers. False if one of them does not exist, or if the first is to leave.
-    pub(crate) fn admit_held(&self, set: WorkerSet) -> bool {
+    /// Counts a new task with an affinity to these workers. False if one of them does not exist, or if the first is to leave.
+    pub(crate) fn admit_affine(&self, set: WorkerSet) -> bool {
         if set.last().index() >= self.workers() {
             return false;
         }
-        self.slot_of(set.first()).shared.door.get().is_none_or(Door::admit)
+        self.slot_of(set.first()).shared.retiring.get().is_none_or(Retiring::admit)
     }
 
     /// Counts a new local task, if the calling context polls a task that is pinned to its worker, or is any user code of an only
@@ -176,13 +176,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// For the future's sake it is enough that the caller is a worker, which ends its local tasks before it leaves. The rest is
     /// for the caller's: a task that moves would leave its local tasks behind.
     pub(crate) fn admit_local(&self) -> Option<WorkerId> {
-        let (worker, slot) = self.current().filter(|(_, slot)| slot.lifo.is_accepting())?;
+        let (worker, slot) = self.current().filter(|(_, slot)| slot.lifo.is_in_user_code())?;
         if self.slots().len() == 1 {
             return Self::count_local(slot, 1).then_some(worker);
         }
-        // SAFETY: the slot is the calling worker's, and the mark is up.
+        // SAFETY: the slot is the calling worker's, and the flag is set.
         let task = unsafe { slot.polled() }?;
-        // It may be held to several workers.
+        // It may have an affinity to several workers.
         // SAFETY: a poll holds a reference to its task.
         let is_one = || unsafe { Header::pin(NonNull::from(task)) }.is_some();
         let pinned =
@@ -197,22 +197,22 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
     }
 
-    /// Adds `n` to the count of local tasks, with the mark of INV-ACCEPTING down meanwhile. Adds nothing, and returns false, if
-    /// the mark was down already.
+    /// Adds `n` to the count of local tasks, with the flag of INV-USER-CODE clear meanwhile. Adds nothing, and returns false, if
+    /// the flag was clear already.
     fn count_local(slot: &WorkerSlot<RING, S::Parts>, n: usize) -> bool {
-        let accepting = slot.lifo.is_accepting();
-        if accepting {
-            slot.lifo.accept(false);
+        let in_user_code = slot.lifo.is_in_user_code();
+        if in_user_code {
+            slot.lifo.set_in_user_code(false);
             slot.local.locals.set(slot.local.locals.get().wrapping_add(n));
-            slot.lifo.accept(true);
+            slot.lifo.set_in_user_code(true);
         }
-        accepting
+        in_user_code
     }
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Ends this worker's local tasks, shielded or not. The worker goes offline, and their futures must not leave this context.
-    pub(crate) fn retire_locals(&self, away: &Away<'_>) {
+    pub(crate) fn retire_locals(&self, out: &OutOfLoop<'_>) {
         let (executor, slot) = (self.executor, self.slot());
         if slot.local.locals.get() == 0 {
             return;
@@ -236,7 +236,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             // SAFETY: we are the worker.
             while let Some(ready) = unsafe { slot.pop_pinned() } {
                 if ready.is_local() {
-                    self.end(ready, away);
+                    self.end(ready, out);
                 } else {
                     others.push_back(ready);
                 }
@@ -248,10 +248,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Ends a local task of a worker that goes offline.
-    pub(crate) fn end(&self, ready: Ready, away: &Away<'_>) {
+    pub(crate) fn end(&self, ready: Ready, out: &OutOfLoop<'_>) {
         let task = ready.as_ptr();
         let cancel = || run::cancel(ready, &self.executor.platform, &Cell::new(false));
-        match self.in_user_code(away, cancel) {
+        match self.in_user_code(out, cancel) {
             Polled::Again(ready) => self.executor.push_pinned(self.slot(), ready),
             _ => {
                 self.trace_end(task);

@@ -1,5 +1,7 @@
 //! How a context becomes a worker, and ends to be one.
 
+use core::ptr::NonNull;
+
 use crate::{
     atomic::{Ordering, fence},
     platform::{
@@ -59,11 +61,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             .compare_exchange(from, ONLINE, Ordering::Acquire, Ordering::Relaxed)
             .map_err(|_| RunError::AlreadyRunning)?;
         // First, as the platform may run wakers of the user's from here on.
-        slot.shared.bell.hang(self.erased(), id);
+        slot.shared.waker.bind(self.erased(), id);
         if let Some(fork) = slot.fork.get() {
             fork.open(self, id);
         }
-        slot.local.guest.set(false);
+        slot.local.takes_no_jobs.set(false);
         slot.local.helping.set(false);
         slot.local.may_hand_over.set(false);
         if let Some(spare) = id.index().checked_sub(self.workers()) {
@@ -116,7 +118,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
     }
 
-    /// Gives back a slot that was reserved for a replacement that does not come.
+    /// Gives back a slot that was reserved for a compensation worker that does not come.
     pub(crate) fn unreserve(&self, id: WorkerId) {
         if let Some(slot) = self.slots().get(id.index()) {
             // Ordering: Release passes on what its taker acquired.
@@ -146,7 +148,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let from = if place == Place::Free { OFFLINE } else { STARTING };
         let worker = self.attach(id, from).ok();
         if from == STARTING && worker.is_none() {
-            self.drop_if_replacement(id);
+            self.drop_if_compensation(id);
         }
         self.has_come(worker.is_some());
         worker
@@ -163,9 +165,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// A worker in a spare slot does not come.
-    fn drop_if_replacement(&self, id: WorkerId) {
+    fn drop_if_compensation(&self, id: WorkerId) {
         if id.index() >= self.workers() {
-            self.census.drop_replacement();
+            self.census.drop_compensation();
         }
     }
 
@@ -188,9 +190,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// Works until the executor has shut down, until [`Scheduler::resize`] has asked the worker to leave and no task keeps it, or until this
-    /// is a replacement worker that is no longer needed. If it is asked to stay after all as it leaves, it comes back. In a poll of this very worker it does nothing: a shutdown would wait for that poll. As
-    /// the handle is gone then, the worker goes offline at the end of the poll.
+    /// Works until the executor has shut down, until [`Scheduler::resize`] has asked the worker to leave and no task keeps it, or until
+    /// this is a compensation worker that is no longer needed. If it is asked to stay after all as it leaves, it comes back. In a poll of
+    /// this very worker it does nothing: a shutdown would wait for that poll. As the handle is gone then, the worker goes offline at the
+    /// end of the poll.
     ///
     /// ```
     /// # filch_test_support::board!();
@@ -231,9 +234,45 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Enter for Scheduler<P, S, R
                 self.until_passed(id);
             }
             self.unreserve(id);
-            self.drop_if_replacement(id);
+            self.drop_if_compensation(id);
         }
         self.has_answered(id);
         self.has_come(false);
+    }
+}
+
+/// # Safety
+/// It leads to such a worker, which no other code uses any more.
+unsafe fn leave<P: Platform, S: Slots<RING>, const RING: usize>(worker: NonNull<()>) {
+    // SAFETY: the caller's.
+    unsafe { worker.cast::<Worker<P, S, RING>>().drop_in_place() }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Worker<P, S, RING> {
+    fn drop(&mut self) {
+        let (executor, slot) = (self.executor, self.slot());
+        // Frames below this one still use the slot: no other context may enter it before they end (INV-LOCAL, INV-FORK-WORKER).
+        let is_in_use = slot.is_in_use();
+        slot.local.abandoned.set(is_in_use.then_some(leave::<P, S, RING>));
+        if let Some(fork) = slot.fork.get() {
+            fork.set_leaving(is_in_use);
+        }
+        if is_in_use {
+            return;
+        }
+        slot.local.calls.set(1);
+        // Not by `leave_loop`, which would tell the loop that drives it.
+        self.stand_up();
+        let out = self.leave_loop();
+        self.end_busy_period();
+        self.retire_locals(&out);
+        self.give_away();
+        // The last task may have ended here, while all other workers sleep.
+        executor.settle();
+        // Pinned tasks wait where the next context of this worker, or a thread that waits for the end, finds them.
+        // SAFETY: we are the worker.
+        unsafe { slot.put_back() };
+        slot.local.calls.set(0);
+        executor.leave(slot);
     }
 }

@@ -13,8 +13,8 @@ use crate::{
         },
         error::RunError,
         state::{
-            door::Door,
             gate::{CANCELLING, OPEN, STOPPED},
+            retiring::Retiring,
         },
     },
     task::{state::Snapshot, waker::carry_out},
@@ -36,22 +36,22 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Lifecycle<P, S, RING>
         }
     }
 
-    fn retires(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
-        let may = slot.shared.door.get().is_some_and(Door::lets_go)
+    fn should_retire(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
+        let may = slot.shared.retiring.get().is_some_and(Retiring::may_retire)
             && !slot.is_at_work()
             && slot.local.locals.get() == 0;
-        slot.local.duties.sets_out(may);
+        slot.local.duties.set_leaving(may);
         may
     }
 
     fn is_wanted(&self, id: WorkerId) -> bool {
         // Ordering: see `start_active`.
-        let door = self.regular().get(id.index()).and_then(|slot| slot.shared.door.get());
-        door.is_some_and(|door| !door.lets_go() && !self.gate.is_stopped())
+        let retiring = self.regular().get(id.index()).and_then(|slot| slot.shared.retiring.get());
+        retiring.is_some_and(|retiring| !retiring.may_retire() && !self.gate.is_stopped())
     }
 
-    fn is_called(slot: &WorkerSlot<RING, S::Parts>) -> bool {
-        slot.shared.door.get().is_some_and(Door::call)
+    fn mark_as_started(slot: &WorkerSlot<RING, S::Parts>) -> bool {
+        slot.shared.retiring.get().is_some_and(Retiring::mark_started)
     }
 
     fn leave_as(&self, slot: &WorkerSlot<RING, S::Parts>, status: u32) {
@@ -70,13 +70,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Lifecycle<P, S, RING>
         self.leave_io();
     }
 
-    fn dismiss_held(&self, first: WorkerId) {
-        if self.slot_of(first).shared.door.get().is_some_and(Door::dismiss) {
+    fn dismiss_affine(&self, first: WorkerId) {
+        if self.slot_of(first).shared.retiring.get().is_some_and(Retiring::dismiss) {
             self.unpark(first);
         }
     }
 
-    fn tell_of_news(&self) {
+    fn wake_shutdown_waiter(&self) {
         if self.gate.is_closing() {
             self.gate.tell(&self.platform);
         }

@@ -3,6 +3,5 @@
 pub(crate) mod admit;
 pub(crate) mod entry;
 pub(crate) mod face;
-pub(crate) mod offline;
 pub(crate) mod resize;
 pub(crate) mod shutdown;

@@ -1,13 +1,13 @@
 //! Workers added and retired while the executor runs.
 //!
-//! `resize` shuts the doors of the workers with the highest numbers, and wakes these. Each leaves when it is idle or at the end of a tick,
-//! from its loop and from nowhere else, once no local task and no task that is held to it lives (`state/door.rs`). What else it has goes to the
-//! others, as that of any worker that leaves: its queues, its timers, the reactor.
+//! `resize` asks the workers with the highest numbers to retire, and wakes them. Each leaves its loop when it is idle or at the end of a
+//! tick, once neither a local task lives nor one that only this worker may run (`state/retiring.rs`). Its queues, its timers and the
+//! reactor go to the others, as when any worker leaves.
 //!
-//! A worker whose door is opened again may have decided to leave. Both sides then look twice: the context that has set the doors looks
-//! whether a worker that is wanted is offline, and has it started; the worker that has gone offline looks whether it is wanted, and comes back.
-//! One of the two sees the other, and if both do, one of two contexts finds the slot taken. A worker is wanted if its door is open, or has let a
-//! task in since: the door may be shut again by then.
+//! The request may be withdrawn while the worker leaves. So both sides look twice. The context that resizes looks whether a worker that
+//! should stay is offline, and has it started. The worker, once offline, looks whether it should stay, and comes back. At least one of them
+//! sees the other; if both do, the second one finds the slot taken. A worker should also come back if a task was admitted for it while the
+//! request was withdrawn, even if it has been asked again since.
 
 use crate::{
     atomic::Ordering,
@@ -34,10 +34,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Has this many workers take part, those with the lowest numbers: asks the others to leave, and has those that are offline started
     /// ([`Platform::start`]).
     ///
-    /// Returns at once. A worker that is to leave finishes the poll that it is in, gives its tasks, timers and jobs to the others, and returns
-    /// from [`run`](Self::run); a worker that is stepped by hand gets [`Step::Stopped`](crate::Step::Stopped). It stays for as long as a task
-    /// lives that can run nowhere else: a local one, one that is pinned to it, one of a [`WorkerSet`](crate::WorkerSet) whose first worker it
-    /// is; one that is offline is started for such a task. No new task is held to it meanwhile
+    /// Returns at once. A worker that is to leave finishes the poll that it is in, gives its tasks, timers and jobs to the others, and
+    /// returns from [`run`](Self::run); a worker that is stepped by hand gets [`Step::Stopped`](crate::Step::Stopped). It stays for as long
+    /// as a task lives that can run nowhere else: a local one, one that is pinned to it, one of a [`WorkerSet`](crate::WorkerSet) whose
+    /// first worker it is; one that is offline is started for such a task. No new task has an affinity to it meanwhile
     /// ([`SpawnErrorKind::NoSuchWorker`](crate::SpawnErrorKind::NoSuchWorker)). A worker that waits in sync code leaves after the wait.
     ///
     /// Of several calls at once, the last one holds. A later shutdown, and a use of the memory after it ([`reopen`](Self::reopen)), begin
@@ -93,22 +93,22 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.platform.start(WorkerEntry::new(self, id, Place::Free))
     }
 
-    /// Sets the doors. Of several contexts that do so, each that finds a newer number at its end begins again: after the last of them, the
-    /// doors are as the last number says.
+    /// Asks each worker to retire or to stay. A context that finds a newer number at its end begins again, so that the last number holds
+    /// after the last context.
     fn set_active(&self, workers: usize) {
         let Some(retired) = self.retired.get() else { return };
-        // Ordering: published by the doors: a context that sets one after this one has sees the number.
+        // Ordering: published by the requests: a context that makes one after this one has sees the number.
         retired.store((self.workers() - workers) as u32, Ordering::Relaxed);
         let mut set = usize::MAX;
         while set != self.active() {
             set = self.active();
             for (i, slot) in self.regular().iter().enumerate() {
-                let Some(door) = slot.shared.door.get() else { return };
+                let Some(retiring) = slot.shared.retiring.get() else { return };
                 if i < set {
-                    door.open();
+                    retiring.withdraw();
                 } else {
-                    door.shut();
-                    // It sees the door after its sleep: a notice that comes before the sleep is kept.
+                    retiring.request();
+                    // It sees the request after its sleep: a notice that comes before the sleep is kept.
                     self.unpark(WorkerId::new(i as u16));
                 }
             }
@@ -119,11 +119,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     fn start_active(&'static self) -> Result<(), ResizeError> {
         let mut outcome = Ok(());
         for (i, slot) in self.regular().iter().enumerate() {
-            let Some(door) = slot.shared.door.get() else { break };
-            // Ordering: after the AcqRel in `set_active`, which pairs with that in `Door::lets_go`: either the worker is seen offline here,
-            // or it sees its door as it is.
+            let Some(retiring) = slot.shared.retiring.get() else { break };
+            // Ordering: after the AcqRel in `set_active`, which pairs with that in `Retiring::may_retire`: either the worker is seen
+            // offline here, or it sees the request as it is.
             let is_missing = slot.shared.status.load(Ordering::Relaxed) == OFFLINE;
-            if is_missing && !door.lets_go() && !door.call() {
+            if is_missing && !retiring.may_retire() && !retiring.mark_started() {
                 if let Err(refused) = self.start(WorkerId::new(i as u16)) {
                     outcome = outcome.and(Err(ResizeError::Start(refused)));
                 }
@@ -134,8 +134,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// A context that was started for the worker is about to become it, or will not.
     pub(crate) fn has_answered(&self, id: WorkerId) {
-        if let Some(door) = self.slots().get(id.index()).and_then(|slot| slot.shared.door.get()) {
-            door.answer();
+        if let Some(retiring) =
+            self.slots().get(id.index()).and_then(|slot| slot.shared.retiring.get())
+        {
+            retiring.clear_started();
         }
     }
 

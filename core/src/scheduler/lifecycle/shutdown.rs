@@ -103,8 +103,8 @@ where
         Ok(survived)
     }
 
-    /// The first part of a [`shutdown`](Self::shutdown): refuses spawns from outside, and lets the tasks finish until `deadline`. Whether none is
-    /// left.
+    /// The first part of a [`shutdown`](Self::shutdown): refuses spawns from outside, and lets the tasks finish until `deadline`. Whether
+    /// none is left.
     ///
     /// # Errors
     /// As `shutdown`.

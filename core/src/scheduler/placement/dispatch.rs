@@ -1,5 +1,7 @@
 //! Where a task goes that is not like all others, and which worker is woken for it.
 
+#[cfg(feature = "classes")]
+use crate::{atomic::AtomicU32, instant::Instant};
 use crate::{
     atomic::{Ordering, fence},
     class::Class,
@@ -10,7 +12,7 @@ use crate::{
             faces::Queues,
             slot::{Slots, WorkerSlot},
         },
-        state::classes::{Classes, Marks},
+        state::classes::{Classes, Hints},
     },
     task::header::Ready,
 };
@@ -30,18 +32,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Queues<RING, S::Parts>
         }
         let Some(classes) = self.classes.get() else { return Some(ready) };
         if let Some(set) = ready.workers() {
-            self.push_held(classes, set, ready);
+            self.push_affine(classes, set, ready);
             return None;
         }
         let class = ready.class();
         match (class, slot) {
             (Class::Normal, _) => return Some(ready),
             (Class::Urgent, _) => self.push_urgent(classes, ready),
-            // INV-ACCEPTING: as in `queue_in_user_code`. No handler touches a ring.
-            (_, Some(slot)) if !self.platform.is_handler() && !slot.is_away() => {
-                slot.lifo.accept(false);
+            // INV-USER-CODE: as in `queue_in_user_code`. No handler touches a ring.
+            (_, Some(slot)) if !self.platform.is_handler() && !slot.is_blocked_in_place() => {
+                slot.lifo.set_in_user_code(false);
                 self.push_ring(slot, class, ready);
-                slot.lifo.accept(true);
+                slot.lifo.set_in_user_code(true);
             }
             _ => self.push_outside(classes, ready),
         }
@@ -54,7 +56,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Queues<RING, S::Parts>
             return self.push_pinned(slot, ready);
         };
         match (ready.workers(), ready.class()) {
-            (Some(set), _) => self.push_held(classes, set, ready),
+            (Some(set), _) => self.push_affine(classes, set, ready),
             (None, Class::Urgent) => self.push_urgent(classes, ready),
             (None, class) => self.push_ring(slot, class, ready),
         }
@@ -69,7 +71,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Queues<RING, S::Parts>
     #[inline(always)]
     fn is_pressed(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
         let (Some(all), Some(own)) = (self.classes.get(), slot.classes.get()) else { return false };
-        all.calls() != own.calls.get() && own.has_urgent(all)
+        all.urgent_epoch() != own.urgent_epoch.get() && own.has_urgent(all)
     }
 
     fn is_in_urgent(slot: &WorkerSlot<RING, S::Parts>) -> bool {
@@ -110,7 +112,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     fn push_urgent(&self, classes: &Classes, ready: Ready) {
         classes.urgent.push(ready);
-        classes.call();
+        classes.bump_urgent_epoch();
         self.notify();
     }
 
@@ -118,7 +120,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub(crate) fn push_pinned(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
         let class = slot.push_pinned(ready);
         if let Some(classes) = self.classes.get().filter(|_| class == Class::Urgent) {
-            classes.call();
+            classes.bump_urgent_epoch();
         }
     }
 
@@ -129,19 +131,54 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Queues a task for one of these workers, from any context.
-    pub(crate) fn push_held(&self, classes: &Classes, set: WorkerSet, ready: Ready) {
+    pub(crate) fn push_affine(&self, classes: &Classes, set: WorkerSet, ready: Ready) {
         let class = ready.class();
-        classes.held.push(ready);
-        // Ordering: before the marks, see `OwnClasses::mark`.
+        classes.affine.push(ready);
+        // Ordering: before the hints, see `OwnClasses::set_hint`.
         fence(Ordering::SeqCst);
         for worker in set.iter() {
             if let Some(own) = self.slot_of(worker).classes.get() {
-                own.mark(Marks::of(class));
+                own.set_hint(Hints::of(class));
             }
         }
         if class == Class::Urgent {
-            classes.call();
+            classes.bump_urgent_epoch();
         }
         self.wake_one_of(set);
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    /// Whether an urgent task waits for the poll of a task of another class, in the context of the worker whose slot it is.
+    #[inline(always)]
+    pub(crate) fn must_give_way(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
+        self.is_pressed(slot) && Self::class_of(slot).is_some_and(|class| class != Class::Urgent)
+    }
+
+    /// The class of the task that the worker polls, for the worker itself.
+    pub(crate) fn class_of(slot: &WorkerSlot<RING, S::Parts>) -> Option<Class> {
+        // SAFETY: the caller is the worker.
+        unsafe { slot.polled() }.map(|task| task.state.load().class())
+    }
+
+    /// A count that grows with each urgent task that comes: [`give_way`](Self::give_way) finds one only after it has changed.
+    #[cfg(feature = "classes")]
+    #[doc(hidden)]
+    pub fn urgent_count(&self) -> Option<&AtomicU32> {
+        self.classes.get().map(Classes::count)
+    }
+
+    /// How often urgent tasks have come, if one waits now that this worker may run: for simulations.
+    #[doc(hidden)]
+    pub fn urgent_calls(&self, worker: WorkerId) -> Option<u32> {
+        let (all, own) = (self.classes.get()?, self.slots().get(worker.index())?.classes.get()?);
+        own.has_urgent(all).then(|| all.urgent_epoch())
+    }
+
+    /// The earliest deadline of the urgent tasks that wait for any worker: for simulations.
+    #[cfg(feature = "classes")]
+    #[doc(hidden)]
+    pub fn first_deadline(&self) -> Option<Instant> {
+        self.classes.get()?.urgent.first_deadline()
     }
 }

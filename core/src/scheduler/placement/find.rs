@@ -1,4 +1,4 @@
-//! Where a worker finds the tasks that are not like all others: urgent ones, background ones, and those that are held to a set of workers.
+//! Where a worker finds the tasks that are not like all others: urgent ones, background ones, and those with an affinity.
 
 #[cfg(feature = "classes")]
 use crate::trace::Event;
@@ -8,7 +8,7 @@ use crate::{
     platform::{Platform, WorkerId},
     scheduler::{
         core::{context::Worker, executor::Cores, faces::Placement, find::AROUND, slot::Slots},
-        state::classes::{Classes, Marks, OwnClasses},
+        state::classes::{Classes, Hints, OwnClasses},
     },
     task::header::Ready,
 };
@@ -21,23 +21,23 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
     #[inline(always)]
     fn take_first(&self) -> Option<Ready> {
         let (all, own) = (self.executor.classes.get()?, self.slot().classes.get()?);
-        let calls = all.calls();
-        if calls == own.calls.get() { None } else { self.answer(all, own, calls) }
+        let epoch = all.urgent_epoch();
+        if epoch == own.urgent_epoch.get() { None } else { self.answer(all, own, epoch) }
     }
 
     fn take_in_turn(&self) -> Option<Ready> {
-        // By turns: neither held tasks nor those from outside keep the worker to themselves.
-        let held = || if self.others_first(2) { None } else { self.take_held(Class::Normal) };
-        self.take_share().or_else(held)
+        // By turns: neither tasks with an affinity nor those from outside keep the worker to themselves.
+        let affine = || if self.others_first(2) { None } else { self.take_affine(Class::Normal) };
+        self.take_share().or_else(affine)
     }
 
     fn take_before_shared(&self) -> Option<Ready> {
-        // Held tasks that never end must not keep this worker from all others.
-        if self.others_first(AROUND) { None } else { self.take_held(Class::Normal) }
+        // Tasks with an affinity that never end must not keep this worker from all others.
+        if self.others_first(AROUND) { None } else { self.take_affine(Class::Normal) }
     }
 
     fn take_after_shared(&self) -> Option<Ready> {
-        self.take_held(Class::Normal)
+        self.take_affine(Class::Normal)
     }
 
     #[inline]
@@ -50,7 +50,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
         }
         if classes.has_urgent(all) {
             // Its pusher was interrupted before it called, perhaps for long.
-            if let Some(ready) = self.answer(all, classes, classes.calls.get()) {
+            if let Some(ready) = self.answer(all, classes, classes.urgent_epoch.get()) {
                 return Some(ready);
             }
         }
@@ -65,7 +65,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
 
     fn take_tied(&self) -> Option<Ready> {
         // SAFETY: we are the worker.
-        unsafe { self.slot().pop_pinned() }.or_else(|| self.take_held_of_any())
+        unsafe { self.slot().pop_pinned() }.or_else(|| self.take_affine_of_any())
     }
 
     fn has_tied(&self) -> bool {
@@ -75,16 +75,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
 
     #[cold]
     fn hand_tied_over(&self) {
-        if !self.slot().is_marked() {
+        if !self.slot().is_hinted() {
             return;
         }
         let (executor, me) = (self.executor, self.id());
         let Some(all) = executor.classes.get() else { return };
-        let sets = all.held.sets_with(me);
-        // Ordering: pairs with the fence in `Idle::announce`: either a sleeper is seen here, or it sees its mark.
+        let sets = all.affine.sets_with(me);
+        // Ordering: pairs with the fence in `Idle::announce`: either a sleeper is seen here, or it sees its hint.
         fence(Ordering::SeqCst);
         match sets {
-            // One of each set: a mark alone may be of a task that another worker has taken.
+            // One of each set: a hint alone may be of a task that another worker has taken.
             Some(sets) => {
                 for set in sets.into_iter().flatten() {
                     let _woken = set.iter().any(|worker| worker != me && executor.claim(worker));
@@ -93,7 +93,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
             // It is not known which: all that may be meant.
             None => {
                 for (i, slot) in executor.in_use().iter().enumerate() {
-                    if i != me.index() && slot.is_marked() {
+                    if i != me.index() && slot.is_hinted() {
                         let _ = executor.claim(WorkerId::new(i as u16));
                     }
                 }
@@ -122,22 +122,22 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         &self,
         all: &Classes,
         own: &OwnClasses<RING, Cores<S, RING>>,
-        calls: u32,
+        epoch: u32,
     ) -> Option<Ready> {
         // Urgent tasks that never end must not starve timers, I/O and the ends of ticks.
         if own.urgent_polls.get() as u32 % AROUND == AROUND - 1 {
             self.keep_up(AROUND);
         }
-        // By turns: neither those that are pinned here, nor those held to a set, nor the others keep the worker to themselves.
-        let ready = own.share.turns().find_map(|queue| match queue {
+        // By turns: neither those that are pinned here, nor those with an affinity, nor the others keep the worker to themselves.
+        let ready = own.share.rotation().find_map(|queue| match queue {
             0 => own.urgent.pop(),
-            1 => self.take_held(Class::Urgent),
+            1 => self.take_affine(Class::Urgent),
             _ => all.urgent.pop(),
         });
         let Some(ready) = ready else {
             // Another worker may have a lock, and leave tasks.
             if !own.has_urgent(all) {
-                own.calls.set(calls);
+                own.urgent_epoch.set(epoch);
             }
             return None;
         };
@@ -186,7 +186,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let steals = self.executor.config.stealing();
         let waits = self.has_background(all, own) || (steals && all.has_background_in_rings());
         let share = self.executor.config.background_share();
-        if (!waits && !own.share.spends()) || share == 0 {
+        if (!waits && !own.share.has_spent()) || share == 0 {
             own.share.rest(|| self.now());
             return None;
         }
@@ -197,14 +197,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let stolen = || steals.then(|| self.steal(Class::Background)).flatten();
         let Some(ready) = ready.or_else(stolen) else {
             all.set_background_in_rings(false);
-            own.share.finds_none();
+            own.share.reset_after_miss();
             own.share.rest(|| self.now());
             return None;
         };
         own.background_polls.add(1);
         self.trace_class(&ready, Class::Background);
         // Its time is counted at the next look.
-        self.slot().local.ticks.set(0_u32.wrapping_sub(1));
+        self.slot().local.searches.set(0_u32.wrapping_sub(1));
         Some(ready)
     }
 
@@ -214,7 +214,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         !own.ring.is_empty()
             || unsafe { !own.inbox.is_empty() }
             || !all.background.is_empty()
-            || own.is_marked(Marks::of(Class::Background))
+            || own.is_hinted(Hints::of(Class::Background))
     }
 
     /// A worker with nothing but background tasks hears of timers and I/O almost as one that sleeps: by ticks, what comes would wait for
@@ -241,14 +241,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let first = || own.background_polls.get() as u32 % AROUND == 0;
         let one = || first().then(|| self.take_injector(Class::Background, 0)).flatten();
         let shared = || one().or_else(ring).or_else(batch);
-        own.share.turns().find_map(|queue| match queue {
+        own.share.rotation().find_map(|queue| match queue {
             0 => pinned(),
-            1 => self.take_held(Class::Background),
+            1 => self.take_affine(Class::Background),
             _ => shared(),
         })
     }
 
-    /// Whether held tasks come after those for all workers this time: one in `n`.
+    /// Whether tasks with an affinity come after those for all workers this time: one in `n`.
     fn others_first(&self, n: u32) -> bool {
         self.slot().classes.get().is_none_or(|own| own.others_first(n))
     }

@@ -16,9 +16,10 @@ use crate::{
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
-    /// Polls the urgent tasks that wait, on top of the caller: for loops in sync code of a task, or of a piece of a fork-join run, that
-    /// is not urgent itself. Whether there were any. False in interrupt handlers and event sinks, in a context that is no worker's, and where waits nest
-    /// too deep ([`Config::nesting`](crate::Config::nesting)). The caller keeps its budget: other tasks than urgent ones still wait.
+    /// Polls the urgent tasks that wait, on top of the caller: for loops in sync code of a task, or of a piece of a fork-join run, that is
+    /// not urgent itself. Whether there were any. False in interrupt handlers and event sinks, in a context that is no worker's, and where
+    /// waits nest too deep ([`Config::nesting`](crate::Config::nesting)). The caller keeps its budget: other tasks than urgent ones still
+    /// wait.
     ///
     /// Every 16th call in vain looks for I/O and timers too, 50 us after the last look at the earliest: what they wake may be urgent. Cost
     /// of the others: a few loads. As for [`help_until`](Self::help_until), a lock that the caller holds may be one that a task needs.
@@ -46,7 +47,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     where
         S::Parts: Parts<Waits = On, Classes = On>,
     {
-        self.give_way_if(OwnClasses::looks_around).0
+        self.give_way_if(OwnClasses::is_time_to_look_around).0
     }
 
     /// As [`give_way`](Self::give_way), for callers that count their calls: it looks for I/O and timers unless the last look was less than

@@ -8,7 +8,7 @@ use crate::{
     fork::options::ForkOptions,
     parts::Switch,
     platform::WorkerSet,
-    queue::{held::Held, inbox::Inbox, injector::Injector, ring::Ring, urgent::Urgent},
+    queue::{affine::AffineQueue, inbox::Inbox, injector::Injector, ring::Ring, urgent::Urgent},
 };
 
 /// Of the executor.
@@ -17,15 +17,15 @@ pub(crate) struct Classes {
     pub(crate) urgent: Urgent,
     /// Background tasks from outside of the workers, and what did not fit a worker's ring.
     pub(crate) background: Injector,
-    /// Tasks that are held to some workers, of any class.
-    pub(crate) held: Held,
+    /// Tasks with an affinity to some workers, of any class.
+    pub(crate) affine: AffineQueue,
     /// Background tasks may wait in the ring of a worker. A hint.
     background_in_rings: AtomicBool,
     /// Urgent fork-join runs under way.
     pub(crate) urgent_runs: AtomicU32,
-    /// How often an urgent task was queued, for any worker or for one. INV-CALLS: a worker that has seen this count has seen to all that
-    /// came before it was read.
-    calls: AtomicU32,
+    /// How often an urgent task was queued, for any worker or for one. INV-URGENT-EPOCH: a worker that has seen this count has seen to all
+    /// that came before it was read.
+    urgent_epoch: AtomicU32,
 }
 
 impl Classes {
@@ -34,10 +34,10 @@ impl Classes {
             Self {
                 urgent: Urgent::new(),
                 background: Injector::new(),
-                held: Held::new(),
+                affine: AffineQueue::new(),
                 background_in_rings: AtomicBool::new(false),
                 urgent_runs: AtomicU32::new(0),
-                calls: AtomicU32::new(0),
+                urgent_epoch: AtomicU32::new(0),
             }
         }
     }
@@ -63,22 +63,22 @@ impl Classes {
     }
 
     /// Each worker looks at the queues of urgent tasks before its next poll.
-    pub(crate) fn call(&self) {
-        // Ordering: Release pairs with the Acquire in `calls`: a worker that sees the count sees the task.
-        self.calls.fetch_add(1, Ordering::Release);
+    pub(crate) fn bump_urgent_epoch(&self) {
+        // Ordering: Release pairs with the Acquire in `urgent_epoch`: a worker that sees the count sees the task.
+        self.urgent_epoch.fetch_add(1, Ordering::Release);
     }
 
-    /// How often `call` was called.
+    /// How often that was done.
     #[inline(always)]
-    pub(crate) fn calls(&self) -> u32 {
-        // Ordering: Acquire pairs with the Release in `call`.
-        self.calls.load(Ordering::Acquire)
+    pub(crate) fn urgent_epoch(&self) -> u32 {
+        // Ordering: Acquire pairs with the Release in `bump_urgent_epoch`.
+        self.urgent_epoch.load(Ordering::Acquire)
     }
 
     /// The count itself, for loops that look at it often.
     #[cfg(feature = "classes")]
     pub(crate) fn count(&self) -> &AtomicU32 {
-        &self.calls
+        &self.urgent_epoch
     }
 }
 
@@ -90,13 +90,13 @@ pub(crate) struct OwnClasses<const RING: usize, C: Switch> {
     pub(crate) urgent: Urgent,
     /// Background tasks that are pinned to the worker.
     pub(crate) inbox: Inbox,
-    /// What may wait that is held to a set with this worker. INV-MARK: a context that queues a task, or publishes a job, sets the mark
+    /// What may wait with an affinity to this worker. INV-AFFINITY-HINT: a context that queues a task, or publishes a job, sets the hint
     /// afterwards; the worker alone takes it down, and looks afterwards.
-    marks: AtomicU32,
+    hints: AtomicU32,
     /// Of the fork-join run that the worker's jobs are pieces of.
     pub(crate) run: RunOptions,
-    /// How often it was asked whether tasks that are held to a set come first (INV-LOCAL).
-    held_turn: Cell<u32>,
+    /// How often it was asked whether tasks with an affinity come first (INV-LOCAL).
+    affinity_turn: Cell<u32>,
     /// The innermost run is of another kind, and all its jobs run in place.
     pub(crate) alone: Cell<bool>,
     /// Polls of urgent and of background tasks.
@@ -110,8 +110,8 @@ pub(crate) struct OwnClasses<const RING: usize, C: Switch> {
     /// Calls of `give_way` in vain.
     #[cfg(feature = "classes")]
     in_vain: Cell<u32>,
-    /// The `calls` that the worker has seen to: since they were so many, no urgent task has come for it.
-    pub(crate) calls: Cell<u32>,
+    /// The `urgent_epoch` that the worker has seen to: since they were so many, no urgent task has come for it.
+    pub(crate) urgent_epoch: Cell<u32>,
 }
 
 impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
@@ -121,9 +121,9 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
                 ring: Ring::new(),
                 urgent: Urgent::new(),
                 inbox: Inbox::new(),
-                marks: AtomicU32::new(0),
+                hints: AtomicU32::new(0),
                 run: RunOptions::new(),
-                held_turn: Cell::new(0),
+                affinity_turn: Cell::new(0),
                 alone: Cell::new(false),
                 urgent_polls: Counter::new(),
                 background_polls: Counter::new(),
@@ -132,7 +132,7 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
                 share: Share::new(),
                 #[cfg(feature = "classes")]
                 in_vain: Cell::new(0),
-                calls: Cell::new(0),
+                urgent_epoch: Cell::new(0),
             }
         }
     }
@@ -140,16 +140,16 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
     /// True each 16th time.
     #[cfg(feature = "classes")]
     #[inline]
-    pub(crate) fn looks_around(&self) -> bool {
+    pub(crate) fn is_time_to_look_around(&self) -> bool {
         self.in_vain.set(self.in_vain.get().wrapping_add(1));
         self.in_vain.get() % 16 == 0
     }
 
-    /// Whether tasks that are held to a set come after those for all workers this time: one time in `n`. A count of its own: one that others
+    /// Whether tasks with an affinity come after those for all workers this time: one time in `n`. A count of its own: one that others
     /// set back, as the search for background tasks does with the count of searches, would let them wait for ever.
     pub(crate) fn others_first(&self, n: u32) -> bool {
-        self.held_turn.set(self.held_turn.get().wrapping_add(1));
-        self.held_turn.get() % n == 0
+        self.affinity_turn.set(self.affinity_turn.get().wrapping_add(1));
+        self.affinity_turn.get() % n == 0
     }
 
     /// Whether an urgent task waits that the worker may run.
@@ -157,54 +157,54 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
     pub(crate) fn has_urgent(&self, all: &Classes) -> bool {
         !all.urgent.is_empty()
             || !self.urgent.is_empty()
-            || self.is_marked(Marks::of(Class::Urgent))
+            || self.is_hinted(Hints::of(Class::Urgent))
     }
 
-    /// Whether one of these marks is set.
+    /// Whether one of these hints is set.
     #[inline(always)]
-    pub(crate) fn is_marked(&self, marks: Marks) -> bool {
+    pub(crate) fn is_hinted(&self, hints: Hints) -> bool {
         // Ordering: a hint while the worker is awake; before it sleeps, after the fence in `Idle::announce`, which pairs with the one in
         // `wake_one_of`.
-        self.marks.load(Ordering::Relaxed) & marks.0 != 0
+        self.hints.load(Ordering::Relaxed) & hints.0 != 0
     }
 
-    /// Something is there for the worker: INV-MARK.
-    pub(crate) fn mark(&self, marks: Marks) {
-        // Ordering: after a fence, `push_held`'s for a task and `tell_of_jobs`' for a job: had the worker looked before it was there, then
-        // we would see that the mark was taken down, so one that is set stays. For a task that fence pairs with the swap in
-        // `Stack::take_all`, whose Release the push has read; for a job with the fence in `unmark_jobs`.
-        if self.marks.load(Ordering::Relaxed) & marks.0 != marks.0 {
-            // Ordering: Release pairs with the Acquire in `unmark`: the worker sees what is there.
-            self.marks.fetch_or(marks.0, Ordering::Release);
+    /// Something is there for the worker: INV-AFFINITY-HINT.
+    pub(crate) fn set_hint(&self, hints: Hints) {
+        // Ordering: after a fence, `push_affine`'s for a task and `announce_jobs`' for a job: had the worker looked before it was there,
+        // then we would see that the hint was taken down, so one that is set stays. For a task that fence pairs with the swap in
+        // `Stack::take_all`, whose Release the push has read; for a job with the fence in `clear_job_hint`.
+        if self.hints.load(Ordering::Relaxed) & hints.0 != hints.0 {
+            // Ordering: Release pairs with the Acquire in `clear_hint`: the worker sees what is there.
+            self.hints.fetch_or(hints.0, Ordering::Release);
         }
     }
 
-    /// The worker is about to look: INV-MARK.
-    pub(crate) fn unmark(&self, marks: Marks) {
-        // Ordering: Acquire pairs with the Release in `mark`.
-        self.marks.fetch_and(!marks.0, Ordering::Acquire);
+    /// The worker is about to look: INV-AFFINITY-HINT.
+    pub(crate) fn clear_hint(&self, hints: Hints) {
+        // Ordering: Acquire pairs with the Release in `set_hint`.
+        self.hints.fetch_and(!hints.0, Ordering::Acquire);
     }
 
-    /// Whether a task waits here that is pinned to the worker, or may wait that is held to a set with it.
+    /// Whether a task waits here that is pinned to the worker, or may wait with an affinity to it.
     ///
     /// # Safety
     /// The caller is the worker.
     pub(crate) unsafe fn has_pinned(&self) -> bool {
         // SAFETY: as the caller promises.
-        !self.urgent.is_empty() || unsafe { !self.inbox.is_empty() } || self.is_marked(Marks::TASKS)
+        !self.urgent.is_empty() || unsafe { !self.inbox.is_empty() } || self.is_hinted(Hints::TASKS)
     }
 
     /// As `has_pinned`, of a worker that has left.
     pub(crate) fn has_mail(&self) -> bool {
-        self.is_marked(Marks::TASKS) || !self.urgent.is_empty() || self.inbox.has_mail()
+        self.is_hinted(Hints::TASKS) || !self.urgent.is_empty() || self.inbox.has_mail()
     }
 }
 
-/// Marks of a worker.
+/// Hints of a worker.
 #[derive(Clone, Copy)]
-pub(crate) struct Marks(u32);
+pub(crate) struct Hints(u32);
 
-impl Marks {
+impl Hints {
     /// A task of any class.
     pub(crate) const TASKS: Self = Self(7);
     /// A job of a run.
@@ -247,7 +247,7 @@ impl RunOptions {
             1 => Class::Normal,
             _ => Class::Background,
         };
-        ForkOptions::new().class(class).held_to(set)
+        ForkOptions::new().class(class).affine_to(set)
     }
 
     /// See `get`.
@@ -325,7 +325,7 @@ impl Share {
     }
 
     /// It was the turn of a background task, and another worker has taken the last.
-    pub(crate) fn finds_none(&self) {
+    pub(crate) fn reset_after_miss(&self) {
         self.spends.set(false);
     }
 
@@ -369,13 +369,13 @@ impl Share {
     }
 
     /// Each of three queues, another one first each time.
-    pub(crate) fn turns(&self) -> impl Iterator<Item = u8> {
+    pub(crate) fn rotation(&self) -> impl Iterator<Item = u8> {
         let first = self.turn.replace((self.turn.get() + 1) % 3);
         (first..3).chain(0..first)
     }
 
     /// Whether a background task has run since the last look.
-    pub(crate) fn spends(&self) -> bool {
+    pub(crate) fn has_spent(&self) -> bool {
         self.spends.get()
     }
 }

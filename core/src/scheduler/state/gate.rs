@@ -1,4 +1,4 @@
-//! The door for new tasks, and how far the end of the executor has come.
+//! The gate for new tasks, and how far the end of the executor has come.
 
 use core::marker::PhantomData;
 
@@ -24,7 +24,7 @@ pub(crate) const ONE: usize = 2;
 /// Whether tasks may still be spawned, and whether all have ended.
 ///
 /// Spawns from inside a poll are counted by their worker, without sharing; the executor cannot stop meanwhile, since the
-/// spawning task itself is alive. Spawns from outside are counted here, in one word with the bit that closes the door, so
+/// spawning task itself is alive. Spawns from outside are counted here, in one word with the bit that closes the gate, so
 /// that each comes either before or after the closing.
 pub(crate) struct Gate<F> {
     pub(crate) stage: AtomicU32,
@@ -43,7 +43,7 @@ impl<F: Parts> Gate<F> {
         }
     }
 
-    /// Counts a spawn from outside; false if the door is closed, and then it was never counted: neither the workers nor
+    /// Counts a spawn from outside; false if the gate is closed, and then it was never counted: neither the workers nor
     /// [`Scheduler::metrics`] see a task that is none.
     pub(crate) fn admit(&self) -> bool {
         if !Counts::<F>::ON {

@@ -12,10 +12,10 @@ pub(crate) struct LifoSlot {
     task: AtomicPtr<Header>,
     /// Counts up at each begin and each end of a poll: odd inside one.
     pub(crate) polls: AtomicU32,
-    /// Whether a wake in this context may use the worker's own queues. INV-ACCEPTING: true only while user code runs: a poll, a waker, a
-    /// broadcast, an `as_poll`, the condition of a wait, the drop of a local task; false in every owner-only operation, so that a wake by an
-    /// interrupt or a signal that came in one finds it false and goes through the injector.
-    accepting: AtomicBool,
+    /// Whether a wake in this context may use the worker's own queues. INV-USER-CODE: true only while user code runs: a poll, a waker, a
+    /// broadcast, an `as_poll`, the condition of a wait, the drop of a local task; false in every owner-only operation, so that a wake by
+    /// an interrupt or a signal that came in one finds it false and goes through the injector.
+    in_user_code: AtomicBool,
 }
 
 impl LifoSlot {
@@ -24,7 +24,7 @@ impl LifoSlot {
             Self {
                 task: AtomicPtr::new(null_mut()),
                 polls: AtomicU32::new(0),
-                accepting: AtomicBool::new(false),
+                in_user_code: AtomicBool::new(false),
             }
         }
     }
@@ -39,7 +39,7 @@ impl LifoSlot {
             self.task.store(task, Ordering::Release);
             return None;
         }
-        // Ordering: as above; Acquire is for the one taken out, as in `take`.
+        // Ordering: as above; Acquire is for the one taken away, as in `take`.
         Self::ready(self.task.swap(task, Ordering::AcqRel))
     }
 
@@ -66,25 +66,25 @@ impl LifoSlot {
         NonNull::new(task).map(|task| unsafe { Ready::from_raw(task) })
     }
 
-    /// Sets the mark of INV-ACCEPTING.
+    /// Sets the flag of INV-USER-CODE.
     #[inline(always)]
-    pub(crate) fn accept(&self, on: bool) {
-        // Ordering: only this context and interrupts on it look at the mark; the compiler must keep it where it is.
+    pub(crate) fn set_in_user_code(&self, on: bool) {
+        // Ordering: only this context and interrupts on it look at the flag; the compiler must keep it where it is.
         compiler_fence(Ordering::SeqCst);
-        self.accepting.store(on, Ordering::Relaxed);
+        self.in_user_code.store(on, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// As `accept`, and gives what it was.
-    pub(crate) fn replace_accept(&self, on: bool) -> bool {
-        let was = self.is_accepting();
-        self.accept(on);
+    /// As `set_in_user_code`, and gives what it was.
+    pub(crate) fn replace_in_user_code(&self, on: bool) -> bool {
+        let was = self.is_in_user_code();
+        self.set_in_user_code(on);
         was
     }
 
     #[inline(always)]
-    pub(crate) fn is_accepting(&self) -> bool {
-        self.accepting.load(Ordering::Relaxed)
+    pub(crate) fn is_in_user_code(&self) -> bool {
+        self.in_user_code.load(Ordering::Relaxed)
     }
 
     /// Whether the worker is in a poll, in a batch of wakers, or in a broadcast.

@@ -3,7 +3,7 @@
 use crate::{
     instant::Instant,
     platform::Platform,
-    scheduler::core::{context::Worker, executor::Scheduler, leave_loop::Away, slot::Slots},
+    scheduler::core::{context::Worker, executor::Scheduler, leave_loop::OutOfLoop, slot::Slots},
     sleep::{
         listener::{ASKS, SLEEPS},
         park::{LISTENING, Sleep},
@@ -30,7 +30,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 return Ok(());
             }
             // A hint; a listener that wakes up at this moment sees to what this worker does not hear of.
-            if self.idle.listener.sleeps() {
+            if self.idle.listener.is_asleep() {
                 return Err(Busy::Sleeps);
             }
             self.platform.relax(round);
@@ -47,7 +47,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     pub(crate) fn sleep(&self, deadline: Option<Instant>, still: impl FnOnce() -> bool) {
         let executor = self.executor;
         let listens =
-            if executor.listens() { executor.begin_to_listen() } else { Err(Busy::Sleeps) };
+            if executor.has_reactor() { executor.begin_to_listen() } else { Err(Busy::Sleeps) };
         match listens {
             Ok(()) => {
                 let heard = self.park_as(Sleep::Listen, deadline, still);
@@ -67,16 +67,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     fn hear(&self, heard: bool) {
         let local = &self.slot().local;
-        local.duties.hears(heard);
+        local.duties.set_heard(heard);
         if let Some(limit) = local.spin_limit.get().filter(|_| heard) {
-            limit.hears();
+            limit.note_event();
         }
     }
 
     /// Asks the reactor what is ready, without blocking, unless another worker is in there: that one hears of it.
     pub(crate) fn ask(&self) {
         let (executor, slot) = (self.executor, self.slot());
-        if executor.listens() && executor.idle.listener.begin(ASKS) {
+        if executor.has_reactor() && executor.idle.listener.begin(ASKS) {
             let at_once = Some(Instant::ZERO);
             let word = slot.shared.park.word();
             // SAFETY: INV-LISTENER; we are the worker, and have entered. The word is another: the worker is awake.
@@ -87,7 +87,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Sleeps in the midst of user code, until it is notified or for no reason.
-    pub(crate) fn wait(&self, _: &Away<'_>) {
+    pub(crate) fn wait(&self, _: &OutOfLoop<'_>) {
         self.park_as(Sleep::Wait, None, || true);
     }
 

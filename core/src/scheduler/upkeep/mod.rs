@@ -1,6 +1,5 @@
 //! What a worker sees to between two polls: I/O, timers, and other workers that are stuck.
 
-pub(crate) mod estimate;
 pub(crate) mod listening;
 pub(crate) mod pace;
 pub(crate) mod tick;

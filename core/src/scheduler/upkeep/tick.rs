@@ -28,10 +28,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// After the polls of a tick: count the time, take part in a broadcast, look for I/O, see to the timers.
     #[cold]
     fn end_tick(&self, pace: &Pace) {
-        self.end_stretch();
+        self.end_busy_period();
         pace.begin_tick();
-        // A task that began as a shutdown cancelled all others is cancelled here, if this worker is never idle. That is a look at each task, and
-        // can wait while tasks end on this worker: then no task can spawn, so that some tick sees no end.
+        // A task that began as a shutdown cancelled all others is cancelled here, if this worker is never idle. That is a look at each
+        // task, and can wait while tasks end on this worker: then no task can spawn, so that some tick sees no end.
         if !pace.has_seen_an_end(self.slot().counters.completed.get()) {
             let _ = self.executor.settle();
         }
@@ -41,7 +41,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         self.fire_timers();
         self.look_at_next();
         // It takes effect before the next pass: this one has a task to find.
-        let _ = self.executor.retires(self.slot());
+        let _ = self.executor.should_retire(self.slot());
     }
 
     /// A tick that is over ends now.

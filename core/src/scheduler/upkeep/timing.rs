@@ -1,9 +1,9 @@
 //! Which worker fires which timers, and when.
 //!
-//! A timer goes to the wheel of the worker that first polls it; from elsewhere, to that of some worker. A worker fires its
-//! own wheel when it wakes, when it finds no task, and every tick, a portion at a time; it sleeps until its wheel's next deadline. The wheel of a
-//! worker that is offline belongs to all: each sleeps until its next deadline too. The wheel of a worker that is stuck
-//! in a poll is fired by the watchdog; where no worker sleeps, by the others at the end of their ticks.
+//! A timer goes to the wheel of the worker that first polls it; from elsewhere, to that of some worker. A worker fires its own wheel when
+//! it wakes, when it finds no task, and every tick, a portion at a time; it sleeps until its wheel's next deadline. The wheel of a worker
+//! that is offline belongs to all: each sleeps until its next deadline too. The wheel of a worker that is stuck in a poll is fired by the
+//! watchdog; where no worker sleeps, by the others at the end of their ticks.
 
 use crate::scheduler::core::faces::Queues;
 use core::{future::Future, task::Waker, time::Duration};
@@ -55,8 +55,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
         self.platform.now()
     }
 
-    fn tick(&self) -> u32 {
-        self.config.tick
+    fn wheel_slot_log2(&self) -> u32 {
+        self.config.wheel_slot_log2
     }
 
     #[inline]
@@ -70,7 +70,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
                 // Ordering: a spread, no more.
                 let turn = self.turn.fetch_add(1, Ordering::Relaxed) as usize;
                 let n = self.workers();
-                let fires = |i: &usize| self.slots().get(*i).is_some_and(|s| !s.leaves_timers());
+                let fires =
+                    |i: &usize| self.slots().get(*i).is_some_and(|s| !s.has_timers_for_all());
                 (0..n).map(|i| (turn + i) % n).find(fires).unwrap_or(0) as u16
             }
         };
@@ -91,7 +92,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
         let awake = self.working().filter(|(_, slot)| !slot.local.duties.is_armed());
         let me = awake.map(|(id, _)| id.index());
         let is_mine = |(id, slot): &(WorkerId, &WorkerSlot<RING, S::Parts>)| {
-            id.index() == usize::from(index) && !slot.is_away()
+            id.index() == usize::from(index) && !slot.is_blocked_in_place()
         };
         if awake.as_ref().is_some_and(is_mine)
             && (!self.config.has_watchdog() || !self.has_company())
@@ -103,7 +104,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
         fence(Ordering::SeqCst);
         match self.slots().get(usize::from(index)) {
             // Its park word keeps the notice, whatever it is about to do.
-            Some(slot) if !slot.leaves_timers() => {
+            Some(slot) if !slot.has_timers_for_all() => {
                 if me != Some(usize::from(index)) {
                     self.unpark(WorkerId::new(index));
                 }
@@ -122,7 +123,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
     }
 
     #[cfg(feature = "task-dump")]
-    fn sleeps(&self, waker: &Waker, until: Instant) {
+    fn note_sleep(&self, waker: &Waker, until: Instant) {
         dump::waits(waker, || dump::Wait::Sleep(until));
     }
 }
@@ -130,7 +131,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The slots whose wheels belong to all.
     fn left_behind(&self) -> impl Iterator<Item = &WorkerSlot<RING, S::Parts>> {
-        self.regular().iter().filter(|slot| slot.leaves_timers())
+        self.regular().iter().filter(|slot| slot.has_timers_for_all())
     }
 }
 
@@ -155,11 +156,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Before a sleep: when it must end for a timer.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let (executor, slot) = (self.executor, self.slot());
-        let tick = executor.config.tick;
-        let mut next = slot.next_timer(tick);
+        let slot_log2 = executor.config.wheel_slot_log2;
+        let mut next = slot.next_timer(slot_log2);
         slot.local.orphans.set(false);
         // Ordering: after the fence in `Idle::announce`, see `leave_timers`.
-        for deadline in executor.left_behind().filter_map(|left| left.next_timer(tick)) {
+        for deadline in executor.left_behind().filter_map(|left| left.next_timer(slot_log2)) {
             slot.local.orphans.set(true);
             next = Some(next.map_or(deadline, |next| next.min(deadline)));
         }
@@ -183,7 +184,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (mut fired, mut more) = (0, true);
         while more && fired < PORTION {
             let mut batch = Batch::default();
-            more = wheel.expire(now, executor.config.tick, &mut batch, is_task);
+            more = wheel.expire(now, executor.config.wheel_slot_log2, &mut batch, is_task);
             if batch.len() > 0 {
                 fired += batch.len();
                 self.run_wakers(&mut || batch.wake());

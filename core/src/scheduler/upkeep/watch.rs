@@ -11,31 +11,8 @@ use crate::{
         slot::{Slots, WorkerSlot},
     },
     trace::Event,
-    watchdog::scan::{Seen, Watched},
+    watchdog::scan::GRACE,
 };
-
-impl<const RING: usize, F: Parts> Watched for WorkerSlot<RING, F> {
-    fn polls(&self) -> u32 {
-        // Ordering: a hint.
-        self.lifo.polls.load(Ordering::Relaxed)
-    }
-
-    fn keeps_tasks(&self) -> bool {
-        self.lifo.is_in_poll() || !self.lifo.is_empty()
-    }
-
-    fn seen(&self) -> Option<&Seen> {
-        self.shared.seen.get()
-    }
-
-    fn is_online(&self) -> bool {
-        WorkerSlot::is_online(self)
-    }
-
-    fn is_overdue(&self, by: Instant) -> bool {
-        self.has_timers() && WorkerSlot::is_overdue(self, by)
-    }
-}
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// About to sleep, and announced: watches, if another worker is awake, or this one was until now; until when to sleep then.
@@ -43,7 +20,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (executor, local) = (self.executor, &self.slot().local);
         let (timeouts, watcher) = (executor.config.watchdog()?, local.watcher.get()?);
         // It sleeps again, and has turned to nothing.
-        local.duties.keeps_watch();
+        local.duties.clear_watched();
         let has_others = executor.census.online() > 1;
         // While workers sleep and wake by turns it goes on, although all may sleep at this moment: or each of them that wakes
         // would have to wake another, to watch.
@@ -52,14 +29,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             return None;
         }
         let until = executor.watchdog.begin(watcher, timeouts, || executor.platform.now())?;
-        local.duties.watches();
+        local.duties.begin_watch();
         Some(until)
     }
 
     /// Scans, if the worker's sleep as a watcher has ended by itself, and a scan is due.
     pub(crate) fn scan_if_due(&self) {
         let (executor, local) = (self.executor, &self.slot().local);
-        if !local.duties.scans() {
+        if !local.duties.take_scan() {
             return;
         }
         let Some((timeouts, watcher)) = executor.config.watchdog().zip(local.watcher.get()) else {
@@ -78,7 +55,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         self.slot().counters.sweeps.add(1);
         let (mut found, mut sum) = (false, 0_u32);
         for (index, other) in self.executor.in_use().iter().enumerate() {
-            sum = sum.wrapping_add(other.polls());
+            // Ordering: a hint.
+            sum = sum.wrapping_add(other.lifo.polls.load(Ordering::Relaxed));
             if index != self.id().index() {
                 found |= self.look_at(index, other, now);
             }
@@ -96,7 +74,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let slots = self.executor.in_use();
         let index = watcher.next_of(slots.len());
         let Some(other) = slots.get(index).filter(|_| index != self.id().index()) else { return };
-        if other.keeps_tasks() || other.has_timers() {
+        if other.may_keep_tasks() || other.has_timers() {
             // Timeouts stay as they are: on a busy machine a worker that was taken off its core looks like one in a long poll, and a
             // sleeper that wakes each 400 us to watch takes a core from those that work (p99 of 64 connections 1.6 ms, and 1.1 without).
             let _ = self.look_at(index, other, self.executor.platform.now());
@@ -106,12 +84,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Sees to a worker that is stuck, and to timers that are late; whether it is in a long poll.
     fn look_at(&self, index: usize, other: &WorkerSlot<RING, S::Parts>, now: Instant) -> bool {
         let executor = self.executor;
-        let finding = executor.watchdog.look_at(other, executor.config.watchdog(), now);
+        // Ordering: a hint.
+        let polls = other.lifo.polls.load(Ordering::Relaxed);
+        let seen = other.shared.seen.get().filter(|_| other.may_keep_tasks());
+        let finding = executor.watchdog.look_at(seen, polls, executor.config.watchdog(), now);
         if let Some(nanos) = finding.stuck {
             self.relieve(index, other);
-            self.report_long(index as u16, other, finding.polls, nanos);
+            self.report_long(index as u16, other, polls, nanos);
         }
-        if finding.is_late {
+        let grace = if other.is_online() && finding.stuck.is_none() { GRACE } else { 0 };
+        let by = Instant::from_nanos(now.as_nanos().saturating_sub(grace));
+        if other.has_timers() && other.is_overdue(by) {
             self.expire(other, now);
         }
         finding.is_long

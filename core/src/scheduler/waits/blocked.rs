@@ -12,12 +12,12 @@ use crate::{
     },
 };
 
-/// In nanoseconds: how often a blocked worker tries to start a replacement while no other worker can run what is queued.
+/// In nanoseconds: how often a blocked worker tries to start a compensation worker while no other worker can run what is queued.
 const RETRY: u64 = 10_000_000;
 /// In nanoseconds: a timer that is due within this time may end the wait of a blocked worker, so the worker does not give up.
-const HOPE: u64 = 10_000_000_000;
-/// In nanoseconds: how long a wait without hope goes on, if an event from outside or a pinned task may end it.
-const PATIENCE: u64 = 5_000_000_000;
+const SOON: u64 = 10_000_000_000;
+/// In nanoseconds: how long a stuck wait goes on, if an event from outside or a pinned task may end it.
+const RETRY_BUDGET: u64 = 5_000_000_000;
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Waits, too deep to help: gives the worker's queues away, and sleeps until `done`. False if no worker is left to run what
@@ -27,7 +27,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         id: WorkerId,
         slot: &'static WorkerSlot<RING, S::Parts>,
         done: &mut dyn FnMut() -> bool,
-        patient: bool,
+        may_end: bool,
     ) -> bool {
         let worker = Worker::of(self, id);
         worker.give_away();
@@ -35,10 +35,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let _blocked = self.block(slot);
         let wait = self.census.begin_wait();
         let mut outlook =
-            Outlook { next: Instant::ZERO, refused: false, patient, wait, hopeless: None };
+            Outlook { next: Instant::ZERO, refused: false, may_end, wait, stuck_since: None };
         loop {
-            let away = worker.leave_loop();
-            if worker.in_user_code(&away, &mut *done) {
+            let out = worker.leave_loop();
+            if worker.in_user_code(&out, &mut *done) {
                 return true;
             }
             // A task that is pinned here can run nowhere else, and the caller may wait for it. So it runs, and nests deeper
@@ -46,16 +46,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             let pinned = worker.take_tied();
             let polled = pinned.is_some();
             if let Some(ready) = pinned {
-                let _ = worker.poll_apart(ready, &away);
+                let _ = worker.poll_apart(ready, &out);
                 worker.keep_up(1);
                 worker.give_away();
             }
             let can_work = self.census.others_can_work();
             if can_work {
-                outlook.hopeless = None;
+                outlook.stuck_since = None;
             }
             match (polled, can_work) {
-                // Pinned tasks may come without end. Without hope, they are no reason to go on.
+                // Pinned tasks may come without end. If the wait is stuck, they are no reason to go on.
                 (true, false) if self.is_pinned_down(id, &mut outlook) => {
                     return worker.in_user_code(&worker.leave_loop(), done);
                 }
@@ -76,34 +76,34 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Whether a blocked worker gives up that has just polled a pinned task, while no other can run tasks: it has done only that
-    /// for a while, and there is no hope that this ends.
+    /// for a while, and nothing is in sight that ends this.
     #[cold]
     fn is_pinned_down(&'static self, me: WorkerId, outlook: &mut Outlook) -> bool {
         let now = self.platform.now();
         // The tasks that it polls may end its wait, so it goes on for a while in any case.
         self.retry(outlook, now)
-            && self.has_no_hope(me, outlook, now)
-            && self.is_long_hopeless(outlook, now)
+            && self.is_deadlocked(me, outlook, now)
+            && self.is_stuck_for_long(outlook, now)
     }
 
-    /// Tries again to start a replacement, every `RETRY`; whether it was time to. It does not try at each turn, since a start that
+    /// Tries again to start a compensation worker, every `RETRY`; whether it was time to. It does not try at each turn, since a start that
     /// is refused wakes the workers that rely on it.
     fn retry(&'static self, outlook: &mut Outlook, now: Instant) -> bool {
         let is_time = now >= outlook.next;
         if is_time {
             outlook.next = now.after_nanos(RETRY);
-            outlook.refused = !self.start_replacement(self.census.unable());
+            outlook.refused = !self.start_compensation(self.census.unable());
         }
         is_time
     }
 
-    /// Whether no replacement can be had, and nothing is in sight that ends a wait.
-    fn has_no_hope(&self, me: WorkerId, outlook: &Outlook, now: Instant) -> bool {
-        // The last slot may have gone to a replacement that another worker has just started: hence the second outlook.
-        outlook.refused && !self.census.others_can_work() && self.is_hopeless(me, now)
+    /// Whether no compensation worker can be had, and nothing is in sight that ends a wait.
+    fn is_deadlocked(&self, me: WorkerId, outlook: &Outlook, now: Instant) -> bool {
+        // The last slot may have gone to a compensation worker that another worker has just started: hence the second outlook.
+        outlook.refused && !self.census.others_can_work() && self.is_stuck(me, now)
     }
 
-    /// As [`Worker::sleep`], for a blocked worker while no other can run tasks. True if there is no hope that this ends; then it
+    /// As [`Worker::sleep`], for a blocked worker while no other can run tasks. True if nothing is in sight that ends this; then it
     /// has not slept.
     fn listen_alone(
         &'static self,
@@ -114,32 +114,32 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let now = self.platform.now();
         self.retry(outlook, now);
         let until = deadline.map_or(outlook.next, |deadline| deadline.min(outlook.next));
-        let mut hopeless = false;
+        let mut is_stuck = false;
         worker.sleep_blocked(Some(until), || {
             // Ordering: pairs with itself in other blocked workers. Each of them has said in its park word that it sleeps. The
             // last one sees all others asleep, and decides.
             fence(Ordering::SeqCst);
-            hopeless = self.has_no_hope(worker.id(), outlook, now)
-                && (!outlook.patient || self.is_long_hopeless(outlook, now));
-            !hopeless
+            is_stuck = self.is_deadlocked(worker.id(), outlook, now)
+                && (!outlook.may_end || self.is_stuck_for_long(outlook, now));
+            !is_stuck
         });
-        hopeless
+        is_stuck
     }
 
-    /// Whether a wait that something may yet end has been without hope for long enough. The wait that began last goes on for the
+    /// Whether a wait that something may yet end has been stuck for long enough. The wait that began last goes on for the
     /// shortest time: the waits below it on the stacks would fail with it.
-    fn is_long_hopeless(&self, outlook: &mut Outlook, now: Instant) -> bool {
-        let since = *outlook.hopeless.get_or_insert(now);
-        let patience = u64::from(self.census.waits_since(outlook.wait)).saturating_mul(PATIENCE);
-        now >= since.after_nanos(patience)
+    fn is_stuck_for_long(&self, outlook: &mut Outlook, now: Instant) -> bool {
+        let since = *outlook.stuck_since.get_or_insert(now);
+        let budget = u64::from(self.census.waits_since(outlook.wait)).saturating_mul(RETRY_BUDGET);
+        now >= since.after_nanos(budget)
     }
 
-    /// Whether a wait is without hope: tasks are queued, no blocked worker but the caller is awake, and no timer that may end a
+    /// Whether a wait is stuck: tasks are queued, no blocked worker but the caller is awake, and no timer that may end a
     /// wait is due soon. At times true a moment too early, if a wait has just ended.
-    fn is_hopeless(&self, me: WorkerId, now: Instant) -> bool {
-        let (tick, by) = (self.config.tick, now.after_nanos(HOPE));
+    fn is_stuck(&self, me: WorkerId, now: Instant) -> bool {
+        let (slot_log2, by) = (self.config.wheel_slot_log2, now.after_nanos(SOON));
         let is_due = |slot: &WorkerSlot<RING, S::Parts>| {
-            slot.next_timer(tick).is_some_and(|next| next <= by)
+            slot.next_timer(slot_log2).is_some_and(|next| next <= by)
         };
         let has_tasks = |slot: &WorkerSlot<RING, S::Parts>| slot.has_queued();
         (self.has_injected() || self.in_use().iter().any(has_tasks))
@@ -159,21 +159,21 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
-    /// As [`sleep`](Self::sleep), for a blocked worker. Others rely on it meanwhile: it fires its timers, listens if no other does, and watches
-    /// those that are awake if no other does.
+    /// As [`sleep`](Self::sleep), for a blocked worker. Others rely on it meanwhile: it fires its timers, listens if no other does, and
+    /// watches those that are awake if no other does.
     fn sleep_blocked(&self, deadline: Option<Instant>, still: impl FnOnce() -> bool) {
         let (executor, duties) = (self.executor, &self.slot().local.duties);
         // The next poll is the first one again, of which others are told.
-        self.end_stretch();
+        self.end_busy_period();
         let hearing = executor.census.hearing.up();
-        // Ordering: pairs with the fence in `recheck_blocked`: either a worker that begins a poll sees that this one may watch, and wakes it, or
-        // this one sees that it is awake.
+        // Ordering: pairs with the fence in `recheck_blocked`: either a worker that begins a poll sees that this one may watch, and wakes
+        // it, or this one sees that it is awake.
         fence(Ordering::SeqCst);
         let until = self.begin_watch();
         let ends = [deadline, until];
         self.sleep(ends.into_iter().flatten().min(), still);
         drop(hearing);
-        if duties.watches_no_more(true) {
+        if duties.end_watch(true) {
             executor.watchdog.end();
         }
         self.scan_if_due();
@@ -186,9 +186,9 @@ struct Outlook {
     /// The last start found no slot, or the platform refused.
     refused: bool,
     /// An event from outside may end the wait.
-    patient: bool,
+    may_end: bool,
     /// Its number among all waits that were too deep.
     wait: u32,
-    /// Since when there has been no hope; `None` if there is some.
-    hopeless: Option<Instant>,
+    /// Since when the wait has been stuck; `None` if it is not.
+    stuck_since: Option<Instant>,
 }

@@ -27,7 +27,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Waiting<P, S, RING> for Sch
         (!is_counted).then(|| self.count_out(self.census.joining.up()))
     }
 
-    fn as_helper<T, R>(
+    fn with_helper<T, R>(
         &'static self,
         value: T,
         f: impl FnOnce(&Worker<P, S, RING>, T) -> Result<R, T>,
@@ -77,8 +77,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Waiting<P, S, RING> for Sch
             _ => {
                 self.trace(None, Event::End(frame.address()));
                 self.gate.complete();
-                // Ordering: pairs with the fence in `settle_closing`: either a worker that looks for the end sees the completion, or we see that
-                // the end is near, and look ourselves.
+                // Ordering: pairs with the fence in `settle_closing`: either a worker that looks for the end sees the completion, or we see
+                // that the end is near, and look ourselves.
                 fence(Ordering::SeqCst);
                 self.settle();
             }

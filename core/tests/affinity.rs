@@ -1,4 +1,4 @@
-//! Tasks that are held to a set of workers.
+//! Tasks with an affinity.
 #![cfg(all(feature = "classes", not(any(filch_loom, filch_shuttle, filch_weakmem))))]
 
 mod common;
@@ -16,7 +16,7 @@ fn set(workers: &[u16]) -> WorkerSet {
     WorkerSet::new(&workers).unwrap()
 }
 
-fn held(workers: &[u16]) -> TaskOptions {
+fn affine(workers: &[u16]) -> TaskOptions {
     TaskOptions::new().workers(set(workers))
 }
 
@@ -39,7 +39,7 @@ fn walks(sim: &Sim, log: &Where, options: TaskOptions, polls: u32) -> JoinHandle
 #[test]
 fn only_workers_of_the_set_poll_the_task() {
     let (sim, log) = (Sim::new(4), Where::new());
-    walks(&sim, &log, held(&[1, 3]), 4).detach();
+    walks(&sim, &log, affine(&[1, 3]), 4).detach();
     for other in [0, 2, 0, 2] {
         assert_eq!(sim.step(other), Step::Idle);
     }
@@ -60,7 +60,7 @@ fn a_wake_by_another_worker_brings_it_back_to_the_set() {
         waits.wait().await;
         log_in.push(filch::Platform::current_worker(executor.platform()).map(|w| w.index()));
     };
-    executor.spawner().spawn_with(held(&[0, 1]), pool(), task).unwrap().detach();
+    executor.spawner().spawn_with(affine(&[0, 1]), pool(), task).unwrap().detach();
     assert_eq!(sim.run(1), 1);
     let wakes = async move {
         flag.set();
@@ -85,15 +85,15 @@ fn each_worker_finds_its_own() {
         let task = async move { log.push(name) };
         sim.executor.spawner().spawn_with(options, pool(), task).unwrap().detach();
     };
-    write(held(&[0, 1]).class(Class::Background), "background");
-    write(held(&[0, 1]), "a");
-    write(held(&[1, 2]), "b");
-    write(held(&[2, 3]), "other");
-    write(held(&[0, 1]), "c");
+    write(affine(&[0, 1]).class(Class::Background), "background");
+    write(affine(&[0, 1]), "a");
+    write(affine(&[1, 2]), "b");
+    write(affine(&[2, 3]), "other");
+    write(affine(&[0, 1]), "c");
     let now = Instant::from_nanos(1_000_000_000);
-    write(held(&[0, 1]).class(Class::Urgent), "urgent");
-    write(held(&[0, 1]).class(Class::Urgent).deadline(now), "later");
-    write(held(&[0, 1]).class(Class::Urgent).deadline(Instant::from_nanos(9)), "sooner");
+    write(affine(&[0, 1]).class(Class::Urgent), "urgent");
+    write(affine(&[0, 1]).class(Class::Urgent).deadline(now), "later");
+    write(affine(&[0, 1]).class(Class::Urgent).deadline(Instant::from_nanos(9)), "sooner");
     write(TaskOptions::new().class(Class::Background), "any");
     assert_eq!(sim.run(1), 8);
     assert_eq!(log.take()[..7], ["sooner", "later", "urgent", "a", "b", "c", "background"]);
@@ -103,7 +103,7 @@ fn each_worker_finds_its_own() {
 
 /// Neither tasks of the worker's own, nor pinned ones, nor urgent ones of other queues starve them.
 #[test]
-fn tasks_that_never_end_starve_no_held_task() {
+fn tasks_that_never_end_starve_no_affine_task() {
     for class in [Class::Normal, Class::Urgent] {
         let (sim, log) = (Sim::new(2), Where::new());
         let options = [TaskOptions::new(), TaskOptions::new().pinned(id(0))];
@@ -112,7 +112,7 @@ fn tasks_that_never_end_starve_no_held_task() {
                 walks(&sim, &Where::new(), options, u32::MAX).detach();
             }
         }
-        walks(&sim, &log, held(&[0, 1]).class(class), 3).detach();
+        walks(&sim, &log, affine(&[0, 1]).class(class), 3).detach();
         let polls = (0..200).take_while(|_| log.clone().take().is_empty()).map(|_| sim.step(0));
         assert!(polls.count() < 100, "{class:?}");
         drop(sim);
@@ -130,11 +130,11 @@ fn a_sleeper_of_the_set_is_woken_whether_others_search_or_not() {
     sim.executor.spawn(pool(), async {}).unwrap().detach();
     assert_eq!(sim.executor.platform().woken(), [0]);
     let log = Where::new();
-    walks(&sim, &log, held(&[2, 3]), 1).detach();
+    walks(&sim, &log, affine(&[2, 3]), 1).detach();
     assert_eq!(sim.executor.platform().woken(), [2]);
-    walks(&sim, &log, held(&[0, 2, 3]), 1).detach();
+    walks(&sim, &log, affine(&[0, 2, 3]), 1).detach();
     assert_eq!(sim.executor.platform().woken(), [3]);
-    walks(&sim, &log, held(&[2, 3]), 1).detach();
+    walks(&sim, &log, affine(&[2, 3]), 1).detach();
     assert_eq!(sim.executor.platform().woken(), [], "the set is awake");
     for worker in 0..4 {
         sim.on(worker, |worker| worker.end_park());
@@ -146,7 +146,7 @@ fn a_sleeper_of_the_set_is_woken_whether_others_search_or_not() {
 #[test]
 fn a_worker_does_not_sleep_while_a_task_waits_that_is_for_it() {
     let sim = Sim::new(3);
-    walks(&sim, &Where::new(), held(&[1, 2]), 1).detach();
+    walks(&sim, &Where::new(), affine(&[1, 2]), 1).detach();
     sim.on(0, |worker| assert_eq!(worker.begin_park(), Some(None)));
     sim.on(0, |worker| worker.end_park());
     sim.on(1, |worker| assert_eq!(worker.begin_park(), None));
@@ -154,9 +154,9 @@ fn a_worker_does_not_sleep_while_a_task_waits_that_is_for_it() {
     assert_eq!(sim.settle(), 0);
 }
 
-/// A task that waits for a held one lends it its class.
+/// A task that waits for one with an affinity boosts it.
 #[test]
-fn a_held_task_is_lent_a_class() {
+fn an_affine_task_is_boosted() {
     let (sim, log) = (Sim::new(2), Log::<&str>::new());
     let write = |options: TaskOptions, name: &'static str| {
         let log = log.clone();
@@ -165,30 +165,30 @@ fn a_held_task_is_lent_a_class() {
     };
     let (flag, log_in) = (Flag::new(), log.clone());
     let wait = flag.clone();
-    let options = held(&[0, 1]).class(Class::Background);
-    let lent = async move {
+    let options = affine(&[0, 1]).class(Class::Background);
+    let boosted = async move {
         wait.wait().await;
-        log_in.push("lent");
+        log_in.push("boosted");
     };
-    let lent = sim.executor.spawner().spawn_with(options, pool(), lent).unwrap();
+    let boosted = sim.executor.spawner().spawn_with(options, pool(), boosted).unwrap();
     let waits = async move {
-        lent.await.unwrap();
+        boosted.await.unwrap();
     };
     let urgent = TaskOptions::new().class(Class::Urgent);
     sim.executor.spawner().spawn_with(urgent, pool(), waits).unwrap().detach();
     sim.settle();
-    write(held(&[0, 1]), "before").detach();
+    write(affine(&[0, 1]), "before").detach();
     flag.set();
     sim.settle();
-    assert_eq!(log.take(), ["lent", "before"]);
+    assert_eq!(log.take(), ["boosted", "before"]);
 }
 
 #[test]
-fn a_task_that_is_held_to_several_spawns_no_local_task() {
+fn a_task_with_an_affinity_spawns_no_local_task() {
     let sim = Sim::new(2);
     let executor = sim.executor;
     let kinds = Log::new();
-    for options in [held(&[0, 1]), held(&[1]), TaskOptions::new().pinned(id(1))] {
+    for options in [affine(&[0, 1]), affine(&[1]), TaskOptions::new().pinned(id(1))] {
         let kinds = kinds.clone();
         let task = async move {
             let local = executor.spawner().spawn_local(pool(), async {});
@@ -208,17 +208,17 @@ fn sets_that_the_executor_has_not_are_refused() {
     let kind = |options: TaskOptions| {
         EXECUTOR.spawner().spawn_with(options, pool(), async {}).unwrap_err().kind
     };
-    assert_eq!(kind(held(&[0, 1])), SpawnErrorKind::NoClasses);
-    assert_eq!(kind(held(&[1, 2])), SpawnErrorKind::NoSuchWorker);
+    assert_eq!(kind(affine(&[0, 1])), SpawnErrorKind::NoClasses);
+    assert_eq!(kind(affine(&[1, 2])), SpawnErrorKind::NoSuchWorker);
     let sim = Sim::new(2);
     let spawner = sim.executor.spawner();
-    let refused = spawner.spawn_with(held(&[1, 2]), pool(), async {}).unwrap_err();
+    let refused = spawner.spawn_with(affine(&[1, 2]), pool(), async {}).unwrap_err();
     assert_eq!(refused.kind, SpawnErrorKind::NoSuchWorker);
     // The last call holds.
     let names = [
-        (held(&[0, 1]).pinned(id(1)), Some(id(1)), None),
+        (affine(&[0, 1]).pinned(id(1)), Some(id(1)), None),
         (TaskOptions::new().pinned(id(1)).workers(set(&[0, 1])), None, Some(set(&[0, 1]))),
-        (held(&[1]), Some(id(1)), None),
+        (affine(&[1]), Some(id(1)), None),
     ];
     for (options, worker, workers) in names {
         spawner.spawn_with(options, pool(), async {}).unwrap().detach();
@@ -231,7 +231,7 @@ fn sets_that_the_executor_has_not_are_refused() {
 
 /// Nobody runs the workers of the set: a shutdown ends the task all the same.
 #[test]
-fn a_shutdown_ends_what_is_held_to_workers_that_are_offline() {
+fn a_shutdown_ends_what_has_an_affinity_to_workers_that_are_offline() {
     let sim = Sim::offline(4, quiet());
     for worker in [0, 1] {
         sim.attach(worker);
@@ -242,8 +242,8 @@ fn a_shutdown_ends_what_is_held_to_workers_that_are_offline() {
         let _kept = kept;
         core::future::pending::<()>().await;
     };
-    sim.executor.spawner().spawn_with(held(&[2, 3]), pool(), task).unwrap().detach();
-    walks(&sim, &log, held(&[2, 3]), 3).detach();
+    sim.executor.spawner().spawn_with(affine(&[2, 3]), pool(), task).unwrap().detach();
+    walks(&sim, &log, affine(&[2, 3]), 3).detach();
     assert_eq!(sim.settle(), 0);
     sim.close();
     assert_eq!((log.take(), Arc::strong_count(&gone)), (vec![], 1));
@@ -251,7 +251,7 @@ fn a_shutdown_ends_what_is_held_to_workers_that_are_offline() {
 
 /// On threads: many tasks for two of three workers, woken from everywhere.
 #[test]
-fn held_tasks_on_threads() {
+fn affine_tasks_on_threads() {
     let executor = threads(3, quiet());
     let memory = common::forever(Box::new(TaskPool::<1024, 64>::new()));
     let tasks: Vec<_> = (0..60)
@@ -264,7 +264,7 @@ fn held_tasks_on_threads() {
                     yield_now().await;
                 }
             };
-            executor.spawner().spawn_with(held(workers), memory, task).unwrap()
+            executor.spawner().spawn_with(affine(workers), memory, task).unwrap()
         })
         .collect();
     for mut task in tasks {
@@ -273,13 +273,14 @@ fn held_tasks_on_threads() {
     stop(executor);
 }
 
-/// The only worker of the set that is online waits in a join, too deep to help: it polls the held task that it waits for.
+/// The only worker of the set that is online waits in a join, too deep to help: it polls the task with an affinity that it waits for.
 #[test]
-fn a_blocked_worker_polls_what_is_held_to_it() {
+fn a_blocked_worker_polls_what_has_an_affinity_to_it() {
     let executor = parked(2, quiet().nesting(0));
     executor.start(id(0)).unwrap();
     let done = async move {
-        let mut inner = executor.spawner().spawn_with(held(&[0, 1]), pool(), async { 7 }).unwrap();
+        let mut inner =
+            executor.spawner().spawn_with(affine(&[0, 1]), pool(), async { 7 }).unwrap();
         inner.join().unwrap()
     };
     let outer = executor.spawner().spawn_with(TaskOptions::new().pinned(id(0)), pool(), done);

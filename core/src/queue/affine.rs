@@ -18,11 +18,11 @@ const GROUPS: usize = if cfg!(filch_loom) { 2 } else { 16 };
 
 /// An unbounded queue without memory of its own, from which a consumer takes the first task of a class that it may run.
 ///
-/// Consumers sort the tasks by their sets of workers, and by class. A look at a queue of one set costs the same however many tasks wait. While
-/// tasks of more than 16 sets wait, those of the other sets share one queue, in which a look takes time in proportion to its tasks.
+/// Consumers sort the tasks by their sets of workers, and by class. A look at a queue of one set costs the same however many tasks wait.
+/// While tasks of more than 16 sets wait, those of the other sets share one queue, in which a look takes time in proportion to its tasks.
 ///
-/// No worker waits for the lock: one that finds it taken looks again later (`scheduler::held`).
-pub(crate) struct Held {
+/// No worker waits for the lock: one that finds it taken looks again later (`scheduler::placement::affine`).
+pub(crate) struct AffineQueue {
     stack: Stack,
     sorted: Spin<Sorted>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Taken {
 /// Sets of workers.
 pub(crate) type Sets = [Option<WorkerSet>; GROUPS];
 
-impl Held {
+impl AffineQueue {
     maybe_const! {
         pub(crate) fn new() -> Self {
             Self { stack: Stack::new(), sorted: Spin::new(Sorted::new()) }
@@ -52,7 +52,7 @@ impl Held {
     /// Takes the first task of this class that the worker may run. `None` if another consumer holds the lock.
     pub(crate) fn pop(&self, worker: WorkerId, class: Class) -> Option<Taken> {
         self.sorted.try_with(|sorted| {
-            // A swap even of an empty stack, on which `OwnClasses::mark` relies.
+            // A swap even of an empty stack, on which `OwnClasses::set_hint` relies.
             sorted.sort(self.stack.take_all());
             let ready = sorted.take(worker, class);
             Taken { ready, left: sorted.left(worker) }

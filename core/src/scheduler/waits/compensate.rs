@@ -1,8 +1,9 @@
-//! Workers that are blocked, and the replacement workers that take their places.
+//! Workers that are blocked, and the compensation workers that take their places.
 //!
 //! A worker that waits in sync code too deep in its stack to run other tasks, or to take other jobs, is *blocked*; and so is one whose task
-//! blocks in place. A *replacement worker* then runs in a spare slot, if the platform can start one. While a worker is blocked there are at most as many
-//! replacements as workers that cannot run tasks (`unable`). An idle replacement leaves when there are more.
+//! blocks in place. A *compensation worker* then runs in a spare slot, if the platform can start one. While a worker is blocked there are
+//! at most as many compensation workers as workers that cannot run tasks (`unable`). An idle compensation worker leaves when there are
+//! more.
 
 use crate::{
     atomic::{AtomicBool, Ordering, fence},
@@ -16,7 +17,7 @@ use crate::{
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
-    /// Counts the calling worker, whose slot this is, as blocked, for as long as the result lives, and starts a replacement.
+    /// Counts the calling worker, whose slot this is, as blocked, for as long as the result lives, and starts a compensation worker.
     pub(crate) fn block<'a>(
         &'static self,
         slot: &'a WorkerSlot<RING, S::Parts>,
@@ -32,9 +33,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         // Ordering: pairs with the fences of those that read `blocked` in order to wake us: `wake_worker`, `leave`, `count_out`.
         fence(Ordering::SeqCst);
         // If the platform refuses, `block_worker` tries again, and a wait for a job ends by itself.
-        let is_replaced = self.start_replacement(self.census.blocked.get());
+        let is_compensated = self.start_compensation(self.census.blocked.get());
         let spares = Spares(self);
-        Blocked { awaits, before, is_replaced, _counted: counted, _both: both, _spares: spares }
+        Blocked { awaits, before, is_compensated, _counted: counted, _both: both, _spares: spares }
     }
 
     /// The calling worker has been counted as one that cannot run tasks: has the workers that rely on others look at the counts
@@ -57,29 +58,29 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             .map(|(i, slot)| (WorkerId::new(i as u16), slot))
     }
 
-    /// Has a worker started in a spare slot, unless there are `most` replacements, online or on their way. False if no slot is
+    /// Has a worker started in a spare slot, unless there are `most` compensation workers, online or on their way. False if no slot is
     /// free, or the platform refuses.
     ///
-    /// The slot is reserved at once. Otherwise a helper could take it, or another worker could start a second replacement there,
+    /// The slot is reserved at once. Otherwise a helper could take it, or another worker could start a second compensation worker there,
     /// and one of the blocked workers would wait for nothing.
-    pub(crate) fn start_replacement(&'static self, most: u32) -> bool {
+    pub(crate) fn start_compensation(&'static self, most: u32) -> bool {
         for (id, slot) in self.spare_slots() {
-            // This look comes before all counts. Otherwise the count of replacements would go up and down again, and a wait that nothing
-            // can end would take the higher count for a replacement that is on its way.
+            // This look comes before all counts. Otherwise the count of compensation workers would go up and down again, and a wait that
+            // nothing can end would take the higher count for a compensation worker that is on its way.
             // Ordering: Acquire as in the failure below.
             if slot.shared.status.load(Ordering::Acquire) != OFFLINE {
                 continue;
             }
-            if !self.census.add_replacement(most) {
+            if !self.census.add_compensation(most) {
                 return true;
             }
             self.census.await_start();
             // Ordering: Acquire pairs with the Release in `leave`; the platform's start passes it on. Release pairs with the
-            // Acquire of a failure: a worker that finds no free slot sees the replacements that are on their way.
+            // Acquire of a failure: a worker that finds no free slot sees the compensation workers that are on their way.
             let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
             if slot.shared.status.compare_exchange(OFFLINE, STARTING, set, seen).is_err() {
                 self.census.arrive();
-                self.census.drop_replacement();
+                self.census.drop_compensation();
                 continue;
             }
             // If the platform refuses, it drops the entry, which takes all of this back.
@@ -95,7 +96,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 pub(crate) struct Blocked<'a, P: Platform, S: Slots<RING>, const RING: usize> {
     awaits: &'a AtomicBool,
     before: bool,
-    is_replaced: bool,
+    is_compensated: bool,
     /// Dropped before the last field, in this order.
     _counted: Option<Counted<'a>>,
     _both: Option<Counted<'a>>,
@@ -103,9 +104,9 @@ pub(crate) struct Blocked<'a, P: Platform, S: Slots<RING>, const RING: usize> {
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Blocked<'_, P, S, RING> {
-    /// Whether there is a replacement for each blocked worker, online or on its way.
-    pub(crate) fn is_replaced(&self) -> bool {
-        self.is_replaced
+    /// Whether there is a compensation worker for each blocked worker, online or on its way.
+    pub(crate) fn is_compensated(&self) -> bool {
+        self.is_compensated
     }
 }
 
@@ -116,7 +117,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Blocked<'_, P, S, 
     }
 }
 
-/// Dropped, it has the replacements look whether one of them is no longer needed: an idle one leaves.
+/// Dropped, it has the compensation workers look whether one of them is no longer needed: an idle one leaves.
 struct Spares<P: Platform, S: Slots<RING>, const RING: usize>(&'static Scheduler<P, S, RING>);
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Spares<P, S, RING> {

@@ -1,4 +1,4 @@
-//! What workers owe to tasks and jobs that are held to a set: hand-overs, and nothing starves.
+//! What workers owe to tasks and jobs with an affinity: hand-overs, and nothing starves.
 #![cfg(all(feature = "classes", not(any(filch_loom, filch_shuttle, filch_weakmem))))]
 
 mod common;
@@ -13,7 +13,7 @@ fn set(workers: &[u16]) -> WorkerSet {
     WorkerSet::new(&workers).unwrap()
 }
 
-fn held(workers: &[u16]) -> TaskOptions {
+fn affine(workers: &[u16]) -> TaskOptions {
     TaskOptions::new().workers(set(workers))
 }
 
@@ -26,13 +26,13 @@ fn woken(sim: &Sim) -> Vec<u16> {
 }
 
 #[test]
-fn a_woken_worker_that_leaves_passes_a_held_task_on() {
+fn a_woken_worker_that_leaves_passes_an_affine_task_on() {
     let sim = Sim::new(3);
     for worker in [1, 2] {
         sleep(&sim, worker);
     }
     woken(&sim);
-    sim.executor.spawner().spawn_with(held(&[1, 2]), pool(), async {}).unwrap().detach();
+    sim.executor.spawner().spawn_with(affine(&[1, 2]), pool(), async {}).unwrap().detach();
     assert_eq!(woken(&sim), [1]);
     sim.detach(1);
     assert_eq!(woken(&sim), [2]);
@@ -52,8 +52,8 @@ fn passes_on(class: Class) {
     woken(&sim);
     let (log, spawner) = (Log::new(), sim.executor.spawner());
     let writes = log.clone();
-    let task = async move { writes.push("held") };
-    spawner.spawn_with(held(&[1, 2]).class(class), pool(), task).unwrap().detach();
+    let task = async move { writes.push("affine") };
+    spawner.spawn_with(affine(&[1, 2]).class(class), pool(), task).unwrap().detach();
     assert_eq!(woken(&sim), [1]);
     let writes = log.clone();
     let long = async move {
@@ -69,21 +69,21 @@ fn passes_on(class: Class) {
         assert_eq!(worker.step(), Step::Polled);
     });
     let seen = log.take();
-    assert!(seen == ["held"] || seen == ["long, and 2 was woken"], "{class:?}: {seen:?}");
+    assert!(seen == ["affine"] || seen == ["long, and 2 was woken"], "{class:?}: {seen:?}");
     sim.on(2, |worker| worker.end_park());
     sim.settle();
 }
 
 #[test]
-fn a_woken_worker_that_turns_to_something_else_passes_a_held_task_on() {
+fn a_woken_worker_that_turns_to_something_else_passes_an_affine_task_on() {
     for class in [Class::Urgent, Class::Normal, Class::Background] {
         passes_on(class);
     }
 }
 
-/// A wait that is too deep polls what is held to its worker, by whatever class it was queued.
+/// A wait that is too deep polls what has an affinity to its worker, by whatever class it was queued.
 #[test]
-fn a_blocked_worker_polls_a_held_task_that_was_lent_a_class() {
+fn a_blocked_worker_polls_a_boosted_affine_task() {
     for (waits, waited) in [
         (Class::Normal, Class::Normal),
         (Class::Urgent, Class::Normal),
@@ -92,7 +92,7 @@ fn a_blocked_worker_polls_a_held_task_that_was_lent_a_class() {
         let executor = parked(2, quiet().nesting(0));
         executor.start(id(0)).unwrap();
         let outer = async move {
-            let options = held(&[0, 1]).class(waited);
+            let options = affine(&[0, 1]).class(waited);
             let mut inner = executor.spawner().spawn_with(options, pool(), async { 7 }).unwrap();
             inner.join()
         };
@@ -135,7 +135,7 @@ fn a_hand_over_wakes_a_worker_of_the_set() {
     let sim = Sim::new(3);
     let spawner = sim.executor.spawner();
     let spawn = |workers: &[u16]| {
-        spawner.spawn_with(held(workers), pool(), async {}).unwrap().detach();
+        spawner.spawn_with(affine(workers), pool(), async {}).unwrap().detach();
     };
     for worker in 0..3 {
         sleep(&sim, worker);
@@ -156,7 +156,7 @@ fn a_hand_over_wakes_a_worker_of_the_set() {
 
 /// Beside background tasks, of whatever share, and normal ones that yield without end.
 #[test]
-fn held_tasks_do_not_starve_beside_background_ones() {
+fn affine_tasks_do_not_starve_beside_background_ones() {
     for share in [2, 4, 8, 16] {
         let (sim, log) = (Sim::with(2, quiet().background_share(share)), Log::new());
         let spawner = sim.executor.spawner();
@@ -174,7 +174,7 @@ fn held_tasks_do_not_starve_beside_background_ones() {
         (0..1_000).for_each(|i| _ = sim.step(i % 2));
         let writes = log.clone();
         let task = async move { writes.push(()) };
-        spawner.spawn_with(held(&[0, 1]), pool(), task).unwrap().detach();
+        spawner.spawn_with(affine(&[0, 1]), pool(), task).unwrap().detach();
         let polls = (0..100_000).take_while(|i| {
             let _ = sim.step((i % 2) as u16);
             log.take().is_empty()
@@ -188,7 +188,7 @@ fn held_tasks_do_not_starve_beside_background_ones() {
 /// A look takes as long however many tasks wait: in time in proportion to all of them, these would take an hour.
 #[cfg(feature = "alloc")]
 #[test]
-fn many_held_tasks_are_found_one_by_one() {
+fn many_affine_tasks_are_found_one_by_one() {
     use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     static POLLED: AtomicUsize = AtomicUsize::new(0);
@@ -198,7 +198,7 @@ fn many_held_tasks_are_found_one_by_one() {
     for workers in [[2, 3], [0, 1]] {
         for _ in 0..150_000 {
             let task = async { _ = POLLED.fetch_add(1, Relaxed) };
-            sim.executor.spawner().spawn_with(held(&workers), heap, task).unwrap().detach();
+            sim.executor.spawner().spawn_with(affine(&workers), heap, task).unwrap().detach();
         }
     }
     let polls = |workers: [u16; 2]| -> usize {
@@ -226,14 +226,14 @@ fn a_task_of_one_set_more_than_there_are_queues_does_not_starve() {
                         yield_now().await;
                     }
                 };
-                let options = held(&workers).class(class);
+                let options = affine(&workers).class(class);
                 spawner.spawn_with(options, pool(), forever).unwrap().detach();
             }
         }
         (0..100).for_each(|_| _ = sim.step(0));
         let writes = log.clone();
         let task = async move { writes.push(()) };
-        let options = held(&sets.next().unwrap()).class(class);
+        let options = affine(&sets.next().unwrap()).class(class);
         spawner.spawn_with(options, pool(), task).unwrap().detach();
         let polls = (0..10_000).take_while(|_| {
             let _ = sim.step(0);
@@ -246,16 +246,16 @@ fn a_task_of_one_set_more_than_there_are_queues_does_not_starve() {
 }
 
 #[test]
-fn held_tasks_do_not_starve_those_from_outside() {
-    let polls = polls_until(held(&[0, 1]), TaskOptions::new());
+fn affine_tasks_do_not_starve_those_from_outside() {
+    let polls = polls_until(affine(&[0, 1]), TaskOptions::new());
     assert!(polls < 100, "{polls}");
 }
 
 /// Normal tasks have no order by deadlines.
 #[test]
-fn held_tasks_with_deadlines_do_not_starve_those_without() {
-    let busy = held(&[0, 1]).deadline(Instant::from_nanos(5));
-    let polls = polls_until(busy, held(&[0, 1]));
+fn affine_tasks_with_deadlines_do_not_starve_those_without() {
+    let busy = affine(&[0, 1]).deadline(Instant::from_nanos(5));
+    let polls = polls_until(busy, affine(&[0, 1]));
     assert!(polls < 100, "{polls}");
 }
 
@@ -302,7 +302,7 @@ fn workers_for(options: ForkOptions) -> usize {
 }
 
 #[test]
-fn a_held_run_wakes_as_many_workers_as_another() {
+fn an_affine_run_wakes_as_many_workers_as_another() {
     let all = workers_for(ForkOptions::new());
     assert_eq!(workers_for(ForkOptions::new().workers(set(&[0, 1, 2, 3]))), all);
 }
@@ -324,7 +324,7 @@ fn a_run_is_refused_if_a_worker_of_its_set_does_not_exist() {
 
 /// Else the thief's worker waits for a task of another worker, which waits for the thief.
 #[test]
-fn a_run_within_another_one_is_in_place_also_if_it_is_held_to_other_workers() {
+fn a_run_within_another_one_is_in_place_also_if_it_has_another_affinity() {
     let sim = Mine::new(Sim::new(2));
     let here = || sim.executor.platform().current_worker();
     let inner = || {
