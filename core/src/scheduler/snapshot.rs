@@ -1,5 +1,6 @@
 //! Looking at an executor from outside: counters and tasks.
 
+use crate::scheduler::core::faces::OwnQueues;
 use core::{fmt, ptr::NonNull};
 
 use super::core::{

@@ -40,6 +40,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "core/nested",
             "core/parking",
             "core/worker",
+            "placement/own",
             "placement/dispatch",
             "placement/affine",
             "placement/find",

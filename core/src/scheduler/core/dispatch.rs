@@ -10,7 +10,7 @@ use crate::{
     parts::{Parts, Switch},
     platform::Platform,
     queue::{chain::Chain, ring::Overflow},
-    scheduler::core::faces::Queues,
+    scheduler::core::faces::{OwnQueues, Queues},
     task::header::Ready,
     trace::Event,
 };

@@ -7,8 +7,10 @@ use super::{
     slot::{Slots, WorkerSlot},
 };
 use crate::{
+    class::Class,
     parts::Parts,
     platform::{Platform, WorkerId},
+    queue::ring::Ring,
     scheduler::error::RunError,
     task::{executor_ref::Frame, header::Ready, run::Polled},
 };
@@ -53,6 +55,35 @@ pub(crate) trait Queues<const RING: usize, F: Parts> {
     fn is_in_urgent(slot: &WorkerSlot<RING, F>) -> bool;
     /// A new task whose spawn gave no class has that of the task that is being polled.
     fn inherit_class(&'static self, slot: Option<&WorkerSlot<RING, F>>, ready: &Ready);
+}
+
+/// The same room, asked of a worker's own queues.
+pub(crate) trait OwnQueues<const RING: usize, F: Parts> {
+    /// Whether a task may wait with an affinity to the worker.
+    fn is_hinted(&self) -> bool;
+    /// The ring for tasks of this class, which is not the urgent one.
+    fn ring_of(&self, class: Class) -> Option<&Ring<RING, F::Cores>>;
+    /// Whether tasks are in a ring of the worker's.
+    fn has_queued(&self) -> bool;
+    /// How many.
+    fn queued(&self) -> usize;
+    /// The next task that is pinned to the worker, whatever its class.
+    ///
+    /// # Safety
+    /// The caller is the worker.
+    unsafe fn pop_pinned(&self) -> Option<Ready>;
+    /// Whether a task that is pinned to the worker waits, or one may with an affinity to it.
+    ///
+    /// # Safety
+    /// The caller is the worker.
+    unsafe fn has_pinned(&self) -> bool;
+    /// As `has_pinned`, of a worker that has left.
+    fn has_mail(&self) -> bool;
+    /// The worker leaves: others see the tasks that are pinned to it.
+    ///
+    /// # Safety
+    /// The caller is the worker.
+    unsafe fn put_back(&self);
 }
 
 /// Fork-join jobs and broadcasts (`forks/`). Asked by a worker in its loop.

@@ -1,5 +1,6 @@
 //! The one way from a worker's loop into user code or into a wait.
 
+use crate::scheduler::core::faces::OwnQueues;
 use core::marker::PhantomData;
 
 use super::{

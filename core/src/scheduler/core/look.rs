@@ -7,7 +7,7 @@ use super::{
 use crate::{
     parts::{Parts, Switch},
     platform::{Platform, WorkerId},
-    scheduler::core::faces::{JobOffers, Queues},
+    scheduler::core::faces::{JobOffers, OwnQueues, Queues},
 };
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {

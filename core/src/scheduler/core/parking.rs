@@ -4,7 +4,7 @@ use super::{context::Worker, slot::Slots};
 use crate::{
     instant::Instant,
     platform::Platform,
-    scheduler::core::faces::{JobOffers, Jobs, Placement},
+    scheduler::core::faces::{JobOffers, Jobs, OwnQueues, Placement},
     sleep::park::Sleep,
     trace::Event,
 };

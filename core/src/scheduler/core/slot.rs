@@ -9,7 +9,6 @@ use core::{
 use super::duties::Duties;
 use crate::{
     atomic::{AtomicBool, AtomicU32, AtomicWord, Ordering, maybe_const},
-    class::Class,
     fork::worker::ForkWorker,
     instant::Instant,
     metrics::Counters,
@@ -17,20 +16,13 @@ use crate::{
     queue::{inbox::Inbox, ring::Ring},
     scheduler::{
         state::{
-            broadcasts::Pending,
-            classes::{Hints, OwnClasses},
-            lifo::LifoSlot,
-            retiring::Retiring,
-            rng::Rng,
+            broadcasts::Pending, classes::OwnClasses, lifo::LifoSlot, retiring::Retiring, rng::Rng,
             worker_waker::WorkerWaker,
         },
         upkeep::pace::Pace,
     },
     sleep::{park::ParkWord, spin_limit::SpinLimit},
-    task::{
-        executor_ref::Frame,
-        header::{Header, Ready},
-    },
+    task::{executor_ref::Frame, header::Header},
     time::Wheel,
     watchdog::{role::Watcher, scan::Seen},
 };
@@ -208,105 +200,6 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         }
         // SAFETY: INV-LOCAL; INV-FRAME. A poll holds a reference to its task.
         unsafe { Some(self.local.frame.get().as_ref()?.task()?.as_ref()) }
-    }
-
-    /// Whether a task may wait with an affinity to the worker.
-    pub(crate) fn is_hinted(&self) -> bool {
-        self.classes.get().is_some_and(|own| own.is_hinted(Hints::TASKS))
-    }
-
-    /// The ring for tasks of this class, which is not the urgent one.
-    #[inline(always)]
-    pub(crate) fn ring_of(&self, class: Class) -> Option<&Ring<RING, F::Cores>> {
-        match class {
-            Class::Background => self.classes.get().map(|classes| &classes.ring),
-            _ => Some(&self.ring),
-        }
-    }
-
-    /// Whether tasks are in a ring of the worker's.
-    #[inline]
-    pub(crate) fn has_queued(&self) -> bool {
-        !self.ring.is_empty() || self.classes.get().is_some_and(|classes| !classes.ring.is_empty())
-    }
-
-    /// How many.
-    pub(crate) fn queued(&self) -> usize {
-        self.ring.len() + self.classes.get().map_or(0, |classes| classes.ring.len())
-    }
-
-    /// Queues a task that is pinned to the worker.
-    ///
-    /// Returns the class whose queue it is in. It is read once: another context may boost the task meanwhile.
-    pub(crate) fn push_pinned(&self, ready: Ready) -> Class {
-        let Some(classes) = self.classes.get() else {
-            self.inbox.push(ready);
-            return Class::Normal;
-        };
-        let class = ready.class();
-        match class {
-            Class::Urgent => classes.urgent.push(ready),
-            Class::Normal => self.inbox.push(ready),
-            Class::Background => classes.inbox.push(ready),
-        }
-        class
-    }
-
-    /// The next task that is pinned to the worker, whatever its class.
-    ///
-    /// # Safety
-    /// The caller is the worker.
-    pub(crate) unsafe fn pop_pinned(&self) -> Option<Ready> {
-        // SAFETY: as the caller promises.
-        unsafe {
-            self.classes
-                .get()
-                .and_then(|own| own.urgent.pop())
-                .or_else(|| self.inbox.pop())
-                .or_else(|| self.pop_pinned_of(Class::Background))
-        }
-    }
-
-    /// The next of them of a class that is not the urgent one.
-    ///
-    /// # Safety
-    /// The caller is the worker.
-    pub(crate) unsafe fn pop_pinned_of(&self, class: Class) -> Option<Ready> {
-        // SAFETY: as the caller promises.
-        unsafe {
-            match class {
-                Class::Background => self.classes.get()?.inbox.pop(),
-                _ => self.inbox.pop(),
-            }
-        }
-    }
-
-    /// Whether a task that is pinned to the worker waits, or one may with an affinity to it.
-    ///
-    /// # Safety
-    /// The caller is the worker.
-    pub(crate) unsafe fn has_pinned(&self) -> bool {
-        // SAFETY: as the caller promises.
-        unsafe { !self.inbox.is_empty() || self.classes.get().is_some_and(|own| own.has_pinned()) }
-    }
-
-    /// As `has_pinned`, of a worker that has left.
-    pub(crate) fn has_mail(&self) -> bool {
-        self.inbox.has_mail() || self.classes.get().is_some_and(OwnClasses::has_mail)
-    }
-
-    /// The worker leaves: others see the tasks that are pinned to it.
-    ///
-    /// # Safety
-    /// The caller is the worker.
-    pub(crate) unsafe fn put_back(&self) {
-        // SAFETY: as the caller promises.
-        unsafe {
-            self.inbox.put_back();
-            if let Some(classes) = self.classes.get() {
-                classes.inbox.put_back();
-            }
-        }
     }
 
     /// Whether its wheel holds a timer.

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     class::Class,
     platform::{Platform, WorkerId},
+    scheduler::core::faces::OwnQueues,
     task::header::Ready,
     trace::Event,
 };

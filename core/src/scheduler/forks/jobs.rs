@@ -1,7 +1,7 @@
 //! Fork-join on this scheduler's workers: how a run begins, what the protocol in `fork/steal.rs` asks of the scheduler, and the
 //! jobs that a worker's loop takes.
 
-use crate::scheduler::core::faces::Queues;
+use crate::scheduler::core::faces::{OwnQueues, Queues};
 use core::cell::Cell;
 
 use crate::{

@@ -1,5 +1,6 @@
 //! Admission of new tasks, and what the scheduler does for their spawners.
 
+use crate::scheduler::core::faces::OwnQueues;
 use core::{cell::Cell, future::Future, ptr::NonNull};
 
 use crate::{

@@ -1,5 +1,6 @@
 //! How a context becomes a worker, and ends to be one.
 
+use crate::scheduler::core::faces::OwnQueues;
 use core::ptr::NonNull;
 
 use crate::{

@@ -1,5 +1,6 @@
 //! The end: no new tasks, the old ones finish or are cancelled, the workers leave.
 
+use crate::scheduler::core::faces::OwnQueues;
 use core::fmt;
 
 use crate::{

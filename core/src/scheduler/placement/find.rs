@@ -7,7 +7,13 @@ use crate::{
     class::Class,
     platform::{Platform, WorkerId},
     scheduler::{
-        core::{context::Worker, executor::Cores, faces::Placement, find::AROUND, slot::Slots},
+        core::{
+            context::Worker,
+            executor::Cores,
+            faces::{OwnQueues, Placement},
+            find::AROUND,
+            slot::Slots,
+        },
         state::classes::{Classes, Hints, OwnClasses},
     },
     task::header::Ready,

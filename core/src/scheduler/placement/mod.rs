@@ -5,3 +5,4 @@ pub(crate) mod dispatch;
 pub(crate) mod find;
 #[cfg(feature = "classes")]
 pub(crate) mod give_way;
+pub(crate) mod own;

@@ -7,7 +7,7 @@ use crate::{
     scheduler::core::{
         context::Worker,
         executor::Scheduler,
-        faces::{Jobs, Placement},
+        faces::{Jobs, OwnQueues, Placement},
         slot::{Slots, WorkerSlot},
     },
 };

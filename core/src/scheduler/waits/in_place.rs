@@ -6,6 +6,7 @@
 //! the executor (`left`): what it wakes and spawns goes to the injector. At its end the thread becomes the worker again if no other has, or
 //! ends.
 
+use crate::scheduler::core::faces::OwnQueues;
 use core::ptr::null;
 
 use crate::{
