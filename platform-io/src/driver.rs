@@ -1,6 +1,6 @@
 //! What the types of I/O need of a host: [`Driver`]. For hosts; programs do not need it.
 //!
-//! A host that shows a `Driver` by [`Host::io`](filch_std::Host::io) makes all types of this crate work on its runtimes. It waits for
+//! A host that shows a `Driver` by [`Host::io`](filch_std::runtime::Host::io) makes all types of this crate work on its runtimes. It waits for
 //! events however it likes, and hands each to [`Driver::deliver`].
 
 use core::fmt;
@@ -13,7 +13,7 @@ use filch::{
     atomic::{AtomicU32, Ordering},
     io::{Direction, Readiness, Ready},
 };
-use filch_std::{IoMetrics, WorkerId};
+use filch_std::runtime::{IoMetrics, WorkerId};
 use rustix::fd::BorrowedFd;
 
 use crate::{counts::All, slab::Slab};
@@ -82,7 +82,7 @@ pub fn lament(error: &dyn fmt::Display) {
 /// use std::{io, sync::Arc};
 /// use filch::io::{Direction, Readiness, Ready};
 /// use filch_io::driver::{Counts, Driver, Key, Mode, Watch};
-/// use filch_std::WorkerId;
+/// use filch_std::runtime::WorkerId;
 /// use rustix::fd::BorrowedFd;
 ///
 /// /// Watches nothing, as in a simulation whose events are made up.
@@ -166,7 +166,7 @@ impl Driver {
         self.counts.of(worker)
     }
 
-    /// What all workers have counted, for [`Host::io_metrics`](filch_std::Host::io_metrics).
+    /// What all workers have counted, for [`Host::io_metrics`](filch_std::runtime::Host::io_metrics).
     pub fn metrics(&self) -> IoMetrics {
         self.counts.snapshot()
     }

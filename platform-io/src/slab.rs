@@ -11,7 +11,7 @@ use filch::{
     atomic::{AtomicPtr, AtomicU32, Ordering},
     io::{Readiness, Ready},
 };
-use filch_std::contain;
+use filch_std::internal::contain;
 
 /// Entries in one chunk.
 const CHUNK: usize = 512;

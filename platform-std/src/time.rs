@@ -40,7 +40,7 @@ pub fn now() -> Instant {
 /// let runtime = filch_std::Runtime::new().unwrap();
 /// runtime.block_on(async {
 ///     let deadline = Instant::now() + Duration::from_millis(1);
-///     filch_std::sleep_until(filch_std::time::from_std(deadline)).await;
+///     filch_std::time::sleep_until(filch_std::time::from_std(deadline)).await;
 ///     assert!(Instant::now() + Duration::from_micros(100) >= deadline);
 ///     assert!(filch_std::time::to_std(filch_std::time::now()).is_some());
 /// });
@@ -115,7 +115,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///     assert!(timeout(short, pending::<()>()).await.is_err());
 ///     assert!(timeout_at(now() + short, async { 7 }).await.is_ok_and(|n| n == 7));
 /// });
-/// # Ok::<(), filch_std::BuildError>(())
+/// # Ok::<(), filch_std::runtime::BuildError>(())
 /// ```
 #[track_caller]
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
@@ -149,7 +149,7 @@ pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
 ///     interval_at(begin + 5 * period, period).tick().await;
 ///     assert!(now() - begin >= 5 * period);
 /// });
-/// # Ok::<(), filch_std::BuildError>(())
+/// # Ok::<(), filch_std::runtime::BuildError>(())
 /// ```
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {

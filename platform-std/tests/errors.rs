@@ -7,8 +7,9 @@ use std::io::{self, ErrorKind};
 
 use common::runtime;
 use filch_std::{
-    BuildError, Handle, JoinError, NoRuntime, ResizeError, Runtime, SpawnError, SpawnErrorKind,
-    TaskOptions,
+    Handle, JoinError, Runtime, TaskOptions,
+    runtime::{BuildError, NoRuntime, ResizeError},
+    task::{SpawnError, SpawnErrorKind},
 };
 
 /// What a `main` says of the error, and its kind.
@@ -47,12 +48,12 @@ fn every_error_is_an_io_error_and_a_boxed_one() {
         SpawnErrorKind::Forked,
         SpawnErrorKind::Shutdown,
         SpawnErrorKind::NoWorker,
-        SpawnErrorKind::Core(filch::SpawnErrorKind::NotPinned),
+        SpawnErrorKind::NotPinned,
     ] {
         check(|| kind, other);
         check(|| SpawnError { kind, future: pending::<()>() }, other);
     }
-    check(|| filch_std::try_spawn(async {}).unwrap_err(), other);
+    check(|| filch_std::spawn_with(TaskOptions::new(), async {}).unwrap_err(), other);
     check(|| filch_std::spawn_with(TaskOptions::new(), async {}).unwrap_err(), other);
 
     let denied = || io::Error::from(ErrorKind::PermissionDenied);
@@ -102,8 +103,8 @@ fn question_marks_in_a_main_of_io_results() {
         runtime.handle().resize(2)?;
         runtime.block_on(async {
             let a = filch_std::spawn_with(TaskOptions::new().name("a"), async { 1 })?;
-            let b = filch_std::try_spawn(async { 2 })?;
-            let c = filch_std::spawn_blocking_with(TaskOptions::new(), || 4)?;
+            let b = filch_std::spawn_with(TaskOptions::new(), async { 2 })?;
+            let c = Handle::current()?.spawn_blocking_with(TaskOptions::new(), || 4)?;
             Ok(a.await? + b.await? + c.await?)
         })
     }

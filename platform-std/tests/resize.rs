@@ -6,7 +6,12 @@ use core::{
 };
 use std::{sync::Arc, thread};
 
-use filch_std::{BuildError, Handle, ResizeError, Runtime, SpawnErrorKind, WorkerId, sleep};
+use filch_std::{
+    Handle, Runtime, TaskOptions,
+    runtime::{BuildError, ResizeError, WorkerId},
+    task::SpawnErrorKind,
+    time::sleep,
+};
 use filch_test_support::{Flag, until, watchdog};
 
 fn online(handle: &Handle) -> usize {
@@ -98,7 +103,7 @@ fn a_pinned_task_keeps_its_thread_and_a_new_one_is_refused() {
     let waits = flag.wait();
     until(|| online(&handle) == 2);
     let pinned = handle
-        .spawn_pinned(WorkerId::new(1), async move {
+        .spawn_with(TaskOptions::new().pinned(WorkerId::new(1)), async move {
             let local = filch_std::spawn_local(async {
                 waits.await;
                 7
@@ -108,8 +113,9 @@ fn a_pinned_task_keeps_its_thread_and_a_new_one_is_refused() {
         .unwrap();
     runtime.block_on(async { sleep(Duration::from_millis(5)).await });
     handle.resize(1).unwrap();
-    let late = handle.spawn_pinned(WorkerId::new(1), async {}).unwrap_err();
-    assert_eq!(late.kind, SpawnErrorKind::Core(filch::SpawnErrorKind::NoSuchWorker));
+    let late =
+        handle.spawn_with(TaskOptions::new().pinned(WorkerId::new(1)), async {}).unwrap_err();
+    assert_eq!(late.kind, SpawnErrorKind::NoSuchWorker);
     // It runs tasks for all meanwhile.
     runtime.block_on(handle.spawn(async {})).unwrap();
     assert_eq!(online(&handle), 2);

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use filch_std::{Handle, WorkerId};
+use filch_std::{Handle, runtime::WorkerId};
 
 use crate::{
     builder::{Handlers, ThreadPoolBuilder},

@@ -11,7 +11,7 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use filch_std::{Class, Runtime, TaskOptions, parallel::Fork, time};
+use filch_std::{Runtime, TaskOptions, parallel::Fork, task::Class, time};
 use filch_test_support::watchdog;
 use rayon_core::{
     ThreadPool, ThreadPoolBuilder, broadcast, current_num_threads, current_thread_index, join,

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use filch_linux::{Class, JoinHandle, TaskOptions, spawn_with};
+use filch_linux::{task::Class, JoinHandle, TaskOptions, spawn_with};
 use rayon::prelude::*;
 
 use crate::Failure;

@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use filch_std::{Beside, BesideSlot, Entry};
+use filch_std::internal::{Beside, BesideSlot, Entry};
 use futures_util::future::{AbortHandle, abortable};
 use tokio::runtime::{self, EnterGuard, Handle};
 
