@@ -268,7 +268,7 @@ impl Builder {
     }
 
     /// As [`Config::budget`]: how many ready operations a task, or the future of a [`block_on`](crate::block_on), may do in one poll before it
-    /// gives way (default: 128; zero is [`BuildError::ZeroBudget`](crate::runtime::BuildError::ZeroBudget)).
+    /// gives way (default: 128; zero is [`ConfigError::ZeroBudget`](crate::runtime::ConfigError::ZeroBudget)).
     pub fn budget(mut self, units: u16) -> Self {
         self.config = self.config.budget(units);
         self

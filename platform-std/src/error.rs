@@ -3,7 +3,7 @@
 use core::fmt;
 use std::{ffi::OsString, io};
 
-use filch::SpawnErrorKind;
+use filch::{BuildError as ConfigError, SpawnErrorKind};
 
 /// The calling thread is in no runtime.
 ///
@@ -31,47 +31,35 @@ impl From<NoRuntime> for io::Error {
 /// Why a runtime could not be built.
 ///
 /// ```
-/// use filch_std::{Runtime, runtime::BuildError};
+/// use filch_std::{Runtime, runtime::{BuildError, ConfigError}};
 /// let error = Runtime::builder().workers(0).build().unwrap_err();
-/// assert!(matches!(error, BuildError::ZeroWorkers));
+/// assert!(matches!(error, BuildError::Config(ConfigError::ZeroWorkers)));
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A runtime needs at least one worker.
-    ZeroWorkers,
-    /// More workers than are supported; the largest number supported.
-    TooManyWorkers(usize),
+    /// The options fit no executor.
+    Config(ConfigError),
     /// The environment variable `FILCH_WORKERS` is no number.
     Variable(OsString),
-    /// [`Builder::watchdog`](crate::Builder::watchdog) with a timeout of zero, which would keep a core busy.
-    WatchdogNeverSleeps,
-    /// [`Builder::budget`](crate::Builder::budget) of zero: no task would come further.
-    ZeroBudget,
     /// [`Builder::affinity`](crate::Builder::affinity) names a processor that does not exist, or that the calling thread may not use.
     Core(usize),
     /// The operating system refused a thread.
     Thread(io::Error),
     /// The operating system refused what the host needs.
     Host(io::Error),
-    /// Any other error of the core.
-    Executor(filch::BuildError),
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroWorkers => f.write_str("a runtime needs at least one worker"),
-            Self::TooManyWorkers(max) => write!(f, "a runtime has at most {max} workers"),
+            Self::Config(error) => error.fmt(f),
             Self::Variable(value) => write!(f, "`FILCH_WORKERS` is no number: {value:?}"),
-            Self::WatchdogNeverSleeps => f.write_str("a timeout of the watchdog is zero"),
-            Self::ZeroBudget => f.write_str("a budget of zero lets no task come further"),
             Self::Core(core) => {
                 write!(f, "the thread that builds the runtime may not use processor {core}")
             }
             Self::Thread(error) => write!(f, "a worker's thread could not be started: {error}"),
             Self::Host(error) => write!(f, "the operating system refused the runtime: {error}"),
-            Self::Executor(error) => error.fmt(f),
         }
     }
 }
@@ -80,13 +68,8 @@ impl core::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Thread(error) | Self::Host(error) => Some(error),
-            Self::Executor(error) => Some(error),
-            Self::ZeroWorkers
-            | Self::TooManyWorkers(_)
-            | Self::Variable(_)
-            | Self::WatchdogNeverSleeps
-            | Self::ZeroBudget
-            | Self::Core(_) => None,
+            Self::Config(error) => Some(error),
+            Self::Variable(_) | Self::Core(_) => None,
         }
     }
 }
@@ -105,19 +88,17 @@ impl From<BuildError> for io::Error {
 /// Why a runtime has not as many workers as it was asked to.
 ///
 /// ```
-/// use filch_std::{Runtime, runtime::ResizeError};
+/// use filch_std::{Runtime, runtime::{ConfigError, ResizeError}};
 /// let runtime = Runtime::builder().workers(2).build()?;
 /// let error = runtime.handle().resize(3).unwrap_err();
-/// assert!(matches!(error, ResizeError::TooManyWorkers(2)), "{error}");
+/// assert!(matches!(error, ResizeError::Config(ConfigError::TooManyWorkers(2))), "{error}");
 /// # Ok::<(), filch_std::runtime::BuildError>(())
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ResizeError {
-    /// A runtime keeps at least one worker.
-    ZeroWorkers,
-    /// There is no room for so many: see [`Builder::max_workers`](crate::Builder::max_workers). Holds the largest number.
-    TooManyWorkers(usize),
+    /// None, or more than there is room for: see [`Builder::max_workers`](crate::Builder::max_workers).
+    Config(ConfigError),
     /// The runtime is the parent process's: a forked child has none of its threads.
     Forked,
     /// The runtime has shut down.
@@ -131,11 +112,11 @@ pub enum ResizeError {
 impl fmt::Display for ResizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroWorkers => f.write_str("a runtime keeps at least one worker"),
-            Self::TooManyWorkers(most) => write!(
+            Self::Config(ConfigError::TooManyWorkers(most)) => write!(
                 f,
                 "the runtime has room for {most} workers (`Builder::max_workers` makes more)"
             ),
+            Self::Config(error) => error.fmt(f),
             Self::Forked => SpawnErrorKind::Forked.fmt(f),
             Self::Shutdown => SpawnErrorKind::Shutdown.fmt(f),
             Self::NotOurs => f.write_str("the threads of this runtime are those of other code"),
@@ -158,9 +139,7 @@ impl From<ResizeError> for io::Error {
     fn from(error: ResizeError) -> Self {
         let kind = match &error {
             ResizeError::Thread(error) => error.kind(),
-            ResizeError::ZeroWorkers | ResizeError::TooManyWorkers(_) => {
-                io::ErrorKind::InvalidInput
-            }
+            ResizeError::Config(_) => io::ErrorKind::InvalidInput,
             ResizeError::Forked | ResizeError::Shutdown | ResizeError::NotOurs => {
                 io::ErrorKind::Other
             }
@@ -172,8 +151,7 @@ impl From<ResizeError> for io::Error {
 impl From<ResizeError> for BuildError {
     fn from(error: ResizeError) -> Self {
         match error {
-            ResizeError::ZeroWorkers => Self::ZeroWorkers,
-            ResizeError::TooManyWorkers(most) => Self::TooManyWorkers(most),
+            ResizeError::Config(error) => Self::Config(error),
             ResizeError::Thread(error) => Self::Thread(error),
             ended @ (ResizeError::Forked | ResizeError::Shutdown | ResizeError::NotOurs) => {
                 Self::Host(io::Error::other(ended))
@@ -182,14 +160,8 @@ impl From<ResizeError> for BuildError {
     }
 }
 
-impl From<filch::BuildError> for BuildError {
-    fn from(error: filch::BuildError) -> Self {
-        match error {
-            filch::BuildError::TooManyWorkers(most) => Self::TooManyWorkers(most),
-            filch::BuildError::WatchdogNeverSleeps => Self::WatchdogNeverSleeps,
-            filch::BuildError::ZeroBudget => Self::ZeroBudget,
-            filch::BuildError::ZeroWorkers => Self::ZeroWorkers,
-            other => Self::Executor(other),
-        }
+impl From<ConfigError> for BuildError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
     }
 }

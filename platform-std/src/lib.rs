@@ -117,7 +117,7 @@ pub mod task {
 
 /// Runtimes: how they are built and resized, what they run on, and what they count.
 pub mod runtime {
-    pub use filch::{Totals, WorkerId, WorkerMetrics, WorkerSet};
+    pub use filch::{BuildError as ConfigError, Totals, WorkerId, WorkerMetrics, WorkerSet};
 
     #[cfg(unix)]
     pub use crate::host::Pollable;

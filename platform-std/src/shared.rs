@@ -10,7 +10,8 @@ use std::{
 };
 
 use filch::{
-    Fork, ForkOptions, Heap, Platform, Scheduler, TaskInfo, Totals, WorkerId, WorkerSlot,
+    BuildError as ConfigError, Fork, ForkOptions, Heap, Platform, Scheduler, TaskInfo, Totals,
+    WorkerId, WorkerSlot,
     atomic::{AtomicU32, Ordering},
 };
 
@@ -116,8 +117,10 @@ impl<H: Host> Shared<H> {
     pub(crate) fn start_workers(&'static self, workers: usize) -> Result<(), ResizeError> {
         let platform = self.executor.platform();
         self.executor.resize(workers).map_err(|error| match error {
-            filch::ResizeError::ZeroWorkers => ResizeError::ZeroWorkers,
-            filch::ResizeError::TooManyWorkers(most) => ResizeError::TooManyWorkers(most),
+            filch::ResizeError::ZeroWorkers => ResizeError::Config(ConfigError::ZeroWorkers),
+            filch::ResizeError::TooManyWorkers(most) => {
+                ResizeError::Config(ConfigError::TooManyWorkers(most))
+            }
             other => {
                 let error = lock(&platform.refused).take();
                 ResizeError::Thread(error.unwrap_or_else(|| io::Error::other(other.to_string())))

@@ -146,15 +146,39 @@ fn workers_run_inside_of_the_call_around_them() {
 fn a_watchdog_that_never_sleeps_is_refused() {
     let timeouts = Some((Duration::ZERO, Duration::from_millis(10)));
     let built = Runtime::builder().workers(1).watchdog(timeouts).build();
-    assert!(matches!(built, Err(filch_std::runtime::BuildError::WatchdogNeverSleeps)), "{built:?}");
+    assert!(
+        matches!(
+            built,
+            Err(filch_std::runtime::BuildError::Config(
+                filch_std::runtime::ConfigError::WatchdogNeverSleeps
+            ))
+        ),
+        "{built:?}"
+    );
 }
 
 #[test]
 fn a_budget_of_zero_is_refused() {
     let built = Runtime::builder().workers(1).budget(0).build();
-    assert!(matches!(built, Err(filch_std::runtime::BuildError::ZeroBudget)), "{built:?}");
+    assert!(
+        matches!(
+            built,
+            Err(filch_std::runtime::BuildError::Config(
+                filch_std::runtime::ConfigError::ZeroBudget
+            ))
+        ),
+        "{built:?}"
+    );
     let built = Runtime::builder().budget(0).build_local();
-    assert!(matches!(built, Err(filch_std::runtime::BuildError::ZeroBudget)), "{built:?}");
+    assert!(
+        matches!(
+            built,
+            Err(filch_std::runtime::BuildError::Config(
+                filch_std::runtime::ConfigError::ZeroBudget
+            ))
+        ),
+        "{built:?}"
+    );
 }
 
 #[test]

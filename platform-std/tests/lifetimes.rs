@@ -13,7 +13,7 @@ use std::{
 use common::{Drops, Flag, runtime, until, watchdog};
 use filch_std::{
     JoinHandle, Runtime, TaskOptions,
-    runtime::{BuildError, WorkerId},
+    runtime::{BuildError, ConfigError, WorkerId},
     spawn_local,
     task::{JoinSet, SpawnErrorKind, TaskTracker, yield_now},
 };
@@ -43,13 +43,13 @@ fn threads_of_runtimes() -> usize {
 fn a_fair_number_of_workers_is_needed() {
     shared!();
     let build = |n| Runtime::builder().workers(n).build().map(drop);
-    assert!(matches!(build(0), Err(BuildError::ZeroWorkers)));
-    let Err(BuildError::TooManyWorkers(most)) = build(usize::MAX) else {
+    assert!(matches!(build(0), Err(BuildError::Config(ConfigError::ZeroWorkers))));
+    let Err(BuildError::Config(ConfigError::TooManyWorkers(most))) = build(usize::MAX) else {
         panic!("they cannot all be had")
     };
     assert!((1_000..=4_096).contains(&most), "{most}");
-    assert!(matches!(build(most + 1), Err(BuildError::TooManyWorkers(_))));
-    assert_eq!(build(0).unwrap_err().to_string(), "a runtime needs at least one worker");
+    assert!(matches!(build(most + 1), Err(BuildError::Config(ConfigError::TooManyWorkers(_)))));
+    assert_eq!(build(0).unwrap_err().to_string(), "an executor needs at least one worker");
     build(70).unwrap();
 }
 

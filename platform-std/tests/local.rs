@@ -20,7 +20,7 @@ use std::{
 use common::{Drops, Flag, message, runtime, until, watchdog};
 use filch_std::{
     LocalRuntime, Runtime, TaskOptions, parallel,
-    runtime::{BuildError, NoRuntime, Turn, UnhandledPanic, WorkerId},
+    runtime::{BuildError, ConfigError, NoRuntime, Turn, UnhandledPanic, WorkerId},
     spawn_local,
     task::{JoinSet, SpawnErrorKind, yield_now},
     time,
@@ -359,8 +359,8 @@ fn panics_end_what_they_are_in() {
 #[test]
 fn it_has_one_worker() {
     let refused = |n| Runtime::builder().workers(n).build_local().map(drop);
-    assert!(matches!(refused(0), Err(BuildError::ZeroWorkers)));
-    assert!(matches!(refused(2), Err(BuildError::TooManyWorkers(1))));
+    assert!(matches!(refused(0), Err(BuildError::Config(ConfigError::ZeroWorkers))));
+    assert!(matches!(refused(2), Err(BuildError::Config(ConfigError::TooManyWorkers(1)))));
     assert!(refused(1).is_ok());
 }
 

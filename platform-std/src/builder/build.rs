@@ -3,7 +3,7 @@
 use core::any::TypeId;
 use std::{io, sync::Arc};
 
-use filch::{Scheduler, WorkerId, WorkerSlot};
+use filch::{BuildError as ConfigError, Scheduler, WorkerId, WorkerSlot};
 
 use super::{Builder, Opaque, workers::default_workers};
 use crate::{
@@ -85,7 +85,7 @@ impl Builder {
     /// Builds a runtime of one thread, the calling one, over futexes (condition variables where there are none).
     ///
     /// # Errors
-    /// [`BuildError`]; [`TooManyWorkers`](BuildError::TooManyWorkers) if [`workers`](Self::workers) says more than one. The
+    /// [`BuildError`]; [`TooManyWorkers`](ConfigError::TooManyWorkers) if [`workers`](Self::workers) says more than one. The
     /// environment variable `FILCH_WORKERS` is of no account.
     pub fn build_local(self) -> Result<LocalRuntime, BuildError> {
         self.build_local_on()
@@ -118,8 +118,8 @@ impl Builder {
     ) -> Result<LocalRuntimeOn<H>, BuildError> {
         match (self.workers, self.room) {
             (None | Some(1), 0 | 1) => {}
-            (Some(0), _) => return Err(BuildError::ZeroWorkers),
-            _ => return Err(BuildError::TooManyWorkers(1)),
+            (Some(0), _) => return Err(ConfigError::ZeroWorkers.into()),
+            _ => return Err(ConfigError::TooManyWorkers(1).into()),
         }
         self.begin()?;
         self = self.spares(0);
@@ -156,8 +156,8 @@ impl Builder {
         let most = (usize::from(WorkerId::MAX) + 1).saturating_sub(usize::from(self.spares));
         let workers = self.workers.map_or_else(|| default_workers(most), Ok)?;
         match self.room.max(workers) {
-            _ if workers == 0 => Err(BuildError::ZeroWorkers),
-            n if n > most => Err(BuildError::TooManyWorkers(most)),
+            _ if workers == 0 => Err(ConfigError::ZeroWorkers.into()),
+            n if n > most => Err(ConfigError::TooManyWorkers(most).into()),
             n => Ok((workers, n)),
         }
     }
